@@ -1,0 +1,39 @@
+# What the project stands on; docs/dependencies.md says why each. A missing one stops the configuration with the name
+# of the Debian package that brings it.
+
+function(circe_need variable what package)
+  if(NOT ${variable})
+    message(FATAL_ERROR "${what} was not found. On Debian or Ubuntu: apt-get install ${package} (or: make setup)")
+  endif()
+endfunction()
+
+find_package(PkgConfig REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS C)
+
+# OpenBLAS, its OpenMP build first: one pool of threads in the process.
+file(GLOB openblas_dirs /usr/lib/*/openblas-openmp)
+find_library(CIRCE_OPENBLAS openblas HINTS ${openblas_dirs})
+file(GLOB openblas_include_dirs /usr/include/*/openblas-openmp)
+find_path(CIRCE_CBLAS_INCLUDE cblas.h HINTS ${openblas_include_dirs} PATH_SUFFIXES openblas)
+circe_need(CIRCE_OPENBLAS "OpenBLAS" libopenblas-openmp-dev)
+circe_need(CIRCE_CBLAS_INCLUDE "cblas.h of OpenBLAS" libopenblas-openmp-dev)
+
+find_path(CIRCE_RANDOM123 Random123/philox.h)
+circe_need(CIRCE_RANDOM123 "Random123" librandom123-dev)
+
+if(CIRCE_SAFETENSORS)
+  pkg_check_modules(CJSON IMPORTED_TARGET libcjson)
+  circe_need(CJSON_FOUND "cJSON" "libcjson-dev, or configure with -DCIRCE_SAFETENSORS=OFF")
+endif()
+
+if(CIRCE_CLI OR CIRCE_TESTS OR CIRCE_FUZZ)
+  pkg_check_modules(LIBZIP IMPORTED_TARGET libzip)
+  circe_need(LIBZIP_FOUND "libzip" libzip-dev)
+  pkg_check_modules(CJSON IMPORTED_TARGET libcjson)
+  circe_need(CJSON_FOUND "cJSON" libcjson-dev)
+endif()
+
+if(CIRCE_TESTS)
+  pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
+  circe_need(CMOCKA_FOUND "cmocka" "libcmocka-dev, or configure with -DCIRCE_TESTS=OFF")
+endif()
