@@ -1,0 +1,15 @@
+/* libcirce: conditional independence, measured and enforced. This header brings in the whole public API. */
+#ifndef CIRCE_CIRCE_H
+#define CIRCE_CIRCE_H
+
+#include "circe/cme.h"
+#include "circe/context.h"
+#include "circe/kernel.h"
+#include "circe/matrix.h"
+#include "circe/measure.h"
+#include "circe/random.h"
+#include "circe/safetensors.h"
+#include "circe/status.h"
+#include "circe/version.h"
+
+#endif

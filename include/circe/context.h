@@ -1,0 +1,65 @@
+/* A context carries threads, memory, log and progress. Use one per thread of the caller: calls on the same context,
+ * or on objects made from it, must not overlap. Objects must be destroyed before the context they came from. */
+#ifndef CIRCE_CONTEXT_H
+#define CIRCE_CONTEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "circe/status.h"
+
+CIRCE_BEGIN_DECLS
+
+typedef struct circe_context circe_context;
+
+typedef enum circe_log_level {
+    CIRCE_LOG_INFO = 0,
+    CIRCE_LOG_WARNING = 1,
+} circe_log_level;
+
+typedef void (*circe_log_fn)(void *user, circe_log_level level, const char *text);
+
+/* Called now and then during long work, from the calling thread. Return non-zero to cancel it. */
+typedef int (*circe_progress_fn)(void *user, const char *stage, int64_t done, int64_t total);
+
+/* malloc and free in the caller's hands. Blocks need the alignment of malloc only. */
+typedef struct circe_allocator {
+    void *(*allocate)(void *user, size_t bytes);
+    void (*release)(void *user, void *block);
+    void *user;
+} circe_allocator;
+
+typedef struct circe_context_options {
+    int threads;               /* 0: all that OpenMP offers */
+    size_t memory_limit;       /* bytes this context may plan with; 0: what the machine has free at each call */
+    circe_allocator allocator; /* allocate = NULL: malloc */
+    circe_log_fn log;          /* NULL: silent */
+    void *log_user;
+    circe_progress_fn progress; /* NULL: none */
+    void *progress_user;
+} circe_context_options;
+
+CIRCE_API void circe_context_options_init(circe_context_options *options);
+
+/* options may be NULL: the defaults. */
+CIRCE_API circe_status circe_context_create(const circe_context_options *options, circe_context **context);
+CIRCE_API void circe_context_destroy(circe_context *context);
+
+CIRCE_API int circe_context_threads(const circe_context *context);
+
+/* The instruction set the CPU loops were chosen for: "avx512", "avx2" or "generic". */
+CIRCE_API const char *circe_context_isa(const circe_context *context);
+
+/* Scratch memory that grows to what the calls through it need and is then reused: after the first call of a given
+ * size, a training step allocates nothing. One workspace serves one call at a time. */
+typedef struct circe_workspace circe_workspace;
+
+CIRCE_API circe_status circe_workspace_create(circe_context *context, circe_workspace **workspace);
+CIRCE_API void circe_workspace_destroy(circe_workspace *workspace);
+
+/* Bytes held now. */
+CIRCE_API size_t circe_workspace_bytes(const circe_workspace *workspace);
+
+CIRCE_END_DECLS
+
+#endif

@@ -1,0 +1,40 @@
+/* Status codes. Every fallible function of libcirce returns one; circe_last_error() holds the details.
+ * Numbers never change their meaning between versions. */
+#ifndef CIRCE_STATUS_H
+#define CIRCE_STATUS_H
+
+#include "circe/export.h"
+
+CIRCE_BEGIN_DECLS
+
+/* name, number, what it means in general */
+#define CIRCE_STATUS_MAP(X)                                                         \
+    X(OK, 0, "success")                                                             \
+    X(ERR_ARGUMENT, 1, "an argument is out of its range")                           \
+    X(ERR_SHAPE, 2, "the shapes of the arguments do not agree")                     \
+    X(ERR_VALUE, 3, "the data hold a NaN, an infinity or are otherwise unusable")   \
+    X(ERR_MEMORY, 4, "not enough memory")                                           \
+    X(ERR_NUMERIC, 5, "a factorisation failed")                                     \
+    X(ERR_RANK, 6, "the kernel matrix is not of low rank at the asked tolerance")   \
+    X(ERR_IO, 7, "a file could not be read or written")                             \
+    X(ERR_FORMAT, 8, "a file is damaged or of another format")                      \
+    X(ERR_UNSUPPORTED, 9, "this combination or build does not offer the operation") \
+    X(ERR_CANCELLED, 10, "the caller's progress callback asked to stop")
+
+typedef enum circe_status {
+#define CIRCE_STATUS_ENUM(name, number, text) CIRCE_##name = number,
+    CIRCE_STATUS_MAP(CIRCE_STATUS_ENUM)
+#undef CIRCE_STATUS_ENUM
+} circe_status;
+
+/* The general meaning of a status, and its name ("CIRCE_ERR_SHAPE"). Never NULL. */
+CIRCE_API const char *circe_status_text(circe_status status);
+CIRCE_API const char *circe_status_name(circe_status status);
+
+/* What went wrong in this thread's last failed call, as a sentence. Never NULL; empty before any failure.
+ * Valid until the next failing call of the same thread. */
+CIRCE_API const char *circe_last_error(void);
+
+CIRCE_END_DECLS
+
+#endif

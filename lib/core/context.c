@@ -1,0 +1,78 @@
+/* Contexts: threads, log, progress. */
+#include "circe/context.h"
+
+#include <omp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "backend/backend.h"
+#include "core/core.h"
+
+enum { MAX_THREADS = 4096 };
+
+void circe_context_options_init(circe_context_options *options) { memset(options, 0, sizeof *options); }
+
+static void *default_allocate(void *user, size_t bytes) {
+    (void)user;
+    return malloc(bytes);
+}
+
+static void default_release(void *user, void *block) {
+    (void)user;
+    free(block);
+}
+
+circe_status circe_context_create(const circe_context_options *options, circe_context **context) {
+    circe_context_options chosen;
+    if (context == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "context must not be NULL");
+    *context = NULL;
+    circe_context_options_init(&chosen);
+    if (options != NULL) chosen = *options;
+    if (chosen.threads < 0 || chosen.threads > MAX_THREADS)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "threads is %d; it must be 0 (all) to %d", chosen.threads, MAX_THREADS);
+    if ((chosen.allocator.allocate == NULL) != (chosen.allocator.release == NULL))
+        return circe__fail(CIRCE_ERR_ARGUMENT, "an allocator needs both allocate and release");
+    if (chosen.allocator.allocate == NULL)
+        chosen.allocator = (circe_allocator){default_allocate, default_release, NULL};
+
+    circe_context *made = chosen.allocator.allocate(chosen.allocator.user, sizeof *made);
+    if (made == NULL) return circe__fail(CIRCE_ERR_MEMORY, "no memory for a context");
+    made->options = chosen;
+    made->threads = chosen.threads > 0 ? chosen.threads : omp_get_max_threads();
+    made->backend = circe__backend_cpu();
+    *context = made;
+    return CIRCE_OK;
+}
+
+void circe_context_destroy(circe_context *context) {
+    if (context != NULL) context->options.allocator.release(context->options.allocator.user, context);
+}
+
+int circe_context_threads(const circe_context *context) { return context->threads; }
+
+const char *circe_context_isa(const circe_context *context) { return context->backend->isa; }
+
+void circe__log(const circe_context *context, circe_log_level level, const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    if (context->options.log == NULL) return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    context->options.log(context->options.log_user, level, text);
+}
+
+circe_status circe__progress(const circe_context *context, const char *stage, int64_t done, int64_t total) {
+    if (context->options.progress == NULL) return CIRCE_OK;
+    if (context->options.progress(context->options.progress_user, stage, done, total) == 0) return CIRCE_OK;
+    return circe__fail(CIRCE_ERR_CANCELLED, "cancelled by the caller during: %s", stage);
+}
+
+double circe__seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}

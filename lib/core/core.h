@@ -1,0 +1,107 @@
+/* Inside of libcirce, shared by every layer: errors, memory, views, workspace, threads. */
+#ifndef CIRCE_CORE_H
+#define CIRCE_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "circe/context.h"
+#include "circe/matrix.h"
+#include "circe/random.h"
+
+struct circe__backend;
+
+struct circe_context {
+    circe_context_options options;
+    int threads;
+    const struct circe__backend *backend;
+};
+
+/* ---- errors ------------------------------------------------------------------------------------------------- */
+
+/* Sets this thread's error text and returns `status`, so that a failure reads: return circe__fail(CIRCE_ERR_...,
+ * "..."). */
+circe_status circe__fail(circe_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+void circe__log(const circe_context *context, circe_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Reports progress; CIRCE_ERR_CANCELLED where the caller asked to stop. */
+circe_status circe__progress(const circe_context *context, const char *stage, int64_t done, int64_t total);
+
+/* ---- memory ------------------------------------------------------------------------------------------------- */
+
+/* 64-byte aligned, from the context's allocator; `count * size` is checked for overflow. NULL with the error text set
+ * on failure (CIRCE_ERR_MEMORY is what the caller returns). circe__free takes NULL. */
+void *circe__alloc(const circe_context *context, int64_t count, size_t size);
+void *circe__calloc(const circe_context *context, int64_t count, size_t size);
+void circe__free(const circe_context *context, void *block);
+char *circe__strdup(const circe_context *context, const char *text);
+
+/* Bytes that a job may plan with: the context's limit, or what the machine has free. */
+double circe__memory_available(const circe_context *context);
+
+/* Refuses a job whose estimate exceeds that. `what` names the job; `remedy` says what would fit. */
+circe_status circe__memory_check(const circe_context *context, double bytes, const char *what, const char *remedy);
+
+/* ---- workspace ---------------------------------------------------------------------------------------------- */
+
+/* Scratch by name. A slot keeps its block and grows when asked for more; its contents do not survive growth. */
+typedef enum circe__slot {
+    CIRCE__SLOT_Y,
+    CIRCE__SLOT_Z,
+    CIRCE__SLOT_FEATURES_Y,
+    CIRCE__SLOT_FEATURES_Z,
+    CIRCE__SLOT_DIAGONAL,
+    CIRCE__SLOT_ZETA,
+    CIRCE__SLOT_WITNESS,
+    CIRCE__SLOT_ROW_SUMS,
+    CIRCE__SLOT_TILES,
+    CIRCE__SLOT_POINTS_A,
+    CIRCE__SLOT_POINTS_B,
+    CIRCE__SLOT_GRADIENT,
+    CIRCE__SLOT_GRAM_X,
+    CIRCE__SLOT_GRAM_Q,
+    CIRCE__SLOT_VECTORS,
+    CIRCE__SLOT_FACTORS,
+    CIRCE__N_SLOTS,
+} circe__slot;
+
+struct circe_workspace {
+    circe_context *context;
+    void *blocks[CIRCE__N_SLOTS];
+    size_t bytes[CIRCE__N_SLOTS];
+};
+
+/* NULL on failure, error text set. */
+void *circe__take(circe_workspace *workspace, circe__slot slot, int64_t count, size_t size);
+
+/* ---- views -------------------------------------------------------------------------------------------------- */
+
+/* Checks a view (pointers, sizes, ld, dtype); `name` appears in the text. At least `min_rows` rows and one column. */
+circe_status circe__check_mat(const circe_mat *mat, const char *name, int64_t min_rows);
+
+/* Also that every element is finite; the text names row and column. */
+circe_status circe__check_data(const circe_mat *mat, const char *name, int64_t min_rows);
+
+static inline const double *circe__row_f64(const circe_mat *m, int64_t i) {
+    return (const double *)m->data + i * m->ld;
+}
+
+/* dst (contiguous ld, dtype) := src, converting. */
+void circe__copy_mat(const circe_mat *src, circe_mat *dst);
+
+/* Rows [first, first + n) of a view. */
+circe_mat circe__rows(const circe_mat *mat, int64_t first, int64_t n);
+
+circe_mat circe__mat(void *data, int64_t rows, int64_t cols, circe_dtype dtype);
+
+/* ---- time --------------------------------------------------------------------------------------------------- */
+
+double circe__seconds(void); /* monotonic */
+
+static inline int64_t circe__min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t circe__max(int64_t a, int64_t b) { return a > b ? a : b; }
+
+#endif

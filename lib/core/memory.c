@@ -1,0 +1,128 @@
+/* Memory: aligned blocks from the context's allocator, scratch slots, and the estimate of what is free. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/core.h"
+
+/* One cache line and one AVX-512 register; the raw pointer is kept in the word before the block. */
+enum { ALIGNMENT = 64 };
+
+void *circe__alloc(const circe_context *context, int64_t count, size_t size) {
+    const circe_allocator *allocator = &context->options.allocator;
+    size_t bytes;
+    if (count < 0 || __builtin_mul_overflow((size_t)count, size, &bytes) ||
+        bytes > (size_t)PTRDIFF_MAX - ALIGNMENT - sizeof(void *)) {
+        circe__fail(CIRCE_ERR_MEMORY, "a block of %lld times %zu bytes is larger than this machine can address",
+                    (long long)count, size);
+        return NULL;
+    }
+    char *raw = allocator->allocate(allocator->user, bytes + ALIGNMENT + sizeof(void *));
+    if (raw == NULL) {
+        circe__fail(CIRCE_ERR_MEMORY, "no memory for a block of %.1f MB", (double)bytes / 1e6);
+        return NULL;
+    }
+    uintptr_t start = ((uintptr_t)raw + sizeof(void *) + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
+    void *block = raw + (start - (uintptr_t)raw);
+    memcpy((char *)block - sizeof(void *), &raw, sizeof raw);
+    return block;
+}
+
+void *circe__calloc(const circe_context *context, int64_t count, size_t size) {
+    void *block = circe__alloc(context, count, size);
+    if (block != NULL) memset(block, 0, (size_t)count * size);
+    return block;
+}
+
+void circe__free(const circe_context *context, void *block) {
+    void *raw;
+    if (block == NULL) return;
+    memcpy(&raw, (char *)block - sizeof(void *), sizeof raw);
+    context->options.allocator.release(context->options.allocator.user, raw);
+}
+
+char *circe__strdup(const circe_context *context, const char *text) {
+    size_t length = strlen(text) + 1;
+    char *copy = circe__alloc(context, (int64_t)length, 1);
+    if (copy != NULL) memcpy(copy, text, length);
+    return copy;
+}
+
+/* MemAvailable counts what the page cache would give back, which _SC_AVPHYS_PAGES does not. */
+static double machine_available(void) {
+    double kilobytes = -1.0;
+    char line[128];
+    FILE *file = fopen("/proc/meminfo", "r");
+    if (file != NULL) {
+        while (fgets(line, sizeof line, file) != NULL)
+            if (sscanf(line, "MemAvailable: %lf kB", &kilobytes) == 1) break;
+        fclose(file);
+    }
+    if (kilobytes >= 0.0) return 1024.0 * kilobytes;
+    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+}
+
+/* A container's own limit, where control groups (version 2) set one; infinity otherwise. */
+static double group_available(void) {
+    double limit = -1.0, used = 0.0;
+    FILE *file = fopen("/sys/fs/cgroup/memory.max", "r");
+    if (file != NULL) {
+        if (fscanf(file, "%lf", &limit) != 1) limit = -1.0; /* "max" */
+        fclose(file);
+    }
+    if (limit < 0.0) return 1e300;
+    file = fopen("/sys/fs/cgroup/memory.current", "r");
+    if (file != NULL) {
+        if (fscanf(file, "%lf", &used) != 1) used = 0.0;
+        fclose(file);
+    }
+    return limit > used ? limit - used : 0.0;
+}
+
+double circe__memory_available(const circe_context *context) {
+    if (context->options.memory_limit > 0) return (double)context->options.memory_limit;
+    double machine = machine_available(), group = group_available();
+    return machine < group ? machine : group;
+}
+
+circe_status circe__memory_check(const circe_context *context, double bytes, const char *what, const char *remedy) {
+    double available = circe__memory_available(context);
+    if (bytes <= available) return CIRCE_OK;
+    return circe__fail(CIRCE_ERR_MEMORY, "%s needs about %.2f GB, and %.2f GB are available; %s", what, bytes / 1e9,
+                       available / 1e9, remedy);
+}
+
+circe_status circe_workspace_create(circe_context *context, circe_workspace **workspace) {
+    if (context == NULL || workspace == NULL)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "context and workspace must not be NULL");
+    *workspace = circe__calloc(context, 1, sizeof **workspace);
+    if (*workspace == NULL) return CIRCE_ERR_MEMORY;
+    (*workspace)->context = context;
+    return CIRCE_OK;
+}
+
+void circe_workspace_destroy(circe_workspace *workspace) {
+    if (workspace == NULL) return;
+    for (int slot = 0; slot < CIRCE__N_SLOTS; slot++) circe__free(workspace->context, workspace->blocks[slot]);
+    circe__free(workspace->context, workspace);
+}
+
+size_t circe_workspace_bytes(const circe_workspace *workspace) {
+    size_t total = 0;
+    for (int slot = 0; slot < CIRCE__N_SLOTS; slot++) total += workspace->bytes[slot];
+    return total;
+}
+
+void *circe__take(circe_workspace *workspace, circe__slot slot, int64_t count, size_t size) {
+    size_t bytes;
+    if (count >= 0 && !__builtin_mul_overflow((size_t)count, size, &bytes) && workspace->blocks[slot] != NULL &&
+        bytes <= workspace->bytes[slot])
+        return workspace->blocks[slot];
+    void *grown = circe__alloc(workspace->context, count, size);
+    if (grown == NULL) return NULL;
+    circe__free(workspace->context, workspace->blocks[slot]);
+    workspace->blocks[slot] = grown;
+    workspace->bytes[slot] = (size_t)count * size;
+    return grown;
+}

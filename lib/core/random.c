@@ -1,0 +1,64 @@
+/* Philox 4x32-10 from Random123: counter (position, stream) under key (seed), four 32-bit words a block. */
+#include "circe/random.h"
+
+#include <Random123/philox.h>
+#include <math.h>
+
+#include "core/core.h"
+
+static philox4x32_ctr_t block(circe_random generator, uint64_t index) {
+    philox4x32_ctr_t counter = {
+        {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)generator.stream, (uint32_t)(generator.stream >> 32)}};
+    philox4x32_key_t key = {{(uint32_t)generator.seed, (uint32_t)(generator.seed >> 32)}};
+    return philox4x32(counter, key);
+}
+
+/* 53 bits in the middle of their cell, so that neither 0 nor 1 occurs. */
+static double unit(uint32_t high, uint32_t low) {
+    uint64_t bits = ((uint64_t)high << 32 | low) >> 11;
+    return ((double)bits + 0.5) * 0x1p-53;
+}
+
+/* A block gives two doubles. */
+static double uniform_at(circe_random generator, uint64_t position) {
+    philox4x32_ctr_t words = block(generator, position / 2);
+    return position % 2 == 0 ? unit(words.v[0], words.v[1]) : unit(words.v[2], words.v[3]);
+}
+
+void circe_random_uniform(circe_random generator, uint64_t first, int64_t n, double *out) {
+    for (int64_t i = 0; i < n; i++) out[i] = uniform_at(generator, first + (uint64_t)i);
+}
+
+/* Box and Muller: positions 2k and 2k+1 are the cosine and the sine of the same block. */
+static double normal_at(circe_random generator, uint64_t position) {
+    philox4x32_ctr_t words = block(generator, position / 2);
+    double radius = sqrt(-2.0 * log(unit(words.v[0], words.v[1])));
+    double angle = 6.283185307179586476925 * unit(words.v[2], words.v[3]);
+    return position % 2 == 0 ? radius * cos(angle) : radius * sin(angle);
+}
+
+void circe_random_normal(circe_random generator, uint64_t first, int64_t n, double *out) {
+    for (int64_t i = 0; i < n; i++) out[i] = normal_at(generator, first + (uint64_t)i);
+}
+
+/* Uniform on 0..n-1: n * u truncated has a bias below n * 2^-53. */
+static int64_t below(circe_random generator, uint64_t position, int64_t n) {
+    int64_t k = (int64_t)(uniform_at(generator, position) * (double)n);
+    return k < n ? k : n - 1;
+}
+
+void circe_random_permutation(circe_random generator, int64_t n, int64_t *out) {
+    for (int64_t i = 0; i < n; i++) out[i] = i;
+    for (int64_t i = n - 1; i > 0; i--) {
+        int64_t j = below(generator, (uint64_t)i, i + 1), kept = out[i];
+        out[i] = out[j];
+        out[j] = kept;
+    }
+}
+
+/* Knuth's selection sampling: one pass, ascending, no memory. */
+void circe_random_subset(circe_random generator, int64_t n, int64_t k, int64_t *out) {
+    int64_t taken = 0;
+    for (int64_t i = 0; i < n && taken < k; i++)
+        if (uniform_at(generator, (uint64_t)i) * (double)(n - i) < (double)(k - taken)) out[taken++] = i;
+}
