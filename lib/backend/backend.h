@@ -1,0 +1,74 @@
+/* What a device must be able to do. The layers above see this table only; lib/backend/cpu fills it.
+ *
+ * Loops work in the dtype of their views (all views of one call share it) and take scratch of the size that the
+ * matching *_bytes function names, so that a training step allocates nothing. Factors are resolved: n_cols >= 1,
+ * sigma2 > 0 where the kind has a width. */
+#ifndef CIRCE_BACKEND_H
+#define CIRCE_BACKEND_H
+
+#include "circe/kernel.h"
+#include "circe/matrix.h"
+
+typedef struct circe__factors {
+    const circe_kernel_factor *items;
+    int64_t n;
+} circe__factors;
+
+typedef struct circe__loops {
+    /* out(i, j) = k(a_i, b_j). */
+    size_t (*gram_bytes)(int64_t rows_b, int64_t cols, int threads);
+    void (*gram)(circe__factors kernel, const circe_mat *a, const circe_mat *b, circe_mat *out, int threads,
+                 void *scratch);
+
+    /* Lower triangle of Q = K_yy o (zeta zeta') into `out`, times `scale`; row_sums[i] = sum_j Q_ij (unscaled, both
+     * triangles, diagonal included) where not NULL. */
+    size_t (*product_bytes)(int64_t rows, int64_t cols_y, int64_t cols_zeta, int threads);
+    void (*product)(circe__factors kernel, const circe_mat *y, const circe_mat *zeta, double scale, circe_mat *out,
+                    double *row_sums, int threads, void *scratch);
+
+    /* Lower triangle in place: G_ij := scale (G_ij + shift[i] + shift[j] + constant), and the diagonal 0 where
+     * zero_diagonal. */
+    void (*shift)(circe_mat *witness, const double *shift, double constant, double scale, int zero_diagonal,
+                  int threads);
+
+    /* value = sum_ij G_ij k(x_i, x_j) and, where grad is not NULL, its gradient; reads the lower triangle of G. */
+    size_t (*contract_bytes)(circe__factors kernel, int64_t rows, int64_t cols, int with_grad, int threads);
+    void (*contract)(circe__factors kernel, const circe_mat *x, const circe_mat *witness, double *value,
+                     circe_mat *grad, int threads, void *scratch);
+} circe__loops;
+
+/* Dense algebra in float64, row-major. Threads as the caller's OpenMP setting says (circe__threads_begin). */
+typedef struct circe__algebra {
+    /* c (m, n) := alpha op(a) op(b) + beta c */
+    void (*gemm)(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
+                 const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
+    /* c (n, n), both triangles := a' a + beta c, a (k, n) */
+    void (*gram_update)(int64_t n, int64_t k, const double *a, int64_t lda, double beta, double *c, int64_t ldc);
+    /* b (m, n) := b L^-T, L (n, n) lower triangular: each row of b becomes L^-1 times it */
+    void (*solve_rows)(int64_t m, int64_t n, const double *l, int64_t ldl, double *b, int64_t ldb);
+    /* a (n, n) symmetric := its eigenvectors, one a row; w ascending. Returns LAPACK's info. work: 1 + 6n + 2n^2. */
+    int (*eigen)(int64_t n, double *a, double *w, double *work, int *iwork);
+    /* a (n, n) symmetric := R with a = P R' R P' (R in the rows 0..rank, pivots from 0). Returns the rank. */
+    int64_t (*pivoted_cholesky)(int64_t n, double *a, double tolerance, int *pivots, double *work);
+} circe__algebra;
+
+typedef struct circe__backend {
+    const char *name;
+    const char *isa;
+    const circe__loops *f32;
+    const circe__loops *f64;
+    const circe__algebra *algebra;
+} circe__backend;
+
+static inline const circe__loops *circe__loops_for(const circe__backend *backend, circe_dtype dtype) {
+    return dtype == CIRCE_FLOAT32 ? backend->f32 : backend->f64;
+}
+
+const circe__backend *circe__backend_cpu(void);
+
+/* Brackets work that uses the algebra table: the process's OpenMP thread count becomes the context's, and is given
+ * back. OpenBLAS's OpenMP build follows it. */
+int circe__threads_begin(const circe_context *context);
+void circe__threads_end(int previous);
+
+#endif

@@ -1,0 +1,58 @@
+/* Dense algebra by OpenBLAS. LAPACK is called through its Fortran symbols, which OpenBLAS holds: LAPACKE's row-major
+ * wrappers would transpose, that is copy, matrices that are symmetric anyway. */
+#include "backend/cpu/algebra.h"
+
+#include <cblas.h>
+
+#include "core/core.h"
+
+void dsyevd_(const char *job, const char *uplo, const int *n, double *a, const int *lda, double *w, double *work,
+             const int *lwork, int *iwork, const int *liwork, int *info);
+void dpstrf_(const char *uplo, const int *n, double *a, const int *lda, int *pivots, int *rank, const double *tolerance,
+             double *work, int *info);
+
+static enum CBLAS_TRANSPOSE transposed(int yes) { return yes ? CblasTrans : CblasNoTrans; }
+
+static void gemm(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
+                 const double *b, int64_t ldb, double beta, double *c, int64_t ldc) {
+    if (m == 0 || n == 0) return;
+    if (k == 0) lda = ldb = circe__max(m, n); /* BLAS refuses a zero distance even where there is nothing to read */
+    cblas_dgemm(CblasRowMajor, transposed(trans_a), transposed(trans_b), (int)m, (int)n, (int)k, alpha, a, (int)lda, b,
+                (int)ldb, beta, c, (int)ldc);
+}
+
+static void gram_update(int64_t n, int64_t k, const double *a, int64_t lda, double beta, double *c, int64_t ldc) {
+    if (n == 0) return;
+    cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)n, (int)k, 1.0, a, (int)lda, beta, c, (int)ldc);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = i + 1; j < n; j++) c[i * ldc + j] = c[j * ldc + i];
+}
+
+/* Column blocks: what was solved is subtracted by gemm, which OpenBLAS runs at more than twice the speed of its trsm;
+ * only the diagonal blocks are solved. */
+static void solve_rows(int64_t m, int64_t n, const double *l, int64_t ldl, double *b, int64_t ldb) {
+    enum { BLOCK = 64 };
+    for (int64_t c = 0; c < n; c += BLOCK) {
+        int64_t width = circe__min(BLOCK, n - c);
+        if (c > 0) gemm(0, 1, m, width, c, -1.0, b, ldb, l + c * ldl, ldl, 1.0, b + c, ldb);
+        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)m, (int)width, 1.0,
+                    l + c * ldl + c, (int)ldl, b + c, (int)ldb);
+    }
+}
+
+/* Fortran leaves an eigenvector in each column, which is a row here. */
+static int eigen(int64_t n, double *a, double *w, double *work, int *iwork) {
+    int order = (int)n, lwork = (int)circe__min(1 + 6 * n + 2 * n * n, INT32_MAX), liwork = 3 + 5 * order, info = 0;
+    dsyevd_("V", "L", &order, a, &order, w, work, &lwork, iwork, &liwork, &info);
+    return info;
+}
+
+/* Row-major upper is Fortran's lower: P' A P = L L' with L in the columns there, so R = L' in the rows here. */
+static int64_t pivoted_cholesky(int64_t n, double *a, double tolerance, int *pivots, double *work) {
+    int order = (int)n, rank = 0, info = 0;
+    dpstrf_("L", &order, a, &order, pivots, &rank, &tolerance, work, &info);
+    for (int64_t i = 0; i < n; i++) pivots[i] -= 1;
+    return rank;
+}
+
+const circe__algebra circe__algebra_blas = {gemm, gram_update, solve_rows, eigen, pivoted_cholesky};
