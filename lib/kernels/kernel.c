@@ -1,0 +1,232 @@
+/* Kernel objects: a list of factors. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/kernels.h"
+
+enum { MAX_FACTORS = 1024 };
+
+bool circe__has_width(circe_kernel_kind kind) { return kind == CIRCE_KERNEL_GAUSSIAN || kind == CIRCE_KERNEL_LAPLACE; }
+
+const char *circe__kernel_name(circe_kernel_kind kind) {
+    switch (kind) {
+        case CIRCE_KERNEL_GAUSSIAN:
+            return "gaussian";
+        case CIRCE_KERNEL_LAPLACE:
+            return "laplace";
+        case CIRCE_KERNEL_LINEAR:
+            return "linear";
+        case CIRCE_KERNEL_DELTA:
+            return "delta";
+    }
+    return "unknown";
+}
+
+static circe_status check_factor(const circe_kernel_factor *factor) {
+    if (factor->kind < CIRCE_KERNEL_GAUSSIAN || factor->kind > CIRCE_KERNEL_DELTA)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "kernel kind %d is none of gaussian, laplace, linear, delta",
+                           (int)factor->kind);
+    if (circe__has_width(factor->kind) && (!isfinite(factor->sigma2) || factor->sigma2 < 0.0))
+        return circe__fail(CIRCE_ERR_ARGUMENT, "sigma2 of the %s kernel is %g; it must be positive",
+                           circe__kernel_name(factor->kind), factor->sigma2);
+    if (factor->first_col < 0 || factor->n_cols < -1 || factor->n_cols == 0)
+        return circe__fail(
+            CIRCE_ERR_ARGUMENT,
+            "a kernel on %lld columns from column %lld; columns count from 0 and -1 means all that follow",
+            (long long)factor->n_cols, (long long)factor->first_col);
+    return CIRCE_OK;
+}
+
+circe_status circe_kernel_create(circe_context *context, circe_kernel_kind kind, double sigma2, circe_kernel **kernel) {
+    circe_kernel_factor factor = {.kind = kind, .sigma2 = sigma2, .first_col = 0, .n_cols = -1};
+    if (context == NULL || kernel == NULL)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "context and kernel must not be NULL");
+    *kernel = NULL;
+    circe_kernel *made = circe__calloc(context, 1, sizeof *made);
+    if (made == NULL) return CIRCE_ERR_MEMORY;
+    made->context = context;
+    circe_status status = circe_kernel_multiply(made, &factor);
+    if (status == CIRCE_OK)
+        *kernel = made;
+    else
+        circe_kernel_destroy(made);
+    return status;
+}
+
+static void forget_text(circe_kernel *kernel) {
+    circe__free(kernel->context, kernel->text);
+    kernel->text = NULL;
+}
+
+circe_status circe_kernel_multiply(circe_kernel *kernel, const circe_kernel_factor *factor) {
+    if (kernel == NULL || factor == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "kernel and factor must not be NULL");
+    circe_status status = check_factor(factor);
+    if (status != CIRCE_OK) return status;
+    if (kernel->n_factors >= MAX_FACTORS)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "a kernel of more than %d factors", MAX_FACTORS);
+    circe_kernel_factor *grown = circe__alloc(kernel->context, kernel->n_factors + 1, sizeof *grown);
+    if (grown == NULL) return CIRCE_ERR_MEMORY;
+    if (kernel->n_factors > 0) memcpy(grown, kernel->factors, (size_t)kernel->n_factors * sizeof *grown);
+    grown[kernel->n_factors] = *factor;
+    if (!circe__has_width(factor->kind)) grown[kernel->n_factors].sigma2 = 0.0;
+    circe__free(kernel->context, kernel->factors);
+    kernel->factors = grown;
+    kernel->n_factors++;
+    forget_text(kernel);
+    return CIRCE_OK;
+}
+
+circe_status circe_kernel_copy(const circe_kernel *kernel, circe_kernel **copy) {
+    if (kernel == NULL || copy == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "kernel and copy must not be NULL");
+    *copy = NULL;
+    circe_kernel *made = circe__calloc(kernel->context, 1, sizeof *made);
+    if (made == NULL) return CIRCE_ERR_MEMORY;
+    made->context = kernel->context;
+    made->factors = circe__alloc(kernel->context, kernel->n_factors, sizeof *made->factors);
+    if (made->factors == NULL) {
+        circe_kernel_destroy(made);
+        return CIRCE_ERR_MEMORY;
+    }
+    memcpy(made->factors, kernel->factors, (size_t)kernel->n_factors * sizeof *made->factors);
+    made->n_factors = kernel->n_factors;
+    *copy = made;
+    return CIRCE_OK;
+}
+
+void circe_kernel_destroy(circe_kernel *kernel) {
+    if (kernel == NULL) return;
+    circe__free(kernel->context, kernel->factors);
+    circe__free(kernel->context, kernel->text);
+    circe__free(kernel->context, kernel);
+}
+
+int64_t circe_kernel_n_factors(const circe_kernel *kernel) { return kernel == NULL ? 0 : kernel->n_factors; }
+
+circe_status circe_kernel_get_factor(const circe_kernel *kernel, int64_t index, circe_kernel_factor *factor) {
+    if (kernel == NULL || factor == NULL || index < 0 || index >= kernel->n_factors)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "there is no factor %lld", (long long)index);
+    *factor = kernel->factors[index];
+    return CIRCE_OK;
+}
+
+static bool is_free(const circe_kernel_factor *factor) {
+    return circe__has_width(factor->kind) && factor->sigma2 == 0.0;
+}
+
+int64_t circe_kernel_n_free(const circe_kernel *kernel) {
+    int64_t n = 0;
+    for (int64_t f = 0; f < circe_kernel_n_factors(kernel); f++) n += is_free(&kernel->factors[f]);
+    return n;
+}
+
+circe_status circe_kernel_bind(circe_kernel *kernel, double sigma2) {
+    if (kernel == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "kernel must not be NULL");
+    if (!isfinite(sigma2) || sigma2 <= 0.0)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "sigma2 is %g; it must be positive", sigma2);
+    for (int64_t f = 0; f < kernel->n_factors; f++)
+        if (is_free(&kernel->factors[f])) kernel->factors[f].sigma2 = sigma2;
+    forget_text(kernel);
+    return CIRCE_OK;
+}
+
+circe_status circe_kernel_bind_median(circe_kernel *kernel, const circe_mat *points) {
+    if (kernel == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "kernel must not be NULL");
+    for (int64_t f = 0; f < kernel->n_factors; f++) {
+        circe_kernel_factor *factor = &kernel->factors[f];
+        double sigma2;
+        if (!is_free(factor)) continue;
+        circe_status status = circe_median_sigma2(kernel->context, points, factor->first_col, factor->n_cols, &sigma2);
+        if (status != CIRCE_OK) return status;
+        factor->sigma2 = sigma2;
+    }
+    forget_text(kernel);
+    return CIRCE_OK;
+}
+
+static int print_factor(char *to, size_t size, const circe_kernel_factor *factor) {
+    char columns[64] = "", width[40] = "";
+    long long first = (long long)factor->first_col, last = first + (long long)factor->n_cols - 1;
+    if (factor->n_cols == 1)
+        snprintf(columns, sizeof columns, "%lld:", first);
+    else if (factor->n_cols > 1)
+        snprintf(columns, sizeof columns, "%lld-%lld:", first, last);
+    else if (first > 0)
+        snprintf(columns, sizeof columns, "%lld-:", first);
+    if (factor->sigma2 > 0.0) snprintf(width, sizeof width, "(%.17g)", factor->sigma2);
+    return snprintf(to, size, "%s%s%s", columns, circe__kernel_name(factor->kind), width);
+}
+
+const char *circe_kernel_text(const circe_kernel *kernel) {
+    enum { FACTOR_CHARS = 128 };
+    if (kernel == NULL) return "";
+    if (kernel->text != NULL) return kernel->text;
+    int64_t size = kernel->n_factors * FACTOR_CHARS + 1, used = 0;
+    char *text = circe__alloc(kernel->context, size, 1);
+    if (text == NULL) return "";
+    text[0] = '\0';
+    for (int64_t f = 0; f < kernel->n_factors; f++) {
+        if (f > 0) text[used++] = '*';
+        used += print_factor(text + used, FACTOR_CHARS, &kernel->factors[f]);
+    }
+    ((circe_kernel *)(uintptr_t)kernel)->text = text; /* a cache: the kernel itself does not change */
+    return text;
+}
+
+/* Writes the factors with their columns resolved. */
+static circe_status resolve(const circe_kernel *kernel, int64_t cols, const char *name, circe_kernel_factor *resolved) {
+    for (int64_t f = 0; f < kernel->n_factors; f++) {
+        circe_kernel_factor factor = kernel->factors[f];
+        if (factor.n_cols == -1) factor.n_cols = cols - factor.first_col;
+        if (factor.n_cols < 1 || factor.n_cols > cols - factor.first_col)
+            return circe__fail(CIRCE_ERR_SHAPE,
+                               "the kernel of %s (%s) speaks of columns that %s does not have: it has %lld, from 0",
+                               name, circe_kernel_text(kernel), name, (long long)cols);
+        resolved[f] = factor;
+    }
+    return CIRCE_OK;
+}
+
+static circe_status check_bound(const circe_kernel *kernel, const char *name) {
+    if (kernel == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "the kernel of %s must not be NULL", name);
+    if (circe_kernel_n_free(kernel) == 0) return CIRCE_OK;
+    return circe__fail(CIRCE_ERR_ARGUMENT, "the kernel of %s (%s) has no width yet; bind its sigma2 first", name,
+                       circe_kernel_text(kernel));
+}
+
+circe_status circe__resolve(const circe_kernel *kernel, int64_t cols, const char *name, circe_kernel_factor **factors) {
+    *factors = NULL;
+    circe_status status = check_bound(kernel, name);
+    if (status != CIRCE_OK) return status;
+    circe_kernel_factor *resolved = circe__alloc(kernel->context, kernel->n_factors, sizeof *resolved);
+    if (resolved == NULL) return CIRCE_ERR_MEMORY;
+    status = resolve(kernel, cols, name, resolved);
+    if (status == CIRCE_OK)
+        *factors = resolved;
+    else
+        circe__free(kernel->context, resolved);
+    return status;
+}
+
+circe_status circe__resolve_into(circe_workspace *workspace, const circe_kernel *kernel, int64_t cols, const char *name,
+                                 circe_kernel_factor **factors) {
+    circe_status status = check_bound(kernel, name);
+    if (status != CIRCE_OK) return status;
+    *factors = circe__take(workspace, CIRCE__SLOT_FACTORS, kernel->n_factors, sizeof **factors);
+    if (*factors == NULL) return CIRCE_ERR_MEMORY;
+    return resolve(kernel, cols, name, *factors);
+}
+
+double circe__kernel_diagonal(circe__factors kernel, const double *point) {
+    double value = 1.0;
+    for (int64_t f = 0; f < kernel.n; f++) {
+        if (kernel.items[f].kind != CIRCE_KERNEL_LINEAR) continue;
+        double square = 0.0;
+        for (int64_t c = 0; c < kernel.items[f].n_cols; c++) {
+            double v = point[kernel.items[f].first_col + c];
+            square += v * v;
+        }
+        value *= square;
+    }
+    return value;
+}

@@ -1,0 +1,35 @@
+/* Inside of the kernels layer, for the layers above it. */
+#ifndef CIRCE_KERNELS_H
+#define CIRCE_KERNELS_H
+
+#include "backend/backend.h"
+#include "circe/kernel.h"
+#include "core/core.h"
+
+struct circe_kernel {
+    circe_context *context;
+    circe_kernel_factor *factors;
+    int64_t n_factors;
+    char *text; /* cache of circe_kernel_text; NULL when stale */
+};
+
+/* A kernel's factors with their columns resolved against points of `cols` columns, in memory the caller frees with
+ * circe__free. Refuses free widths and columns outside. `name` is the variable's, for the text. */
+circe_status circe__resolve(const circe_kernel *kernel, int64_t cols, const char *name, circe_kernel_factor **factors);
+
+/* The same without an allocation of its own: in the workspace's slot FACTORS, valid until the next such call. */
+circe_status circe__resolve_into(circe_workspace *workspace, const circe_kernel *kernel, int64_t cols, const char *name,
+                                 circe_kernel_factor **factors);
+
+/* k(p, p) of one point (float64). */
+double circe__kernel_diagonal(circe__factors kernel, const double *point);
+
+/* Gram block with the loops of out's dtype; `scratch` of circe__gram_bytes. */
+size_t circe__gram_bytes(const circe_context *context, circe_dtype dtype, int64_t rows_b, int64_t cols);
+void circe__gram(const circe_context *context, circe__factors kernel, const circe_mat *a, const circe_mat *b,
+                 circe_mat *out, void *scratch);
+
+bool circe__has_width(circe_kernel_kind kind);
+const char *circe__kernel_name(circe_kernel_kind kind);
+
+#endif

@@ -1,0 +1,105 @@
+/* The median heuristic: sigma2 = (median pairwise distance)^2.
+ *
+ * Exact up to SUBSET rows (2 million pairs); beyond, on a subset drawn with a fixed seed, whose median of pairs has a
+ * relative error of about 1/sqrt(SUBSET). The median of the squared distances is the square of the median. */
+#include <stdlib.h>
+
+#include "kernels/kernels.h"
+
+enum { SUBSET = 2048 };
+
+static double value_at(const circe_mat *m, int64_t i, int64_t j) {
+    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[i * m->ld + j]
+                                     : ((const double *)m->data)[i * m->ld + j];
+}
+
+static void swap(double *a, double *b) {
+    double kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+/* Hoare's selection: the k-th smallest of v[0..n), which it reorders. */
+static double kth_smallest(double *v, int64_t n, int64_t k) {
+    int64_t low = 0, high = n - 1;
+    while (low < high) {
+        double pivot = v[low + (high - low) / 2];
+        int64_t i = low - 1, j = high + 1;
+        for (;;) {
+            do i++;
+            while (v[i] < pivot);
+            do j--;
+            while (v[j] > pivot);
+            if (i >= j) break;
+            swap(&v[i], &v[j]);
+        }
+        if (k <= j)
+            high = j;
+        else
+            low = j + 1;
+    }
+    return v[k];
+}
+
+static double median(double *v, int64_t n) {
+    double upper = kth_smallest(v, n, n / 2);
+    if (n % 2 == 1) return upper;
+    double lower = v[0];
+    for (int64_t i = 1; i < n / 2; i++)
+        if (v[i] > lower) lower = v[i];
+    return 0.5 * (lower + upper);
+}
+
+static int64_t drop_zeros(double *v, int64_t n) {
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (v[i] > 0.0) v[kept++] = v[i];
+    return kept;
+}
+
+circe_status circe_median_sigma2(circe_context *context, const circe_mat *points, int64_t first_col, int64_t n_cols,
+                                 double *sigma2) {
+    if (context == NULL || sigma2 == NULL)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "context and sigma2 must not be NULL");
+    circe_status status = circe__check_data(points, "the points of the median heuristic", 2);
+    if (status != CIRCE_OK) return status;
+    if (n_cols == -1) n_cols = points->cols - first_col;
+    if (first_col < 0 || n_cols < 1 || n_cols > points->cols - first_col)
+        return circe__fail(CIRCE_ERR_SHAPE, "the median heuristic was asked for columns outside the %lld there are",
+                           (long long)points->cols);
+
+    int64_t n = circe__min(points->rows, SUBSET), pairs = n * (n - 1) / 2, at = 0;
+    int64_t *rows = circe__alloc(context, n, sizeof *rows);
+    double *copy = circe__alloc(context, n * n_cols, sizeof *copy);
+    double *squares = circe__alloc(context, pairs, sizeof *squares);
+    if (rows == NULL || copy == NULL || squares == NULL) {
+        status = CIRCE_ERR_MEMORY;
+        goto done;
+    }
+    circe_random_subset((circe_random){.seed = 0, .stream = 0x6d656469616eu}, points->rows, n, rows);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < n_cols; c++) copy[i * n_cols + c] = value_at(points, rows[i], first_col + c);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < i; j++) {
+            double square = 0.0;
+            for (int64_t c = 0; c < n_cols; c++) {
+                double difference = copy[i * n_cols + c] - copy[j * n_cols + c];
+                square += difference * difference;
+            }
+            squares[at++] = square;
+        }
+    *sigma2 = median(squares, pairs);
+    if (*sigma2 == 0.0) {
+        int64_t distinct = drop_zeros(squares, pairs);
+        if (distinct > 0) *sigma2 = median(squares, distinct);
+    }
+    if (*sigma2 == 0.0)
+        status = circe__fail(CIRCE_ERR_VALUE,
+                             "the points are all equal, so the median heuristic has no width to offer; give sigma2");
+
+done:
+    circe__free(context, rows);
+    circe__free(context, copy);
+    circe__free(context, squares);
+    return status;
+}
