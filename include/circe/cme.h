@@ -1,0 +1,109 @@
+/* The conditional mean embedding of Z given Y, mu(y) = E[psi(Z) | Y = y], by kernel ridge regression on M holdout
+ * points, and the residual features zeta(y, z) = psi(z) - mu(y) in coordinates. docs/math.md has the derivations. */
+#ifndef CIRCE_CME_H
+#define CIRCE_CME_H
+
+#include "circe/kernel.h"
+
+CIRCE_BEGIN_DECLS
+
+typedef enum circe_method {
+    CIRCE_METHOD_AUTO = 0,    /* low rank where the rank met is small, dense otherwise */
+    CIRCE_METHOD_LOWRANK = 1, /* pivoted Cholesky, O(M r^2) */
+    CIRCE_METHOD_DENSE = 2,   /* eigendecomposition, O(M^3) */
+    CIRCE_METHOD_RFF = 3,     /* the paper's algorithm 2 */
+} circe_method;
+
+CIRCE_API const char *circe_method_name(circe_method method);
+
+typedef struct circe_cme circe_cme;
+
+typedef struct circe_cme_options {
+    circe_method method;
+    const double *sigma2_y; /* grid for the free factors of the kernel of y; n_sigma2_y = 0: {1, .1, .01, .001} */
+    int64_t n_sigma2_y;
+    const double *ridge; /* grid of lambda in (K + lambda I); n_ridge = 0: {.01, .1, 1, 10, 100} */
+    int64_t n_ridge;
+    double tolerance;  /* of the low-rank factorisations: trace(K - LL') <= tolerance * trace(K) */
+    int64_t max_rank;  /* 0: what memory allows, at most 4,096 for y */
+    int force_ridge;   /* non-zero: keep a ridge that the conditioning does not support */
+    uint64_t seed;     /* of the pivot candidates (M > 8,192) and of the random features */
+    int64_t rff_pool;  /* D_0: features drawn at each redraw */
+    int64_t rff_batch; /* D: features used in each batch; 0: all */
+    int64_t rff_every; /* L: batches between redraws */
+} circe_cme_options;
+
+CIRCE_API void circe_cme_options_init(circe_cme_options *options);
+
+/* y (M, d_y), z (M, d_z): float32 or float64; the work is done in float64. kernel_z must be bound; kernel_y may be
+ * free. Copies what it needs. */
+CIRCE_API circe_status circe_cme_fit(circe_context *context, const circe_mat *y, const circe_mat *z,
+                                     const circe_kernel *kernel_y, const circe_kernel *kernel_z,
+                                     const circe_cme_options *options, circe_cme **cme);
+CIRCE_API void circe_cme_destroy(circe_cme *cme);
+
+typedef struct circe_cme_info {
+    circe_method method;
+    circe_method solver; /* what solved the regression: low rank or dense (differs from method for RFF) */
+    int64_t rows;        /* M */
+    int64_t dim_y, dim_z;
+    int64_t rank_y, rank_z;
+    double trace_residual_y, trace_residual_z; /* trace(K - LL') / trace(K) */
+    double sigma2_y;                           /* chosen; 0 where kernel_y had no free factor */
+    double ridge;                              /* used */
+    double ridge_safe;                         /* the smallest the conditioning supports */
+    int ridge_raised;                          /* the asked ridge was below it and was raised */
+    double loo_error;                          /* at the chosen point */
+    double seconds;
+} circe_cme_info;
+
+CIRCE_API circe_status circe_cme_get_info(const circe_cme *cme, circe_cme_info *info);
+
+/* The leave-one-out table; pointers into the model. error and ridge_used are (n_sigma2_y, n_ridge) row-major. */
+typedef struct circe_loo_table {
+    int64_t n_sigma2_y, n_ridge;
+    const double *sigma2_y, *ridge;
+    const double *error;
+    const double *ridge_used; /* differs from ridge where that was not safe */
+} circe_loo_table;
+
+CIRCE_API circe_status circe_cme_get_loo(const circe_cme *cme, circe_loo_table *table);
+
+/* What a user should be told about this fit, as sentences. */
+CIRCE_API int64_t circe_cme_n_warnings(const circe_cme *cme);
+CIRCE_API const char *circe_cme_warning(const circe_cme *cme, int64_t index);
+
+/* Borrowed from the model; bound. */
+CIRCE_API const circe_kernel *circe_cme_kernel_y(const circe_cme *cme);
+CIRCE_API const circe_kernel *circe_cme_kernel_z(const circe_cme *cme);
+
+/* As .safetensors. Saving writes beside, syncs and renames: an existing file is replaced whole or not at all. */
+CIRCE_API circe_status circe_cme_save(const circe_cme *cme, const char *path);
+CIRCE_API circe_status circe_cme_load(circe_context *context, const char *path, circe_cme **cme);
+
+/* out (B, B) = K^c, the Gram matrix of the residuals, without the factor K_yy. */
+CIRCE_API circe_status circe_residual_gram(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
+                                           const circe_mat *z, circe_mat *out);
+
+/* For method RFF: move to batch number `step`. Draws D_0 new features where step crosses a multiple of L, and picks the
+ * D of this batch. A pure function of (seed, step): the order of calls does not matter. */
+CIRCE_API circe_status circe_cme_rff_step(circe_cme *cme, int64_t step);
+
+/* Residual features of a whole data set, computed once and gathered per batch: K^c of any two rows is the dot product
+ * of their features. Not for method RFF, whose K^c is no such product. */
+typedef struct circe_features circe_features;
+
+CIRCE_API circe_status circe_features_create(circe_context *context, const circe_cme *cme, const circe_mat *y,
+                                             const circe_mat *z, circe_dtype dtype, circe_features **features);
+CIRCE_API void circe_features_destroy(circe_features *features);
+
+/* Views into the object: y (N, d_y) and zeta (N, q). */
+CIRCE_API circe_status circe_features_get(const circe_features *features, circe_mat *y, circe_mat *zeta);
+
+/* y_out (n, d_y) and zeta_out (n, q): the rows index[0..n). */
+CIRCE_API circe_status circe_features_gather(const circe_features *features, const int64_t *index, int64_t n,
+                                             circe_mat *y_out, circe_mat *zeta_out);
+
+CIRCE_END_DECLS
+
+#endif

@@ -1,0 +1,281 @@
+/* Features of a kernel by partial Cholesky factorisation with diagonal pivoting.
+ *
+ *     K ~ F F',  F (n, r),   F_i = L^-1 k(pivots, p_i),   K_pp = L L'
+ *
+ * Greedy pivots (the point with the largest residual next) are near-optimal, cost O(n r^2) and O(n r) memory, never
+ * form K, and the trace of what is left, sum_i k(p_i, p_i) - |F_i|^2, is known at every step. L inherits the square
+ * root of the conditioning of K_pp, so features lose digits only where they are small: F F' is accurate to rounding.
+ *
+ * Past SWITCH_RANK the kernel is not of low rank; then LAPACK's blocked dpstrf on the whole matrix is faster than
+ * steps that read all of F. */
+#include <math.h>
+#include <string.h>
+
+#include "cme/internal.h"
+
+enum {
+    SWITCH_RANK = 768,
+    LAPACK_ROWS = 8192, /* the largest matrix that is worth forming */
+};
+
+circe_status circe__basis_init(const circe_context *context, const circe_kernel *kernel, int64_t dim, const char *name,
+                               circe__basis *basis) {
+    *basis = (circe__basis){.context = context, .dim = dim};
+    circe_status status = circe__resolve(kernel, dim, name, &basis->factors);
+    if (status == CIRCE_OK) basis->n_factors = circe_kernel_n_factors(kernel);
+    return status;
+}
+
+void circe__basis_free(circe__basis *basis) {
+    if (basis->context == NULL) return;
+    circe__free(basis->context, basis->factors);
+    circe__free(basis->context, basis->points);
+    circe__free(basis->context, basis->L);
+    *basis = (circe__basis){0};
+}
+
+/* Room for `capacity` pivots; what is there stays. */
+static circe_status reserve(circe__basis *basis, int64_t capacity) {
+    if (capacity <= basis->capacity) return CIRCE_OK;
+    double *points = circe__alloc(basis->context, capacity * basis->dim, sizeof *points);
+    double *L = circe__calloc(basis->context, capacity * capacity, sizeof *L);
+    if (points == NULL || L == NULL) {
+        circe__free(basis->context, points);
+        circe__free(basis->context, L);
+        return CIRCE_ERR_MEMORY;
+    }
+    for (int64_t i = 0; i < basis->rank; i++)
+        memcpy(L + i * capacity, basis->L + i * basis->capacity, (size_t)basis->rank * sizeof *L);
+    if (basis->rank > 0) memcpy(points, basis->points, (size_t)(basis->rank * basis->dim) * sizeof *points);
+    circe__free(basis->context, basis->points);
+    circe__free(basis->context, basis->L);
+    basis->points = points;
+    basis->L = L;
+    basis->capacity = capacity;
+    return CIRCE_OK;
+}
+
+circe_status circe__basis_copy(const circe__basis *from, circe__basis *to) {
+    *to =
+        (circe__basis){.context = from->context, .dim = from->dim, .n_factors = from->n_factors, .scale = from->scale};
+    to->factors = circe__alloc(from->context, from->n_factors, sizeof *to->factors);
+    if (to->factors == NULL || reserve(to, from->rank) != CIRCE_OK) {
+        circe__basis_free(to);
+        return CIRCE_ERR_MEMORY;
+    }
+    memcpy(to->factors, from->factors, (size_t)from->n_factors * sizeof *to->factors);
+    memcpy(to->points, from->points, (size_t)(from->rank * from->dim) * sizeof *to->points);
+    for (int64_t i = 0; i < from->rank; i++)
+        memcpy(to->L + i * to->capacity, from->L + i * from->capacity, (size_t)from->rank * sizeof *to->L);
+    to->rank = from->rank;
+    return CIRCE_OK;
+}
+
+size_t circe__basis_bytes(const circe__basis *basis) {
+    return circe__gram_bytes(basis->context, CIRCE_FLOAT64, basis->rank, basis->dim);
+}
+
+void circe__basis_features(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
+                           int64_t ld, double *diagonal, double *residual, void *scratch) {
+    const circe__algebra *algebra = basis->context->backend->algebra;
+    if (rank > 0) {
+        circe_mat a = circe_mat_f64(points, n, basis->dim), b = circe_mat_f64(basis->points, rank, basis->dim);
+        circe_mat out = {features, n, rank, ld, CIRCE_FLOAT64};
+        circe__gram(basis->context, circe__basis_kernel(basis), &a, &b, &out, scratch);
+        algebra->solve_rows(n, rank, basis->L, basis->capacity, features, ld);
+    }
+    for (int64_t i = 0; i < n && (diagonal != NULL || residual != NULL); i++) {
+        double own = circe__kernel_diagonal(circe__basis_kernel(basis), points + i * basis->dim), square = 0.0;
+        for (int64_t k = 0; k < rank; k++) square += features[i * ld + k] * features[i * ld + k];
+        if (diagonal != NULL) diagonal[i] = own;
+        if (residual != NULL) residual[i] = fmax(own - square, 0.0);
+    }
+}
+
+int64_t circe__basis_rank_at(const circe__basis *basis, double relative) {
+    for (int64_t k = 0; k < basis->rank; k++) {
+        double pivot = basis->L[k * basis->capacity + k];
+        if (pivot * pivot <= relative * basis->scale) return k;
+    }
+    return basis->rank;
+}
+
+/* ---- pivoting -------------------------------------------------------------------------------------------------- */
+
+/* Work on the candidates. */
+typedef struct pivoting {
+    circe__basis *basis;
+    const double *points; /* (n, dim) */
+    int64_t n;
+    double *F; /* (n, ld) */
+    int64_t ld;
+    double *residual; /* (n) */
+    double *column;   /* (n) */
+    double trace;
+} pivoting;
+
+static double kernel_value(const circe__basis *basis, const double *p, const double *q) {
+    double exponent = 0.0, value = 1.0;
+    for (int64_t f = 0; f < basis->n_factors; f++) {
+        const circe_kernel_factor *factor = &basis->factors[f];
+        double square = 0.0, dot = 0.0;
+        for (int64_t c = factor->first_col; c < factor->first_col + factor->n_cols; c++) {
+            square += (p[c] - q[c]) * (p[c] - q[c]);
+            dot += p[c] * q[c];
+        }
+        if (factor->kind == CIRCE_KERNEL_GAUSSIAN) exponent -= 0.5 * square / factor->sigma2;
+        if (factor->kind == CIRCE_KERNEL_LAPLACE) exponent -= sqrt(square / factor->sigma2);
+        if (factor->kind == CIRCE_KERNEL_LINEAR) value *= dot;
+        if (factor->kind == CIRCE_KERNEL_DELTA && square > 0.0) return 0.0;
+    }
+    return value * exp(exponent);
+}
+
+/* Doubles the columns of F up to the rank that may be needed. */
+static circe_status grow_features(pivoting *work, int64_t max_rank) {
+    const circe_context *context = work->basis->context;
+    int64_t rank = work->basis->rank, ld = circe__min(circe__max(2 * work->ld, rank + 64), max_rank);
+    double *grown = circe__alloc(context, work->n * ld, sizeof *grown);
+    if (grown == NULL) return CIRCE_ERR_MEMORY;
+    for (int64_t i = 0; i < work->n; i++) memcpy(grown + i * ld, work->F + i * work->ld, (size_t)rank * sizeof *grown);
+    circe__free(context, work->F);
+    work->F = grown;
+    work->ld = ld;
+    return reserve(work->basis, ld);
+}
+
+static int64_t largest(const double *v, int64_t n) {
+    int64_t at = 0;
+    for (int64_t i = 1; i < n; i++)
+        if (v[i] > v[at]) at = i;
+    return at;
+}
+
+/* One step: point p becomes pivot number r; column r of F and the residuals follow. */
+static void add_pivot(pivoting *work, int64_t p) {
+    circe__basis *basis = work->basis;
+    int64_t r = basis->rank, ld = work->ld, dim = basis->dim;
+    const double *pivot = work->points + p * dim, *row = work->F + p * ld;
+    double root = sqrt(work->residual[p]);
+#pragma omp parallel for schedule(static) num_threads(basis->context->threads) if (work->n * r > 20000)
+    for (int64_t i = 0; i < work->n; i++) {
+        const double *f = work->F + i * ld;
+        double dot = 0.0;
+#pragma omp simd reduction(+ : dot)
+        for (int64_t k = 0; k < r; k++) dot += f[k] * row[k];
+        work->column[i] = (kernel_value(basis, work->points + i * dim, pivot) - dot) / root;
+    }
+    work->column[p] = root;
+    for (int64_t i = 0; i < work->n; i++) {
+        work->F[i * ld + r] = work->column[i];
+        work->residual[i] = fmax(work->residual[i] - work->column[i] * work->column[i], 0.0);
+    }
+    work->residual[p] = 0.0;
+    memcpy(basis->L + r * basis->capacity, row, (size_t)(r + 1) * sizeof(double));
+    memcpy(basis->points + r * dim, pivot, (size_t)dim * sizeof(double));
+    basis->rank = r + 1;
+}
+
+static double sum(const double *v, int64_t n) {
+    double total = 0.0;
+    for (int64_t i = 0; i < n; i++) total += v[i];
+    return total;
+}
+
+/* Features of the candidates in the basis as it is, and their residuals. */
+static circe_status start_pivoting(pivoting *work) {
+    circe__basis *basis = work->basis;
+    const circe_context *context = basis->context;
+    work->ld = basis->rank + 64;
+    work->F = circe__alloc(context, work->n * work->ld, sizeof *work->F);
+    work->residual = circe__alloc(context, work->n, sizeof *work->residual);
+    work->column = circe__alloc(context, work->n, sizeof *work->column);
+    void *scratch = circe__alloc(context, (int64_t)circe__basis_bytes(basis), 1);
+    circe_status status = CIRCE_ERR_MEMORY;
+    if (work->F != NULL && work->residual != NULL && work->column != NULL && scratch != NULL)
+        status = reserve(basis, work->ld);
+    if (status == CIRCE_OK) {
+        circe__basis_features(basis, basis->rank, work->points, work->n, work->F, work->ld, work->column,
+                              work->residual, scratch);
+        work->trace = sum(work->column, work->n);
+        basis->scale = fmax(basis->scale, work->column[largest(work->column, work->n)]);
+    }
+    circe__free(context, scratch);
+    return status;
+}
+
+/* From an empty basis: the whole matrix, LAPACK's blocked pivoted Cholesky. */
+static circe_status pivot_by_lapack(pivoting *work, double tolerance, int64_t max_rank, int64_t *found) {
+    circe__basis *basis = work->basis;
+    const circe_context *context = basis->context;
+    int64_t n = work->n;
+    circe_status status =
+        circe__memory_check(context, 8.0 * 3.0 * (double)n * (double)n, "a kernel matrix of full rank",
+                            "use fewer holdout points or a larger tolerance");
+    if (status != CIRCE_OK) return status;
+    double *K = circe__alloc(context, n * n, sizeof *K), *lapack = circe__alloc(context, 2 * n, sizeof *lapack);
+    int *pivots = circe__alloc(context, n, sizeof *pivots);
+    void *scratch = circe__alloc(context, (int64_t)circe__gram_bytes(context, CIRCE_FLOAT64, n, basis->dim), 1);
+    if (K == NULL || lapack == NULL || pivots == NULL || scratch == NULL) {
+        status = CIRCE_ERR_MEMORY;
+        goto done;
+    }
+    circe_mat points = circe_mat_f64(work->points, n, basis->dim), out = circe__mat(K, n, n, CIRCE_FLOAT64);
+    circe__gram(context, circe__basis_kernel(basis), &points, &points, &out, scratch);
+    *found = context->backend->algebra->pivoted_cholesky(n, K, tolerance * basis->scale, pivots, lapack);
+    if (*found > max_rank) {
+        status = CIRCE_ERR_RANK;
+        goto done;
+    }
+    basis->rank = 0;
+    status = reserve(basis, *found);
+    if (status != CIRCE_OK) goto done;
+    for (int64_t i = 0; i < *found; i++) {
+        for (int64_t k = 0; k <= i; k++) basis->L[i * basis->capacity + k] = K[k * n + i];
+        memcpy(basis->points + i * basis->dim, work->points + pivots[i] * basis->dim,
+               (size_t)basis->dim * sizeof(double));
+    }
+    basis->rank = *found;
+
+done:
+    circe__free(context, K);
+    circe__free(context, lapack);
+    circe__free(context, pivots);
+    circe__free(context, scratch);
+    return status;
+}
+
+static circe_status refuse_rank(const pivoting *work, int64_t max_rank, const char *name) {
+    return circe__fail(CIRCE_ERR_RANK,
+                       "the kernel matrix of %s is not of low rank: after %lld pivots a share of %.1e of its trace is "
+                       "left; use a larger tolerance or sigma2, or method dense or rff",
+                       name, (long long)max_rank, sum(work->residual, work->n) / work->trace);
+}
+
+circe_status circe__basis_extend(circe__basis *basis, const double *points, int64_t n, double tolerance,
+                                 int64_t max_rank, const char *name) {
+    pivoting work = {.basis = basis, .points = points, .n = n};
+    int64_t first_rank = basis->rank;
+    circe_status status = start_pivoting(&work);
+    while (status == CIRCE_OK) {
+        int64_t p = largest(work.residual, n);
+        bool done = sum(work.residual, n) <= tolerance * work.trace || work.residual[p] <= 4e-16 * basis->scale;
+        if (done) break;
+        if (first_rank == 0 && basis->rank == SWITCH_RANK && n <= LAPACK_ROWS) {
+            int64_t found = 0;
+            status = pivot_by_lapack(&work, tolerance, max_rank, &found);
+            if (status == CIRCE_ERR_RANK) status = refuse_rank(&work, SWITCH_RANK, name);
+            break;
+        }
+        if (basis->rank >= max_rank) {
+            status = refuse_rank(&work, max_rank, name);
+            break;
+        }
+        if (basis->rank == work.ld) status = grow_features(&work, circe__max(max_rank, work.ld + 1));
+        if (status == CIRCE_OK) add_pivot(&work, p);
+    }
+    circe__free(basis->context, work.F);
+    circe__free(basis->context, work.residual);
+    circe__free(basis->context, work.column);
+    return status;
+}

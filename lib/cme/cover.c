@@ -1,0 +1,146 @@
+/* A basis that covers a data set of any size.
+ *
+ * Pivoting reads every point once for every pivot, so beyond ALL_ROWS rows it works on candidates: a random subset with
+ * the extremes of every column, whose tails hold few points and much residual. Then a sample of the other rows is
+ * checked, and rows that stick out become candidates of another round. The residual over all rows is for the caller to
+ * measure while it passes over them anyway. */
+#include <string.h>
+
+#include "cme/internal.h"
+
+enum {
+    ALL_ROWS = 8192,
+    CANDIDATES = 4096,
+    EXTREMES = 128,  /* of every column, at both ends */
+    SAMPLE = 65536,  /* rows that are checked */
+    OUTLIERS = 4096, /* of them, at most so many become candidates of a round */
+    ROUNDS = 4,
+    BLOCK = 2048,
+};
+
+/* Marks the EXTREMES smallest or largest values of a column: a small sorted list, filled in one pass. */
+static void mark_extremes(const double *points, int64_t n, int64_t dim, int64_t c, double sign, bool *marked) {
+    double value[EXTREMES];
+    int64_t index[EXTREMES], held = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double v = sign * points[i * dim + c];
+        if (held == EXTREMES && v >= value[EXTREMES - 1]) continue;
+        int64_t at = held < EXTREMES ? held++ : EXTREMES - 1;
+        for (; at > 0 && value[at - 1] > v; at--) {
+            value[at] = value[at - 1];
+            index[at] = index[at - 1];
+        }
+        value[at] = v;
+        index[at] = i;
+    }
+    for (int64_t k = 0; k < held; k++) marked[index[k]] = true;
+}
+
+/* Rows [marked] of points, the caller's to free. */
+static double *gather(const circe_context *context, const double *points, int64_t n, int64_t dim, const bool *marked,
+                      int64_t *count) {
+    int64_t at = 0;
+    *count = 0;
+    for (int64_t i = 0; i < n; i++) *count += marked[i];
+    double *rows = circe__alloc(context, *count * dim, sizeof *rows);
+    for (int64_t i = 0; rows != NULL && i < n; i++)
+        if (marked[i]) memcpy(rows + at++ * dim, points + i * dim, (size_t)dim * sizeof *rows);
+    return rows;
+}
+
+static circe_status mark_random(const circe_context *context, int64_t n, int64_t k, circe_random generator,
+                                bool *marked) {
+    int64_t *subset = circe__alloc(context, k, sizeof *subset);
+    if (subset == NULL) return CIRCE_ERR_MEMORY;
+    circe_random_subset(generator, n, k, subset);
+    for (int64_t i = 0; i < k; i++) marked[subset[i]] = true;
+    circe__free(context, subset);
+    return CIRCE_OK;
+}
+
+circe_status circe__basis_outliers(const circe__basis *basis, const double *points, int64_t n, double relative,
+                                   bool *outlying, double *trace_residual) {
+    const circe_context *context = basis->context;
+    int64_t rows = circe__min(n, BLOCK), marked = 0;
+    double trace = 0.0, left = 0.0;
+    double *features = circe__alloc(context, rows * (basis->rank + 2), sizeof *features);
+    void *scratch = circe__alloc(context, (int64_t)circe__basis_bytes(basis), 1);
+    circe_status status = features == NULL || scratch == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    for (int64_t i = 0; status == CIRCE_OK && i < n; i += BLOCK) {
+        int64_t here = circe__min(BLOCK, n - i);
+        double *diagonal = features + here * basis->rank, *residual = diagonal + here;
+        circe__basis_features(basis, basis->rank, points + i * basis->dim, here, features, basis->rank, diagonal,
+                              residual, scratch);
+        for (int64_t k = 0; k < here; k++) {
+            trace += diagonal[k];
+            left += residual[k];
+            bool out = residual[k] > relative * diagonal[k] && marked < OUTLIERS;
+            marked += out;
+            if (outlying != NULL) outlying[i + k] = out;
+        }
+    }
+    *trace_residual = trace > 0.0 ? left / trace : 0.0;
+    circe__free(context, features);
+    circe__free(context, scratch);
+    return status;
+}
+
+/* One round: checks the points, and extends the basis by those that stick out. `settled` where none did. */
+static circe_status extend_by_outliers(circe__basis *basis, const double *points, int64_t n, double relative,
+                                       double tolerance, int64_t max_rank, const char *name, bool *settled) {
+    const circe_context *context = basis->context;
+    double *rows = NULL, residual = 0.0;
+    int64_t count = 0, rank = basis->rank;
+    bool *marked = circe__calloc(context, n, sizeof *marked);
+    if (marked == NULL) return CIRCE_ERR_MEMORY;
+    circe_status status = circe__basis_outliers(basis, points, n, relative, marked, &residual);
+    if (status == CIRCE_OK) {
+        rows = gather(context, points, n, basis->dim, marked, &count);
+        if (rows == NULL) status = CIRCE_ERR_MEMORY;
+    }
+    if (status == CIRCE_OK && count > 0) status = circe__basis_extend(basis, rows, count, tolerance, max_rank, name);
+    *settled = count == 0 || basis->rank == rank;
+    circe__free(context, rows);
+    circe__free(context, marked);
+    return status;
+}
+
+circe_status circe__basis_settle(circe__basis *basis, const double *points, int64_t n, double relative,
+                                 double tolerance, int64_t max_rank, const char *name) {
+    circe_status status = CIRCE_OK;
+    bool settled = false;
+    for (int round = 0; status == CIRCE_OK && round < ROUNDS && !settled; round++)
+        status = extend_by_outliers(basis, points, n, relative, tolerance, max_rank, name, &settled);
+    return status;
+}
+
+circe_status circe__basis_cover(circe__basis *basis, const double *points, int64_t n, double tolerance,
+                                int64_t max_rank, uint64_t seed, const char *name) {
+    const circe_context *context = basis->context;
+    int64_t dim = basis->dim, count = 0;
+    double *rows = NULL;
+    if (n <= ALL_ROWS) return circe__basis_extend(basis, points, n, tolerance, max_rank, name);
+    bool *marked = circe__calloc(context, n, sizeof *marked);
+    if (marked == NULL) return CIRCE_ERR_MEMORY;
+    circe_status status = mark_random(context, n, CANDIDATES, (circe_random){seed, 0x7069766f74u}, marked);
+    for (int64_t c = 0; status == CIRCE_OK && c < dim && c < 16; c++) {
+        mark_extremes(points, n, dim, c, 1.0, marked);
+        mark_extremes(points, n, dim, c, -1.0, marked);
+    }
+    if (status == CIRCE_OK) rows = gather(context, points, n, dim, marked, &count);
+    if (rows == NULL) status = CIRCE_ERR_MEMORY;
+    if (status == CIRCE_OK) status = circe__basis_extend(basis, rows, count, tolerance, max_rank, name);
+    circe__free(context, rows);
+    rows = NULL;
+    if (status == CIRCE_OK) {
+        memset(marked, 0, (size_t)n);
+        status = mark_random(context, n, circe__min(n, SAMPLE), (circe_random){seed, 0x73616d706c65u}, marked);
+    }
+    if (status == CIRCE_OK) rows = gather(context, points, n, dim, marked, &count);
+    circe__free(context, marked);
+    if (status == CIRCE_OK && rows == NULL) status = CIRCE_ERR_MEMORY;
+    if (status == CIRCE_OK)
+        status = circe__basis_settle(basis, rows, count, 100.0 * tolerance, tolerance, max_rank, name);
+    circe__free(context, rows);
+    return status;
+}

@@ -1,0 +1,166 @@
+/* Residual features of a whole data set, once: zeta (N, q) beside y, in the dtype of the training.
+ *
+ * The basis of z is first extended until it spans the data set's z as well (most often it already does), so that the
+ * dot product of any two rows is their K^c. Rows are then made in blocks. */
+#include <string.h>
+
+#include "cme/internal.h"
+
+struct circe_features {
+    circe_context *context;
+    circe_mat y, zeta;
+};
+
+void circe_features_destroy(circe_features *features) {
+    if (features == NULL) return;
+    circe__free(features->context, features->y.data);
+    circe__free(features->context, features->zeta.data);
+    circe__free(features->context, features);
+}
+
+/* The columns kept: the leading ones that matter to the dtype, and those of the extension. */
+typedef struct layout {
+    int64_t leading, rank, extended;
+} layout;
+
+static circe_status fill_blocks(const circe_cme *cme, const circe__basis *basis, layout l, const double *y,
+                                const double *z, circe_features *features) {
+    enum { BLOCK = 2048 };
+    circe_context *context = cme->context;
+    int64_t N = features->zeta.rows, rows = circe__min(N, BLOCK);
+    circe_workspace *workspace = NULL;
+    double *f = circe__alloc(context, rows * l.extended, sizeof *f);
+    double *mean = circe__alloc(context, rows * l.leading, sizeof *mean);
+    double *zeta = circe__calloc(context, rows * features->zeta.cols, sizeof *zeta);
+    void *scratch = circe__alloc(context, (int64_t)circe__basis_bytes(basis), 1);
+    circe_status status = circe_workspace_create(context, &workspace);
+    if (f == NULL || mean == NULL || zeta == NULL || scratch == NULL) status = CIRCE_ERR_MEMORY;
+    for (int64_t i = 0; status == CIRCE_OK && i < N; i += BLOCK) {
+        int64_t n = circe__min(BLOCK, N - i), q = features->zeta.cols;
+        circe__basis_features(basis, l.extended, z + i * basis->dim, n, f, l.extended, NULL, NULL, scratch);
+        status = circe__cme_mean(workspace, cme, y + i * cme->info.dim_y, n, l.leading, mean, l.leading);
+        if (status != CIRCE_OK) break;
+        for (int64_t k = 0; k < n; k++) {
+            for (int64_t c = 0; c < l.leading; c++) zeta[k * q + c] = f[k * l.extended + c] - mean[k * l.leading + c];
+            for (int64_t c = l.rank; c < l.extended; c++) zeta[k * q + l.leading + c - l.rank] = f[k * l.extended + c];
+        }
+        circe_mat from = circe__mat(zeta, n, q, CIRCE_FLOAT64), to = circe__rows(&features->zeta, i, n);
+        circe__copy_mat(&from, &to);
+        status = circe__progress(context, "residual features", i + n, N);
+    }
+    circe_workspace_destroy(workspace);
+    circe__free(context, f);
+    circe__free(context, mean);
+    circe__free(context, zeta);
+    circe__free(context, scratch);
+    return status;
+}
+
+static circe_status build(const circe_cme *cme, const circe_mat *y, const double *y64, const double *z64,
+                          circe_dtype dtype, circe_features *features) {
+    enum { MAX_EXTENSION = 4096 };
+    circe_context *context = cme->context;
+    circe__basis basis = {0};
+    double accuracy = circe__accuracy(cme, dtype);
+    circe_status status = circe__basis_copy(&cme->z_basis, &basis);
+    if (status == CIRCE_OK)
+        status =
+            circe__basis_settle(&basis, z64, y->rows, accuracy, 0.1 * accuracy, cme->z_basis.rank + MAX_EXTENSION, "z");
+    if (status != CIRCE_OK) goto done;
+    /* Points beyond the holdout's span have large coordinates along its weakest pivots: then none is left out. */
+    int64_t rank = cme->z_basis.rank;
+    int64_t leading = basis.rank > rank ? rank : circe__basis_rank_at(&cme->z_basis, 0.01 * accuracy);
+    layout l = {leading, rank, basis.rank};
+    int64_t q = circe__max(1, l.leading + l.extended - l.rank);
+    status = circe__memory_check(context, (double)circe_dtype_size(dtype) * (double)y->rows * (double)(q + y->cols),
+                                 "the residual features of this data set", "compute them for each batch instead");
+    if (status != CIRCE_OK) goto done;
+    features->y =
+        circe__mat(circe__alloc(context, y->rows * y->cols, circe_dtype_size(dtype)), y->rows, y->cols, dtype);
+    features->zeta = circe__mat(circe__alloc(context, y->rows * q, circe_dtype_size(dtype)), y->rows, q, dtype);
+    if (features->y.data == NULL || features->zeta.data == NULL) {
+        status = CIRCE_ERR_MEMORY;
+        goto done;
+    }
+    circe__copy_mat(y, &features->y);
+    status = fill_blocks(cme, &basis, l, y64, z64, features);
+
+done:
+    circe__basis_free(&basis);
+    return status;
+}
+
+circe_status circe_features_create(circe_context *context, const circe_cme *cme, const circe_mat *y, const circe_mat *z,
+                                   circe_dtype dtype, circe_features **features) {
+    circe_workspace *workspace = NULL;
+    circe_features *made = NULL;
+    double *y64 = NULL, *z64 = NULL;
+    if (context == NULL || cme == NULL || features == NULL)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "context, cme and features must not be NULL");
+    *features = NULL;
+    if (cme->rff != NULL)
+        return circe__fail(CIRCE_ERR_UNSUPPORTED,
+                           "a model of method rff has no residual features: its K^c is no Gram matrix");
+    if (dtype != CIRCE_FLOAT32 && dtype != CIRCE_FLOAT64)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "dtype must be CIRCE_FLOAT32 or CIRCE_FLOAT64");
+    circe_status status = circe_workspace_create(context, &workspace);
+    if (status == CIRCE_OK) status = circe__cme_points(workspace, CIRCE__SLOT_Y, y, cme->info.dim_y, "y", &y64);
+    if (status == CIRCE_OK) status = circe__cme_points(workspace, CIRCE__SLOT_Z, z, cme->info.dim_z, "z", &z64);
+    if (status == CIRCE_OK && y->rows != z->rows)
+        status = circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
+                             (long long)y->rows, (long long)z->rows);
+    if (status == CIRCE_OK) {
+        made = circe__calloc(context, 1, sizeof *made);
+        status = made == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    }
+    if (status == CIRCE_OK) {
+        made->context = context;
+        int previous = circe__threads_begin(context);
+        status = build(cme, y, y64, z64, dtype, made);
+        circe__threads_end(previous);
+    }
+    circe_workspace_destroy(workspace);
+    if (status == CIRCE_OK)
+        *features = made;
+    else
+        circe_features_destroy(made);
+    return status;
+}
+
+circe_status circe_features_get(const circe_features *features, circe_mat *y, circe_mat *zeta) {
+    if (features == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "features must not be NULL");
+    if (y != NULL) *y = features->y;
+    if (zeta != NULL) *zeta = features->zeta;
+    return CIRCE_OK;
+}
+
+static circe_status check_gathered(const circe_mat *from, const circe_mat *to, int64_t n, const char *name) {
+    circe_status status = circe__check_mat(to, name, 1);
+    if (status != CIRCE_OK) return status;
+    if (to->rows == n && to->cols == from->cols && to->dtype == from->dtype) return CIRCE_OK;
+    return circe__fail(CIRCE_ERR_SHAPE, "%s must be %lld by %lld and of the dtype of the features", name, (long long)n,
+                       (long long)from->cols);
+}
+
+static void gather_rows(const circe_mat *from, const int64_t *index, int64_t n, circe_mat *to) {
+    size_t size = circe_dtype_size(from->dtype);
+    for (int64_t i = 0; i < n; i++)
+        memcpy((char *)to->data + (size_t)(i * to->ld) * size,
+               (const char *)from->data + (size_t)(index[i] * from->ld) * size, (size_t)from->cols * size);
+}
+
+circe_status circe_features_gather(const circe_features *features, const int64_t *index, int64_t n, circe_mat *y_out,
+                                   circe_mat *zeta_out) {
+    if (features == NULL || index == NULL || n < 1)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "features and index must not be NULL, and n at least 1");
+    circe_status status = check_gathered(&features->y, y_out, n, "y_out");
+    if (status == CIRCE_OK) status = check_gathered(&features->zeta, zeta_out, n, "zeta_out");
+    if (status != CIRCE_OK) return status;
+    for (int64_t i = 0; i < n; i++)
+        if (index[i] < 0 || index[i] >= features->y.rows)
+            return circe__fail(CIRCE_ERR_ARGUMENT, "index[%lld] is %lld; there are %lld rows, from 0", (long long)i,
+                               (long long)index[i], (long long)features->y.rows);
+    gather_rows(&features->y, index, n, y_out);
+    gather_rows(&features->zeta, index, n, zeta_out);
+    return CIRCE_OK;
+}

@@ -1,0 +1,328 @@
+/* Fitting: the grid over sigma2 of y and the ridge, the choice between low rank and dense, the best model kept.
+ *
+ * Where the kernel of y has no free width, the grid has one row. Each row needs one regression (a spectrum), which
+ * serves every ridge; the weights are made at once where a row holds the best error so far, so that only one spectrum
+ * lives at a time. */
+#include <math.h>
+#include <string.h>
+
+#include "cme/internal.h"
+
+enum {
+    DENSE_ROWS = 512, /* up to here a dense fit takes a tenth of a second and is exact everywhere */
+    DEFAULT_MAX_RANK = 4096,
+};
+
+static const double default_sigma2[] = {1.0, 0.1, 0.01, 0.001}, default_ridge[] = {0.01, 0.1, 1.0, 10.0, 100.0};
+
+void circe_cme_options_init(circe_cme_options *options) {
+    *options = (circe_cme_options){
+        .method = CIRCE_METHOD_AUTO, .tolerance = 1e-12, .rff_pool = 1024, .rff_batch = 512, .rff_every = 100};
+}
+
+/* ---- the caller's options ---------------------------------------------------------------------------------------- */
+
+static circe_status check_grid(const double *grid, int64_t n, const char *name) {
+    enum { MAX_GRID = 1000 };
+    if (n < 1 || n > MAX_GRID || grid == NULL)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "the grid of %s has %lld values; it needs 1 to %d", name, (long long)n,
+                           MAX_GRID);
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(grid[i]) || grid[i] <= 0.0)
+            return circe__fail(CIRCE_ERR_ARGUMENT, "%s is %g; it must be positive", name, grid[i]);
+    return CIRCE_OK;
+}
+
+static circe_status fill_options(const circe_cme_options *given, circe_cme_options *options) {
+    circe_cme_options_init(options);
+    if (given != NULL) *options = *given;
+    if (options->n_sigma2_y == 0) {
+        options->sigma2_y = default_sigma2;
+        options->n_sigma2_y = sizeof default_sigma2 / sizeof *default_sigma2;
+    }
+    if (options->n_ridge == 0) {
+        options->ridge = default_ridge;
+        options->n_ridge = sizeof default_ridge / sizeof *default_ridge;
+    }
+    if (options->method < CIRCE_METHOD_AUTO || options->method > CIRCE_METHOD_RFF)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "method %d is none of auto, lowrank, dense, rff", (int)options->method);
+    if (!(options->tolerance > 0.0 && options->tolerance < 1.0))
+        return circe__fail(CIRCE_ERR_ARGUMENT, "tolerance is %g; it must lie between 0 and 1", options->tolerance);
+    if (options->max_rank < 0)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "max_rank is %lld; it must be positive, or 0 for the default",
+                           (long long)options->max_rank);
+    if (options->method == CIRCE_METHOD_RFF && (options->rff_pool < 1 || options->rff_batch < 0 ||
+                                                options->rff_batch > options->rff_pool || options->rff_every < 1))
+        return circe__fail(CIRCE_ERR_ARGUMENT,
+                           "random features: %lld drawn, %lld used, every %lld batches; needed: drawn >= 1, used <= "
+                           "drawn, every >= 1",
+                           (long long)options->rff_pool, (long long)options->rff_batch, (long long)options->rff_every);
+    circe_status status = check_grid(options->sigma2_y, options->n_sigma2_y, "sigma2 of y");
+    return status == CIRCE_OK ? check_grid(options->ridge, options->n_ridge, "ridge") : status;
+}
+
+/* ---- one row of the grid ------------------------------------------------------------------------------------------
+ */
+
+static int64_t max_rank_y(const circe__holdout *holdout) {
+    int64_t asked = holdout->options->max_rank;
+    return circe__min(asked > 0 ? asked : DEFAULT_MAX_RANK, holdout->rows);
+}
+
+/* auto: low rank where a third of the rows or fewer are pivots, else dense where memory allows. */
+static circe_status prepare(circe__holdout *holdout, const circe_kernel *kernel_y, circe__regression *regression) {
+    circe_method method = holdout->options->method;
+    if (method == CIRCE_METHOD_LOWRANK)
+        return circe__lowrank_prepare(holdout, kernel_y, max_rank_y(holdout), regression);
+    bool small = holdout->rows <= DENSE_ROWS;
+    if (method == CIRCE_METHOD_DENSE || small) return circe__dense_prepare(holdout, kernel_y, regression);
+    int64_t worth = circe__min(max_rank_y(holdout), holdout->rows / 3);
+    circe_status status = circe__lowrank_prepare(holdout, kernel_y, worth, regression);
+    if (status != CIRCE_ERR_RANK) return status;
+    if (circe__dense_fit_bytes(holdout->rows, holdout->z_basis->rank) > circe__memory_available(holdout->context) ||
+        holdout->rows > 32000)
+        return status; /* whose text says what would help */
+    circe__log(holdout->context, CIRCE_LOG_INFO, "%s: dense instead", circe_last_error());
+    return circe__dense_prepare(holdout, kernel_y, regression);
+}
+
+/* Errors of every ridge; ridges below what is safe are raised to it, unless forced. */
+static circe_status fill_row(circe__holdout *holdout, const circe__regression *regression, double *ridge_used,
+                             double *error) {
+    const circe_cme_options *options = holdout->options;
+    double safe = circe__regression_safe_ridge(regression, holdout->rows);
+    for (int64_t l = 0; l < options->n_ridge; l++)
+        ridge_used[l] = options->force_ridge ? options->ridge[l] : fmax(options->ridge[l], safe);
+    if (regression->solver == CIRCE_METHOD_LOWRANK)
+        return circe__lowrank_loo(holdout, regression, ridge_used, options->n_ridge, error);
+    return circe__dense_loo(holdout, regression, ridge_used, options->n_ridge, error);
+}
+
+/* The best cell of a row, if it beats the best so far, becomes the model. */
+static circe_status keep_if_better(circe_cme *cme, circe__holdout *holdout, circe__regression *regression,
+                                   const circe_kernel *kernel_y, int64_t row) {
+    const circe_cme_options *options = holdout->options;
+    const double *error = cme->error + row * options->n_ridge, *used = cme->ridge_used + row * options->n_ridge;
+    int64_t best = 0;
+    for (int64_t l = 1; l < options->n_ridge; l++)
+        if (error[l] < error[best]) best = l;
+    if (cme->weights != NULL && !(error[best] < cme->info.loo_error)) return CIRCE_OK;
+
+    double *weights = NULL, *inverse = NULL;
+    circe_kernel *kernel = NULL;
+    circe_status status = circe__regression_weights(cme->context, regression, cme->z_basis.rank, used[best], &weights);
+    if (status == CIRCE_OK && regression->solver == CIRCE_METHOD_DENSE && holdout->rows <= DENSE_ROWS)
+        status = circe__regression_inverse(cme->context, regression, used[best], &inverse);
+    if (status == CIRCE_OK) status = circe_kernel_copy(kernel_y, &kernel);
+    if (status != CIRCE_OK) {
+        circe__free(cme->context, weights);
+        circe__free(cme->context, inverse);
+        return status;
+    }
+    circe__free(cme->context, cme->weights);
+    circe__free(cme->context, cme->inverse);
+    circe_kernel_destroy(cme->kernel_y);
+    circe__basis_free(&cme->y_basis);
+    cme->weights = weights;
+    cme->inverse = inverse;
+    cme->kernel_y = kernel;
+    cme->y_basis = regression->y_basis; /* moved */
+    regression->y_basis = (circe__basis){0};
+    cme->info.solver = regression->solver;
+    cme->info.rank_y = regression->n;
+    cme->info.trace_residual_y = regression->trace_residual;
+    cme->info.sigma2_y = cme->sigma2_y == NULL ? 0.0 : cme->sigma2_y[row];
+    cme->info.ridge = used[best];
+    cme->info.ridge_safe = circe__regression_safe_ridge(regression, holdout->rows);
+    cme->info.ridge_raised = used[best] > options->ridge[best];
+    cme->info.loo_error = error[best];
+    return CIRCE_OK;
+}
+
+static circe_status fit_row(circe_cme *cme, circe__holdout *holdout, const circe_kernel *kernel_y, int64_t row) {
+    const circe_cme_options *options = holdout->options;
+    circe__regression regression = {0};
+    circe_kernel *bound = NULL;
+    circe_status status = circe_kernel_copy(kernel_y, &bound);
+    if (status == CIRCE_OK && circe_kernel_n_free(bound) > 0) status = circe_kernel_bind(bound, cme->sigma2_y[row]);
+    if (status == CIRCE_OK) status = prepare(holdout, bound, &regression);
+    if (status == CIRCE_OK)
+        status = fill_row(holdout, &regression, cme->ridge_used + row * options->n_ridge,
+                          cme->error + row * options->n_ridge);
+    if (status == CIRCE_OK) status = keep_if_better(cme, holdout, &regression, bound, row);
+    circe__regression_free(holdout->context, &regression);
+    circe_kernel_destroy(bound);
+    return status;
+}
+
+/* ---- the whole -----------------------------------------------------------------------------------------------------
+ */
+
+/* The basis of z: of full rank where it must be and the rows are few enough for that. */
+static circe_status fit_z(circe_cme *cme, const circe__holdout *holdout, const circe_kernel *kernel_z) {
+    int64_t limit = circe__max(circe__min(holdout->rows, 8192), DEFAULT_MAX_RANK);
+    circe_status status = circe__basis_init(holdout->context, kernel_z, holdout->dim_z, "z", &cme->z_basis);
+    if (status == CIRCE_OK)
+        status = circe__basis_cover(&cme->z_basis, holdout->z, holdout->rows, holdout->options->tolerance, limit,
+                                    holdout->options->seed, "z");
+    if (status == CIRCE_OK)
+        status =
+            circe__basis_outliers(&cme->z_basis, holdout->z, holdout->rows, 1.0, NULL, &cme->info.trace_residual_z);
+    return status;
+}
+
+static circe_status init_table(circe_cme *cme, const circe_cme_options *options, bool free_width) {
+    circe_context *context = cme->context;
+    int64_t rows = free_width ? options->n_sigma2_y : 1, cells = rows * options->n_ridge;
+    if (free_width) cme->sigma2_y = circe__alloc(context, rows, sizeof(double));
+    cme->ridge = circe__alloc(context, options->n_ridge, sizeof(double));
+    cme->error = circe__calloc(context, cells, sizeof(double));
+    cme->ridge_used = circe__calloc(context, cells, sizeof(double));
+    if ((free_width && cme->sigma2_y == NULL) || cme->ridge == NULL || cme->error == NULL || cme->ridge_used == NULL)
+        return CIRCE_ERR_MEMORY;
+    if (free_width) memcpy(cme->sigma2_y, options->sigma2_y, (size_t)rows * sizeof(double));
+    memcpy(cme->ridge, options->ridge, (size_t)options->n_ridge * sizeof(double));
+    cme->n_sigma2_y = rows;
+    cme->n_ridge = options->n_ridge;
+    return CIRCE_OK;
+}
+
+static bool is_constant(const double *points, int64_t rows, int64_t dim) {
+    for (int64_t i = 1; i < rows; i++)
+        if (memcmp(points, points + i * dim, (size_t)dim * sizeof *points) != 0) return false;
+    return true;
+}
+
+static circe_status collect_warnings(circe_cme *cme, const circe__holdout *holdout) {
+    const circe_cme_options *options = holdout->options;
+    const circe_cme_info *info = &cme->info;
+    circe_status status = CIRCE_OK;
+    if (is_constant(holdout->y, holdout->rows, holdout->dim_y))
+        status = circe__cme_warn(cme, "y is constant: conditioning on it changes nothing");
+    if (status == CIRCE_OK && is_constant(holdout->z, holdout->rows, holdout->dim_z))
+        status = circe__cme_warn(cme, "z is constant: nothing can depend on it");
+    if (status == CIRCE_OK && info->ridge_raised)
+        status = circe__cme_warn(cme,
+                                 "a ridge below %.3g is lost in the rounding of this kernel matrix and gives wrong "
+                                 "results; %.3g was used instead (force_ridge keeps what was asked)",
+                                 info->ridge_safe, info->ridge);
+    if (status == CIRCE_OK && options->force_ridge && info->ridge < info->ridge_safe)
+        status = circe__cme_warn(cme,
+                                 "the ridge %.3g is below %.3g, what the conditioning of the kernel matrix supports: "
+                                 "the result is dominated by rounding",
+                                 info->ridge, info->ridge_safe);
+    if (status == CIRCE_OK && info->trace_residual_y > 100.0 * options->tolerance)
+        status = circe__cme_warn(
+            cme, "the low-rank features of y leave out a share of %.1e of the trace, above the tolerance %.1e",
+            info->trace_residual_y, options->tolerance);
+    if (status == CIRCE_OK && info->trace_residual_z > 100.0 * options->tolerance)
+        status = circe__cme_warn(
+            cme, "the low-rank features of z leave out a share of %.1e of the trace, above the tolerance %.1e",
+            info->trace_residual_z, options->tolerance);
+    return status;
+}
+
+/* Dense models keep the holdout's y; RFF models and small dense ones y and z. */
+static circe_status keep_points(circe_cme *cme, const circe__holdout *holdout) {
+    circe_context *context = cme->context;
+    bool rff = holdout->options->method == CIRCE_METHOD_RFF;
+    if (cme->info.solver == CIRCE_METHOD_DENSE || rff) {
+        circe_status status = circe__resolve(cme->kernel_y, holdout->dim_y, "y", &cme->y_factors);
+        if (status != CIRCE_OK) return status;
+        cme->points_y = circe__alloc(context, holdout->rows * holdout->dim_y, sizeof(double));
+        if (cme->points_y == NULL) return CIRCE_ERR_MEMORY;
+        memcpy(cme->points_y, holdout->y, (size_t)(holdout->rows * holdout->dim_y) * sizeof(double));
+    }
+    if (!rff && cme->inverse == NULL) return CIRCE_OK;
+    cme->points_z = circe__alloc(context, holdout->rows * holdout->dim_z, sizeof(double));
+    if (cme->points_z == NULL) return CIRCE_ERR_MEMORY;
+    memcpy(cme->points_z, holdout->z, (size_t)(holdout->rows * holdout->dim_z) * sizeof(double));
+    return rff ? circe__cme_attach_rff(cme) : CIRCE_OK;
+}
+
+static circe_status fit_all(circe_cme *cme, circe__holdout *holdout, const circe_kernel *kernel_y,
+                            const circe_kernel *kernel_z) {
+    const circe_cme_options *options = holdout->options;
+    circe_status status = init_table(cme, options, circe_kernel_n_free(kernel_y) > 0);
+    if (status == CIRCE_OK) status = circe_kernel_copy(kernel_z, &cme->kernel_z);
+    if (status == CIRCE_OK) status = fit_z(cme, holdout, kernel_z);
+    if (status != CIRCE_OK) return status;
+    holdout->z_basis = &cme->z_basis;
+    holdout->steps_total = 2 * cme->n_sigma2_y * (holdout->rows <= DENSE_ROWS ? 1 : (holdout->rows + 2047) / 2048);
+    for (int64_t row = 0; status == CIRCE_OK && row < cme->n_sigma2_y; row++)
+        status = fit_row(cme, holdout, kernel_y, row);
+    if (status != CIRCE_OK) return status;
+    cme->info.rank_z = cme->z_basis.rank;
+    cme->info.method = options->method == CIRCE_METHOD_RFF ? CIRCE_METHOD_RFF : cme->info.solver;
+    status = keep_points(cme, holdout);
+    return status == CIRCE_OK ? collect_warnings(cme, holdout) : status;
+}
+
+/* The data, a handful of blocks, and the spectrum of r_y; dense fits check for themselves when they are chosen. */
+static circe_status check_memory(circe_context *context, const circe_mat *y, const circe_mat *z,
+                                 const circe_cme_options *options) {
+    double data = 8.0 * (double)y->rows * (double)(y->cols + z->cols);
+    double bytes = data + 32e6;
+    if (options->method == CIRCE_METHOD_DENSE) bytes += circe__dense_fit_bytes(y->rows, 1);
+    return circe__memory_check(context, bytes, options->method == CIRCE_METHOD_DENSE ? "this dense fit" : "this fit",
+                               options->method == CIRCE_METHOD_DENSE
+                                   ? "use method lowrank or rff, or fewer holdout points"
+                                   : "use fewer holdout points, or allow more memory");
+}
+
+circe_status circe_cme_fit(circe_context *context, const circe_mat *y, const circe_mat *z, const circe_kernel *kernel_y,
+                           const circe_kernel *kernel_z, const circe_cme_options *given, circe_cme **cme) {
+    circe_cme_options options;
+    circe_cme *made = NULL;
+    double *copy_y = NULL, *copy_z = NULL, start = circe__seconds();
+    if (context == NULL || cme == NULL || kernel_y == NULL || kernel_z == NULL)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "context, kernels and cme must not be NULL");
+    *cme = NULL;
+    circe_status status = fill_options(given, &options);
+    if (status == CIRCE_OK) status = circe__check_data(y, "y", 2);
+    if (status == CIRCE_OK) status = circe__check_data(z, "z", 2);
+    if (status == CIRCE_OK && y->rows != z->rows)
+        status = circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
+                             (long long)y->rows, (long long)z->rows);
+    if (status == CIRCE_OK) status = check_memory(context, y, z, &options);
+    if (status != CIRCE_OK) return status;
+
+    int previous = circe__threads_begin(context);
+    copy_y = circe__alloc(context, y->rows * y->cols, sizeof *copy_y);
+    copy_z = circe__alloc(context, z->rows * z->cols, sizeof *copy_z);
+    if (copy_y == NULL || copy_z == NULL) {
+        status = CIRCE_ERR_MEMORY;
+        goto done;
+    }
+    circe_mat y64 = circe__mat(copy_y, y->rows, y->cols, CIRCE_FLOAT64);
+    circe_mat z64 = circe__mat(copy_z, z->rows, z->cols, CIRCE_FLOAT64);
+    circe__copy_mat(y, &y64);
+    circe__copy_mat(z, &z64);
+    status = circe__cme_new(context, &made);
+    if (status != CIRCE_OK) goto done;
+    made->tolerance = options.tolerance;
+    made->seed = options.seed;
+    made->rff_pool = options.rff_pool;
+    made->rff_batch = options.rff_batch > 0 ? options.rff_batch : options.rff_pool;
+    made->rff_every = options.rff_every;
+    made->info = (circe_cme_info){.rows = y->rows, .dim_y = y->cols, .dim_z = z->cols};
+    circe__holdout holdout = {.context = context,
+                              .options = &options,
+                              .y = copy_y,
+                              .z = copy_z,
+                              .rows = y->rows,
+                              .dim_y = y->cols,
+                              .dim_z = z->cols};
+    status = fit_all(made, &holdout, kernel_y, kernel_z);
+    made->info.seconds = circe__seconds() - start;
+
+done:
+    circe__threads_end(previous);
+    circe__free(context, copy_y);
+    circe__free(context, copy_z);
+    if (status != CIRCE_OK)
+        circe_cme_destroy(made);
+    else
+        *cme = made;
+    return status;
+}

@@ -1,0 +1,179 @@
+/* Inside of the conditional mean embedding.
+ *
+ * Data flow of a fit:   fit.c   y, z -> float64, the basis of z (basis.c), then for every sigma2 of the grid:
+ *                         lowrank.c / dense.c   a regression: spectrum and vectors of K_YY, its projection of psi(Z)
+ *                         regression.c          leave-one-out errors of every ridge, weights of the best so far
+ *                       -> model.c (circe_cme), saved and loaded by model_file.c
+ * Data flow of a batch: residual.c   y, z -> zeta, used by features.c (whole data sets) and by lib/measures. */
+#ifndef CIRCE_CME_INTERNAL_H
+#define CIRCE_CME_INTERNAL_H
+
+#include "circe/cme.h"
+#include "kernels/kernels.h"
+
+/* ---- basis.c: features of a kernel by pivoted Cholesky ------------------------------------------------------- */
+
+typedef struct circe__basis {
+    const circe_context *context;
+    circe_kernel_factor *factors; /* owned */
+    int64_t n_factors;
+    int64_t dim;  /* columns of a point */
+    int64_t rank; /* r */
+    int64_t capacity;
+    double *points; /* (r, dim): the pivots */
+    double *L;      /* (r, capacity) lower triangular: K_pp = L L' */
+    double scale;   /* the largest k(p, p) met */
+} circe__basis;
+
+circe_status circe__basis_init(const circe_context *context, const circe_kernel *kernel, int64_t dim, const char *name,
+                               circe__basis *basis);
+void circe__basis_free(circe__basis *basis);
+circe_status circe__basis_copy(const circe__basis *from, circe__basis *to);
+static inline circe__factors circe__basis_kernel(const circe__basis *basis) {
+    return (circe__factors){basis->factors, basis->n_factors};
+}
+
+/* Adds pivots out of `points` (n, dim) until trace(K - FF') <= tolerance * trace(K) on them. CIRCE_ERR_RANK, with the
+ * basis as far as it came, where that would take more than max_rank. */
+circe_status circe__basis_extend(circe__basis *basis, const double *points, int64_t n, double tolerance,
+                                 int64_t max_rank, const char *name);
+
+/* The same for a data set of any size; see cover.c. */
+circe_status circe__basis_cover(circe__basis *basis, const double *points, int64_t n, double tolerance,
+                                int64_t max_rank, uint64_t seed, const char *name);
+
+/* Extends the basis until no point's residual exceeds `relative` times its k(p, p), or a few rounds are over. */
+circe_status circe__basis_settle(circe__basis *basis, const double *points, int64_t n, double relative,
+                                 double tolerance, int64_t max_rank, const char *name);
+
+/* trace(K - FF') / trace(K) over the points; `outlying` (n flags, or NULL) marks those whose residual exceeds
+ * `relative` times their k(p, p), the first few thousand of them. */
+circe_status circe__basis_outliers(const circe__basis *basis, const double *points, int64_t n, double relative,
+                                   bool *outlying, double *trace_residual);
+
+/* features (n, ld): the first `rank` coordinates of psi(point) in the basis; diagonal[i] = k(p_i, p_i) and
+ * residual[i] = k(p_i, p_i) - |features_i|^2, at least 0; each may be NULL. scratch of circe__basis_bytes. */
+size_t circe__basis_bytes(const circe__basis *basis);
+void circe__basis_features(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
+                           int64_t ld, double *diagonal, double *residual, void *scratch);
+
+/* How many leading pivots leave every candidate's residual below `relative` * scale. */
+int64_t circe__basis_rank_at(const circe__basis *basis, double relative);
+
+/* ---- regression: mu(y) for one kernel of y ------------------------------------------------------------------- */
+
+/* The holdout data and what every regression on it shares. */
+typedef struct circe__holdout {
+    circe_context *context;
+    const circe_cme_options *options; /* grids filled in */
+    const double *y, *z;              /* (M, dim) float64 */
+    int64_t rows, dim_y, dim_z;
+    const circe__basis *z_basis;
+    double trace_residual_z;
+    int64_t steps_done, steps_total; /* of progress */
+} circe__holdout;
+
+/* K_YY (or F_y'F_y, which has the same non-zero spectrum) = sum_k s_k v_k v_k'. With n = r_y (low rank) or M (dense):
+ * weights(ridge) = V' diag(1 / (s + ridge)) G is (n, r_z). */
+typedef struct circe__regression {
+    circe_method solver;
+    circe__basis y_basis; /* low rank only */
+    int64_t n;
+    double *s;       /* (n) ascending, at least 0 */
+    double *vectors; /* (n, n): v_k is row k */
+    double *G;       /* (n, r_z): V F_y' F_z, or V F_z */
+    double trace_residual;
+} circe__regression;
+
+circe_status circe__lowrank_prepare(circe__holdout *holdout, const circe_kernel *kernel_y, int64_t max_rank,
+                                    circe__regression *regression);
+circe_status circe__lowrank_loo(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
+                                int64_t n_ridge, double *error);
+circe_status circe__dense_prepare(circe__holdout *holdout, const circe_kernel *kernel_y, circe__regression *regression);
+circe_status circe__dense_loo(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
+                              int64_t n_ridge, double *error);
+double circe__dense_fit_bytes(int64_t rows, int64_t rank_z);
+
+void circe__regression_free(const circe_context *context, circe__regression *regression);
+/* Eigendecomposition of the symmetric `vectors` in place, negative rounding set to 0. */
+circe_status circe__regression_decompose(const circe_context *context, circe__regression *regression);
+/* The smallest ridge whose result the arithmetic supports. */
+double circe__regression_safe_ridge(const circe__regression *regression, int64_t rows);
+/* (n, r_z), the caller's to free. */
+circe_status circe__regression_weights(const circe_context *context, const circe__regression *regression,
+                                       int64_t rank_z, double ridge, double **weights);
+
+/* (K_YY + ridge I)^-1 (n, n), the caller's to free; dense only. */
+circe_status circe__regression_inverse(const circe_context *context, const circe__regression *regression, double ridge,
+                                       double **inverse);
+
+/* ---- rff.c ---------------------------------------------------------------------------------------------------- */
+
+typedef struct circe__rff circe__rff;
+
+circe_status circe__rff_create(circe__holdout *holdout, const circe_kernel *kernel_y, const circe_kernel *kernel_z,
+                               circe__regression *regression, double ridge, circe__rff **rff);
+void circe__rff_free(const circe_context *context, circe__rff *rff);
+circe_status circe__rff_step(const circe_context *context, circe__rff *rff, int64_t step);
+/* out (n, n) := -A - A' + B of algorithm 2, that is K^c without K_zz. */
+circe_status circe__rff_correction(circe_workspace *workspace, const circe__rff *rff, const double *y, const double *z,
+                                   int64_t n, double *out);
+
+/* ---- model.c -------------------------------------------------------------------------------------------------- */
+
+struct circe_cme {
+    circe_context *context;
+    circe_cme_info info;
+    circe_kernel *kernel_y, *kernel_z;
+    double tolerance;
+    int64_t n_sigma2_y, n_ridge;
+    double *sigma2_y, *ridge, *error, *ridge_used; /* the leave-one-out table */
+    char **warnings;
+    int64_t n_warnings;
+    circe__basis z_basis;
+    circe__basis y_basis;           /* low rank */
+    circe_kernel_factor *y_factors; /* dense: the kernel of y, resolved */
+    double *points_y;               /* dense: (M, dim_y) */
+    double *points_z;               /* RFF and small dense models: (M, dim_z) beside points_y */
+    double *weights;                /* (r_y or M, r_z) */
+    double *inverse;                /* small dense models: (K_YY + ridge I)^-1 (M, M); see residual.c */
+    circe__rff *rff;
+    int64_t rff_pool, rff_batch, rff_every;
+    uint64_t seed;
+};
+
+circe_status circe__cme_new(circe_context *context, circe_cme **cme);
+circe_status circe__cme_warn(circe_cme *cme, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Builds the random features from points_y, points_z and the model's kernels: after a fit and after a load. */
+circe_status circe__cme_attach_rff(circe_cme *cme);
+
+/* ---- residual.c ------------------------------------------------------------------------------------------------ */
+
+/* out (n, ld), the first rank_z columns := mu(y) in the basis of z. */
+circe_status circe__cme_mean(circe_workspace *workspace, const circe_cme *cme, const double *y, int64_t n,
+                             int64_t rank_z, double *out, int64_t ld);
+
+/* zeta (n, q) of a batch in float64, in the workspace's slot ZETA. Where points of z lie outside the span of the
+ * holdout's, columns are added for what they have there, so that zeta zeta' = K^c holds for any batch. `accuracy` is
+ * relative to k(z, z): columns that matter less are left out. */
+circe_status circe__cme_zeta(circe_workspace *workspace, const circe_cme *cme, const double *y, const double *z,
+                             int64_t n, double accuracy, double **zeta, int64_t *q);
+
+/* y (n, dim_y) or z as contiguous float64, in the given slot, checked: rows, columns, finite. */
+circe_status circe__cme_points(circe_workspace *workspace, circe__slot slot, const circe_mat *points, int64_t dim,
+                               const char *name, double **out);
+
+/* K (n, n) := K^c as a matrix, for models that have no zeta (rff) or a better way (a small dense model, float64). */
+circe_status circe__cme_gram(circe_workspace *workspace, const circe_cme *cme, const double *y, const double *z,
+                             int64_t n, double *K);
+static inline bool circe__cme_prefers_gram(const circe_cme *cme, circe_dtype dtype) {
+    return cme->rff != NULL || (cme->inverse != NULL && dtype == CIRCE_FLOAT64);
+}
+
+/* What float32 and float64 batches need of zeta. */
+static inline double circe__accuracy(const circe_cme *cme, circe_dtype dtype) {
+    double tight = 10.0 * cme->tolerance;
+    return dtype == CIRCE_FLOAT32 && tight < 1e-8 ? 1e-8 : tight;
+}
+
+#endif

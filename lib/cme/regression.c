@@ -1,0 +1,84 @@
+/* What the low-rank and the dense regression share: a spectrum that serves every ridge.
+ *
+ *     K_YY = sum_k s_k u_k u_k',   (K_YY + ridge I)^-1 psi(Z)  through  V' diag(1 / (s + ridge)) G
+ *
+ * One eigendecomposition per sigma2 makes each ridge a diagonal scaling. Nothing is divided by s_k alone, so the small
+ * eigenvalues, known only to eps * s_max, do no harm as long as the ridge is well above that. */
+#include <float.h>
+#include <math.h>
+
+#include "cme/internal.h"
+
+void circe__regression_free(const circe_context *context, circe__regression *regression) {
+    circe__basis_free(&regression->y_basis);
+    circe__free(context, regression->s);
+    circe__free(context, regression->vectors);
+    circe__free(context, regression->G);
+    *regression = (circe__regression){0};
+}
+
+circe_status circe__regression_decompose(const circe_context *context, circe__regression *regression) {
+    int64_t n = regression->n;
+    if (n > 32000)
+        return circe__fail(CIRCE_ERR_MEMORY,
+                           "an eigendecomposition of %lld points is beyond LAPACK's 32-bit workspace (32,000 points); "
+                           "use method lowrank or rff, or fewer holdout points",
+                           (long long)n);
+    double *work = circe__alloc(context, 1 + 6 * n + 2 * n * n, sizeof *work);
+    int *iwork = circe__alloc(context, 3 + 5 * n, sizeof *iwork);
+    circe_status status = CIRCE_OK;
+    if (work == NULL || iwork == NULL)
+        status = CIRCE_ERR_MEMORY;
+    else if (n > 0 && context->backend->algebra->eigen(n, regression->vectors, regression->s, work, iwork) != 0)
+        status = circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the kernel matrix of y did not converge");
+    for (int64_t k = 0; status == CIRCE_OK && k < n; k++) regression->s[k] = fmax(regression->s[k], 0.0);
+    circe__free(context, work);
+    circe__free(context, iwork);
+    return status;
+}
+
+/* Eigenvalues carry an error of a few eps * s_max, and a low-rank factorisation leaves out a matrix whose norm is at
+ * most its trace: a ridge below either regularises noise. The factor 1000 keeps three digits. */
+double circe__regression_safe_ridge(const circe__regression *regression, int64_t rows) {
+    double largest = regression->n > 0 ? regression->s[regression->n - 1] : 0.0;
+    double left_out = regression->solver == CIRCE_METHOD_LOWRANK ? regression->trace_residual * (double)rows : 0.0;
+    return fmax(fmax(1000.0 * DBL_EPSILON * largest, left_out), DBL_MIN);
+}
+
+circe_status circe__regression_weights(const circe_context *context, const circe__regression *regression,
+                                       int64_t rank_z, double ridge, double **weights) {
+    int64_t n = regression->n;
+    double *scaled = circe__alloc(context, n * rank_z, sizeof *scaled);
+    *weights = circe__alloc(context, n * rank_z, sizeof **weights);
+    if (scaled == NULL || *weights == NULL) {
+        circe__free(context, scaled);
+        circe__free(context, *weights);
+        *weights = NULL;
+        return CIRCE_ERR_MEMORY;
+    }
+    for (int64_t k = 0; k < n; k++)
+        for (int64_t c = 0; c < rank_z; c++)
+            scaled[k * rank_z + c] = regression->G[k * rank_z + c] / (regression->s[k] + ridge);
+    context->backend->algebra->gemm(1, 0, n, rank_z, n, 1.0, regression->vectors, n, scaled, rank_z, 0.0, *weights,
+                                    rank_z);
+    circe__free(context, scaled);
+    return CIRCE_OK;
+}
+
+circe_status circe__regression_inverse(const circe_context *context, const circe__regression *regression, double ridge,
+                                       double **inverse) {
+    int64_t n = regression->n;
+    double *scaled = circe__alloc(context, n * n, sizeof *scaled);
+    *inverse = circe__alloc(context, n * n, sizeof **inverse);
+    if (scaled == NULL || *inverse == NULL) {
+        circe__free(context, scaled);
+        circe__free(context, *inverse);
+        *inverse = NULL;
+        return CIRCE_ERR_MEMORY;
+    }
+    for (int64_t k = 0; k < n; k++)
+        for (int64_t i = 0; i < n; i++) scaled[k * n + i] = regression->vectors[k * n + i] / (regression->s[k] + ridge);
+    context->backend->algebra->gemm(1, 0, n, n, n, 1.0, regression->vectors, n, scaled, n, 0.0, *inverse, n);
+    circe__free(context, scaled);
+    return CIRCE_OK;
+}
