@@ -1,0 +1,181 @@
+/* CIRCE (Pogodin et al., 2023): the witness G of Q = K_yy o K^c, and the measure <G, K_xx>.
+ *
+ *     y (B, d_y), z (B, d_z)  ->  zeta (B, q), K^c = zeta zeta'   (lib/cme/residual.c, float64)
+ *     Q_ij = k_y(y_i, y_j) zeta_i . zeta_j                        in the dtype of the witness, tile by tile
+ *     G from Q by the estimator (estimator.c)
+ *
+ * Cost: O(B r^2) for zeta, O(B^2 q) for Q. Some models give K^c as a matrix instead of zeta (circe__cme_prefers_gram).
+ */
+#include "measures/internal.h"
+
+/* A view as the given dtype: itself, or a converted copy in the slot. */
+static circe_status as_dtype(circe_workspace *workspace, circe__slot slot, const circe_mat *mat, circe_dtype dtype,
+                             circe_mat *out) {
+    *out = *mat;
+    if (mat->dtype == dtype) return CIRCE_OK;
+    void *data = circe__take(workspace, slot, mat->rows * mat->cols, circe_dtype_size(dtype));
+    if (data == NULL) return CIRCE_ERR_MEMORY;
+    *out = circe__mat(data, mat->rows, mat->cols, dtype);
+    circe__copy_mat(mat, out);
+    return CIRCE_OK;
+}
+
+/* The witness from points and features that were checked before. */
+static circe_status witness_from(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *y,
+                                 const circe_mat *zeta, circe_estimator estimator, circe_mat *witness) {
+    circe_context *context = workspace->context;
+    const circe__loops *loops = circe__loops_for(context->backend, witness->dtype);
+    circe_kernel_factor *factors = NULL;
+    circe_mat own_y, own_zeta;
+    int64_t n = y->rows;
+    bool needs_sums = circe__needs_sums(estimator);
+    circe_status status = circe__resolve_into(workspace, kernel_y, y->cols, "y", &factors);
+    if (status == CIRCE_OK) status = as_dtype(workspace, CIRCE__SLOT_POINTS_A, y, witness->dtype, &own_y);
+    if (status == CIRCE_OK) status = as_dtype(workspace, CIRCE__SLOT_POINTS_B, zeta, witness->dtype, &own_zeta);
+    if (status != CIRCE_OK) return status;
+    size_t bytes = loops->product_bytes(n, y->cols, zeta->cols, context->threads);
+    void *scratch = circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)bytes, 1);
+    double *sums = circe__take(workspace, CIRCE__SLOT_ROW_SUMS, n, sizeof *sums);
+    if (scratch == NULL || sums == NULL) return CIRCE_ERR_MEMORY;
+    loops->product((circe__factors){factors, circe_kernel_n_factors(kernel_y)}, &own_y, &own_zeta,
+                   needs_sums ? 1.0 : circe__estimator_scale(estimator, n), witness, needs_sums ? sums : NULL,
+                   context->threads, scratch);
+    circe__finish_witness(context, estimator, sums, witness);
+    return CIRCE_OK;
+}
+
+/* The witness where K^c comes as a matrix. */
+static circe_status witness_from_gram(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
+                                      const circe_mat *z, circe_estimator estimator, circe_mat *witness) {
+    circe_context *context = workspace->context;
+    int64_t n = y->rows;
+    double *Q = circe__take(workspace, CIRCE__SLOT_VECTORS, n * n + n, sizeof *Q);
+    if (Q == NULL) return CIRCE_ERR_MEMORY;
+    double *sums = Q + n * n;
+    circe_mat q = circe__mat(Q, n, n, CIRCE_FLOAT64);
+    circe_status status = circe__quadratic(workspace, cme, y, z, &q);
+    if (status != CIRCE_OK) return status;
+    double scale = circe__needs_sums(estimator) ? 1.0 : circe__estimator_scale(estimator, n);
+    for (int64_t i = 0; i < n; i++) {
+        sums[i] = 0.0;
+        for (int64_t j = 0; j < n; j++) {
+            sums[i] += Q[i * n + j];
+            Q[i * n + j] *= scale;
+        }
+    }
+    circe__finish_witness(context, estimator, sums, &q);
+    circe__copy_mat(&q, witness);
+    return CIRCE_OK;
+}
+
+/* Q = K_yy o K^c, both triangles, float64. */
+circe_status circe__quadratic(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y, const circe_mat *z,
+                              circe_mat *Q) {
+    circe_context *context = workspace->context;
+    int64_t n = y->rows;
+    circe_status status = circe_residual_gram(workspace, cme, y, z, Q);
+    if (status != CIRCE_OK) return status;
+    const double *y64 = workspace->blocks[CIRCE__SLOT_Y]; /* where circe_residual_gram left it */
+    double *K = circe__take(workspace, CIRCE__SLOT_GRAM_Q, n * n, sizeof *K);
+    void *scratch = circe__take(workspace, CIRCE__SLOT_TILES,
+                                (int64_t)circe__gram_bytes(context, CIRCE_FLOAT64, n, cme->info.dim_y), 1);
+    circe_kernel_factor *factors = NULL;
+    if (K == NULL || scratch == NULL) return CIRCE_ERR_MEMORY;
+    status = circe__resolve_into(workspace, cme->kernel_y, cme->info.dim_y, "y", &factors);
+    if (status != CIRCE_OK) return status;
+    circe_mat points = circe_mat_f64(y64, n, cme->info.dim_y), gram = circe__mat(K, n, n, CIRCE_FLOAT64);
+    circe__gram(context, (circe__factors){factors, circe_kernel_n_factors(cme->kernel_y)}, &points, &points, &gram,
+                scratch);
+    double *q = Q->data;
+    for (int64_t e = 0; e < n * n; e++) q[e] *= K[e];
+    return CIRCE_OK;
+}
+
+circe_status circe_witness_circe(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
+                                 const circe_mat *z, circe_estimator estimator, circe_mat *witness) {
+    double *y64, *z64, *zeta = NULL;
+    int64_t q = 0;
+    if (workspace == NULL || cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace and cme must not be NULL");
+    circe_status status = circe__cme_points(workspace, CIRCE__SLOT_Y, y, cme->info.dim_y, "y", &y64);
+    if (status == CIRCE_OK) status = circe__cme_points(workspace, CIRCE__SLOT_Z, z, cme->info.dim_z, "z", &z64);
+    if (status == CIRCE_OK) status = circe__check_mat(witness, "witness", 1);
+    if (status != CIRCE_OK) return status;
+    int64_t n = y->rows;
+    if (z->rows != n)
+        return circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
+                           (long long)n, (long long)z->rows);
+    status = circe__check_output(witness, n, n, witness->dtype, "witness");
+    if (status == CIRCE_OK) status = circe__check_estimator(estimator, n);
+    if (status != CIRCE_OK) return status;
+    if (circe__cme_prefers_gram(cme, witness->dtype))
+        return witness_from_gram(workspace, cme, y, z, estimator, witness);
+    int previous = circe__threads_begin(workspace->context);
+    status = circe__cme_zeta(workspace, cme, y64, z64, n, circe__accuracy(cme, witness->dtype), &zeta, &q);
+    circe__threads_end(previous);
+    if (status != CIRCE_OK) return status;
+    circe_mat points = circe_mat_f64(y64, n, cme->info.dim_y), features = circe_mat_f64(zeta, n, q);
+    return witness_from(workspace, cme->kernel_y, &points, &features, estimator, witness);
+}
+
+circe_status circe_witness_features(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *y,
+                                    const circe_mat *zeta, circe_estimator estimator, circe_mat *witness) {
+    if (workspace == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
+    circe_status status = circe__check_data(y, "y", 1);
+    if (status == CIRCE_OK) status = circe__check_data(zeta, "zeta", 1);
+    if (status == CIRCE_OK) status = circe__check_mat(witness, "witness", 1);
+    if (status != CIRCE_OK) return status;
+    if (y->rows != zeta->rows)
+        return circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and zeta has %lld; they must be the same points",
+                           (long long)y->rows, (long long)zeta->rows);
+    status = circe__check_output(witness, y->rows, y->rows, witness->dtype, "witness");
+    if (status == CIRCE_OK) status = circe__check_estimator(estimator, y->rows);
+    if (status != CIRCE_OK) return status;
+    return witness_from(workspace, kernel_y, y, zeta, estimator, witness);
+}
+
+/* x against the rows of the other side, and a witness of its dtype in the workspace. */
+static circe_status begin_measure(circe_workspace *workspace, const circe_mat *x, int64_t rows, circe_mat *witness) {
+    if (workspace == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
+    circe_status status = circe__check_data(x, "x", 1);
+    if (status != CIRCE_OK) return status;
+    if (x->rows != rows)
+        return circe__fail(CIRCE_ERR_SHAPE, "x has %lld rows and y has %lld; they must be the same points",
+                           (long long)x->rows, (long long)rows);
+    void *data = circe__take(workspace, CIRCE__SLOT_WITNESS, rows * rows, circe_dtype_size(x->dtype));
+    if (data == NULL) return CIRCE_ERR_MEMORY;
+    *witness = circe__mat(data, rows, rows, x->dtype);
+    return CIRCE_OK;
+}
+
+circe_status circe_measure_circe(circe_workspace *workspace, const circe_cme *cme, const circe_kernel *kernel_x,
+                                 const circe_mat *x, const circe_mat *y, const circe_mat *z, circe_estimator estimator,
+                                 double *value, circe_mat *grad) {
+    circe_mat witness;
+    if (y == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "y must not be NULL");
+    circe_status status = begin_measure(workspace, x, y->rows, &witness);
+    if (status == CIRCE_OK) status = circe_witness_circe(workspace, cme, y, z, estimator, &witness);
+    if (status == CIRCE_OK) status = circe__contract(workspace, kernel_x, x, &witness, value, grad);
+    return status;
+}
+
+circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_cme *cme,
+                                        const circe_features *features, const int64_t *index, int64_t n,
+                                        const circe_kernel *kernel_x, const circe_mat *x, circe_estimator estimator,
+                                        double *value, circe_mat *grad) {
+    circe_mat witness, all_y, all_zeta;
+    if (cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
+    circe_status status = circe_features_get(features, &all_y, &all_zeta);
+    if (status == CIRCE_OK) status = begin_measure(workspace, x, n, &witness);
+    if (status == CIRCE_OK) status = circe__check_estimator(estimator, n);
+    if (status != CIRCE_OK) return status;
+    size_t size = circe_dtype_size(all_y.dtype);
+    void *y_data = circe__take(workspace, CIRCE__SLOT_Y, n * all_y.cols, size);
+    void *zeta_data = circe__take(workspace, CIRCE__SLOT_ZETA, n * all_zeta.cols, size);
+    if (y_data == NULL || zeta_data == NULL) return CIRCE_ERR_MEMORY;
+    circe_mat y = circe__mat(y_data, n, all_y.cols, all_y.dtype);
+    circe_mat zeta = circe__mat(zeta_data, n, all_zeta.cols, all_y.dtype);
+    status = circe_features_gather(features, index, n, &y, &zeta);
+    if (status == CIRCE_OK) status = witness_from(workspace, cme->kernel_y, &y, &zeta, estimator, &witness);
+    if (status == CIRCE_OK) status = circe__contract(workspace, kernel_x, x, &witness, value, grad);
+    return status;
+}

@@ -1,0 +1,42 @@
+/* The contraction <G, K_xx> and its gradient, for every measure that is linear in K_xx. The loops are the backend's;
+ * docs/math.md derives the gradients of each kernel. */
+#include "measures/internal.h"
+
+circe_status circe__check_output(const circe_mat *mat, int64_t rows, int64_t cols, circe_dtype dtype,
+                                 const char *name) {
+    circe_status status = circe__check_mat(mat, name, 1);
+    if (status != CIRCE_OK) return status;
+    if (mat->rows != rows || mat->cols != cols)
+        return circe__fail(CIRCE_ERR_SHAPE, "%s is %lld by %lld; it must be %lld by %lld", name, (long long)mat->rows,
+                           (long long)mat->cols, (long long)rows, (long long)cols);
+    if (mat->dtype != dtype)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "%s must be of the dtype of x (%s)", name,
+                           dtype == CIRCE_FLOAT32 ? "float32" : "float64");
+    return CIRCE_OK;
+}
+
+circe_status circe__contract(circe_workspace *workspace, const circe_kernel *kernel_x, const circe_mat *x,
+                             const circe_mat *witness, double *value, circe_mat *grad) {
+    circe_context *context = workspace->context;
+    const circe__loops *loops = circe__loops_for(context->backend, x->dtype);
+    circe_kernel_factor *factors = NULL;
+    if (value == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "value must not be NULL");
+    circe_status status = grad == NULL ? CIRCE_OK : circe__check_output(grad, x->rows, x->cols, x->dtype, "grad");
+    if (status == CIRCE_OK) status = circe__resolve_into(workspace, kernel_x, x->cols, "x", &factors);
+    if (status != CIRCE_OK) return status;
+    circe__factors kernel = {factors, circe_kernel_n_factors(kernel_x)};
+    size_t bytes = loops->contract_bytes(kernel, x->rows, x->cols, grad != NULL, context->threads);
+    void *scratch = circe__take(workspace, CIRCE__SLOT_GRADIENT, (int64_t)bytes, 1);
+    if (scratch == NULL) return CIRCE_ERR_MEMORY;
+    loops->contract(kernel, x, witness, value, grad, context->threads, scratch);
+    return CIRCE_OK;
+}
+
+circe_status circe_contract(circe_workspace *workspace, const circe_kernel *kernel_x, const circe_mat *x,
+                            const circe_mat *witness, double *value, circe_mat *grad) {
+    if (workspace == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
+    circe_status status = circe__check_data(x, "x", 1);
+    if (status == CIRCE_OK) status = circe__check_output(witness, x->rows, x->rows, x->dtype, "witness");
+    if (status != CIRCE_OK) return status;
+    return circe__contract(workspace, kernel_x, x, witness, value, grad);
+}

@@ -1,0 +1,72 @@
+/* The four estimators as weights G on Q = K_yy o K^c, so that each is <G, K_xx>.
+ *
+ *     biased     Q / (B(B-1))
+ *     debiased   offdiag(Q) / (B(B-1))
+ *     centered   HQH / (B(B-1)):          Q_ij - q_i/B - q_j/B + S/B^2            q row sums, S = sum q
+ *     ustat      with L = offdiag(Q), l its row sums, T = sum l, off the diagonal only:
+ *                [L_ij - (l_i + l_j)/(B-2) + T/((B-1)(B-2))] / (B(B-3))
+ *
+ * The last one is the unbiased HSIC of golden/README: 2/(B-2) k.l = sum_ij K_ij (l_i + l_j)/(B-2). */
+#include "measures/internal.h"
+
+const char *circe_estimator_name(circe_estimator estimator) {
+    switch (estimator) {
+        case CIRCE_BIASED:
+            return "biased";
+        case CIRCE_DEBIASED:
+            return "debiased";
+        case CIRCE_CENTERED:
+            return "centered";
+        case CIRCE_USTAT:
+            return "ustat";
+    }
+    return "unknown";
+}
+
+circe_status circe__check_estimator(circe_estimator estimator, int64_t n) {
+    if (estimator < CIRCE_BIASED || estimator > CIRCE_USTAT)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "estimator %d is none of biased, debiased, centered, ustat",
+                           (int)estimator);
+    int64_t least = estimator == CIRCE_USTAT ? 4 : 2;
+    if (n < least)
+        return circe__fail(CIRCE_ERR_SHAPE, "the %s estimator needs at least %lld rows; there %s %lld",
+                           circe_estimator_name(estimator), (long long)least, n == 1 ? "is" : "are", (long long)n);
+    return CIRCE_OK;
+}
+
+bool circe__needs_sums(circe_estimator estimator) { return estimator == CIRCE_CENTERED || estimator == CIRCE_USTAT; }
+
+double circe__estimator_scale(circe_estimator estimator, int64_t n) {
+    double B = (double)n;
+    return estimator == CIRCE_USTAT ? 1.0 / (B * (B - 3.0)) : 1.0 / (B * (B - 1.0));
+}
+
+static double diagonal(const circe_mat *m, int64_t i) {
+    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[i * m->ld + i]
+                                     : ((const double *)m->data)[i * m->ld + i];
+}
+
+static void zero_diagonal(circe_mat *m) {
+    for (int64_t i = 0; i < m->rows; i++) {
+        if (m->dtype == CIRCE_FLOAT32)
+            ((float *)m->data)[i * m->ld + i] = 0.0f;
+        else
+            ((double *)m->data)[i * m->ld + i] = 0.0;
+    }
+}
+
+void circe__finish_witness(const circe_context *context, circe_estimator estimator, double *sums, circe_mat *witness) {
+    int64_t n = witness->rows;
+    double B = (double)n, total = 0.0;
+    if (estimator == CIRCE_DEBIASED) zero_diagonal(witness);
+    if (!circe__needs_sums(estimator)) return;
+    bool ustat = estimator == CIRCE_USTAT;
+    for (int64_t i = 0; i < n; i++) {
+        if (ustat) sums[i] -= diagonal(witness, i);
+        total += sums[i];
+    }
+    double constant = ustat ? total / ((B - 1.0) * (B - 2.0)) : total / (B * B);
+    for (int64_t i = 0; i < n; i++) sums[i] /= ustat ? -(B - 2.0) : -B;
+    circe__loops_for(context->backend, witness->dtype)
+        ->shift(witness, sums, constant, circe__estimator_scale(estimator, n), ustat, context->threads);
+}
