@@ -44,7 +44,7 @@ static circe_status parse_columns(cursor *c, circe_kernel_factor *factor) {
         c->at++;
         factor->n_cols = -1;
         if (isdigit((unsigned char)*c->at)) {
-            int64_t last;
+            int64_t last = 0;
             status = parse_index(c, &last);
             if (status != CIRCE_OK) return status;
             if (last < factor->first_col) return refuse(c, "a range of columns that ascends");

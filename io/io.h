@@ -1,0 +1,60 @@
+/* Files of numbers: .npy, .npz, .csv and .safetensors, read into one kind of table, and .npy written.
+ *
+ * A source is PATH or PATH:SELECTION. The selection names the member of an .npz, the tensor of a .safetensors, or the
+ * columns of a .csv (comma-separated names, or indices counted from 0). Nothing in a file is trusted before it was
+ * checked; every refusal names the file, the place and what would be right. */
+#ifndef CIRCE_IO_H
+#define CIRCE_IO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "circe/matrix.h"
+#include "circe/status.h"
+
+/* Where an io function says what went wrong. */
+typedef struct io_error {
+    char text[1024];
+} io_error;
+
+/* A matrix with what its file said of the columns. A one-dimensional array is a single column. */
+typedef struct io_table {
+    circe_mat values;    /* (rows, cols) contiguous; float32 where the file held f2 or f4, else float64 */
+    char **names;        /* cols names, or NULL where the file has none */
+    bool *categorical;   /* cols flags: the column held text and `values` holds its codes 0, 1, ... in order of
+                            first appearance; NULL where no column can be categorical */
+    char ***categories;  /* for a categorical column its category texts, NULL-terminated; else NULL */
+    bool *missing_rows;  /* rows flags: some selected cell is missing (its value is NaN); NULL: none is */
+    int64_t n_missing;   /* rows with a missing cell */
+    char *first_missing; /* where the first one is, for people: "row 3 (line 5), column 'age'"; NULL: none */
+    void *mapping;       /* the file mapped into memory where `values` points into it, else NULL */
+    size_t mapping_bytes;
+    char *source; /* the text it was read from */
+} io_table;
+
+/* Reads a source. `columns` overrides the selection of a .csv and may be NULL. */
+circe_status io_read(const char *source, const char *columns, io_table *table, io_error *error);
+void io_table_free(io_table *table);
+
+/* Readers of each format from memory, as io_read uses them and as the fuzzers call them. `name` is for error texts;
+ * `selection` may be NULL. None keeps a pointer into `data`. */
+circe_status io_parse_npy(const void *data, size_t bytes, const char *name, io_table *table, io_error *error);
+circe_status io_parse_npz(const void *data, size_t bytes, const char *name, const char *selection, io_table *table,
+                          io_error *error);
+circe_status io_parse_csv(const char *data, size_t bytes, const char *name, const char *columns, io_table *table,
+                          io_error *error);
+circe_status io_parse_safetensors(const void *data, size_t bytes, const char *name, const char *selection,
+                                  io_table *table, io_error *error);
+
+/* Keeps the rows where keep[i] is true (in place, or into new memory where the table is mapped). */
+circe_status io_table_keep_rows(io_table *table, const bool *keep, io_error *error);
+
+/* Writes a contiguous or strided view as .npy (version 1.0, C order). Atomic for plain files: written beside, synced,
+ * renamed; pipes and devices are written directly. Errors of a full disk are reported. */
+circe_status io_write_npy(const char *path, const circe_mat *values, io_error *error);
+
+/* Writes text the same way. */
+circe_status io_write_text(const char *path, const char *text, size_t bytes, io_error *error);
+
+#endif

@@ -1,0 +1,172 @@
+/* NumPy's .npz: a zip archive whose members are .npy files.
+ *
+ * Against archives that claim much and hold little: only stored and deflated members are read (NumPy writes no other),
+ * and deflate shrinks at most 1032-fold, which bounds the memory by the size of the archive. The header of the member
+ * is read first, and must need exactly the size that the archive claims. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zip.h>
+
+#include "internal.h"
+
+enum { MAX_DEFLATE_RATIO = 1032 };
+
+typedef struct member {
+    zip_file_t *file;
+    char name[512]; /* "PATH:MEMBER", for error texts */
+    uint64_t bytes; /* claimed, uncompressed */
+    io_error *error;
+} member;
+
+static circe_status open_archive(const void *data, size_t bytes, const char *name, zip_t **archive, io_error *error) {
+    zip_error_t problem;
+    zip_error_init(&problem);
+    zip_source_t *source = zip_source_buffer_create(data, bytes, 0, &problem);
+    *archive = source != NULL ? zip_open_from_source(source, ZIP_RDONLY, &problem) : NULL;
+    circe_status status = CIRCE_OK;
+    if (*archive == NULL) {
+        bool memory = zip_error_code_zip(&problem) == ZIP_ER_MEMORY;
+        status = io__fail(error, memory ? CIRCE_ERR_MEMORY : CIRCE_ERR_FORMAT, "%s: it cannot be read as .npz: %s",
+                          name, zip_error_strerror(&problem));
+        zip_source_free(source);
+    }
+    zip_error_fini(&problem);
+    return status;
+}
+
+/* The length of a member's name without ".npy"; 0 where it is not an array. */
+static size_t array_name_length(const char *name) {
+    size_t length = name != NULL ? strlen(name) : 0;
+    return length > 4 && strcmp(name + length - 4, ".npy") == 0 ? length - 4 : 0;
+}
+
+static bool is_selected(const char *name, const char *selection) {
+    size_t length = array_name_length(name);
+    if (length == 0) return false;
+    return selection == NULL || strcmp(name, selection) == 0 ||
+           (strlen(selection) == length && strncmp(name, selection, length) == 0);
+}
+
+static circe_status refuse_selection(zip_t *archive, const char *name, const char *selection, io_error *error) {
+    io__choices choices;
+    io__choices_init(&choices, selection);
+    for (zip_int64_t i = 0; i < zip_get_num_entries(archive, 0); i++) {
+        const char *entry = zip_get_name(archive, (zip_uint64_t)i, ZIP_FL_ENC_RAW);
+        char shortened[256];
+        size_t length = array_name_length(entry);
+        if (length == 0) continue;
+        snprintf(shortened, sizeof shortened, "%.*s", (int)(length < sizeof shortened ? length : 255), entry);
+        io__choices_add(&choices, shortened);
+    }
+    if (choices.count == 0) return io__fail(error, CIRCE_ERR_FORMAT, "%s: it holds no array (.npy)", name);
+    if (selection == NULL)
+        return io__fail(error, CIRCE_ERR_ARGUMENT, "%s: it holds several arrays; choose with %s:NAME, one of %s", name,
+                        name, io__choices_text(&choices));
+    return io__fail(error, CIRCE_ERR_ARGUMENT, "%s: it holds no array '%.100s'; it has %s", name, selection,
+                    io__choices_text(&choices));
+}
+
+static circe_status find_member(zip_t *archive, const char *name, const char *selection, zip_uint64_t *index,
+                                io_error *error) {
+    int64_t n_found = 0;
+    for (zip_int64_t i = 0; i < zip_get_num_entries(archive, 0); i++) {
+        if (!is_selected(zip_get_name(archive, (zip_uint64_t)i, ZIP_FL_ENC_RAW), selection)) continue;
+        if (n_found++ == 0) *index = (zip_uint64_t)i;
+    }
+    if (n_found == 1 || (n_found > 1 && selection != NULL)) return CIRCE_OK;
+    return refuse_selection(archive, name, selection, error);
+}
+
+static circe_status open_member(zip_t *archive, zip_uint64_t index, size_t archive_bytes, member *m) {
+    const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
+    zip_stat_t info;
+    if (zip_stat_index(archive, index, 0, &info) != 0 || (info.valid & needed) != needed)
+        return io__fail(m->error, CIRCE_ERR_FORMAT, "%s: its entry in the archive is damaged", m->name);
+    if (info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE)
+        return io__fail(m->error, CIRCE_ERR_FORMAT,
+                        "%s: it is compressed by method %d; stored and deflated arrays can be read", m->name,
+                        (int)info.comp_method);
+    if (info.comp_size > archive_bytes || info.size / MAX_DEFLATE_RATIO > info.comp_size)
+        return io__fail(m->error, CIRCE_ERR_FORMAT,
+                        "%s: the archive claims %llu bytes from %llu compressed ones, which is impossible", m->name,
+                        (unsigned long long)info.size, (unsigned long long)info.comp_size);
+    m->bytes = info.size;
+    m->file = zip_fopen_index(archive, index, 0);
+    if (m->file != NULL) return CIRCE_OK;
+    return io__fail(m->error, CIRCE_ERR_FORMAT, "%s: it cannot be read: %s", m->name, zip_strerror(archive));
+}
+
+static circe_status read_exactly(member *m, void *to, uint64_t bytes) {
+    uint64_t got = 0;
+    while (got < bytes) {
+        zip_int64_t n = zip_fread(m->file, (char *)to + got, bytes - got);
+        if (n < 0)
+            return io__fail(m->error, CIRCE_ERR_FORMAT, "%s: it is damaged: %s", m->name, zip_file_strerror(m->file));
+        if (n == 0)
+            return io__fail(m->error, CIRCE_ERR_FORMAT, "%s: it is cut off: %llu bytes are missing", m->name,
+                            (unsigned long long)(bytes - got));
+        got += (uint64_t)n;
+    }
+    return CIRCE_OK;
+}
+
+/* Reading past the end is what makes libzip compare the checksum. */
+static circe_status check_end(member *m) {
+    char extra;
+    zip_int64_t n = zip_fread(m->file, &extra, 1);
+    if (n == 0) return CIRCE_OK;
+    return io__fail(m->error, CIRCE_ERR_FORMAT, "%s: it is damaged: %s", m->name,
+                    n < 0 ? zip_file_strerror(m->file) : "it is longer than the archive claims");
+}
+
+static circe_status read_header(member *m, io__array *array) {
+    unsigned char prefix[IO__NPY_PREFIX];
+    size_t header_bytes = 0, available = m->bytes < sizeof prefix ? (size_t)m->bytes : sizeof prefix;
+    circe_status status = read_exactly(m, prefix, available);
+    if (status == CIRCE_OK) status = io__npy_measure(prefix, available, m->name, &header_bytes, m->error);
+    if (status != CIRCE_OK) return status;
+    if (header_bytes < available || header_bytes > m->bytes)
+        return io__fail(m->error, CIRCE_ERR_FORMAT, "%s: its header of %zu bytes is impossible in %llu", m->name,
+                        header_bytes, (unsigned long long)m->bytes);
+    unsigned char *header = malloc(header_bytes);
+    if (header == NULL) return io__no_memory(m->error, m->name);
+    memcpy(header, prefix, available);
+    status = read_exactly(m, header + available, header_bytes - available);
+    if (status == CIRCE_OK)
+        status = io__npy_header(header, header_bytes, m->bytes - header_bytes, m->name, array, m->error);
+    free(header);
+    return status;
+}
+
+static circe_status read_member(member *m, io_table *table) {
+    io__array array;
+    circe_status status = read_header(m, &array);
+    if (status != CIRCE_OK) return status;
+    void *data = malloc(array.bytes);
+    if (data == NULL) return io__no_memory(m->error, m->name);
+    status = read_exactly(m, data, array.bytes);
+    if (status == CIRCE_OK) status = check_end(m);
+    if (status == CIRCE_OK) status = io__array_adopt(&array, &data, m->name, table, m->error);
+    free(data);
+    return status;
+}
+
+circe_status io_parse_npz(const void *data, size_t bytes, const char *name, const char *selection, io_table *table,
+                          io_error *error) {
+    zip_t *archive = NULL;
+    zip_uint64_t index = 0;
+    member m = {.error = error};
+    memset(table, 0, sizeof *table);
+    circe_status status = open_archive(data, bytes, name, &archive, error);
+    if (status != CIRCE_OK) return status;
+    status = find_member(archive, name, selection, &index, error);
+    if (status == CIRCE_OK) {
+        snprintf(m.name, sizeof m.name, "%s:%s", name, zip_get_name(archive, index, ZIP_FL_ENC_RAW));
+        status = open_member(archive, index, bytes, &m);
+    }
+    if (status == CIRCE_OK) status = read_member(&m, table);
+    if (m.file != NULL) zip_fclose(m.file);
+    zip_discard(archive);
+    return status;
+}

@@ -1,0 +1,75 @@
+/* One tensor of a .safetensors as a table: libcirce reads the container, the array code converts the elements. */
+#include <string.h>
+
+#include "circe/context.h"
+#include "circe/safetensors.h"
+#include "internal.h"
+
+typedef struct dtype {
+    const char *name;
+    io__element element;
+} dtype;
+
+static const dtype dtypes[] = {
+    {"F64", IO__F8}, {"F32", IO__F4}, {"F16", IO__F2},    {"BF16", IO__BF16}, {"I64", IO__I8},
+    {"I32", IO__I4}, {"I16", IO__I2}, {"I8", IO__I1},     {"U64", IO__U8},    {"U32", IO__U4},
+    {"U16", IO__U2}, {"U8", IO__U1},  {"BOOL", IO__BOOL},
+};
+
+static circe_status refuse_selection(const circe_tensor_file *file, const char *name, const char *selection,
+                                     io_error *error) {
+    io__choices choices;
+    circe_tensor tensor;
+    io__choices_init(&choices, selection);
+    for (int64_t i = 0; i < circe_tensor_file_count(file); i++)
+        if (circe_tensor_file_get(file, i, &tensor) == CIRCE_OK) io__choices_add(&choices, tensor.name);
+    if (choices.count == 0) return io__fail(error, CIRCE_ERR_FORMAT, "%s: it holds no tensor", name);
+    if (selection == NULL)
+        return io__fail(error, CIRCE_ERR_ARGUMENT, "%s: it holds several tensors; choose with %s:NAME, one of %s", name,
+                        name, io__choices_text(&choices));
+    return io__fail(error, CIRCE_ERR_ARGUMENT, "%s: it holds no tensor '%.100s'; it has %s", name, selection,
+                    io__choices_text(&choices));
+}
+
+static circe_status find_tensor(const circe_tensor_file *file, const char *name, const char *selection,
+                                circe_tensor *tensor, io_error *error) {
+    bool found = false;
+    if (selection != NULL)
+        found = circe_tensor_file_find(file, selection, tensor) == CIRCE_OK;
+    else if (circe_tensor_file_count(file) == 1)
+        found = circe_tensor_file_get(file, 0, tensor) == CIRCE_OK;
+    return found ? CIRCE_OK : refuse_selection(file, name, selection, error);
+}
+
+static circe_status convert(const circe_tensor *tensor, const char *name, io_table *table, io_error *error) {
+    io__array array = {.n_dims = tensor->n_dims};
+    memcpy(array.shape, tensor->shape, sizeof tensor->shape);
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        if (strcmp(dtypes[i].name, tensor->dtype) != 0) continue;
+        array.element = dtypes[i].element;
+        circe_status status = io__array_measure(&array, name, error);
+        return status == CIRCE_OK ? io__array_convert(&array, tensor->data, name, table, error) : status;
+    }
+    return io__fail(error, CIRCE_ERR_FORMAT, "%s: tensor '%.100s' is of dtype %s, which cannot be read as a table",
+                    name, tensor->name, tensor->dtype);
+}
+
+circe_status io_parse_safetensors(const void *data, size_t bytes, const char *name, const char *selection,
+                                  io_table *table, io_error *error) {
+    circe_context *context = NULL;
+    circe_tensor_file *file = NULL;
+    circe_tensor tensor;
+    memset(table, 0, sizeof *table);
+    circe_status status = circe_context_create(NULL, &context);
+    if (status == CIRCE_OK) status = circe_tensor_file_parse(context, data, bytes, name, &file);
+    if (status != CIRCE_OK) {
+        io__fail(error, status, "%s", circe_last_error());
+        goto done;
+    }
+    status = find_tensor(file, name, selection, &tensor, error);
+    if (status == CIRCE_OK) status = convert(&tensor, name, table, error);
+done:
+    circe_tensor_file_close(file);
+    circe_context_destroy(context);
+    return status;
+}

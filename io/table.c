@@ -1,0 +1,94 @@
+/* Tables: release, selection of rows; error texts and growing blocks, which every reader needs. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "internal.h"
+
+circe_status io__fail(io_error *error, circe_status status, const char *format, ...) {
+    va_list arguments;
+    if (error == NULL) return status;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    for (char *at = error->text; *at != '\0'; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
+    return status;
+}
+
+circe_status io__no_memory(io_error *error, const char *name) {
+    return io__fail(error, CIRCE_ERR_MEMORY, "%s: not enough memory to read it", name);
+}
+
+void *io__grow(void *block, size_t *capacity, size_t needed, size_t size) {
+    size_t wanted = *capacity < 16 ? 16 : *capacity, bytes;
+    if (block != NULL && needed <= *capacity) return block;
+    while (wanted < needed)
+        if (__builtin_mul_overflow(wanted, (size_t)2, &wanted)) return NULL;
+    if (__builtin_mul_overflow(wanted, size, &bytes)) return NULL;
+    void *grown = realloc(block, bytes);
+    if (grown != NULL) *capacity = wanted;
+    return grown;
+}
+
+void io_table_free(io_table *table) {
+    if (table == NULL) return;
+    if (table->mapping != NULL)
+        munmap(table->mapping, table->mapping_bytes);
+    else
+        free(table->values.data);
+    if (table->categories != NULL)
+        for (int64_t c = 0; c < table->values.cols; c++) free(table->categories[c]); /* one block each */
+    free(table->categories);
+    free(table->names); /* one block with its texts */
+    free(table->categorical);
+    free(table->missing_rows);
+    free(table->first_missing);
+    free(table->source);
+    memset(table, 0, sizeof *table);
+}
+
+static void keep_missing(io_table *table, const bool *keep) {
+    int64_t kept = 0, n_missing = 0;
+    if (table->missing_rows == NULL) return;
+    for (int64_t i = 0; i < table->values.rows; i++) {
+        if (!keep[i]) continue;
+        n_missing += table->missing_rows[i];
+        table->missing_rows[kept++] = table->missing_rows[i];
+    }
+    table->n_missing = n_missing;
+    if (n_missing > 0) return;
+    free(table->missing_rows);
+    free(table->first_missing);
+    table->missing_rows = NULL;
+    table->first_missing = NULL;
+}
+
+circe_status io_table_keep_rows(io_table *table, const bool *keep, io_error *error) {
+    circe_mat *values = &table->values;
+    size_t row_bytes = (size_t)values->cols * circe_dtype_size(values->dtype);
+    int64_t n_kept = 0;
+    for (int64_t i = 0; i < values->rows; i++) n_kept += keep[i];
+    if (n_kept == 0)
+        return io__fail(error, CIRCE_ERR_VALUE, "%s: none of its %lld rows is left",
+                        table->source != NULL ? table->source : "the table", (long long)values->rows);
+    char *to = table->mapping == NULL ? values->data : malloc((size_t)n_kept * row_bytes);
+    if (to == NULL) return io__no_memory(error, table->source != NULL ? table->source : "the table");
+
+    const char *from = values->data;
+    char *next = to;
+    for (int64_t i = 0; i < values->rows; i++, from += row_bytes) {
+        if (!keep[i]) continue;
+        memmove(next, from, row_bytes);
+        next += row_bytes;
+    }
+    keep_missing(table, keep);
+    if (table->mapping != NULL) munmap(table->mapping, table->mapping_bytes);
+    table->mapping = NULL;
+    table->mapping_bytes = 0;
+    values->data = to;
+    values->rows = n_kept;
+    return CIRCE_OK;
+}

@@ -1,0 +1,25 @@
+/* Writing a file whole or not at all: beside, synced, renamed. */
+#ifndef CIRCE_FILES_ATOMIC_H
+#define CIRCE_FILES_ATOMIC_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+/* The functions return 0 or an errno: what the text of a failure should say is the caller's knowledge. Nothing is
+ * allocated, so that there is one way less to fail. */
+typedef struct circe__atomic {
+    int descriptor;
+    char target[PATH_MAX];    /* symbolic links resolved: a link stays, the file behind it is replaced */
+    char temporary[PATH_MAX]; /* empty where the target is no plain file and is written directly */
+} circe__atomic;
+
+/* After a failed open the object holds nothing. After a successful one, exactly one of commit and abandon follows. */
+int circe__atomic_open(circe__atomic *file, const char *path);
+int circe__atomic_write(circe__atomic *file, const void *data, size_t bytes);
+
+/* Syncs and moves the file into place. On failure the target is as it was and the temporary file is gone. */
+int circe__atomic_commit(circe__atomic *file);
+void circe__atomic_abandon(circe__atomic *file);
+
+#endif
