@@ -1,0 +1,58 @@
+# The front door. CMake does the work (CMakePresets.json); `make help` lists what there is.
+
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 30
+
+.PHONY: help run build check check-asan check-tsan check-long fuzz bench lint format install setup clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+run: build ## set up, build, and show what circe does
+	build/circe demo
+
+build: setup ## the release preset; the command is build/circe
+	cmake --preset release > /dev/null
+	cmake --build --preset release -j $(JOBS)
+
+check: build ## every test
+	ctest --preset release -j $(JOBS)
+
+check-asan: setup ## every test under the address and undefined-behaviour sanitizers
+	cmake --preset asan > /dev/null
+	cmake --build --preset asan -j $(JOBS)
+	ctest --preset asan -j $(JOBS)
+
+check-tsan: setup ## the unit tests under the thread sanitizer
+	cmake --preset tsan > /dev/null
+	cmake --build --preset tsan -j $(JOBS)
+	ctest --preset tsan -L unit
+
+check-long: build ## statistical tests with many more draws
+	CIRCE_LONG=1 ctest --preset release -L statistics
+
+fuzz: ## fuzz the file readers, FUZZ_SECONDS (30) each
+	scripts/setup.sh fuzz
+	cmake --preset fuzz > /dev/null
+	cmake --build --preset fuzz -j $(JOBS)
+	tests/fuzz/run.sh $(FUZZ_SECONDS)
+
+bench: build ## compare with PyTorch on this machine (installs it into .venv)
+	scripts/setup.sh bench
+	.venv/bin/python bench/compare.py --circe build/circe
+
+lint: setup ## warnings as errors, clang-tidy, cppcheck, formatting
+	scripts/setup.sh lint
+	scripts/lint.sh
+
+format: ## clang-format over the whole tree
+	git ls-files '*.c' '*.h' '*.cpp' | xargs clang-format -i
+
+install: build ## into /usr/local, or PREFIX=
+	cmake --install build --prefix $(or $(PREFIX),/usr/local)
+
+setup: ## install what is missing, with the system's package manager
+	@scripts/setup.sh build
+
+clean: ## remove everything that was built
+	rm -rf build build-* .venv

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Warnings as errors (the dev preset), clang-tidy, cppcheck and the formatting, over the whole tree.
+set -eu
+cmake --preset dev >/dev/null
+cmake --build --preset dev
+sources=$(git ls-files 'lib/*.c' 'io/*.c' 'cli/*.c' | grep -v backend/cpu/loops.c)
+clang-tidy --quiet -p build-dev $sources
+cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
+    --suppress=missingIncludeSystem -I include -I lib -I io -I cli $sources
+git ls-files '*.c' '*.h' '*.cpp' | xargs clang-format --dry-run -Werror
+echo "lint: clean"

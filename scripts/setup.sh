@@ -1,0 +1,55 @@
+#!/bin/sh
+# Installs what is missing on Debian or Ubuntu, and nothing where all is there. Usage: setup.sh build|fuzz|lint|bench
+set -eu
+
+case "${1:-build}" in
+build) packages="gcc g++ make cmake ninja-build pkg-config libopenblas-openmp-dev librandom123-dev libcjson-dev
+                 libzip-dev libcmocka-dev gnuplot-nox python3" ;;
+fuzz) packages="clang cmake ninja-build" ;;
+lint) packages="clang-format clang-tidy cppcheck" ;;
+bench) packages="python3-venv gnuplot-nox" ;;
+*)
+    echo "setup.sh: '$1' is none of build, fuzz, lint, bench" >&2
+    exit 2
+    ;;
+esac
+
+installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]
+}
+
+# libFuzzer's runtime is a package of the default clang's version.
+if [ "${1:-build}" = fuzz ] && command -v clang >/dev/null; then
+    packages="$packages libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
+fi
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    echo "setup: this is no Debian or Ubuntu; make sure that these are there, under your system's names:" $packages >&2
+else
+    missing=""
+    for package in $packages; do
+        installed "$package" || missing="$missing $package"
+    done
+    if [ -n "$missing" ]; then
+        sudo=""
+        if [ "$(id -u)" != 0 ]; then
+            sudo="sudo"
+            echo "setup: installing$missing (asks for your password)"
+        else
+            echo "setup: installing$missing"
+        fi
+        $sudo apt-get update -q
+        $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing
+        # clang may just have come, and its runtime is still to be named
+        if [ "${1:-build}" = fuzz ]; then
+            runtime="libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
+            installed "$runtime" || $sudo apt-get install -q -y --no-install-recommends "$runtime"
+        fi
+    fi
+fi
+
+if [ "${1:-build}" = bench ] && [ ! -e .venv/ready ]; then
+    python3 -m venv .venv
+    .venv/bin/pip install -q -r bench/requirements.txt
+    touch .venv/ready
+fi
