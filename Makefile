@@ -46,7 +46,7 @@ lint: setup ## warnings as errors, clang-tidy, cppcheck, formatting
 	scripts/lint.sh
 
 format: ## clang-format over the whole tree
-	git ls-files '*.c' '*.h' '*.cpp' | xargs clang-format -i
+	git ls-files '*.c' '*.h' '*.inc' '*.cpp' | xargs clang-format -i
 
 install: build ## into /usr/local, or PREFIX=
 	cmake --install build --prefix $(or $(PREFIX),/usr/local)

@@ -7,5 +7,5 @@ sources=$(git ls-files 'lib/*.c' 'io/*.c' 'cli/*.c' | grep -v backend/cpu/loops.
 clang-tidy --quiet -p build-dev $sources
 cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
     --suppress=missingIncludeSystem -I include -I lib -I io -I cli $sources
-git ls-files '*.c' '*.h' '*.cpp' | xargs clang-format --dry-run -Werror
+git ls-files '*.c' '*.h' '*.inc' '*.cpp' | xargs clang-format --dry-run -Werror
 echo "lint: clean"

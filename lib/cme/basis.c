@@ -71,24 +71,43 @@ circe_status circe__basis_copy(const circe__basis *from, circe__basis *to) {
     return CIRCE_OK;
 }
 
-size_t circe__basis_bytes(const circe__basis *basis) {
-    return circe__gram_bytes(basis->context, CIRCE_FLOAT64, basis->rank, basis->dim);
+/* Scratch of the Gram block of one thread. */
+static size_t part_bytes(const circe__basis *basis) {
+    size_t bytes = circe__loops_for(basis->context->backend, CIRCE_FLOAT64)->gram_bytes(basis->rank, basis->dim, 1);
+    return (bytes + 63) & ~(size_t)63;
 }
 
-void circe__basis_features(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
-                           int64_t ld, double *diagonal, double *residual, void *scratch) {
-    const circe__algebra *algebra = basis->context->backend->algebra;
+size_t circe__basis_bytes(const circe__basis *basis) { return (size_t)basis->context->threads * part_bytes(basis); }
+
+/* The rows of one thread, start to end, with BLAS on that thread alone. */
+static void features_part(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
+                          int64_t ld, double *diagonal, double *residual, void *scratch) {
+    const circe__backend *backend = basis->context->backend;
+    circe_mat a = circe_mat_f64(points, n, basis->dim), b = circe_mat_f64(basis->points, rank, basis->dim);
+    circe_mat out = {features, n, rank, ld, CIRCE_FLOAT64};
     if (rank > 0) {
-        circe_mat a = circe_mat_f64(points, n, basis->dim), b = circe_mat_f64(basis->points, rank, basis->dim);
-        circe_mat out = {features, n, rank, ld, CIRCE_FLOAT64};
-        circe__gram(basis->context, circe__basis_kernel(basis), &a, &b, &out, scratch);
-        algebra->solve_rows(n, rank, basis->L, basis->capacity, features, ld);
+        backend->f64->gram(circe__basis_kernel(basis), &a, &b, &out, 1, scratch);
+        backend->algebra->solve_rows(n, rank, basis->L, basis->capacity, features, ld);
     }
     for (int64_t i = 0; i < n && (diagonal != NULL || residual != NULL); i++) {
         double own = circe__kernel_diagonal(circe__basis_kernel(basis), points + i * basis->dim), square = 0.0;
+#pragma omp simd reduction(+ : square)
         for (int64_t k = 0; k < rank; k++) square += features[i * ld + k] * features[i * ld + k];
         if (diagonal != NULL) diagonal[i] = own;
         if (residual != NULL) residual[i] = fmax(own - square, 0.0);
+    }
+}
+
+/* Threads split the rows, so that a batch costs one fork and join rather than one for every BLAS call. */
+void circe__basis_features(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
+                           int64_t ld, double *diagonal, double *residual, void *scratch) {
+    int64_t team = circe__max(1, circe__min(basis->context->threads, n / 32));
+#pragma omp parallel for schedule(static, 1) num_threads((int)team)
+    for (int64_t part = 0; part < team; part++) {
+        int64_t first = n * part / team, rows = n * (part + 1) / team - first;
+        features_part(basis, rank, points + first * basis->dim, rows, features + first * ld, ld,
+                      diagonal == NULL ? NULL : diagonal + first, residual == NULL ? NULL : residual + first,
+                      (char *)scratch + (size_t)part * part_bytes(basis));
     }
 }
 

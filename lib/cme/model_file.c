@@ -172,7 +172,7 @@ static circe_status read_number(const reader *r, const char *key, double *value)
 }
 
 static circe_status read_count(const reader *r, const char *key, int64_t *value) {
-    double number;
+    double number = 0.0;
     circe_status status = read_number(r, key, &number);
     if (status != CIRCE_OK) return status;
     if (number < 0.0 || number > 1e15 || number != floor(number))

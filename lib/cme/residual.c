@@ -246,7 +246,7 @@ circe_status circe__cme_gram(circe_workspace *workspace, const circe_cme *cme, c
 
 circe_status circe_residual_gram(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
                                  const circe_mat *z, circe_mat *out) {
-    double *y64, *z64;
+    double *y64 = NULL, *z64 = NULL;
     if (workspace == NULL || cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace and cme must not be NULL");
     circe_status status = circe__cme_points(workspace, CIRCE__SLOT_Y, y, cme->info.dim_y, "y", &y64);
     if (status == CIRCE_OK) status = circe__cme_points(workspace, CIRCE__SLOT_Z, z, cme->info.dim_z, "z", &z64);

@@ -93,7 +93,7 @@ circe_status circe__quadratic(circe_workspace *workspace, const circe_cme *cme, 
 
 circe_status circe_witness_circe(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
                                  const circe_mat *z, circe_estimator estimator, circe_mat *witness) {
-    double *y64, *z64, *zeta = NULL;
+    double *y64 = NULL, *z64 = NULL, *zeta = NULL;
     int64_t q = 0;
     if (workspace == NULL || cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace and cme must not be NULL");
     circe_status status = circe__cme_points(workspace, CIRCE__SLOT_Y, y, cme->info.dim_y, "y", &y64);
