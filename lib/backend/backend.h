@@ -42,11 +42,11 @@ typedef struct circe__algebra {
     /* c (m, n) := alpha op(a) op(b) + beta c */
     void (*gemm)(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
                  const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
-    /* c (n, n), both triangles := a' a + beta c, a (k, n) */
+    /* lower triangle of c (n, n) := a' a + beta c, a (k, n) */
     void (*gram_update)(int64_t n, int64_t k, const double *a, int64_t lda, double beta, double *c, int64_t ldc);
     /* b (m, n) := b L^-T, L (n, n) lower triangular: each row of b becomes L^-1 times it */
     void (*solve_rows)(int64_t m, int64_t n, const double *l, int64_t ldl, double *b, int64_t ldb);
-    /* a (n, n) symmetric := its eigenvectors, one a row; w ascending. Returns LAPACK's info. work: 1 + 6n + 2n^2. */
+    /* a (n, n), of which the lower triangle is read := its eigenvectors, one a row; w ascending. Returns LAPACK's info. work: 1 + 6n + 2n^2. */
     int (*eigen)(int64_t n, double *a, double *w, double *work, int *iwork);
     /* a (n, n) symmetric := R with a = P R' R P' (R in the rows 0..rank, pivots from 0). Returns the rank. */
     int64_t (*pivoted_cholesky)(int64_t n, double *a, double tolerance, int *pivots, double *work);

@@ -204,7 +204,7 @@ static circe_status collect_warnings(circe_cme *cme, const circe__holdout *holdo
     if (status == CIRCE_OK && info->ridge_raised)
         status = circe__cme_warn(cme,
                                  "a ridge below %.3g is lost in the rounding of this kernel matrix and gives wrong "
-                                 "results; %.3g was used instead (force_ridge keeps what was asked)",
+                                 "results; %.3g was used instead (forcing keeps what was asked)",
                                  info->ridge_safe, info->ridge);
     if (status == CIRCE_OK && options->force_ridge && info->ridge < info->ridge_safe)
         status = circe__cme_warn(cme,
@@ -248,7 +248,7 @@ static circe_status fit_all(circe_cme *cme, circe__holdout *holdout, const circe
     if (status == CIRCE_OK) status = fit_z(cme, holdout, kernel_z);
     if (status != CIRCE_OK) return status;
     holdout->z_basis = &cme->z_basis;
-    holdout->steps_total = 2 * cme->n_sigma2_y * (holdout->rows <= DENSE_ROWS ? 1 : (holdout->rows + 2047) / 2048);
+    holdout->steps_total = 2 * cme->n_sigma2_y * (holdout->rows <= DENSE_ROWS ? 1 : (holdout->rows + 1023) / 1024);
     for (int64_t row = 0; status == CIRCE_OK && row < cme->n_sigma2_y; row++)
         status = fit_row(cme, holdout, kernel_y, row);
     if (status != CIRCE_OK) return status;

@@ -11,72 +11,146 @@
  *     error = mean_i (|residual_i|^2 + left-out part of z_i) / (1 - A_ii)^2.
  *
  * Two passes over the rows: one for S and G, one for the errors. */
-#include <math.h>
+#include <omp.h>
 #include <string.h>
 
 #include "cme/internal.h"
 
-enum {
-    BLOCK = 2048, /* rows of features at a time */
-};
+enum { BLOCK = 1024 }; /* rows of features at a time */
 
-/* Scratch of a pass. */
-typedef struct pass {
+/* ---- passes over the rows -----------------------------------------------------------------------------------------
+ */
+
+/* One thread's scratch, and its sums in whichever of the two passes. */
+typedef struct worker {
     double *features_y, *features_z; /* (BLOCK, r_y), (BLOCK, r_z) */
     double *diagonal, *residual;     /* (BLOCK) */
     void *scratch;
+    double *S, *cross;         /* first pass: (r_y, r_y) and (r_y, r_z) */
+    double trace, left;        /* first pass: of k(y, y) and of its residual */
+    double *Q, *means, *error; /* second pass: (BLOCK, r_y), (BLOCK, n_ridge r_z), (n_ridge) */
+} worker;
+
+/* A pass: each thread takes every team-th block of rows with BLAS on that thread alone, so that the threads meet once.
+ * Their sums are added in their order: a thread count gives the same bits every time. */
+typedef struct pass {
+    circe__holdout *holdout;
+    const circe__regression *regression;
+    const double *stacked; /* second pass: (r_y, n_ridge r_z) */
+    const double *inverse; /* second pass: (n_ridge, r_y), 1 / (s + ridge) */
+    int64_t n_ridge;
+    worker *workers;
+    int64_t team;
 } pass;
 
-static void pass_free(const circe_context *context, pass *p) {
-    circe__free(context, p->features_y);
-    circe__free(context, p->features_z);
-    circe__free(context, p->diagonal);
-    circe__free(context, p->residual);
-    circe__free(context, p->scratch);
+static void pass_free(pass *p) {
+    const circe_context *context = p->holdout->context;
+    for (int64_t t = 0; p->workers != NULL && t < p->team; t++) {
+        worker *w = &p->workers[t];
+        void *blocks[] = {w->features_y, w->features_z, w->diagonal, w->residual, w->scratch,
+                          w->S,          w->cross,      w->Q,        w->means,    w->error};
+        for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) circe__free(context, blocks[i]);
+    }
+    circe__free(context, p->workers);
 }
 
-static circe_status pass_init(const circe__holdout *holdout, const circe__basis *y_basis, pass *p) {
+/* n_ridge = 0: the first pass. */
+static circe_status pass_init(pass *p, circe__holdout *holdout, const circe__regression *regression, int64_t n_ridge) {
     const circe_context *context = holdout->context;
-    int64_t block = circe__min(BLOCK, holdout->rows);
-    size_t bytes_y = circe__basis_bytes(y_basis), bytes_z = circe__basis_bytes(holdout->z_basis);
-    *p = (pass){0};
-    p->features_y = circe__alloc(context, block * y_basis->rank, sizeof(double));
-    p->features_z = circe__alloc(context, block * holdout->z_basis->rank, sizeof(double));
-    p->diagonal = circe__alloc(context, block, sizeof(double));
-    p->residual = circe__alloc(context, block, sizeof(double));
-    p->scratch = circe__alloc(context, (int64_t)(bytes_y > bytes_z ? bytes_y : bytes_z), 1);
-    if (p->features_y != NULL && p->features_z != NULL && p->diagonal != NULL && p->residual != NULL &&
-        p->scratch != NULL)
-        return CIRCE_OK;
-    return CIRCE_ERR_MEMORY;
+    const circe__basis *yb = &regression->y_basis, *zb = holdout->z_basis;
+    int64_t ry = yb->rank, rz = zb->rank, block = circe__min(BLOCK, holdout->rows);
+    size_t bytes_y = circe__basis_bytes(yb), bytes_z = circe__basis_bytes(zb);
+    *p = (pass){.holdout = holdout, .regression = regression, .n_ridge = n_ridge};
+    p->team = circe__min(context->threads, (holdout->rows + BLOCK - 1) / BLOCK);
+    p->workers = circe__calloc(context, p->team, sizeof *p->workers);
+    bool complete = p->workers != NULL;
+    for (int64_t t = 0; complete && t < p->team; t++) {
+        worker *w = &p->workers[t];
+        w->features_y = circe__alloc(context, block * ry, sizeof(double));
+        w->features_z = circe__alloc(context, block * rz, sizeof(double));
+        w->diagonal = circe__alloc(context, block, sizeof(double));
+        w->residual = circe__alloc(context, block, sizeof(double));
+        w->scratch = circe__alloc(context, (int64_t)(bytes_y > bytes_z ? bytes_y : bytes_z), 1);
+        complete = w->features_y != NULL && w->features_z != NULL && w->diagonal != NULL && w->residual != NULL &&
+                   w->scratch != NULL;
+        if (n_ridge == 0) {
+            w->S = circe__calloc(context, ry * ry, sizeof(double));
+            w->cross = circe__calloc(context, ry * rz, sizeof(double));
+            complete = complete && w->S != NULL && w->cross != NULL;
+        } else {
+            w->Q = circe__alloc(context, block * ry, sizeof(double));
+            w->means = circe__alloc(context, block * rz * n_ridge, sizeof(double));
+            w->error = circe__calloc(context, n_ridge, sizeof(double));
+            complete = complete && w->Q != NULL && w->means != NULL && w->error != NULL;
+        }
+    }
+    return complete ? CIRCE_OK : CIRCE_ERR_MEMORY;
 }
 
-/* First pass: S into regression->vectors, F_y'F_z into cross, and the share of the trace that is left out. */
-static circe_status accumulate(circe__holdout *holdout, circe__regression *regression, double *cross) {
+static circe_status pass_run(pass *p, void (*visit)(const pass *p, worker *w, int64_t first, int64_t n)) {
+    circe__holdout *holdout = p->holdout;
+    int64_t blocks = (holdout->rows + BLOCK - 1) / BLOCK;
+    circe_status status = CIRCE_OK; /* written by the first thread, which is the caller's */
+    int stop = 0;
+#pragma omp parallel num_threads((int)p->team)
+    {
+        int64_t thread = omp_get_thread_num(), team = omp_get_num_threads();
+        for (int64_t b = thread; b < blocks; b += team) {
+            int stopped;
+#pragma omp atomic read
+            stopped = stop;
+            if (stopped) break;
+            visit(p, &p->workers[thread], b * BLOCK, circe__min(BLOCK, holdout->rows - b * BLOCK));
+            if (thread != 0) continue;
+            status =
+                circe__progress(holdout->context, "fitting",
+                                circe__min(holdout->steps_done + b + team, holdout->steps_total), holdout->steps_total);
+            if (status != CIRCE_OK) {
+#pragma omp atomic write
+                stop = 1;
+            }
+        }
+    }
+    holdout->steps_done += blocks;
+    return status;
+}
+
+/* ---- first pass: S, F_y'F_z and the share of the trace that is left out
+ * ------------------------------------------------ */
+
+static void visit_sums(const pass *p, worker *w, int64_t first, int64_t n) {
+    const circe__holdout *holdout = p->holdout;
     const circe__algebra *algebra = holdout->context->backend->algebra;
-    const circe__basis *yb = &regression->y_basis, *zb = holdout->z_basis;
+    const circe__basis *yb = &p->regression->y_basis, *zb = holdout->z_basis;
     int64_t ry = yb->rank, rz = zb->rank;
+    circe__basis_features(yb, ry, holdout->y + first * holdout->dim_y, n, w->features_y, ry, w->diagonal, w->residual,
+                          w->scratch);
+    circe__basis_features(zb, rz, holdout->z + first * holdout->dim_z, n, w->features_z, rz, NULL, NULL, w->scratch);
+    for (int64_t k = 0; k < n; k++) {
+        w->trace += w->diagonal[k];
+        w->left += w->residual[k];
+    }
+    algebra->gram_update(ry, n, w->features_y, ry, 1.0, w->S, ry);
+    algebra->gemm(1, 0, ry, rz, n, 1.0, w->features_y, ry, w->features_z, rz, 1.0, w->cross, rz);
+}
+
+/* S into regression->vectors, F_y'F_z into cross. */
+static circe_status accumulate(circe__holdout *holdout, circe__regression *regression, double *cross) {
+    int64_t ry = regression->y_basis.rank, rz = holdout->z_basis->rank;
     double trace = 0.0, left = 0.0;
     pass p;
-    circe_status status = pass_init(holdout, yb, &p);
+    circe_status status = pass_init(&p, holdout, regression, 0);
+    if (status == CIRCE_OK) status = pass_run(&p, visit_sums);
     memset(regression->vectors, 0, (size_t)(ry * ry) * sizeof(double));
     memset(cross, 0, (size_t)(ry * rz) * sizeof(double));
-    for (int64_t i = 0; status == CIRCE_OK && i < holdout->rows; i += BLOCK) {
-        int64_t n = circe__min(BLOCK, holdout->rows - i);
-        circe__basis_features(yb, ry, holdout->y + i * holdout->dim_y, n, p.features_y, ry, p.diagonal, p.residual,
-                              p.scratch);
-        circe__basis_features(zb, rz, holdout->z + i * holdout->dim_z, n, p.features_z, rz, NULL, NULL, p.scratch);
-        for (int64_t k = 0; k < n; k++) {
-            trace += p.diagonal[k];
-            left += p.residual[k];
-        }
-        algebra->gram_update(ry, n, p.features_y, ry, 1.0, regression->vectors, ry);
-        algebra->gemm(1, 0, ry, rz, n, 1.0, p.features_y, ry, p.features_z, rz, 1.0, cross, rz);
-        holdout->steps_done++;
-        status = circe__progress(holdout->context, "fitting", holdout->steps_done, holdout->steps_total);
+    for (int64_t t = 0; status == CIRCE_OK && t < p.team; t++) {
+        for (int64_t e = 0; e < ry * ry; e++) regression->vectors[e] += p.workers[t].S[e];
+        for (int64_t e = 0; e < ry * rz; e++) cross[e] += p.workers[t].cross[e];
+        trace += p.workers[t].trace;
+        left += p.workers[t].left;
     }
     regression->trace_residual = trace > 0.0 ? left / trace : 0.0;
-    pass_free(holdout->context, &p);
+    pass_free(&p);
     return status;
 }
 
@@ -110,69 +184,73 @@ done:
     return status;
 }
 
-/* ---- leave-one-out ---------------------------------------------------------------------------------------------- */
+/* ---- second pass: leave-one-out
+ * ---------------------------------------------------------------------------------------- */
 
 /* (r_y, n_ridge * r_z): diag(1/(s+ridge)) G for every ridge, side by side, so that one product serves them all. */
 static double *stack_scaled(const circe_context *context, const circe__regression *regression, int64_t rz,
-                            const double *ridge, int64_t n_ridge) {
-    double *stacked = circe__alloc(context, regression->n * rz * n_ridge, sizeof *stacked);
-    if (stacked == NULL) return NULL;
-    for (int64_t k = 0; k < regression->n; k++)
+                            const double *inverse, int64_t n_ridge) {
+    int64_t ry = regression->n;
+    double *stacked = circe__alloc(context, ry * rz * n_ridge, sizeof *stacked);
+    for (int64_t k = 0; stacked != NULL && k < ry; k++)
         for (int64_t l = 0; l < n_ridge; l++)
             for (int64_t c = 0; c < rz; c++)
-                stacked[(k * n_ridge + l) * rz + c] = regression->G[k * rz + c] / (regression->s[k] + ridge[l]);
+                stacked[(k * n_ridge + l) * rz + c] = regression->G[k * rz + c] * inverse[l * ry + k];
     return stacked;
 }
 
-/* Adds the errors of one block's rows. Q (n, r_y), means (n, n_ridge * r_z). */
-static void add_errors(const circe__regression *regression, const pass *p, int64_t n, int64_t rz, const double *Q,
-                       const double *means, const double *ridge, int64_t n_ridge, double *error) {
-    int64_t ry = regression->n;
-    for (int64_t l = 0; l < n_ridge; l++) {
-        double total = 0.0;
-#pragma omp parallel for schedule(static) reduction(+ : total)
-        for (int64_t i = 0; i < n; i++) {
-            double leverage = 0.0, square = p->residual[i];
-            const double *mean = means + (i * n_ridge + l) * rz;
-            for (int64_t k = 0; k < ry; k++) leverage += Q[i * ry + k] * Q[i * ry + k] / (regression->s[k] + ridge[l]);
+static double *inverse_spectra(const circe_context *context, const circe__regression *regression, const double *ridge,
+                               int64_t n_ridge) {
+    double *inverse = circe__alloc(context, regression->n * n_ridge, sizeof *inverse);
+    for (int64_t l = 0; inverse != NULL && l < n_ridge; l++)
+        for (int64_t k = 0; k < regression->n; k++)
+            inverse[l * regression->n + k] = 1.0 / (regression->s[k] + ridge[l]);
+    return inverse;
+}
+
+static void visit_errors(const pass *p, worker *w, int64_t first, int64_t n) {
+    const circe__holdout *holdout = p->holdout;
+    const circe__algebra *algebra = holdout->context->backend->algebra;
+    const circe__basis *yb = &p->regression->y_basis, *zb = holdout->z_basis;
+    int64_t ry = yb->rank, rz = zb->rank, wide = p->n_ridge * rz;
+    circe__basis_features(yb, ry, holdout->y + first * holdout->dim_y, n, w->features_y, ry, NULL, NULL, w->scratch);
+    circe__basis_features(zb, rz, holdout->z + first * holdout->dim_z, n, w->features_z, rz, NULL, w->residual,
+                          w->scratch);
+    algebra->gemm(0, 1, n, ry, ry, 1.0, w->features_y, ry, p->regression->vectors, ry, 0.0, w->Q, ry);
+    algebra->gemm(0, 0, n, wide, ry, 1.0, w->Q, ry, p->stacked, wide, 0.0, w->means, wide);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t l = 0; l < p->n_ridge; l++) {
+            const double *mean = w->means + i * wide + l * rz, *q = w->Q + i * ry, *inverse = p->inverse + l * ry;
+            double leverage = 0.0, square = w->residual[i];
+#pragma omp simd reduction(+ : leverage)
+            for (int64_t k = 0; k < ry; k++) leverage += q[k] * q[k] * inverse[k];
+#pragma omp simd reduction(+ : square)
             for (int64_t c = 0; c < rz; c++) {
-                double difference = p->features_z[i * rz + c] - mean[c];
+                double difference = w->features_z[i * rz + c] - mean[c];
                 square += difference * difference;
             }
-            total += square / ((1.0 - leverage) * (1.0 - leverage));
+            w->error[l] += square / ((1.0 - leverage) * (1.0 - leverage));
         }
-        error[l] += total;
-    }
 }
 
 circe_status circe__lowrank_loo(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
                                 int64_t n_ridge, double *error) {
     const circe_context *context = holdout->context;
-    const circe__algebra *algebra = context->backend->algebra;
-    const circe__basis *yb = &regression->y_basis, *zb = holdout->z_basis;
-    int64_t ry = yb->rank, rz = zb->rank, block = circe__min(BLOCK, holdout->rows);
-    double *stacked = stack_scaled(context, regression, rz, ridge, n_ridge);
-    double *Q = circe__alloc(context, block * ry, sizeof *Q);
-    double *means = circe__calloc(context, block * rz * n_ridge, sizeof *means);
+    double *inverse = inverse_spectra(context, regression, ridge, n_ridge);
+    double *stacked =
+        inverse == NULL ? NULL : stack_scaled(context, regression, holdout->z_basis->rank, inverse, n_ridge);
     pass p;
-    circe_status status = pass_init(holdout, yb, &p);
-    if (stacked == NULL || Q == NULL || means == NULL) status = CIRCE_ERR_MEMORY;
-    for (int64_t l = 0; l < n_ridge; l++) error[l] = 0.0;
-    for (int64_t i = 0; status == CIRCE_OK && i < holdout->rows; i += BLOCK) {
-        int64_t n = circe__min(BLOCK, holdout->rows - i);
-        circe__basis_features(yb, ry, holdout->y + i * holdout->dim_y, n, p.features_y, ry, NULL, NULL, p.scratch);
-        circe__basis_features(zb, rz, holdout->z + i * holdout->dim_z, n, p.features_z, rz, NULL, p.residual,
-                              p.scratch);
-        algebra->gemm(0, 1, n, ry, ry, 1.0, p.features_y, ry, regression->vectors, ry, 0.0, Q, ry);
-        algebra->gemm(0, 0, n, n_ridge * rz, ry, 1.0, Q, ry, stacked, n_ridge * rz, 0.0, means, n_ridge * rz);
-        add_errors(regression, &p, n, rz, Q, means, ridge, n_ridge, error);
-        holdout->steps_done++;
-        status = circe__progress(context, "fitting", holdout->steps_done, holdout->steps_total);
+    circe_status status = pass_init(&p, holdout, regression, n_ridge);
+    if (inverse == NULL || stacked == NULL) status = CIRCE_ERR_MEMORY;
+    p.inverse = inverse;
+    p.stacked = stacked;
+    if (status == CIRCE_OK) status = pass_run(&p, visit_errors);
+    for (int64_t l = 0; status == CIRCE_OK && l < n_ridge; l++) {
+        error[l] = 0.0;
+        for (int64_t t = 0; t < p.team; t++) error[l] += p.workers[t].error[l] / (double)holdout->rows;
     }
-    for (int64_t l = 0; l < n_ridge; l++) error[l] /= (double)holdout->rows;
-    pass_free(context, &p);
+    pass_free(&p);
+    circe__free(context, inverse);
     circe__free(context, stacked);
-    circe__free(context, Q);
-    circe__free(context, means);
     return status;
 }

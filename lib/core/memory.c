@@ -89,8 +89,10 @@ double circe__memory_available(const circe_context *context) {
 circe_status circe__memory_check(const circe_context *context, double bytes, const char *what, const char *remedy) {
     double available = circe__memory_available(context);
     if (bytes <= available) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_MEMORY, "%s needs about %.2f GB, and %.2f GB are available; %s", what, bytes / 1e9,
-                       available / 1e9, remedy);
+    bool small = bytes < 1e9; /* and so is what is available */
+    double unit = small ? 1e6 : 1e9;
+    return circe__fail(CIRCE_ERR_MEMORY, "%s needs about %.1f %s, and %.1f %s are available; %s", what, bytes / unit,
+                       small ? "MB" : "GB", available / unit, small ? "MB" : "GB", remedy);
 }
 
 circe_status circe_workspace_create(circe_context *context, circe_workspace **workspace) {

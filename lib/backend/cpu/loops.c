@@ -88,11 +88,13 @@ INLINE double sum_lanes(vec v) {
 
 INLINE int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/* clang-format off: each part uses those above it */
-#include "backend/cpu/contract.inc"
+/* Each part uses those above it. */
+/* Each part uses those above it. */
+/* clang-format off */
+#include "backend/cpu/tiles.inc"
 #include "backend/cpu/gram.inc"
 #include "backend/cpu/product.inc"
-#include "backend/cpu/tiles.inc"
+#include "backend/cpu/contract.inc"
 /* clang-format on */
 
 const circe__loops FN(loops) = {
