@@ -1,0 +1,118 @@
+/* circe fit: from y and z to a model file. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "commands.h"
+#include "fitting.h"
+#include "kernels.h"
+#include "model_file.h"
+#include "output.h"
+#include "paths.h"
+#include "progress.h"
+
+/* Without a free width there is no grid: the one row of the table is the kernel's own width, if it has a single one. */
+static double fixed_width(const circe_cme *cme) {
+    double widths[2];
+    return kernel_widths(circe_cme_kernel_y(cme), widths, 2) == 1 ? widths[0] : NAN;
+}
+
+static int print_json(const args *arguments, const circe_cme *cme, const notes *warnings, int64_t dropped) {
+    circe_cme_info info;
+    circe_loo_table loo;
+    circe_cme_get_info(cme, &info);
+    circe_cme_get_loo(cme, &loo);
+    cJSON *out = cJSON_CreateObject();
+    cJSON_AddStringToObject(out, "model", args_text(arguments, OPT_OUTPUT_MODEL));
+    json_integer(out, "n", info.rows);
+    json_integer(out, "dropped", dropped);
+    cJSON_AddStringToObject(out, "method", circe_method_name(info.method));
+    cJSON_AddStringToObject(out, "solver", circe_method_name(info.solver));
+    json_kernel(out, "y", circe_cme_kernel_y(cme));
+    json_kernel(out, "z", circe_cme_kernel_z(cme));
+    json_integer(out, "rank_y", info.rank_y);
+    json_integer(out, "rank_z", info.rank_z);
+    json_number(out, "trace_residual_y", info.trace_residual_y);
+    json_number(out, "trace_residual_z", info.trace_residual_z);
+    json_number(out, "ridge", info.ridge);
+    json_number(out, "ridge_safe", info.ridge_safe);
+    cJSON_AddBoolToObject(out, "ridge_raised", info.ridge_raised != 0);
+    cJSON *table = cJSON_AddObjectToObject(out, "loo");
+    double fixed = fixed_width(cme);
+    bool grid = loo.sigma2_y != NULL;
+    json_numbers(table, "sigma2_y", grid ? loo.sigma2_y : &fixed, grid ? loo.n_sigma2_y : 1);
+    json_numbers(table, "ridge", loo.ridge, loo.n_ridge);
+    json_table(table, "error", loo.error, loo.n_sigma2_y, loo.n_ridge);
+    json_table(table, "ridge_used", loo.ridge_used, loo.n_sigma2_y, loo.n_ridge);
+    cJSON *best = cJSON_AddObjectToObject(table, "best");
+    json_number(best, "sigma2_y", grid ? info.sigma2_y : fixed);
+    json_number(best, "ridge", info.ridge);
+    json_number(best, "error", info.loo_error);
+    json_notes(out, warnings);
+    json_number(out, "seconds", info.seconds);
+    return json_print(out);
+}
+
+static void print_text(const args *arguments, const circe_cme *cme) {
+    circe_cme_info info;
+    circe_loo_table loo;
+    char time[32], kernel[512];
+    circe_cme_get_info(cme, &info);
+    circe_cme_get_loo(cme, &loo);
+    const char *model = args_text(arguments, OPT_OUTPUT_MODEL);
+    printf("Fitted the conditional mean of z given y on %" PRId64 " rows in %s.\n\n", info.rows,
+           text_seconds(info.seconds, time, sizeof time));
+    if (info.method == info.solver)
+        text_row("method", "%s", circe_method_name(info.method));
+    else
+        text_row("method", "%s, solved by %s", circe_method_name(info.method), circe_method_name(info.solver));
+    text_row("kernel of y", "%s", text_kernel(circe_cme_kernel_y(cme), kernel, sizeof kernel));
+    text_row("kernel of z", "%s", text_kernel(circe_cme_kernel_z(cme), kernel, sizeof kernel));
+    text_row("ridge", "%g%s", info.ridge, info.ridge_raised ? " (raised to the smallest safe one)" : "");
+    text_row("rank of y, z", "%" PRId64 ", %" PRId64 " (share of the trace left out: %.1e, %.1e)", info.rank_y,
+             info.rank_z, info.trace_residual_y, info.trace_residual_z);
+    printf("\nLeave-one-out error; smaller is better, * is the best.\n\n");
+    text_loo(&loo);
+    printf(
+        "\nThe model is in %s. Measure a feature x against it, on other rows:\n"
+        "  circe measure circe --x X --y Y --z Z --model %s\n",
+        model, model);
+}
+
+static int fit_and_save(const session *s, const args *arguments, const input *y, const input *z, int64_t dropped) {
+    circe_cme *cme = NULL;
+    notes warnings = {0};
+    const char *model = args_text(arguments, OPT_OUTPUT_MODEL);
+    bool quiet = args_given(arguments, OPT_QUIET);
+    int status = fitting_run(s, arguments, y, z, &warnings, &cme);
+    if (status == EXIT_DONE && progress_interrupted())
+        status = message_fail(EXIT_WORK, "interrupted; nothing was written");
+    if (status == EXIT_DONE) status = model_save(cme, y, z, model);
+    if (status == EXIT_DONE && !quiet) notes_print(&warnings);
+    if (status == EXIT_DONE && args_given(arguments, OPT_JSON))
+        status = print_json(arguments, cme, &warnings, dropped);
+    else if (status == EXIT_DONE && !quiet)
+        print_text(arguments, cme);
+    notes_free(&warnings);
+    circe_cme_destroy(cme);
+    return status;
+}
+
+int cmd_fit(const args *arguments) {
+    session s = {0};
+    input y = {0}, z = {0};
+    input *const group[] = {&y, &z};
+    int64_t dropped = 0;
+    int status = path_check_writable("-o", args_text(arguments, OPT_OUTPUT_MODEL));
+    if (status == EXIT_DONE) status = session_open(arguments, &s);
+    if (status == EXIT_DONE) status = input_read(arguments, &variable_y, false, &y);
+    if (status == EXIT_DONE) status = input_read(arguments, &variable_z, false, &z);
+    if (status == EXIT_DONE) status = inputs_check(arguments, group, 2, 2, &dropped);
+    if (status == EXIT_DONE && dropped > 0 && !args_given(arguments, OPT_QUIET))
+        message_note("left out %" PRId64 " rows with missing cells", dropped);
+    if (status == EXIT_DONE) status = fit_and_save(&s, arguments, &y, &z, dropped);
+    input_free(&y);
+    input_free(&z);
+    session_close(&s);
+    return status;
+}

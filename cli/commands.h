@@ -1,0 +1,12 @@
+/* The commands. Each prints what is wrong itself and returns the exit status. */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+#include "parse.h"
+
+int cmd_fit(const args *arguments);
+int cmd_measure(const args *arguments);
+int cmd_demo(const args *arguments);
+int cmd_bench(const args *arguments);
+
+#endif

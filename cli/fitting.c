@@ -1,0 +1,66 @@
+/* From options to a fitted model. */
+#include "fitting.h"
+
+#include "kernels.h"
+#include "progress.h"
+
+/* What is not given keeps the library's default. */
+static void options_from_args(const args *arguments, circe_cme_options *options) {
+    const args_value *values = arguments->values;
+    circe_cme_options_init(options);
+    options->method = (circe_method)args_choice(arguments, OPT_METHOD);
+    options->sigma2_y = values[OPT_SIGMA2_Y].numbers;
+    options->n_sigma2_y = values[OPT_SIGMA2_Y].n_numbers;
+    options->ridge = values[OPT_RIDGE].numbers;
+    options->n_ridge = values[OPT_RIDGE].n_numbers;
+    options->force_ridge = args_given(arguments, OPT_FORCE_RIDGE);
+    options->seed = (uint64_t)args_integer(arguments, OPT_SEED);
+    if (args_given(arguments, OPT_TOLERANCE)) options->tolerance = values[OPT_TOLERANCE].numbers[0];
+    if (args_given(arguments, OPT_MAX_RANK)) options->max_rank = args_integer(arguments, OPT_MAX_RANK);
+    if (args_given(arguments, OPT_RFF_FEATURES)) options->rff_pool = args_integer(arguments, OPT_RFF_FEATURES);
+    if (args_given(arguments, OPT_RFF_EVERY)) options->rff_every = args_integer(arguments, OPT_RFF_EVERY);
+    if (args_given(arguments, OPT_RFF_BATCH))
+        options->rff_batch = args_integer(arguments, OPT_RFF_BATCH);
+    else if (options->rff_batch > options->rff_pool)
+        options->rff_batch = 0;
+}
+
+void fitting_note_constant(const input *in, notes *warnings) {
+    if (!input_is_constant(in)) return;
+    const char *consequence = in->of == &variable_y   ? "conditioning on it changes nothing"
+                              : in->of == &variable_z ? "nothing can depend on it"
+                                                      : "it cannot depend on anything";
+    notes_add(warnings, "%s%s (%s) is constant: %s", in->holdout ? "holdout " : "", in->of->label, input_source(in),
+              consequence);
+}
+
+spec_option_id fitting_option_given(const args *arguments) {
+    static const spec_option_id ids[] = {OPT_KERNEL_Y, OPT_KERNEL_Z,     OPT_SIGMA2_Y,  OPT_SIGMA2_Z,
+                                         OPT_RIDGE,    OPT_FORCE_RIDGE,  OPT_METHOD,    OPT_TOLERANCE,
+                                         OPT_MAX_RANK, OPT_RFF_FEATURES, OPT_RFF_BATCH, OPT_RFF_EVERY};
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        if (args_given(arguments, ids[i])) return ids[i];
+    }
+    return OPT_COUNT;
+}
+
+int fitting_run(const session *s, const args *arguments, const input *y, const input *z, notes *warnings,
+                circe_cme **cme) {
+    circe_kernel *kernel_y = NULL, *kernel_z = NULL;
+    circe_cme_options options;
+    options_from_args(arguments, &options);
+    int status = kernel_from_options(s->context, arguments, y, warnings, &kernel_y);
+    if (status == EXIT_DONE) status = kernel_from_options(s->context, arguments, z, warnings, &kernel_z);
+    if (status == EXIT_DONE) {
+        fitting_note_constant(y, warnings);
+        fitting_note_constant(z, warnings);
+        circe_status fitted = circe_cme_fit(s->context, &y->values, &z->values, kernel_y, kernel_z, &options, cme);
+        progress_clear();
+        if (fitted != CIRCE_OK) status = message_library(fitted, NULL);
+    }
+    for (int64_t i = 0; status == EXIT_DONE && i < circe_cme_n_warnings(*cme); i++)
+        notes_add(warnings, "%s", circe_cme_warning(*cme, i));
+    circe_kernel_destroy(kernel_y);
+    circe_kernel_destroy(kernel_z);
+    return status;
+}

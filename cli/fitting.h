@@ -1,0 +1,20 @@
+/* The conditional mean of z given y from the command line's options: shared by `fit` and `measure`. */
+#ifndef CLI_FITTING_H
+#define CLI_FITTING_H
+
+#include "circe/circe.h"
+#include "inputs.h"
+#include "session.h"
+
+/* Fits on y and z. What the user should know of it is added to `warnings`. Prints what is wrong and returns an exit
+ * status. */
+int fitting_run(const session *s, const args *arguments, const input *y, const input *z, notes *warnings,
+                circe_cme **cme);
+
+/* Notes on variables that are constant: the measure is then defined, but says nothing. */
+void fitting_note_constant(const input *in, notes *warnings);
+
+/* The options that only a fit uses and that contradict a finished model: the first one given, or OPT_COUNT. */
+spec_option_id fitting_option_given(const args *arguments);
+
+#endif

@@ -1,0 +1,52 @@
+/* The variables x, y and z as the options name them: read, checked, and with consistent rows. */
+#ifndef CLI_INPUTS_H
+#define CLI_INPUTS_H
+
+#include "circe/circe.h"
+#include "io.h"
+#include "message.h"
+#include "parse.h"
+
+/* The options that concern one variable. */
+typedef struct variable {
+    const char *label; /* "y" */
+    spec_option_id option, columns, kernel, sigma2;
+} variable;
+
+extern const variable variable_x, variable_y, variable_z;
+
+typedef struct input {
+    const variable *of;
+    bool holdout;
+    io_table table;            /* what was read; empty where the rows were taken from another input */
+    const io_table *described; /* names and categories of the columns: that table, or the other input's */
+    circe_mat values;          /* into the table, or into `owned` */
+    void *owned;
+} input;
+
+/* Reads the variable's file or columns; `holdout` reads its --holdout counterpart. Like all here: prints what is wrong
+ * and returns an exit status. */
+int input_read(const args *arguments, const variable *of, bool holdout, input *out);
+void input_free(input *in);
+
+/* Demands equal row counts of n inputs, refuses infinities, and refuses or drops (--missing) rows with a missing cell
+ * in any of them. At least `least` rows must remain. */
+int inputs_check(const args *arguments, input *const *group, int n, int64_t least, int64_t *dropped);
+
+/* Gives the text columns of `target` the codes that the same texts have in `reference`, and demands equal columns. */
+int input_align(const input *reference, input *target);
+
+/* to := rows index[0..n) of from, in memory of its own. The description of the columns is that of `from`, which must
+ * outlive it. Inputs are not moved in memory once read. */
+int input_take_rows(const input *from, const int64_t *index, int64_t n, input *to);
+
+/* Replaces the values by the same in another precision. */
+int input_convert(input *in, circe_dtype dtype);
+
+bool input_is_constant(const input *in);
+bool input_has_text(const input *in);
+
+/* The file it came from, for messages. */
+const char *input_source(const input *in);
+
+#endif

@@ -1,0 +1,103 @@
+/* The command circe: finds the command that is asked for and runs it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "circe/circe.h"
+#include "commands.h"
+#include "help.h"
+#include "message.h"
+#include "suggest.h"
+
+static int unknown_command(const char *name) {
+    const char *names[SPEC_N_COMMANDS];
+    size_t n = 0;
+    for (int i = 0; i < SPEC_N_COMMANDS; i++) {
+        if (!spec_commands[i].hidden) names[n++] = spec_commands[i].name;
+    }
+    const char *nearest = suggest_nearest(name, names, n);
+    message_note("there is no command '%s'", name);
+    if (nearest != NULL)
+        message_hint("did you mean 'circe %s'?", nearest);
+    else
+        message_hint("circe --help lists the commands");
+    return EXIT_INPUT;
+}
+
+static int print_version(void) {
+    circe_context *context = NULL;
+    circe_status status = circe_context_create(NULL, &context);
+    if (status != CIRCE_OK) return message_library(status, NULL);
+    printf("circe %s\n\nbuilt on\n", circe_version());
+    for (const char *line = circe_build_info(); *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+        if (length > 0) printf("  %.*s\n", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+    printf("\nruns here with %s instructions on %d thread%s\n", circe_context_isa(context),
+           circe_context_threads(context), circe_context_threads(context) == 1 ? "" : "s");
+    circe_context_destroy(context);
+    return EXIT_DONE;
+}
+
+static int cmd_help(const args *arguments) {
+    if (arguments->argument == NULL) {
+        help_overview(stdout);
+        return EXIT_DONE;
+    }
+    const spec_command *command = spec_find_command(arguments->argument);
+    if (command == NULL) return unknown_command(arguments->argument);
+    help_command(stdout, command);
+    return EXIT_DONE;
+}
+
+static int cmd_completion(const args *arguments) {
+    const char *shell = arguments->argument;
+    if (shell != NULL && strcmp(shell, "bash") == 0)
+        completion_bash(stdout);
+    else if (shell != NULL && strcmp(shell, "zsh") == 0)
+        completion_zsh(stdout);
+    else
+        return message_fail(EXIT_INPUT, "which shell: bash or zsh?");
+    return EXIT_DONE;
+}
+
+static int cmd_generate_man(const args *arguments) {
+    if (arguments->argument == NULL) return message_fail(EXIT_INPUT, "into which folder?");
+    return manpage_write_all(arguments->argument);
+}
+
+static int run_command(const spec_command *command, int argc, char **argv) {
+    static int (*const run[SPEC_N_COMMANDS])(const args *) = {
+        [SPEC_FIT] = cmd_fit,         [SPEC_MEASURE] = cmd_measure, [SPEC_DEMO] = cmd_demo,
+        [SPEC_BENCH] = cmd_bench,     [SPEC_HELP] = cmd_help,       [SPEC_COMPLETION] = cmd_completion,
+        [SPEC_MAN] = cmd_generate_man};
+    message_set_command(command->name);
+    args arguments;
+    int status = args_parse(command, argc, argv, &arguments);
+    if (status == EXIT_DONE && args_given(&arguments, OPT_HELP))
+        help_command(stdout, command);
+    else if (status == EXIT_DONE)
+        status = run[command - spec_commands](&arguments);
+    args_free(&arguments);
+    return status;
+}
+
+static int run(int argc, char **argv) {
+    if (argc < 2) {
+        help_overview(stderr);
+        return EXIT_INPUT;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        help_overview(stdout);
+        return EXIT_DONE;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) return print_version();
+    const spec_command *command = spec_find_command(argv[1]);
+    if (command != NULL) return run_command(command, argc - 2, argv + 2);
+    if (argv[1][0] != '-') return unknown_command(argv[1]);
+    message_note("there is no option %s before a command", argv[1]);
+    message_hint("circe COMMAND [options]; circe --help lists the commands");
+    return EXIT_INPUT;
+}
+
+int main(int argc, char **argv) { return message_close_stdout(run(argc, argv)); }

@@ -1,0 +1,153 @@
+/* Messages on standard error, exit statuses, and the small allocations they need. */
+#include "message.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "progress.h"
+
+static const char *command_name; /* one command runs per process */
+
+void message_set_command(const char *name) { command_name = name; }
+
+PRINTF_LIKE(2, 0)
+static void say(const char *kind, const char *format, va_list arguments) {
+    progress_clear();
+    fflush(stdout);
+    fprintf(stderr, "circe%s%s: %s", command_name != NULL ? " " : "", command_name != NULL ? command_name : "", kind);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+}
+
+int message_fail(int status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say("", format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+void message_note(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say("", format, arguments);
+    va_end(arguments);
+}
+
+void message_hint(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("hint: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+}
+
+static int exit_of(circe_status status) {
+    switch (status) {
+        case CIRCE_OK:
+            return EXIT_DONE;
+        case CIRCE_ERR_ARGUMENT:
+        case CIRCE_ERR_SHAPE:
+        case CIRCE_ERR_VALUE:
+        case CIRCE_ERR_FORMAT:
+        case CIRCE_ERR_IO: /* of reading: message_write has its own */
+        case CIRCE_ERR_UNSUPPORTED:
+            return EXIT_INPUT;
+        case CIRCE_ERR_MEMORY:
+        case CIRCE_ERR_NUMERIC:
+        case CIRCE_ERR_RANK:
+        case CIRCE_ERR_CANCELLED:
+            return EXIT_WORK;
+    }
+    return EXIT_WORK;
+}
+
+/* "SUBJECT: TEXT", or the text alone where it names the subject itself. */
+static void say_about(const char *subject, const char *text) {
+    if (subject == NULL || strstr(text, subject) != NULL)
+        message_note("%s", text);
+    else
+        message_note("%s: %s", subject, text);
+}
+
+int message_library(circe_status status, const char *subject) {
+    if (status == CIRCE_ERR_CANCELLED) return message_fail(EXIT_WORK, "interrupted; nothing was written");
+    const char *text = circe_last_error();
+    say_about(subject, text[0] != '\0' ? text : circe_status_text(status));
+    if (status == CIRCE_ERR_MEMORY && strstr(text, "--memory") == NULL)
+        message_hint("allow more with --memory, or give fewer rows");
+    if (status == CIRCE_ERR_RANK)
+        message_hint("--method auto falls back on the dense solver; --max-rank and --tolerance move the limit");
+    return exit_of(status);
+}
+
+int message_read(circe_status status, const char *path, const char *text) {
+    say_about(path, text[0] != '\0' ? text : circe_status_text(status));
+    return exit_of(status);
+}
+
+int message_write(const char *path, const char *text) {
+    say_about(path, text);
+    return EXIT_WORK;
+}
+
+void notes_add(notes *list, const char *format, ...) {
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    char **grown = realloc(list->text, (list->n + 1) * sizeof *grown);
+    if (length < 0 || grown == NULL) {
+        message_note("out of memory");
+        exit(EXIT_WORK);
+    }
+    list->text = grown;
+    list->text[list->n++] = text;
+}
+
+void notes_print(const notes *list) {
+    for (size_t i = 0; i < list->n; i++) message_note("warning: %s", list->text[i]);
+}
+
+void notes_free(notes *list) {
+    for (size_t i = 0; i < list->n; i++) free(list->text[i]);
+    free(list->text);
+    *list = (notes){0};
+}
+
+void *small_alloc(size_t bytes) {
+    void *block = calloc(1, bytes > 0 ? bytes : 1);
+    if (block == NULL) {
+        message_note("out of memory");
+        exit(EXIT_WORK);
+    }
+    return block;
+}
+
+char *small_format(const char *format, ...) {
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    if (length < 0) {
+        message_note("out of memory");
+        exit(EXIT_WORK);
+    }
+    return text;
+}
+
+int message_close_stdout(int status) {
+    bool failed = ferror(stdout) != 0;
+    errno = 0;
+    if (fclose(stdout) != 0) failed = true;
+    if (!failed) return status;
+    int reported =
+        message_fail(EXIT_WORK, "standard output: %s", errno != 0 ? strerror(errno) : "could not be written");
+    return status == EXIT_DONE ? reported : status;
+}

@@ -1,0 +1,52 @@
+/* What the command says on standard error, and the exit status that goes with it. */
+#ifndef CLI_MESSAGE_H
+#define CLI_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "circe/status.h"
+
+enum {
+    EXIT_DONE = 0,
+    EXIT_WORK = 1,  /* the work failed */
+    EXIT_INPUT = 2, /* the command line or the input is wrong */
+};
+
+#define PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
+
+/* The name that starts every message: "circe" until set, then "circe fit". */
+void message_set_command(const char *name);
+
+/* "circe fit: TEXT"; returns `status`, so that a refusal is one statement. */
+int message_fail(int status, const char *format, ...) PRINTF_LIKE(2, 3);
+void message_hint(const char *format, ...) PRINTF_LIKE(1, 2);
+void message_note(const char *format, ...) PRINTF_LIKE(1, 2);
+
+/* A failed call of the library: prints circe_last_error(), after "SUBJECT: " where the subject (a file; may be NULL) is
+ * not in it already, with a hint where one helps. */
+int message_library(circe_status status, const char *subject);
+
+/* A file that could not be read, or not be written, with the text of the error. */
+int message_read(circe_status status, const char *path, const char *text);
+int message_write(const char *path, const char *text);
+
+/* Sentences for the user that do not stop the work: shown on standard error and listed in the JSON. */
+typedef struct notes {
+    char **text;
+    size_t n;
+} notes;
+
+void notes_add(notes *list, const char *format, ...) PRINTF_LIKE(2, 3);
+void notes_print(const notes *list);
+void notes_free(notes *list);
+
+/* Memory for arguments and texts, which are small: without it there is no way on, so these end the program. Arrays of
+ * data are allocated where the failure can be reported. */
+void *small_alloc(size_t bytes);
+char *small_format(const char *format, ...) PRINTF_LIKE(1, 2);
+
+/* Flushes and closes standard output; a full disk turns a 0 into EXIT_WORK. */
+int message_close_stdout(int status);
+
+#endif

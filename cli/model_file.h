@@ -1,0 +1,15 @@
+/* Model files as the command keeps them: the library's, with the categories of text columns noted in the metadata, so
+ * that the same texts get the same codes when the model is used on another table. */
+#ifndef CLI_MODEL_FILE_H
+#define CLI_MODEL_FILE_H
+
+#include "circe/circe.h"
+#include "inputs.h"
+
+/* Both print what is wrong and return an exit status. */
+int model_save(const circe_cme *cme, const input *y, const input *z, const char *path);
+
+/* Loads a model and gives the text columns of y and z the codes it was fitted with. */
+int model_load(circe_context *context, const char *path, input *y, input *z, circe_cme **cme);
+
+#endif

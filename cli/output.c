@@ -1,0 +1,125 @@
+/* JSON through cJSON, with numbers of our own formatting, and aligned text. */
+#include "output.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kernels.h"
+
+static cJSON *number(double value) {
+    char text[32];
+    if (!isfinite(value)) return cJSON_CreateNull();
+    snprintf(text, sizeof text, "%.17g", value);
+    return cJSON_CreateRaw(text);
+}
+
+static cJSON *numbers(const double *values, int64_t n) {
+    cJSON *array = cJSON_CreateArray();
+    for (int64_t i = 0; i < n; i++) cJSON_AddItemToArray(array, number(values[i]));
+    return array;
+}
+
+void json_number(cJSON *object, const char *name, double value) { cJSON_AddItemToObject(object, name, number(value)); }
+
+void json_integer(cJSON *object, const char *name, int64_t value) {
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    cJSON_AddItemToObject(object, name, cJSON_CreateRaw(text));
+}
+
+void json_numbers(cJSON *object, const char *name, const double *values, int64_t n) {
+    cJSON_AddItemToObject(object, name, numbers(values, n));
+}
+
+void json_table(cJSON *object, const char *name, const double *values, int64_t rows, int64_t cols) {
+    cJSON *array = cJSON_CreateArray();
+    for (int64_t i = 0; i < rows; i++) cJSON_AddItemToArray(array, numbers(values + i * cols, cols));
+    cJSON_AddItemToObject(object, name, array);
+}
+
+void json_notes(cJSON *object, const notes *warnings) {
+    cJSON *array = cJSON_AddArrayToObject(object, "warnings");
+    for (size_t i = 0; i < warnings->n; i++) cJSON_AddItemToArray(array, cJSON_CreateString(warnings->text[i]));
+}
+
+void json_kernel(cJSON *object, const char *label, const circe_kernel *kernel) {
+    char name[32];
+    double widths[64];
+    int64_t n = kernel_widths(kernel, widths, 64);
+    snprintf(name, sizeof name, "kernel_%s", label);
+    cJSON_AddStringToObject(object, name, circe_kernel_text(kernel));
+    snprintf(name, sizeof name, "sigma2_%s", label);
+    if (n > 1)
+        json_numbers(object, name, widths, n);
+    else
+        json_number(object, name, n == 1 ? widths[0] : NAN);
+}
+
+int json_print(cJSON *object) {
+    char *text = cJSON_Print(object);
+    cJSON_Delete(object);
+    if (text == NULL) return message_fail(EXIT_WORK, "out of memory for the JSON output");
+    puts(text);
+    cJSON_free(text);
+    return EXIT_DONE;
+}
+
+void text_row(const char *name, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    printf("  %-18s  ", name);
+    vprintf(format, arguments);
+    putchar('\n');
+    va_end(arguments);
+}
+
+const char *text_kernel(const circe_kernel *kernel, char *out, size_t size) {
+    const char *text = circe_kernel_text(kernel);
+    size_t at = 0;
+    while (*text != '\0' && at + 32 < size) {
+        char *end = NULL;
+        double width = *text == '(' ? strtod(text + 1, &end) : 0;
+        if (end != NULL && *end == ')') {
+            at += (size_t)snprintf(out + at, size - at, "(%.5g", width);
+            text = end;
+        } else {
+            out[at++] = *text++;
+        }
+    }
+    out[at] = '\0';
+    return out;
+}
+
+void text_loo(const circe_loo_table *table) {
+    printf("  %14s", "sigma2_y\\ridge");
+    for (int64_t j = 0; j < table->n_ridge; j++) printf("  %10.4g ", table->ridge[j]);
+    putchar('\n');
+    int64_t best = 0, cells = table->n_sigma2_y * table->n_ridge;
+    for (int64_t c = 1; c < cells; c++) {
+        if (table->error[c] < table->error[best]) best = c;
+    }
+    for (int64_t i = 0; i < table->n_sigma2_y; i++) {
+        if (table->sigma2_y != NULL)
+            printf("  %14.4g", table->sigma2_y[i]);
+        else
+            printf("  %14s", "fixed");
+        for (int64_t j = 0; j < table->n_ridge; j++) {
+            int64_t cell = i * table->n_ridge + j;
+            printf("  %10.6g%c", table->error[cell], cell == best ? '*' : ' ');
+        }
+        putchar('\n');
+    }
+}
+
+const char *text_seconds(double seconds, char *out, size_t size) {
+    if (seconds < 1e-3)
+        snprintf(out, size, "%.3g us", 1e6 * seconds);
+    else if (seconds < 1)
+        snprintf(out, size, "%.3g ms", 1e3 * seconds);
+    else
+        snprintf(out, size, "%.3g s", seconds);
+    return out;
+}

@@ -1,0 +1,38 @@
+/* Early checks of places to write to. */
+#include "paths.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "message.h"
+
+int path_check_writable(const char *option, const char *path) {
+    struct stat info;
+    if (stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode))
+            return message_fail(EXIT_WORK, "%s %s: is a folder, not a file to write to", option, path);
+        if (access(path, W_OK) != 0) return message_fail(EXIT_WORK, "%s %s: %s", option, path, strerror(errno));
+        return EXIT_DONE;
+    }
+    const char *slash = strrchr(path, '/');
+    char *folder =
+        slash == NULL ? small_format(".") : small_format("%.*s", (int)(slash - path + (slash == path)), path);
+    int status = EXIT_DONE;
+    if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))
+        status = message_fail(EXIT_WORK, "%s %s: there is no folder %s", option, path, folder);
+    else if (access(folder, W_OK | X_OK) != 0)
+        status = message_fail(EXIT_WORK, "%s %s: cannot write in %s: %s", option, path, folder, strerror(errno));
+    free(folder);
+    return status;
+}
+
+int path_make_folder(const char *path) {
+    struct stat info;
+    if (mkdir(path, 0777) == 0) return EXIT_DONE;
+    int error = errno;
+    if (error == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return EXIT_DONE;
+    return message_fail(EXIT_WORK, "cannot make the folder %s: %s", path, strerror(error));
+}

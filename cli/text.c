@@ -1,0 +1,50 @@
+/* Wrapping of plain text. */
+#include "text.h"
+
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+int text_width(void) {
+    struct winsize size;
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+    return size.ws_col < 60 ? 60 : size.ws_col > 100 ? 100 : size.ws_col;
+}
+
+static void wrap(FILE *out, const char *text, size_t length, int at, int indent, int width) {
+    const char *end = text + length;
+    int column = at;
+    while (text < end) {
+        size_t word = strcspn(text, " \n");
+        if (word > (size_t)(end - text)) word = (size_t)(end - text);
+        if (column > indent && column + 1 + (int)word > width) {
+            fputc('\n', out);
+            column = 0;
+        }
+        if (column < indent)
+            column += fprintf(out, "%*s", indent - column, "");
+        else if (column > indent)
+            column += fprintf(out, " ");
+        column += fprintf(out, "%.*s", (int)word, text);
+        text += word;
+        while (text < end && (*text == ' ' || *text == '\n')) text++;
+    }
+    fputc('\n', out);
+}
+
+void text_wrap(FILE *out, const char *text, int at, int indent, int width) {
+    wrap(out, text, strlen(text), at, indent, width);
+}
+
+void text_paragraphs(FILE *out, const char *text, int width) {
+    while (*text != '\0') {
+        const char *end = strstr(text, "\n\n");
+        size_t length = end != NULL ? (size_t)(end - text) : strlen(text);
+        if (strncmp(text, "  ", 2) == 0)
+            fprintf(out, "%.*s\n", (int)length, text);
+        else
+            wrap(out, text, length, 0, 0, width);
+        fputc('\n', out);
+        text = end != NULL ? end + 2 : text + length;
+    }
+}

@@ -1,0 +1,634 @@
+"""The real command circe: its exit status, its messages, its JSON, and that bad input gets a clear answer.
+
+Only the Python standard library is needed. CIRCE_BINARY names the command to test."""
+
+import json
+import math
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+import zipfile
+
+BINARY = os.environ.get("CIRCE_BINARY", str(pathlib.Path(__file__).resolve().parent.parent / "build" / "circe"))
+GOLDEN = pathlib.Path(os.environ.get("CIRCE_GOLDEN", pathlib.Path(__file__).resolve().parent / "golden"))
+
+
+def npy_bytes(rows, dtype="<f8", header=None):
+    """A .npy file of a list of numbers or of equal rows; `header` replaces the honest one."""
+    flat = [v for row in rows for v in (row if isinstance(row, (list, tuple)) else [row])]
+    shape = (len(rows), len(rows[0])) if rows and isinstance(rows[0], (list, tuple)) else (len(rows),)
+    text = header or "{'descr': '%s', 'fortran_order': False, 'shape': %r, }" % (dtype, shape)
+    text = text.ljust((len(text) + 11) // 64 * 64 + 53) + "\n"
+    code = {"<f8": "d", "<f4": "f", "<i8": "q"}[dtype]
+    payload = struct.pack("<%d%s" % (len(flat), code), *flat)
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + payload
+
+
+def read_npy(path):
+    data = pathlib.Path(path).read_bytes()
+    length = struct.unpack("<H", data[8:10])[0]
+    header = data[10:10 + length].decode()
+    shape = tuple(int(v) for v in re.search(r"'shape': \(([^)]*)\)", header).group(1).split(",") if v.strip())
+    code = "f" if "<f4" in header else "d"
+    n = math.prod(shape)
+    return shape, list(struct.unpack("<%d%s" % (n, code), data[10 + length:]))
+
+
+def safetensors_bytes(header, payload):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + payload
+
+
+class CliTest(unittest.TestCase):
+    """A folder with y, z, a feature x that depends on z given y, and a holdout."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.path = pathlib.Path(cls.folder.name)
+        draw = random.Random(1)
+        for prefix, n in (("", 60), ("holdout_", 80)):
+            y = [draw.gauss(0, 1) for _ in range(n)]
+            z = [v * v + 0.5 * draw.gauss(0, 1) for v in y]
+            x = [[a + b, draw.gauss(0, 1)] for a, b in zip(y, z)]
+            cls.write(prefix + "y.npy", npy_bytes(y))
+            cls.write(prefix + "z.npy", npy_bytes(z))
+            cls.write(prefix + "x.npy", npy_bytes(x))
+        cls.write("constant.npy", npy_bytes([3.0] * 60))
+        cls.write("one_row.npy", npy_bytes([[1.0, 2.0]]))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    @classmethod
+    def write(cls, name, data):
+        (cls.path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+        return name
+
+    def run_circe(self, *arguments, **options):
+        options.setdefault("stdout", subprocess.PIPE)
+        return subprocess.run([BINARY, *map(str, arguments)], cwd=self.path, stderr=subprocess.PIPE, text=True,
+                              stdin=subprocess.DEVNULL, timeout=120, **options)
+
+    def succeed(self, *arguments):
+        result = self.run_circe(*arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result
+
+    def as_json(self, *arguments):
+        return json.loads(self.succeed(*arguments, "--json").stdout)
+
+    def refuse(self, status, words, *arguments, **options):
+        """The command ends with this status, prints nothing on stdout, and its message has all these words."""
+        result = self.run_circe(*arguments, **options)
+        self.assertEqual(result.returncode, status, result.stderr)
+        if options.get("stdout") is None:
+            self.assertEqual(result.stdout, "")
+        self.assertTrue(result.stderr.startswith("circe"), result.stderr)
+        self.assertLessEqual(len(result.stderr.splitlines()), 4, result.stderr)
+        for word in words:
+            self.assertIn(word, result.stderr)
+        return result
+
+    def fit_args(self, y="holdout_y.npy", z="holdout_z.npy", out="m.safetensors"):
+        return ["fit", "--y", y, "--z", z, "-o", out]
+
+    def measure_args(self, x="x.npy", y="y.npy", z="z.npy"):
+        return ["measure", "circe", "--x", x, "--y", y, "--z", z]
+
+
+class HelpTest(CliTest):
+    def test_overview(self):
+        text = self.succeed("--help").stdout
+        for command in ("fit", "measure", "demo", "bench"):
+            self.assertRegex(text, r"(?m)^  %s +\S" % command)
+        self.assertNotIn("generate-man", text)
+
+    def test_each_command_explains_itself_with_examples(self):
+        for command in ("fit", "measure", "demo", "bench"):
+            text = self.succeed(command, "--help").stdout
+            self.assertIn("Usage: circe " + command, text)
+            self.assertIn("Examples", text)
+            self.assertEqual(text, self.succeed("help", command).stdout)
+            self.assertEqual(text, self.succeed(command, "--nonsense", "-h").stdout)
+
+    def test_alone_is_help_on_stderr(self):
+        result = self.run_circe()
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("circe demo", result.stderr)
+
+    def test_version_names_the_libraries(self):
+        text = self.succeed("--version").stdout
+        self.assertRegex(text, r"^circe \d+\.\d+\.\d+\n")
+        self.assertIn("OpenBLAS", text)
+        self.assertRegex(text, r"avx512|avx2|generic")
+
+
+class CommandLineTest(CliTest):
+    def test_unknown_command(self):
+        self.refuse(2, ["'fti'", "circe fit"], "fti")
+        self.refuse(2, ["'xyzzy'", "--help"], "xyzzy")
+
+    def test_unknown_option(self):
+        self.refuse(2, ["--rigde", "--ridge"], *self.fit_args(), "--rigde", "1")
+        self.refuse(2, ["-k"], *self.fit_args(), "-k")
+        self.refuse(2, ["--frob"], "--frob")
+
+    def test_unknown_measure(self):
+        files = ["--x", "x", "--y", "y", "--z", "z"]
+        self.refuse(2, ["'circ'", "circe-spectral", "did you mean"], "measure", "circ", *files)
+        self.refuse(2, ["circe-spectral"], "measure", *files)
+
+    def test_required(self):
+        self.refuse(2, ["--y", "required"], "fit")
+        self.refuse(2, ["-o", "required"], "fit", "--y", "y.npy", "--z", "z.npy")
+        self.refuse(2, ["--z", "required"], "measure", "circe", "--x", "x.npy", "--y", "y.npy")
+
+    def test_values(self):
+        self.refuse(2, ["--ridge", "needs a value"], *self.fit_args(), "--ridge")
+        self.refuse(2, ["--ridge", "needs a value"], *self.fit_args(), "--ridge", "--json")
+        self.refuse(2, ["--y", "twice"], *self.fit_args(), "--y", "y.npy")
+        self.refuse(2, ["--json", "no value"], *self.fit_args(), "--json=yes")
+        self.refuse(2, ["extra"], *self.fit_args(), "extra")
+        self.refuse(2, ["--method", "auto|lowrank|dense|rff", "dense"], *self.fit_args(), "--method", "dens")
+        self.refuse(2, ["--threads", "many"], *self.fit_args(), "--threads", "many")
+        self.refuse(2, ["--memory", "4Q"], *self.fit_args(), "--memory", "4Q")
+
+    def test_not_positive(self):
+        for option in ("--sigma2-y", "--sigma2-z", "--ridge"):
+            for value in ("-1", "0", "nan", "inf"):
+                self.refuse(2, [option, value], *self.fit_args(), option, value)
+        self.refuse(2, ["--sigma2-x", "-0.5"], *self.measure_args(), "--sigma2-x", "-0.5")
+        self.refuse(2, ["--ridge", "-3"], *self.fit_args(), "--ridge", "0.1,-3")
+        self.refuse(2, ["--ridge", "'two'"], *self.fit_args(), "--ridge", "1,two")
+        self.refuse(2, ["--sigma2-z", "one number"], *self.fit_args(), "--sigma2-z", "1,2")
+
+    def test_contradictions(self):
+        self.refuse(2, ["--model", "--holdout-y"], *self.measure_args(), "--model", "m", "--holdout-y", "a",
+                    "--holdout-z", "b")
+        self.refuse(2, ["--ridge", "--model"], *self.measure_args(), "--model", "m", "--ridge", "1")
+        self.refuse(2, ["--kernel-y", "--model"], *self.measure_args(), "--model", "m", "--kernel-y", "linear")
+        self.refuse(2, ["--holdout-y", "--holdout-z"], *self.measure_args(), "--holdout-y", "holdout_y.npy")
+        self.refuse(2, ["--holdout-data", "--data"], *self.measure_args(), "--holdout-data", "a.csv")
+
+    def test_kernels(self):
+        self.refuse(2, ["--kernel-y", "gausian"], *self.fit_args(), "--kernel-y", "gausian")
+        self.refuse(2, ["--kernel-z", "'age'"], *self.fit_args(), "--kernel-z", "age:delta")
+        self.refuse(2, [], *self.fit_args(), "--kernel-y", "3-9:gaussian")
+
+
+class BadFileTest(CliTest):
+    def bad_y(self, name, data, *words):
+        self.write(name, data)
+        result = self.refuse(2, [name, *words], *self.fit_args(y=name))
+        self.assertFalse((self.path / "m.safetensors").exists())
+        return result
+
+    def test_shape_mismatch_names_both(self):
+        self.refuse(2, ["holdout_y.npy", "z.npy", "80", "60"], *self.fit_args(z="z.npy"))
+        self.refuse(2, ["x.npy", "holdout_z.npy", "60", "80"], *self.measure_args(z="holdout_z.npy"))
+        self.refuse(2, ["holdout_x.npy", "columns"], *self.measure_args(), "--holdout-y", "holdout_x.npy",
+                    "--holdout-z", "holdout_z.npy")
+
+    def test_not_finite_names_row_and_column(self):
+        rows = [[float(i), 1.0] for i in range(60)]
+        rows[17][1] = math.nan
+        self.write("nan.npy", npy_bytes(rows))
+        self.refuse(2, ["nan.npy", "row 17", "column 1", "--missing drop"], *self.measure_args(x="nan.npy"))
+        rows[17][1] = math.inf
+        self.write("inf.npy", npy_bytes(rows, "<f4"))
+        self.refuse(2, ["inf.npy", "row 17", "column 1", "infinite"], *self.measure_args(x="inf.npy"))
+        self.refuse(2, ["infinite"], *self.measure_args(x="inf.npy"), "--missing", "drop")
+        self.write("huge.npy", npy_bytes([1e300] + [0.0] * 59))
+        self.refuse(2, ["huge.npy", "row 0", "float32"], *self.measure_args(x="huge.npy"), "--sigma2-x", "1",
+                    "--dtype", "float32")
+
+    def test_empty(self):
+        for name in ("empty.npy", "empty.npz", "empty.csv", "empty.safetensors"):
+            self.bad_y(name, b"")
+        self.bad_y("no_rows.npy", npy_bytes([], header="{'descr': '<f8', 'fortran_order': False, 'shape': (0,), }"))
+        self.bad_y("only_header.csv", "a,b\n")
+
+    def test_one_row(self):
+        self.refuse(2, ["one_row.npy", "1 row"], *self.fit_args(y="one_row.npy", z="one_row.npy"))
+        self.refuse(2, ["one_row.npy", "1 row"], *self.measure_args("one_row.npy", "one_row.npy", "one_row.npy"))
+
+    def test_few_rows_for_ustat(self):
+        self.write("three.npy", npy_bytes([1.0, 2.0, 4.0]))
+        three = self.measure_args("three.npy", "three.npy", "three.npy")
+        holdout = ["--holdout-y", "holdout_y.npy", "--holdout-z", "holdout_z.npy"]
+        self.refuse(2, ["three.npy", "3 rows", "4"], *three, *holdout, "--estimator", "ustat")
+        self.succeed(*three, *holdout)
+
+    def test_truncated_npy(self):
+        whole = npy_bytes([float(i) for i in range(80)])
+        for size in (3, 9, 40, len(whole) - 1):
+            self.bad_y("cut.npy", whole[:size])
+
+    def test_lying_npy(self):
+        lie = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }"
+        shapes = ("(10000000000000,)", "(4294967296, 4294967296)", "(-5,)", "(9223372036854775807, 2)", "(80, 2, 2)")
+        for shape in shapes:
+            self.bad_y("lie.npy", npy_bytes([1.0] * 80, header=lie % ("<f8", shape)))
+        self.bad_y("object.npy", npy_bytes([1.0] * 80, header=lie % ("|O", "(80,)")))
+        self.bad_y("junk.npy", b"\x93NUMPY\x01\x00\xff\xff{'descr'")
+
+    def test_bad_npz(self):
+        with zipfile.ZipFile(self.path / "good.npz", "w") as archive:
+            archive.writestr("labels.npy", npy_bytes([float(i % 7) for i in range(80)]))
+            archive.writestr("other.npy", npy_bytes([1.0] * 80))
+        self.succeed(*self.fit_args(y="good.npz:labels", out="npz.safetensors"))
+        self.refuse(2, ["good.npz", "labels"], *self.fit_args(y="good.npz:lables"))
+        self.bad_y("cut.npz", (self.path / "good.npz").read_bytes()[:-30])
+        with zipfile.ZipFile(self.path / "lie.npz", "w") as archive:
+            header = "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000,), }"
+            archive.writestr("y.npy", npy_bytes([1.0] * 80, header=header))
+        self.refuse(2, ["lie.npz"], *self.fit_args(y="lie.npz:y"))
+
+    def test_bad_safetensors(self):
+        payload = struct.pack("<80d", *[float(i % 9) for i in range(80)])
+        good = {"y": {"dtype": "F64", "shape": [80], "data_offsets": [0, 640]}}
+        self.write("good.safetensors", safetensors_bytes(good, payload))
+        self.succeed(*self.fit_args(y="good.safetensors:y", out="st.safetensors"))
+        lies = [{"y": {"dtype": "F64", "shape": [80], "data_offsets": [0, 6400]}},
+                {"y": {"dtype": "F64", "shape": [2**62, 8], "data_offsets": [0, 640]}},
+                {"y": {"dtype": "F64", "shape": [-80], "data_offsets": [0, 640]}},
+                {"y": {"dtype": "F64", "shape": [80], "data_offsets": [640, 0]}}, [1, 2], b"{\"y\": {"]
+        for header in lies:
+            self.bad_y("lie.safetensors", safetensors_bytes(header, payload))
+        self.bad_y("long.safetensors", struct.pack("<Q", 2**63) + b"{}")
+
+    def test_bad_models(self):
+        header = {"y": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}
+        self.write("no_model.safetensors", safetensors_bytes(header, bytes(8)))
+        self.refuse(2, ["no_model.safetensors"], *self.measure_args(), "--model", "no_model.safetensors")
+        self.refuse(2, ["y.npy"], *self.measure_args(), "--model", "y.npy")
+        self.refuse(2, ["absent.safetensors"], *self.measure_args(), "--model", "absent.safetensors")
+        self.succeed(*self.fit_args(out="whole.safetensors"))
+        whole = (self.path / "whole.safetensors").read_bytes()
+        for size in (4, 100, len(whole) // 2, len(whole) - 8):
+            self.write("cut_model.safetensors", whole[:size])
+            self.refuse(2, ["cut_model.safetensors"], *self.measure_args(), "--model", "cut_model.safetensors")
+        self.refuse(2, ["x.npy", "2 columns", "fitted with 1"], *self.measure_args(y="x.npy"), "--model",
+                    "whole.safetensors")
+
+    def test_unreadable(self):
+        self.refuse(2, ["absent.npy"], *self.fit_args(y="absent.npy"))
+        (self.path / "folder.npy").mkdir(exist_ok=True)
+        self.refuse(2, ["folder.npy"], *self.fit_args(y="folder.npy"))
+        if os.geteuid() != 0:
+            self.write("secret.npy", npy_bytes([1.0] * 80))
+            (self.path / "secret.npy").chmod(0)
+            self.refuse(2, ["secret.npy", "ermission"], *self.fit_args(y="secret.npy"))
+
+
+class ConstantTest(CliTest):
+    def test_median_has_no_width(self):
+        self.refuse(2, ["constant.npy", "constant", "--sigma2-x"], *self.measure_args(x="constant.npy"))
+        self.refuse(2, ["constant.npy", "constant", "--sigma2-z"], *self.measure_args(z="constant.npy"))
+
+    def test_constant_z_measures_nothing(self):
+        result = self.as_json(*self.measure_args(z="constant.npy"), "--sigma2-z", "1", "--ridge", "0.01")
+        self.assertAlmostEqual(result["value"], 0, places=4)
+        self.assertTrue(any("constant" in text for text in result["warnings"]))
+
+    def test_constant_y_and_x_are_defined(self):
+        result = self.as_json(*self.measure_args(y="constant.npy"))
+        self.assertGreater(result["value"], 0)
+        self.assertTrue(any("constant" in text for text in result["warnings"]))
+        result = self.as_json(*self.measure_args(x="constant.npy"), "--sigma2-x", "1")
+        self.assertAlmostEqual(result["value"], 0, places=12)
+
+
+class WriteFailureTest(CliTest):
+    def test_full_disk(self):
+        self.refuse(1, ["/dev/full"], *self.fit_args(out="/dev/full"))
+        self.refuse(1, ["/dev/full"], *self.measure_args(), "--grad", "/dev/full")
+        for arguments in (["--help"], ["--version"], self.measure_args(), [*self.measure_args(), "--json"]):
+            with open("/dev/full", "w") as full:
+                self.refuse(1, ["standard output"], *arguments, stdout=full)
+
+    def test_no_such_folder(self):
+        self.refuse(1, ["no/such", "folder"], *self.fit_args(out="no/such/model"))
+        self.refuse(1, ["--grad", "no/such"], *self.measure_args(), "--grad", "no/such/grad.npy")
+
+    def test_old_model_survives_a_failure(self):
+        self.write("kept.safetensors", b"precious")
+        self.refuse(2, [], *self.fit_args(y="constant.npy", out="kept.safetensors"))
+        self.assertEqual((self.path / "kept.safetensors").read_bytes(), b"precious")
+
+    def test_too_little_memory(self):
+        draw = random.Random(2)
+        self.write("many.npy", npy_bytes([draw.random() for _ in range(3000)]))
+        self.refuse(1, ["memory"], *self.fit_args("many.npy", "many.npy"), "--memory", "1M")
+        self.refuse(1, ["memory"], *self.measure_args("many.npy", "many.npy", "many.npy"), "--memory", "1M")
+        self.assertFalse((self.path / "m.safetensors").exists())
+
+    def test_interrupt(self):
+        process = subprocess.Popen([BINARY, "bench"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, out), (1, ""), err)
+        self.assertIn("interrupted", err)
+
+
+class FitTest(CliTest):
+    def test_json_contract(self):
+        result = self.as_json(*self.fit_args(out="fit.safetensors"))
+        for key in ("loo", "method", "solver", "rank_y", "rank_z", "trace_residual_y", "trace_residual_z", "n",
+                    "kernel_y", "kernel_z", "sigma2_z", "ridge_safe", "ridge_raised", "warnings", "seconds", "model",
+                    "dropped"):
+            self.assertIn(key, result)
+        loo = result["loo"]
+        self.assertEqual(loo["sigma2_y"], [1, 0.1, 0.01, 0.001])
+        self.assertEqual(loo["ridge"], [0.01, 0.1, 1, 10, 100])
+        self.assertEqual([len(row) for row in loo["error"]], [5] * 4)
+        self.assertEqual([len(row) for row in loo["ridge_used"]], [5] * 4)
+        best = min(min(row) for row in loo["error"])
+        i = loo["sigma2_y"].index(loo["best"]["sigma2_y"])
+        self.assertEqual(loo["error"][i][loo["ridge"].index(loo["best"]["ridge"])], best)
+        self.assertEqual((result["n"], result["model"]), (80, "fit.safetensors"))
+        self.assertTrue((self.path / "fit.safetensors").exists())
+
+    def test_text_marks_the_best(self):
+        result = self.succeed(*self.fit_args(out="text.safetensors"))
+        self.assertEqual(len(re.findall(r"\d\*", result.stdout)), 1)
+        self.assertIn("circe measure", result.stdout)
+        self.assertNotIn("\r", result.stderr)
+        self.assertEqual(self.succeed(*self.fit_args(out="text.safetensors"), "--quiet").stdout, "")
+
+    def test_methods_agree(self):
+        fits = [self.as_json(*self.fit_args(), "--ridge", "1", "--sigma2-y", "0.5", "--method", method)
+                for method in ("auto", "lowrank", "dense")]
+        errors = [fit["loo"]["error"][0][0] for fit in fits]
+        for error in errors:
+            self.assertAlmostEqual(error / errors[0], 1, places=8)
+        (self.path / "m.safetensors").unlink()
+
+    def test_median_for_y(self):
+        result = self.as_json(*self.fit_args(out="median.safetensors"), "--sigma2-y", "median")
+        self.assertEqual(len(result["loo"]["error"]), 1)
+        self.assertGreater(result["sigma2_y"], 0)
+
+    def test_equals_sign_and_attached_letter(self):
+        self.succeed("fit", "--y=holdout_y.npy", "--z=holdout_z.npy", "-oattached.safetensors", "-q")
+        self.assertTrue((self.path / "attached.safetensors").exists())
+
+
+class MeasureTest(CliTest):
+    holdout = ["--holdout-y", "holdout_y.npy", "--holdout-z", "holdout_z.npy"]
+
+    def test_json_contract(self):
+        result = self.as_json(*self.measure_args(), *self.holdout)
+        for key in ("measure", "estimator", "value", "n", "seconds", "kernel_x", "kernel_y", "kernel_z", "ridge",
+                    "sigma2_x", "sigma2_y", "sigma2_z", "method", "dtype", "warnings"):
+            self.assertIn(key, result)
+        self.assertEqual((result["measure"], result["estimator"], result["n"], result["dtype"]),
+                         ("circe", "centered", 60, "float64"))
+        self.assertNotIn("split", result)
+        self.assertNotIn("grad", result)
+
+    def test_numbers_have_17_digits(self):
+        text = self.succeed(*self.measure_args(), *self.holdout, "--json").stdout
+        value = re.search(r'"value":\s*([^,\s]+)', text).group(1)
+        self.assertEqual("%.17g" % float(value), value)
+
+    def test_model_gives_what_the_holdout_gives(self):
+        self.succeed(*self.fit_args(out="same.safetensors"))
+        direct = self.as_json(*self.measure_args(), *self.holdout)
+        through = self.as_json(*self.measure_args(), "--model", "same.safetensors")
+        self.assertAlmostEqual(through["value"] / direct["value"], 1, places=10)
+        self.assertEqual(through["kernel_y"], direct["kernel_y"])
+
+    def test_split_is_said_and_reproducible(self):
+        a, b, c = (self.as_json(*self.measure_args(), "--seed", seed) for seed in (1, 1, 2))
+        self.assertEqual(a["split"], {"seed": 1, "holdout": 30, "batch": 30})
+        self.assertEqual((a["n"], a["value"]), (30, b["value"]))
+        self.assertNotEqual(a["value"], c["value"])
+        self.assertIn("split in two by --seed 1", self.succeed(*self.measure_args(), "--seed", 1).stdout)
+
+    def test_estimators_and_spectral(self):
+        values = {name: self.as_json(*self.measure_args(), *self.holdout, "--estimator", name)["value"]
+                  for name in ("biased", "debiased", "centered", "ustat")}
+        self.assertEqual(len(set(values.values())), 4)
+        arguments = ["measure", "circe-spectral", *self.measure_args()[2:], *self.holdout]
+        self.assertGreater(self.as_json(*arguments)["value"], 0)
+
+    def test_float32_is_close(self):
+        wide = self.as_json(*self.measure_args(), *self.holdout)["value"]
+        narrow = self.as_json(*self.measure_args(), *self.holdout, "--dtype", "float32")
+        self.assertEqual(narrow["dtype"], "float32")
+        self.assertAlmostEqual(narrow["value"] / wide, 1, places=4)
+
+    def test_gradient_against_differences(self):
+        options = [*self.holdout, "--sigma2-x", "1.5", "--ridge", "0.1", "--sigma2-y", "0.5"]
+        result = self.as_json(*self.measure_args(), *options, "--grad", "grad.npy")
+        self.assertEqual((result["grad"], result["rows"]), ("grad.npy", 60))
+        shape, grad = read_npy(self.path / "grad.npy")
+        self.assertEqual(shape, (60, 2))
+        _, x = read_npy(self.path / "x.npy")
+        for at in (0, 37, 119):
+            values = []
+            for step in (1e-4, -1e-4):
+                moved = x[:at] + [x[at] + step] + x[at + 1:]
+                self.write("moved.npy", npy_bytes([moved[i:i + 2] for i in range(0, 120, 2)]))
+                values.append(self.as_json(*self.measure_args(x="moved.npy"), *options)["value"])
+            self.assertAlmostEqual(grad[at], (values[0] - values[1]) / 2e-4, delta=1e-6 * max(map(abs, grad)) + 1e-10)
+
+    def test_gradient_of_a_split_has_the_measured_rows(self):
+        self.assertEqual(self.as_json(*self.measure_args(), "--grad", "half.npy", "--dtype", "float32")["rows"], 30)
+        self.assertEqual(read_npy(self.path / "half.npy")[0], (30, 2))
+
+    def test_useless_width_is_a_warning(self):
+        result = self.as_json(*self.measure_args(), *self.holdout, "--kernel-x", "linear", "--sigma2-x", "2")
+        self.assertTrue(any("--sigma2-x" in text for text in result["warnings"]))
+        self.assertIsNone(result["sigma2_x"])
+
+    def test_rff_is_near(self):
+        options = [*self.holdout, "--ridge", "1", "--sigma2-y", "1"]
+        exact = self.as_json(*self.measure_args(), *options)["value"]
+        features = ["--method", "rff", "--rff-features", 8192, "--rff-batch", 0]
+        near = self.as_json(*self.measure_args(), *options, *features)["value"]
+        self.assertAlmostEqual(near / exact, 1, delta=0.3)
+
+
+class TableTest(CliTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        draw = random.Random(3)
+        cls.lines = []
+        for i in range(120):
+            sex = draw.choice(["female", "male"])
+            age = draw.uniform(20, 60)
+            score, income = (sex == "male") + 0.1 * draw.gauss(0, 1), age / 20 + draw.gauss(0, 1)
+            cls.lines.append("%s,%g,%g,%g" % (sex, age, score, income))
+        cls.write("people.csv", "sex,age,score,income\n" + "\n".join(cls.lines) + "\n")
+        cls.write("reversed.csv", "sex,age,score,income\n" + "\n".join(reversed(cls.lines)) + "\n")
+        missing = list(cls.lines)
+        missing[4] = missing[4].replace(missing[4].split(",")[1], "", 1)
+        missing[9] = missing[9].rsplit(",", 1)[0] + ",NA"
+        cls.write("missing.csv", "sex,age,score,income\n" + "\n".join(missing) + "\n")
+
+    data = ["--data", "people.csv", "--x", "score", "--y", "income", "--z", "age,sex"]
+
+    def test_text_columns_are_categories(self):
+        result = self.as_json("measure", "circe", *self.data)
+        self.assertIn("delta", result["kernel_z"])
+        self.assertIn("gaussian", result["kernel_z"])
+        self.assertGreater(result["value"], 0)
+
+    def test_columns_options_agree_with_data(self):
+        files = ["--x", "people.csv:score", "--y", "people.csv", "--columns-y", "income", "--z", "people.csv:1,0"]
+        values = [self.as_json("measure", "circe", *source)["value"] for source in (files, self.data)]
+        self.assertEqual(values[0], values[1])
+
+    def test_kernel_by_names(self):
+        a = self.as_json("measure", "circe", *self.data, "--kernel-z", "age:gaussian*sex:delta")
+        b = self.as_json("measure", "circe", *self.data, "--kernel-z", "0:gaussian*1:delta")
+        self.assertEqual(a["value"], b["value"])
+        self.refuse(2, ["--kernel-z", "'agee'", "'age'"], "measure", "circe", *self.data, "--kernel-z", "agee:gaussian")
+
+    def test_unknown_column(self):
+        table = ["measure", "circe", "--data", "people.csv", "--x", "score", "--z", "age"]
+        self.refuse(2, ["people.csv", "incme"], *table, "--y", "incme")
+        self.refuse(2, ["people.csv", "9"], *table, "--y", "9")
+        self.refuse(2, ["--columns-y"], "measure", "circe", *self.data, "--columns-y", "age")
+
+    def test_missing(self):
+        table = ["measure", "circe", "--data", "missing.csv", "--x", "score", "--y", "income", "--z", "age,sex"]
+        self.refuse(2, ["missing.csv", "row 9", "'income'", "--missing drop"], *table)
+        result = self.run_circe(*table, "--missing", "drop", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        out = json.loads(result.stdout)
+        self.assertEqual((out["dropped"], out["split"]), (2, {"seed": 0, "holdout": 59, "batch": 59}))
+        self.assertIn("2 rows", result.stderr)
+
+    def test_missing_in_arrays(self):
+        rows = [float(i) for i in range(60)]
+        rows[5] = math.nan
+        self.write("hole.npy", npy_bytes(rows))
+        result = self.as_json(*self.measure_args(x="hole.npy"), "--missing", "drop")
+        self.assertEqual((result["dropped"], result["split"]["batch"]), (1, 30))
+
+    def test_categories_keep_their_codes_across_files(self):
+        """The reversed table meets the categories in another order; a model and a holdout must not care."""
+        fit = ["fit", "--y", "income", "--z", "age,sex", "--sigma2-z", "100"]
+        self.succeed(*fit, "--data", "people.csv", "-o", "people.safetensors")
+        measure = ["measure", "circe", "--x", "score", "--y", "income", "--z", "age,sex"]
+        straight = self.as_json(*measure, "--data", "people.csv", "--model", "people.safetensors")["value"]
+        turned = self.as_json(*measure, "--data", "reversed.csv", "--model", "people.safetensors")["value"]
+        tables = ["--data", "reversed.csv", "--holdout-data", "people.csv"]
+        holdout = self.as_json(*measure, *tables, "--sigma2-z", "100")["value"]
+        self.assertAlmostEqual(turned / straight, 1, places=9)
+        self.assertAlmostEqual(holdout / straight, 1, places=9)
+
+    def test_text_against_numbers(self):
+        numbers = ["1" + line[line.index(","):] for line in self.lines]
+        self.write("numbers.csv", "sex,age,score,income\n" + "\n".join(numbers))
+        self.refuse(2, ["text", "numbers", "numbers.csv"], "measure", "circe", "--data", "numbers.csv",
+                    "--holdout-data", "people.csv", "--x", "score", "--y", "income", "--z", "age,sex")
+
+
+class GoldenTest(CliTest):
+    @unittest.skipUnless(GOLDEN.is_dir(), "no golden cases beside the tests")
+    def test_every_case(self):
+        for case in sorted(p for p in GOLDEN.iterdir() if p.is_dir()):
+            expected = json.loads((case / "expected.json").read_text())
+            options = []
+            for name, value in expected["params"].items():
+                options += ["--" + name.replace("_", "-"), value]
+            for name in ("x", "y", "z", "holdout_y", "holdout_z"):
+                options += ["--" + name.replace("_", "-"), case / (name + ".npy")]
+            for name in ("biased", "debiased", "centered", "ustat"):
+                with self.subTest(case=case.name, estimator=name):
+                    result = self.as_json("measure", "circe", *options, "--estimator", name, "--grad", "golden.npy")
+                    self.assertAlmostEqual(result["value"] / expected["circe_" + name], 1, delta=1e-9)
+                    _, grad = read_npy(self.path / "golden.npy")
+                    _, right = read_npy(case / ("grad_circe_%s.npy" % name))
+                    if any(map(math.isnan, right)):
+                        continue  # automatic differentiation of |a - b| at a = b, in the reference of laplace_x
+                    scale = max(map(abs, right))
+                    self.assertLess(max(abs(a - b) for a, b in zip(grad, right)), 1e-9 * scale)
+            with self.subTest(case=case.name, measure="circe-spectral"):
+                result = self.as_json("measure", "circe-spectral", *options)
+                self.assertAlmostEqual(result["value"] / expected["circe_spectral"], 1, delta=1e-9)
+            with self.subTest(case=case.name, fit="loo"):
+                self.check_loo(case, expected)
+
+    def check_loo(self, case, expected):
+        params, loo = expected["params"], expected["loo"]
+        grids = ["--" + name.replace("_", "-") + "=" + ",".join(map(repr, loo[name])) for name in ("sigma2_y", "ridge")]
+        result = self.as_json("fit", "--y", case / "holdout_y.npy", "--z", case / "holdout_z.npy", *grids,
+                              "--kernel-y", params["kernel_y"], "--kernel-z", params["kernel_z"],
+                              "--sigma2-z", params["sigma2_z"], "-o", "golden.safetensors")
+        self.assertEqual({k: result["loo"]["best"][k] for k in ("sigma2_y", "ridge")}, loo["best"])
+        for ours, theirs in zip(result["loo"]["error"], loo["error"]):
+            for a, b in zip(ours, theirs):
+                self.assertAlmostEqual(a / b, 1, delta=1e-9)
+
+
+class DemoTest(CliTest):
+    def test_demo_teaches_and_its_commands_work(self):
+        result = self.succeed("demo", "--n", "300", "-o", "demo")
+        values = re.findall(r"^ +(?:in)?dependent +-?\d\S* +(\d\S*)", result.stdout, re.M)
+        self.assertGreater(float(values[0]), 5 * float(values[1]))
+        for name in ("x_dependent.npy", "y.npy", "holdout_z.npy", "demo.csv", "demo.gp", "model.safetensors"):
+            self.assertTrue((self.path / "demo" / name).exists(), name)
+        if shutil.which("gnuplot"):
+            self.assertIn("</svg>", (self.path / "demo" / "demo.svg").read_text())
+        again = self.as_json("measure", "circe", "--data", "demo/demo.csv", "--x", "dependent", "--y", "y", "--z", "z",
+                             "--model", "demo/model.safetensors")
+        self.assertEqual("%.3g" % again["value"], values[0])
+
+    def test_without_gnuplot(self):
+        result = self.run_circe("demo", "--n", "60", "-o", "bare", env={"PATH": "/nonexistent"})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("skipped", result.stdout)
+
+
+class ManualTest(CliTest):
+    def test_man_pages(self):
+        (self.path / "man").mkdir(exist_ok=True)
+        self.succeed("generate-man", "man")
+        pages = sorted(p.name for p in (self.path / "man").iterdir())
+        self.assertEqual(pages, ["circe-bench.1", "circe-demo.1", "circe-fit.1", "circe-measure.1", "circe.1"])
+        for page in pages:
+            text = (self.path / "man" / page).read_text()
+            self.assertIn(".SH NAME", text)
+            if shutil.which("groff"):
+                result = subprocess.run(["groff", "-man", "-ww", "-Tutf8", self.path / "man" / page], text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+                self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+    def test_completions(self):
+        for shell in ("bash", "zsh"):
+            text = self.succeed("completion", shell).stdout
+            self.write("completion." + shell, text)
+            for word in ("--sigma2-y", "circe-spectral", "lowrank"):
+                self.assertIn(word, text)
+            if shutil.which(shell):
+                subprocess.run([shell, "-n", self.path / ("completion." + shell)], check=True, timeout=60)
+        self.refuse(2, ["bash", "zsh"], "completion")
+
+    def test_bash_completes(self):
+        self.write("completion.bash", self.succeed("completion", "bash").stdout)
+        script = ('source completion.bash\n'
+                  'COMP_WORDS=(circe fit --method d); COMP_CWORD=3; _circe; echo "${COMPREPLY[*]}"\n'
+                  'COMP_WORDS=(circe me); COMP_CWORD=1; _circe; echo "${COMPREPLY[*]}"')
+        result = subprocess.run(["bash", "-c", script], cwd=self.path, stdout=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(result.stdout.split(), ["dense", "measure"])
+
+
+if __name__ == "__main__":
+    unittest.main()
