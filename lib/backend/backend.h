@@ -44,9 +44,12 @@ typedef struct circe__algebra {
                  const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
     /* lower triangle of c (n, n) := a' a + beta c, a (k, n) */
     void (*gram_update)(int64_t n, int64_t k, const double *a, int64_t lda, double beta, double *c, int64_t ldc);
-    /* b (m, n) := b L^-T, L (n, n) lower triangular: each row of b becomes L^-1 times it */
-    void (*solve_rows)(int64_t m, int64_t n, const double *l, int64_t ldl, double *b, int64_t ldb);
-    /* a (n, n), of which the lower triangle is read := its eigenvectors, one a row; w ascending. Returns LAPACK's info. work: 1 + 6n + 2n^2. */
+    /* l (n, n) lower triangular := its inverse. Returns LAPACK's info. */
+    int (*invert_lower)(int64_t n, double *l, int64_t ldl);
+    /* b (m, n) := b T', T (n, n) lower triangular: each row of b becomes T times it */
+    void (*multiply_rows)(int64_t m, int64_t n, const double *t, int64_t ldt, double *b, int64_t ldb);
+    /* a (n, n), of which the lower triangle is read := its eigenvectors, one a row; w ascending. Returns LAPACK's info.
+     * work: 1 + 6n + 2n^2. */
     int (*eigen)(int64_t n, double *a, double *w, double *work, int *iwork);
     /* a (n, n) symmetric := R with a = P R' R P' (R in the rows 0..rank, pivots from 0). Returns the rank. */
     int64_t (*pivoted_cholesky)(int64_t n, double *a, double tolerance, int *pivots, double *work);
@@ -70,5 +73,13 @@ const circe__backend *circe__backend_cpu(void);
  * back. OpenBLAS's OpenMP build follows it. */
 int circe__threads_begin(const circe_context *context);
 void circe__threads_end(int previous);
+
+/* Brackets work of many small kernel values: their products fall among the denormal numbers, which take x86 a hundred
+ * cycles each; a thread flushes them to zero meanwhile. The first pair is for the calling thread, the second for all of
+ * the context's threads, on which BLAS runs. Both restore what the caller had. */
+unsigned circe__flush_begin(void);
+void circe__flush_end(unsigned previous);
+unsigned circe__flush_all_begin(const circe_context *context);
+void circe__flush_all_end(const circe_context *context, unsigned previous);
 
 #endif

@@ -288,6 +288,7 @@ circe_status circe_cme_fit(circe_context *context, const circe_mat *y, const cir
     if (status != CIRCE_OK) return status;
 
     int previous = circe__threads_begin(context);
+    unsigned rounding = circe__flush_all_begin(context);
     copy_y = circe__alloc(context, y->rows * y->cols, sizeof *copy_y);
     copy_z = circe__alloc(context, z->rows * z->cols, sizeof *copy_z);
     if (copy_y == NULL || copy_z == NULL) {
@@ -317,6 +318,7 @@ circe_status circe_cme_fit(circe_context *context, const circe_mat *y, const cir
     made->info.seconds = circe__seconds() - start;
 
 done:
+    circe__flush_all_end(context, rounding);
     circe__threads_end(previous);
     circe__free(context, copy_y);
     circe__free(context, copy_z);

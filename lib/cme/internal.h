@@ -20,9 +20,10 @@ typedef struct circe__basis {
     int64_t dim;  /* columns of a point */
     int64_t rank; /* r */
     int64_t capacity;
-    double *points; /* (r, dim): the pivots */
-    double *L;      /* (r, capacity) lower triangular: K_pp = L L' */
-    double scale;   /* the largest k(p, p) met */
+    double *points;  /* (r, dim): the pivots */
+    double *L;       /* (r, capacity) lower triangular: K_pp = L L' */
+    double *inverse; /* (r, r): L^-1 */
+    double scale;    /* the largest k(p, p) met */
 } circe__basis;
 
 circe_status circe__basis_init(const circe_context *context, const circe_kernel *kernel, int64_t dim, const char *name,
@@ -37,6 +38,9 @@ static inline circe__factors circe__basis_kernel(const circe__basis *basis) {
  * basis as far as it came, where that would take more than max_rank. */
 circe_status circe__basis_extend(circe__basis *basis, const double *points, int64_t n, double tolerance,
                                  int64_t max_rank, const char *name);
+
+/* Makes L^-1; for whoever filled in points and L by hand. */
+circe_status circe__basis_invert(circe__basis *basis);
 
 /* The same for a data set of any size; see cover.c. */
 circe_status circe__basis_cover(circe__basis *basis, const double *points, int64_t n, double tolerance,

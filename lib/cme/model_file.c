@@ -215,7 +215,7 @@ static circe_status read_basis(const reader *r, const circe_kernel *kernel, cons
     basis->rank = basis->capacity = rank;
     for (int64_t i = 0; i < rank; i++)
         if (!(basis->L[i * rank + i] > 0.0)) return damaged(r, "a triangular factor is singular");
-    return CIRCE_OK;
+    return circe__basis_invert(basis);
 }
 
 static circe_status read_numbers(const reader *r, circe_cme *cme) {

@@ -8,6 +8,7 @@
 
 void dsyevd_(const char *job, const char *uplo, const int *n, double *a, const int *lda, double *w, double *work,
              const int *lwork, int *iwork, const int *liwork, int *info);
+void dtrtri_(const char *uplo, const char *diag, const int *n, double *a, const int *lda, int *info);
 void dpstrf_(const char *uplo, const int *n, double *a, const int *lda, int *pivots, int *rank, const double *tolerance,
              double *work, int *info);
 
@@ -26,16 +27,17 @@ static void gram_update(int64_t n, int64_t k, const double *a, int64_t lda, doub
     cblas_dsyrk(CblasRowMajor, CblasLower, CblasTrans, (int)n, (int)k, 1.0, a, (int)lda, beta, c, (int)ldc);
 }
 
-/* Column blocks: what was solved is subtracted by gemm, which OpenBLAS runs at more than twice the speed of its trsm;
- * only the diagonal blocks are solved. */
-static void solve_rows(int64_t m, int64_t n, const double *l, int64_t ldl, double *b, int64_t ldb) {
-    enum { BLOCK = 64 };
-    for (int64_t c = 0; c < n; c += BLOCK) {
-        int64_t width = circe__min(BLOCK, n - c);
-        if (c > 0) gemm(0, 1, m, width, c, -1.0, b, ldb, l + c * ldl, ldl, 1.0, b + c, ldb);
-        cblas_dtrsm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)m, (int)width, 1.0,
-                    l + c * ldl + c, (int)ldl, b + c, (int)ldb);
-    }
+/* Row-major lower is Fortran's upper. */
+static int invert_lower(int64_t n, double *l, int64_t ldl) {
+    int order = (int)n, ld = (int)ldl, info = 0;
+    if (n > 0) dtrtri_("U", "N", &order, l, &ld, &info);
+    return info;
+}
+
+static void multiply_rows(int64_t m, int64_t n, const double *t, int64_t ldt, double *b, int64_t ldb) {
+    if (m == 0 || n == 0) return;
+    cblas_dtrmm(CblasRowMajor, CblasRight, CblasLower, CblasTrans, CblasNonUnit, (int)m, (int)n, 1.0, t, (int)ldt, b,
+                (int)ldb);
 }
 
 /* Fortran's upper triangle is the lower one here, and its eigenvectors, in columns, are rows here. */
@@ -53,4 +55,4 @@ static int64_t pivoted_cholesky(int64_t n, double *a, double tolerance, int *piv
     return rank;
 }
 
-const circe__algebra circe__algebra_blas = {gemm, gram_update, solve_rows, eigen, pivoted_cholesky};
+const circe__algebra circe__algebra_blas = {gemm, gram_update, invert_lower, multiply_rows, eigen, pivoted_cholesky};

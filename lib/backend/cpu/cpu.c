@@ -1,5 +1,8 @@
 /* The CPU backend: picks the loops for the instruction set this machine has. */
 #include <omp.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include "backend/backend.h"
 #include "backend/cpu/algebra.h"
@@ -33,3 +36,34 @@ int circe__threads_begin(const circe_context *context) {
 }
 
 void circe__threads_end(int previous) { omp_set_num_threads(previous); }
+
+#if defined(__x86_64__)
+enum { FLUSH_TO_ZERO = 0x8040 }; /* results and operands */
+
+unsigned circe__flush_begin(void) {
+    unsigned previous = _mm_getcsr();
+    _mm_setcsr(previous | FLUSH_TO_ZERO);
+    return previous;
+}
+
+void circe__flush_end(unsigned previous) {
+    unsigned others = _mm_getcsr() & ~(unsigned)FLUSH_TO_ZERO; /* flags raised meanwhile stay */
+    _mm_setcsr(others | (previous & FLUSH_TO_ZERO));
+}
+#else
+unsigned circe__flush_begin(void) { return 0; }
+
+void circe__flush_end(unsigned previous) { (void)previous; }
+#endif
+
+unsigned circe__flush_all_begin(const circe_context *context) {
+    unsigned previous = circe__flush_begin();
+#pragma omp parallel num_threads(context->threads)
+    circe__flush_begin();
+    return previous;
+}
+
+void circe__flush_all_end(const circe_context *context, unsigned previous) {
+#pragma omp parallel num_threads(context->threads)
+    circe__flush_end(previous);
+}

@@ -10,9 +10,6 @@
 #include <math.h>
 #include <omp.h>
 #include <string.h>
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
 
 #include "backend/backend.h"
 #include "backend/cpu/loops.h"
@@ -24,12 +21,14 @@
 #define SQRT sqrtf
 #define SUFFIX f32
 #define EXP_LOWEST (-87.0f)
+#define EXP_TINY 1.7e-38f /* a little above exp(EXP_LOWEST) */
 #else
 #define REAL double
 #define EXP exp
 #define SQRT sqrt
 #define SUFFIX f64
-#define EXP_LOWEST (-708.0)
+#define EXP_LOWEST (-345.0)
+#define EXP_TINY 1.5e-150
 #endif
 #define PASTE_(a, b, c) a##_##b##_##c
 #define PASTE(a, b, c) PASTE_(a, b, c)
@@ -60,21 +59,6 @@ typedef REAL vec __attribute__((vector_size(VECTOR_BYTES)));
 typedef REAL vec_any __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(REAL)), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))
-
-/* Products of small kernel values fall among the denormal numbers, which take x86 a hundred cycles each: a thread
- * flushes them to zero while it is in a loop of this file, and restores what the caller had. */
-#if defined(__x86_64__)
-enum { FLUSH_TO_ZERO = 0x8040 };
-INLINE unsigned begin_flush(void) {
-    unsigned before = _mm_getcsr();
-    _mm_setcsr(before | FLUSH_TO_ZERO);
-    return before;
-}
-INLINE void end_flush(unsigned before) { _mm_setcsr(before); }
-#else
-INLINE unsigned begin_flush(void) { return 0; }
-INLINE void end_flush(unsigned before) { (void)before; }
-#endif
 
 INLINE vec load(const REAL *p) { return *(const vec_any *)p; }
 INLINE void store(REAL *p, vec v) { *(vec_any *)p = v; }
