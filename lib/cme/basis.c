@@ -194,7 +194,7 @@ static void add_pivot(pivoting *work, int64_t p) {
     int64_t r = basis->rank, ld = work->ld, dim = basis->dim;
     const double *pivot = work->points + p * dim, *row = work->F + p * ld;
     double root = sqrt(work->residual[p]);
-#pragma omp parallel for schedule(static) num_threads(basis->context->threads) if (work->n * r > 20000)
+#pragma omp parallel for schedule(static) num_threads(basis->context->threads) if (work->n * r > 500000)
     for (int64_t i = 0; i < work->n; i++) {
         const double *f = work->F + i * ld;
         double dot = 0.0;

@@ -100,6 +100,8 @@ circe_status circe_cme_save(const circe_cme *cme, const char *path) {
     double *Lz = packed_factor(context, &cme->z_basis);
     double *Ly = lowrank ? packed_factor(context, &cme->y_basis) : NULL;
     if (w == NULL || Lz == NULL || (lowrank && Ly == NULL)) goto done;
+    /* Made now, so that a text there was no memory for is no empty kernel in the file. */
+    if (*circe_kernel_text(cme->kernel_y) == '\0' || *circe_kernel_text(cme->kernel_z) == '\0') goto done;
     add_tensor(w, "z.points", cme->z_basis.points, info->rank_z, info->dim_z);
     add_tensor(w, "z.L", Lz, info->rank_z, info->rank_z);
     if (lowrank) {

@@ -252,7 +252,8 @@ circe_status circe__cme_attach_rff(circe_cme *cme) {
                               .rows = cme->info.rows,
                               .dim_y = cme->info.dim_y,
                               .dim_z = cme->info.dim_z,
-                              .z_basis = &cme->z_basis};
+                              .z_basis = &cme->z_basis,
+                              .steps_total = (cme->info.rows + 2047) / 2048};
     circe_status status = cme->info.solver == CIRCE_METHOD_LOWRANK
                               ? circe__lowrank_prepare(&holdout, cme->kernel_y, cme->info.rows, &regression)
                               : circe__dense_prepare(&holdout, cme->kernel_y, &regression);

@@ -3,6 +3,7 @@
 #include "backend/cpu/algebra.h"
 
 #include <cblas.h>
+#include <omp.h>
 
 #include "core/core.h"
 
@@ -40,10 +41,15 @@ static void multiply_rows(int64_t m, int64_t n, const double *t, int64_t ldt, do
                 (int)ldb);
 }
 
-/* Fortran's upper triangle is the lower one here, and its eigenvectors, in columns, are rows here. */
+/* Fortran's upper triangle is the lower one here, and its eigenvectors, in columns, are rows here. Small matrices are
+ * decomposed by one thread: the threads of LAPACK meet so often that on a busy machine they wait for each other. */
 static int eigen(int64_t n, double *a, double *w, double *work, int *iwork) {
+    enum { ONE_THREAD = 1024 };
     int order = (int)n, lwork = (int)circe__min(1 + 6 * n + 2 * n * n, INT32_MAX), liwork = 3 + 5 * order, info = 0;
+    int threads = omp_get_max_threads();
+    if (n <= ONE_THREAD) omp_set_num_threads(1);
     dsyevd_("V", "U", &order, a, &order, w, work, &lwork, iwork, &liwork, &info);
+    omp_set_num_threads(threads);
     return info;
 }
 

@@ -1,0 +1,31 @@
+# What `cmake --install` brings for programs that use the library: headers, both libraries, the CMake package `circe`
+# (targets circe::shared, circe::static and circe::circe, the shared one) and a pkg-config file. Nothing in them holds
+# the prefix, so the tree may be moved.
+include(CMakePackageConfigHelpers)
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/circe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(TARGETS circe_static circe_shared EXPORT circeTargets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+
+set(circe_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/circe)
+install(EXPORT circeTargets NAMESPACE circe:: DESTINATION ${circe_package_dir})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/circeConfig.cmake.in ${PROJECT_BINARY_DIR}/circeConfig.cmake
+  INSTALL_DESTINATION ${circe_package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/circeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/circeConfig.cmake ${PROJECT_BINARY_DIR}/circeConfigVersion.cmake
+  DESTINATION ${circe_package_dir})
+
+# Private libraries, for those who link statically. OpenBLAS where it was found; its OpenMP build lies outside the
+# linker's path.
+get_filename_component(openblas_dir ${CIRCE_OPENBLAS} DIRECTORY)
+set(circe_pc_libs_private "-L${openblas_dir} -lopenblas ${OpenMP_C_FLAGS} -lm")
+set(circe_pc_requires_private "")
+if(CIRCE_SAFETENSORS)
+  set(circe_pc_requires_private "libcjson")
+endif()
+# From lib/pkgconfig up to the prefix.
+file(RELATIVE_PATH circe_pc_up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" circe_pc_up "${circe_pc_up}")
+configure_file(${CMAKE_CURRENT_LIST_DIR}/circe.pc.in ${PROJECT_BINARY_DIR}/circe.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/circe.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
