@@ -87,17 +87,22 @@ circe_status circe__basis_invert(circe__basis *basis) {
     return circe__fail(CIRCE_ERR_NUMERIC, "the Cholesky factor of the pivots is singular");
 }
 
-/* Scratch of the Gram block of one thread. */
-static size_t part_bytes(const circe__basis *basis) {
+int64_t circe__basis_team(const circe__basis *basis, int64_t n) {
+    enum { LEAST_ROWS = 32 };
+    return circe__max(1, circe__min(basis->context->threads, n / LEAST_ROWS));
+}
+
+size_t circe__basis_part_bytes(const circe__basis *basis) {
     size_t bytes = circe__loops_for(basis->context->backend, CIRCE_FLOAT64)->gram_bytes(basis->rank, basis->dim, 1);
     return (bytes + 63) & ~(size_t)63;
 }
 
-size_t circe__basis_bytes(const circe__basis *basis) { return (size_t)basis->context->threads * part_bytes(basis); }
+size_t circe__basis_bytes(const circe__basis *basis) {
+    return (size_t)basis->context->threads * circe__basis_part_bytes(basis);
+}
 
-/* The rows of one thread, start to end, with BLAS on that thread alone. */
-static void features_part(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
-                          int64_t ld, double *diagonal, double *residual, void *scratch) {
+void circe__basis_part(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
+                       int64_t ld, double *diagonal, double *residual, void *scratch) {
     const circe__backend *backend = basis->context->backend;
     circe_mat a = circe_mat_f64(points, n, basis->dim), b = circe_mat_f64(basis->points, rank, basis->dim);
     circe_mat out = {features, n, rank, ld, CIRCE_FLOAT64};
@@ -119,13 +124,13 @@ static void features_part(const circe__basis *basis, int64_t rank, const double 
 /* Threads split the rows, so that a batch costs one fork and join rather than one for every BLAS call. */
 void circe__basis_features(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
                            int64_t ld, double *diagonal, double *residual, void *scratch) {
-    int64_t team = circe__max(1, circe__min(basis->context->threads, n / 32));
+    int64_t team = circe__basis_team(basis, n);
 #pragma omp parallel for schedule(static, 1) num_threads((int)team)
     for (int64_t part = 0; part < team; part++) {
         int64_t first = n * part / team, rows = n * (part + 1) / team - first;
-        features_part(basis, rank, points + first * basis->dim, rows, features + first * ld, ld,
-                      diagonal == NULL ? NULL : diagonal + first, residual == NULL ? NULL : residual + first,
-                      (char *)scratch + (size_t)part * part_bytes(basis));
+        circe__basis_part(basis, rank, points + first * basis->dim, rows, features + first * ld, ld,
+                          diagonal == NULL ? NULL : diagonal + first, residual == NULL ? NULL : residual + first,
+                          (char *)scratch + (size_t)part * circe__basis_part_bytes(basis));
     }
 }
 

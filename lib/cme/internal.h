@@ -61,6 +61,13 @@ size_t circe__basis_bytes(const circe__basis *basis);
 void circe__basis_features(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
                            int64_t ld, double *diagonal, double *residual, void *scratch);
 
+/* The same on the calling thread alone, for whoever splits rows among circe__basis_team threads to go on with them;
+ * scratch of circe__basis_part_bytes. */
+int64_t circe__basis_team(const circe__basis *basis, int64_t n);
+size_t circe__basis_part_bytes(const circe__basis *basis);
+void circe__basis_part(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
+                       int64_t ld, double *diagonal, double *residual, void *scratch);
+
 /* How many leading pivots leave every candidate's residual below `relative` * scale. */
 int64_t circe__basis_rank_at(const circe__basis *basis, double relative);
 

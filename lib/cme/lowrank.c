@@ -36,8 +36,9 @@ typedef struct worker {
 typedef struct pass {
     circe__holdout *holdout;
     const circe__regression *regression;
-    const double *stacked; /* second pass: (r_y, n_ridge r_z) */
-    const double *inverse; /* second pass: (n_ridge, r_y), 1 / (s + ridge) */
+    const double *stacked;  /* second pass: (r_y, n_ridge r_z) */
+    const double *inverse;  /* second pass: (n_ridge, r_y), 1 / (s + ridge) */
+    const double *rotation; /* second pass: (r_y, r_y), (V L^-1)', so that q_i = V f_y(y_i) = V L^-1 k(pivots, y_i) */
     int64_t n_ridge;
     worker *workers;
     int64_t team;
@@ -213,10 +214,12 @@ static void visit_errors(const pass *p, worker *w, int64_t first, int64_t n) {
     const circe__algebra *algebra = holdout->context->backend->algebra;
     const circe__basis *yb = &p->regression->y_basis, *zb = holdout->z_basis;
     int64_t ry = yb->rank, rz = zb->rank, wide = p->n_ridge * rz;
-    circe__basis_features(yb, ry, holdout->y + first * holdout->dim_y, n, w->features_y, ry, NULL, NULL, w->scratch);
+    circe_mat y = circe_mat_f64(holdout->y + first * holdout->dim_y, n, yb->dim);
+    circe_mat pivots = circe_mat_f64(yb->points, ry, yb->dim), K = circe__mat(w->features_y, n, ry, CIRCE_FLOAT64);
+    if (ry > 0) holdout->context->backend->f64->gram(circe__basis_kernel(yb), &y, &pivots, &K, 1, w->scratch);
     circe__basis_features(zb, rz, holdout->z + first * holdout->dim_z, n, w->features_z, rz, NULL, w->residual,
                           w->scratch);
-    algebra->gemm(0, 1, n, ry, ry, 1.0, w->features_y, ry, p->regression->vectors, ry, 0.0, w->Q, ry);
+    algebra->gemm(0, 0, n, ry, ry, 1.0, w->features_y, ry, p->rotation, ry, 0.0, w->Q, ry);
     algebra->gemm(0, 0, n, wide, ry, 1.0, w->Q, ry, p->stacked, wide, 0.0, w->means, wide);
     for (int64_t i = 0; i < n; i++)
         for (int64_t l = 0; l < p->n_ridge; l++) {
@@ -239,11 +242,17 @@ circe_status circe__lowrank_loo(circe__holdout *holdout, const circe__regression
     double *inverse = inverse_spectra(context, regression, ridge, n_ridge);
     double *stacked =
         inverse == NULL ? NULL : stack_scaled(context, regression, holdout->z_basis->rank, inverse, n_ridge);
+    int64_t ry = regression->n;
+    double *rotation = circe__alloc(context, ry * ry, sizeof *rotation);
     pass p;
     circe_status status = pass_init(&p, holdout, regression, n_ridge);
-    if (inverse == NULL || stacked == NULL) status = CIRCE_ERR_MEMORY;
+    if (inverse == NULL || stacked == NULL || rotation == NULL) status = CIRCE_ERR_MEMORY;
     p.inverse = inverse;
     p.stacked = stacked;
+    p.rotation = rotation;
+    if (status == CIRCE_OK)
+        context->backend->algebra->gemm(1, 1, ry, ry, ry, 1.0, regression->y_basis.inverse, ry, regression->vectors, ry,
+                                        0.0, rotation, ry);
     if (status == CIRCE_OK) status = pass_run(&p, visit_errors);
     for (int64_t l = 0; status == CIRCE_OK && l < n_ridge; l++) {
         error[l] = 0.0;
@@ -252,5 +261,6 @@ circe_status circe__lowrank_loo(circe__holdout *holdout, const circe__regression
     pass_free(&p);
     circe__free(context, inverse);
     circe__free(context, stacked);
+    circe__free(context, rotation);
     return status;
 }

@@ -27,15 +27,22 @@ circe_status circe__cme_points(circe_workspace *workspace, circe__slot slot, con
     return CIRCE_OK;
 }
 
+/* Each thread makes the features of its rows and multiplies them, with BLAS on that thread alone. */
 static circe_status mean_lowrank(circe_workspace *workspace, const circe_cme *cme, const double *y, int64_t n,
                                  int64_t rank_z, double *out, int64_t ld) {
     const circe__basis *basis = &cme->y_basis;
-    void *scratch = circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)circe__basis_bytes(basis), 1);
-    double *features = circe__take(workspace, CIRCE__SLOT_FEATURES_Y, n * basis->rank, sizeof *features);
+    int64_t r = basis->rank, team = circe__basis_team(basis, n);
+    char *scratch = circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)circe__basis_bytes(basis), 1);
+    double *features = circe__take(workspace, CIRCE__SLOT_FEATURES_Y, n * r, sizeof *features);
     if (scratch == NULL || features == NULL) return CIRCE_ERR_MEMORY;
-    circe__basis_features(basis, basis->rank, y, n, features, basis->rank, NULL, NULL, scratch);
-    cme->context->backend->algebra->gemm(0, 0, n, rank_z, basis->rank, 1.0, features, basis->rank, cme->weights,
-                                         cme->z_basis.rank, 0.0, out, ld);
+#pragma omp parallel for schedule(static, 1) num_threads((int)team)
+    for (int64_t part = 0; part < team; part++) {
+        int64_t first = n * part / team, rows = n * (part + 1) / team - first;
+        circe__basis_part(basis, r, y + first * basis->dim, rows, features + first * r, r, NULL, NULL,
+                          scratch + (size_t)part * circe__basis_part_bytes(basis));
+        cme->context->backend->algebra->gemm(0, 0, rows, rank_z, r, 1.0, features + first * r, r, cme->weights,
+                                             cme->z_basis.rank, 0.0, out + first * ld, ld);
+    }
     return CIRCE_OK;
 }
 
