@@ -215,7 +215,7 @@ circe_status io__npy_header(const unsigned char *header, size_t header_bytes, ui
 }
 
 circe_status io_parse_npy(const void *data, size_t bytes, const char *name, io_table *table, io_error *error) {
-    io__array array;
+    io__array array = {0};
     size_t header_bytes = 0;
     memset(table, 0, sizeof *table);
     circe_status status = io__npy_measure(data, bytes, name, &header_bytes, error);

@@ -140,7 +140,7 @@ static circe_status read_header(member *m, io__array *array) {
 }
 
 static circe_status read_member(member *m, io_table *table) {
-    io__array array;
+    io__array array = {0};
     circe_status status = read_header(m, &array);
     if (status != CIRCE_OK) return status;
     void *data = malloc(array.bytes);

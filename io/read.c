@@ -77,7 +77,7 @@ static circe_status map_npy(circe__mapped *file, size_t header_bytes, const io__
 }
 
 static circe_status read_npy(circe__mapped *file, const char *name, io_table *table, io_error *error) {
-    io__array array;
+    io__array array = {0};
     size_t header_bytes = 0;
     if (file->bytes < MIN_MAPPED_BYTES) return io_parse_npy(file->data, file->bytes, name, table, error);
     circe_status status = io__npy_measure(file->data, file->bytes, name, &header_bytes, error);

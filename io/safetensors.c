@@ -19,7 +19,7 @@ static const dtype dtypes[] = {
 static circe_status refuse_selection(const circe_tensor_file *file, const char *name, const char *selection,
                                      io_error *error) {
     io__choices choices;
-    circe_tensor tensor;
+    circe_tensor tensor = {0};
     io__choices_init(&choices, selection);
     for (int64_t i = 0; i < circe_tensor_file_count(file); i++)
         if (circe_tensor_file_get(file, i, &tensor) == CIRCE_OK) io__choices_add(&choices, tensor.name);
@@ -58,7 +58,7 @@ circe_status io_parse_safetensors(const void *data, size_t bytes, const char *na
                                   io_table *table, io_error *error) {
     circe_context *context = NULL;
     circe_tensor_file *file = NULL;
-    circe_tensor tensor;
+    circe_tensor tensor = {0};
     memset(table, 0, sizeof *table);
     circe_status status = circe_context_create(NULL, &context);
     if (status == CIRCE_OK) status = circe_tensor_file_parse(context, data, bytes, name, &file);

@@ -20,8 +20,8 @@ enum {
 
 /* Marks the EXTREMES smallest or largest values of a column: a small sorted list, filled in one pass. */
 static void mark_extremes(const double *points, int64_t n, int64_t dim, int64_t c, double sign, bool *marked) {
-    double value[EXTREMES];
-    int64_t index[EXTREMES], held = 0;
+    double value[EXTREMES] = {0};
+    int64_t index[EXTREMES] = {0}, held = 0;
     for (int64_t i = 0; i < n; i++) {
         double v = sign * points[i * dim + c];
         if (held == EXTREMES && v >= value[EXTREMES - 1]) continue;

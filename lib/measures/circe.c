@@ -150,7 +150,7 @@ static circe_status begin_measure(circe_workspace *workspace, const circe_mat *x
 circe_status circe_measure_circe(circe_workspace *workspace, const circe_cme *cme, const circe_kernel *kernel_x,
                                  const circe_mat *x, const circe_mat *y, const circe_mat *z, circe_estimator estimator,
                                  double *value, circe_mat *grad) {
-    circe_mat witness;
+    circe_mat witness = {0};
     if (y == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "y must not be NULL");
     circe_status status = begin_measure(workspace, x, y->rows, &witness);
     if (status == CIRCE_OK) status = circe_witness_circe(workspace, cme, y, z, estimator, &witness);
@@ -162,7 +162,7 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
                                         const circe_features *features, const int64_t *index, int64_t n,
                                         const circe_kernel *kernel_x, const circe_mat *x, circe_estimator estimator,
                                         double *value, circe_mat *grad) {
-    circe_mat witness, all_y, all_zeta;
+    circe_mat witness = {0}, all_y = {0}, all_zeta = {0};
     if (cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
     circe_status status = circe_features_get(features, &all_y, &all_zeta);
     if (status == CIRCE_OK) status = begin_measure(workspace, x, n, &witness);
