@@ -290,7 +290,7 @@ done:
 static circe_status refuse_rank(const pivoting *work, int64_t max_rank, const char *name) {
     return circe__fail(CIRCE_ERR_RANK,
                        "the kernel matrix of %s is not of low rank: after %lld pivots a share of %.1e of its trace is "
-                       "left; use a larger tolerance or sigma2, or method dense or rff",
+                       "left; use a larger tolerance or sigma2, or fewer points with method dense",
                        name, (long long)max_rank, sum(work->residual, work->n) / work->trace);
 }
 

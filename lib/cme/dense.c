@@ -56,7 +56,7 @@ circe_status circe__dense_prepare(circe__holdout *holdout, const circe_kernel *k
     double *features_z = NULL;
     *regression = (circe__regression){.solver = CIRCE_METHOD_DENSE, .n = M};
     circe_status status = circe__memory_check(context, circe__dense_fit_bytes(M, rz), "a dense fit",
-                                              "use method lowrank or rff, a larger tolerance, or fewer holdout points");
+                                              "use method lowrank with a larger tolerance, or fewer holdout points");
     if (status != CIRCE_OK) return status;
     regression->vectors = circe__alloc(context, M * M, sizeof(double));
     regression->s = circe__alloc(context, M, sizeof(double));

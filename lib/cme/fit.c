@@ -266,7 +266,7 @@ static circe_status check_memory(circe_context *context, const circe_mat *y, con
     if (options->method == CIRCE_METHOD_DENSE) bytes += circe__dense_fit_bytes(y->rows, 1);
     return circe__memory_check(context, bytes, options->method == CIRCE_METHOD_DENSE ? "this dense fit" : "this fit",
                                options->method == CIRCE_METHOD_DENSE
-                                   ? "use method lowrank or rff, or fewer holdout points"
+                                   ? "use method lowrank, or fewer holdout points"
                                    : "use fewer holdout points, or allow more memory");
 }
 

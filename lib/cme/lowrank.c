@@ -155,6 +155,13 @@ static circe_status accumulate(circe__holdout *holdout, circe__regression *regre
     return status;
 }
 
+/* Spectrum and products of r_y by r_y, and what each thread holds. */
+static double fit_bytes(const circe__holdout *holdout, int64_t rank_y) {
+    double ry = (double)rank_y, rz = (double)holdout->z_basis->rank, ridges = (double)holdout->options->n_ridge;
+    double thread = ry * ry + BLOCK * (2.0 * ry + rz * (1.0 + ridges));
+    return 8.0 * (5.0 * ry * ry + (double)holdout->context->threads * thread);
+}
+
 circe_status circe__lowrank_prepare(circe__holdout *holdout, const circe_kernel *kernel_y, int64_t max_rank,
                                     circe__regression *regression) {
     circe_context *context = holdout->context;
@@ -167,6 +174,9 @@ circe_status circe__lowrank_prepare(circe__holdout *holdout, const circe_kernel 
                                     max_rank, holdout->options->seed, "y");
     if (status != CIRCE_OK) goto done;
     ry = regression->n = regression->y_basis.rank;
+    status = circe__memory_check(context, fit_bytes(holdout, ry), "a low-rank fit at the rank that was met",
+                                 "use a larger tolerance or sigma2, or fewer threads");
+    if (status != CIRCE_OK) goto done;
     regression->s = circe__alloc(context, ry, sizeof(double));
     regression->vectors = circe__alloc(context, ry * ry, sizeof(double));
     regression->G = circe__alloc(context, ry * rz, sizeof(double));

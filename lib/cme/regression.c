@@ -22,7 +22,7 @@ circe_status circe__regression_decompose(const circe_context *context, circe__re
     if (n > 32000)
         return circe__fail(CIRCE_ERR_MEMORY,
                            "an eigendecomposition of %lld points is beyond LAPACK's 32-bit workspace (32,000 points); "
-                           "use method lowrank or rff, or fewer holdout points",
+                           "use method lowrank, or fewer holdout points",
                            (long long)n);
     double *work = circe__alloc(context, 1 + 6 * n + 2 * n * n, sizeof *work);
     int *iwork = circe__alloc(context, 3 + 5 * n, sizeof *iwork);

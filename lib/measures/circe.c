@@ -141,6 +141,12 @@ static circe_status begin_measure(circe_workspace *workspace, const circe_mat *x
     if (x->rows != rows)
         return circe__fail(CIRCE_ERR_SHAPE, "x has %lld rows and y has %lld; they must be the same points",
                            (long long)x->rows, (long long)rows);
+    double bytes = (double)circe_dtype_size(x->dtype) * (double)rows * (double)rows;
+    if (bytes > (double)workspace->bytes[CIRCE__SLOT_WITNESS])
+        status = circe__memory_check(workspace->context, bytes,
+                                     "a measure of all these rows at once, which compares them in pairs,",
+                                     "measure fewer rows, or in float32");
+    if (status != CIRCE_OK) return status;
     void *data = circe__take(workspace, CIRCE__SLOT_WITNESS, rows * rows, circe_dtype_size(x->dtype));
     if (data == NULL) return CIRCE_ERR_MEMORY;
     *witness = circe__mat(data, rows, rows, x->dtype);
