@@ -81,7 +81,7 @@ int message_library(circe_status status, const char *subject) {
     if (status == CIRCE_ERR_MEMORY && strstr(text, "--memory") == NULL)
         message_hint("allow more with --memory, or give fewer rows");
     if (status == CIRCE_ERR_RANK)
-        message_hint("--method auto falls back on the dense solver; --max-rank and --tolerance move the limit");
+        message_hint("--tolerance, --sigma2-y and --max-rank move the limit");
     return exit_of(status);
 }
 

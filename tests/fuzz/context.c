@@ -1,0 +1,28 @@
+/* A context for the fuzzers: memory only. The library's own brings in OpenMP and BLAS, which the readers of files do
+ * not need and which would be compiled without the fuzzer's instrumentation. */
+#include "circe/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+
+static void *allocate(void *user, size_t bytes) {
+    (void)user;
+    return malloc(bytes);
+}
+
+static void release(void *user, void *block) {
+    (void)user;
+    free(block);
+}
+
+circe_status circe_context_create(const circe_context_options *options, circe_context **context) {
+    (void)options;
+    *context = calloc(1, sizeof **context);
+    if (*context == NULL) return circe__fail(CIRCE_ERR_MEMORY, "no memory for a context");
+    (*context)->options.allocator = (circe_allocator){allocate, release, NULL};
+    return CIRCE_OK;
+}
+
+void circe_context_destroy(circe_context *context) { free(context); }
