@@ -41,8 +41,12 @@ static summary summarise(const double *v, int64_t n) {
     return s;
 }
 
+/* make check-long takes ten times the draws, which makes every standard error three times smaller. */
+static int64_t effort(void) { return getenv("CIRCE_LONG") == NULL ? 1 : 10; }
+
 /* The estimator over `draws` batches of B points, with the true conditional mean. */
 static summary run(circe_estimator estimator, int64_t B, int64_t draws, bool dependent) {
+    draws *= effort();
     circe_context *context = test_context(1);
     circe_workspace *workspace = test_workspace(context);
     circe_kernel *kernel = test_kernel(context, "gaussian(1)");
