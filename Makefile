@@ -31,7 +31,7 @@ check-tsan: setup ## the unit tests under the thread sanitizer
 check-long: build ## statistical tests with many more draws
 	CIRCE_LONG=1 ctest --preset release -L statistics
 
-fuzz: ## fuzz the file readers, FUZZ_SECONDS (30) each
+fuzz: setup ## fuzz the file readers, FUZZ_SECONDS (30) each
 	scripts/setup.sh fuzz
 	cmake --preset fuzz > /dev/null
 	cmake --build --preset fuzz -j $(JOBS)
