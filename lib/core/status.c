@@ -37,5 +37,8 @@ circe_status circe__fail(circe_status status, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(last_error, sizeof last_error, format, arguments);
     va_end(arguments);
+    for (char *c = last_error; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?'; /* a text may quote a file: nothing for a terminal to obey */
     return status;
 }
