@@ -517,7 +517,8 @@ static void cached_features(void **state) {
             assert_ok(circe_contract(workspace, kernel_x, &x, &witness, &by_hand, NULL));
             assert_ok(circe_measure_circe_cached(workspace, cme, features, index, BATCH, kernel_x, &x, CIRCE_USTAT,
                                                  &cached, NULL));
-            assert_true(by_hand == cached);
+            /* The estimator's shift is applied to the witness there, on the way into the contraction here: rounding. */
+            assert_near(by_hand, cached, dtype == CIRCE_FLOAT64 ? 1e-13 : 1e-6, size);
             index[7] = all.y.rows;
             assert_refused(circe_features_gather(features, index, BATCH, &own_y, &own_zeta), CIRCE_ERR_ARGUMENT,
                            rough ? "index[7] is 300" : "index[7] is 2500");

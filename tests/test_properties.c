@@ -262,6 +262,8 @@ static int64_t runnable(loops_case *cases) {
 typedef struct loop_results {
     circe_mat gram, product, grad;
     double *sums, value;
+    double shifted, settled,
+        terms; /* the product contracted with its shift on the way, and after it; how large its terms are */
 } loop_results;
 
 static void *aligned_scratch(size_t bytes) {
@@ -279,8 +281,16 @@ static loop_results run_loops(const circe__loops *loops, circe__factors kernel, 
     loops->gram(kernel, x, x, &r.gram, threads, aligned_scratch(loops->gram_bytes(n, x->cols, threads)));
     loops->product(kernel, x, zeta, 0.5, &r.product, r.sums, threads,
                    aligned_scratch(loops->product_bytes(n, x->cols, zeta->cols, threads)));
-    loops->shift(&r.product, r.sums, 0.25, 2.0, 1, threads);
-    loops->contract(kernel, x, witness, &r.value, &r.grad, threads,
+    circe__shift shift = {.rows = r.sums, .constant = 0.25, .scale = 2.0, .zero_diagonal = 1};
+    loops->contract(kernel, x, &r.product, &shift, &r.shifted, NULL, threads,
+                    aligned_scratch(loops->contract_bytes(kernel, n, x->cols, 0, threads)));
+    loops->shift(&r.product, &shift, threads);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++)
+            r.terms += 2.0 * fabs(test_at(&r.product, i, j) * test_at(&r.gram, i, j)) + 4.0 * fabs(r.sums[i]);
+    loops->contract(kernel, x, &r.product, NULL, &r.settled, NULL, threads,
+                    aligned_scratch(loops->contract_bytes(kernel, n, x->cols, 0, threads)));
+    loops->contract(kernel, x, witness, NULL, &r.value, &r.grad, threads,
                     aligned_scratch(loops->contract_bytes(kernel, n, x->cols, 1, threads)));
     return r;
 }
@@ -290,6 +300,7 @@ static void assert_same_results(const loop_results *a, const loop_results *b, ci
     assert_mat_near(&a->gram, &b->gram, tolerance);
     assert_mat_near(&a->product, &b->product, 10.0 * tolerance);
     assert_near(a->value, b->value, tolerance, size);
+    assert_near(a->shifted, a->settled, 10.0 * tolerance, a->terms);
     assert_mat_near(&a->grad, &b->grad, 20.0 * tolerance);
     double largest = 0.0;
     for (int64_t i = 0; i < a->gram.rows; i++) largest = fmax(largest, fabs(b->sums[i]));

@@ -14,6 +14,14 @@ typedef struct circe__factors {
     int64_t n;
 } circe__factors;
 
+/* A witness as stored and what it stands for: scale (G_ij + rows[i] + rows[j] + constant), the diagonal 0 where
+ * zero_diagonal. */
+typedef struct circe__shift {
+    const double *rows;
+    double constant, scale;
+    int zero_diagonal;
+} circe__shift;
+
 typedef struct circe__loops {
     /* out(i, j) = k(a_i, b_j). */
     size_t (*gram_bytes)(int64_t rows_b, int64_t cols, int threads);
@@ -26,15 +34,14 @@ typedef struct circe__loops {
     void (*product)(circe__factors kernel, const circe_mat *y, const circe_mat *zeta, double scale, circe_mat *out,
                     double *row_sums, int threads, void *scratch);
 
-    /* Lower triangle in place: G_ij := scale (G_ij + shift[i] + shift[j] + constant), and the diagonal 0 where
-     * zero_diagonal. */
-    void (*shift)(circe_mat *witness, const double *shift, double constant, double scale, int zero_diagonal,
-                  int threads);
+    /* Lower triangle in place: what the shift says it stands for. */
+    void (*shift)(circe_mat *witness, const circe__shift *shift, int threads);
 
-    /* value = sum_ij G_ij k(x_i, x_j) and, where grad is not NULL, its gradient; reads the lower triangle of G. */
+    /* value = sum_ij G_ij k(x_i, x_j) and, where grad is not NULL, its gradient; reads the lower triangle of G, shifted
+     * on the way where shift is not NULL. */
     size_t (*contract_bytes)(circe__factors kernel, int64_t rows, int64_t cols, int with_grad, int threads);
-    void (*contract)(circe__factors kernel, const circe_mat *x, const circe_mat *witness, double *value,
-                     circe_mat *grad, int threads, void *scratch);
+    void (*contract)(circe__factors kernel, const circe_mat *x, const circe_mat *witness, const circe__shift *shift,
+                     double *value, circe_mat *grad, int threads, void *scratch);
 } circe__loops;
 
 /* Dense algebra in float64, row-major. Threads as the caller's OpenMP setting says (circe__threads_begin). */

@@ -20,42 +20,55 @@ static circe_status as_dtype(circe_workspace *workspace, circe__slot slot, const
     return CIRCE_OK;
 }
 
-/* The witness from points and features that were checked before. */
-static circe_status witness_from(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *y,
-                                 const circe_mat *zeta, circe_estimator estimator, circe_mat *witness) {
+/* A witness in the making: Q, and what turns it into G where that is still to be done. */
+typedef struct weights {
+    circe_mat Q;
+    circe__shift shift;
+    bool shifted;
+} weights;
+
+static const circe__shift *shift_of(const weights *w) { return w->shifted ? &w->shift : NULL; }
+
+/* G in place of Q. */
+static void settle(const circe_context *context, weights *w) {
+    if (w->shifted) circe__loops_for(context->backend, w->Q.dtype)->shift(&w->Q, &w->shift, context->threads);
+    w->shifted = false;
+}
+
+/* From points and features that were checked before. */
+static circe_status weights_from(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *y,
+                                 const circe_mat *zeta, circe_estimator estimator, weights *w) {
     circe_context *context = workspace->context;
-    const circe__loops *loops = circe__loops_for(context->backend, witness->dtype);
+    const circe__loops *loops = circe__loops_for(context->backend, w->Q.dtype);
     circe_kernel_factor *factors = NULL;
     circe_mat own_y, own_zeta;
     int64_t n = y->rows;
-    bool needs_sums = circe__needs_sums(estimator);
     circe_status status = circe__resolve_into(workspace, kernel_y, y->cols, "y", &factors);
-    if (status == CIRCE_OK) status = as_dtype(workspace, CIRCE__SLOT_POINTS_A, y, witness->dtype, &own_y);
-    if (status == CIRCE_OK) status = as_dtype(workspace, CIRCE__SLOT_POINTS_B, zeta, witness->dtype, &own_zeta);
+    if (status == CIRCE_OK) status = as_dtype(workspace, CIRCE__SLOT_POINTS_A, y, w->Q.dtype, &own_y);
+    if (status == CIRCE_OK) status = as_dtype(workspace, CIRCE__SLOT_POINTS_B, zeta, w->Q.dtype, &own_zeta);
     if (status != CIRCE_OK) return status;
     size_t bytes = loops->product_bytes(n, y->cols, zeta->cols, context->threads);
     void *scratch = circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)bytes, 1);
     double *sums = circe__take(workspace, CIRCE__SLOT_ROW_SUMS, n, sizeof *sums);
     if (scratch == NULL || sums == NULL) return CIRCE_ERR_MEMORY;
     loops->product((circe__factors){factors, circe_kernel_n_factors(kernel_y)}, &own_y, &own_zeta,
-                   needs_sums ? 1.0 : circe__estimator_scale(estimator, n), witness, needs_sums ? sums : NULL,
+                   circe__product_scale(estimator, n), &w->Q, circe__needs_sums(estimator) ? sums : NULL,
                    context->threads, scratch);
-    circe__finish_witness(context, estimator, sums, witness);
+    w->shifted = circe__estimator_shift(estimator, sums, &w->Q, &w->shift);
     return CIRCE_OK;
 }
 
-/* The witness where K^c comes as a matrix. */
-static circe_status witness_from_gram(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
-                                      const circe_mat *z, circe_estimator estimator, circe_mat *witness) {
+/* Where K^c comes as a matrix: in float64 first, whatever the dtype. */
+static circe_status weights_from_gram(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
+                                      const circe_mat *z, circe_estimator estimator, weights *w) {
     circe_context *context = workspace->context;
     int64_t n = y->rows;
     double *Q = circe__take(workspace, CIRCE__SLOT_VECTORS, n * n + n, sizeof *Q);
     if (Q == NULL) return CIRCE_ERR_MEMORY;
-    double *sums = Q + n * n;
-    circe_mat q = circe__mat(Q, n, n, CIRCE_FLOAT64);
-    circe_status status = circe__quadratic(workspace, cme, y, z, &q);
+    double *sums = Q + n * n, scale = circe__product_scale(estimator, n);
+    weights exact = {.Q = circe__mat(Q, n, n, CIRCE_FLOAT64)};
+    circe_status status = circe__quadratic(workspace, cme, y, z, &exact.Q);
     if (status != CIRCE_OK) return status;
-    double scale = circe__needs_sums(estimator) ? 1.0 : circe__estimator_scale(estimator, n);
     for (int64_t i = 0; i < n; i++) {
         sums[i] = 0.0;
         for (int64_t j = 0; j < n; j++) {
@@ -63,8 +76,9 @@ static circe_status witness_from_gram(circe_workspace *workspace, const circe_cm
             Q[i * n + j] *= scale;
         }
     }
-    circe__finish_witness(context, estimator, sums, &q);
-    circe__copy_mat(&q, witness);
+    exact.shifted = circe__estimator_shift(estimator, sums, &exact.Q, &exact.shift);
+    settle(context, &exact);
+    circe__copy_mat(&exact.Q, &w->Q);
     return CIRCE_OK;
 }
 
@@ -91,30 +105,39 @@ circe_status circe__quadratic(circe_workspace *workspace, const circe_cme *cme, 
     return CIRCE_OK;
 }
 
-circe_status circe_witness_circe(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
-                                 const circe_mat *z, circe_estimator estimator, circe_mat *witness) {
+/* From raw points; w->Q says where, and in which dtype. */
+static circe_status weights_of(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y, const circe_mat *z,
+                               circe_estimator estimator, weights *w) {
     double *y64 = NULL, *z64 = NULL, *zeta = NULL;
     int64_t q = 0;
     if (workspace == NULL || cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace and cme must not be NULL");
     circe_status status = circe__cme_points(workspace, CIRCE__SLOT_Y, y, cme->info.dim_y, "y", &y64);
     if (status == CIRCE_OK) status = circe__cme_points(workspace, CIRCE__SLOT_Z, z, cme->info.dim_z, "z", &z64);
-    if (status == CIRCE_OK) status = circe__check_mat(witness, "witness", 1);
     if (status != CIRCE_OK) return status;
     int64_t n = y->rows;
     if (z->rows != n)
         return circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
                            (long long)n, (long long)z->rows);
-    status = circe__check_output(witness, n, n, witness->dtype, "witness");
+    status = circe__check_output(&w->Q, n, n, w->Q.dtype, "witness");
     if (status == CIRCE_OK) status = circe__check_estimator(estimator, n);
     if (status != CIRCE_OK) return status;
-    if (circe__cme_prefers_gram(cme, witness->dtype))
-        return witness_from_gram(workspace, cme, y, z, estimator, witness);
+    if (circe__cme_prefers_gram(cme, w->Q.dtype)) return weights_from_gram(workspace, cme, y, z, estimator, w);
     int previous = circe__threads_begin(workspace->context);
-    status = circe__cme_zeta(workspace, cme, y64, z64, n, circe__accuracy(cme, witness->dtype), &zeta, &q);
+    status = circe__cme_zeta(workspace, cme, y64, z64, n, circe__accuracy(cme, w->Q.dtype), &zeta, &q);
     circe__threads_end(previous);
     if (status != CIRCE_OK) return status;
     circe_mat points = circe_mat_f64(y64, n, cme->info.dim_y), features = circe_mat_f64(zeta, n, q);
-    return witness_from(workspace, cme->kernel_y, &points, &features, estimator, witness);
+    return weights_from(workspace, cme->kernel_y, &points, &features, estimator, w);
+}
+
+circe_status circe_witness_circe(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
+                                 const circe_mat *z, circe_estimator estimator, circe_mat *witness) {
+    circe_status status = circe__check_mat(witness, "witness", 1);
+    if (status != CIRCE_OK) return status;
+    weights w = {.Q = *witness};
+    status = weights_of(workspace, cme, y, z, estimator, &w);
+    if (status == CIRCE_OK) settle(workspace->context, &w);
+    return status;
 }
 
 circe_status circe_witness_features(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *y,
@@ -130,11 +153,14 @@ circe_status circe_witness_features(circe_workspace *workspace, const circe_kern
     status = circe__check_output(witness, y->rows, y->rows, witness->dtype, "witness");
     if (status == CIRCE_OK) status = circe__check_estimator(estimator, y->rows);
     if (status != CIRCE_OK) return status;
-    return witness_from(workspace, kernel_y, y, zeta, estimator, witness);
+    weights w = {.Q = *witness};
+    status = weights_from(workspace, kernel_y, y, zeta, estimator, &w);
+    if (status == CIRCE_OK) settle(workspace->context, &w);
+    return status;
 }
 
 /* x against the rows of the other side, and a witness of its dtype in the workspace. */
-static circe_status begin_measure(circe_workspace *workspace, const circe_mat *x, int64_t rows, circe_mat *witness) {
+static circe_status begin_measure(circe_workspace *workspace, const circe_mat *x, int64_t rows, weights *w) {
     if (workspace == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
     circe_status status = circe__check_data(x, "x", 1);
     if (status != CIRCE_OK) return status;
@@ -149,18 +175,18 @@ static circe_status begin_measure(circe_workspace *workspace, const circe_mat *x
     if (status != CIRCE_OK) return status;
     void *data = circe__take(workspace, CIRCE__SLOT_WITNESS, rows * rows, circe_dtype_size(x->dtype));
     if (data == NULL) return CIRCE_ERR_MEMORY;
-    *witness = circe__mat(data, rows, rows, x->dtype);
+    *w = (weights){.Q = circe__mat(data, rows, rows, x->dtype)};
     return CIRCE_OK;
 }
 
 circe_status circe_measure_circe(circe_workspace *workspace, const circe_cme *cme, const circe_kernel *kernel_x,
                                  const circe_mat *x, const circe_mat *y, const circe_mat *z, circe_estimator estimator,
                                  double *value, circe_mat *grad) {
-    circe_mat witness = {0};
+    weights w = {0};
     if (y == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "y must not be NULL");
-    circe_status status = begin_measure(workspace, x, y->rows, &witness);
-    if (status == CIRCE_OK) status = circe_witness_circe(workspace, cme, y, z, estimator, &witness);
-    if (status == CIRCE_OK) status = circe__contract(workspace, kernel_x, x, &witness, value, grad);
+    circe_status status = begin_measure(workspace, x, y->rows, &w);
+    if (status == CIRCE_OK) status = weights_of(workspace, cme, y, z, estimator, &w);
+    if (status == CIRCE_OK) status = circe__contract(workspace, kernel_x, x, &w.Q, shift_of(&w), value, grad);
     return status;
 }
 
@@ -168,10 +194,11 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
                                         const circe_features *features, const int64_t *index, int64_t n,
                                         const circe_kernel *kernel_x, const circe_mat *x, circe_estimator estimator,
                                         double *value, circe_mat *grad) {
-    circe_mat witness = {0}, all_y = {0}, all_zeta = {0};
+    weights w = {0};
+    circe_mat all_y = {0}, all_zeta = {0};
     if (cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
     circe_status status = circe_features_get(features, &all_y, &all_zeta);
-    if (status == CIRCE_OK) status = begin_measure(workspace, x, n, &witness);
+    if (status == CIRCE_OK) status = begin_measure(workspace, x, n, &w);
     if (status == CIRCE_OK) status = circe__check_estimator(estimator, n);
     if (status != CIRCE_OK) return status;
     size_t size = circe_dtype_size(all_y.dtype);
@@ -181,7 +208,7 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
     circe_mat y = circe__mat(y_data, n, all_y.cols, all_y.dtype);
     circe_mat zeta = circe__mat(zeta_data, n, all_zeta.cols, all_y.dtype);
     status = circe_features_gather(features, index, n, &y, &zeta);
-    if (status == CIRCE_OK) status = witness_from(workspace, cme->kernel_y, &y, &zeta, estimator, &witness);
-    if (status == CIRCE_OK) status = circe__contract(workspace, kernel_x, x, &witness, value, grad);
+    if (status == CIRCE_OK) status = weights_from(workspace, cme->kernel_y, &y, &zeta, estimator, &w);
+    if (status == CIRCE_OK) status = circe__contract(workspace, kernel_x, x, &w.Q, shift_of(&w), value, grad);
     return status;
 }

@@ -16,7 +16,7 @@ circe_status circe__check_output(const circe_mat *mat, int64_t rows, int64_t col
 }
 
 circe_status circe__contract(circe_workspace *workspace, const circe_kernel *kernel_x, const circe_mat *x,
-                             const circe_mat *witness, double *value, circe_mat *grad) {
+                             const circe_mat *witness, const circe__shift *shift, double *value, circe_mat *grad) {
     circe_context *context = workspace->context;
     const circe__loops *loops = circe__loops_for(context->backend, x->dtype);
     circe_kernel_factor *factors = NULL;
@@ -28,7 +28,7 @@ circe_status circe__contract(circe_workspace *workspace, const circe_kernel *ker
     size_t bytes = loops->contract_bytes(kernel, x->rows, x->cols, grad != NULL, context->threads);
     void *scratch = circe__take(workspace, CIRCE__SLOT_GRADIENT, (int64_t)bytes, 1);
     if (scratch == NULL) return CIRCE_ERR_MEMORY;
-    loops->contract(kernel, x, witness, value, grad, context->threads, scratch);
+    loops->contract(kernel, x, witness, shift, value, grad, context->threads, scratch);
     return CIRCE_OK;
 }
 
@@ -38,5 +38,5 @@ circe_status circe_contract(circe_workspace *workspace, const circe_kernel *kern
     circe_status status = circe__check_data(x, "x", 1);
     if (status == CIRCE_OK) status = circe__check_output(witness, x->rows, x->rows, x->dtype, "witness");
     if (status != CIRCE_OK) return status;
-    return circe__contract(workspace, kernel_x, x, witness, value, grad);
+    return circe__contract(workspace, kernel_x, x, witness, NULL, value, grad);
 }

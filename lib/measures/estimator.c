@@ -36,9 +36,13 @@ circe_status circe__check_estimator(circe_estimator estimator, int64_t n) {
 
 bool circe__needs_sums(circe_estimator estimator) { return estimator == CIRCE_CENTERED || estimator == CIRCE_USTAT; }
 
-double circe__estimator_scale(circe_estimator estimator, int64_t n) {
+static double estimator_scale(circe_estimator estimator, int64_t n) {
     double B = (double)n;
     return estimator == CIRCE_USTAT ? 1.0 / (B * (B - 3.0)) : 1.0 / (B * (B - 1.0));
+}
+
+double circe__product_scale(circe_estimator estimator, int64_t n) {
+    return circe__needs_sums(estimator) ? 1.0 : estimator_scale(estimator, n);
 }
 
 static double diagonal(const circe_mat *m, int64_t i) {
@@ -55,18 +59,20 @@ static void zero_diagonal(circe_mat *m) {
     }
 }
 
-void circe__finish_witness(const circe_context *context, circe_estimator estimator, double *sums, circe_mat *witness) {
-    int64_t n = witness->rows;
+bool circe__estimator_shift(circe_estimator estimator, double *sums, circe_mat *Q, circe__shift *shift) {
+    int64_t n = Q->rows;
     double B = (double)n, total = 0.0;
-    if (estimator == CIRCE_DEBIASED) zero_diagonal(witness);
-    if (!circe__needs_sums(estimator)) return;
     bool ustat = estimator == CIRCE_USTAT;
+    if (estimator == CIRCE_DEBIASED) zero_diagonal(Q);
+    if (!circe__needs_sums(estimator)) return false;
     for (int64_t i = 0; i < n; i++) {
-        if (ustat) sums[i] -= diagonal(witness, i);
+        if (ustat) sums[i] -= diagonal(Q, i);
         total += sums[i];
     }
-    double constant = ustat ? total / ((B - 1.0) * (B - 2.0)) : total / (B * B);
     for (int64_t i = 0; i < n; i++) sums[i] /= ustat ? -(B - 2.0) : -B;
-    circe__loops_for(context->backend, witness->dtype)
-        ->shift(witness, sums, constant, circe__estimator_scale(estimator, n), ustat, context->threads);
+    *shift = (circe__shift){.rows = sums,
+                            .constant = ustat ? total / ((B - 1.0) * (B - 2.0)) : total / (B * B),
+                            .scale = estimator_scale(estimator, n),
+                            .zero_diagonal = ustat};
+    return true;
 }

@@ -8,14 +8,13 @@
 /* Checks that the estimator exists and that n points are enough for it. */
 circe_status circe__check_estimator(circe_estimator estimator, int64_t n);
 
-/* How an estimator turns Q into G: G = scale (Q_ij + shift_i + shift_j + constant), with or without the diagonal.
- * needs_sums: shift and constant come from the row sums of Q (diagonal included) and its diagonal. */
+/* Q as the loops write it: times `scale`, with its row sums where they are needed. */
 bool circe__needs_sums(circe_estimator estimator);
-double circe__estimator_scale(circe_estimator estimator, int64_t n);
+double circe__product_scale(circe_estimator estimator, int64_t n);
 
-/* Finishes the lower triangle of Q in `witness` (unscaled where the sums are needed, else scaled already). `sums` (n)
- * are overwritten. */
-void circe__finish_witness(const circe_context *context, circe_estimator estimator, double *sums, circe_mat *witness);
+/* What turns that Q into the estimator's G. `sums` (n), the row sums of Q with its diagonal, are overwritten and belong
+ * to the shift. Returns false where Q is G already (its diagonal, for debiased, was set to 0). */
+bool circe__estimator_shift(circe_estimator estimator, double *sums, circe_mat *Q, circe__shift *shift);
 
 /* A witness or gradient the caller gave: n by cols, of the dtype. */
 circe_status circe__check_output(const circe_mat *mat, int64_t rows, int64_t cols, circe_dtype dtype, const char *name);
@@ -24,8 +23,8 @@ circe_status circe__check_output(const circe_mat *mat, int64_t rows, int64_t col
 circe_status circe__quadratic(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y, const circe_mat *z,
                               circe_mat *Q);
 
-/* contract without checking x for NaN again. */
+/* contract without checking x for NaN again, with the witness shifted on the way where shift is not NULL. */
 circe_status circe__contract(circe_workspace *workspace, const circe_kernel *kernel_x, const circe_mat *x,
-                             const circe_mat *witness, double *value, circe_mat *grad);
+                             const circe_mat *witness, const circe__shift *shift, double *value, circe_mat *grad);
 
 #endif

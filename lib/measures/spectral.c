@@ -95,7 +95,7 @@ static circe_status spectral_gradient(circe_workspace *workspace, const circe_ke
     circe_mat witness = circe__mat(data, n, n, x->dtype);
     double scale = lambda > 0.0 ? 1.0 / (2.0 * (double)n * lambda * sqrt(lambda)) : 0.0;
     rank_one_witness(w, scale, &witness);
-    return circe__contract(workspace, kernel_x, x, &witness, &unused, grad);
+    return circe__contract(workspace, kernel_x, x, &witness, NULL, &unused, grad);
 }
 
 circe_status circe_measure_circe_spectral(circe_workspace *workspace, const circe_cme *cme,
