@@ -39,7 +39,9 @@ fuzz: setup ## fuzz the file readers, FUZZ_SECONDS (30) each
 
 bench: build ## compare with PyTorch on this machine (installs it into .venv)
 	scripts/setup.sh bench
-	.venv/bin/python bench/compare.py --circe build/circe
+	.venv/bin/python bench/compare.py --circe build/circe --json build/bench.json
+	.venv/bin/python bench/plot.py build/bench.json
+	.venv/bin/python bench/million.py --circe build/circe
 
 lint: setup ## warnings as errors, clang-tidy, cppcheck, formatting
 	scripts/setup.sh lint
