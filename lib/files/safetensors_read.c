@@ -86,7 +86,8 @@ static circe_status read_shape(const circe_tensor_file *file, const cJSON *shape
 }
 
 static circe_status read_dtype(const circe_tensor_file *file, const cJSON *dtype, circe_tensor *tensor) {
-    if (dtype == NULL || !cJSON_IsString(dtype)) return fail_tensor(file, tensor->name, "it has no \"dtype\" that is a text");
+    if (dtype == NULL || !cJSON_IsString(dtype))
+        return fail_tensor(file, tensor->name, "it has no \"dtype\" that is a text");
     if (circe__tensor_element(dtype->valuestring) == 0) {
         char text[SHOWN_BYTES], problem[2 * SHOWN_BYTES];
         snprintf(problem, sizeof problem, "its dtype '%s' is not known", shown(dtype->valuestring, text));
