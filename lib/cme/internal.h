@@ -174,11 +174,13 @@ circe_status circe__cme_zeta(circe_workspace *workspace, const circe_cme *cme, c
 circe_status circe__cme_points(circe_workspace *workspace, circe__slot slot, const circe_mat *points, int64_t dim,
                                const char *name, double **out);
 
-/* K (n, n) := K^c as a matrix, for models that have no zeta (rff) or a better way (a small dense model, float64). */
+/* K (n, n) := K^c as a matrix. The way to go for models that have no zeta (rff), and the better one for a small dense
+ * model in float64, as long as the batch is not so large that several n by n matrices hurt. */
 circe_status circe__cme_gram(circe_workspace *workspace, const circe_cme *cme, const double *y, const double *z,
                              int64_t n, double *K);
-static inline bool circe__cme_prefers_gram(const circe_cme *cme, circe_dtype dtype) {
-    return cme->rff != NULL || (cme->inverse != NULL && dtype == CIRCE_FLOAT64);
+static inline bool circe__cme_prefers_gram(const circe_cme *cme, circe_dtype dtype, int64_t n) {
+    enum { MAX_ROWS = 4096 };
+    return cme->rff != NULL || (cme->inverse != NULL && dtype == CIRCE_FLOAT64 && n <= MAX_ROWS);
 }
 
 /* What float32 and float64 batches need of zeta. */

@@ -63,11 +63,17 @@ static circe_status weights_from_gram(circe_workspace *workspace, const circe_cm
                                       const circe_mat *z, circe_estimator estimator, weights *w) {
     circe_context *context = workspace->context;
     int64_t n = y->rows;
+    circe_status status = CIRCE_OK;
+    double matrix = 8.0 * (double)n * (double)n;
+    if (matrix > (double)workspace->bytes[CIRCE__SLOT_VECTORS])
+        status = circe__memory_check(context, 4.0 * matrix, "a measure of all these rows at once, by matrices,",
+                                     "measure fewer rows, or use another method than rff");
+    if (status != CIRCE_OK) return status;
     double *Q = circe__take(workspace, CIRCE__SLOT_VECTORS, n * n + n, sizeof *Q);
     if (Q == NULL) return CIRCE_ERR_MEMORY;
     double *sums = Q + n * n, scale = circe__product_scale(estimator, n);
     weights exact = {.Q = circe__mat(Q, n, n, CIRCE_FLOAT64)};
-    circe_status status = circe__quadratic(workspace, cme, y, z, &exact.Q);
+    status = circe__quadratic(workspace, cme, y, z, &exact.Q);
     if (status != CIRCE_OK) return status;
     for (int64_t i = 0; i < n; i++) {
         sums[i] = 0.0;
@@ -121,7 +127,7 @@ static circe_status weights_of(circe_workspace *workspace, const circe_cme *cme,
     status = circe__check_output(&w->Q, n, n, w->Q.dtype, "witness");
     if (status == CIRCE_OK) status = circe__check_estimator(estimator, n);
     if (status != CIRCE_OK) return status;
-    if (circe__cme_prefers_gram(cme, w->Q.dtype)) return weights_from_gram(workspace, cme, y, z, estimator, w);
+    if (circe__cme_prefers_gram(cme, w->Q.dtype, n)) return weights_from_gram(workspace, cme, y, z, estimator, w);
     int previous = circe__threads_begin(workspace->context);
     status = circe__cme_zeta(workspace, cme, y64, z64, n, circe__accuracy(cme, w->Q.dtype), &zeta, &q);
     circe__threads_end(previous);
