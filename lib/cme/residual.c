@@ -92,6 +92,12 @@ static circe_status factor_outside(circe_workspace *workspace, const circe_cme *
     const circe_context *context = cme->context;
     int64_t n = out->n, dim = basis->dim;
     int64_t doubles = n * n + n * dim + n * rank + 2 * n;
+    circe_status status = CIRCE_OK;
+    if ((double)doubles * 8.0 > (double)workspace->bytes[CIRCE__SLOT_GRAM_X])
+        status =
+            circe__memory_check(context, 8.0 * (double)doubles, "a batch with so many z outside the holdout's range",
+                                "use a larger holdout, a smoother kernel of z, or fewer rows");
+    if (status != CIRCE_OK) return status;
     double *block = circe__take(workspace, CIRCE__SLOT_GRAM_X, doubles, sizeof *block);
     out->pivots = circe__take(workspace, CIRCE__SLOT_POINTS_B, n, sizeof *out->pivots);
     void *scratch =
@@ -111,11 +117,18 @@ static circe_status factor_outside(circe_workspace *workspace, const circe_cme *
     return CIRCE_OK;
 }
 
+static void collect_outside(const double *diagonal, const double *residual, int64_t n, double least, outside *out) {
+    out->n = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (residual[i] > least * diagonal[i]) out->index[out->n++] = i;
+}
+
 /* A point is outside where its residual d_i exceeds `accuracy`. Then the others matter as well: their inner product
- * with it in what is left out is up to sqrt(d_i d_j), so all are taken for which that exceeds the accuracy of a pair.
- */
+ * with it in what is left out is up to sqrt(d_i d_j), so all are taken for which that exceeds the accuracy of a pair;
+ * in a large batch, where a matrix of them all would hurt, only those outside themselves. */
 static circe_status find_outside(circe_workspace *workspace, const double *diagonal, const double *residual, int64_t n,
                                  double accuracy, outside *out) {
+    enum { MANY = 4096 };
     double largest = 0.0;
     *out = (outside){0};
     for (int64_t i = 0; i < n; i++)
@@ -123,9 +136,8 @@ static circe_status find_outside(circe_workspace *workspace, const double *diago
     if (largest <= accuracy) return CIRCE_OK;
     out->index = circe__take(workspace, CIRCE__SLOT_POINTS_A, n, sizeof *out->index);
     if (out->index == NULL) return CIRCE_ERR_MEMORY;
-    double least = fmax(accuracy * accuracy / largest, 1e-15);
-    for (int64_t i = 0; i < n; i++)
-        if (residual[i] > least * diagonal[i]) out->index[out->n++] = i;
+    collect_outside(diagonal, residual, n, fmax(accuracy * accuracy / largest, 1e-15), out);
+    if (out->n > MANY) collect_outside(diagonal, residual, n, accuracy, out);
     return CIRCE_OK;
 }
 
