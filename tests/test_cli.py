@@ -578,6 +578,33 @@ class GoldenTest(CliTest):
                 self.assertAlmostEqual(a / b, 1, delta=1e-9)
 
 
+@unittest.skipUnless(os.environ.get("CIRCE_DATA"), "CIRCE_DATA names no folder with the real data")
+class RealDataTest(CliTest):
+    """Real tables: what depends must come out far above what was made without looking at z."""
+
+    def ustat(self, file, x, y, z, *options):
+        return json.loads(self.succeed("measure", "circe", "--data", file, "--x", x, "--y", y, "--z", z,
+                                       "--estimator", "ustat", "--json", *options).stdout)
+
+    def test_communities(self):
+        table = pathlib.Path(os.environ["CIRCE_DATA"]) / "communities_crime.csv"
+        result = self.ustat(table, "racePctWhite", "ViolentCrimesPerPop", "racepctblack")
+        lines = table.read_text().splitlines()
+        draw = random.Random(2)
+        self.write("noise.csv", "\n".join([lines[0] + ",noise"] + ["%s,%r" % (row, draw.random())
+                                                                    for row in lines[1:] if row]) + "\n")
+        noise = self.ustat("noise.csv", "noise", "ViolentCrimesPerPop", "racepctblack")
+        self.assertEqual(result["n"] + result["split"]["holdout"], len([row for row in lines[1:] if row]))
+        self.assertGreater(result["value"], 50 * abs(noise["value"]))
+
+    def test_car_insurance(self):
+        table = pathlib.Path(os.environ["CIRCE_DATA"]) / "car_insurance" / "il-per-zip.csv"
+        result = self.ustat(table, "combined_premium", "state_risk", "minority", "--sigma2-y", "median",
+                            "--dtype", "float32")
+        self.assertIn("delta", result["kernel_z"])  # TRUE and FALSE are categories
+        self.assertTrue(math.isfinite(result["value"]))
+
+
 class DemoTest(CliTest):
     def test_demo_teaches_and_its_commands_work(self):
         result = self.succeed("demo", "--n", "300", "-o", "demo")
