@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run build check check-asan check-long fuzz bench lint format install setup clean
+.PHONY: help run build check check-asan check-tsan check-long fuzz bench lint format install setup clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -22,6 +22,12 @@ check-asan: setup ## every test under the address and undefined-behaviour saniti
 	cmake --preset asan > /dev/null
 	cmake --build --preset asan -j $(JOBS)
 	ctest --preset asan -j $(JOBS)
+
+check-tsan: setup ## the tests of the library under the thread sanitizer
+	scripts/setup.sh tsan
+	cmake --preset tsan > /dev/null
+	cmake --build --preset tsan -j $(JOBS)
+	ctest --preset tsan -L 'unit|golden|property' -E 'rff|io|safetensors'
 
 check-long: build ## statistical tests with many more draws
 	CIRCE_LONG=1 ctest --preset release -L statistics

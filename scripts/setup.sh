@@ -1,15 +1,16 @@
 #!/bin/sh
-# Installs what is missing on Debian or Ubuntu, and nothing where all is there. Usage: setup.sh build|fuzz|lint|bench
+# Installs what is missing on Debian or Ubuntu, and nothing where all is there. Usage: setup.sh build|fuzz|tsan|lint|bench
 set -eu
 
 case "${1:-build}" in
 build) packages="gcc g++ make cmake ninja-build pkg-config libopenblas-openmp-dev librandom123-dev libcjson-dev
                  libzip-dev libcmocka-dev gnuplot-nox python3" ;;
 fuzz) packages="clang cmake ninja-build" ;;
+tsan) packages="clang libomp-dev" ;;
 lint) packages="clang-format clang-tidy cppcheck" ;;
 bench) packages="python3-venv gnuplot-nox" ;;
 *)
-    echo "setup.sh: '$1' is none of build, fuzz, lint, bench" >&2
+    echo "setup.sh: '$1' is none of build, fuzz, tsan, lint, bench" >&2
     exit 2
     ;;
 esac
@@ -18,8 +19,8 @@ installed() {
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]
 }
 
-# libFuzzer's runtime is a package of the default clang's version.
-if [ "${1:-build}" = fuzz ] && command -v clang >/dev/null; then
+# The runtimes of libFuzzer and the sanitizers are a package of the default clang's version.
+if { [ "${1:-build}" = fuzz ] || [ "${1:-build}" = tsan ]; } && command -v clang >/dev/null; then
     packages="$packages libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
 fi
 
@@ -41,7 +42,7 @@ else
         $sudo apt-get update -q
         $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing
         # clang may just have come, and its runtime is still to be named
-        if [ "${1:-build}" = fuzz ]; then
+        if [ "${1:-build}" = fuzz ] || [ "${1:-build}" = tsan ]; then
             runtime="libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
             installed "$runtime" || $sudo apt-get install -q -y --no-install-recommends "$runtime"
         fi

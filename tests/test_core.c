@@ -58,7 +58,7 @@ static void contexts(void **state) {
     assert_refused(circe_context_create(&options, &context), CIRCE_ERR_ARGUMENT, "threads is -1");
     assert_null(context);
     assert_refused(circe_context_create(NULL, NULL), CIRCE_ERR_ARGUMENT, "NULL");
-    test_allocator counter;
+    static test_allocator counter;
     circe_context_options_init(&options);
     options.allocator = test_counting(&counter);
     options.allocator.release = NULL;
@@ -238,7 +238,7 @@ static void steps_without_allocation(circe_method method, int64_t rows, circe_dt
                                      bool outside) {
     enum { BATCH = 70, STEPS = 10, ALL = 400 };
     static const double ridge = 0.1;
-    test_allocator counter;
+    static test_allocator counter; /* teardown still releases through it */
     circe_context_options options;
     circe_context_options_init(&options);
     options.threads = 2;
@@ -303,7 +303,7 @@ static void training_allocates_nothing(void **state) {
 /* Everything goes through the caller's allocator, and comes back to it. */
 static void allocator_is_used(void **state) {
     (void)state;
-    test_allocator counter;
+    static test_allocator counter;
     circe_context_options options;
     circe_context_options_init(&options);
     options.allocator = test_counting(&counter);
