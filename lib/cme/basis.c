@@ -16,7 +16,6 @@
 
 enum {
     SWITCH_RANK = 768,
-    LAPACK_ROWS = 8192, /* the largest matrix that is worth forming */
 };
 
 circe_status circe__basis_init(const circe_context *context, const circe_kernel *kernel, int64_t dim, const char *name,
@@ -156,23 +155,6 @@ typedef struct pivoting {
     double trace;
 } pivoting;
 
-static double kernel_value(const circe__basis *basis, const double *p, const double *q) {
-    double exponent = 0.0, value = 1.0;
-    for (int64_t f = 0; f < basis->n_factors; f++) {
-        const circe_kernel_factor *factor = &basis->factors[f];
-        double square = 0.0, dot = 0.0;
-        for (int64_t c = factor->first_col; c < factor->first_col + factor->n_cols; c++) {
-            square += (p[c] - q[c]) * (p[c] - q[c]);
-            dot += p[c] * q[c];
-        }
-        if (factor->kind == CIRCE_KERNEL_GAUSSIAN) exponent -= 0.5 * square / factor->sigma2;
-        if (factor->kind == CIRCE_KERNEL_LAPLACE) exponent -= sqrt(square / factor->sigma2);
-        if (factor->kind == CIRCE_KERNEL_LINEAR) value *= dot;
-        if (factor->kind == CIRCE_KERNEL_DELTA && square > 0.0) return 0.0;
-    }
-    return value * exp(exponent);
-}
-
 /* Doubles the columns of F up to the rank that may be needed. */
 static circe_status grow_features(pivoting *work, int64_t max_rank) {
     const circe_context *context = work->basis->context;
@@ -205,7 +187,7 @@ static void add_pivot(pivoting *work, int64_t p) {
         double dot = 0.0;
 #pragma omp simd reduction(+ : dot)
         for (int64_t k = 0; k < r; k++) dot += f[k] * row[k];
-        work->column[i] = (kernel_value(basis, work->points + i * dim, pivot) - dot) / root;
+        work->column[i] = (circe__kernel_value(circe__basis_kernel(basis), work->points + i * dim, pivot) - dot) / root;
     }
     work->column[p] = root;
     for (int64_t i = 0; i < work->n; i++) {
@@ -303,7 +285,7 @@ circe_status circe__basis_extend(circe__basis *basis, const double *points, int6
         int64_t p = largest(work.residual, n);
         bool done = sum(work.residual, n) <= tolerance * work.trace || work.residual[p] <= 4e-16 * basis->scale;
         if (done) break;
-        if (first_rank == 0 && basis->rank == SWITCH_RANK && n <= LAPACK_ROWS) {
+        if (first_rank == 0 && basis->rank == SWITCH_RANK && n <= CIRCE__ALL_ROWS) {
             int64_t found = 0;
             status = pivot_by_lapack(&work, tolerance, max_rank, &found);
             if (status == CIRCE_ERR_RANK) status = refuse_rank(&work, SWITCH_RANK, name);

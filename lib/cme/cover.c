@@ -1,15 +1,14 @@
 /* A basis that covers a data set of any size.
  *
- * Pivoting reads every point once for every pivot, so beyond ALL_ROWS rows it works on candidates: a random subset with
- * the extremes of every column, whose tails hold few points and much residual. Then a sample of the other rows is
- * checked, and rows that stick out become candidates of another round. The residual over all rows is for the caller to
- * measure while it passes over them anyway. */
+ * Pivoting reads every point once for every pivot, so beyond CIRCE__ALL_ROWS rows it works on candidates: a random
+ * subset with the extremes of every column, whose tails hold few points and much residual. Then a sample of the other
+ * rows is checked, and rows that stick out become candidates of another round. The residual over all rows is for the
+ * caller to measure while it passes over them anyway. */
 #include <string.h>
 
 #include "cme/internal.h"
 
 enum {
-    ALL_ROWS = 8192,
     CANDIDATES = 4096,
     EXTREMES = 128,  /* of every column, at both ends */
     SAMPLE = 65536,  /* rows that are checked */
@@ -119,7 +118,7 @@ circe_status circe__basis_cover(circe__basis *basis, const double *points, int64
     const circe_context *context = basis->context;
     int64_t dim = basis->dim, count = 0;
     double *rows = NULL;
-    if (n <= ALL_ROWS) return circe__basis_extend(basis, points, n, tolerance, max_rank, name);
+    if (n <= CIRCE__ALL_ROWS) return circe__basis_extend(basis, points, n, tolerance, max_rank, name);
     bool *marked = circe__calloc(context, n, sizeof *marked);
     if (marked == NULL) return CIRCE_ERR_MEMORY;
     circe_status status = mark_random(context, n, CANDIDATES, (circe_random){seed, 0x7069766f74u}, marked);

@@ -80,7 +80,7 @@ static circe_status prepare(circe__holdout *holdout, const circe_kernel *kernel_
     circe_status status = circe__lowrank_prepare(holdout, kernel_y, worth, regression);
     if (status != CIRCE_ERR_RANK) return status;
     if (circe__dense_fit_bytes(holdout->rows, holdout->z_basis->rank) > circe__memory_available(holdout->context) ||
-        holdout->rows > 32000)
+        holdout->rows > CIRCE__MAX_EIGEN)
         return status; /* whose text says what would help */
     circe__log(holdout->context, CIRCE_LOG_INFO, "%s: dense instead", circe_last_error());
     return circe__dense_prepare(holdout, kernel_y, regression);
@@ -160,7 +160,7 @@ static circe_status fit_row(circe_cme *cme, circe__holdout *holdout, const circe
 
 /* The basis of z: of full rank where it must be and the rows are few enough for that. */
 static circe_status fit_z(circe_cme *cme, const circe__holdout *holdout, const circe_kernel *kernel_z) {
-    int64_t limit = circe__max(circe__min(holdout->rows, 8192), DEFAULT_MAX_RANK);
+    int64_t limit = circe__max(circe__min(holdout->rows, CIRCE__ALL_ROWS), DEFAULT_MAX_RANK);
     circe_status status = circe__basis_init(holdout->context, kernel_z, holdout->dim_z, "z", &cme->z_basis);
     if (status == CIRCE_OK)
         status = circe__basis_cover(&cme->z_basis, holdout->z, holdout->rows, holdout->options->tolerance, limit,
@@ -248,7 +248,9 @@ static circe_status fit_all(circe_cme *cme, circe__holdout *holdout, const circe
     if (status == CIRCE_OK) status = fit_z(cme, holdout, kernel_z);
     if (status != CIRCE_OK) return status;
     holdout->z_basis = &cme->z_basis;
-    holdout->steps_total = 2 * cme->n_sigma2_y * (holdout->rows <= DENSE_ROWS ? 1 : (holdout->rows + 1023) / 1024);
+    holdout->steps_total =
+        2 * cme->n_sigma2_y *
+        (holdout->rows <= DENSE_ROWS ? 1 : (holdout->rows + CIRCE__BLOCK_ROWS - 1) / CIRCE__BLOCK_ROWS);
     for (int64_t row = 0; status == CIRCE_OK && row < cme->n_sigma2_y; row++)
         status = fit_row(cme, holdout, kernel_y, row);
     if (status != CIRCE_OK) return status;

@@ -11,6 +11,12 @@
 #include "circe/cme.h"
 #include "kernels/kernels.h"
 
+enum {
+    CIRCE__ALL_ROWS = 8192,   /* up to here pivots are chosen among all rows, and their matrix may be formed */
+    CIRCE__BLOCK_ROWS = 1024, /* rows of features at a time in a pass over the holdout */
+    CIRCE__MAX_EIGEN = 32000, /* LAPACK's workspace of 2 n^2 numbers is counted in 32 bits */
+};
+
 /* ---- basis.c: features of a kernel by pivoted Cholesky ------------------------------------------------------- */
 
 typedef struct circe__basis {

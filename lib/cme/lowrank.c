@@ -16,7 +16,7 @@
 
 #include "cme/internal.h"
 
-enum { BLOCK = 1024 }; /* rows of features at a time */
+enum { BLOCK = CIRCE__BLOCK_ROWS };
 
 /* ---- passes over the rows -----------------------------------------------------------------------------------------
  */

@@ -19,11 +19,11 @@ void circe__regression_free(const circe_context *context, circe__regression *reg
 
 circe_status circe__regression_decompose(const circe_context *context, circe__regression *regression) {
     int64_t n = regression->n;
-    if (n > 32000)
+    if (n > CIRCE__MAX_EIGEN)
         return circe__fail(CIRCE_ERR_MEMORY,
-                           "an eigendecomposition of %lld points is beyond LAPACK's 32-bit workspace (32,000 points); "
+                           "an eigendecomposition of %lld points is beyond LAPACK's 32-bit workspace (%d points); "
                            "use method lowrank, or fewer holdout points",
-                           (long long)n);
+                           (long long)n, CIRCE__MAX_EIGEN);
     double *work = circe__alloc(context, 1 + 6 * n + 2 * n * n, sizeof *work);
     int *iwork = circe__alloc(context, 3 + 5 * n, sizeof *iwork);
     circe_status status = CIRCE_OK;

@@ -85,8 +85,10 @@ circe_status circe__check_mat(const circe_mat *mat, const char *name, int64_t mi
 /* Also that every element is finite; the text names row and column. */
 circe_status circe__check_data(const circe_mat *mat, const char *name, int64_t min_rows);
 
-static inline const double *circe__row_f64(const circe_mat *m, int64_t i) {
-    return (const double *)m->data + i * m->ld;
+/* Element (i, j), whatever the dtype; not for hot loops. */
+static inline double circe__at(const circe_mat *m, int64_t i, int64_t j) {
+    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[i * m->ld + j]
+                                     : ((const double *)m->data)[i * m->ld + j];
 }
 
 /* dst (contiguous ld, dtype) := src, converting. */

@@ -46,11 +46,6 @@ circe_status circe__check_mat(const circe_mat *mat, const char *name, int64_t mi
     return CIRCE_OK;
 }
 
-static double element(const circe_mat *mat, int64_t i, int64_t j) {
-    if (mat->dtype == CIRCE_FLOAT32) return (double)((const float *)mat->data)[i * mat->ld + j];
-    return ((const double *)mat->data)[i * mat->ld + j];
-}
-
 /* 0 times a number is 0 unless the number is NaN or infinite: one branch a row. */
 static bool row_is_finite(const circe_mat *mat, int64_t i) {
     if (mat->dtype == CIRCE_FLOAT32) {
@@ -59,7 +54,7 @@ static bool row_is_finite(const circe_mat *mat, int64_t i) {
         for (int64_t j = 0; j < mat->cols; j++) sum += 0.0f * row[j];
         return sum == 0.0f;
     }
-    const double *row = circe__row_f64(mat, i);
+    const double *row = (const double *)mat->data + i * mat->ld;
     double sum = 0.0;
     for (int64_t j = 0; j < mat->cols; j++) sum += 0.0 * row[j];
     return sum == 0.0;
@@ -71,9 +66,9 @@ circe_status circe__check_data(const circe_mat *mat, const char *name, int64_t m
     for (int64_t i = 0; i < mat->rows; i++) {
         if (row_is_finite(mat, i)) continue;
         for (int64_t j = 0; j < mat->cols; j++)
-            if (!isfinite(element(mat, i, j)))
+            if (!isfinite(circe__at(mat, i, j)))
                 return circe__fail(CIRCE_ERR_VALUE, "%s holds %s at row %lld, column %lld (counted from 0)", name,
-                                   isnan(element(mat, i, j)) ? "a NaN" : "an infinity", (long long)i, (long long)j);
+                                   isnan(circe__at(mat, i, j)) ? "a NaN" : "an infinity", (long long)i, (long long)j);
     }
     return CIRCE_OK;
 }

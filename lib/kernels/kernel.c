@@ -230,3 +230,20 @@ double circe__kernel_diagonal(circe__factors kernel, const double *point) {
     }
     return value;
 }
+
+double circe__kernel_value(circe__factors kernel, const double *p, const double *q) {
+    double exponent = 0.0, value = 1.0;
+    for (int64_t f = 0; f < kernel.n; f++) {
+        const circe_kernel_factor *factor = &kernel.items[f];
+        double square = 0.0, dot = 0.0;
+        for (int64_t c = factor->first_col; c < factor->first_col + factor->n_cols; c++) {
+            square += (p[c] - q[c]) * (p[c] - q[c]);
+            dot += p[c] * q[c];
+        }
+        if (factor->kind == CIRCE_KERNEL_GAUSSIAN) exponent -= 0.5 * square / factor->sigma2;
+        if (factor->kind == CIRCE_KERNEL_LAPLACE) exponent -= sqrt(square / factor->sigma2);
+        if (factor->kind == CIRCE_KERNEL_LINEAR) value *= dot;
+        if (factor->kind == CIRCE_KERNEL_DELTA && square > 0.0) return 0.0;
+    }
+    return value * exp(exponent);
+}

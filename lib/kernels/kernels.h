@@ -21,8 +21,9 @@ circe_status circe__resolve(const circe_kernel *kernel, int64_t cols, const char
 circe_status circe__resolve_into(circe_workspace *workspace, const circe_kernel *kernel, int64_t cols, const char *name,
                                  circe_kernel_factor **factors);
 
-/* k(p, p) of one point (float64). */
+/* k(p, p) of one point and k(p, q) of two (float64), where a Gram block would be too much. */
 double circe__kernel_diagonal(circe__factors kernel, const double *point);
+double circe__kernel_value(circe__factors kernel, const double *p, const double *q);
 
 /* Gram block with the loops of out's dtype; `scratch` of circe__gram_bytes. */
 size_t circe__gram_bytes(const circe_context *context, circe_dtype dtype, int64_t rows_b, int64_t cols);

@@ -8,11 +8,6 @@
 
 enum { SUBSET = 2048 };
 
-static double value_at(const circe_mat *m, int64_t i, int64_t j) {
-    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[i * m->ld + j]
-                                     : ((const double *)m->data)[i * m->ld + j];
-}
-
 static void swap(double *a, double *b) {
     double kept = *a;
     *a = *b;
@@ -78,7 +73,7 @@ circe_status circe_median_sigma2(circe_context *context, const circe_mat *points
     }
     circe_random_subset((circe_random){.seed = 0, .stream = 0x6d656469616eu}, points->rows, n, rows);
     for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < n_cols; c++) copy[i * n_cols + c] = value_at(points, rows[i], first_col + c);
+        for (int64_t c = 0; c < n_cols; c++) copy[i * n_cols + c] = circe__at(points, rows[i], first_col + c);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < i; j++) {
             double square = 0.0;

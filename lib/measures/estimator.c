@@ -45,11 +45,6 @@ double circe__product_scale(circe_estimator estimator, int64_t n) {
     return circe__needs_sums(estimator) ? 1.0 : estimator_scale(estimator, n);
 }
 
-static double diagonal(const circe_mat *m, int64_t i) {
-    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[i * m->ld + i]
-                                     : ((const double *)m->data)[i * m->ld + i];
-}
-
 static void zero_diagonal(circe_mat *m) {
     for (int64_t i = 0; i < m->rows; i++) {
         if (m->dtype == CIRCE_FLOAT32)
@@ -66,7 +61,7 @@ bool circe__estimator_shift(circe_estimator estimator, double *sums, circe_mat *
     if (estimator == CIRCE_DEBIASED) zero_diagonal(Q);
     if (!circe__needs_sums(estimator)) return false;
     for (int64_t i = 0; i < n; i++) {
-        if (ustat) sums[i] -= diagonal(Q, i);
+        if (ustat) sums[i] -= circe__at(Q, i, i);
         total += sums[i];
     }
     for (int64_t i = 0; i < n; i++) sums[i] /= ustat ? -(B - 2.0) : -B;
