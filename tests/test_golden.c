@@ -13,62 +13,9 @@
  * The golden gradients of laplace_x are all NaN: automatic differentiation of |x_i - x_i| at a coinciding point (the
  * diagonal) divides zero by zero. There the gradient is checked against its formula, with the diagonal's share, which
  * is constant, left out, and against finite differences. */
-#include "support.h"
+#include "golden_case.h"
 
-#include <cjson/cJSON.h>
-
-static const char *const folders[] = {"gaussian_1d", "gaussian_nd", "laplace_x", "laplace_y", "linear_x"};
 static const circe_estimator estimators[] = {CIRCE_BIASED, CIRCE_DEBIASED, CIRCE_CENTERED, CIRCE_USTAT};
-
-typedef struct golden_case {
-    const char *folder;
-    circe_mat x, y, z, holdout_y, holdout_z;
-    char kernel_x[64], kernel_y[64], kernel_z[64], free_y[64];
-    double ridge;
-    cJSON *expected;
-    circe_context *context;
-    circe_workspace *workspace;
-} golden_case;
-
-static double number(const cJSON *object, const char *key) {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (!cJSON_IsNumber(item)) fail_msg("expected.json has no number '%s'", key);
-    return item->valuedouble;
-}
-
-/* "gaussian(0.5)" out of params.kernel_? and params.sigma2_?; the width only where `bound`. */
-static void kernel_text(const cJSON *params, char variable, bool bound, char *text, size_t size) {
-    char key[16];
-    snprintf(key, sizeof key, "kernel_%c", variable);
-    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(params, key));
-    assert_non_null(name);
-    snprintf(key, sizeof key, "sigma2_%c", variable);
-    bool has_width = strcmp(name, "linear") != 0;
-    if (bound && has_width)
-        snprintf(text, size, "%s(%.17g)", name, number(params, key));
-    else
-        snprintf(text, size, "%s", name);
-}
-
-static golden_case load_case(const char *folder) {
-    golden_case c = {.folder = folder};
-    c.x = test_golden_matrix(folder, "x.npy");
-    c.y = test_golden_matrix(folder, "y.npy");
-    c.z = test_golden_matrix(folder, "z.npy");
-    c.holdout_y = test_golden_matrix(folder, "holdout_y.npy");
-    c.holdout_z = test_golden_matrix(folder, "holdout_z.npy");
-    c.expected = cJSON_Parse(test_golden_text(folder, "expected.json"));
-    assert_non_null(c.expected);
-    const cJSON *params = cJSON_GetObjectItemCaseSensitive(c.expected, "params");
-    kernel_text(params, 'x', true, c.kernel_x, sizeof c.kernel_x);
-    kernel_text(params, 'y', true, c.kernel_y, sizeof c.kernel_y);
-    kernel_text(params, 'y', false, c.free_y, sizeof c.free_y);
-    kernel_text(params, 'z', true, c.kernel_z, sizeof c.kernel_z);
-    c.ridge = number(params, "ridge");
-    c.context = test_context(0);
-    c.workspace = test_workspace(c.context);
-    return c;
-}
 
 static circe_cme *fit_case(const golden_case *c, circe_method method) {
     circe_cme_options options = test_options(method, &c->ridge);
@@ -78,7 +25,7 @@ static circe_cme *fit_case(const golden_case *c, circe_method method) {
 static double expected_value(const golden_case *c, const char *name) {
     char key[32];
     snprintf(key, sizeof key, "circe_%s", name);
-    return number(c->expected, key);
+    return golden_number(c->expected, key);
 }
 
 /* ---- values --------------------------------------------------------------------------------------------------------
@@ -101,8 +48,8 @@ static void check_values(const golden_case *c, circe_method method, circe_dtype 
 
 static void values(void **state) {
     (void)state;
-    for (int64_t f = 0; f < COUNT(folders); f++) {
-        golden_case c = load_case(folders[f]);
+    for (int64_t f = 0; f < GOLDEN_CASES; f++) {
+        golden_case c = golden_load(golden_folders[f]);
         check_values(&c, CIRCE_METHOD_AUTO, CIRCE_FLOAT64, 1e-9);
         check_values(&c, CIRCE_METHOD_DENSE, CIRCE_FLOAT64, 1e-9);
         check_values(&c, CIRCE_METHOD_LOWRANK, CIRCE_FLOAT64, 5e-6);
@@ -115,26 +62,10 @@ static void values(void **state) {
 /* ---- gradients ------------------------------------------------------------------------------------------------------
  */
 
-/* d/dx_i = 2 sum_j G_ij dk(x_i, x_j)/dx_i for the laplace kernel, from the witness in float64. */
 static circe_mat laplace_gradient(const golden_case *c, const circe_cme *cme, circe_estimator estimator) {
     circe_mat witness = test_zeros(c->x.rows, c->x.rows, CIRCE_FLOAT64);
-    circe_mat grad = test_zeros(c->x.rows, c->x.cols, CIRCE_FLOAT64);
-    circe_kernel_factor factor;
-    assert_ok(circe_kernel_get_factor(test_kernel(c->context, c->kernel_x), 0, &factor));
-    assert_int_equal(factor.kind, CIRCE_KERNEL_LAPLACE);
     assert_ok(circe_witness_circe(c->workspace, cme, &c->y, &c->z, estimator, &witness));
-    double sigma = sqrt(factor.sigma2);
-    for (int64_t i = 0; i < c->x.rows; i++)
-        for (int64_t j = 0; j < c->x.rows; j++) {
-            double square = 0.0;
-            for (int64_t k = 0; k < c->x.cols; k++) square += pow(test_at(&c->x, i, k) - test_at(&c->x, j, k), 2.0);
-            if (square == 0.0) continue;
-            double distance = sqrt(square), weight = -2.0 * test_lower(&witness, i, j) * exp(-distance / sigma) / sigma;
-            for (int64_t k = 0; k < c->x.cols; k++)
-                test_set(&grad, i, k,
-                         test_at(&grad, i, k) + weight * (test_at(&c->x, i, k) - test_at(&c->x, j, k)) / distance);
-        }
-    return grad;
+    return golden_laplace_gradient(c, &witness);
 }
 
 /* Central differences, step 1e-5. */
@@ -166,8 +97,8 @@ static circe_mat gradient(const golden_case *c, const circe_cme *cme, circe_esti
 
 static void gradients(void **state) {
     (void)state;
-    for (int64_t f = 0; f < COUNT(folders); f++) {
-        golden_case c = load_case(folders[f]);
+    for (int64_t f = 0; f < GOLDEN_CASES; f++) {
+        golden_case c = golden_load(golden_folders[f]);
         circe_cme *dense = fit_case(&c, CIRCE_METHOD_AUTO), *lowrank = fit_case(&c, CIRCE_METHOD_LOWRANK);
         for (int64_t e = 0; e < COUNT(estimators); e++) {
             char name[64];
@@ -192,8 +123,8 @@ static void gradients(void **state) {
 
 static void residual_grams(void **state) {
     (void)state;
-    for (int64_t f = 0; f < COUNT(folders); f++) {
-        golden_case c = load_case(folders[f]);
+    for (int64_t f = 0; f < GOLDEN_CASES; f++) {
+        golden_case c = golden_load(golden_folders[f]);
         circe_mat expected = test_golden_matrix(c.folder, "residual_gram.npy");
         circe_mat gram = test_zeros(c.y.rows, c.y.rows, CIRCE_FLOAT64);
         assert_ok(circe_residual_gram(c.workspace, fit_case(&c, CIRCE_METHOD_AUTO), &c.y, &c.z, &gram));
@@ -245,14 +176,14 @@ static void check_table(const golden_case *c, circe_method method, double tolera
             assert_near(table.error[s * table.n_ridge + l], row[l], tolerance, row[l]);
         }
     }
-    assert_true(info.sigma2_y == number(best, "sigma2_y"));
-    assert_true(info.ridge == number(best, "ridge"));
+    assert_true(info.sigma2_y == golden_number(best, "sigma2_y"));
+    assert_true(info.ridge == golden_number(best, "ridge"));
 }
 
 static void leave_one_out(void **state) {
     (void)state;
-    for (int64_t f = 0; f < COUNT(folders); f++) {
-        golden_case c = load_case(folders[f]);
+    for (int64_t f = 0; f < GOLDEN_CASES; f++) {
+        golden_case c = golden_load(golden_folders[f]);
         check_table(&c, CIRCE_METHOD_AUTO, 1e-9);
         check_table(&c, CIRCE_METHOD_LOWRANK, 5e-6);
         cJSON_Delete(c.expected);
@@ -261,10 +192,10 @@ static void leave_one_out(void **state) {
 
 static void leave_one_out_by_refitting(void **state) {
     (void)state;
-    for (int64_t f = 0; f < COUNT(folders); f++) {
-        golden_case c = load_case(folders[f]);
+    for (int64_t f = 0; f < GOLDEN_CASES; f++) {
+        golden_case c = golden_load(golden_folders[f]);
         circe_cme_info info;
-        double expected = number(c.expected, "loo_brute_force_at_params");
+        double expected = golden_number(c.expected, "loo_brute_force_at_params");
         assert_ok(circe_cme_get_info(fit_case(&c, CIRCE_METHOD_AUTO), &info));
         assert_near(info.loo_error, expected, 1e-9, expected);
         assert_true(info.sigma2_y == 0.0); /* nothing was free */

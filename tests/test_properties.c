@@ -279,8 +279,8 @@ static loop_results run_loops(const circe__loops *loops, circe__factors kernel, 
                       .grad = test_zeros(n, x->cols, x->dtype),
                       .sums = test_memory((size_t)n * sizeof(double))};
     loops->gram(kernel, x, x, &r.gram, threads, aligned_scratch(loops->gram_bytes(n, x->cols, threads)));
-    loops->product(kernel, x, zeta, 0.5, &r.product, r.sums, threads,
-                   aligned_scratch(loops->product_bytes(n, x->cols, zeta->cols, threads)));
+    loops->product(kernel, x, zeta, NULL, 0.5, &r.product, r.sums, threads,
+                   aligned_scratch(loops->product_bytes(n, x->cols, zeta->cols, 0, threads)));
     circe__shift shift = {.rows = r.sums, .constant = 0.25, .scale = 2.0, .zero_diagonal = 1};
     loops->contract(kernel, x, &r.product, &shift, &r.shifted, NULL, threads,
                     aligned_scratch(loops->contract_bytes(kernel, n, x->cols, 0, threads)));

@@ -1,5 +1,9 @@
 /* Measures of conditional dependence as <G, K_xx>: a witness G made from (y, z), and a contraction with the kernel
- * of x that gives value and gradient. G is symmetric; only its lower triangle (i >= j) is written and read. */
+ * of x that gives value and gradient. G is symmetric; only its lower triangle (i >= j) is written and read.
+ *
+ * CIRCE takes its regression from a fitted conditional mean. HSCIC, KCI, NOCCO and KPC, as published, regress the batch
+ * on itself; HSIC knows no y. GCM, which is no such contraction, has a header of its own. docs/measures.md compares
+ * them. In all of them the work is done in the dtype of x, and grad may be NULL. */
 #ifndef CIRCE_MEASURE_H
 #define CIRCE_MEASURE_H
 
@@ -46,6 +50,61 @@ CIRCE_API circe_status circe_measure_circe_spectral(circe_workspace *workspace, 
                                                     const circe_kernel *kernel_x, const circe_mat *x,
                                                     const circe_mat *y, const circe_mat *z, double *value,
                                                     circe_mat *grad);
+
+/* ---- measures of the batch alone -------------------------------------------------------------------------------- */
+
+/* The kernels of the variables; those that a measure does not use may be NULL. */
+typedef struct circe_kernels {
+    const circe_kernel *x, *y, *z;
+} circe_kernels;
+
+/* HSIC: does x depend on z at all, whatever y. */
+typedef enum circe_hsic_estimator {
+    CIRCE_HSIC_BIASED = 1,   /* tr(H K_xx H K_zz) / B^2 */
+    CIRCE_HSIC_UNBIASED = 2, /* Song et al.: as CIRCE_USTAT with K_zz for Q; at least 4 points */
+} circe_hsic_estimator;
+
+CIRCE_API const char *circe_hsic_estimator_name(circe_hsic_estimator estimator);
+
+CIRCE_API circe_status circe_witness_hsic(circe_workspace *workspace, const circe_kernel *kernel_z, const circe_mat *z,
+                                          circe_hsic_estimator estimator, circe_mat *witness);
+CIRCE_API circe_status circe_measure_hsic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
+                                          const circe_mat *z, circe_hsic_estimator estimator, double *value,
+                                          circe_mat *grad);
+
+/* How the batch is regressed on its own y. */
+typedef struct circe_batch_options {
+    double ridge;        /* lambda in (K_yy + lambda I), > 0 */
+    circe_method method; /* AUTO: low rank where y allows; LOWRANK; DENSE */
+    double tolerance;    /* low rank leaves out this share of a kernel matrix's trace; 0: what the dtype needs */
+} circe_batch_options;
+
+CIRCE_API void circe_batch_options_init(circe_batch_options *options);
+
+/* HSCIC (Park and Muandet; Quinzan et al.): the HSIC of x and z given y = y_k, averaged over the batch, with the
+ * weights W = (K_yy + lambda I)^-1 K_yy for the conditional means of both sides. */
+CIRCE_API circe_status circe_witness_hscic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
+                                           const circe_mat *z, const circe_batch_options *options, circe_mat *witness);
+CIRCE_API circe_status circe_measure_hscic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
+                                           const circe_mat *y, const circe_mat *z, const circe_batch_options *options,
+                                           double *value, circe_mat *grad);
+
+/* The same with z's conditional mean taken from a holdout: the HSCIC of x and the residuals of z, K^c in the place of
+ * K_zz. The kernel of y is the model's. */
+CIRCE_API circe_status circe_witness_hscic_holdout(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
+                                                   const circe_mat *z, const circe_batch_options *options,
+                                                   circe_mat *witness);
+CIRCE_API circe_status circe_measure_hscic_holdout(circe_workspace *workspace, const circe_cme *cme,
+                                                   const circe_kernel *kernel_x, const circe_mat *x, const circe_mat *y,
+                                                   const circe_mat *z, const circe_batch_options *options,
+                                                   double *value, circe_mat *grad);
+
+/* KCI (Zhang et al. 2011): tr(R ~K_(x,y) R  R ~K_z R) / B, R = lambda (~K_y + lambda I)^-1. */
+CIRCE_API circe_status circe_witness_kci(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
+                                         const circe_mat *z, const circe_batch_options *options, circe_mat *witness);
+CIRCE_API circe_status circe_measure_kci(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
+                                         const circe_mat *y, const circe_mat *z, const circe_batch_options *options,
+                                         double *value, circe_mat *grad);
 
 CIRCE_END_DECLS
 

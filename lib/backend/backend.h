@@ -22,17 +22,29 @@ typedef struct circe__shift {
     int zero_diagonal;
 } circe__shift;
 
+/* left right', a symmetric matrix of few columns u: both (n, u). */
+typedef struct circe__update {
+    circe_mat left, right;
+} circe__update;
+
+/* How far a factorisation came: trace(K), what is left of it, and whether that is as little as was asked. */
+typedef struct circe__factored {
+    int64_t rank;
+    double trace, left;
+    int complete;
+} circe__factored;
+
 typedef struct circe__loops {
     /* out(i, j) = k(a_i, b_j). */
     size_t (*gram_bytes)(int64_t rows_b, int64_t cols, int threads);
     void (*gram)(circe__factors kernel, const circe_mat *a, const circe_mat *b, circe_mat *out, int threads,
                  void *scratch);
 
-    /* Lower triangle of Q = K_yy o (zeta zeta') into `out`, times `scale`; row_sums[i] = sum_j Q_ij (unscaled, both
-     * triangles, diagonal included) where not NULL. */
-    size_t (*product_bytes)(int64_t rows, int64_t cols_y, int64_t cols_zeta, int threads);
-    void (*product)(circe__factors kernel, const circe_mat *y, const circe_mat *zeta, double scale, circe_mat *out,
-                    double *row_sums, int threads, void *scratch);
+    /* Lower triangle of Q = K_yy o (zeta zeta'), minus the update where not NULL, into `out`, times `scale`;
+     * row_sums[i] = sum_j Q_ij (unscaled, both triangles, diagonal included) where not NULL. */
+    size_t (*product_bytes)(int64_t rows, int64_t cols_y, int64_t cols_zeta, int64_t cols_update, int threads);
+    void (*product)(circe__factors kernel, const circe_mat *y, const circe_mat *zeta, const circe__update *update,
+                    double scale, circe_mat *out, double *row_sums, int threads, void *scratch);
 
     /* Lower triangle in place: what the shift says it stands for. */
     void (*shift)(circe_mat *witness, const circe__shift *shift, int threads);
@@ -42,6 +54,12 @@ typedef struct circe__loops {
     size_t (*contract_bytes)(circe__factors kernel, int64_t rows, int64_t cols, int with_grad, int threads);
     void (*contract)(circe__factors kernel, const circe_mat *x, const circe_mat *witness, const circe__shift *shift,
                      double *value, circe_mat *grad, int threads, void *scratch);
+
+    /* F (capacity, n): K ~ F'F of the points by pivoted Cholesky, until trace(K - F'F) <= min(tolerance * trace(K),
+     * limit), rounding forbids more, or the rows of F are full; sooner where may_give_up and the decay is too slow. */
+    size_t (*factor_bytes)(int64_t rows, int64_t cols, int threads);
+    circe__factored (*factor)(circe__factors kernel, const circe_mat *points, double tolerance, double limit,
+                              int may_give_up, circe_mat *F, int threads, void *scratch);
 } circe__loops;
 
 /* Dense algebra in float64, row-major. Threads as the caller's OpenMP setting says (circe__threads_begin). */
@@ -49,6 +67,8 @@ typedef struct circe__algebra {
     /* c (m, n) := alpha op(a) op(b) + beta c */
     void (*gemm)(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
                  const double *b, int64_t ldb, double beta, double *c, int64_t ldc);
+    void (*gemm_f32)(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
+                     int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
     /* lower triangle of c (n, n) := a' a + beta c, a (k, n) */
     void (*gram_update)(int64_t n, int64_t k, const double *a, int64_t lda, double beta, double *c, int64_t ldc);
     /* l (n, n) lower triangular := its inverse. Returns LAPACK's info. */
@@ -58,6 +78,9 @@ typedef struct circe__algebra {
     /* a (n, n), of which the lower triangle is read := its eigenvectors, one a row; w ascending. Returns LAPACK's info.
      * work: 1 + 6n + 2n^2. */
     int (*eigen)(int64_t n, double *a, double *w, double *work, int *iwork);
+    /* a (n, n) symmetric positive definite, of which the lower triangle is read := its inverse, both triangles. Returns
+     * LAPACK's info: not 0 where it is not positive definite. */
+    int (*invert_spd)(int64_t n, double *a);
     /* a (n, n) symmetric := R with a = P R' R P' (R in the rows 0..rank, pivots from 0). Returns the rank. */
     int64_t (*pivoted_cholesky)(int64_t n, double *a, double tolerance, int *pivots, double *work);
 } circe__algebra;

@@ -217,6 +217,22 @@ circe_status circe__resolve_into(circe_workspace *workspace, const circe_kernel 
     return resolve(kernel, cols, name, *factors);
 }
 
+circe_status circe__resolve_joint(circe_workspace *workspace, const circe_kernel *kernel_a, int64_t cols_a,
+                                  const char *name_a, const circe_kernel *kernel_b, int64_t cols_b, const char *name_b,
+                                  circe__factors *joint) {
+    circe_status status = check_bound(kernel_a, name_a);
+    if (status == CIRCE_OK) status = check_bound(kernel_b, name_b);
+    if (status != CIRCE_OK) return status;
+    int64_t n_a = kernel_a->n_factors, n = n_a + kernel_b->n_factors;
+    circe_kernel_factor *factors = circe__take(workspace, CIRCE__SLOT_FACTORS, n, sizeof *factors);
+    if (factors == NULL) return CIRCE_ERR_MEMORY;
+    status = resolve(kernel_a, cols_a, name_a, factors);
+    if (status == CIRCE_OK) status = resolve(kernel_b, cols_b, name_b, factors + n_a);
+    for (int64_t f = n_a; f < n; f++) factors[f].first_col += cols_a;
+    *joint = (circe__factors){factors, n};
+    return status;
+}
+
 double circe__kernel_diagonal(circe__factors kernel, const double *point) {
     double value = 1.0;
     for (int64_t f = 0; f < kernel.n; f++) {

@@ -8,59 +8,9 @@
  */
 #include "measures/internal.h"
 
-/* A view as the given dtype: itself, or a converted copy in the slot. */
-static circe_status as_dtype(circe_workspace *workspace, circe__slot slot, const circe_mat *mat, circe_dtype dtype,
-                             circe_mat *out) {
-    *out = *mat;
-    if (mat->dtype == dtype) return CIRCE_OK;
-    void *data = circe__take(workspace, slot, mat->rows * mat->cols, circe_dtype_size(dtype));
-    if (data == NULL) return CIRCE_ERR_MEMORY;
-    *out = circe__mat(data, mat->rows, mat->cols, dtype);
-    circe__copy_mat(mat, out);
-    return CIRCE_OK;
-}
-
-/* A witness in the making: Q, and what turns it into G where that is still to be done. */
-typedef struct weights {
-    circe_mat Q;
-    circe__shift shift;
-    bool shifted;
-} weights;
-
-static const circe__shift *shift_of(const weights *w) { return w->shifted ? &w->shift : NULL; }
-
-/* G in place of Q. */
-static void settle(const circe_context *context, weights *w) {
-    if (w->shifted) circe__loops_for(context->backend, w->Q.dtype)->shift(&w->Q, &w->shift, context->threads);
-    w->shifted = false;
-}
-
-/* From points and features that were checked before. */
-static circe_status weights_from(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *y,
-                                 const circe_mat *zeta, circe_estimator estimator, weights *w) {
-    circe_context *context = workspace->context;
-    const circe__loops *loops = circe__loops_for(context->backend, w->Q.dtype);
-    circe_kernel_factor *factors = NULL;
-    circe_mat own_y, own_zeta;
-    int64_t n = y->rows;
-    circe_status status = circe__resolve_into(workspace, kernel_y, y->cols, "y", &factors);
-    if (status == CIRCE_OK) status = as_dtype(workspace, CIRCE__SLOT_POINTS_A, y, w->Q.dtype, &own_y);
-    if (status == CIRCE_OK) status = as_dtype(workspace, CIRCE__SLOT_POINTS_B, zeta, w->Q.dtype, &own_zeta);
-    if (status != CIRCE_OK) return status;
-    size_t bytes = loops->product_bytes(n, y->cols, zeta->cols, context->threads);
-    void *scratch = circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)bytes, 1);
-    double *sums = circe__take(workspace, CIRCE__SLOT_ROW_SUMS, n, sizeof *sums);
-    if (scratch == NULL || sums == NULL) return CIRCE_ERR_MEMORY;
-    loops->product((circe__factors){factors, circe_kernel_n_factors(kernel_y)}, &own_y, &own_zeta,
-                   circe__product_scale(estimator, n), &w->Q, circe__needs_sums(estimator) ? sums : NULL,
-                   context->threads, scratch);
-    w->shifted = circe__estimator_shift(estimator, sums, &w->Q, &w->shift);
-    return CIRCE_OK;
-}
-
 /* Where K^c comes as a matrix: in float64 first, whatever the dtype. */
 static circe_status weights_from_gram(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
-                                      const circe_mat *z, circe_estimator estimator, weights *w) {
+                                      const circe_mat *z, circe_estimator estimator, circe__weights *w) {
     circe_context *context = workspace->context;
     int64_t n = y->rows;
     circe_status status = CIRCE_OK;
@@ -72,7 +22,7 @@ static circe_status weights_from_gram(circe_workspace *workspace, const circe_cm
     double *Q = circe__take(workspace, CIRCE__SLOT_VECTORS, n * n + n, sizeof *Q);
     if (Q == NULL) return CIRCE_ERR_MEMORY;
     double *sums = Q + n * n, scale = circe__product_scale(estimator, n);
-    weights exact = {.Q = circe__mat(Q, n, n, CIRCE_FLOAT64)};
+    circe__weights exact = {.Q = circe__mat(Q, n, n, CIRCE_FLOAT64)};
     status = circe__quadratic(workspace, cme, y, z, &exact.Q);
     if (status != CIRCE_OK) return status;
     for (int64_t i = 0; i < n; i++) {
@@ -83,7 +33,7 @@ static circe_status weights_from_gram(circe_workspace *workspace, const circe_cm
         }
     }
     exact.shifted = circe__estimator_shift(estimator, sums, &exact.Q, &exact.shift);
-    settle(context, &exact);
+    circe__settle(context, &exact);
     circe__copy_mat(&exact.Q, &w->Q);
     return CIRCE_OK;
 }
@@ -113,7 +63,7 @@ circe_status circe__quadratic(circe_workspace *workspace, const circe_cme *cme, 
 
 /* From raw points; w->Q says where, and in which dtype. */
 static circe_status weights_of(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y, const circe_mat *z,
-                               circe_estimator estimator, weights *w) {
+                               circe_estimator estimator, circe__weights *w) {
     double *y64 = NULL, *z64 = NULL, *zeta = NULL;
     int64_t q = 0;
     if (workspace == NULL || cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace and cme must not be NULL");
@@ -133,16 +83,16 @@ static circe_status weights_of(circe_workspace *workspace, const circe_cme *cme,
     circe__threads_end(previous);
     if (status != CIRCE_OK) return status;
     circe_mat points = circe_mat_f64(y64, n, cme->info.dim_y), features = circe_mat_f64(zeta, n, q);
-    return weights_from(workspace, cme->kernel_y, &points, &features, estimator, w);
+    return circe__weights_from(workspace, cme->kernel_y, &points, &features, estimator, w);
 }
 
 circe_status circe_witness_circe(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
                                  const circe_mat *z, circe_estimator estimator, circe_mat *witness) {
     circe_status status = circe__check_mat(witness, "witness", 1);
     if (status != CIRCE_OK) return status;
-    weights w = {.Q = *witness};
+    circe__weights w = {.Q = *witness};
     status = weights_of(workspace, cme, y, z, estimator, &w);
-    if (status == CIRCE_OK) settle(workspace->context, &w);
+    if (status == CIRCE_OK) circe__settle(workspace->context, &w);
     return status;
 }
 
@@ -159,40 +109,20 @@ circe_status circe_witness_features(circe_workspace *workspace, const circe_kern
     status = circe__check_output(witness, y->rows, y->rows, witness->dtype, "witness");
     if (status == CIRCE_OK) status = circe__check_estimator(estimator, y->rows);
     if (status != CIRCE_OK) return status;
-    weights w = {.Q = *witness};
-    status = weights_from(workspace, kernel_y, y, zeta, estimator, &w);
-    if (status == CIRCE_OK) settle(workspace->context, &w);
+    circe__weights w = {.Q = *witness};
+    status = circe__weights_from(workspace, kernel_y, y, zeta, estimator, &w);
+    if (status == CIRCE_OK) circe__settle(workspace->context, &w);
     return status;
-}
-
-/* x against the rows of the other side, and a witness of its dtype in the workspace. */
-static circe_status begin_measure(circe_workspace *workspace, const circe_mat *x, int64_t rows, weights *w) {
-    if (workspace == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
-    circe_status status = circe__check_data(x, "x", 1);
-    if (status != CIRCE_OK) return status;
-    if (x->rows != rows)
-        return circe__fail(CIRCE_ERR_SHAPE, "x has %lld rows and y has %lld; they must be the same points",
-                           (long long)x->rows, (long long)rows);
-    double bytes = (double)circe_dtype_size(x->dtype) * (double)rows * (double)rows;
-    if (bytes > (double)workspace->bytes[CIRCE__SLOT_WITNESS])
-        status = circe__memory_check(workspace->context, bytes,
-                                     "a measure of all these rows at once, which compares them in pairs,",
-                                     "measure fewer rows, or in float32");
-    if (status != CIRCE_OK) return status;
-    void *data = circe__take(workspace, CIRCE__SLOT_WITNESS, rows * rows, circe_dtype_size(x->dtype));
-    if (data == NULL) return CIRCE_ERR_MEMORY;
-    *w = (weights){.Q = circe__mat(data, rows, rows, x->dtype)};
-    return CIRCE_OK;
 }
 
 circe_status circe_measure_circe(circe_workspace *workspace, const circe_cme *cme, const circe_kernel *kernel_x,
                                  const circe_mat *x, const circe_mat *y, const circe_mat *z, circe_estimator estimator,
                                  double *value, circe_mat *grad) {
-    weights w = {0};
+    circe__weights w = {0};
     if (y == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "y must not be NULL");
-    circe_status status = begin_measure(workspace, x, y->rows, &w);
+    circe_status status = circe__begin_measure(workspace, x, y->rows, &w.Q);
     if (status == CIRCE_OK) status = weights_of(workspace, cme, y, z, estimator, &w);
-    if (status == CIRCE_OK) status = circe__contract(workspace, kernel_x, x, &w.Q, shift_of(&w), value, grad);
+    if (status == CIRCE_OK) status = circe__contract(workspace, kernel_x, x, &w.Q, circe__shift_of(&w), value, grad);
     return status;
 }
 
@@ -200,11 +130,11 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
                                         const circe_features *features, const int64_t *index, int64_t n,
                                         const circe_kernel *kernel_x, const circe_mat *x, circe_estimator estimator,
                                         double *value, circe_mat *grad) {
-    weights w = {0};
+    circe__weights w = {0};
     circe_mat all_y = {0}, all_zeta = {0};
     if (cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
     circe_status status = circe_features_get(features, &all_y, &all_zeta);
-    if (status == CIRCE_OK) status = begin_measure(workspace, x, n, &w);
+    if (status == CIRCE_OK) status = circe__begin_measure(workspace, x, n, &w.Q);
     if (status == CIRCE_OK) status = circe__check_estimator(estimator, n);
     if (status != CIRCE_OK) return status;
     size_t size = circe_dtype_size(all_y.dtype);
@@ -214,7 +144,7 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
     circe_mat y = circe__mat(y_data, n, all_y.cols, all_y.dtype);
     circe_mat zeta = circe__mat(zeta_data, n, all_zeta.cols, all_y.dtype);
     status = circe_features_gather(features, index, n, &y, &zeta);
-    if (status == CIRCE_OK) status = weights_from(workspace, cme->kernel_y, &y, &zeta, estimator, &w);
-    if (status == CIRCE_OK) status = circe__contract(workspace, kernel_x, x, &w.Q, shift_of(&w), value, grad);
+    if (status == CIRCE_OK) status = circe__weights_from(workspace, cme->kernel_y, &y, &zeta, estimator, &w);
+    if (status == CIRCE_OK) status = circe__contract(workspace, kernel_x, x, &w.Q, circe__shift_of(&w), value, grad);
     return status;
 }

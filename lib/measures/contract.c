@@ -15,6 +15,57 @@ circe_status circe__check_output(const circe_mat *mat, int64_t rows, int64_t col
     return CIRCE_OK;
 }
 
+circe_status circe__begin_measure(circe_workspace *workspace, const circe_mat *x, int64_t rows, circe_mat *witness) {
+    if (workspace == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
+    circe_status status = circe__check_data(x, "x", 1);
+    if (status != CIRCE_OK) return status;
+    if (x->rows != rows)
+        return circe__fail(CIRCE_ERR_SHAPE,
+                           "x has %lld rows and the other variables have %lld; they must be the same "
+                           "points",
+                           (long long)x->rows, (long long)rows);
+    double bytes = (double)circe_dtype_size(x->dtype) * (double)rows * (double)rows;
+    if (bytes > (double)workspace->bytes[CIRCE__SLOT_WITNESS])
+        status = circe__memory_check(workspace->context, bytes,
+                                     "a measure of all these rows at once, which compares them in pairs,",
+                                     "measure fewer rows, or in float32");
+    if (status != CIRCE_OK) return status;
+    void *data = circe__take(workspace, CIRCE__SLOT_WITNESS, rows * rows, circe_dtype_size(x->dtype));
+    if (data == NULL) return CIRCE_ERR_MEMORY;
+    *witness = circe__mat(data, rows, rows, x->dtype);
+    return CIRCE_OK;
+}
+
+void circe_batch_options_init(circe_batch_options *options) {
+    if (options != NULL) *options = (circe_batch_options){.ridge = 0.01, .method = CIRCE_METHOD_AUTO};
+}
+
+circe_status circe__begin_batch(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
+                                const circe_mat *z, const circe_batch_options **options, circe_batch_options *own,
+                                const circe_mat *witness) {
+    if (workspace == NULL || kernels == NULL)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "workspace and kernels must not be NULL");
+    if (kernels->y == NULL || kernels->z == NULL)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "the kernels of y and z must not be NULL");
+    circe_batch_options_init(own);
+    if (*options == NULL) *options = own;
+    circe_status status = circe__check_data(y, "y", 2);
+    if (status == CIRCE_OK) status = circe__check_data(z, "z", 2);
+    if (status != CIRCE_OK) return status;
+    if (y->rows != z->rows)
+        return circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
+                           (long long)y->rows, (long long)z->rows);
+    if ((*options)->tolerance < 0.0 || !((*options)->tolerance < 1.0))
+        return circe__fail(CIRCE_ERR_ARGUMENT,
+                           "the tolerance must be 0 (what the dtype needs) or between 0 and 1; it is "
+                           "%g",
+                           (*options)->tolerance);
+    if (witness == NULL) return CIRCE_OK;
+    status = circe__check_mat(witness, "witness", 1);
+    if (status == CIRCE_OK) status = circe__check_output(witness, y->rows, y->rows, witness->dtype, "witness");
+    return status;
+}
+
 circe_status circe__contract(circe_workspace *workspace, const circe_kernel *kernel_x, const circe_mat *x,
                              const circe_mat *witness, const circe__shift *shift, double *value, circe_mat *grad) {
     circe_context *context = workspace->context;

@@ -73,12 +73,12 @@ INLINE double sum_lanes(vec v) {
 INLINE int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 /* Each part uses those above it. */
-/* Each part uses those above it. */
 /* clang-format off */
 #include "backend/cpu/tiles.inc"
 #include "backend/cpu/gram.inc"
 #include "backend/cpu/product.inc"
 #include "backend/cpu/contract.inc"
+#include "backend/cpu/factor.inc"
 /* clang-format on */
 
 const circe__loops FN(loops) = {
@@ -89,4 +89,6 @@ const circe__loops FN(loops) = {
     .shift = shift_rows,
     .contract_bytes = contract_bytes,
     .contract = contract,
+    .factor_bytes = factor_bytes,
+    .factor = factor,
 };

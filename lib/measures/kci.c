@@ -1,0 +1,67 @@
+/* KCI (Zhang, Peters, Janzing, Schoelkopf 2011), the statistic (1/B) tr(R ~K_(x,y) R  R ~K_z R) as a witness.
+ *
+ *     ~K = HKH,  R = ridge (~K_y + ridge I)^-1 = I - S  (smoother.h),  K_(x,y) = K_xx o K_yy
+ *     ~K_z = E'E, E (q, B) centred
+ *     zeta = R^2 E' (B, q),   G = K_yy o (zeta zeta') / B
+ *
+ * R leaves constants alone, so zeta is centred like E. With this zeta the rest is CIRCE's biased form. Cost O(B r^2)
+ * for R, O(B r q) for zeta, O(B^2 q) for G; y of high rank: O(B^3 + B^2 q). */
+#include <math.h>
+
+#include "measures/internal.h"
+
+/* zeta in the slot ZETA. */
+static circe_status kci_zeta(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
+                             const circe_mat *z, const circe_batch_options *options, circe_dtype dtype,
+                             circe_mat *zeta) {
+    int64_t n = y->rows, q = 0;
+    double tolerance = circe__batch_tolerance(options->tolerance, dtype), *E = NULL;
+    circe__points points;
+    circe__smoother smoother;
+    circe__smoother_options how = {options->ridge, true, options->method, tolerance};
+    circe_status status = circe__points_take(workspace, CIRCE__SLOT_Y, kernels->y, y, n, "y", &points);
+    if (status == CIRCE_OK)
+        status = circe__smoother_make(workspace, CIRCE__SLOT_SMOOTHER_Y, &points, &how, "y", &smoother);
+    if (status == CIRCE_OK) status = circe__points_take(workspace, CIRCE__SLOT_Z, kernels->z, z, n, "z", &points);
+    if (status == CIRCE_OK) status = circe__points_factor(workspace, &points, tolerance, HUGE_VAL, true, "z", &E, &q);
+    if (status != CIRCE_OK) return status;
+    int64_t cols = circe__max(q, 1); /* constant z: one column of zeros */
+    double *once = circe__take(workspace, CIRCE__SLOT_FEATURES_Z, n * circe__roomy(cols), sizeof *once);
+    double *twice = circe__take(workspace, CIRCE__SLOT_ZETA, n * circe__roomy(cols), sizeof *twice);
+    if (once == NULL || twice == NULL) return CIRCE_ERR_MEMORY;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < cols; k++) twice[i * cols + k] = k < q ? E[k * n + i] : 0.0;
+    status = circe__smoother_apply(workspace, &smoother, cols, twice, true, once);
+    if (status == CIRCE_OK) status = circe__smoother_apply(workspace, &smoother, cols, once, true, twice);
+    *zeta = circe_mat_f64(twice, n, cols);
+    return status;
+}
+
+static circe_status kci_witness(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
+                                const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
+    circe_mat zeta;
+    int previous = circe__threads_begin(workspace->context);
+    circe_status status = kci_zeta(workspace, kernels, y, z, options, witness->dtype, &zeta);
+    circe__threads_end(previous);
+    if (status != CIRCE_OK) return status;
+    return circe__product(workspace, kernels->y, y, "y", &zeta, 1.0 / (double)y->rows, witness, NULL);
+}
+
+circe_status circe_witness_kci(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
+                               const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
+    circe_batch_options own;
+    circe_status status = circe__begin_batch(workspace, kernels, y, z, &options, &own, witness);
+    return status == CIRCE_OK ? kci_witness(workspace, kernels, y, z, options, witness) : status;
+}
+
+circe_status circe_measure_kci(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
+                               const circe_mat *y, const circe_mat *z, const circe_batch_options *options,
+                               double *value, circe_mat *grad) {
+    circe_batch_options own;
+    circe_mat witness;
+    circe_status status = circe__begin_batch(workspace, kernels, y, z, &options, &own, NULL);
+    if (status == CIRCE_OK) status = circe__begin_measure(workspace, x, y->rows, &witness);
+    if (status == CIRCE_OK) status = kci_witness(workspace, kernels, y, z, options, &witness);
+    if (status == CIRCE_OK) status = circe__contract(workspace, kernels->x, x, &witness, NULL, value, grad);
+    return status;
+}

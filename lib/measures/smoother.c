@@ -1,0 +1,258 @@
+/* S = K (K + ridge I)^-1 of a batch of n points, K their kernel matrix, or HKH where centered.
+ *
+ *     low rank   K ~ F'F, F (r, n) by pivoted Cholesky; F F' = V' diag(s) V (rows of V)
+ *                P = F' V' diag(s + ridge)^-1/2 (n, r):  S = P P',  P'P = diag(t),  t = s / (s + ridge)
+ *     dense      S = I - ridge (K + ridge I)^-1 by Cholesky
+ *
+ * O(n r^2), or O(n^3). Nothing is divided by s alone, so directions that hold only rounding do no harm. The error of
+ * S is at most trace(K - F'F) / ridge, since all points of the batch took part in the factorisation: there is none
+ * outside of the span. */
+#include "measures/smoother.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    DENSE_ROWS = 128,   /* up to here dense costs nothing and is exact */
+    FIRST_RANK = 256,   /* rows of F to begin with in a large batch */
+    WHOLE_RANK = 8192,  /* up to here F gets all the rows it may need at once: later batches then allocate nothing */
+    SMALLEST_RATIO = 3, /* low rank pays up to n / 3 */
+};
+
+circe_status circe__points_take(circe_workspace *workspace, circe__slot slot, const circe_kernel *kernel,
+                                const circe_mat *mat, int64_t n, const char *name, circe__points *points) {
+    circe_status status = circe__check_data(mat, name, 1);
+    if (status != CIRCE_OK) return status;
+    if (n > 0 && mat->rows != n)
+        return circe__fail(CIRCE_ERR_SHAPE,
+                           "%s has %lld rows and the other variables have %lld; they must be the same "
+                           "points",
+                           name, (long long)mat->rows, (long long)n);
+    if (kernel == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "the kernel of %s must not be NULL", name);
+    double *data = circe__take(workspace, slot, mat->rows * mat->cols, sizeof *data);
+    if (data == NULL) return CIRCE_ERR_MEMORY;
+    circe_kernel_factor *factors = NULL;
+    status = circe__resolve_into(workspace, kernel, mat->cols, name, &factors);
+    if (status != CIRCE_OK) return status;
+    *points = (circe__points){circe__mat(data, mat->rows, mat->cols, CIRCE_FLOAT64),
+                              {factors, circe_kernel_n_factors(kernel)}};
+    circe__copy_mat(mat, &points->mat);
+    return CIRCE_OK;
+}
+
+circe_status circe__points_join(circe_workspace *workspace, circe__slot slot, const circe_kernel *kernel_a,
+                                const circe_mat *a, const char *name_a, const circe_kernel *kernel_b,
+                                const circe_mat *b, const char *name_b, circe__points *points) {
+    int64_t n = a->rows, cols = a->cols + b->cols;
+    double *data = circe__take(workspace, slot, n * cols, sizeof *data);
+    if (data == NULL) return CIRCE_ERR_MEMORY;
+    points->mat = circe__mat(data, n, cols, CIRCE_FLOAT64);
+    circe_mat left = points->mat, right = points->mat;
+    left.cols = a->cols;
+    right.data = data + a->cols;
+    right.cols = b->cols;
+    circe__copy_mat(a, &left);
+    circe__copy_mat(b, &right);
+    return circe__resolve_joint(workspace, kernel_a, a->cols, name_a, kernel_b, b->cols, name_b, &points->kernel);
+}
+
+/* ---- kernel matrices ------------------------------------------------------------------------------------------------
+ */
+
+circe_status circe__points_gram(circe_workspace *workspace, const circe__points *points, bool centered, double *K) {
+    const circe_context *context = workspace->context;
+    int64_t n = points->mat.rows;
+    size_t bytes = circe__gram_bytes(context, CIRCE_FLOAT64, n, points->mat.cols);
+    void *scratch = circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)bytes + n * 8, 1);
+    if (scratch == NULL) return CIRCE_ERR_MEMORY;
+    circe_mat out = circe__mat(K, n, n, CIRCE_FLOAT64);
+    circe__gram(context, points->kernel, &points->mat, &points->mat, &out, scratch);
+    if (!centered) return CIRCE_OK;
+    double *mean = scratch, total = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        mean[i] = 0.0;
+        for (int64_t j = 0; j < n; j++) mean[i] += K[i * n + j];
+        mean[i] /= (double)n;
+        total += mean[i] / (double)n;
+    }
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++) K[i * n + j] += total - mean[i] - mean[j];
+    return CIRCE_OK;
+}
+
+static void center_rows(double *F, int64_t rows, int64_t n) {
+    for (int64_t k = 0; k < rows; k++) {
+        double mean = 0.0;
+        for (int64_t i = 0; i < n; i++) mean += F[k * n + i];
+        mean /= (double)n;
+        for (int64_t i = 0; i < n; i++) F[k * n + i] -= mean;
+    }
+}
+
+/* One attempt with `capacity` rows. */
+static circe_status factor_once(circe_workspace *workspace, const circe__points *points, double tolerance, double limit,
+                                int64_t capacity, bool may_give_up, circe__factored *result) {
+    const circe_context *context = workspace->context;
+    const circe__loops *loops = circe__loops_for(context->backend, CIRCE_FLOAT64);
+    int64_t n = points->mat.rows;
+    double *F = circe__take(workspace, CIRCE__SLOT_FACTOR, capacity * n, sizeof *F);
+    void *scratch = circe__take(workspace, CIRCE__SLOT_TILES,
+                                (int64_t)loops->factor_bytes(n, points->mat.cols, context->threads), 1);
+    if (F == NULL || scratch == NULL) return CIRCE_ERR_MEMORY;
+    circe_mat out = circe__mat(F, capacity, n, CIRCE_FLOAT64);
+    *result =
+        loops->factor(points->kernel, &points->mat, tolerance, limit, may_give_up, &out, context->threads, scratch);
+    return CIRCE_OK;
+}
+
+/* Attempts with doubled capacity until the factor is complete or `most` rows were not enough: what the smaller attempts
+ * cost is a third of the last one. */
+static circe_status factor_upto(circe_workspace *workspace, const circe__points *points, double tolerance, double limit,
+                                int64_t most, bool may_give_up, const char *name, circe__factored *result) {
+    int64_t n = points->mat.rows, capacity = n <= WHOLE_RANK ? most : circe__min(FIRST_RANK, most);
+    char what[128];
+    snprintf(what, sizeof what, "a factor of the kernel matrix of %s", name);
+    for (;; capacity = circe__min(2 * capacity, most)) {
+        double bytes = 8.0 * (double)capacity * (double)n;
+        circe_status status = CIRCE_OK;
+        if (bytes > (double)workspace->bytes[CIRCE__SLOT_FACTOR])
+            status = circe__memory_check(workspace->context, bytes, what,
+                                         "use fewer rows, a larger tolerance or wider kernels");
+        if (status == CIRCE_OK)
+            status = factor_once(workspace, points, tolerance, limit, capacity, may_give_up, result);
+        if (status != CIRCE_OK || result->complete || capacity == most || result->rank < capacity) return status;
+    }
+}
+
+circe_status circe__points_try(circe_workspace *workspace, const circe__points *points, double tolerance, int64_t most,
+                               const char *name, double **F, int64_t *rank) {
+    circe__factored result = {0};
+    circe_status status = factor_upto(workspace, points, tolerance, HUGE_VAL, most, true, name, &result);
+    *F = workspace->blocks[CIRCE__SLOT_FACTOR];
+    *rank = result.complete ? result.rank : -1;
+    return status;
+}
+
+circe_status circe__points_factor(circe_workspace *workspace, const circe__points *points, double tolerance,
+                                  double limit, bool centered, const char *name, double **F, int64_t *rank) {
+    int64_t n = points->mat.rows;
+    circe__factored result = {0};
+    circe_status status = factor_upto(workspace, points, tolerance, limit, n, false, name, &result);
+    if (status != CIRCE_OK) return status;
+    *F = workspace->blocks[CIRCE__SLOT_FACTOR];
+    *rank = result.rank;
+    if (centered) center_rows(*F, *rank, n);
+    return CIRCE_OK;
+}
+
+/* ---- the smoother ---------------------------------------------------------------------------------------------------
+ */
+
+static circe_status refuse_ridge(double ridge, double least, const char *name) {
+    return circe__fail(CIRCE_ERR_NUMERIC,
+                       "a ridge of %g is too small for the kernel matrix of %s: its rounding errors are larger; use "
+                       "at least %.1e",
+                       ridge, name, least);
+}
+
+/* Largest eigenvalue at most the trace. */
+static double least_ridge(double trace) { return 16.0 * DBL_EPSILON * trace; }
+
+static circe_status make_dense(circe_workspace *workspace, circe__slot slot, const circe__points *points,
+                               const circe__smoother_options *options, const char *name, circe__smoother *smoother) {
+    const circe_context *context = workspace->context;
+    int64_t n = points->mat.rows;
+    double bytes = 8.0 * (double)n * (double)n, trace = 0.0, ridge = options->ridge;
+    circe_status status = CIRCE_OK;
+    if (bytes > (double)workspace->bytes[slot])
+        status = circe__memory_check(context, bytes, "a dense regression of all these rows on each other",
+                                     "use fewer rows, or wider kernels, whose matrices have a low rank");
+    if (status != CIRCE_OK) return status;
+    double *K = circe__take(workspace, slot, n * n, sizeof *K);
+    if (K == NULL) return CIRCE_ERR_MEMORY;
+    status = circe__points_gram(workspace, points, options->centered, K);
+    if (status != CIRCE_OK) return status;
+    for (int64_t i = 0; i < n; i++) {
+        trace += K[i * n + i];
+        K[i * n + i] += ridge;
+    }
+    if (ridge < least_ridge(trace)) return refuse_ridge(ridge, least_ridge(trace), name);
+    if (context->backend->algebra->invert_spd(n, K) != 0) return refuse_ridge(ridge, 1e-12 * trace, name);
+    for (int64_t e = 0; e < n * n; e++) K[e] *= -ridge;
+    for (int64_t i = 0; i < n; i++) K[i * n + i] += 1.0;
+    *smoother = (circe__smoother){.n = n, .rank = n, .dense = true, .P = K};
+    return CIRCE_OK;
+}
+
+/* From F (r, n), centred before where asked. Directions in which S is below `negligible` are left out. */
+static circe_status make_lowrank(circe_workspace *workspace, circe__slot slot, double *F, int64_t n, int64_t r,
+                                 int64_t capacity, double ridge, double negligible, circe__smoother *smoother) {
+    const circe_context *context = workspace->context;
+    const circe__algebra *algebra = context->backend->algebra;
+    int64_t room = circe__roomy(r), first = 0;
+    double *P = circe__take(workspace, slot, (n + 1) * capacity, sizeof *P);
+    double *V = circe__take(workspace, CIRCE__SLOT_SMOOTHER_WORK, 3 * room * room + 12 * room + 8, sizeof *V);
+    if (P == NULL || V == NULL) return CIRCE_ERR_MEMORY;
+    double *t = P + n * capacity, *work = V + r * r;
+    int *iwork = (int *)(work + 2 * r * r + 6 * r + 1);
+    algebra->gemm(0, 1, r, r, n, 1.0, F, n, F, n, 0.0, V, r);
+    if (r > 0 && algebra->eigen(r, V, t, work, iwork) != 0)
+        return circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of a kernel matrix did not converge");
+    while (first < r - 1 && t[first] <= negligible * ridge) first++; /* ascending */
+    for (int64_t k = first; k < r; k++) {
+        double s = fmax(t[k], 0.0), root = sqrt(s + ridge);
+        for (int64_t j = 0; j < r; j++) V[k * r + j] /= root;
+        t[k] = s / (s + ridge);
+    }
+    int64_t rank = r - first;
+    algebra->gemm(1, 1, n, rank, r, 1.0, F, n, V + first * r, r, 0.0, P, circe__max(rank, 1));
+    *smoother = (circe__smoother){.n = n, .rank = rank, .P = P, .t = t + first};
+    return CIRCE_OK;
+}
+
+circe_status circe__smoother_make(circe_workspace *workspace, circe__slot slot, const circe__points *points,
+                                  const circe__smoother_options *options, const char *name, circe__smoother *smoother) {
+    int64_t n = points->mat.rows;
+    if (!(options->ridge > 0.0) || !isfinite(options->ridge))
+        return circe__fail(CIRCE_ERR_ARGUMENT, "the ridge must be a positive number; it is %g", options->ridge);
+    if (options->method != CIRCE_METHOD_AUTO && options->method != CIRCE_METHOD_LOWRANK &&
+        options->method != CIRCE_METHOD_DENSE)
+        return circe__fail(CIRCE_ERR_ARGUMENT,
+                           "a measure of the batch on itself knows the methods auto, lowrank and "
+                           "dense; not %s",
+                           circe_method_name(options->method));
+    bool automatic = options->method == CIRCE_METHOD_AUTO;
+    if (options->method == CIRCE_METHOD_DENSE || (automatic && n <= DENSE_ROWS))
+        return make_dense(workspace, slot, points, options, name, smoother);
+    int64_t most = automatic ? circe__max(n / SMALLEST_RATIO, 1) : n;
+    circe__factored result = {0};
+    circe_status status =
+        factor_upto(workspace, points, options->tolerance, 1e-6 * options->ridge, most, automatic, name, &result);
+    if (status != CIRCE_OK) return status;
+    if (options->ridge < least_ridge(result.trace))
+        return refuse_ridge(options->ridge, least_ridge(result.trace), name);
+    if (automatic && !result.complete) return make_dense(workspace, slot, points, options, name, smoother);
+    double *F = workspace->blocks[CIRCE__SLOT_FACTOR];
+    if (options->centered) center_rows(F, result.rank, n);
+    int64_t capacity = n <= WHOLE_RANK ? most : result.rank;
+    return make_lowrank(workspace, slot, F, n, result.rank, capacity, options->ridge, options->tolerance, smoother);
+}
+
+circe_status circe__smoother_apply(circe_workspace *workspace, const circe__smoother *s, int64_t m, const double *in,
+                                   bool residual, double *out) {
+    const circe__algebra *algebra = workspace->context->backend->algebra;
+    double sign = residual ? -1.0 : 1.0;
+    if (residual) memcpy(out, in, (size_t)(s->n * m) * sizeof *out);
+    if (s->dense) {
+        algebra->gemm(0, 0, s->n, m, s->n, sign, s->P, s->n, in, m, residual ? 1.0 : 0.0, out, m);
+        return CIRCE_OK;
+    }
+    double *inner = circe__take(workspace, CIRCE__SLOT_SMOOTHER_WORK, circe__roomy(s->rank) * m + 1, sizeof *inner);
+    if (inner == NULL) return CIRCE_ERR_MEMORY;
+    int64_t ld = circe__max(s->rank, 1);
+    algebra->gemm(1, 0, s->rank, m, s->n, 1.0, s->P, ld, in, m, 0.0, inner, m);
+    algebra->gemm(0, 0, s->n, m, s->rank, sign, s->P, ld, inner, m, residual ? 1.0 : 0.0, out, m);
+    return CIRCE_OK;
+}

@@ -1,0 +1,55 @@
+/* A witness in the making: Q = K o (zeta zeta') by the backend's loops, and what an estimator turns it into. */
+#include "measures/internal.h"
+
+/* A view as the given dtype: itself, or a converted copy in the slot. */
+static circe_status as_dtype(circe_workspace *workspace, circe__slot slot, const circe_mat *mat, circe_dtype dtype,
+                             circe_mat *out) {
+    *out = *mat;
+    if (mat->dtype == dtype) return CIRCE_OK;
+    void *data = circe__take(workspace, slot, mat->rows * mat->cols, circe_dtype_size(dtype));
+    if (data == NULL) return CIRCE_ERR_MEMORY;
+    *out = circe__mat(data, mat->rows, mat->cols, dtype);
+    circe__copy_mat(mat, out);
+    return CIRCE_OK;
+}
+
+circe_status circe__product_update(circe_workspace *workspace, const circe_kernel *kernel, const circe_mat *points,
+                                   const char *name, const circe_mat *zeta, const circe__update *update, double scale,
+                                   circe_mat *Q, double *sums) {
+    circe_context *context = workspace->context;
+    const circe__loops *loops = circe__loops_for(context->backend, Q->dtype);
+    circe_kernel_factor *factors = NULL;
+    circe_mat own_points, own_zeta;
+    circe_status status = circe__resolve_into(workspace, kernel, points->cols, name, &factors);
+    if (status == CIRCE_OK) status = as_dtype(workspace, CIRCE__SLOT_POINTS_A, points, Q->dtype, &own_points);
+    if (status == CIRCE_OK) status = as_dtype(workspace, CIRCE__SLOT_POINTS_B, zeta, Q->dtype, &own_zeta);
+    if (status != CIRCE_OK) return status;
+    int64_t cols_update = update == NULL ? 0 : update->left.cols;
+    size_t bytes = loops->product_bytes(points->rows, points->cols, zeta->cols, cols_update, context->threads);
+    void *scratch = circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)bytes, 1);
+    if (scratch == NULL) return CIRCE_ERR_MEMORY;
+    loops->product((circe__factors){factors, circe_kernel_n_factors(kernel)}, &own_points, &own_zeta, update, scale, Q,
+                   sums, context->threads, scratch);
+    return CIRCE_OK;
+}
+
+circe_status circe__product(circe_workspace *workspace, const circe_kernel *kernel, const circe_mat *points,
+                            const char *name, const circe_mat *zeta, double scale, circe_mat *Q, double *sums) {
+    return circe__product_update(workspace, kernel, points, name, zeta, NULL, scale, Q, sums);
+}
+
+circe_status circe__weights_from(circe_workspace *workspace, const circe_kernel *kernel, const circe_mat *points,
+                                 const circe_mat *zeta, circe_estimator estimator, circe__weights *w) {
+    int64_t n = points->rows;
+    double *sums = circe__take(workspace, CIRCE__SLOT_ROW_SUMS, n, sizeof *sums);
+    if (sums == NULL) return CIRCE_ERR_MEMORY;
+    circe_status status = circe__product(workspace, kernel, points, "y", zeta, circe__product_scale(estimator, n),
+                                         &w->Q, circe__needs_sums(estimator) ? sums : NULL);
+    if (status == CIRCE_OK) w->shifted = circe__estimator_shift(estimator, sums, &w->Q, &w->shift);
+    return status;
+}
+
+void circe__settle(const circe_context *context, circe__weights *w) {
+    if (w->shifted) circe__loops_for(context->backend, w->Q.dtype)->shift(&w->Q, &w->shift, context->threads);
+    w->shifted = false;
+}
