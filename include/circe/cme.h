@@ -85,6 +85,12 @@ CIRCE_API circe_status circe_cme_load(circe_context *context, const char *path, 
 CIRCE_API circe_status circe_residual_gram(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
                                            const circe_mat *z, circe_mat *out);
 
+/* out (B, d_z) = E[z | y], in the coordinates of z, for a model whose kernel of z is linear over all columns; any
+ * method but RFF. Directions of z that hold less than the fit's tolerance of its sum of squares are not known to the
+ * model: give columns of comparable size. */
+CIRCE_API circe_status circe_cme_mean(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
+                                      circe_mat *out);
+
 /* For method RFF: move to batch number `step`. Draws D_0 new features where step crosses a multiple of L, and picks the
  * D of this batch. A pure function of (seed, step): the order of calls does not matter. */
 CIRCE_API circe_status circe_cme_rff_step(circe_cme *cme, int64_t step);
