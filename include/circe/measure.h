@@ -106,6 +106,33 @@ CIRCE_API circe_status circe_measure_kci(circe_workspace *workspace, const circe
                                          const circe_mat *y, const circe_mat *z, const circe_batch_options *options,
                                          double *value, circe_mat *grad);
 
+/* ---- normalised measures ------------------------------------------------------------------------------------------
+ */
+
+typedef struct circe_normalized_options {
+    double epsilon;      /* the ridge is B epsilon, > 0; 1e-3 */
+    circe_method method; /* as above */
+    double tolerance;    /* as above; 0: such that the values are right to 1e-9 (float32: 1e-7) */
+} circe_normalized_options;
+
+CIRCE_API void circe_normalized_options_init(circe_normalized_options *options);
+
+/* NOCCO (Fukumizu et al. 2008): the squared Hilbert-Schmidt norm of the normalised conditional cross-covariance
+ * operator, tr[R_x (I - R_y) R_z (I - R_y)], with R of the pairs (x, y) and (z, y). At least 2 rows. Without a
+ * gradient low rank needs no B by B matrix. */
+CIRCE_API circe_status circe_measure_nocco(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
+                                           const circe_mat *y, const circe_mat *z,
+                                           const circe_normalized_options *options, double *value, circe_mat *grad);
+
+/* KPC (Huang, Deb and Sen 2020), the kernel partial correlation: the share of what y does not explain of x that z
+ * explains; 0 where x and z are independent given y, 1 where x is a function of (y, z). The estimate is never negative,
+ * positive by chance where the truth is 0, and can lie above 1. Where y leaves nothing of x to explain (at most 1e-13
+ * of trace(K_xx): x is constant) it is 0, and so is the gradient; where y leaves only what the ridge does not let it
+ * explain, x = y for one, it compares two such remainders and says nothing. Value without gradient as above. */
+CIRCE_API circe_status circe_measure_kpc(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
+                                         const circe_mat *y, const circe_mat *z,
+                                         const circe_normalized_options *options, double *value, circe_mat *grad);
+
 CIRCE_END_DECLS
 
 #endif

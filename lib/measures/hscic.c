@@ -198,7 +198,7 @@ static circe_status hscic_work(circe_workspace *workspace, const circe_kernels *
         int64_t worth = witness->dtype == CIRCE_FLOAT32 ? 4 * n : 2 * n;
         int64_t most = circe__min(n, worth / circe__max(smoother.rank, 1));
         double tolerance = circe__batch_tolerance(options->tolerance, witness->dtype);
-        status = circe__points_try(workspace, &points, tolerance, circe__max(most, 1), "z", &E, &q);
+        status = circe__points_try(workspace, &points, tolerance, circe__max(most, 1), false, "z", &E, &q);
         if (status != CIRCE_OK) return status;
         if (q >= 0) return hscic_factored(workspace, kernels->z, &points, &smoother, E, q, witness);
     }

@@ -127,11 +127,12 @@ static circe_status factor_upto(circe_workspace *workspace, const circe__points 
 }
 
 circe_status circe__points_try(circe_workspace *workspace, const circe__points *points, double tolerance, int64_t most,
-                               const char *name, double **F, int64_t *rank) {
+                               bool centered, const char *name, double **F, int64_t *rank) {
     circe__factored result = {0};
     circe_status status = factor_upto(workspace, points, tolerance, HUGE_VAL, most, true, name, &result);
     *F = workspace->blocks[CIRCE__SLOT_FACTOR];
     *rank = result.complete ? result.rank : -1;
+    if (centered && *rank > 0) center_rows(*F, *rank, points->mat.rows);
     return status;
 }
 

@@ -50,7 +50,7 @@ circe_status circe__points_factor(circe_workspace *workspace, const circe__point
 
 /* The same where `most` rows are enough; otherwise the rank is -1. */
 circe_status circe__points_try(circe_workspace *workspace, const circe__points *points, double tolerance, int64_t most,
-                               const char *name, double **F, int64_t *rank);
+                               bool centered, const char *name, double **F, int64_t *rank);
 
 /* K (n, n) := the kernel matrix, HKH where centered. */
 circe_status circe__points_gram(circe_workspace *workspace, const circe__points *points, bool centered, double *K);
