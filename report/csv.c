@@ -1,0 +1,26 @@
+/* Tables as CSV, RFC 4180: lines end in CR LF, and cells with a comma, a quote or a line end are quoted. */
+#include <string.h>
+
+#include "internal.h"
+
+static void put_cell(FILE *out, const char *cell, bool last) {
+    bool quoted = cell != NULL && strpbrk(cell, ",\"\r\n") != NULL;
+    if (quoted) fputc('"', out);
+    for (const char *c = cell != NULL ? cell : ""; *c != '\0'; c++) {
+        if (*c == '"') fputc('"', out);
+        fputc(*c, out);
+    }
+    if (quoted) fputc('"', out);
+    fputs(last ? "\r\n" : ",", out);
+}
+
+bool report_write_csv(const char *path, const report_table *table, report_error *error) {
+    report__text text;
+    int64_t columns = table->n_columns;
+    report__open(&text);
+    if (text.out == NULL) return report__fail(error, "%s: out of memory", path);
+    for (int64_t c = 0; c < columns; c++) put_cell(text.out, table->columns[c], c + 1 == columns);
+    for (int64_t r = 0; r < table->n_rows; r++)
+        for (int64_t c = 0; c < columns; c++) put_cell(text.out, table->cells[r * columns + c], c + 1 == columns);
+    return report__save(&text, path, error);
+}

@@ -1,0 +1,345 @@
+/* Figures: a gnuplot script and its data, beside the SVG that gnuplot makes of them, so that a person can change both
+ * and draw again.
+ *
+ * Panels stand side by side in rows, all of one size, with one strip below that explains the curves of all panels: the
+ * same label is the same curve everywhere. Ranges are computed here rather than left to gnuplot, which stops at panels
+ * without points or with a single value. Colours are those of Okabe and Ito, told apart by colour-blind readers, each
+ * with a point shape of its own. Texts stand in single quotes, where gnuplot replaces nothing. */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+enum { PANEL_HEIGHT = 350, LEGEND_ROW = 26, LEGEND_PIXELS_A_LETTER = 8, LEGEND_PIXELS_A_SAMPLE = 70, MAX_LEGEND = 64 };
+
+static const struct {
+    const char *rgb;
+    int point;
+} palette[] = {{"#0072b2", 7},  {"#d55e00", 5},  {"#009e73", 9}, {"#cc79a7", 13},
+               {"#e69f00", 11}, {"#56b4e9", 15}, {"#808080", 6}};
+
+enum { N_COLOURS = sizeof palette / sizeof *palette };
+
+/* Any number is a colour; negative ones are the grey of lines that are no method's. */
+static int colour_of(const report_series *s) { return s->colour < 0 ? N_COLOURS - 1 : s->colour % N_COLOURS; }
+
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+
+typedef struct range {
+    double low, high;
+    bool log;
+} range;
+
+static bool can_show(const range *r, double value) { return isfinite(value) && (!r->log || value > 0); }
+
+static void include(range *r, double value) {
+    if (!can_show(r, value)) return;
+    if (!(r->low <= value)) r->low = value; /* NaN: none yet */
+    if (!(r->high >= value)) r->high = value;
+}
+
+/* A little room on both sides; any range at all where there are no points, or one. */
+static void widen(range *r) {
+    const double share = 0.05;
+    if (isnan(r->low)) *r = (range){r->log ? 0.1 : 0.0, 1.0, r->log};
+    if (r->log) {
+        double room = r->high > r->low ? pow(r->high / r->low, share) : 2.0;
+        r->low /= room, r->high *= room;
+    } else {
+        double room = r->high > r->low ? share * (r->high - r->low) : r->low != 0 ? 0.5 * fabs(r->low) : 1.0;
+        r->low -= room, r->high += room;
+    }
+}
+
+static void find_ranges(const report_panel *panel, range *x, range *y) {
+    *x = (range){NAN, NAN, panel->log_x};
+    *y = (range){NAN, NAN, panel->log_y};
+    for (int64_t k = 0; k < panel->n_series; k++) {
+        const report_series *s = &panel->series[k];
+        for (int64_t i = 0; i < s->n; i++) {
+            if (s->style != REPORT_HORIZONTAL) include(x, s->x[i]);
+            include(y, s->y[i]);
+            if (s->low != NULL) include(y, s->low[i]);
+            if (s->high != NULL) include(y, s->high[i]);
+        }
+    }
+    widen(x);
+    widen(y);
+}
+
+/* ---- data -------------------------------------------------------------------------------------------------------- */
+
+static void put_number(FILE *out, const range *r, double value) {
+    if (can_show(r, value))
+        fprintf(out, " %.9g", value);
+    else
+        fputs(" NaN", out);
+}
+
+static void put_series(FILE *out, const report_series *s, const range *x, const range *y) {
+    bool band = s->low != NULL && s->high != NULL;
+    if (s->style == REPORT_HORIZONTAL) {
+        double level = s->n > 0 ? s->y[0] : NAN;
+        fprintf(out, " %.9g", x->low);
+        put_number(out, y, level);
+        fprintf(out, "\n %.9g", x->high);
+        put_number(out, y, level);
+        fputc('\n', out);
+        return;
+    }
+    if (s->n == 0) fputs(" NaN NaN\n", out); /* an empty block would not count */
+    for (int64_t i = 0; i < s->n; i++) {
+        put_number(out, x, s->x[i]);
+        put_number(out, y, s->y[i]);
+        if (band) put_number(out, y, s->low[i]);
+        if (band) put_number(out, y, s->high[i]);
+        fputc('\n', out);
+    }
+}
+
+/* On one line: the names of curves stand in comments. */
+static void put_comment(FILE *out, const char *text) {
+    for (const char *c = text; *c != '\0'; c++) fputc(iscntrl((unsigned char)*c) ? ' ' : *c, out);
+}
+
+/* One block a curve, in order; gnuplot counts them as index 0, 1, ... */
+static void put_data(FILE *out, const report_figure *figure) {
+    fprintf(out, "# Data of %s.gp: one block a curve; x, y and, where there is a band, its ends.\n", figure->name);
+    for (int64_t p = 0; p < figure->n_panels; p++) {
+        const report_panel *panel = &figure->panels[p];
+        range x, y;
+        find_ranges(panel, &x, &y);
+        for (int64_t k = 0; k < panel->n_series; k++) {
+            fputs("\n\n# ", out);
+            put_comment(out, panel->title != NULL ? panel->title : "");
+            fputs(": ", out);
+            put_comment(out, panel->series[k].label != NULL ? panel->series[k].label : "");
+            fputc('\n', out);
+            put_series(out, &panel->series[k], &x, &y);
+        }
+    }
+}
+
+/* ---- script ------------------------------------------------------------------------------------------------------ */
+
+static void put_quoted(FILE *out, const char *text) {
+    fputc('\'', out);
+    for (const char *c = text != NULL ? text : ""; *c != '\0'; c++) {
+        if (*c == '\'') fputc('\'', out);
+        fputc(iscntrl((unsigned char)*c) ? ' ' : *c, out);
+    }
+    fputc('\'', out);
+}
+
+/* "with ... lc ..." of a curve. */
+static void put_style(FILE *out, const report_series *s) {
+    static const char *const with[] = {[REPORT_LINE] = "lines",
+                                       [REPORT_POINTS] = "points",
+                                       [REPORT_LINE_POINTS] = "linespoints",
+                                       [REPORT_HORIZONTAL] = "lines"};
+    int colour = colour_of(s);
+    fprintf(out, "with %s lc rgb '%s'", with[s->style], palette[colour].rgb);
+    if (s->style != REPORT_POINTS) fprintf(out, " lw 2 dt %d", s->dashed ? 2 : 1);
+    if (s->style == REPORT_POINTS || s->style == REPORT_LINE_POINTS)
+        fprintf(out, " pt %d ps 0.8", palette[colour].point);
+}
+
+/* Numbers along a logarithmic axis: every power of ten, or every second, ... of many; 2 and 5 as well where there are
+ * few, since an axis within one decade would have no number at all. */
+static void put_log_tics(FILE *out, char axis, const range *r) {
+    double decades = log10(r->high / r->low);
+    int stride = (int)fmax(1.0, ceil(decades / 7.0)), first = (int)floor(log10(r->low));
+    const char *between = "";
+    fprintf(out, "set %ctics (", axis);
+    for (int k = first; k <= (int)ceil(log10(r->high)); k++)
+        for (int digit = 1; digit < 10; digit++) {
+            double value = digit * pow(10.0, k);
+            bool major = digit == 1 && k % stride == 0;
+            if (value < r->low || value > r->high) continue;
+            if (major || (decades < 2.5 && (digit == 2 || digit == 5)))
+                fprintf(out, "%s%.6g", between, value);
+            else if (stride == 1)
+                fprintf(out, "%s'' %.6g 1", between, value);
+            else
+                continue;
+            between = ", ";
+        }
+    fputs(")\n", out);
+}
+
+static void put_axis(FILE *out, char axis, const char *label, const range *r) {
+    fprintf(out, "set %clabel ", axis);
+    put_quoted(out, label);
+    fprintf(out, "\n%s logscale %c\n", r->log ? "set" : "unset", axis);
+    fprintf(out, "set %crange [%.9g:%.9g]\n", axis, r->low, r->high);
+    if (r->log)
+        put_log_tics(out, axis, r);
+    else
+        fprintf(out, "set %ctics autofreq\n", axis);
+}
+
+/* The panel whose first curve is block `index` of the data. */
+static void put_panel(FILE *out, const report_figure *figure, const report_panel *panel, int64_t index) {
+    range x, y;
+    find_ranges(panel, &x, &y);
+    fputs("set title ", out);
+    put_quoted(out, panel->title);
+    fputc('\n', out);
+    put_axis(out, 'x', panel->x_label, &x);
+    put_axis(out, 'y', panel->y_label, &y);
+    fputs("plot ", out);
+    for (int64_t k = 0; k < panel->n_series; k++) {
+        const report_series *s = &panel->series[k];
+        if (s->low == NULL || s->high == NULL || s->style == REPORT_HORIZONTAL) continue;
+        fprintf(out,
+                "'%s.dat' index %lld using 1:3:4 with filledcurves lc rgb '%s' fs transparent solid 0.18 noborder "
+                "notitle, \\\n     ",
+                figure->name, (long long)(index + k), palette[colour_of(s)].rgb);
+    }
+    for (int64_t k = 0; k < panel->n_series; k++) {
+        fprintf(out, "'%s.dat' index %lld using 1:2 ", figure->name, (long long)(index + k));
+        put_style(out, &panel->series[k]);
+        fputs(" notitle, \\\n     ", out);
+    }
+    fputs("NaN notitle\n\n", out);
+}
+
+/* ---- the strip below --------------------------------------------------------------------------------------------- */
+
+typedef struct legend {
+    const report_series *curves[MAX_LEGEND];
+    int n, columns, rows;
+} legend;
+
+static bool in_legend(const legend *l, const report_series *s) {
+    for (int i = 0; i < l->n; i++)
+        if (strcmp(l->curves[i]->label, s->label) == 0) return true;
+    return false;
+}
+
+static void find_legend(const report_figure *figure, int width, legend *l) {
+    size_t longest = 1;
+    *l = (legend){.columns = 1};
+    for (int64_t p = 0; p < figure->n_panels; p++)
+        for (int64_t k = 0; k < figure->panels[p].n_series; k++) {
+            const report_series *s = &figure->panels[p].series[k];
+            if (s->label == NULL || s->label[0] == '\0' || l->n == MAX_LEGEND || in_legend(l, s)) continue;
+            l->curves[l->n++] = s;
+            if (strlen(s->label) > longest) longest = strlen(s->label);
+        }
+    size_t fit = (size_t)width / (longest * LEGEND_PIXELS_A_LETTER + LEGEND_PIXELS_A_SAMPLE);
+    l->columns = fit < 1 ? 1 : fit > (size_t)l->n ? l->n : (int)fit;
+    l->rows = l->n > 0 ? (l->n + l->columns - 1) / l->columns : 0;
+}
+
+static void put_legend(FILE *out, const legend *l, double height) {
+    if (l->n == 0) return;
+    fprintf(out,
+            "# what the curves are\n"
+            "set origin 0, 0\nset size 1, %.6g\n"
+            "unset title\nunset xlabel\nunset ylabel\nunset logscale\nunset border\nunset tics\nunset grid\n"
+            "set lmargin 0\nset rmargin 0\nset tmargin 0\nset bmargin 0\n"
+            "set key center center horizontal Left reverse maxrows %d samplen 2.5\n"
+            "plot [0:1] [0:1] ",
+            height, l->rows);
+    for (int i = 0; i < l->n; i++) {
+        fputs("NaN ", out);
+        put_style(out, l->curves[i]);
+        fputs(" title ", out);
+        put_quoted(out, l->curves[i]->label);
+        fputs(i + 1 < l->n ? ", \\\n     " : "\n\n", out);
+    }
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static int64_t columns_of(const report_figure *figure) {
+    int64_t columns = figure->columns < 1 ? 1 : figure->columns;
+    return columns < figure->n_panels ? columns : figure->n_panels;
+}
+
+/* Panels are narrower the more stand in a row, so that the page never shrinks their letters much. */
+int report__width(const report_figure *figure) {
+    int columns = (int)columns_of(figure);
+    return columns * (columns <= 1 ? 600 : columns == 2 ? 480 : 350);
+}
+
+static void put_script(FILE *out, const report_figure *figure) {
+    int64_t columns = columns_of(figure), rows = (figure->n_panels + columns - 1) / columns;
+    int width = report__width(figure);
+    legend l;
+    find_legend(figure, width, &l);
+    int below = l.rows * LEGEND_ROW, height = PANEL_HEIGHT * (int)rows + below;
+    fprintf(out,
+            "# Draws %s.svg from %s.dat. To draw it again: gnuplot %s.gp\n"
+            "if (!exists(\"output\")) output = '%s.svg'\n"
+            "set terminal svg size %d,%d dynamic rounded noenhanced font 'sans-serif,13' background rgb 'white'\n"
+            "set output output\n"
+            "set encoding utf8\n"
+            "set border 3\nset tics nomirror out scale 0.6\nset grid lt 1 lw 0.5 lc rgb '#d9d9d9'\nunset key\n"
+            "set multiplot\n\n",
+            figure->name, figure->name, figure->name, figure->name, width, height);
+    int64_t index = 0;
+    for (int64_t p = 0; p < figure->n_panels; p++) {
+        double x = (double)(p % columns) / (double)columns;
+        double y = (double)(below + PANEL_HEIGHT * (int)(rows - 1 - p / columns)) / height;
+        fprintf(out, "set origin %.6g, %.6g\nset size %.6g, %.6g\n", x, y, 1.0 / (double)columns,
+                (double)PANEL_HEIGHT / height);
+        put_panel(out, figure, &figure->panels[p], index);
+        index += figure->panels[p].n_series;
+    }
+    put_legend(out, &l, (double)below / height);
+    fputs("unset multiplot\nset output\n", out);
+}
+
+/* The name stands in the script and in names of files. */
+static bool check_name(const char *name, report_error *error) {
+    bool good = name != NULL && name[0] != '\0' && name[0] != '.' && strlen(name) < 128;
+    for (const char *c = name; good && *c != '\0'; c++)
+        good = isalnum((unsigned char)*c) || *c == '-' || *c == '_' || *c == '.';
+    return good || report__fail(error, "the figure's name '%s' must be made of letters, digits, - _ and .",
+                                name != NULL ? name : "");
+}
+
+static bool write_part(const report_figure *figure, const char *folder, const char *ending,
+                       void (*put)(FILE *, const report_figure *), report_error *error) {
+    report__text text;
+    char *path = NULL;
+    if (asprintf(&path, "%s/%s.%s", folder, figure->name, ending) < 0) return report__fail(error, "out of memory");
+    report__open(&text);
+    if (text.out != NULL) put(text.out, figure);
+    bool written = report__save(&text, path, error);
+    free(path);
+    return written;
+}
+
+/* The SVG is drawn under another name first: an old one, or a half of one, must not pass for this figure. */
+static bool draw(const report_figure *figure, const char *folder) {
+    char *script = NULL, *beside = NULL, *from = NULL, *to = NULL;
+    bool drawn = false;
+    if (asprintf(&script, "%s.gp", figure->name) >= 0 &&
+        asprintf(&beside, ".%s.%ld.svg", figure->name, (long)getpid()) >= 0 &&
+        asprintf(&from, "%s/%s", folder, beside) >= 0 && asprintf(&to, "%s/%s.svg", folder, figure->name) >= 0) {
+        unlink(to);
+        drawn = report__gnuplot(folder, script, beside) && rename(from, to) == 0;
+        if (!drawn) unlink(from);
+    }
+    free(script);
+    free(beside);
+    free(from);
+    free(to);
+    return drawn;
+}
+
+bool report_draw(const report_figure *figure, const char *folder, bool *drawn, report_error *error) {
+    *drawn = false;
+    if (!check_name(figure->name, error)) return false;
+    if (figure->n_panels < 1) return report__fail(error, "the figure '%s' has no panels", figure->name);
+    if (!write_part(figure, folder, "dat", put_data, error) || !write_part(figure, folder, "gp", put_script, error))
+        return false;
+    *drawn = draw(figure, folder);
+    return true;
+}

@@ -1,0 +1,214 @@
+/* The page: one HTML file that needs nothing beside it. It grows in memory and is written as a whole. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+struct report {
+    report__text body, facts;
+};
+
+report *report_begin(const char *title, const char *subtitle) {
+    report *page = calloc(1, sizeof *page);
+    if (page == NULL) return NULL;
+    report__open(&page->body);
+    report__open(&page->facts);
+    FILE *out = page->body.out;
+    if (out == NULL) return page; /* report_end says so */
+    fputs(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
+        out);
+    report__escape(out, title);
+    fprintf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>", report__style);
+    report__escape(out, title);
+    fputs("</h1>\n", out);
+    if (subtitle != NULL) {
+        fputs("<p class=\"subtitle\">", out);
+        report__escape(out, subtitle);
+        fputs("</p>\n", out);
+    }
+    return page;
+}
+
+static FILE *body(report *page) { return page != NULL ? page->body.out : NULL; }
+
+/* Escaped, with `text in backquotes` as code. */
+static void put_prose(FILE *out, const char *text) {
+    while (*text != '\0') {
+        const char *open = strchr(text, '`'), *close = open != NULL ? strchr(open + 1, '`') : NULL;
+        char *piece = close != NULL ? strndup(text, (size_t)(open - text)) : NULL;
+        char *code = close != NULL ? strndup(open + 1, (size_t)(close - open - 1)) : NULL;
+        if (piece == NULL || code == NULL) {
+            report__escape(out, text);
+            text += strlen(text);
+        } else {
+            report__escape(out, piece);
+            fputs("<code>", out);
+            report__escape(out, code);
+            fputs("</code>", out);
+            text = close + 1;
+        }
+        free(piece);
+        free(code);
+    }
+}
+
+void report_heading(report *page, const char *text) {
+    FILE *out = body(page);
+    if (out == NULL) return;
+    fputs("<h2>", out);
+    report__escape(out, text);
+    fputs("</h2>\n", out);
+}
+
+__attribute__((format(printf, 3, 0))) static void paragraph(report *page, const char *opening, const char *format,
+                                                            va_list arguments) {
+    FILE *out = body(page);
+    char *text = NULL;
+    if (out == NULL || vasprintf(&text, format, arguments) < 0) return;
+    fputs(opening, out);
+    put_prose(out, text);
+    fputs("</p>\n", out);
+    free(text);
+}
+
+void report_text(report *page, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    paragraph(page, "<p>", format, arguments);
+    va_end(arguments);
+}
+
+void report_note(report *page, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    paragraph(page, "<p class=\"note\">", format, arguments);
+    va_end(arguments);
+}
+
+static bool is_number(const report_table *table, int64_t column) {
+    return table->numeric != NULL && table->numeric[column];
+}
+
+/* A box that scrolls by itself, reachable by keyboard. */
+static void open_box(FILE *out, const char *label) {
+    fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"", out);
+    report__escape(out, label != NULL ? label : "");
+    fputs("\">\n", out);
+}
+
+static void put_caption(FILE *out, const char *caption) {
+    if (caption == NULL || caption[0] == '\0') return;
+    fputs("<figcaption>", out);
+    put_prose(out, caption);
+    fputs("</figcaption>\n", out);
+}
+
+void report_add_table(report *page, const report_table *table) {
+    FILE *out = body(page);
+    if (out == NULL) return;
+    fputs("<figure>\n", out);
+    put_caption(out, table->caption);
+    open_box(out, table->caption);
+    fputs("<table>\n<thead><tr>", out);
+    for (int64_t c = 0; c < table->n_columns; c++) {
+        fputs(is_number(table, c) ? "<th class=\"number\" scope=\"col\">" : "<th scope=\"col\">", out);
+        report__escape(out, table->columns[c] != NULL ? table->columns[c] : "");
+        fputs("</th>", out);
+    }
+    fputs("</tr></thead>\n<tbody>\n", out);
+    for (int64_t r = 0; r < table->n_rows; r++) {
+        fputs(r == table->marked ? "<tr class=\"marked\">" : "<tr>", out);
+        for (int64_t c = 0; c < table->n_columns; c++) {
+            const char *cell = table->cells[r * table->n_columns + c];
+            fputs(is_number(table, c) ? "<td class=\"number\">" : "<td>", out);
+            report__escape(out, cell != NULL ? cell : "");
+            fputs("</td>", out);
+        }
+        fputs("</tr>\n", out);
+    }
+    fputs("</tbody>\n</table>\n</div>\n</figure>\n", out);
+}
+
+/* The file's text, or NULL; to be freed. */
+static char *read_text(const char *path) {
+    FILE *in = fopen(path, "rb");
+    char *text = NULL;
+    size_t capacity = 0;
+    if (in == NULL) return NULL;
+    ssize_t length = getdelim(&text, &capacity, '\0', in);
+    fclose(in);
+    if (length >= 0) return text;
+    free(text);
+    return NULL;
+}
+
+void report_add_figure(report *page, const report_figure *figure, const char *folder) {
+    FILE *out = body(page);
+    char *path = NULL;
+    if (out == NULL || asprintf(&path, "%s/%s.svg", folder, figure->name) < 0) return;
+    char *svg = read_text(path);
+    free(path);
+    fputs("<figure>\n", out);
+    bool shown = false;
+    if (svg != NULL) {
+        /* letters stay readable on a phone: the box scrolls rather than the figure shrinking further */
+        int width = report__width(figure);
+        open_box(out, figure->caption);
+        fprintf(out, "<div style=\"min-width:%dpx;max-width:%dpx;margin:0 auto\">\n",
+                figure->columns > 1 && figure->n_panels > 1 ? width * 2 / 3 : width / 2, width);
+        shown = report__inline_svg(out, svg, figure->name);
+        fputs("</div>\n</div>\n", out);
+    }
+    if (!shown)
+        fprintf(out,
+                "<p class=\"note\">This figure was not drawn, since gnuplot is not here or failed. Its script and data "
+                "are there: <code>gnuplot %s.gp</code> draws it.</p>\n",
+                figure->name);
+    put_caption(out, figure->caption);
+    fputs("</figure>\n", out);
+    free(svg);
+}
+
+void report_details(report *page, const char *summary, const char *text) {
+    FILE *out = body(page);
+    if (out == NULL) return;
+    fputs("<details>\n<summary>", out);
+    report__escape(out, summary);
+    fputs("</summary>\n<pre>", out);
+    report__escape(out, text);
+    fputs("</pre>\n</details>\n", out);
+}
+
+void report_fact(report *page, const char *key, const char *format, ...) {
+    FILE *out = page != NULL ? page->facts.out : NULL;
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    if (length < 0) return;
+    if (out != NULL) {
+        fputs("<dt>", out);
+        report__escape(out, key);
+        fputs("</dt><dd>", out);
+        put_prose(out, text);
+        fputs("</dd>\n", out);
+    }
+    free(text);
+}
+
+bool report_end(report *page, const char *path, report_error *error) {
+    if (page == NULL) return report__fail(error, "%s: out of memory", path);
+    bool whole = report__close(&page->facts);
+    FILE *out = page->body.out;
+    if (out != NULL && whole && page->facts.bytes > 0)
+        fprintf(out, "<h2>How this was made</h2>\n<dl>\n%s</dl>\n", page->facts.text);
+    if (out != NULL) fputs("</body>\n</html>\n", out);
+    free(page->facts.text);
+    bool written = report__save(&page->body, path, error) && (whole || report__fail(error, "%s: out of memory", path));
+    free(page);
+    return written;
+}

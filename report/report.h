@@ -1,0 +1,81 @@
+/* What a run leaves behind for people: one self-contained report.html (tables, figures as inline SVG, settings),
+ * figures as SVG with their gnuplot script and data beside them, tables as CSV. Nothing in the report asks the network
+ * for anything. Files are written beside and renamed. */
+#ifndef REPORT_H
+#define REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What went wrong, as in io.h's errors. */
+typedef struct report_error {
+    char text[512];
+} report_error;
+
+/* ---- figures ----------------------------------------------------------------------------------------------------- */
+
+/* One curve or cloud: n points, NaN leaves a gap. low and high, where not NULL, are drawn as a shaded band. */
+typedef struct report_series {
+    const char *label;
+    int64_t n;
+    const double *x, *y, *low, *high;
+    enum { REPORT_LINE = 1, REPORT_POINTS = 2, REPORT_LINE_POINTS = 3, REPORT_HORIZONTAL = 4 } style;
+    int colour; /* index into the palette, which is safe for colour-blind readers; the same method, the same colour */
+    bool dashed;
+} report_series;
+
+typedef struct report_panel {
+    const char *title, *x_label, *y_label;
+    bool log_x, log_y;
+    const report_series *series;
+    int64_t n_series;
+} report_panel;
+
+typedef struct report_figure {
+    const char *name; /* of the files: NAME.svg, NAME.gp, NAME.dat */
+    const char *caption;
+    const report_panel *panels; /* side by side, in `columns` columns */
+    int64_t n_panels, columns;
+} report_figure;
+
+/* Writes script and data into the folder and runs gnuplot; *drawn tells whether it could (a missing gnuplot is no
+ * error: script and data are there). false: a file could not be written. */
+bool report_draw(const report_figure *figure, const char *folder, bool *drawn, report_error *error);
+
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
+
+/* cells row by row as texts; a number column is aligned right. NULL cells are empty. */
+typedef struct report_table {
+    const char *caption;
+    const char *const *columns;
+    int64_t n_columns, n_rows;
+    const char *const *cells;
+    const bool *numeric; /* (n_columns), or NULL: none */
+    int64_t marked;      /* the row that is emphasised; -1: none */
+} report_table;
+
+/* RFC 4180. */
+bool report_write_csv(const char *path, const report_table *table, report_error *error);
+
+/* ---- the page ---------------------------------------------------------------------------------------------------- */
+
+typedef struct report report;
+
+/* Opens a page in memory. */
+report *report_begin(const char *title, const char *subtitle);
+void report_heading(report *page, const char *text);
+void report_text(report *page, const char *format, ...)
+    __attribute__((format(printf, 2, 3))); /* a paragraph, escaped */
+void report_note(report *page, const char *format, ...) __attribute__((format(printf, 2, 3))); /* set apart: caveats */
+void report_add_table(report *page, const report_table *table);
+/* Inlines FOLDER/NAME.svg with its caption; where it was not drawn, says so and names the script. */
+void report_add_figure(report *page, const report_figure *figure, const char *folder);
+/* A folded block of preformatted text: configurations, JSON. */
+void report_details(report *page, const char *summary, const char *text);
+/* "key: value" pairs: versions, seeds, machine. */
+void report_fact(report *page, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Writes the page (facts last) and frees it. */
+bool report_end(report *page, const char *path, report_error *error);
+
+#endif

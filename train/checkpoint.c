@@ -1,0 +1,290 @@
+/* Checkpoints as .safetensors.
+ *
+ * The container has no checksum, and a flipped bit in a parameter would go unnoticed. So the metadata hold one: the sum
+ * over tensors and metadata of a 64-bit hash of each, which no order of the entries changes. Each step of the hash is
+ * one-to-one in the eight bytes it takes in: damage within eight bytes always shows, and other damage all but once in
+ * 2^64 times. */
+#include "checkpoint.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+
+static const char format_name[] = "circe training checkpoint";
+
+enum {
+    N_COUNTERS = 5,
+    N_NUMBERS = 10,
+    N_HISTORY = sizeof(train_epoch) / sizeof(double),
+    N_TENSORS = 8,
+    N_OWN = 4, /* metadata of the format itself: format, version, writer, checksum */
+};
+
+/* ---- the state -------------------------------------------------------------------------------------------------- */
+
+circe_status train_state_create(int64_t epochs, int64_t n_params, bool keep_best, train_state *state) {
+    size_t count = n_params > 0 ? (size_t)n_params : 1;
+    *state = (train_state){.epochs = epochs, .n_params = n_params, .now = {.best_epoch = -1}};
+    state->history = calloc((size_t)epochs, sizeof *state->history);
+    state->params = calloc(count, sizeof(float));
+    state->m = calloc(count, sizeof(float));
+    state->v = calloc(count, sizeof(float));
+    if (keep_best) state->best = calloc(count, sizeof(float));
+    if (state->history != NULL && state->params != NULL && state->m != NULL && state->v != NULL &&
+        (state->best != NULL || !keep_best))
+        return CIRCE_OK;
+    train_state_free(state);
+    return train_fail(CIRCE_ERR_MEMORY, "no memory for the state of a run of %lld parameters", (long long)n_params);
+}
+
+void train_state_free(train_state *state) {
+    free(state->history);
+    free(state->params);
+    free(state->m);
+    free(state->v);
+    free(state->best);
+    free(state->regularizer);
+    *state = (train_state){0};
+}
+
+static void pack(const train_standing *now, int64_t *counters, double *numbers) {
+    const int64_t whole[N_COUNTERS] = {now->steps, now->epochs, now->batches, now->best_epoch, now->stopped_early};
+    const double real[N_NUMBERS] = {
+        now->best,         now->sums.loss, now->sums.regularizer, now->sums.rate, now->sums.gamma,
+        now->sums.seconds, now->loss,      now->regularizer,      now->seconds,   now->regularizer_seconds};
+    memcpy(counters, whole, sizeof whole);
+    memcpy(numbers, real, sizeof real);
+}
+
+static train_standing unpack(const int64_t *counters, const double *numbers) {
+    return (train_standing){
+        .steps = counters[0],
+        .epochs = counters[1],
+        .batches = counters[2],
+        .best_epoch = counters[3],
+        .stopped_early = counters[4],
+        .best = numbers[0],
+        .sums = {numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]},
+        .loss = numbers[6],
+        .regularizer = numbers[7],
+        .seconds = numbers[8],
+        .regularizer_seconds = numbers[9],
+    };
+}
+
+/* ---- checksum --------------------------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t hash, uint64_t word) {
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15); /* odd, so the product can be undone */
+    return hash ^ hash >> 32;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes) {
+    const char *at = data;
+    hash = mix(hash, bytes);
+    for (; bytes >= sizeof(uint64_t); bytes -= sizeof(uint64_t), at += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, at, sizeof word);
+        hash = mix(hash, word);
+    }
+    uint64_t last = 0;
+    if (bytes > 0) memcpy(&last, at, bytes);
+    return mix(hash, last);
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text) { return hash_bytes(hash, text, strlen(text)); }
+
+static uint64_t hash_tensor(const circe_tensor *tensor) {
+    uint64_t hash = hash_text(hash_text(1, tensor->name), tensor->dtype);
+    hash = hash_bytes(hash, tensor->shape, (size_t)tensor->n_dims * sizeof *tensor->shape);
+    return hash_bytes(hash, tensor->data, tensor->bytes);
+}
+
+static uint64_t hash_metadata(const char *key, const char *value) { return hash_text(hash_text(2, key), value); }
+
+enum { CHECKSUM_BYTES = 17 };
+
+static void write_checksum(uint64_t sum, char *text) { snprintf(text, CHECKSUM_BYTES, "%016" PRIx64, sum); }
+
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
+
+static circe_tensor tensor_of(const char *name, const char *dtype, size_t element, int64_t rows, int64_t cols,
+                              const void *data) {
+    circe_tensor tensor = {.name = name, .n_dims = cols > 0 ? 2 : 1, .shape = {rows, cols}, .data = data};
+    snprintf(tensor.dtype, sizeof tensor.dtype, "%s", dtype);
+    tensor.bytes = (size_t)(rows * (cols > 0 ? cols : 1)) * element;
+    return tensor;
+}
+
+static void list_tensors(const train_state *s, const int64_t *counters, const double *numbers, circe_tensor *tensors) {
+    int64_t n = s->n_params, kept = s->best != NULL ? n : 0;
+    tensors[0] = tensor_of("params", "F32", sizeof(float), n, 0, s->params);
+    tensors[1] = tensor_of("m", "F32", sizeof(float), n, 0, s->m);
+    tensors[2] = tensor_of("v", "F32", sizeof(float), n, 0, s->v);
+    tensors[3] = tensor_of("best", "F32", sizeof(float), kept, 0, s->best);
+    tensors[4] = tensor_of("history", "F64", sizeof(double), s->now.epochs, N_HISTORY, s->history);
+    tensors[5] = tensor_of("counters", "I64", sizeof(int64_t), N_COUNTERS, 0, counters);
+    tensors[6] = tensor_of("numbers", "F64", sizeof(double), N_NUMBERS, 0, numbers);
+    tensors[7] = tensor_of("regularizer", "U8", 1, (int64_t)s->regularizer_bytes, 0, s->regularizer);
+}
+
+circe_status train_checkpoint_write(circe_context *context, const char *path, const train_identity *identity,
+                                    const train_state *state) {
+    circe_tensor tensors[N_TENSORS];
+    circe_metadata metadata[N_OWN + TRAIN_MOST_IDENTITY];
+    int64_t counters[N_COUNTERS], n = 0;
+    double numbers[N_NUMBERS];
+    char version[16], checksum[CHECKSUM_BYTES];
+    uint64_t sum = 0;
+    pack(&state->now, counters, numbers);
+    list_tensors(state, counters, numbers, tensors);
+    snprintf(version, sizeof version, "%d", TRAIN_CHECKPOINT_VERSION);
+    metadata[n++] = (circe_metadata){"format", format_name};
+    metadata[n++] = (circe_metadata){"version", version};
+    metadata[n++] = (circe_metadata){"writer", circe_version()};
+    for (int64_t i = 0; i < identity->n; i++) metadata[n++] = identity->pairs[i];
+    for (int64_t i = 0; i < N_TENSORS; i++) sum += hash_tensor(&tensors[i]);
+    for (int64_t i = 0; i < n; i++) sum += hash_metadata(metadata[i].key, metadata[i].value);
+    write_checksum(sum, checksum);
+    metadata[n++] = (circe_metadata){"checksum", checksum};
+    circe_status status = circe_tensor_file_write(context, path, tensors, N_TENSORS, metadata, n);
+    if (status == CIRCE_OK) return CIRCE_OK;
+    return train_fail(status, "the checkpoint was not written, and what stood there before is as it was: %s",
+                      circe_last_error());
+}
+
+/* ---- reading: is it a checkpoint, whole, and of this run -------------------------------------------------------- */
+
+static const char *meta(const circe_tensor_file *file, const char *key) {
+    const char *value = circe_tensor_file_metadata(file, key);
+    return value != NULL ? value : "";
+}
+
+static circe_status check_format(const circe_tensor_file *file, const char *path) {
+    const char *format = circe_tensor_file_metadata(file, "format"), *version = meta(file, "version");
+    if (format == NULL || strcmp(format, format_name) != 0)
+        return train_fail(CIRCE_ERR_FORMAT, "%s: it is no training checkpoint; resume needs the file such a run wrote",
+                          path);
+    char expected[16];
+    snprintf(expected, sizeof expected, "%d", TRAIN_CHECKPOINT_VERSION);
+    if (strcmp(version, expected) == 0) return CIRCE_OK;
+    return train_fail(
+        CIRCE_ERR_FORMAT,
+        "%s: it is a checkpoint of format version '%.20s', written by circe %.20s; this is circe %s, which "
+        "reads version %s",
+        path, version, meta(file, "writer"), circe_version(), expected);
+}
+
+/* A key that is not there adds nothing: it is no empty text. */
+static uint64_t hash_of_key(const circe_tensor_file *file, const char *key) {
+    const char *value = circe_tensor_file_metadata(file, key);
+    return value != NULL ? hash_metadata(key, value) : 0;
+}
+
+static circe_status check_sum(const circe_tensor_file *file, const char *path, const train_identity *identity) {
+    static const char *const own[] = {"format", "version", "writer"};
+    char expected[CHECKSUM_BYTES];
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < circe_tensor_file_count(file); i++) {
+        circe_tensor tensor;
+        if (circe_tensor_file_get(file, i, &tensor) == CIRCE_OK) sum += hash_tensor(&tensor);
+    }
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) sum += hash_of_key(file, own[i]);
+    for (int64_t i = 0; i < identity->n; i++) sum += hash_of_key(file, identity->pairs[i].key);
+    write_checksum(sum, expected);
+    if (strcmp(expected, meta(file, "checksum")) == 0) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_FORMAT, "%s: the checkpoint is damaged: its checksum is %.20s and should be %s", path,
+                      meta(file, "checksum"), expected);
+}
+
+/* Where two texts part, and a little before. */
+static int64_t parting(const char *a, const char *b) {
+    enum { BEFORE = 24 };
+    int64_t at = 0;
+    while (a[at] != '\0' && a[at] == b[at]) at++;
+    return at > BEFORE ? at - BEFORE : 0;
+}
+
+static circe_status check_identity(const circe_tensor_file *file, const char *path, const train_identity *identity) {
+    char differences[640] = "";
+    size_t used = 0;
+    for (int64_t i = 0; i < identity->n && used < sizeof differences; i++) {
+        const char *there = meta(file, identity->pairs[i].key), *here = identity->pairs[i].value;
+        if (strcmp(there, here) == 0) continue;
+        int64_t from = parting(there, here);
+        const char *dots = from > 0 ? "..." : "";
+        used += (size_t)snprintf(differences + used, sizeof differences - used,
+                                 "%s%s is '%s%.80s' there and '%s%.80s' here", used > 0 ? "; " : "",
+                                 identity->pairs[i].key, dots, there + from, dots, here + from);
+    }
+    if (used == 0) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_ARGUMENT, "%s: the checkpoint is of another run: %s", path, differences);
+}
+
+/* ---- reading: the tensors --------------------------------------------------------------------------------------- */
+
+/* One tensor's data, copied; refuses another dtype or number of elements. */
+static circe_status take(const circe_tensor_file *file, const char *path, const char *name, const char *dtype,
+                         size_t bytes, void *to) {
+    circe_tensor tensor;
+    circe_status status = circe_tensor_file_find(file, name, &tensor);
+    if (status != CIRCE_OK) return train_pass(status);
+    if (strcmp(tensor.dtype, dtype) != 0 || tensor.bytes != bytes)
+        return train_fail(CIRCE_ERR_FORMAT, "%s: '%s' is %zu bytes of %s there; this run needs %zu of %s", path, name,
+                          tensor.bytes, tensor.dtype, bytes, dtype);
+    if (bytes > 0) memcpy(to, tensor.data, bytes);
+    return CIRCE_OK;
+}
+
+static circe_status take_standing(const circe_tensor_file *file, const char *path, train_state *s) {
+    int64_t counters[N_COUNTERS];
+    double numbers[N_NUMBERS];
+    circe_status status = take(file, path, "counters", "I64", sizeof counters, counters);
+    if (status == CIRCE_OK) status = take(file, path, "numbers", "F64", sizeof numbers, numbers);
+    if (status != CIRCE_OK) return status;
+    s->now = unpack(counters, numbers);
+    if (s->now.epochs < 0 || s->now.epochs > s->epochs || s->now.steps < 0 || s->now.batches < 0 ||
+        s->now.best_epoch < -1 || s->now.best_epoch >= s->epochs)
+        return train_fail(CIRCE_ERR_FORMAT, "%s: its counters are those of no run: %lld epochs of %lld, %lld steps",
+                          path, (long long)s->now.epochs, (long long)s->epochs, (long long)s->now.steps);
+    return take(file, path, "history", "F64", (size_t)s->now.epochs * sizeof *s->history, s->history);
+}
+
+static circe_status take_regularizer(const circe_tensor_file *file, train_state *s) {
+    circe_tensor tensor;
+    circe_status status = circe_tensor_file_find(file, "regularizer", &tensor);
+    if (status != CIRCE_OK) return train_pass(status);
+    void *block = malloc(tensor.bytes > 0 ? tensor.bytes : 1);
+    if (block == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the regulariser's state");
+    if (tensor.bytes > 0) memcpy(block, tensor.data, tensor.bytes);
+    free(s->regularizer);
+    s->regularizer = block;
+    s->regularizer_bytes = tensor.bytes;
+    return CIRCE_OK;
+}
+
+static circe_status take_all(const circe_tensor_file *file, const char *path, train_state *s) {
+    size_t bytes = (size_t)s->n_params * sizeof(float);
+    circe_status status = take_standing(file, path, s);
+    if (status == CIRCE_OK) status = take(file, path, "params", "F32", bytes, s->params);
+    if (status == CIRCE_OK) status = take(file, path, "m", "F32", bytes, s->m);
+    if (status == CIRCE_OK) status = take(file, path, "v", "F32", bytes, s->v);
+    if (status == CIRCE_OK) status = take(file, path, "best", "F32", s->best != NULL ? bytes : 0, s->best);
+    return status == CIRCE_OK ? take_regularizer(file, s) : status;
+}
+
+circe_status train_checkpoint_read(circe_context *context, const char *path, const train_identity *identity,
+                                   train_state *state) {
+    circe_tensor_file *file = NULL;
+    circe_status status = circe_tensor_file_open(context, path, &file);
+    if (status != CIRCE_OK) return train_fail(status, "the checkpoint cannot be resumed: %s", circe_last_error());
+    status = check_format(file, path);
+    if (status == CIRCE_OK) status = check_sum(file, path, identity);
+    if (status == CIRCE_OK) status = check_identity(file, path, identity);
+    if (status == CIRCE_OK) status = take_all(file, path, state);
+    circe_tensor_file_close(file);
+    return status;
+}

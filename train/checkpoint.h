@@ -1,0 +1,69 @@
+/* Where a run stands, and its file: everything the next step depends on, so that a run which is resumed ends in the
+ * same bits as one that was never interrupted.
+ *
+ * A .safetensors of the tensors params, m, v (F32, one number a parameter), best (F32; empty where the best epoch is
+ * not kept), history (F64, epochs by the fields of train_epoch), counters (I64), numbers (F64), regularizer (U8); in
+ * the metadata: format, version, who wrote it, what must be the same in the run that resumes, and a checksum over all
+ * of it. Written whole or not at all. */
+#ifndef TRAIN_CHECKPOINT_H
+#define TRAIN_CHECKPOINT_H
+
+#include "trainer.h"
+
+enum { TRAIN_CHECKPOINT_VERSION = 1 };
+
+/* Sums over the batches of the epoch that is under way. */
+typedef struct train_sums {
+    double loss, regularizer, rate, gamma, seconds;
+} train_sums;
+
+/* Numbers of a run between two steps. */
+typedef struct train_standing {
+    int64_t steps, epochs; /* done */
+    int64_t batches;       /* done of the epoch under way; all of them: the epoch is still to be closed */
+    int64_t best_epoch;    /* row of history; -1: none yet */
+    int64_t stopped_early;
+    double best; /* loss + gamma * regulariser of that epoch, on the validation rows */
+    train_sums sums;
+    double loss, regularizer; /* of the last batch */
+    double seconds, regularizer_seconds;
+} train_standing;
+
+/* The same with its arrays, in host memory. */
+typedef struct train_state {
+    train_standing now;
+    train_epoch *history; /* room for the epochs of the whole run */
+    int64_t epochs;       /* of the whole run */
+    int64_t n_params;
+    float *params, *m, *v;
+    float *best; /* NULL: not kept */
+    void *regularizer;
+    size_t regularizer_bytes;
+} train_state;
+
+circe_status train_state_create(int64_t epochs, int64_t n_params, bool keep_best, train_state *state);
+void train_state_free(train_state *state);
+
+/* What a run that resumes must have in common with the one that wrote: texts by key, owned. */
+enum { TRAIN_MOST_IDENTITY = 32 };
+
+typedef struct train_identity {
+    int64_t n;
+    circe_metadata pairs[TRAIN_MOST_IDENTITY];
+} train_identity;
+
+/* regularizer and validation may be NULL. */
+circe_status train_identity_make(const train_network *network, const train_regularizer *regularizer,
+                                 const train_data *data, const train_data *validation, const train_options *options,
+                                 train_identity *identity);
+void train_identity_free(train_identity *identity);
+
+circe_status train_checkpoint_write(circe_context *context, const char *path, const train_identity *identity,
+                                    const train_state *state);
+
+/* Into a state of the same sizes. A file that is damaged, no checkpoint, or of another run is refused, with what
+ * differs, and the state is then not to be used. */
+circe_status train_checkpoint_read(circe_context *context, const char *path, const train_identity *identity,
+                                   train_state *state);
+
+#endif

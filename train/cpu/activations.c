@@ -1,0 +1,90 @@
+/* Elementwise functions: out = f(in), d_in = f'(in) d_out. Comparisons are written so that NaN passes: a network that
+ * diverges must be seen at its output. At 0 the derivative is that of the left side, as in PyTorch. */
+#include <math.h>
+
+#include "cpu/cpu.h"
+
+TRAIN_VECTOR_TANH float tanhf(float);
+
+static int64_t size_of(const train_layer *layer, int64_t rows) { return rows * train_shape_count(layer->out); }
+
+/* ---- ReLU ---------------------------------------------------------------------------------------------------------
+ */
+
+TRAIN_LOOP static void relu(int64_t n, const float *restrict in, float *restrict out) {
+    for (int64_t i = 0; i < n; i++) out[i] = in[i] < 0.0f ? 0.0f : in[i];
+}
+
+TRAIN_LOOP static void relu_back(int64_t n, const float *restrict out, const float *restrict d_out,
+                                 float *restrict d_in) {
+    for (int64_t i = 0; i < n; i++) {
+        float passed = d_out[i]; /* read in any case: a load under a condition would be a branch */
+        d_in[i] = out[i] <= 0.0f ? 0.0f : passed;
+    }
+}
+
+static void relu_forward(train_device *device, const train_layer *layer, int64_t rows, const float *params,
+                         const float *in, float *out) {
+    (void)device, (void)params;
+    relu(size_of(layer, rows), in, out);
+}
+
+static void relu_backward(train_device *device, const train_layer *layer, int64_t rows, const float *params,
+                          const float *in, const float *out, float *grad_out, float *grad_in, float *grads) {
+    (void)device, (void)params, (void)in, (void)grads;
+    if (grad_in != NULL) relu_back(size_of(layer, rows), out, grad_out, grad_in);
+}
+
+const train_layer_ops train_cpu_relu = {.rowwise = true, .forward = relu_forward, .backward = relu_backward};
+
+/* ---- leaky ReLU ---------------------------------------------------------------------------------------------------
+ */
+
+TRAIN_LOOP static void leaky(int64_t n, float slope, const float *restrict in, float *restrict out) {
+    for (int64_t i = 0; i < n; i++) out[i] = (in[i] < 0.0f ? slope : 1.0f) * in[i];
+}
+
+TRAIN_LOOP static void leaky_back(int64_t n, float slope, const float *restrict in, const float *restrict d_out,
+                                  float *restrict d_in) {
+    for (int64_t i = 0; i < n; i++) d_in[i] = (in[i] <= 0.0f ? slope : 1.0f) * d_out[i];
+}
+
+static void leaky_forward(train_device *device, const train_layer *layer, int64_t rows, const float *params,
+                          const float *in, float *out) {
+    (void)device, (void)params;
+    leaky(size_of(layer, rows), layer->slope, in, out);
+}
+
+static void leaky_backward(train_device *device, const train_layer *layer, int64_t rows, const float *params,
+                           const float *in, const float *out, float *grad_out, float *grad_in, float *grads) {
+    (void)device, (void)params, (void)out, (void)grads;
+    if (grad_in != NULL) leaky_back(size_of(layer, rows), layer->slope, in, grad_out, grad_in);
+}
+
+const train_layer_ops train_cpu_leaky_relu = {.rowwise = true, .forward = leaky_forward, .backward = leaky_backward};
+
+/* ---- tanh ---------------------------------------------------------------------------------------------------------
+ */
+
+TRAIN_LOOP static void hyperbolic(int64_t n, const float *restrict in, float *restrict out) {
+    for (int64_t i = 0; i < n; i++) out[i] = tanhf(in[i]);
+}
+
+TRAIN_LOOP static void hyperbolic_back(int64_t n, const float *restrict out, const float *restrict d_out,
+                                       float *restrict d_in) {
+    for (int64_t i = 0; i < n; i++) d_in[i] = (1.0f - out[i] * out[i]) * d_out[i];
+}
+
+static void tanh_forward(train_device *device, const train_layer *layer, int64_t rows, const float *params,
+                         const float *in, float *out) {
+    (void)device, (void)params;
+    hyperbolic(size_of(layer, rows), in, out);
+}
+
+static void tanh_backward(train_device *device, const train_layer *layer, int64_t rows, const float *params,
+                          const float *in, const float *out, float *grad_out, float *grad_in, float *grads) {
+    (void)device, (void)params, (void)in, (void)grads;
+    if (grad_in != NULL) hyperbolic_back(size_of(layer, rows), out, grad_out, grad_in);
+}
+
+const train_layer_ops train_cpu_tanh = {.rowwise = true, .forward = tanh_forward, .backward = tanh_backward};

@@ -1,0 +1,56 @@
+/* Inside of the CPU device: what its files share. */
+#ifndef TRAIN_CPU_H
+#define TRAIN_CPU_H
+
+#include "device.h"
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+/* A loop that is compiled for several instruction sets, of which the loader picks one. Sanitizers instrument the
+ * function that picks, which runs before they do; clang knows the attribute under other names. */
+#if defined(__x86_64__) && defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define TRAIN_LOOP __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define TRAIN_LOOP
+#endif
+
+/* The vector forms of these functions in libmvec; where the C library has none, loops call the scalar ones. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define TRAIN_VECTOR_EXP __attribute__((simd("notinbranch")))
+#if __GLIBC_PREREQ(2, 35)
+#define TRAIN_VECTOR_TANH __attribute__((simd("notinbranch")))
+#endif
+#endif
+#ifndef TRAIN_VECTOR_EXP
+#define TRAIN_VECTOR_EXP
+#endif
+#ifndef TRAIN_VECTOR_TANH
+#define TRAIN_VECTOR_TANH
+#endif
+
+/* Brackets arithmetic on numbers that decay towards zero (moments of dead units, gradients of saturated ones): this
+ * thread flushes denormal numbers, which take x86 a hundred cycles each. */
+#if defined(__x86_64__)
+enum { TRAIN_CPU_FLUSH = 0x8040 }; /* results and operands */
+static inline unsigned train_cpu_flush_begin(void) {
+    unsigned before = _mm_getcsr();
+    _mm_setcsr(before | TRAIN_CPU_FLUSH);
+    return before;
+}
+static inline void train_cpu_flush_end(unsigned before) { _mm_setcsr(before); }
+#else
+static inline unsigned train_cpu_flush_begin(void) { return 0; }
+static inline void train_cpu_flush_end(unsigned before) { (void)before; }
+#endif
+
+extern const train_layer_ops train_cpu_dense, train_cpu_relu, train_cpu_leaky_relu, train_cpu_tanh;
+
+void train_cpu_loss(train_device *device, train_loss_kind kind, int64_t n, int64_t cols, const float *prediction,
+                    const float *target, double *value, float *grad);
+void train_cpu_adamw(train_device *device, const train_adamw *how, int64_t n, const float *grads, float *params,
+                     float *m, float *v);
+
+#endif

@@ -1,0 +1,128 @@
+/* The CPU as a device: its memory is the host's, its threads are the context's. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/cpu.h"
+#include "error.h"
+#include "parallel.h"
+
+/* ---- memory -------------------------------------------------------------------------------------------------------
+ */
+
+enum { ALIGNMENT = 64 }; /* a cache line, and an AVX-512 register */
+
+/* calloc, whose large blocks are zero without being touched; the word before the block keeps where it starts. */
+static void *allocate(train_device *device, size_t bytes) {
+    size_t more = ALIGNMENT + sizeof(void *);
+    char *raw = bytes > (size_t)PTRDIFF_MAX - more ? NULL : calloc(1, bytes + more);
+    (void)device;
+    if (raw == NULL) {
+        train_fail(CIRCE_ERR_MEMORY, "no memory for a block of %.1f MB", (double)bytes / 1e6);
+        return NULL;
+    }
+    uintptr_t start = ((uintptr_t)raw + more - 1) & ~(uintptr_t)(ALIGNMENT - 1);
+    char *block = raw + (start - (uintptr_t)raw);
+    memcpy(block - sizeof(void *), &raw, sizeof raw);
+    return block;
+}
+
+static void release(train_device *device, void *block) {
+    void *raw;
+    (void)device;
+    if (block == NULL) return;
+    memcpy(&raw, (char *)block - sizeof(void *), sizeof raw);
+    free(raw);
+}
+
+static void copy(train_device *device, void *to, const void *from, size_t bytes) {
+    (void)device;
+    if (bytes > 0) memcpy(to, from, bytes);
+}
+
+/* ---- loops over numbers -------------------------------------------------------------------------------------------
+ */
+
+enum { LEAST = 32768 }; /* numbers that are worth a thread */
+
+typedef struct operands {
+    float a;
+    const float *x;
+    float *y;
+    const int64_t *index;
+    int64_t cols;
+} operands;
+
+TRAIN_LOOP static void add_loop(int64_t n, float a, const float *restrict x, float *restrict y) {
+    for (int64_t i = 0; i < n; i++) y[i] += a * x[i];
+}
+
+static void add_part(void *user, int64_t part, int64_t first, int64_t n) {
+    const operands *o = user;
+    (void)part;
+    add_loop(n, o->a, o->x + first, o->y + first);
+}
+
+static void add(train_device *device, int64_t n, float a, const float *x, float *y) {
+    operands o = {.a = a, .x = x, .y = y};
+    train_parallel(device->context, train_parts(device->context, n, LEAST), n, add_part, &o);
+}
+
+static void zero(train_device *device, int64_t n, float *x) {
+    (void)device;
+    if (n > 0) memset(x, 0, (size_t)n * sizeof *x);
+}
+
+static void gather_part(void *user, int64_t part, int64_t first, int64_t n) {
+    const operands *o = user;
+    (void)part;
+    for (int64_t i = first; i < first + n; i++)
+        memcpy(o->y + i * o->cols, o->x + o->index[i] * o->cols, (size_t)o->cols * sizeof *o->y);
+}
+
+static void gather(train_device *device, const float *from, int64_t cols, const int64_t *index, int64_t n, float *out) {
+    operands o = {.x = from, .y = out, .index = index, .cols = cols};
+    if (cols > 0)
+        train_parallel(device->context, train_parts(device->context, n, LEAST / cols + 1), n, gather_part, &o);
+}
+
+/* ---- the table ----------------------------------------------------------------------------------------------------
+ */
+
+static const train_layer_ops *layer(train_layer_kind kind) {
+    static const struct {
+        train_layer_kind kind;
+        const train_layer_ops *ops;
+    } layers[] = {
+        {TRAIN_DENSE, &train_cpu_dense},
+        {TRAIN_RELU, &train_cpu_relu},
+        {TRAIN_LEAKY_RELU, &train_cpu_leaky_relu},
+        {TRAIN_TANH, &train_cpu_tanh},
+    };
+    for (size_t k = 0; k < sizeof layers / sizeof layers[0]; k++)
+        if (layers[k].kind == kind) return layers[k].ops;
+    return NULL;
+}
+
+static const train_device_ops ops = {
+    .name = "cpu",
+    .allocate = allocate,
+    .release = release,
+    .upload = copy,
+    .download = copy,
+    .layer = layer,
+    .gather = gather,
+    .loss = train_cpu_loss,
+    .add = add,
+    .adamw = train_cpu_adamw,
+    .zero = zero,
+};
+
+circe_status train_device_cpu(circe_context *context, train_device **device) {
+    if (device == NULL || context == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "context and device must not be NULL");
+    *device = malloc(sizeof **device);
+    if (*device == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a device");
+    **device = (train_device){.ops = &ops, .context = context};
+    return CIRCE_OK;
+}
+
+void train_device_destroy(train_device *device) { free(device); }

@@ -1,0 +1,20 @@
+#include "error.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local char text[1024];
+
+circe_status train_fail(circe_status status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+circe_status train_pass(circe_status status) {
+    return status == CIRCE_OK ? CIRCE_OK : train_fail(status, "%s", circe_last_error());
+}
+
+const char *train_last_error(void) { return text; }

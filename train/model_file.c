@@ -1,0 +1,423 @@
+/* Predictors as .safetensors: the tensors as a Sequential of PyTorch names them ("0.weight", "0.bias", "2.weight",
+ * ...), so that load_state_dict takes the file as it is, and everything else as text in the metadata:
+ *
+ *     format, format_version    circe.predictor, 1
+ *     circe_version             of the program that wrote it
+ *     architecture              {"net": "9x64", "activation": "relu", "loss": "mse", "inputs": 3, "outputs": 1}
+ *     columns                   {"features": [names], "target": [names], "classes": [names]}   classes may be absent
+ *     statistics                {"features": {"mean": [...], "deviation": [...]}, "target": {...}}   target: MSE only
+ *     settings                  the run's, as JSON
+ *
+ * Numbers have 17 significant digits: what is read is what was written, to the bit. Nothing in a file is believed
+ * before it was checked against the rest; a network is made only where the file is long enough to fill it. */
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "model_parts.h"
+
+#define FORMAT_NAME "circe.predictor"
+#define FORMAT_VERSION 1
+#define MEAN_FORMAT_NAME "circe.conditional_mean" /* of circe fit */
+
+enum { SHOWN_CHARS = 64, TEXT_CHARS = 1024, SMALL_NETWORK = 1 << 20, MOST_COLUMNS = 1 << 24 };
+
+typedef struct named {
+    const char *name;
+    int value;
+} named;
+
+static const named activations[] = {
+    {"relu", TRAIN_RELU}, {"leaky_relu", TRAIN_LEAKY_RELU}, {"tanh", TRAIN_TANH}, {NULL, 0}};
+static const named losses[] = {{"mse", TRAIN_MSE}, {"cross_entropy", TRAIN_CROSS_ENTROPY}, {NULL, 0}};
+
+static const char *name_of(const named *table, int value) {
+    while (table->name != NULL && table->value != value) table++;
+    return table->name;
+}
+
+/* ---- saving ------------------------------------------------------------------------------------------------------ */
+
+/* Takes over the item; false: no memory. */
+static bool add(cJSON *object, const char *key, cJSON *item) {
+    if (item != NULL && cJSON_AddItemToObject(object, key, item)) return true;
+    cJSON_Delete(item);
+    return false;
+}
+
+static cJSON *list_of_texts(char *const *texts, int64_t n) {
+    cJSON *list = cJSON_CreateArray();
+    for (int64_t i = 0; list != NULL && i < n; i++) {
+        cJSON *item = cJSON_CreateString(texts[i]);
+        if (item != NULL && cJSON_AddItemToArray(list, item)) continue;
+        cJSON_Delete(item);
+        cJSON_Delete(list);
+        return NULL;
+    }
+    return list;
+}
+
+/* As raw text: cJSON's own numbers are let go at 15 digits where that is nearly the same. */
+static cJSON *list_of_numbers(const double *numbers, int64_t n) {
+    cJSON *list = cJSON_CreateArray();
+    for (int64_t i = 0; list != NULL && i < n; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%.17g", numbers[i]);
+        cJSON *item = cJSON_CreateRaw(text);
+        if (item != NULL && cJSON_AddItemToArray(list, item)) continue;
+        cJSON_Delete(item);
+        cJSON_Delete(list);
+        return NULL;
+    }
+    return list;
+}
+
+static cJSON *scale_object(const train_scaler *scale) {
+    cJSON *object = cJSON_CreateObject();
+    if (object != NULL && add(object, "mean", list_of_numbers(scale->mean, scale->cols)) &&
+        add(object, "deviation", list_of_numbers(scale->deviation, scale->cols)))
+        return object;
+    cJSON_Delete(object);
+    return NULL;
+}
+
+/* Prints and deletes; NULL where something before had no memory. */
+static char *printed(cJSON *object, bool complete) {
+    char *text = complete && object != NULL ? cJSON_PrintUnformatted(object) : NULL;
+    cJSON_Delete(object);
+    return text;
+}
+
+static char *architecture_text(const train_model *model) {
+    cJSON *o = cJSON_CreateObject();
+    bool complete = o != NULL && add(o, "net", cJSON_CreateString(model->net)) &&
+                    add(o, "activation", cJSON_CreateString(name_of(activations, (int)model->activation))) &&
+                    add(o, "loss", cJSON_CreateString(name_of(losses, (int)model->loss))) &&
+                    add(o, "inputs", cJSON_CreateNumber((double)model->n_features)) &&
+                    add(o, "outputs", cJSON_CreateNumber((double)model->outputs));
+    return printed(o, complete);
+}
+
+static char *columns_text(const train_model *model) {
+    cJSON *o = cJSON_CreateObject();
+    bool complete = o != NULL && add(o, "features", list_of_texts(model->features, model->n_features)) &&
+                    add(o, "target", list_of_texts(model->target, model->n_target)) &&
+                    (model->classes == NULL || add(o, "classes", list_of_texts(model->classes, model->outputs)));
+    return printed(o, complete);
+}
+
+static char *statistics_text(const train_model *model) {
+    cJSON *o = cJSON_CreateObject();
+    bool complete = o != NULL && add(o, "features", scale_object(&model->feature_scale)) &&
+                    (model->loss != TRAIN_MSE || add(o, "target", scale_object(&model->target_scale)));
+    return printed(o, complete);
+}
+
+static circe_status write_file(circe_context *context, const train_model *model, const train_network *network,
+                               const char *path) {
+    char version[16], *architecture = architecture_text(model), *columns = columns_text(model),
+                      *statistics = statistics_text(model);
+    int64_t n = train_network_n_tensors(network);
+    circe_tensor *tensors = calloc((size_t)n + 1, sizeof *tensors);
+    circe_status status = CIRCE_OK;
+    snprintf(version, sizeof version, "%d", FORMAT_VERSION);
+    if (architecture == NULL || columns == NULL || statistics == NULL || tensors == NULL)
+        status = train_fail(CIRCE_ERR_MEMORY, "no memory to write %s", path);
+    if (status == CIRCE_OK) status = train_network_tensors(network, model->params, "", tensors);
+    if (status == CIRCE_OK) {
+        const circe_metadata metadata[] = {{"format", FORMAT_NAME},
+                                           {"format_version", version},
+                                           {"circe_version", circe_version()},
+                                           {"architecture", architecture},
+                                           {"columns", columns},
+                                           {"statistics", statistics},
+                                           {"settings", model->settings == NULL ? "{}" : model->settings}};
+        status = train_pass(circe_tensor_file_write(context, path, tensors, n, metadata,
+                                                    (int64_t)(sizeof metadata / sizeof *metadata)));
+    }
+    cJSON_free(architecture);
+    cJSON_free(columns);
+    cJSON_free(statistics);
+    free(tensors);
+    return status;
+}
+
+static circe_status check_settings(const char *settings) {
+    cJSON *parsed = settings == NULL ? cJSON_CreateObject() : cJSON_Parse(settings);
+    bool good = cJSON_IsObject(parsed);
+    cJSON_Delete(parsed);
+    return good ? CIRCE_OK : train_fail(CIRCE_ERR_ARGUMENT, "the settings are not a JSON object");
+}
+
+circe_status train_model_save(circe_context *context, const train_model *model, const char *path) {
+    train_device *device = NULL;
+    train_network *network = NULL;
+    if (context == NULL || path == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "context and path must not be NULL");
+    circe_status status = train_model_check(model);
+    if (status == CIRCE_OK) status = check_settings(model->settings);
+    if (status == CIRCE_OK) status = train_device_cpu(context, &device);
+    if (status == CIRCE_OK) status = train_model_skeleton(device, model, 1, &network);
+    if (status == CIRCE_OK) status = write_file(context, model, network, path);
+    train_network_destroy(network);
+    train_device_destroy(device);
+    return status;
+}
+
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
+
+typedef struct reader {
+    const char *path;
+    circe_tensor_file *file;
+    cJSON *architecture, *columns, *statistics;
+} reader;
+
+static circe_status damaged(const reader *r, const char *what) {
+    return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: %s", r->path, what);
+}
+
+/* The same from the text that is set. */
+static circe_status damaged_by(const reader *r, circe_status status) {
+    char text[TEXT_CHARS];
+    if (status == CIRCE_OK || status == CIRCE_ERR_MEMORY) return status;
+    snprintf(text, sizeof text, "%s", train_last_error());
+    return damaged(r, text);
+}
+
+/* A text out of a file, fit for an error text: bounded, without control characters. */
+static const char *shown(const char *name, char *text) {
+    size_t length = 0;
+    for (; name[length] != '\0' && length + 1 < SHOWN_CHARS; length++)
+        text[length] = (unsigned char)name[length] < 0x20 || name[length] == 0x7f ? '?' : name[length];
+    text[length] = '\0';
+    return text;
+}
+
+static circe_status check_version(const reader *r) {
+    const char *version = circe_tensor_file_metadata(r->file, "format_version");
+    char text[SHOWN_CHARS];
+    if (version == NULL) return damaged(r, "it names no version of the format");
+    char *end;
+    long number = strtol(version, &end, 10);
+    if (*version < '0' || *version > '9' || *end != '\0' || number < 1)
+        return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%s' is no version of the format", r->path,
+                          shown(version, text));
+    if (number <= FORMAT_VERSION) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_FORMAT,
+                      "%s: written in version %s of the format of predictors; this program reads version %d: use a "
+                      "newer circe, or train it again",
+                      r->path, shown(version, text), FORMAT_VERSION);
+}
+
+static circe_status check_format(const reader *r) {
+    const char *format = circe_tensor_file_metadata(r->file, "format");
+    char text[SHOWN_CHARS];
+    if (format == NULL) return damaged(r, "its metadata do not say that it is one (circe train writes predictors)");
+    if (strcmp(format, FORMAT_NAME) == 0) return check_version(r);
+    if (strcmp(format, MEAN_FORMAT_NAME) == 0)
+        return train_fail(CIRCE_ERR_FORMAT,
+                          "%s: a conditional mean, which circe fit wrote for circe measure --model; a predictor, which "
+                          "circe train writes, is needed here",
+                          r->path);
+    return train_fail(CIRCE_ERR_FORMAT, "%s: its format is '%s'; a predictor, which circe train writes, is needed here",
+                      r->path, shown(format, text));
+}
+
+static circe_status parse(const reader *r, const char *key, cJSON **object) {
+    const char *text = circe_tensor_file_metadata(r->file, key);
+    *object = text == NULL ? NULL : cJSON_ParseWithOpts(text, NULL, 1);
+    if (cJSON_IsObject(*object)) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: its metadata '%s' %s", r->path, key,
+                      text == NULL ? "are missing" : "are not a JSON object");
+}
+
+static circe_status wrong(const reader *r, const char *key, const char *expected) {
+    return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%s' is not %s", r->path, key, expected);
+}
+
+static circe_status read_text(const reader *r, const cJSON *object, const char *key, const char **text) {
+    *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    return *text != NULL && **text != '\0' ? CIRCE_OK : wrong(r, key, "a text");
+}
+
+static circe_status read_named(const reader *r, const cJSON *object, const char *key, const named *table, int *value) {
+    const char *text = NULL;
+    char safe[SHOWN_CHARS];
+    circe_status status = read_text(r, object, key, &text);
+    if (status != CIRCE_OK) return status;
+    for (; table->name != NULL; table++)
+        if (strcmp(table->name, text) == 0) {
+            *value = table->value;
+            return CIRCE_OK;
+        }
+    return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: its %s '%s' is not known", r->path, key,
+                      shown(text, safe));
+}
+
+static circe_status read_count(const reader *r, const cJSON *object, const char *key, int64_t *value) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= 1.0 && item->valuedouble <= MOST_COLUMNS) ||
+        item->valuedouble != floor(item->valuedouble))
+        return wrong(r, key, "a whole number from 1 to 2^24");
+    *value = (int64_t)item->valuedouble;
+    return CIRCE_OK;
+}
+
+/* names (n), owned; *n is what the list holds. */
+static circe_status read_names(const reader *r, const cJSON *object, const char *key, char ***names, int64_t *n) {
+    const cJSON *item, *list = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (!cJSON_IsArray(list) || list->child == NULL) return wrong(r, key, "a list of names");
+    int64_t count = 0;
+    cJSON_ArrayForEach(item, list) {
+        if (!cJSON_IsString(item)) return wrong(r, key, "a list of names");
+        count++;
+    }
+    *names = calloc((size_t)count, sizeof **names);
+    if (*names == NULL) return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %s", r->path, key);
+    *n = count;
+    count = 0;
+    cJSON_ArrayForEach(item, list) {
+        (*names)[count] = strdup(item->valuestring);
+        if ((*names)[count++] == NULL) return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %s", r->path, key);
+    }
+    return CIRCE_OK;
+}
+
+/* numbers (n), owned. */
+static circe_status read_numbers(const reader *r, const cJSON *object, const char *key, int64_t n, double **numbers) {
+    const cJSON *item, *list = cJSON_GetObjectItemCaseSensitive(object, key);
+    int64_t count = 0;
+    if (!cJSON_IsArray(list)) return wrong(r, key, "a list of numbers");
+    cJSON_ArrayForEach(item, list) {
+        if (!cJSON_IsNumber(item)) return wrong(r, key, "a list of numbers");
+        count++;
+    }
+    if (count != n)
+        return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%s' has %lld numbers for %lld columns",
+                          r->path, key, (long long)count, (long long)n);
+    *numbers = malloc((size_t)n * sizeof **numbers);
+    if (*numbers == NULL) return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for its statistics", r->path);
+    count = 0;
+    cJSON_ArrayForEach(item, list)(*numbers)[count++] = item->valuedouble;
+    return CIRCE_OK;
+}
+
+static circe_status read_scale(const reader *r, const char *key, int64_t cols, train_scaler *scale) {
+    const cJSON *object = cJSON_GetObjectItemCaseSensitive(r->statistics, key);
+    if (!cJSON_IsObject(object)) return wrong(r, key, "an object with mean and deviation");
+    scale->cols = cols;
+    circe_status status = read_numbers(r, object, "mean", cols, &scale->mean);
+    return status == CIRCE_OK ? read_numbers(r, object, "deviation", cols, &scale->deviation) : status;
+}
+
+static circe_status read_architecture(const reader *r, train_model *model, int64_t *inputs) {
+    const char *net = NULL;
+    int activation = 0, loss = 0;
+    int64_t outputs = 0;
+    circe_status status = read_text(r, r->architecture, "net", &net);
+    if (status == CIRCE_OK) status = read_named(r, r->architecture, "activation", activations, &activation);
+    if (status == CIRCE_OK) status = read_named(r, r->architecture, "loss", losses, &loss);
+    if (status == CIRCE_OK) status = read_count(r, r->architecture, "inputs", inputs);
+    if (status == CIRCE_OK) status = read_count(r, r->architecture, "outputs", &outputs);
+    if (status != CIRCE_OK) return status;
+    model->activation = (train_layer_kind)activation;
+    model->loss = (train_loss_kind)loss;
+    model->outputs = outputs;
+    model->net = strdup(net);
+    return model->net != NULL ? CIRCE_OK : train_fail(CIRCE_ERR_MEMORY, "%s: no memory for its net", r->path);
+}
+
+static circe_status read_columns(const reader *r, train_model *model, int64_t inputs) {
+    circe_status status = read_names(r, r->columns, "features", &model->features, &model->n_features);
+    if (status == CIRCE_OK) status = read_names(r, r->columns, "target", &model->target, &model->n_target);
+    if (status != CIRCE_OK) return status;
+    if (model->n_features != inputs)
+        return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: it names %lld features for %lld inputs",
+                          r->path, (long long)model->n_features, (long long)inputs);
+    const cJSON *classes = cJSON_GetObjectItemCaseSensitive(r->columns, "classes");
+    if (classes == NULL) return CIRCE_OK;
+    /* Before they are kept: outputs is the count they are freed by. */
+    if (cJSON_GetArraySize(classes) != model->outputs)
+        return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: it names %d classes for %lld outputs", r->path,
+                          cJSON_GetArraySize(classes), (long long)model->outputs);
+    int64_t n = 0;
+    return read_names(r, r->columns, "classes", &model->classes, &n);
+}
+
+static circe_status read_settings(const reader *r, train_model *model) {
+    cJSON *parsed = NULL;
+    circe_status status = parse(r, "settings", &parsed);
+    cJSON_Delete(parsed);
+    if (status != CIRCE_OK) return status;
+    model->settings = strdup(circe_tensor_file_metadata(r->file, "settings"));
+    return model->settings != NULL ? CIRCE_OK : train_fail(CIRCE_ERR_MEMORY, "%s: no memory for its settings", r->path);
+}
+
+static circe_status read_description(reader *r, train_model *model) {
+    int64_t inputs = 0;
+    circe_status status = parse(r, "architecture", &r->architecture);
+    if (status == CIRCE_OK) status = parse(r, "columns", &r->columns);
+    if (status == CIRCE_OK) status = parse(r, "statistics", &r->statistics);
+    if (status == CIRCE_OK) status = read_architecture(r, model, &inputs);
+    if (status == CIRCE_OK) status = read_columns(r, model, inputs);
+    if (status == CIRCE_OK) status = read_scale(r, "features", model->n_features, &model->feature_scale);
+    if (status == CIRCE_OK && model->loss == TRAIN_MSE)
+        status = read_scale(r, "target", model->n_target, &model->target_scale);
+    if (status == CIRCE_OK) status = read_settings(r, model);
+    return status == CIRCE_OK ? damaged_by(r, train_model_check_parts(model)) : status;
+}
+
+/* A network of a size that the file cannot fill is not even made. Where it is small, it is: the tensors that are not
+ * as they should be are then refused by their names. */
+static circe_status check_size(const reader *r, const train_model *model) {
+    int64_t expected = 0, held = 0;
+    circe_tensor t;
+    circe_status status = train_model_count(model, &expected);
+    if (status != CIRCE_OK) return damaged_by(r, status);
+    for (int64_t i = 0; i < circe_tensor_file_count(r->file); i++)
+        if (circe_tensor_file_get(r->file, i, &t) == CIRCE_OK) held += (int64_t)(t.bytes / sizeof(float));
+    if (expected <= held || expected <= SMALL_NETWORK) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_FORMAT,
+                      "%s: not a usable predictor: its network has %lld parameters and the file holds %lld numbers",
+                      r->path, (long long)expected, (long long)held);
+}
+
+static circe_status read_params(const reader *r, const train_network *network, train_model *model) {
+    int64_t n = train_network_n_params(network);
+    model->params = malloc((size_t)(n > 0 ? n : 1) * sizeof *model->params);
+    if (model->params == NULL)
+        return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %lld parameters", r->path, (long long)n);
+    model->n_params = n;
+    circe_status status = damaged_by(r, train_network_read_tensors(network, r->file, "", model->params));
+    if (status != CIRCE_OK) return status;
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite((double)model->params[i])) return damaged(r, "its parameters hold a NaN or an infinity");
+    if (circe_tensor_file_count(r->file) == train_network_n_tensors(network)) return CIRCE_OK;
+    return damaged(r, "it holds tensors that its network has no place for");
+}
+
+circe_status train_model_load(circe_context *context, const char *path, train_model *model) {
+    train_device *device = NULL;
+    train_network *network = NULL;
+    reader r = {.path = path};
+    if (context == NULL || path == NULL || model == NULL)
+        return train_fail(CIRCE_ERR_ARGUMENT, "context, path and model must not be NULL");
+    *model = (train_model){0};
+    circe_status status = train_pass(circe_tensor_file_open(context, path, &r.file));
+    if (status == CIRCE_OK) status = check_format(&r);
+    if (status == CIRCE_OK) status = read_description(&r, model);
+    if (status == CIRCE_OK) status = check_size(&r, model);
+    if (status == CIRCE_OK) status = train_device_cpu(context, &device);
+    if (status == CIRCE_OK) status = train_model_skeleton(device, model, 1, &network);
+    if (status == CIRCE_OK) status = read_params(&r, network, model);
+    train_network_destroy(network);
+    train_device_destroy(device);
+    circe_tensor_file_close(r.file);
+    cJSON_Delete(r.architecture);
+    cJSON_Delete(r.columns);
+    cJSON_Delete(r.statistics);
+    if (status != CIRCE_OK) train_model_free(model);
+    return status;
+}

@@ -1,0 +1,17 @@
+/* What model.c and model_file.c share. */
+#ifndef TRAIN_MODEL_PARTS_H
+#define TRAIN_MODEL_PARTS_H
+
+#include "model.h"
+
+/* Numbers in a network of this architecture; refuses one that cannot be. model->params are not looked at. */
+circe_status train_model_count(const train_model *model, int64_t *n_params);
+
+/* The network without the model's parameters. */
+circe_status train_model_skeleton(train_device *device, const train_model *model, int64_t max_batch,
+                                  train_network **network);
+
+/* As train_model_check, without the parameters. */
+circe_status train_model_check_parts(const train_model *model);
+
+#endif

@@ -1,0 +1,266 @@
+/* Networks: what they are made of, and the entries to forward and backward (network_segments.c runs the layers). */
+#include "network.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "network_internal.h"
+
+/* ---- layers -------------------------------------------------------------------------------------------------------
+ */
+
+static circe_status check_arguments(train_shape input, int64_t n_specs, int64_t max_batch) {
+    if (n_specs < 1 || n_specs > TRAIN_MAX_LAYERS)
+        return train_fail(CIRCE_ERR_ARGUMENT, "a network has 1 to %d layers, not %lld", TRAIN_MAX_LAYERS,
+                          (long long)n_specs);
+    if (max_batch < 1 || max_batch > INT32_MAX)
+        return train_fail(CIRCE_ERR_ARGUMENT, "max_batch is %lld; it must be at least 1", (long long)max_batch);
+    if (input.n_dims != 1 && input.n_dims != 3)
+        return train_fail(CIRCE_ERR_SHAPE, "the input of a network has 1 or 3 dimensions, not %d", input.n_dims);
+    double count = 1.0;
+    for (int d = 0; d < input.n_dims; d++) {
+        if (input.size[d] < 1)
+            return train_fail(CIRCE_ERR_SHAPE, "the input of a network has size %lld; it must be at least 1",
+                              (long long)input.size[d]);
+        count *= (double)input.size[d];
+    }
+    if (count > INT32_MAX) return train_fail(CIRCE_ERR_SHAPE, "the input of a network has %.3g numbers a row", count);
+    return CIRCE_OK;
+}
+
+/* Layer l from the one before it. */
+static circe_status plan_layer(train_network *network, int64_t l, const train_layer_spec *spec) {
+    const train_layer_type *type = train_layer_type_of(spec->kind);
+    train_layer *layer = &network->layers[l];
+    const train_device_ops *ops = network->device->ops;
+    snprintf(layer->name, sizeof layer->name, "%lld", (long long)l);
+    if (type == NULL)
+        return train_fail(CIRCE_ERR_ARGUMENT, "layer %s: there is no kind %d of layers", layer->name, (int)spec->kind);
+    network->ops[l] = ops->layer(spec->kind);
+    if (network->ops[l] == NULL)
+        return train_fail(CIRCE_ERR_UNSUPPORTED, "layer %s: %s has no %s layers", layer->name, ops->name, type->name);
+    layer->kind = spec->kind;
+    layer->in = l == 0 ? network->input : network->layers[l - 1].out;
+    layer->first_param = network->n_params;
+    circe_status status = type->plan(spec, layer);
+    if (status != CIRCE_OK) return status;
+    network->n_params += layer->n_params;
+    if (train_shape_count(layer->out) > network->widest) network->widest = train_shape_count(layer->out);
+    return CIRCE_OK;
+}
+
+/* ---- buffers ------------------------------------------------------------------------------------------------------
+ */
+
+float *train_network_buffer(const train_network *network, int64_t rows, int64_t cols) {
+    size_t bytes;
+    if (__builtin_mul_overflow((size_t)rows, (size_t)cols, &bytes) ||
+        __builtin_mul_overflow(bytes, sizeof(float), &bytes)) {
+        train_fail(CIRCE_ERR_MEMORY, "a buffer of %lld by %lld numbers is larger than this machine can address",
+                   (long long)rows, (long long)cols);
+        return NULL;
+    }
+    return network->device->ops->allocate(network->device, bytes > 0 ? bytes : sizeof(float));
+}
+
+static circe_status make_buffer(const train_network *network, int64_t rows, int64_t cols, float **buffer) {
+    *buffer = train_network_buffer(network, rows, cols);
+    return *buffer == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+}
+
+static circe_status make_buffers(train_network *network) {
+    int64_t batch = network->max_batch, params = network->n_params;
+    int64_t outputs = train_shape_count(network->layers[network->n_layers - 1].out);
+    circe_status status = make_buffer(network, 1, params, &network->params);
+    if (status == CIRCE_OK) status = make_buffer(network, 1, params, &network->grads);
+    if (status == CIRCE_OK) status = make_buffer(network, network->max_parts - 1, params, &network->part_grads);
+    if (status == CIRCE_OK) status = make_buffer(network, batch, outputs, &network->output_grad);
+    if (status == CIRCE_OK) status = make_buffer(network, batch, train_shape_count(network->input), &network->staging);
+    for (int64_t l = 0; status == CIRCE_OK && l < network->n_layers; l++)
+        status = make_buffer(network, batch, train_shape_count(network->layers[l].out), &network->activations[l]);
+    for (int k = 0; status == CIRCE_OK && k < 2; k++) {
+        status = make_buffer(network, batch, network->widest, &network->inside[k]);
+        if (status == CIRCE_OK && network->n_segments > 1)
+            status = make_buffer(network, batch, network->widest, &network->between[k]);
+    }
+    return status;
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------------
+ */
+
+static circe_status make_network(train_network *network, const train_layer_spec *specs) {
+    size_t n = (size_t)network->n_layers;
+    network->layers = calloc(n, sizeof *network->layers);
+    network->ops = calloc(n, sizeof *network->ops);
+    network->activations = calloc(n, sizeof *network->activations);
+    network->taps = calloc(n, sizeof *network->taps);
+    network->names = calloc(1, sizeof *network->names);
+    if (network->layers == NULL || network->ops == NULL || network->activations == NULL || network->taps == NULL ||
+        network->names == NULL)
+        return train_fail(CIRCE_ERR_MEMORY, "no memory for a network of %lld layers", (long long)n);
+    circe_status status = CIRCE_OK;
+    for (int64_t l = 0; status == CIRCE_OK && l < network->n_layers; l++) status = plan_layer(network, l, &specs[l]);
+    if (status == CIRCE_OK) status = train_segments_make(network);
+    if (status == CIRCE_OK) status = make_buffers(network);
+    return status;
+}
+
+circe_status train_network_create(train_device *device, train_shape input, const train_layer_spec *specs,
+                                  int64_t n_specs, int64_t max_batch, train_network **network) {
+    if (network != NULL) *network = NULL;
+    if (device == NULL || specs == NULL || network == NULL)
+        return train_fail(CIRCE_ERR_ARGUMENT, "device, specs and network must not be NULL");
+    circe_status status = check_arguments(input, n_specs, max_batch);
+    if (status != CIRCE_OK) return status;
+    train_network *made = calloc(1, sizeof *made);
+    if (made == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a network");
+    *made = (train_network){.device = device, .input = input, .max_batch = max_batch, .n_layers = n_specs};
+    status = make_network(made, specs);
+    if (status == CIRCE_OK)
+        *network = made;
+    else
+        train_network_destroy(made);
+    return status;
+}
+
+void train_network_destroy(train_network *network) {
+    if (network == NULL) return;
+    train_device *device = network->device;
+    float *buffers[] = {network->params,      network->grads,      network->part_grads,
+                        network->output_grad, network->inside[0],  network->inside[1],
+                        network->between[0],  network->between[1], network->staging};
+    for (size_t k = 0; k < sizeof buffers / sizeof buffers[0]; k++) device->ops->release(device, buffers[k]);
+    for (int64_t l = 0; l < network->n_layers; l++) {
+        if (network->activations != NULL) device->ops->release(device, network->activations[l]);
+        if (network->taps != NULL) device->ops->release(device, network->taps[l]);
+    }
+    if (network->names != NULL && *network->names != NULL)
+        train_names_free(*network->names, train_network_n_tensors(network));
+    free(network->names);
+    free(network->activations);
+    free(network->taps);
+    free(network->segments);
+    free(network->ops);
+    free(network->layers);
+    free(network);
+}
+
+/* ---- initialisation -----------------------------------------------------------------------------------------------
+ */
+
+/* Numbers [0, n) of the layer's own stream. */
+static void draw(const train_layer_tensor *tensor, circe_random generator, float *params) {
+    enum { CHUNK = 512 };
+    double normal[CHUNK] = {0};
+    for (int64_t done = 0; done < tensor->count; done += CHUNK) {
+        int64_t first = tensor->first + done, n = tensor->count - done < CHUNK ? tensor->count - done : CHUNK;
+        if (tensor->deviation > 0.0) circe_random_normal(generator, (uint64_t)first, n, normal);
+        for (int64_t i = 0; i < n; i++) params[first + i] = (float)(tensor->mean + tensor->deviation * normal[i]);
+    }
+}
+
+circe_status train_network_initialise(train_network *network, uint64_t seed) {
+    if (network == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "network must not be NULL");
+    float *params = calloc((size_t)network->n_params + 1, sizeof *params);
+    if (params == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory to initialise a network");
+    for (int64_t l = 0; l < network->n_layers; l++) {
+        const train_layer *layer = &network->layers[l];
+        train_layer_tensor tensors[TRAIN_MAX_LAYER_TENSORS];
+        int n = train_layer_type_of(layer->kind)->tensors(layer, tensors);
+        for (int t = 0; t < n; t++) draw(&tensors[t], (circe_random){seed, (uint64_t)l}, params + layer->first_param);
+    }
+    network->device->ops->upload(network->device, network->params, params, (size_t)network->n_params * sizeof *params);
+    free(params);
+    return CIRCE_OK;
+}
+
+/* ---- what it holds ------------------------------------------------------------------------------------------------
+ */
+
+train_device *train_network_device(const train_network *network) { return network->device; }
+
+int64_t train_network_n_layers(const train_network *network) { return network->n_layers; }
+
+const train_layer *train_network_layer(const train_network *network, int64_t index) {
+    return index < 0 || index >= network->n_layers ? NULL : &network->layers[index];
+}
+
+int64_t train_network_find(const train_network *network, const char *name) {
+    if (strcmp(name, "output") == 0) return network->n_layers - 1;
+    for (int64_t l = 0; l < network->n_layers; l++)
+        if (strcmp(network->layers[l].name, name) == 0) return l;
+    return -1;
+}
+
+int64_t train_network_n_params(const train_network *network) { return network->n_params; }
+float *train_network_params(train_network *network) { return network->params; }
+float *train_network_grads(train_network *network) { return network->grads; }
+
+const float *train_network_activation(const train_network *network, int64_t layer) {
+    return layer < 0 || layer >= network->n_layers ? NULL : network->activations[layer];
+}
+
+const float *train_network_output(const train_network *network) { return network->activations[network->n_layers - 1]; }
+float *train_network_output_grad(train_network *network) { return network->output_grad; }
+
+circe_status train_network_tap(train_network *network, int64_t layer, float **grad) {
+    if (network == NULL || grad == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "network and grad must not be NULL");
+    if (layer < 0 || layer >= network->n_layers)
+        return train_fail(CIRCE_ERR_ARGUMENT, "there is no layer %lld; the network has %lld", (long long)layer,
+                          (long long)network->n_layers);
+    if (network->taps[layer] == NULL)
+        network->taps[layer] =
+            train_network_buffer(network, network->max_batch, train_shape_count(network->layers[layer].out));
+    *grad = network->taps[layer];
+    return *grad == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+}
+
+/* ---- running it ---------------------------------------------------------------------------------------------------
+ */
+
+static circe_status check_batch(const train_network *network, int64_t rows, const float *in) {
+    if (network == NULL || in == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "network and in must not be NULL");
+    if (rows < 1 || rows > network->max_batch)
+        return train_fail(CIRCE_ERR_ARGUMENT, "a batch of %lld rows; the network was made for 1 to %lld",
+                          (long long)rows, (long long)network->max_batch);
+    return CIRCE_OK;
+}
+
+circe_status train_network_forward(train_network *network, int64_t rows, const float *in) {
+    circe_status status = check_batch(network, rows, in);
+    if (status != CIRCE_OK) return status;
+    train_segments_forward(network, rows, in);
+    network->last_rows = rows;
+    return CIRCE_OK;
+}
+
+circe_status train_network_backward(train_network *network, int64_t rows, const float *in) {
+    circe_status status = check_batch(network, rows, in);
+    if (status != CIRCE_OK) return status;
+    if (rows != network->last_rows)
+        return train_fail(CIRCE_ERR_ARGUMENT, "backward of %lld rows; the last forward had %lld", (long long)rows,
+                          (long long)network->last_rows);
+    train_segments_backward(network, rows, in);
+    return CIRCE_OK;
+}
+
+circe_status train_network_predict(train_network *network, int64_t rows, const float *in, float *out) {
+    if (network == NULL || ((in == NULL || out == NULL) && rows != 0))
+        return train_fail(CIRCE_ERR_ARGUMENT, "network, in and out must not be NULL");
+    if (rows < 0) return train_fail(CIRCE_ERR_ARGUMENT, "%lld rows", (long long)rows);
+    train_device *device = network->device;
+    int64_t inputs = train_shape_count(network->input);
+    int64_t outputs = train_shape_count(network->layers[network->n_layers - 1].out);
+    for (int64_t done = 0; done < rows; done += network->max_batch) {
+        int64_t n = rows - done < network->max_batch ? rows - done : network->max_batch;
+        device->ops->upload(device, network->staging, in + done * inputs, (size_t)(n * inputs) * sizeof(float));
+        circe_status status = train_network_forward(network, n, network->staging);
+        if (status != CIRCE_OK) return status;
+        device->ops->download(device, out + done * outputs, train_network_output(network),
+                              (size_t)(n * outputs) * sizeof(float));
+    }
+    return CIRCE_OK;
+}

@@ -1,0 +1,17 @@
+/* Work shared among a context's threads. What is cut, and where, is a function of the amount of work and the number of
+ * threads alone, never of what the machine does at the moment: the same number of threads gives the same bits. */
+#ifndef TRAIN_PARALLEL_H
+#define TRAIN_PARALLEL_H
+
+#include "circe/context.h"
+
+/* Does items [first, first + n) of the whole. */
+typedef void (*train_part_fn)(void *user, int64_t part, int64_t first, int64_t n);
+
+/* Into how many parts `total` items are cut, each of at least `least`: 1 to the number of threads. */
+int64_t train_parts(const circe_context *context, int64_t total, int64_t least);
+
+/* Runs all parts and returns when they are done. One part is run by the caller, without a team. */
+void train_parallel(const circe_context *context, int64_t parts, int64_t total, train_part_fn run, void *user);
+
+#endif

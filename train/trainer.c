@@ -1,0 +1,210 @@
+/* The loop around steps and epochs: progress, checkpoints, resuming, the end.
+ *
+ * Between any two steps the state (checkpoint.h) is the whole of what the run is: it can be written there, and a run
+ * that reads it goes on as if nothing had happened. An epoch whose last step is done and which is not yet closed is
+ * such a place as well. */
+#include "trainer.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "error.h"
+#include "trainer_parts.h"
+
+void train_options_init(train_options *options) {
+    *options = (train_options){.loss = TRAIN_MSE,
+                               .epochs = 100,
+                               .batch = 256,
+                               .rate = 1e-3,
+                               .decay = 1e-2,
+                               .beta1 = 0.9,
+                               .beta2 = 0.999,
+                               .epsilon = 1e-8,
+                               .cosine = 1};
+}
+
+/* ---- checkpoints ------------------------------------------------------------------------------------------------ */
+
+static bool all_finite(const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(x[i])) return false;
+    return true;
+}
+
+/* The device's arrays and the regulariser's state, to the host. Parameters that are no numbers (a gradient overflowed
+ * in the last step, and no loss has shown it yet) are the end of the run: they must not replace a good checkpoint. */
+static circe_status collect(train_loop *loop) {
+    train_state *s = &loop->state;
+    size_t bytes = (size_t)loop->n_params * sizeof(float);
+    size_t carried = train_regularizer_state_bytes(loop->regularizer);
+    loop->device->ops->download(loop->device, s->params, train_network_params(loop->network), bytes);
+    loop->device->ops->download(loop->device, s->m, loop->m, bytes);
+    loop->device->ops->download(loop->device, s->v, loop->v, bytes);
+    if (!all_finite(s->params, s->n_params) || !all_finite(s->m, s->n_params) || !all_finite(s->v, s->n_params))
+        return train_loop_stop(loop, "the parameters are no longer finite", false);
+    if (carried != s->regularizer_bytes) {
+        free(s->regularizer);
+        s->regularizer = malloc(carried > 0 ? carried : 1);
+        s->regularizer_bytes = s->regularizer != NULL ? carried : 0;
+        if (s->regularizer == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the regulariser's state");
+    }
+    if (carried > 0) train_regularizer_get_state(loop->regularizer, s->regularizer);
+    return CIRCE_OK;
+}
+
+static circe_status save(train_loop *loop) {
+    const train_state *s = &loop->state;
+    circe_status status = collect(loop);
+    if (status == CIRCE_OK)
+        status = train_checkpoint_write(loop->device->context, loop->options->checkpoint, &loop->identity, s);
+    if (status != CIRCE_OK) return status;
+    loop->saved = s->now.steps;
+    loop->saved_end = s->now.epochs;
+    loop->saved_clock = train_seconds();
+    return CIRCE_OK;
+}
+
+static bool is_due(const train_loop *loop, bool epoch_ended) {
+    const train_options *o = loop->options;
+    if (o->checkpoint == NULL) return false;
+    if (epoch_ended && o->checkpoint_epochs > 0 && loop->state.now.epochs % o->checkpoint_epochs == 0) return true;
+    return o->checkpoint_minutes > 0.0 && train_seconds() - loop->saved_clock >= 60.0 * o->checkpoint_minutes;
+}
+
+static circe_status adopt(train_loop *loop) {
+    const train_state *s = &loop->state;
+    const train_device_ops *ops = loop->device->ops;
+    size_t bytes = (size_t)loop->n_params * sizeof(float);
+    if (s->now.batches > loop->batches || s->now.steps != s->now.epochs * loop->batches + s->now.batches)
+        return train_fail(CIRCE_ERR_FORMAT,
+                          "%s: its counters are those of no run: %lld epochs and %lld batches of "
+                          "%lld, %lld steps",
+                          loop->options->checkpoint, (long long)s->now.epochs, (long long)s->now.batches,
+                          (long long)loop->batches, (long long)s->now.steps);
+    circe_status status = train_regularizer_set_state(loop->regularizer, s->regularizer, s->regularizer_bytes);
+    if (status != CIRCE_OK) return status;
+    ops->upload(loop->device, train_network_params(loop->network), s->params, bytes);
+    ops->upload(loop->device, loop->m, s->m, bytes);
+    ops->upload(loop->device, loop->v, s->v, bytes);
+    loop->saved = s->now.steps;
+    loop->saved_end = s->now.epochs;
+    return CIRCE_OK;
+}
+
+/* From the checkpoint, where there is one; else from the beginning. A checkpoint that is refused stays as it is: the
+ * run ends here. */
+static circe_status begin(train_loop *loop, bool *resumed) {
+    const train_options *o = loop->options;
+    struct stat info;
+    train_regularizer_set_state(loop->regularizer, NULL, 0); /* of another run */
+    if (!o->resume || o->checkpoint == NULL) return CIRCE_OK;
+    if (stat(o->checkpoint, &info) != 0 && errno == ENOENT) return CIRCE_OK;
+    circe_status status = train_checkpoint_read(loop->device->context, o->checkpoint, &loop->identity, &loop->state);
+    if (status == CIRCE_OK) status = adopt(loop);
+    *resumed = status == CIRCE_OK;
+    return status;
+}
+
+/* ---- the loop --------------------------------------------------------------------------------------------------- */
+
+static bool is_finished(const train_loop *loop) {
+    return loop->state.now.stopped_early || loop->state.now.epochs == loop->options->epochs;
+}
+
+static void count_seconds(train_loop *loop) {
+    double clock = train_seconds();
+    loop->state.now.seconds += clock - loop->clock;
+    loop->state.now.sums.seconds += clock - loop->clock;
+    loop->clock = clock;
+}
+
+static bool report(const train_loop *loop, bool epoch_ended) {
+    const train_options *o = loop->options;
+    const train_standing *now = &loop->state.now;
+    const train_epoch *last = now->epochs > 0 ? &loop->state.history[now->epochs - 1] : NULL;
+    if (o->progress == NULL) return false;
+    int64_t step = now->steps - 1; /* the one that was taken */
+    train_progress progress = {
+        .epoch = now->epochs,
+        .epochs = o->epochs,
+        .step = now->steps,
+        .steps = loop->steps,
+        .batch = epoch_ended ? loop->batches : now->batches,
+        .batches = loop->batches,
+        .loss = now->loss,
+        .regularizer = now->regularizer,
+        .validation_loss = last != NULL ? last->validation_loss : NAN,
+        .validation_regularizer = last != NULL ? last->validation_regularizer : NAN,
+        .rate = o->rate * train_schedule_at(&loop->rate, step),
+        .gamma = loop->n_places > 0 ? o->gamma * train_schedule_at(&loop->gamma, step) : 0.0,
+        .seconds = now->seconds,
+        .epoch_ended = epoch_ended,
+    };
+    return o->progress(o->user, &progress) != 0;
+}
+
+static circe_status run_to_end(train_loop *loop, bool *interrupted) {
+    while (!is_finished(loop)) {
+        bool ending = loop->state.now.batches == loop->batches;
+        circe_status status = ending ? train_loop_end_epoch(loop) : train_loop_step(loop);
+        if (status != CIRCE_OK) return status;
+        count_seconds(loop);
+        bool stop = report(loop, ending);
+        if (is_finished(loop)) break;
+        if (is_due(loop, ending) || (stop && loop->options->checkpoint != NULL)) status = save(loop);
+        if (status != CIRCE_OK) return status;
+        if (stop) {
+            *interrupted = true;
+            return CIRCE_OK;
+        }
+    }
+    if (loop->saved == loop->state.now.steps && loop->saved_end == loop->state.now.epochs) return CIRCE_OK;
+    return loop->options->checkpoint != NULL ? save(loop) : collect(loop);
+}
+
+/* The network ends with what was best, where that was kept. */
+static void restore_best(const train_loop *loop) {
+    const train_state *s = &loop->state;
+    if (s->best == NULL || s->now.best_epoch < 0) return;
+    loop->device->ops->upload(loop->device, train_network_params(loop->network), s->best,
+                              (size_t)loop->n_params * sizeof *s->best);
+}
+
+static void fill_result(train_loop *loop, train_result *result) {
+    const train_standing *now = &loop->state.now;
+    result->history = loop->state.history;
+    loop->state.history = NULL;
+    result->epochs_done = now->epochs;
+    result->steps_done = now->steps;
+    result->best_epoch = now->best_epoch;
+    result->stopped_early = now->stopped_early != 0;
+    result->seconds = now->seconds;
+    result->regularizer_seconds = now->regularizer_seconds;
+}
+
+circe_status train_run(train_network *network, train_regularizer *regularizer, const train_data *data,
+                       const train_data *validation, const train_options *options, train_result *result) {
+    if (network == NULL || data == NULL || options == NULL || result == NULL)
+        return train_fail(CIRCE_ERR_ARGUMENT, "network, data, options and result must not be NULL");
+    *result = (train_result){.best_epoch = -1};
+    train_loop loop = {
+        .network = network, .regularizer = regularizer, .data = data, .validation = validation, .options = options};
+    circe_status status = train_loop_open(&loop);
+    if (status == CIRCE_OK) status = begin(&loop, &result->resumed);
+    if (status == CIRCE_OK) {
+        loop.clock = loop.saved_clock = train_seconds();
+        status = run_to_end(&loop, &result->interrupted);
+        if (status == CIRCE_OK && !result->interrupted) restore_best(&loop);
+        fill_result(&loop, result);
+    }
+    train_loop_close(&loop);
+    return status;
+}
+
+void train_result_free(train_result *result) {
+    if (result == NULL) return;
+    free(result->history);
+    *result = (train_result){0};
+}

@@ -1,0 +1,76 @@
+/* The training loop: loss + gamma * regulariser, AdamW, cosine schedule, early stopping, checkpoints. One loop for
+ * tables and images, on any device. */
+#ifndef TRAIN_TRAINER_H
+#define TRAIN_TRAINER_H
+
+#include "network.h"
+#include "regularizer.h"
+#include "schedule.h"
+
+/* Points in host memory. features (n, input) and target (n, outputs, or 1 class) float32; y and z, float64 or float32,
+ * are what the regulariser sees; they may have no columns without one. */
+typedef struct train_data {
+    circe_mat features, target, y, z;
+} train_data;
+
+typedef struct train_progress train_progress;
+
+typedef struct train_options {
+    train_loss_kind loss;
+    int64_t epochs, batch;
+    double rate, decay, beta1, beta2, epsilon;
+    double warmup_epochs; /* of the learning rate */
+    int cosine;
+    double gamma;
+    double gamma_warmup_epochs;
+    const int64_t *layers; /* whose outputs are regularised (the sum counts); n = 0: the prediction */
+    int64_t n_layers;
+    int64_t patience;       /* epochs without a better validation loss before it stops; 0: never */
+    uint64_t seed;          /* order of the batches: epoch e is a permutation by (seed, e) */
+    const char *checkpoint; /* file; NULL: none. Written at the end and when progress stops the run as well */
+    int64_t checkpoint_epochs;
+    double checkpoint_minutes;
+    const char *fingerprint; /* of data and settings: a checkpoint of another one is refused */
+    int resume;              /* continue from the checkpoint where there is one */
+    /* Called after every step and every epoch; non-zero stops: a checkpoint is written first. */
+    int (*progress)(void *user, const train_progress *progress);
+    void *user;
+} train_options;
+
+void train_options_init(train_options *options);
+
+struct train_progress {
+    int64_t epoch, epochs, step, steps;             /* done in all, and of the whole run */
+    int64_t batch, batches;                         /* done of the epoch, and of a whole one */
+    double loss, regularizer;                       /* of the last batch */
+    double validation_loss, validation_regularizer; /* of the last epoch; NaN before the first ends */
+    double rate, gamma, seconds;
+    bool epoch_ended;
+};
+
+/* One row of the history, an epoch: means over its batches. */
+typedef struct train_epoch {
+    double loss, regularizer, validation_loss, validation_regularizer, rate, gamma, seconds;
+} train_epoch;
+
+typedef struct train_result {
+    train_epoch *history; /* (epochs_done), owned */
+    int64_t epochs_done, steps_done;
+    int64_t best_epoch; /* row of history with the least validation loss + gamma * regulariser; -1: none */
+    bool stopped_early; /* patience */
+    bool interrupted;   /* the callback asked for it */
+    bool resumed;
+    double seconds;
+    double regularizer_seconds; /* its share of them */
+} train_result;
+
+/* Trains in place; the network ends with the parameters of the best validation epoch where patience > 0, else the last;
+ * an interrupted run (CIRCE_OK, result->interrupted) with those of its last step. Epochs are whole batches: rows left
+ * over sit out. validation may have no rows, or be NULL. Its loss is that of all its rows, its regulariser the mean
+ * over whole chunks of a batch's size; while gamma warms up, no epoch is the best one. CIRCE_ERR_NUMERIC where the loss
+ * is no longer finite: the text names the step, the batch and the last checkpoint. */
+circe_status train_run(train_network *network, train_regularizer *regularizer, const train_data *data,
+                       const train_data *validation, const train_options *options, train_result *result);
+void train_result_free(train_result *result);
+
+#endif

@@ -1,0 +1,262 @@
+/* What a run needs before its first step: options and data checked, points on the device, buffers. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "trainer_parts.h"
+
+/* ---- options ---------------------------------------------------------------------------------------------------- */
+
+static circe_status check_number(const char *name, double value, double least, bool or_least) {
+    if (isfinite(value) && (value > least || (or_least && value == least))) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_ARGUMENT, "%s is %g; it must be %s %g", name, value, or_least ? "at least" : "above",
+                      least);
+}
+
+static circe_status check_options(const train_options *o) {
+    if (o->loss != TRAIN_MSE && o->loss != TRAIN_CROSS_ENTROPY)
+        return train_fail(CIRCE_ERR_ARGUMENT, "loss %d is neither mse nor cross-entropy", (int)o->loss);
+    circe_status status = check_number("the number of epochs", (double)o->epochs, 1.0, true);
+    if (status == CIRCE_OK) status = check_number("the batch", (double)o->batch, 1.0, true);
+    if (status == CIRCE_OK) status = check_number("the learning rate", o->rate, 0.0, false);
+    if (status == CIRCE_OK) status = check_number("the weight decay", o->decay, 0.0, true);
+    if (status == CIRCE_OK) status = check_number("epsilon", o->epsilon, 0.0, false);
+    if (status == CIRCE_OK) status = check_number("the epochs of warm-up", o->warmup_epochs, 0.0, true);
+    if (status == CIRCE_OK) status = check_number("gamma", o->gamma, 0.0, true);
+    if (status == CIRCE_OK) status = check_number("gamma's epochs of warm-up", o->gamma_warmup_epochs, 0.0, true);
+    if (status == CIRCE_OK) status = check_number("the patience", (double)o->patience, 0.0, true);
+    if (status == CIRCE_OK) status = check_number("the minutes between checkpoints", o->checkpoint_minutes, 0.0, true);
+    if (status != CIRCE_OK) return status;
+    if (o->beta1 >= 0.0 && o->beta1 < 1.0 && o->beta2 >= 0.0 && o->beta2 < 1.0) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_ARGUMENT, "beta1 and beta2 are %g and %g; they must be at least 0 and below 1",
+                      o->beta1, o->beta2);
+}
+
+/* The folder, before hours of work are lost to its absence. */
+static circe_status check_checkpoint(const char *path) {
+    if (path == NULL) return CIRCE_OK;
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+    if (folder == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a path");
+    int problem = access(folder, W_OK | X_OK) == 0 ? 0 : errno;
+    free(folder);
+    if (problem == 0) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_IO, "checkpoints cannot be written to %s: its folder: %s", path, strerror(problem));
+}
+
+/* ---- data ------------------------------------------------------------------------------------------------------- */
+
+static circe_status check_columns(const circe_mat *m, const char *of, const char *name, int64_t cols) {
+    if (m->dtype != CIRCE_FLOAT32) return train_fail(CIRCE_ERR_ARGUMENT, "the %s %s must be float32", of, name);
+    if (m->cols == cols) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_SHAPE, "the %s %s has %lld columns; the network needs %lld", of, name,
+                      (long long)m->cols, (long long)cols);
+}
+
+static circe_status check_rows(const circe_mat *m, const char *of, const char *name, int64_t rows) {
+    if (m->rows == rows) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_SHAPE, "the %s features have %lld rows and %s has %lld; they must be the same points",
+                      of, (long long)rows, name, (long long)m->rows);
+}
+
+/* A device may take a NaN for a 0 on the way (ReLU does), so that no loss would show it. */
+static circe_status check_features(const circe_mat *m, const char *of) {
+    for (int64_t i = 0; i < m->rows; i++)
+        for (int64_t j = 0; j < m->cols; j++) {
+            float value = ((const float *)m->data)[i * m->ld + j];
+            if (!isfinite(value))
+                return train_fail(CIRCE_ERR_VALUE, "the %s features hold %g in row %lld, column %lld (from 0)", of,
+                                  (double)value, (long long)i, (long long)j);
+        }
+    return CIRCE_OK;
+}
+
+/* Classes are places in the network's output. */
+static circe_status check_classes(const circe_mat *m, const char *of, int64_t classes) {
+    for (int64_t i = 0; i < m->rows; i++) {
+        float value = ((const float *)m->data)[i * m->ld];
+        if (!(value >= 0.0F && value < (float)classes && value == floorf(value)))
+            return train_fail(CIRCE_ERR_VALUE, "the %s target holds %g in row %lld; classes are 0 to %lld", of,
+                              (double)value, (long long)i, (long long)classes - 1);
+    }
+    return CIRCE_OK;
+}
+
+static circe_status check_data(const train_loop *loop, const train_data *data, const char *of) {
+    int64_t n = data->features.rows;
+    circe_status status = check_columns(&data->features, of, "features", loop->inputs);
+    if (status == CIRCE_OK) status = check_columns(&data->target, of, "target", loop->target_cols);
+    if (status == CIRCE_OK) status = check_rows(&data->target, of, "the target", n);
+    if (status == CIRCE_OK) status = check_features(&data->features, of);
+    if (status == CIRCE_OK && loop->options->loss == TRAIN_CROSS_ENTROPY)
+        status = check_classes(&data->target, of, loop->outputs);
+    return status;
+}
+
+static circe_status check_validation(const train_loop *loop) {
+    enum { LEAST = 4 }; /* points for the unbiased estimators */
+    const train_data *v = loop->validation;
+    int64_t n = v == NULL ? 0 : v->features.rows;
+    if (n == 0 && loop->options->patience > 0)
+        return train_fail(CIRCE_ERR_ARGUMENT, "stopping early needs validation rows, and there are none");
+    if (n == 0) return CIRCE_OK;
+    circe_status status = check_data(loop, v, "validation");
+    if (status != CIRCE_OK || loop->regularizer == NULL) return status;
+    if (n < LEAST)
+        return train_fail(CIRCE_ERR_SHAPE, "there are %lld validation rows; the regulariser needs %d to be measured",
+                          (long long)n, LEAST);
+    status = check_rows(&v->z, "validation", "z", n);
+    return status == CIRCE_OK && v->y.cols > 0 ? check_rows(&v->y, "validation", "y", n) : status;
+}
+
+static circe_status check_training(const train_loop *loop) {
+    const train_data *data = loop->data;
+    int64_t n = data->features.rows;
+    circe_status status = check_data(loop, data, "training");
+    if (status != CIRCE_OK || n >= loop->options->batch) return status;
+    return train_fail(CIRCE_ERR_SHAPE, "there are %lld training rows, fewer than a batch of %lld", (long long)n,
+                      (long long)loop->options->batch);
+}
+
+/* ---- buffers ---------------------------------------------------------------------------------------------------- */
+
+static circe_status on_device(const train_loop *loop, int64_t rows, int64_t cols, float **block) {
+    size_t bytes = (size_t)(rows * cols > 0 ? rows * cols : 1) * sizeof **block;
+    *block = loop->device->ops->allocate(loop->device, bytes);
+    if (*block != NULL) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_MEMORY, "no memory on the device for %lld by %lld numbers", (long long)rows,
+                      (long long)cols);
+}
+
+static circe_status upload(const train_loop *loop, const circe_mat *m, float **block) {
+    circe_status status = on_device(loop, m->rows, m->cols, block);
+    const float *from = m->data;
+    size_t row = (size_t)m->cols * sizeof *from;
+    if (status != CIRCE_OK) return status;
+    if (m->ld == m->cols) {
+        loop->device->ops->upload(loop->device, *block, from, (size_t)m->rows * row);
+        return CIRCE_OK;
+    }
+    for (int64_t i = 0; i < m->rows; i++)
+        loop->device->ops->upload(loop->device, *block + i * m->cols, from + i * m->ld, row);
+    return CIRCE_OK;
+}
+
+static circe_status upload_rows(const train_loop *loop, const train_data *data, train_rows *rows) {
+    rows->n = data->features.rows;
+    circe_status status = upload(loop, &data->features, &rows->features);
+    return status == CIRCE_OK ? upload(loop, &data->target, &rows->target) : status;
+}
+
+static circe_status make_buffers(train_loop *loop) {
+    int64_t batch = loop->options->batch;
+    size_t wide = (size_t)(batch * (loop->widest > 0 ? loop->widest : 1));
+    circe_status status = upload_rows(loop, loop->data, &loop->training);
+    if (status == CIRCE_OK && loop->validation != NULL) status = upload_rows(loop, loop->validation, &loop->checking);
+    if (status == CIRCE_OK) status = on_device(loop, batch, loop->inputs, &loop->in);
+    if (status == CIRCE_OK) status = on_device(loop, batch, loop->target_cols, &loop->want);
+    if (status == CIRCE_OK) status = on_device(loop, batch, loop->widest, &loop->staging);
+    if (status == CIRCE_OK) status = on_device(loop, 1, loop->n_params, &loop->m);
+    if (status == CIRCE_OK) status = on_device(loop, 1, loop->n_params, &loop->v);
+    if (status != CIRCE_OK) return status;
+    loop->order = calloc((size_t)loop->training.n, sizeof *loop->order);
+    loop->x = calloc(wide, sizeof *loop->x);
+    loop->grad_x = calloc(wide, sizeof *loop->grad_x);
+    if (loop->order == NULL || loop->x == NULL || loop->grad_x == NULL)
+        return train_fail(CIRCE_ERR_MEMORY, "no memory for batches of %lld rows", (long long)batch);
+    return train_state_create(loop->options->epochs, loop->n_params, loop->options->patience > 0, &loop->state);
+}
+
+/* ---- layers ----------------------------------------------------------------------------------------------------- */
+
+static circe_status make_place(train_loop *loop, int64_t layer) {
+    int64_t last = train_network_n_layers(loop->network) - 1;
+    if (layer < 0 || layer > last)
+        return train_fail(CIRCE_ERR_ARGUMENT, "there is no layer %lld to regularise; the network has 0 to %lld",
+                          (long long)layer, (long long)last);
+    for (int64_t p = 0; p < loop->n_places; p++)
+        if (loop->places[p].layer == layer)
+            return train_fail(CIRCE_ERR_ARGUMENT, "layer %lld is named twice among those to regularise",
+                              (long long)layer);
+    train_place *place = &loop->places[loop->n_places++];
+    place->layer = layer;
+    place->cols = train_shape_count(train_network_layer(loop->network, layer)->out);
+    if (place->cols > loop->widest) loop->widest = place->cols;
+    return layer == last || loop->options->gamma == 0.0 ? CIRCE_OK
+                                                        : train_network_tap(loop->network, layer, &place->tap);
+}
+
+static circe_status make_places(train_loop *loop) {
+    const train_options *o = loop->options;
+    if (loop->regularizer == NULL) return CIRCE_OK;
+    int64_t n = o->n_layers > 0 ? o->n_layers : 1;
+    loop->places = calloc((size_t)n, sizeof *loop->places);
+    if (loop->places == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %lld layers", (long long)n);
+    circe_status status = CIRCE_OK;
+    for (int64_t k = 0; k < n && status == CIRCE_OK; k++)
+        status = make_place(loop, o->n_layers > 0 ? o->layers[k] : train_network_n_layers(loop->network) - 1);
+    return status;
+}
+
+/* ---- the whole -------------------------------------------------------------------------------------------------- */
+
+static void measure_up(train_loop *loop) {
+    int64_t last = train_network_n_layers(loop->network) - 1;
+    loop->device = train_network_device(loop->network);
+    loop->n_params = train_network_n_params(loop->network);
+    loop->inputs = train_shape_count(train_network_layer(loop->network, 0)->in);
+    loop->outputs = train_shape_count(train_network_layer(loop->network, last)->out);
+    loop->target_cols = loop->options->loss == TRAIN_CROSS_ENTROPY ? 1 : loop->outputs;
+    if (loop->validation != NULL && loop->validation->features.rows == 0) loop->validation = NULL;
+}
+
+static void plan(train_loop *loop) {
+    const train_options *o = loop->options;
+    loop->batches = loop->data->features.rows / o->batch;
+    loop->steps = o->epochs * loop->batches;
+    loop->rate = (train_schedule){
+        .warmup = llround(o->warmup_epochs * (double)loop->batches), .total = loop->steps, .cosine = o->cosine};
+    loop->gamma =
+        (train_schedule){.warmup = llround(o->gamma_warmup_epochs * (double)loop->batches), .total = loop->steps};
+}
+
+circe_status train_loop_open(train_loop *loop) {
+    loop->order_of = loop->saved = loop->saved_end = -1;
+    circe_status status = check_options(loop->options);
+    if (status != CIRCE_OK) return status;
+    measure_up(loop);
+    status = check_training(loop);
+    if (status == CIRCE_OK) status = check_validation(loop);
+    if (status == CIRCE_OK) status = check_checkpoint(loop->options->checkpoint);
+    if (status != CIRCE_OK) return status;
+    plan(loop);
+    status = make_places(loop);
+    if (status == CIRCE_OK) status = make_buffers(loop);
+    if (status == CIRCE_OK)
+        status = train_identity_make(loop->network, loop->regularizer, loop->data, loop->validation, loop->options,
+                                     &loop->identity);
+    return status;
+}
+
+void train_loop_close(train_loop *loop) {
+    float *blocks[] = {loop->training.features,
+                       loop->training.target,
+                       loop->checking.features,
+                       loop->checking.target,
+                       loop->in,
+                       loop->want,
+                       loop->staging,
+                       loop->m,
+                       loop->v};
+    for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++)
+        if (blocks[b] != NULL) loop->device->ops->release(loop->device, blocks[b]);
+    free(loop->places);
+    free(loop->order);
+    free(loop->x);
+    free(loop->grad_x);
+    train_state_free(&loop->state);
+    train_identity_free(&loop->identity);
+}

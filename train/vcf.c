@@ -1,0 +1,114 @@
+/* VCF: how much a prediction moves when z is set to z', and A follows.
+ *
+ *     VCF = mean_i Var_k f(A*(z'_ik, y_i, e_i), y_i, z'_ik)        i: points, k: draws; e_i the row's own noise of A
+ *
+ * z'_ik is a whole row of the sample, picked at random (P(Z)), or a fresh draw from P(Z | y_i). Both are functions of
+ * (seed, i, k). The predictor is called on blocks of whole points, so that a network runs at its full width; cost
+ * points * draws predictions, memory a block. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "equations.h"
+#include "error.h"
+
+enum { ROWS_A_CALL = 65536 };
+
+typedef struct job {
+    const synthetic_model *model;
+    const synthetic_sample *sample;
+    int64_t draws, d_y, d_z;
+    bool support;
+    uint64_t seed;
+} job;
+
+/* The rows of a call, as the predictor gets them; (points of the block * draws) of each. */
+typedef struct block {
+    double *a, *y, *z, *prediction;
+} block;
+
+static void pick_z(const job *j, int64_t row, int64_t draw, const double *y, double *z) {
+    double where;
+    if (j->support) {
+        synthetic_draw_z(j->model, y, j->seed, row, draw, z);
+        return;
+    }
+    circe_random_uniform(equation_random(j->seed, EQUATION_Z_OF_ROWS, row), (uint64_t)draw, 1, &where);
+    int64_t n = j->sample->n, other = (int64_t)(where * (double)n);
+    if (other >= n) other = n - 1; /* where may round to 1 */
+    memcpy(z, (const double *)j->sample->z.data + other * j->d_z, (size_t)j->d_z * sizeof *z);
+}
+
+static void intervene(const job *j, int64_t row, int64_t place, block *to) {
+    const double *y = (const double *)j->sample->y.data + row * j->d_y;
+    double noise = ((const double *)j->sample->noise_a.data)[row];
+    for (int64_t k = 0; k < j->draws; k++) {
+        int64_t at = place * j->draws + k;
+        double *z = to->z + at * j->d_z;
+        pick_z(j, row, k, y, z);
+        to->a[at] = synthetic_intervene(j->model, z, y, noise);
+        memcpy(to->y + at * j->d_y, y, (size_t)j->d_y * sizeof *y);
+    }
+}
+
+/* Points first .. first + n - 1: the sum of their variances. */
+static circe_status add_block(const job *j, int64_t first, int64_t n, synthetic_predict predict, void *user, block *b,
+                              double *sum) {
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i++) intervene(j, first + i, i, b);
+    circe_status status = predict(user, n * j->draws, b->a, b->y, b->z, b->prediction);
+    if (status != CIRCE_OK) return status;
+    for (int64_t i = 0; i < n; i++) *sum += equation_variance(b->prediction + i * j->draws, j->draws);
+    return CIRCE_OK;
+}
+
+static circe_status check(const synthetic_model *model, const synthetic_sample *sample, int64_t points, int64_t draws) {
+    circe_status status = synthetic_check(model);
+    if (status != CIRCE_OK) return status;
+    if (sample == NULL || sample->y.data == NULL || sample->y.cols != synthetic_dim_y(model) ||
+        sample->z.cols != synthetic_dim_z(model))
+        return train_fail(CIRCE_ERR_SHAPE, "the sample is not one of %s with d = %lld", synthetic_name(model->kind),
+                          (long long)model->d);
+    if (points < 1 || points > sample->n)
+        return train_fail(CIRCE_ERR_ARGUMENT, "VCF at %lld points of a sample of %lld: it takes 1 to all of them",
+                          (long long)points, (long long)sample->n);
+    if (draws < 2 || draws > (INT64_C(1) << 30))
+        return train_fail(CIRCE_ERR_ARGUMENT, "VCF from %lld draws a point: a variance needs at least 2",
+                          (long long)draws);
+    return CIRCE_OK;
+}
+
+circe_status synthetic_vcf(const synthetic_model *model, const synthetic_sample *sample, int64_t points, int64_t draws,
+                           bool support, uint64_t seed, synthetic_predict predict, void *user, double *vcf) {
+    circe_status status = check(model, sample, points, draws);
+    if (status != CIRCE_OK) return status;
+    if (predict == NULL || vcf == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "predict and vcf must not be NULL");
+    job j = {.model = model,
+             .sample = sample,
+             .draws = draws,
+             .d_y = synthetic_dim_y(model),
+             .d_z = synthetic_dim_z(model),
+             .support = support,
+             .seed = seed};
+    int64_t at_once = ROWS_A_CALL / draws > 0 ? ROWS_A_CALL / draws : 1;
+    if (at_once > points) at_once = points;
+    size_t rows = (size_t)(at_once * draws);
+    double sum = 0.0;
+    block b = {.a = malloc(rows * sizeof(double)),
+               .y = malloc(rows * (size_t)j.d_y * sizeof(double)),
+               .z = malloc(rows * (size_t)j.d_z * sizeof(double)),
+               .prediction = malloc(rows * sizeof(double))};
+    if (b.a == NULL || b.y == NULL || b.z == NULL || b.prediction == NULL) {
+        status = train_fail(CIRCE_ERR_MEMORY, "no memory for %zu interventions", rows);
+        goto done;
+    }
+    for (int64_t first = 0; status == CIRCE_OK && first < points; first += at_once)
+        status = add_block(&j, first, points - first < at_once ? points - first : at_once, predict, user, &b, &sum);
+    if (status == CIRCE_OK) *vcf = sum / (double)points;
+
+done:
+    free(b.a);
+    free(b.y);
+    free(b.z);
+    free(b.prediction);
+    return status;
+}
