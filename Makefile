@@ -43,6 +43,8 @@ bench: build ## compare with PyTorch on this machine (installs it into .venv)
 	.venv/bin/python bench/compare.py --circe build/circe --json build/bench.json
 	.venv/bin/python bench/plot.py build/bench.json
 	.venv/bin/python bench/million.py --circe build/circe
+	.venv/bin/python bench/measures.py --circe build/circe
+	.venv/bin/python bench/train.py --circe build/circe
 
 lint: setup ## warnings as errors, clang-tidy, cppcheck, formatting
 	scripts/setup.sh lint

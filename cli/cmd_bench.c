@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "bench_measures.h"
+#include "bench_train.h"
 #include "circe/circe.h"
 #include "commands.h"
 #include "message.h"
@@ -41,6 +43,8 @@ typedef struct bench {
     int64_t n_rows;
     bench_fit fits[MAX_FITS];
     int64_t n_fits;
+    measure_times measures;
+    train_times training;
     int64_t done, total; /* rows and fits, for the bar */
 } bench;
 
@@ -340,6 +344,8 @@ static int print_json(const bench *b, const char *cpu) {
         json_number(entry, "peak_bytes", fit->peak_bytes);
         cJSON_AddItemToArray(fits, entry);
     }
+    bench_measures_json(out, &b->measures);
+    bench_train_json(out, &b->training);
     return json_print(out);
 }
 
@@ -350,10 +356,8 @@ static void print_row(const bench_row *row) {
            1e3 * row->q1, 1e3 * row->q3, row->repetitions);
 }
 
-static void print_text(const bench *b, const char *cpu) {
+static void print_circe(const bench *b) {
     static const char *const names[] = {"loss+gradient", "B", "M", "d_x", "rank"};
-    printf("%s, %d thread%s, %s\n", cpu, circe_context_threads(b->s.context),
-           circe_context_threads(b->s.context) == 1 ? "" : "s", circe_context_isa(b->s.context));
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         if (k == 0)
             printf(
@@ -377,12 +381,31 @@ static void print_text(const bench *b, const char *cpu) {
     }
 }
 
+static void print_text(const bench *b, const char *cpu) {
+    printf("%s, %d thread%s, %s\n", cpu, circe_context_threads(b->s.context),
+           circe_context_threads(b->s.context) == 1 ? "" : "s", circe_context_isa(b->s.context));
+    if (b->n_rows > 0) print_circe(b);
+    if (b->measures.n > 0) bench_measures_print(&b->measures);
+    if (b->training.n > 0) bench_train_print(&b->training);
+}
+
+/* In the order of the words of --only. */
+enum { PART_CIRCE, PART_MEASURES, PART_TRAIN };
+
+static bool wants(const bench *b, int part) {
+    return !args_given(b->arguments, OPT_ONLY) || args_choice(b->arguments, OPT_ONLY) == part;
+}
+
 static int run(bench *b) {
     bool quick = args_given(b->arguments, OPT_QUICK), large = args_given(b->arguments, OPT_LARGE);
     b->budget = quick ? 0.1 : 0.7;
     b->total = quick ? 6 + 1 + 5 + 5 + 5 + 4 : 6 + 1 + 7 + 5 + 8 + 6;
     b->total += large;
-    int status = run_sizes(b);
+    int status = EXIT_DONE;
+    if (wants(b, PART_MEASURES)) status = bench_measures(&b->s, b->seed, b->budget, quick, &b->measures);
+    if (status == EXIT_DONE && wants(b, PART_TRAIN)) status = bench_train(&b->s, b->seed, quick, &b->training);
+    if (status != EXIT_DONE || !wants(b, PART_CIRCE)) return status;
+    status = run_sizes(b);
     if (status == EXIT_DONE) status = add_fit(b, 5898, quick ? 3 : 9);
     if (status == EXIT_DONE && large) status = add_fit(b, 1000000, 1);
     return status == EXIT_DONE ? run_growth(b, quick) : status;

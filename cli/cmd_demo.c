@@ -1,92 +1,68 @@
-/* circe demo: a first run that explains itself, on data from the paper's univariate causal model, case 1. */
+/* circe demo: a first run that explains itself. On data from the paper's univariate causal model, case 1, a predictor
+ * is trained twice, by the very commands that are shown. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "circe/circe.h"
 #include "commands.h"
+#include "demo.h"
+#include "error.h"
 #include "io.h"
-#include "message.h"
-#include "output.h"
 #include "paths.h"
-#include "plot.h"
 #include "progress.h"
-#include "session.h"
 
-enum { DEPENDENT, INDEPENDENT, FEATURES };
+enum { TEST_POINTS = 2000, VCF_POINTS = 1000, VCF_DRAWS = 100 };
 
-static const char *const feature_name[FEATURES] = {"dependent", "independent"};
+static int refuse_library(circe_status status) { return message_read(status, NULL, train_last_error()); }
 
-/* Columns of 2n points: the first n are measured, the others are fitted on. */
-typedef struct demo {
-    const args *arguments;
-    const char *folder;
-    session s;
-    int64_t n;
-    double *y, *z, *feature[FEATURES];
-    double *memory; /* which holds them all */
-    circe_cme *cme;
-    double value[FEATURES], unbiased[FEATURES], correlation[FEATURES], seconds[FEATURES];
-    bool drawn;
-} demo;
-
-static void standardise(double *values, int64_t n) {
-    double mean = 0, square = 0;
-    for (int64_t i = 0; i < n; i++) mean += values[i] / (double)n;
-    for (int64_t i = 0; i < n; i++) square += (values[i] - mean) * (values[i] - mean) / (double)n;
-    for (int64_t i = 0; i < n; i++) values[i] = (values[i] - mean) / sqrt(square);
+/* As a shell takes it for one word; to be freed. */
+static char *quoted(const char *text) {
+    const char *safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-,:@%";
+    char *out = NULL;
+    size_t bytes = 0;
+    if (strspn(text, safe) == strlen(text)) return small_format("%s", text);
+    FILE *stream = open_memstream(&out, &bytes);
+    if (stream == NULL) return small_format("%s", text);
+    fputc('\'', stream);
+    for (const char *c = text; *c != '\0'; c++) fputs(*c == '\'' ? "'\\''" : (char[]){*c, '\0'}, stream);
+    fputc('\'', stream);
+    fclose(stream);
+    return out;
 }
 
-/* Y, e_Z ~ N(0, 1); e_A, e_B ~ N(0, 0.1) (a variance); Z = Y^2 + e_Z; A = 0.5 Z e_A + 2 Y;
- * B = 0.5 exp(-AY) sin(2AY) + 5 Z + 0.2 e_B. The features: B, and a noisy function of Y alone. */
+/* ---- data -------------------------------------------------------------------------------------------------------- */
+
 static int draw_data(demo *d) {
-    int64_t n = 2 * d->n;
-    enum { Y, Z, A, B, OTHER, COLUMNS };
-    d->memory = malloc((size_t)(COLUMNS * n) * sizeof(double));
-    if (d->memory == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " points", n);
-    double *column[COLUMNS];
-    for (uint64_t c = 0; c < COLUMNS; c++) {
-        column[c] = d->memory + (int64_t)c * n;
-        circe_random stream = {.seed = (uint64_t)args_integer(d->arguments, OPT_SEED), .stream = c};
-        circe_random_normal(stream, 0, n, column[c]);
-    }
-    for (int64_t i = 0; i < n; i++) {
-        double y = column[Y][i], z = y * y + column[Z][i];
-        double a = 0.5 * z * sqrt(0.1) * column[A][i] + 2 * y;
-        column[Z][i] = z;
-        column[B][i] = 0.5 * exp(-a * y) * sin(2 * a * y) + 5 * z + 0.2 * sqrt(0.1) * column[B][i];
-        column[OTHER][i] = fabs(y) + 0.5 * y + 0.3 * column[OTHER][i];
-    }
-    d->y = column[Y], d->z = column[Z];
-    d->feature[DEPENDENT] = column[B], d->feature[INDEPENDENT] = column[OTHER];
-    standardise(d->y, n);
-    standardise(d->z, n);
-    standardise(d->feature[DEPENDENT], n);
-    standardise(d->feature[INDEPENDENT], n);
-    return EXIT_DONE;
+    int64_t n = args_integer(d->arguments, OPT_N);
+    uint64_t seed = (uint64_t)args_integer(d->arguments, OPT_SEED);
+    d->model = (synthetic_model){SYNTHETIC_UNIVARIATE_1, 1};
+    circe_status status = synthetic_draw_rows(&d->model, seed, 0, n, &d->training);
+    if (status == CIRCE_OK) status = synthetic_draw_rows(&d->model, seed, n, TEST_POINTS, &d->test);
+    return status == CIRCE_OK ? EXIT_DONE : refuse_library(status);
 }
 
-static int write_column(const demo *d, const char *name, const double *values) {
-    char *path = small_format("%s/%s", d->folder, name);
-    circe_mat column = circe_mat_f64(values, d->n, 1);
-    io_error error = {""};
-    int status = EXIT_DONE;
-    if (io_write_npy(path, &column, &error) != CIRCE_OK) status = message_write(path, error.text);
-    free(path);
-    return status;
-}
+static double at(const circe_mat *column, int64_t row) { return ((const double *)column->data)[row]; }
 
-static int write_csv(const demo *d) {
-    char *text = NULL, *path = small_format("%s/demo.csv", d->folder);
+/* Columns a, y, z, b and, of the test points, the predictions. */
+static int write_table(const demo *d, const char *name, const synthetic_sample *sample, bool predictions) {
+    char *text = NULL, *path = small_format("%s/%s", d->folder, name);
     size_t bytes = 0;
     io_error error = {""};
     FILE *out = open_memstream(&text, &bytes);
     int status = out != NULL ? EXIT_DONE : message_fail(EXIT_WORK, "out of memory");
     if (out != NULL) {
-        fprintf(out, "%s,%s,y,z\n", feature_name[0], feature_name[1]);
-        for (int64_t i = 0; i < d->n; i++)
-            fprintf(out, "%.17g,%.17g,%.17g,%.17g\n", d->feature[0][i], d->feature[1][i], d->y[i], d->z[i]);
+        fputs("a,y,z,b", out);
+        for (int k = 0; predictions && k < DEMO_LINES; k++) fprintf(out, ",%s", d->lines[k].name);
+        fputc('\n', out);
+        for (int64_t i = 0; i < sample->n; i++) {
+            fprintf(out, "%.17g,%.17g,%.17g,%.17g", at(&sample->a, i), at(&sample->y, i), at(&sample->z, i),
+                    at(&sample->b, i));
+            for (int k = 0; predictions && k < DEMO_LINES; k++) fprintf(out, ",%.9g", d->lines[k].prediction[i]);
+            fputc('\n', out);
+        }
         fclose(out);
         if (io_write_text(path, text, bytes, &error) != CIRCE_OK) status = message_write(path, error.text);
     }
@@ -95,173 +71,202 @@ static int write_csv(const demo *d) {
     return status;
 }
 
-static int write_data(const demo *d) {
-    const struct {
-        const char *name;
-        const double *values;
-    } files[] = {{"x_dependent.npy", d->feature[DEPENDENT]},
-                 {"x_independent.npy", d->feature[INDEPENDENT]},
-                 {"y.npy", d->y},
-                 {"z.npy", d->z},
-                 {"holdout_y.npy", d->y + d->n},
-                 {"holdout_z.npy", d->z + d->n}};
-    int status = path_make_folder(d->folder);
-    for (size_t i = 0; status == EXIT_DONE && i < sizeof files / sizeof files[0]; i++)
-        status = write_column(d, files[i].name, files[i].values);
-    return status == EXIT_DONE ? write_csv(d) : status;
+/* ---- training: the commands that are shown ----------------------------------------------------------------------- */
+
+enum { MOST_WORDS = 48 };
+
+/* Words of the command line, between spaces; those of paths are put in afterwards, since they may hold some. */
+static int split_words(char *text, char **words) {
+    int n = 0;
+    char *rest = NULL;
+    for (char *word = strtok_r(text, " ", &rest); word != NULL && n < MOST_WORDS; word = strtok_r(NULL, " ", &rest))
+        words[n++] = word;
+    return n;
 }
 
-/* As `circe fit` does with its defaults, so that its commands repeat these very numbers. */
-static int fit(demo *d) {
-    circe_kernel *kernel_y = NULL, *kernel_z = NULL;
-    circe_mat y = circe_mat_f64(d->y + d->n, d->n, 1), z = circe_mat_f64(d->z + d->n, d->n, 1);
-    circe_cme_options options;
-    circe_cme_options_init(&options);
-    char *path = small_format("%s/model.safetensors", d->folder);
-    circe_status status = circe_kernel_create(d->s.context, CIRCE_KERNEL_GAUSSIAN, 0, &kernel_y);
-    if (status == CIRCE_OK) status = circe_kernel_create(d->s.context, CIRCE_KERNEL_GAUSSIAN, 0, &kernel_z);
-    if (status == CIRCE_OK) status = circe_kernel_bind_median(kernel_z, &z);
-    if (status == CIRCE_OK) status = circe_cme_fit(d->s.context, &y, &z, kernel_y, kernel_z, &options, &d->cme);
-    progress_clear();
-    int done = status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
-    if (done == EXIT_DONE && circe_cme_save(d->cme, path) != CIRCE_OK) done = message_write(path, circe_last_error());
-    circe_kernel_destroy(kernel_y);
-    circe_kernel_destroy(kernel_z);
-    free(path);
-    return done;
+static int train_line(demo *d, int k) {
+    demo_line *line = &d->lines[k];
+    char *words[MOST_WORDS], *data = small_format("%s/train.csv", d->folder);
+    char *model = small_format("%s/%s.safetensors", d->folder, line->name);
+    char *options = small_format(
+        "--features a,y,z --target b --given y --invariant-to z --regularizer %s --net 9x64 --lr 2e-3 "
+        "--weight-decay 0.3 --epochs %" PRId64 " --seed %" PRId64 " --threads %" PRId64,
+        k == DEMO_FREE ? "none" : "circe --gamma 1000", args_integer(d->arguments, OPT_EPOCHS),
+        args_integer(d->arguments, OPT_SEED), args_integer(d->arguments, OPT_DEMO_THREADS));
+    line->command = small_format("%s train --data %s/train.csv %s -o %s/%s.safetensors", d->program, d->shell_folder,
+                                 options, d->shell_folder, line->name);
+    int n = split_words(options, words);
+    words[n++] = "--data", words[n++] = data, words[n++] = "-o", words[n++] = model;
+    words[n++] = "--no-report", words[n++] = "--quiet";
+    int status = args_parse(&spec_commands[SPEC_TRAIN], n, words, &line->arguments);
+    if (status == EXIT_DONE) status = training_job_open(&line->arguments, &d->s, line->title, &line->job);
+    if (status == EXIT_DONE) status = training_job_run(&line->job);
+    if (status == EXIT_DONE) status = training_job_judge(&line->job);
+    if (status == EXIT_DONE) status = training_job_save(&line->job);
+    free(options);
+    line->paths[0] = data;
+    line->paths[1] = model;
+    return status;
 }
 
-static double correlation(const double *a, const double *b, int64_t n) {
-    double ma = 0, mb = 0, aa = 0, bb = 0, ab = 0;
-    for (int64_t i = 0; i < n; i++) ma += a[i] / (double)n, mb += b[i] / (double)n;
-    for (int64_t i = 0; i < n; i++) {
-        aa += (a[i] - ma) * (a[i] - ma);
-        bb += (b[i] - mb) * (b[i] - mb);
-        ab += (a[i] - ma) * (b[i] - mb);
+/* ---- judging ----------------------------------------------------------------------------------------------------- */
+
+/* A predictor as the interventions ask for it: the standardised b. */
+static circe_status predict_rows(void *user, int64_t rows, const double *a, const double *y, const double *z,
+                                 double *prediction) {
+    const training_job *job = user;
+    const train_scaler *scale = &job->set.feature_scale;
+    const double *const column[] = {a, y, z};
+    float *in = calloc((size_t)(4 * rows + 1), sizeof *in), *out = in != NULL ? in + 3 * rows : NULL;
+    if (in == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %lld rows", (long long)rows);
+    for (int64_t i = 0; i < rows; i++) {
+        for (int c = 0; c < 3; c++) in[3 * i + c] = (float)((column[c][i] - scale->mean[c]) / scale->deviation[c]);
     }
-    return ab / sqrt(aa * bb);
+    circe_status status = train_network_predict(job->network, rows, in, out);
+    for (int64_t i = 0; status == CIRCE_OK && i < rows; i++) prediction[i] = (double)out[i];
+    free(in);
+    return status;
 }
 
-static int measure_feature(demo *d, int feature) {
-    circe_kernel *kernel = NULL;
-    circe_mat x = circe_mat_f64(d->feature[feature], d->n, 1);
-    circe_mat y = circe_mat_f64(d->y, d->n, 1), z = circe_mat_f64(d->z, d->n, 1);
-    circe_status status = circe_kernel_create(d->s.context, CIRCE_KERNEL_GAUSSIAN, 0, &kernel);
-    if (status == CIRCE_OK) status = circe_kernel_bind_median(kernel, &x);
-    double start = session_clock();
+static int judge_line(demo *d, demo_line *line) {
+    const synthetic_sample *test = &d->test;
+    const train_scaler *scale = &line->job.set.target_scale;
+    uint64_t seed = (uint64_t)args_integer(d->arguments, OPT_SEED);
+    int64_t n = test->n;
+    line->prediction = small_alloc((size_t)n * sizeof *line->prediction);
+    circe_status status = predict_rows(&line->job, n, test->a.data, test->y.data, test->z.data, line->prediction);
+    for (int64_t i = 0; status == CIRCE_OK && i < n; i++) {
+        double error = line->prediction[i] - (at(&test->b, i) - scale->mean[0]) / scale->deviation[0];
+        line->mse += error * error / (double)n;
+        line->prediction[i] = line->prediction[i] * scale->deviation[0] + scale->mean[0];
+    }
     if (status == CIRCE_OK)
         status =
-            circe_measure_circe(d->s.workspace, d->cme, kernel, &x, &y, &z, CIRCE_CENTERED, &d->value[feature], NULL);
-    d->seconds[feature] = session_clock() - start;
+            synthetic_vcf(&d->model, test, VCF_POINTS, VCF_DRAWS, false, seed, predict_rows, &line->job, &line->vcf);
     if (status == CIRCE_OK)
-        status =
-            circe_measure_circe(d->s.workspace, d->cme, kernel, &x, &y, &z, CIRCE_USTAT, &d->unbiased[feature], NULL);
-    d->correlation[feature] = correlation(d->feature[feature], d->z, d->n);
-    circe_kernel_destroy(kernel);
-    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
+        status = synthetic_vcf(&d->model, test, VCF_POINTS, VCF_DRAWS, true, seed, predict_rows, &line->job,
+                               &line->vcf_support);
+    return status == CIRCE_OK ? EXIT_DONE : refuse_library(status);
 }
 
-static int draw_figure(demo *d) {
-    demo_figure figure = {.n = d->n, .y = d->y, .z = d->z};
-    for (int f = 0; f < FEATURES; f++) {
-        figure.feature[f] = d->feature[f];
-        figure.name[f] = feature_name[f];
-        figure.value[f] = d->value[f];
-    }
-    return plot_demo(&figure, d->folder, &d->drawn);
+static int find_floor(demo *d) {
+    double variance = NAN, deviation = d->lines[DEMO_FREE].job.set.target_scale.deviation[0];
+    circe_status status =
+        synthetic_conditional_variance(&d->model, &d->test, (uint64_t)args_integer(d->arguments, OPT_SEED), &variance);
+    d->floor = variance / (deviation * deviation);
+    return status == CIRCE_OK ? EXIT_DONE : refuse_library(status);
 }
+
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static void explain_data(const demo *d) {
     printf(
-        "Does a feature still tell something about z once y is known?\n\n"
-        "1. Data: %" PRId64 " points of a causal model of the CIRCE paper, and %" PRId64
-        " more to fit on.\n\n"
-        "     y ~ N(0, 1)    z = y^2 + noise    b = 5 z + a wiggle of y + noise\n\n"
-        "   Two features, both correlated with z:\n"
-        "     dependent    b: made from z, so it tells about z even when y is known\n"
-        "     independent  |y| + y/2 + noise: made from y alone, it knows z only through y\n\n",
-        d->n, d->n);
+        "Predict b, but not by z: an invariant predictor, and what it costs\n\n"
+        "1. Data: %" PRId64
+        " points of a causal model of the CIRCE paper, in %s/train.csv,\n"
+        "   and %d more to judge by, in %s/test.csv.\n\n"
+        "     y ~ N(0, 1)   z = y^2 + noise   a = 2 y + z * noise   b = 5 z + a wiggle of a and y + noise\n\n"
+        "   b is predicted from a, y and z. The prediction must not depend on z once y is known.\n\n",
+        d->training.n, d->folder, TEST_POINTS, d->folder);
+    fflush(stdout);
 }
 
-static void explain_fit(const demo *d) {
-    circe_cme_info info;
-    circe_loo_table loo;
-    char time[32];
-    circe_cme_get_info(d->cme, &info);
-    circe_cme_get_loo(d->cme, &loo);
+static void explain_training(const demo *d) {
+    const train_result *free_run = &d->lines[DEMO_FREE].job.result, *run = &d->lines[DEMO_INVARIANT].job.result;
+    printf("2. Training: a network of 9 layers, %" PRId64
+           " epochs, without a regulariser in %.1f s, and with CIRCE in\n"
+           "   %.1f s: loss + 1000 * CIRCE(prediction, z given y), on every batch.\n\n",
+           run->epochs_done, free_run->seconds, run->seconds);
+}
+
+static void explain_result(const demo *d) {
+    const demo_line *exact = &d->lines[DEMO_FREE], *invariant = &d->lines[DEMO_INVARIANT];
+    printf("3. The two predictors on the test points\n\n     %-14s %10s %10s %14s %10s\n", "", "MSE", "vcf",
+           "vcf_support", "CIRCE");
+    for (int k = 0; k < DEMO_LINES; k++) {
+        const demo_line *line = &d->lines[k];
+        printf("     %-14s %10.3g %10.3g %14.3g %10.2g\n", line->title, line->mse, line->vcf, line->vcf_support,
+               demo_circe(line));
+    }
+    printf("     %-14s %10.3g %10d %14d %10d\n", "floor", d->floor, 0, 0, 0);
     printf(
-        "2. Fit: the conditional mean of z given y, in %s.\n\n"
-        "     sigma2_y = %g and ridge = %g, the best of %" PRId64
-        " pairs by leave-one-out error\n"
-        "     method %s, ranks %" PRId64 " and %" PRId64 " instead of %" PRId64 "\n\n",
-        text_seconds(info.seconds, time, sizeof time), info.sigma2_y, info.ridge, loo.n_sigma2_y * loo.n_ridge,
-        circe_method_name(info.method), info.rank_y, info.rank_z, info.rows);
-}
-
-static void explain_values(const demo *d) {
-    char time[32];
-    printf("3. Measure.\n\n     %-12s %16s %12s %12s %10s\n", "feature", "correlation", "CIRCE", "unbiased", "time");
-    for (int f = 0; f < FEATURES; f++)
-        printf("     %-12s %16.2f %12.3g %12.1e %10s\n", feature_name[f], d->correlation[f], d->value[f],
-               d->unbiased[f], text_seconds(d->seconds[f], time, sizeof time));
-    printf(
-        "\n   Correlation with z calls both features guilty. CIRCE tells them apart: the first value is\n"
-        "   %.0f times the second. The plain estimate is never below 0, so it keeps a small remainder;\n"
-        "   the unbiased one scatters around 0 where there is no dependence given y, and here it is\n"
-        "   %.1e for the independent feature against %.1e for the dependent one.\n\n",
-        d->value[DEPENDENT] / d->value[INDEPENDENT], d->unbiased[INDEPENDENT], d->unbiased[DEPENDENT]);
-}
-
-static void explain_plot(const demo *d) {
-    if (d->drawn)
-        printf(
-            "4. Plot: %s/demo.svg (made by demo.gp from demo.dat, beside it). Each colour is one value of y:\n"
-            "   at the left the feature climbs with z within every colour, at the right it stays level.\n\n",
-            d->folder);
-    else
-        printf(
-            "4. Plot: skipped, since gnuplot is not here or failed. With it (Debian: apt-get install\n"
-            "   gnuplot-nox), draw the figure by: cd %s && gnuplot demo.gp\n\n",
-            d->folder);
+        "\n   MSE is in units of b's variance. vcf is how much the prediction moves when z is set to another\n"
+        "   value and a follows, in the same units; vcf_support takes only values of z that go with y.\n\n"
+        "   Without CIRCE the prediction is nearly exact, because it reads z: set z to something else, and it\n"
+        "   moves as much as b varies. With CIRCE it moves %.0f times less, %.0f times less within the data. The\n"
+        "   price is the floor: who ignores z once y is known has an error of %.3f at least, E[Var(b | y)].\n",
+        exact->vcf / invariant->vcf, exact->vcf_support / invariant->vcf_support, d->floor);
+    if (invariant->mse < d->floor)
+        printf("   (%.3f is a little below it by chance of the test points, and by what is left of z.)\n",
+               invariant->mse);
+    putchar('\n');
 }
 
 static void explain_next(const demo *d) {
-    const char *f = d->folder;
+    const char *p = d->program, *f = d->shell_folder;
+    printf("Report: %s/report.html, with figures, settings and the commands that made it.\n\n", d->folder);
     printf(
         "Try next, on the same files:\n\n"
-        "  # the first value again, against the model that was just fitted\n"
-        "  circe measure circe --data %s/demo.csv --x dependent --y y --z z --model %s/model.safetensors\n\n"
-        "  # the same from arrays, with the gradient that would train the dependence away\n"
-        "  circe measure circe --x %s/x_dependent.npy --y %s/y.npy --z %s/z.npy \\\n"
-        "      --holdout-y %s/holdout_y.npy --holdout-z %s/holdout_z.npy --grad %s/grad.npy\n\n"
-        "  # the fit on its own, with its table of leave-one-out errors\n"
-        "  circe fit --y %s/holdout_y.npy --z %s/holdout_z.npy -o %s/model.safetensors\n\n"
-        "  circe --help\n",
-        f, f, f, f, f, f, f, f, f, f, f);
+        "  # every measure of dependence, of the exact prediction and of the invariant one\n"
+        "  %s measure all --data %s/test.csv --x free --y y --z z\n"
+        "  %s measure all --data %s/test.csv --x invariant --y y --z z\n\n",
+        p, f, p, f);
+    printf(
+        "  # the invariant predictor on another table\n"
+        "  %s predict --model %s/invariant.safetensors --data %s/test.csv -o %s/predictions.csv\n\n"
+        "  # the training of it, with a report of its own; try another --gamma\n  %s\n\n  %s --help\n",
+        p, f, f, f, d->lines[DEMO_INVARIANT].command, p);
 }
 
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
 static int run(demo *d) {
-    int status = draw_data(d);
-    if (status == EXIT_DONE) status = write_data(d);
-    if (status == EXIT_DONE) status = fit(d);
-    for (int f = 0; f < FEATURES && status == EXIT_DONE; f++) status = measure_feature(d, f);
-    if (status == EXIT_DONE) status = draw_figure(d);
+    double start = session_clock();
+    int status = path_make_folder(d->folder);
+    if (status == EXIT_DONE) status = draw_data(d);
+    if (status == EXIT_DONE) status = write_table(d, "train.csv", &d->training, false);
     if (status != EXIT_DONE) return status;
     explain_data(d);
-    explain_fit(d);
-    explain_values(d);
-    explain_plot(d);
+    for (int k = 0; k < DEMO_LINES && status == EXIT_DONE; k++) status = train_line(d, k);
+    for (int k = 0; k < DEMO_LINES && status == EXIT_DONE; k++) status = judge_line(d, &d->lines[k]);
+    if (status == EXIT_DONE) status = find_floor(d);
+    if (status == EXIT_DONE) status = write_table(d, "test.csv", &d->test, true);
+    d->seconds = session_clock() - start;
+    if (status == EXIT_DONE) status = demo_report_write(d);
+    if (status != EXIT_DONE) return status;
+    explain_training(d);
+    explain_result(d);
     explain_next(d);
     return EXIT_DONE;
 }
 
+static void free_line(demo_line *line) {
+    training_job_free(&line->job);
+    args_free(&line->arguments);
+    free(line->prediction);
+    free(line->command);
+    free(line->paths[0]);
+    free(line->paths[1]);
+}
+
 int cmd_demo(const args *arguments) {
-    demo d = {
-        .arguments = arguments, .folder = args_text(arguments, OPT_OUTPUT_DIR), .n = args_integer(arguments, OPT_N)};
-    int status = session_open(arguments, &d.s);
+    const char *folder = args_text(arguments, OPT_OUTPUT_DIR);
+    demo d = {.arguments = arguments,
+              .folder = folder,
+              .shell_folder = quoted(folder),
+              .program = quoted(strchr(program_invocation_name, '/') != NULL ? program_invocation_name : "circe"),
+              .lines = {[DEMO_FREE] = {.name = "free", .title = "without CIRCE"},
+                        [DEMO_INVARIANT] = {.name = "invariant", .title = "with CIRCE"}}};
+    args own = *arguments;
+    own.values[OPT_THREADS] = own.values[OPT_DEMO_THREADS];
+    int status = session_open(&own, &d.s);
+    progress_catch_termination();
     if (status == EXIT_DONE) status = run(&d);
-    circe_cme_destroy(d.cme);
-    free(d.memory);
+    for (int k = 0; k < DEMO_LINES; k++) free_line(&d.lines[k]);
+    synthetic_free(&d.training);
+    synthetic_free(&d.test);
+    free(d.program);
+    free(d.shell_folder);
     session_close(&d.s);
     return status;
 }

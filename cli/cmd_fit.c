@@ -1,27 +1,17 @@
 /* circe fit: from y and z to a model file. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 
 #include "commands.h"
 #include "fitting.h"
-#include "kernels.h"
 #include "model_file.h"
 #include "output.h"
 #include "paths.h"
 #include "progress.h"
 
-/* Without a free width there is no grid: the one row of the table is the kernel's own width, if it has a single one. */
-static double fixed_width(const circe_cme *cme) {
-    double widths[2];
-    return kernel_widths(circe_cme_kernel_y(cme), widths, 2) == 1 ? widths[0] : NAN;
-}
-
 static int print_json(const args *arguments, const circe_cme *cme, const notes *warnings, int64_t dropped) {
     circe_cme_info info;
-    circe_loo_table loo;
     circe_cme_get_info(cme, &info);
-    circe_cme_get_loo(cme, &loo);
     cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "model", args_text(arguments, OPT_OUTPUT_MODEL));
     json_integer(out, "n", info.rows);
@@ -37,17 +27,7 @@ static int print_json(const args *arguments, const circe_cme *cme, const notes *
     json_number(out, "ridge", info.ridge);
     json_number(out, "ridge_safe", info.ridge_safe);
     cJSON_AddBoolToObject(out, "ridge_raised", info.ridge_raised != 0);
-    cJSON *table = cJSON_AddObjectToObject(out, "loo");
-    double fixed = fixed_width(cme);
-    bool grid = loo.sigma2_y != NULL;
-    json_numbers(table, "sigma2_y", grid ? loo.sigma2_y : &fixed, grid ? loo.n_sigma2_y : 1);
-    json_numbers(table, "ridge", loo.ridge, loo.n_ridge);
-    json_table(table, "error", loo.error, loo.n_sigma2_y, loo.n_ridge);
-    json_table(table, "ridge_used", loo.ridge_used, loo.n_sigma2_y, loo.n_ridge);
-    cJSON *best = cJSON_AddObjectToObject(table, "best");
-    json_number(best, "sigma2_y", grid ? info.sigma2_y : fixed);
-    json_number(best, "ridge", info.ridge);
-    json_number(best, "error", info.loo_error);
+    json_loo(out, cme);
     json_notes(out, warnings);
     json_number(out, "seconds", info.seconds);
     return json_print(out);
@@ -84,7 +64,7 @@ static int fit_and_save(const session *s, const args *arguments, const input *y,
     notes warnings = {0};
     const char *model = args_text(arguments, OPT_OUTPUT_MODEL);
     bool quiet = args_given(arguments, OPT_QUIET);
-    int status = fitting_run(s, arguments, y, z, &warnings, &cme);
+    int status = fitting_run(s, arguments, y, z, false, &warnings, &cme);
     if (status == EXIT_DONE && progress_interrupted())
         status = message_fail(EXIT_WORK, "interrupted; nothing was written");
     if (status == EXIT_DONE) status = model_save(cme, y, z, model);

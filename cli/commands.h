@@ -6,6 +6,10 @@
 
 int cmd_fit(const args *arguments);
 int cmd_measure(const args *arguments);
+int cmd_train(const args *arguments);
+int cmd_predict(const args *arguments);
+int cmd_experiment(const args *arguments);
+int cmd_experiment_run(const args *arguments);
 int cmd_demo(const args *arguments);
 int cmd_bench(const args *arguments);
 

@@ -44,22 +44,35 @@ spec_option_id fitting_option_given(const args *arguments) {
     return OPT_COUNT;
 }
 
-int fitting_run(const session *s, const args *arguments, const input *y, const input *z, notes *warnings,
-                circe_cme **cme) {
-    circe_kernel *kernel_y = NULL, *kernel_z = NULL;
+circe_status fitting_with(const session *s, const args *arguments, const input *y, const input *z,
+                          const circe_kernel *kernel_y, const circe_kernel *kernel_z, double ridge, notes *warnings,
+                          circe_cme **cme) {
     circe_cme_options options;
     options_from_args(arguments, &options);
-    int status = kernel_from_options(s->context, arguments, y, warnings, &kernel_y);
-    if (status == EXIT_DONE) status = kernel_from_options(s->context, arguments, z, warnings, &kernel_z);
+    if (ridge > 0) {
+        options.ridge = &ridge;
+        options.n_ridge = 1;
+    }
+    circe_status status = circe_cme_fit(s->context, &y->values, &z->values, kernel_y, kernel_z, &options, cme);
+    progress_clear();
+    for (int64_t i = 0; status == CIRCE_OK && i < circe_cme_n_warnings(*cme); i++)
+        notes_add(warnings, "%s", circe_cme_warning(*cme, i));
+    return status;
+}
+
+int fitting_run(const session *s, const args *arguments, const input *y, const input *z, bool linear_z, notes *warnings,
+                circe_cme **cme) {
+    circe_kernel *kernel_y = NULL, *kernel_z = NULL;
+    int status = kernel_from_options(s->context, arguments, y, WIDTH_GRID, warnings, &kernel_y);
+    if (status == EXIT_DONE)
+        status = linear_z ? kernel_linear(s->context, &kernel_z)
+                          : kernel_from_options(s->context, arguments, z, WIDTH_ONE, warnings, &kernel_z);
     if (status == EXIT_DONE) {
         fitting_note_constant(y, warnings);
         fitting_note_constant(z, warnings);
-        circe_status fitted = circe_cme_fit(s->context, &y->values, &z->values, kernel_y, kernel_z, &options, cme);
-        progress_clear();
+        circe_status fitted = fitting_with(s, arguments, y, z, kernel_y, kernel_z, 0, warnings, cme);
         if (fitted != CIRCE_OK) status = message_library(fitted, NULL);
     }
-    for (int64_t i = 0; status == EXIT_DONE && i < circe_cme_n_warnings(*cme); i++)
-        notes_add(warnings, "%s", circe_cme_warning(*cme, i));
     circe_kernel_destroy(kernel_y);
     circe_kernel_destroy(kernel_z);
     return status;

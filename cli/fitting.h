@@ -6,10 +6,16 @@
 #include "inputs.h"
 #include "session.h"
 
-/* Fits on y and z. What the user should know of it is added to `warnings`. Prints what is wrong and returns an exit
- * status. */
-int fitting_run(const session *s, const args *arguments, const input *y, const input *z, notes *warnings,
+/* Fits on y and z with the kernels of the options; `linear_z` fits the mean of z itself instead, by a linear kernel.
+ * What the user should know of it is added to `warnings`. Prints what is wrong and returns an exit status. */
+int fitting_run(const session *s, const args *arguments, const input *y, const input *z, bool linear_z, notes *warnings,
                 circe_cme **cme);
+
+/* The same with kernels at hand (that of y may be free: the grid chooses) and, unless it is 0, this ridge alone. Prints
+ * nothing. */
+circe_status fitting_with(const session *s, const args *arguments, const input *y, const input *z,
+                          const circe_kernel *kernel_y, const circe_kernel *kernel_z, double ridge, notes *warnings,
+                          circe_cme **cme);
 
 /* Notes on variables that are constant: the measure is then defined, but says nothing. */
 void fitting_note_constant(const input *in, notes *warnings);

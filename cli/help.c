@@ -83,7 +83,7 @@ void help_overview(FILE *out) {
     fprintf(out, "Usage: circe COMMAND [options]\n\nCommands\n");
     for (int i = 0; i < SPEC_N_COMMANDS; i++) {
         if (!spec_commands[i].hidden)
-            text_wrap(out, spec_commands[i].summary, fprintf(out, "  %s", spec_commands[i].name), 12, width);
+            text_wrap(out, spec_commands[i].summary, fprintf(out, "  %s", spec_commands[i].name), 14, width);
     }
     fprintf(out, "\nTo begin with\n");
     for (int i = 0; i < SPEC_MAX_EXAMPLES && spec_tour[i].line != NULL; i++) print_example(out, &spec_tour[i]);

@@ -162,6 +162,12 @@ static int64_t count_categories(char *const *categories) {
     return n;
 }
 
+int64_t input_n_categories(const input *in, int64_t column) {
+    const io_table *table = in->described;
+    bool text = table->categorical != NULL && table->categorical[column];
+    return text ? count_categories(table->categories[column]) : 0;
+}
+
 /* Column j of the target: texts of the reference keep its codes, others get codes after them. */
 static void align_column(const io_table *reference, io_table *target, int64_t j) {
     int64_t known = count_categories(reference->categories[j]), n = count_categories(target->categories[j]);

@@ -46,6 +46,9 @@ int input_convert(input *in, circe_dtype dtype);
 bool input_is_constant(const input *in);
 bool input_has_text(const input *in);
 
+/* The different texts of a column; 0 where it holds numbers. */
+int64_t input_n_categories(const input *in, int64_t column);
+
 /* The file it came from, for messages. */
 const char *input_source(const input *in);
 

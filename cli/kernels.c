@@ -123,7 +123,7 @@ static int bind_median(const input *in, circe_kernel *kernel) {
     return failed;
 }
 
-static int bind_widths(const args *arguments, const input *in, notes *warnings, circe_kernel *kernel) {
+static int bind_widths(const args *arguments, const input *in, width_rule rule, notes *warnings, circe_kernel *kernel) {
     const args_value *sigma2 = &arguments->values[in->of->sigma2];
     if (circe_kernel_n_free(kernel) == 0) {
         if (sigma2->given)
@@ -131,22 +131,33 @@ static int bind_widths(const args *arguments, const input *in, notes *warnings, 
                       in->of->label, in->of->label, circe_kernel_text(kernel));
         return EXIT_DONE;
     }
-    if (sigma2->n_numbers == 0) return bind_median(in, kernel);
-    if (in->of == &variable_y) return EXIT_DONE; /* the grid chooses */
+    if (rule == WIDTH_GRID && sigma2->n_numbers > 0) return EXIT_DONE;
+    if (sigma2->n_numbers != 1) return bind_median(in, kernel);
     circe_status status = circe_kernel_bind(kernel, sigma2->numbers[0]);
     return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
 }
 
-int kernel_from_options(circe_context *context, const args *arguments, const input *in, notes *warnings,
-                        circe_kernel **kernel) {
+int kernel_from_options(circe_context *context, const args *arguments, const input *in, width_rule rule,
+                        notes *warnings, circe_kernel **kernel) {
     *kernel = NULL;
     int status = parse_kernel(context, arguments, in, kernel);
-    if (status == EXIT_DONE) status = bind_widths(arguments, in, warnings, *kernel);
+    if (status == EXIT_DONE) status = bind_widths(arguments, in, rule, warnings, *kernel);
     if (status != EXIT_DONE) {
         circe_kernel_destroy(*kernel);
         *kernel = NULL;
     }
     return status;
+}
+
+int kernel_linear(circe_context *context, circe_kernel **kernel) {
+    circe_status status = circe_kernel_create(context, CIRCE_KERNEL_LINEAR, 0, kernel);
+    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
+}
+
+bool kernel_is_linear(const circe_kernel *kernel, int64_t cols) {
+    circe_kernel_factor factor;
+    return circe_kernel_n_factors(kernel) == 1 && circe_kernel_get_factor(kernel, 0, &factor) == CIRCE_OK &&
+           factor.kind == CIRCE_KERNEL_LINEAR && factor.first_col == 0 && (factor.n_cols < 0 || factor.n_cols == cols);
 }
 
 int64_t kernel_widths(const circe_kernel *kernel, double *widths, int64_t limit) {

@@ -5,11 +5,21 @@
 #include "circe/circe.h"
 #include "inputs.h"
 
-/* The kernel of one variable. Names of columns come from `in`. Widths that neither the text nor --sigma2-* fixes are
- * bound to the median heuristic of `in`; for y, those are left free where a grid is to choose. Adds a note where
- * --sigma2-* has nothing to act on. Prints what is wrong and returns an exit status. */
-int kernel_from_options(circe_context *context, const args *arguments, const input *in, notes *warnings,
-                        circe_kernel **kernel);
+/* How widths that the kernel's text leaves free are to be set. */
+typedef enum width_rule {
+    WIDTH_ONE,  /* by the one number of --sigma2-*; otherwise by the median heuristic, also where the default is a list
+                 */
+    WIDTH_GRID, /* numbers are left to leave-one-out: the kernel stays free; median is bound */
+} width_rule;
+
+/* The kernel of one variable. Names of columns come from `in`, and so does the median. Adds a note where --sigma2-* has
+ * nothing to act on. Prints what is wrong and returns an exit status. */
+int kernel_from_options(circe_context *context, const args *arguments, const input *in, width_rule rule,
+                        notes *warnings, circe_kernel **kernel);
+
+/* a.b over all columns, and whether a kernel of `cols` columns is that. */
+int kernel_linear(circe_context *context, circe_kernel **kernel);
+bool kernel_is_linear(const circe_kernel *kernel, int64_t cols);
 
 /* The widths of a bound kernel, one for each factor that has one; returns how many. */
 int64_t kernel_widths(const circe_kernel *kernel, double *widths, int64_t limit);

@@ -67,10 +67,17 @@ static int cmd_generate_man(const args *arguments) {
 }
 
 static int run_command(const spec_command *command, int argc, char **argv) {
-    static int (*const run[SPEC_N_COMMANDS])(const args *) = {
-        [SPEC_FIT] = cmd_fit,         [SPEC_MEASURE] = cmd_measure, [SPEC_DEMO] = cmd_demo,
-        [SPEC_BENCH] = cmd_bench,     [SPEC_HELP] = cmd_help,       [SPEC_COMPLETION] = cmd_completion,
-        [SPEC_MAN] = cmd_generate_man};
+    static int (*const run[SPEC_N_COMMANDS])(const args *) = {[SPEC_FIT] = cmd_fit,
+                                                              [SPEC_MEASURE] = cmd_measure,
+                                                              [SPEC_TRAIN] = cmd_train,
+                                                              [SPEC_PREDICT] = cmd_predict,
+                                                              [SPEC_EXPERIMENT] = cmd_experiment,
+                                                              [SPEC_EXPERIMENT_RUN] = cmd_experiment_run,
+                                                              [SPEC_DEMO] = cmd_demo,
+                                                              [SPEC_BENCH] = cmd_bench,
+                                                              [SPEC_HELP] = cmd_help,
+                                                              [SPEC_COMPLETION] = cmd_completion,
+                                                              [SPEC_MAN] = cmd_generate_man};
     message_set_command(command->name);
     args arguments;
     int status = args_parse(command, argc, argv, &arguments);

@@ -11,13 +11,18 @@
 
 static const char *command_name; /* one command runs per process */
 
+static const char *message_place;
+
 void message_set_command(const char *name) { command_name = name; }
+
+void message_set_place(const char *place) { message_place = place; }
 
 PRINTF_LIKE(2, 0)
 static void say(const char *kind, const char *format, va_list arguments) {
     progress_clear();
     fflush(stdout);
-    fprintf(stderr, "circe%s%s: %s", command_name != NULL ? " " : "", command_name != NULL ? command_name : "", kind);
+    fprintf(stderr, "circe%s%s: %s%s", command_name != NULL ? " " : "", command_name != NULL ? command_name : "",
+            message_place != NULL ? message_place : "", kind);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
 }

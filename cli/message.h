@@ -18,6 +18,9 @@ enum {
 /* The name that starts every message: "circe" until set, then "circe fit". */
 void message_set_command(const char *name);
 
+/* What stands before the text of every message, "run.yaml, line 3: ", until it is NULL again. Borrowed. */
+void message_set_place(const char *place);
+
 /* "circe fit: TEXT"; returns `status`, so that a refusal is one statement. */
 int message_fail(int status, const char *format, ...) PRINTF_LIKE(2, 3);
 void message_hint(const char *format, ...) PRINTF_LIKE(1, 2);

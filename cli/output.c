@@ -58,6 +58,30 @@ void json_kernel(cJSON *object, const char *label, const circe_kernel *kernel) {
         json_number(object, name, n == 1 ? widths[0] : NAN);
 }
 
+/* Without a free width there is no grid: the one row of the table is the kernel's own width, if it has a single one. */
+static double fixed_width(const circe_cme *cme) {
+    double widths[2];
+    return kernel_widths(circe_cme_kernel_y(cme), widths, 2) == 1 ? widths[0] : NAN;
+}
+
+void json_loo(cJSON *object, const circe_cme *cme) {
+    circe_cme_info info;
+    circe_loo_table loo;
+    circe_cme_get_info(cme, &info);
+    circe_cme_get_loo(cme, &loo);
+    cJSON *table = cJSON_AddObjectToObject(object, "loo");
+    double fixed = fixed_width(cme);
+    bool grid = loo.sigma2_y != NULL;
+    json_numbers(table, "sigma2_y", grid ? loo.sigma2_y : &fixed, grid ? loo.n_sigma2_y : 1);
+    json_numbers(table, "ridge", loo.ridge, loo.n_ridge);
+    json_table(table, "error", loo.error, loo.n_sigma2_y, loo.n_ridge);
+    json_table(table, "ridge_used", loo.ridge_used, loo.n_sigma2_y, loo.n_ridge);
+    cJSON *best = cJSON_AddObjectToObject(table, "best");
+    json_number(best, "sigma2_y", grid ? info.sigma2_y : fixed);
+    json_number(best, "ridge", info.ridge);
+    json_number(best, "error", info.loo_error);
+}
+
 int json_print(cJSON *object) {
     char *text = cJSON_Print(object);
     cJSON_Delete(object);
@@ -77,7 +101,10 @@ void text_row(const char *name, const char *format, ...) {
 }
 
 const char *text_kernel(const circe_kernel *kernel, char *out, size_t size) {
-    const char *text = circe_kernel_text(kernel);
+    return text_widths(circe_kernel_text(kernel), out, size);
+}
+
+const char *text_widths(const char *text, char *out, size_t size) {
     size_t at = 0;
     while (*text != '\0' && at + 32 < size) {
         char *end = NULL;

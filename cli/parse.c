@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config.h"
 #include "message.h"
 #include "suggest.h"
 
@@ -96,6 +97,22 @@ static int convert_bytes(const spec_option *option, const char *text, args_value
     return EXIT_DONE;
 }
 
+static int convert_number(const spec_option *option, const char *text, args_value *value) {
+    char *end = NULL;
+    double number = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(number))
+        return message_fail(EXIT_INPUT, "--%s: '%s' is not a number", option->name, text);
+    if (option->high > 0 && (number < option->low || number > option->high))
+        return message_fail(EXIT_INPUT, "--%s must be between %g and %g, not %s", option->name, option->low,
+                            option->high, text);
+    if (number < option->low)
+        return message_fail(EXIT_INPUT, "--%s must be at least %g, not %s", option->name, option->low, text);
+    value->numbers = small_alloc(sizeof *value->numbers);
+    value->numbers[0] = number;
+    value->n_numbers = 1;
+    return EXIT_DONE;
+}
+
 /* One positive number of text[0..length). */
 static int convert_positive(const spec_option *option, const char *text, size_t length, double *out) {
     char piece[64];
@@ -138,6 +155,7 @@ static int convert(const spec_option *option, args_value *value) {
         case SPEC_FLAG:
             return EXIT_DONE;
         case SPEC_TEXT:
+        case SPEC_LIST:
         case SPEC_PATH:
             return text[0] != '\0' ? EXIT_DONE : message_fail(EXIT_INPUT, "--%s has an empty value", option->name);
         case SPEC_CHOICE:
@@ -145,6 +163,8 @@ static int convert(const spec_option *option, args_value *value) {
             return value->choice >= 0 ? EXIT_DONE : bad_choice(option, text);
         case SPEC_INTEGER:
             return convert_integer(option, text, value);
+        case SPEC_NUMBER:
+            return convert_number(option, text, value);
         case SPEC_BYTES:
             return convert_bytes(option, text, value);
         case SPEC_POSITIVE:
@@ -172,6 +192,25 @@ static int store(args *out, spec_option_id id, const char *inlined, int argc, ch
     if (value->text == NULL)
         return message_fail(EXIT_INPUT, "--%s needs a value: --%s %s", option->name, option->name, option->value);
     return convert(option, value);
+}
+
+spec_option_id args_find(const spec_command *command, const char *name) {
+    return find_option(command, name, strlen(name));
+}
+
+int args_set(args *out, spec_option_id id, char *text) {
+    args_value *value = &out->values[id];
+    value->given = true;
+    if (text == NULL) return EXIT_DONE;
+    char **grown = realloc(out->owned, (out->n_owned + 1) * sizeof *grown);
+    if (grown == NULL) {
+        free(text);
+        return message_fail(EXIT_WORK, "out of memory");
+    }
+    out->owned = grown;
+    out->owned[out->n_owned++] = text;
+    value->text = text;
+    return convert(&spec_options[id], value);
 }
 
 static int parse_one(args *out, int argc, char **argv, int *at) {
@@ -245,10 +284,13 @@ int args_parse(const spec_command *command, int argc, char **argv, args *out) {
             status = parse_one(out, argc, argv, &i);
         if (status != EXIT_DONE) return status;
     }
-    int status = check_required(out);
+    int status = args_given(out, OPT_CONFIG) ? config_read(out) : EXIT_DONE;
+    if (status == EXIT_DONE) status = check_required(out);
     return status == EXIT_DONE ? fill_defaults(out) : status;
 }
 
 void args_free(args *arguments) {
+    for (size_t i = 0; i < arguments->n_owned; i++) free(arguments->owned[i]);
+    free(arguments->owned);
     for (spec_option_id id = 0; id < OPT_COUNT; id++) free(arguments->values[id].numbers);
 }

@@ -1,10 +1,13 @@
-/* The progress bar and the handling of SIGINT. */
+/* The progress bar and the handling of SIGINT and SIGTERM. */
 #include "progress.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "session.h"
 
 enum { BAR_WIDTH = 30 };
 
@@ -18,29 +21,58 @@ static void on_interrupt(int signal_number) {
     interrupted = 1;
 }
 
-void progress_start(bool wanted) {
-    bar_wanted = wanted && isatty(STDERR_FILENO);
+static void catch (int signal_number) {
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
+    sigaction(signal_number, &action, NULL);
 }
 
-static void draw(const char *stage, int percent) {
+void progress_start(bool wanted) {
+    bar_wanted = wanted && isatty(STDERR_FILENO);
+    catch (SIGINT);
+}
+
+void progress_catch_termination(void) { catch (SIGTERM); }
+
+bool progress_is_shown(void) { return bar_wanted; }
+
+/* Columns of the terminal that the bar stands on. */
+static int columns(void) {
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/* A line that is longer than the terminal would wrap, and could not be taken off again: the bar shrinks first, then the
+ * text is cut. */
+static void draw(const char *text, int percent) {
+    enum { AROUND = 10 }; /* brackets, percentage, spaces, and a column that stays free */
+    int room = columns() - AROUND, length = (int)strlen(text);
+    int width = room - length > BAR_WIDTH ? BAR_WIDTH : room - length < 10 ? 10 : room - length;
+    if (length > room - width) length = room > width ? room - width : 0;
     char bar[BAR_WIDTH + 1];
-    int filled = percent * BAR_WIDTH / 100;
+    int filled = percent * width / 100;
     memset(bar, '#', (size_t)filled);
-    memset(bar + filled, '.', (size_t)(BAR_WIDTH - filled));
-    bar[BAR_WIDTH] = '\0';
-    fprintf(stderr, "\r\033[K[%s] %3d%%  %s", bar, percent, stage);
+    memset(bar + filled, '.', (size_t)(width - filled));
+    bar[width] = '\0';
+    fprintf(stderr, "\r\033[K[%s] %3d%%  %.*s", bar, percent, length, text);
     fflush(stderr);
     bar_shown = true;
+}
+
+static int percent_of(double share) { return share >= 1 ? 100 : share <= 0 ? 0 : (int)(100 * share); }
+
+void progress_show(double share, const char *text) {
+    static double last_drawn;
+    double now = session_clock();
+    if (!bar_wanted || (now - last_drawn < 0.1 && share < 1)) return;
+    draw(text, percent_of(share));
+    last_drawn = now;
 }
 
 int progress_step(void *user, const char *stage, int64_t done, int64_t total) {
     (void)user;
     if (bar_wanted && total > 0) {
-        double share = (double)done / (double)total;
-        int percent = share >= 1 ? 100 : share <= 0 ? 0 : (int)(100 * share);
+        int percent = percent_of((double)done / (double)total);
         if (percent != last_percent) draw(stage, percent);
         last_percent = percent;
     }

@@ -7,16 +7,34 @@
 
 #define FIT SPEC_BIT(SPEC_FIT)
 #define MEASURE SPEC_BIT(SPEC_MEASURE)
+#define TRAIN SPEC_BIT(SPEC_TRAIN)
+#define PREDICT SPEC_BIT(SPEC_PREDICT)
+#define EXPERIMENT SPEC_BIT(SPEC_EXPERIMENT)
 #define DEMO SPEC_BIT(SPEC_DEMO)
 #define BENCH SPEC_BIT(SPEC_BENCH)
-#define EVERY (FIT | MEASURE | DEMO | BENCH | SPEC_BIT(SPEC_HELP) | SPEC_BIT(SPEC_COMPLETION) | SPEC_BIT(SPEC_MAN))
+#define EVERY                                                                                      \
+    (FIT | MEASURE | TRAIN | PREDICT | EXPERIMENT | DEMO | BENCH | SPEC_BIT(SPEC_EXPERIMENT_RUN) | \
+     SPEC_BIT(SPEC_HELP) | SPEC_BIT(SPEC_COMPLETION) | SPEC_BIT(SPEC_MAN))
 
 #define LARGE_INTEGER 9007199254740992.0 /* 2^53: every integer up to here is exact in a double */
 
 const spec_option spec_options[OPT_COUNT] = {
+    [OPT_TABLE] = {"data", 0, SPEC_PATH, TRAIN | PREDICT, TRAIN | PREDICT, "FILE", NULL, NULL, 0, 0, "Data",
+                   "The table, one row a point: a .csv or .tsv with a header. An .npz or .safetensors serves as well "
+                   "(its arrays take the place of columns), and an .npy (columns counted from 0)."},
+    [OPT_PREDICTOR] = {"model", 0, SPEC_PATH, PREDICT, PREDICT, "MODEL", NULL, NULL, 0, 0, "Data",
+                       "The predictor that `circe train` wrote."},
+    [OPT_FEATURES] = {"features", 0, SPEC_LIST, TRAIN, TRAIN, "LIST", NULL, NULL, 0, 0, "Data",
+                      "Columns that the network sees: age,income. Columns of text become one input a category."},
+    [OPT_TARGET] = {"target", 0, SPEC_LIST, TRAIN, TRAIN, "COLUMN", NULL, NULL, 0, 0, "Data",
+                    "What is predicted: one column of numbers or several, or one of text, whose words are classes."},
+    [OPT_GIVEN] = {"given", 0, SPEC_LIST, TRAIN, 0, "LIST", NULL, NULL, 0, 0, "Data",
+                   "What is conditioned on: dependence that runs through it is allowed. Default: the target."},
+    [OPT_INVARIANT_TO] = {"invariant-to", 0, SPEC_LIST, TRAIN, 0, "LIST", NULL, NULL, 0, 0, "Data",
+                          "What the prediction must not depend on once --given is known. They may be features too."},
     [OPT_X] = {"x", 0, SPEC_PATH, MEASURE, MEASURE, "FILE", NULL, NULL, 0, 0, "Data",
                "The feature: what must not depend on z once y is known."},
-    [OPT_Y] = {"y", 0, SPEC_PATH, FIT | MEASURE, FIT | MEASURE, "FILE", NULL, NULL, 0, 0, "Data",
+    [OPT_Y] = {"y", 0, SPEC_PATH, FIT | MEASURE, FIT, "FILE", NULL, NULL, 0, 0, "Data",
                "The variable that is conditioned on, for example the label."},
     [OPT_Z] = {"z", 0, SPEC_PATH, FIT | MEASURE, FIT | MEASURE, "FILE", NULL, NULL, 0, 0, "Data",
                "The distractor: what a feature should carry no information about beyond y."},
@@ -29,9 +47,32 @@ const spec_option spec_options[OPT_COUNT] = {
                        "Columns of the .csv that holds y."},
     [OPT_COLUMNS_Z] = {"columns-z", 0, SPEC_TEXT, FIT | MEASURE, 0, "LIST", NULL, NULL, 0, 0, "Data",
                        "Columns of the .csv that holds z."},
-    [OPT_MISSING] = {"missing", 0, SPEC_CHOICE, FIT | MEASURE, 0, "WHAT", "error|drop", "error", 0, 0, "Data",
+    [OPT_MISSING] = {"missing", 0, SPEC_CHOICE, FIT | MEASURE | TRAIN, 0, "WHAT", "error|drop", "error", 0, 0, "Data",
                      "Missing cells (empty, NA or ? in a .csv, NaN in an array): refuse them, or drop their rows from "
                      "all variables together. Infinities are always refused."},
+    [OPT_MISSING_ROWS] = {"missing", 0, SPEC_CHOICE, PREDICT, 0, "WHAT", "error|empty", "error", 0, 0, "Data",
+                          "Missing cells: refuse them, or leave the predictions of their rows empty (NaN in an .npy)."},
+    [OPT_VALIDATION] = {"validation", 0, SPEC_NUMBER, TRAIN, 0, "SHARE", NULL, "0.1", 0, 0.9, "Data",
+                        "Share of the rows that error and measures are reported on; they are not trained on."},
+    [OPT_HOLDOUT] = {"holdout", 0, SPEC_NUMBER, TRAIN, 0, "SHARE", NULL, "0.1", 0, 0.9, "Data",
+                     "Share of the rows that serve only to learn the conditional mean of --invariant-to given --given. "
+                     "A thousand rows are enough for most tables."},
+    [OPT_REGULARIZER] = {"regularizer", 0, SPEC_CHOICE, TRAIN, 0, "NAME", "none|circe|hscic|gcm|hsic", "circe", 0, 0,
+                         "Invariance",
+                         "The measure of dependence that is added to the loss, gamma times. hsic asks for independence "
+                         "whatever --given is; none trains without."},
+    [OPT_GAMMA] = {"gamma", 0, SPEC_NUMBER, TRAIN, 0, "G", NULL, NULL, 0, 0, "Invariance",
+                   "Weight of the regulariser, required with one: the larger, the more invariant and the less exact. "
+                   "Good first values: 1000 for circe, 300 for hscic, 0.1 for gcm."},
+    [OPT_GAMMA_WARMUP] = {"gamma-warmup", 0, SPEC_NUMBER, TRAIN, 0, "EPOCHS", NULL, "0", 0, 0, "Invariance",
+                          "Epochs over which gamma rises to its value."},
+    [OPT_TRAIN_ESTIMATOR] =
+        {"estimator", 0, SPEC_CHOICE, TRAIN, 0, "NAME", "biased|debiased|centered|ustat", "ustat", 0, 0, "Invariance",
+         "Of circe, and of hsic (biased or ustat). ustat, the unbiased one, is the safe choice for training: centered "
+         "shrinks predictions and lets them collapse at a large gamma."},
+    [OPT_LAYERS] = {"layers", 0, SPEC_LIST, TRAIN, 0, "LIST", NULL, "output", 0, 0, "Invariance",
+                    "Layers whose outputs are regularised: output, or their numbers: with --net 2x64, 0 to 4 are "
+                    "dense, activation, dense, activation, dense."},
     [OPT_MODEL] = {"model", 0, SPEC_PATH, MEASURE, 0, "MODEL", NULL, NULL, 0, 0, "Conditional mean of z given y",
                    "Use the model that `circe fit` wrote."},
     [OPT_HOLDOUT_Y] = {"holdout-y", 0, SPEC_PATH, MEASURE, 0, "FILE", NULL, NULL, 0, 0, "Conditional mean of z given y",
@@ -40,11 +81,23 @@ const spec_option spec_options[OPT_COUNT] = {
                        "Their z; rows as in --holdout-y."},
     [OPT_HOLDOUT_DATA] = {"holdout-data", 0, SPEC_PATH, MEASURE, 0, "FILE", NULL, NULL, 0, 0,
                           "Conditional mean of z given y", "With --data: fit on the same columns of this file."},
-    [OPT_ESTIMATOR] = {"estimator", 0, SPEC_CHOICE, MEASURE, 0, "NAME", "biased|debiased|centered|ustat", "centered", 0,
-                       0, "Measure",
-                       "biased: the plain sum, never negative; debiased: without its diagonal; centered: with x "
-                       "centred, never negative and less noisy; ustat: unbiased, so it scatters around 0 (and below "
-                       "it) where there is no dependence."},
+    [OPT_REGRESS_Z] =
+        {"regress-z", 0, SPEC_CHOICE, MEASURE, 0, "HOW", "batch|holdout", "batch", 0, 0,
+         "Conditional mean of z given y",
+         "For hscic and gcm, which regress the measured rows on themselves: holdout takes the conditional mean of z "
+         "from --model, --holdout-* or a split instead, as circe always does."},
+    [OPT_ESTIMATOR] =
+        {"estimator", 0, SPEC_CHOICE, MEASURE, 0, "NAME", "biased|debiased|centered|ustat|unbiased", NULL, 0, 0,
+         "Measure",
+         "Of circe, biased: the plain sum, never negative; debiased: without its diagonal; centered: with x centred, "
+         "never negative and less noisy (the default); ustat: unbiased, so it scatters around 0 (and below it) where "
+         "there is no dependence. Of hsic: biased (the default) or unbiased. The others have one form."},
+    [OPT_REGRESSION] = {"regression", 0, SPEC_CHOICE, MEASURE, 0, "HOW", "kernel|linear", "kernel", 0, 0, "Measure",
+                        "For gcm: regress x and z on y by kernel ridge regression, or by least squares with a "
+                        "constant."},
+    [OPT_COMBINE] = {"combine", 0, SPEC_CHOICE, MEASURE, 0, "HOW", "max|logsumexp|squares", "max", 0, 0, "Measure",
+                     "For gcm: one number from the scores T of all pairs of columns. max: the largest |T|; logsumexp: "
+                     "a smooth maximum, for training; squares: the sum of T^2."},
     [OPT_GRAD] = {"grad", 0, SPEC_PATH, MEASURE, 0, "OUT.npy", NULL, NULL, 0, 0, "Measure",
                   "Also write d value / d x, an array shaped like the measured rows of x."},
     [OPT_DTYPE] = {"dtype", 0, SPEC_CHOICE, MEASURE, 0, "TYPE", "float32|float64", "float64", 0, 0, "Measure",
@@ -66,17 +119,29 @@ const spec_option spec_options[OPT_COUNT] = {
                       "Kernels", "Squared widths to try for y's kernel, among which leave-one-out chooses; or median."},
     [OPT_SIGMA2_Z] = {"sigma2-z", 0, SPEC_POSITIVE, FIT | MEASURE, 0, "S", "median", "median", 0, 0, "Kernels",
                       "The squared width of z's kernel, or median."},
-    [OPT_RIDGE] = {"ridge", 0, SPEC_POSITIVES, FIT | MEASURE, 0, "LIST", NULL, "0.01,0.1,1,10,100", 0, 0, "Regression",
+    [OPT_TRAIN_SIGMA2_X] = {"sigma2-x", 0, SPEC_POSITIVE, TRAIN, 0, "S", NULL, "0.1", 0, 0, "Kernels",
+                            "The squared width of the prediction's gaussian kernel, exp(-d^2/(2 S)). All columns are "
+                            "standardised, and d^2 is averaged over the columns of a variable."},
+    [OPT_TRAIN_SIGMA2_Y] = {"sigma2-y", 0, SPEC_POSITIVES, TRAIN, 0, "LIST", NULL, "1,0.1,0.01,0.001", 0, 0, "Kernels",
+                            "The same for --given: widths among which leave-one-out on the holdout chooses."},
+    [OPT_TRAIN_SIGMA2_Z] = {"sigma2-z", 0, SPEC_POSITIVE, TRAIN, 0, "S", "median", "1", 0, 0, "Kernels",
+                            "The same for --invariant-to, or median."},
+    [OPT_RIDGE] = {"ridge", 0, SPEC_POSITIVES, FIT | MEASURE | TRAIN, 0, "LIST", NULL, "0.01,0.1,1,10,100", 0, 0,
+                   "Regression",
                    "Ridge parameters lambda in (K + lambda I) to try, not scaled by the number of rows; leave-one-out "
                    "chooses among them."},
+    [OPT_EPSILON] = {"epsilon", 0, SPEC_POSITIVE, MEASURE, 0, "E", NULL, "1e-3", 0, 0, "Regression",
+                     "For nocco and kpc, whose ridge is this times the number of rows."},
     [OPT_FORCE_RIDGE] = {"force-ridge", 0, SPEC_FLAG, FIT | MEASURE, 0, NULL, NULL, NULL, 0, 0, "Regression",
                          "Keep a ridge that is too small for the matrix's conditioning instead of raising it."},
     [OPT_METHOD] =
-        {"method", 0, SPEC_CHOICE, FIT | MEASURE, 0, "NAME", "auto|lowrank|dense|rff", "auto", 0, 0, "Regression",
+        {"method", 0, SPEC_CHOICE, FIT | MEASURE | TRAIN, 0, "NAME", "auto|lowrank|dense|rff", "auto", 0, 0,
+         "Regression",
          "lowrank: pivoted Cholesky, exact to --tolerance, cost grows with the rows; dense: eigendecomposition, cost "
          "grows with their cube; rff: random Fourier features; auto: lowrank where the rank met is small, else dense."},
-    [OPT_TOLERANCE] = {"tolerance", 0, SPEC_POSITIVE, FIT | MEASURE, 0, "T", NULL, NULL, 0, 1, "Regression",
-                       "The share of a kernel matrix's trace that its low-rank factor may leave out. Default: 1e-12."},
+    [OPT_TOLERANCE] =
+        {"tolerance", 0, SPEC_POSITIVE, FIT | MEASURE, 0, "T", NULL, NULL, 0, 1, "Regression",
+         "The share of a kernel matrix's trace that its low-rank factor may leave out. Default: 1e-12 for fits."},
     [OPT_MAX_RANK] = {"max-rank", 0, SPEC_INTEGER, FIT | MEASURE, 0, "R", NULL, NULL, 1, LARGE_INTEGER, "Regression",
                       "The largest rank to go to. Default: what memory allows, at most 4096 for y."},
     [OPT_RFF_FEATURES] = {"rff-features", 0, SPEC_INTEGER, FIT | MEASURE, 0, "D0", NULL, NULL, 1, 1e9, "Regression",
@@ -86,28 +151,87 @@ const spec_option spec_options[OPT_COUNT] = {
          "For --method rff: features used in each batch; 0 uses all. Default: 512, or all where fewer are drawn."},
     [OPT_RFF_EVERY] = {"rff-every", 0, SPEC_INTEGER, FIT | MEASURE, 0, "L", NULL, NULL, 1, LARGE_INTEGER, "Regression",
                        "For --method rff: batches between redraws. Default: 100."},
-    [OPT_N] = {"n", 0, SPEC_INTEGER, DEMO, 0, "N", NULL, "1000", 50, 20000, "Demonstration",
-               "Points to measure on; as many again are drawn for the fit."},
+    [OPT_N] = {"n", 0, SPEC_INTEGER, DEMO, 0, "N", NULL, "10000", 500, 1e6, "Demonstration",
+               "Points to train on, with those for validation and holdout; 2000 more are drawn to judge by."},
     [OPT_QUICK] = {"quick", 0, SPEC_FLAG, BENCH, 0, NULL, NULL, NULL, 0, 0, "Benchmark",
                    "Fewer repetitions and shorter growth tables: a few seconds."},
+    [OPT_EXPERIMENT_QUICK] = {"quick", 0, SPEC_FLAG, EXPERIMENT, 0, NULL, NULL, NULL, 0, 0, "Experiment",
+                              "A version under two minutes, with what the file says under `quick`: to see that it "
+                              "works, not for its numbers."},
+    [OPT_SEEDS] = {"seeds", 0, SPEC_INTEGER, EXPERIMENT, 0, "N", NULL, NULL, 1, 1000, "Experiment",
+                   "Runs of every cell of the table, with seeds 1 to N. Default: what the file says (5)."},
+    [OPT_EXPERIMENT_CONFIG] = {"config", 0, SPEC_PATH, EXPERIMENT, 0, "FILE.yaml", NULL, NULL, 0, 0, "Experiment",
+                               "An experiment of your own: copy one of those that are listed and change it."},
     [OPT_LARGE] = {"large", 0, SPEC_FLAG, BENCH, 0, NULL, NULL, NULL, 0, 0, "Benchmark",
                    "Also fit a million points with the whole grid."},
-    [OPT_SEED] = {"seed", 0, SPEC_INTEGER, FIT | MEASURE | DEMO | BENCH, 0, "N", NULL, "0", 0, LARGE_INTEGER, "Machine",
-                  "Seed of everything random: splits, pivot candidates, random features, generated data."},
-    [OPT_THREADS] = {"threads", 0, SPEC_INTEGER, FIT | MEASURE | DEMO | BENCH, 0, "N", NULL, NULL, 1, 4096, "Machine",
-                     "Threads to use. Default: all that OpenMP offers (OMP_NUM_THREADS)."},
-    [OPT_MEMORY] = {"memory", 0, SPEC_BYTES, FIT | MEASURE | BENCH, 0, "SIZE", NULL, NULL, 0, 0, "Machine",
+    [OPT_ONLY] = {"only", 0, SPEC_CHOICE, BENCH, 0, "PART", "circe|measures|train", NULL, 0, 0, "Benchmark",
+                  "One part of it: CIRCE and its fit, the other measures, or the training step."},
+    [OPT_NET] =
+        {"net", 0, SPEC_LIST, TRAIN, 0, "NET", NULL, "3x64", 0, 0, "Network",
+         "Hidden layers by width, 3x64, or widths one by one, 64,32; linear has none. Three layers learn most tables "
+         "as well as the 9x64 of the paper's synthetic experiments, in less than half the time."},
+    [OPT_ACTIVATION] = {"activation", 0, SPEC_CHOICE, TRAIN, 0, "NAME", "relu|leaky-relu|tanh", "relu", 0, 0, "Network",
+                        "Between the layers."},
+    [OPT_LOSS] = {"loss", 0, SPEC_CHOICE, TRAIN, 0, "NAME", "mse|cross-entropy", NULL, 0, 0, "Network",
+                  "Default: mse for a target of numbers, cross-entropy for one of text. With cross-entropy the "
+                  "different values of a column of whole numbers are classes."},
+    [OPT_EPOCHS] = {"epochs", 0, SPEC_INTEGER, TRAIN | DEMO, 0, "N", NULL, "100", 1, 1e6, "Training",
+                    "How often all training rows are seen."},
+    [OPT_BATCH] = {"batch", 0, SPEC_INTEGER, TRAIN, 0, "N", NULL, "256", 1, 1e6, "Training",
+                   "Rows of a step, on which the regulariser is measured: too few make it noisy."},
+    [OPT_RATE] = {"lr", 0, SPEC_POSITIVE, TRAIN, 0, "R", NULL, "1e-3", 0, 0, "Training",
+                  "Learning rate of AdamW; it falls to 0 along half a cosine."},
+    [OPT_DECAY] = {"weight-decay", 0, SPEC_NUMBER, TRAIN, 0, "W", NULL, "1e-2", 0, 0, "Training",
+                   "Decoupled weight decay of AdamW."},
+    [OPT_WARMUP] = {"warmup", 0, SPEC_NUMBER, TRAIN, 0, "EPOCHS", NULL, "0", 0, 0, "Training",
+                    "Epochs over which the learning rate rises first."},
+    [OPT_PATIENCE] = {"patience", 0, SPEC_INTEGER, TRAIN, 0, "N", NULL, "0", 0, 1e6, "Training",
+                      "Stop after this many epochs without a better loss + gamma * regulariser on the validation rows, "
+                      "and keep the best epoch; 0: never."},
+    [OPT_CHECKPOINT_EPOCHS] = {"checkpoint-epochs", 0, SPEC_INTEGER, TRAIN, 0, "N", NULL, "0", 0, 1e6, "Checkpoints",
+                               "Write MODEL.checkpoint every N epochs; 0: not by epochs."},
+    [OPT_CHECKPOINT_MINUTES] = {"checkpoint-minutes", 0, SPEC_NUMBER, TRAIN, 0, "M", NULL, "1", 0, 0, "Checkpoints",
+                                "And every M minutes; 0: not by time. Ctrl-C and SIGTERM always write one. It is "
+                                "removed when the model is there."},
+    [OPT_RESUME] = {"resume", 0, SPEC_FLAG, TRAIN, 0, NULL, NULL, NULL, 0, 0, "Checkpoints",
+                    "Continue from MODEL.checkpoint, to the very numbers of a run that was never interrupted (on this "
+                    "machine, with as many threads). Data and settings must be the same."},
+    [OPT_SEED] =
+        {"seed", 0, SPEC_INTEGER, FIT | MEASURE | TRAIN | DEMO | BENCH, 0, "N", NULL, "0", 0, LARGE_INTEGER, "Machine",
+         "Seed of everything random: splits, weights, batches, pivot candidates, random features, generated data."},
+    [OPT_THREADS] = {"threads", 0, SPEC_INTEGER, FIT | MEASURE | TRAIN | PREDICT | BENCH, 0, "N", NULL, NULL, 1, 4096,
+                     "Machine", "Threads to use. Default: all that OpenMP offers (OMP_NUM_THREADS)."},
+    [OPT_DEMO_THREADS] = {"threads", 0, SPEC_INTEGER, DEMO, 0, "N", NULL, "1", 1, 4096, "Machine",
+                          "Threads to use. For small networks one is almost as fast as two, and does not mind other "
+                          "work on the machine."},
+    [OPT_JOBS] = {"jobs", 'j', SPEC_INTEGER, EXPERIMENT, 0, "N", NULL, NULL, 1, 4096, "Machine",
+                  "Runs side by side, each on one thread. Default: one a core."},
+    [OPT_MEMORY] = {"memory", 0, SPEC_BYTES, FIT | MEASURE | TRAIN | BENCH, 0, "SIZE", NULL, NULL, 0, 0, "Machine",
                     "Memory the work may use, as 512M or 4G; a job that needs more is refused before it starts. "
                     "Default: what the machine has free."},
     [OPT_OUTPUT_MODEL] =
-        {"output", 'o', SPEC_PATH, FIT, FIT, "MODEL", NULL, NULL, 0, 0, "Output",
+        {"output", 'o', SPEC_PATH, FIT | TRAIN, FIT | TRAIN, "MODEL", NULL, NULL, 0, 0, "Output",
          "Where to write the model, a .safetensors file. An existing file is replaced whole or not at all."},
     [OPT_OUTPUT_DIR] = {"output", 'o', SPEC_PATH, DEMO, 0, "DIR", NULL, "circe-demo", 0, 0, "Output",
-                        "Where to write data, model and plot."},
-    [OPT_JSON] = {"json", 0, SPEC_FLAG, FIT | MEASURE | BENCH, 0, NULL, NULL, NULL, 0, 0, "Output",
+                        "Where to write tables, models and report."},
+    [OPT_OUTPUT_RESULTS] = {"output", 'o', SPEC_PATH, EXPERIMENT, 0, "DIR", NULL, NULL, 0, 0, "Output",
+                            "Folder for the results, and of runs that are finished already. Default: results/NAME, "
+                            "or results/NAME-quick."},
+    [OPT_OUTPUT_RUN] = {"output", 'o', SPEC_PATH, SPEC_BIT(SPEC_EXPERIMENT_RUN), SPEC_BIT(SPEC_EXPERIMENT_RUN), "FILE",
+                        NULL, NULL, 0, 0, "Output", "Where to write the result."},
+    [OPT_OUTPUT_PREDICTIONS] =
+        {"output", 'o', SPEC_PATH, PREDICT, 0, "OUT", NULL, "-", 0, 0, "Output",
+         "Where to write the predictions: a .csv, or an .npy of numbers alone; - prints a .csv."},
+    [OPT_REPORT] = {"report", 0, SPEC_PATH, TRAIN, 0, "DIR", NULL, NULL, 0, 0, "Output",
+                    "Folder for report.html, figures, results.csv and results.json. Default: MODEL-report, without "
+                    "MODEL's ending."},
+    [OPT_NO_REPORT] = {"no-report", 0, SPEC_FLAG, TRAIN, 0, NULL, NULL, NULL, 0, 0, "Output", "Leave the report out."},
+    [OPT_CONFIG] = {"config", 0, SPEC_PATH, TRAIN | PREDICT, 0, "FILE.yaml", NULL, NULL, 0, 0, "Output",
+                    "Options from a file, as `gamma: 1000` or `features: [a, y, z]`; those of the command line win."},
+    [OPT_JSON] = {"json", 0, SPEC_FLAG, FIT | MEASURE | TRAIN | EXPERIMENT | BENCH, 0, NULL, NULL, NULL, 0, 0, "Output",
                   "Print one JSON object on standard output, numbers with 17 digits, and nothing else there."},
-    [OPT_QUIET] = {"quiet", 'q', SPEC_FLAG, FIT | MEASURE, 0, NULL, NULL, NULL, 0, 0, "Output",
-                   "No progress bar, no warnings, no explanations."},
+    [OPT_QUIET] = {"quiet", 'q', SPEC_FLAG, FIT | MEASURE | TRAIN | PREDICT | EXPERIMENT, 0, NULL, NULL, NULL, 0, 0,
+                   "Output", "No progress bar, no warnings, no explanations."},
     [OPT_HELP] = {"help", 'h', SPEC_FLAG, EVERY, 0, NULL, NULL, NULL, 0, 0, "Output", "Show this help."},
 };
 
@@ -137,30 +261,107 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
          .summary = "how strongly x depends on z once y is known",
          .explanation =
              "Prints one number: 0 where x tells nothing about z beyond what y already tells, larger the more it does. "
-             "Its scale depends on the kernels and on the data, so compare values made with the same kernels on the "
-             "same y and z: two features, or one feature before and after training.\n\n"
-             "The measure needs the conditional mean of z given y, fitted on points that are not measured. There are "
-             "three ways: --model with a file from `circe fit`; --holdout-y and --holdout-z (or --holdout-data), "
-             "fitted on the spot; or none of these: then the rows are split in two halves at random by --seed, one to "
-             "fit, the other to measure, and the output says so.",
-         .examples = {{"Against a model",
+             "Its scale depends on the measure, on the kernels and on the data, so compare values made with the same "
+             "kernels on the same y and z: two features, or one feature before and after training. `circe measure all` "
+             "shows every measure side by side.\n\n"
+             "circe and circe-spectral need the conditional mean of z given y, fitted on points that are not measured. "
+             "There are three ways: --model with a file from `circe fit`; --holdout-y and --holdout-z (or "
+             "--holdout-data), fitted on the spot; or none of these: then the rows are split in two halves at random "
+             "by --seed, one to fit, the other to measure, and the output says so. `all` does the same.\n\n"
+             "hscic, gcm, kci, nocco and kpc regress the measured rows on themselves, as they were published, and "
+             "measure all rows. hscic, gcm and kci take one --sigma2-y and one --ridge as they are; of several, and by "
+             "default, leave-one-out on these rows chooses, and the output says what. nocco and kpc take --epsilon, "
+             "and one --sigma2-y or the median. hsic knows no y and needs no --y.\n\n"
+             "An option that a measure has no use for is ignored with a note, so a script can give every measure the "
+             "same ones.",
+         .examples = {{"Every measure of one table, in one table",
+                       "circe measure all --data people.csv --x score --y income --z age,sex"},
+                      {"Against a model",
                        "circe measure circe --x features.npy --y y.npy --z z.npy --model model.safetensors"},
                       {"From one table, split in two by the seed",
                        "circe measure circe --data people.csv --x score --y income --z age,sex --seed 1"},
                       {"The unbiased estimate with its gradient, on a holdout fitted on the spot",
                        "circe measure circe --x x.npy --y y.npy --z z.npy --holdout-y hy.npy --holdout-z hz.npy "
                        "--estimator ustat --grad grad.npy"},
+                      {"Does x depend on z at all, whatever y",
+                       "circe measure hsic --x x.npy --z z.npy --estimator unbiased"},
+                      {"A score to compare with a standard normal, by least squares",
+                       "circe measure gcm --x x.npy --y y.npy --z z.npy --regression linear"},
+                      {"HSCIC with the mean of z from a holdout",
+                       "circe measure hscic --x x.npy --y y.npy --z z.npy --regress-z holdout --model "
+                       "model.safetensors"},
                       {"For scripts", "circe measure circe --x x.npy --y y.npy --z z.npy --json | jq .value"}}},
+    [SPEC_TRAIN] =
+        {.name = "train",
+         .synopsis = "--data FILE --features LIST --target COLUMN --invariant-to LIST --gamma G [options] -o MODEL",
+         .summary = "learn a predictor that does not depend on a distractor",
+         .explanation =
+             "Trains a network that predicts the target from the features, with loss + gamma * regulariser, where the "
+             "regulariser measures how much the prediction depends on --invariant-to once --given is known. What is "
+             "paid is exactness: no predictor that is invariant can use what only the distractor tells.\n\n"
+             "The rows are split at random by --seed into training, validation and holdout. Columns are standardised "
+             "by the training rows; the model keeps their statistics, names and categories, so that `circe predict` "
+             "takes a table as it is.\n\n"
+             "At the end stand the error on the validation rows, the measures of dependence before and after, and, "
+             "where --given is not the target, an estimate of the floor: the error of predicting from --given alone. "
+             "A folder beside the model holds the same as a report to send to a colleague.",
+         .examples = {{"A score from a, y and z that does not depend on z once y is known",
+                       "circe train --data people.csv --features a,y,z --target b --given y --invariant-to z --gamma "
+                       "1e3 -o model.safetensors"},
+                      {"Equal treatment of groups among those with the same outcome",
+                       "circe train --data loans.csv --features income,age,sex --target repaid --invariant-to sex "
+                       "--gamma 100 -o loans.safetensors"},
+                      {"The same without a regulariser, to see what invariance costs",
+                       "circe train --data people.csv --features a,y,z --target b --given y --invariant-to z "
+                       "--regularizer none -o free.safetensors"},
+                      {"From a file, with another gamma",
+                       "circe train --config run.yaml --gamma 300 -o model.safetensors"},
+                      {"After Ctrl-C, a crash or a power cut",
+                       "circe train --config run.yaml -o model.safetensors --resume"}}},
+    [SPEC_PREDICT] =
+        {.name = "predict",
+         .synopsis = "--model MODEL --data FILE [-o OUT]",
+         .summary = "use a predictor that `circe train` wrote",
+         .explanation = "Finds the model's columns in the table by their names, in any order, and writes one line a "
+                        "row: the prediction in the target's units, or for classes the most probable one and the "
+                        "probability of each. Where the table has the target too, the error is reported.",
+         .examples = {{"To a file", "circe predict --model model.safetensors --data new.csv -o predictions.csv"},
+                      {"To the screen", "circe predict --model model.safetensors --data new.csv | head"},
+                      {"As an array", "circe predict --model model.safetensors --data new.csv -o predictions.npy"}}},
+    [SPEC_EXPERIMENT] =
+        {.name = "experiment",
+         .argument = "NAME",
+         .synopsis = "[NAME] [--quick] [--seeds N] [--jobs N] [-o DIR]",
+         .summary = "a table or figure of the paper, from one command",
+         .explanation =
+             "Runs a grid of trainings (models, methods, weights gamma, seeds) that a file describes, several side by "
+             "side, and leaves a folder with results.csv, results.json, figures and report.html. Without a name it "
+             "lists what there is.\n\n"
+             "Every result is written as it finishes: the same command, after a Ctrl-C or a crash, goes on where it "
+             "was, and repeats only runs whose settings changed. Gamma is chosen on validation data, never on the test "
+             "data that are reported.\n\n"
+             "An experiment is a file NAME.yaml with comments, looked for in $CIRCE_EXPERIMENTS, in ./experiments, and "
+             "where circe is installed. --config takes a file of your own.",
+         .examples = {{"What there is", "circe experiment"},
+                      {"The paper's table 1, in brief and in full", "circe experiment table1 --quick"},
+                      {NULL, "circe experiment table1"},
+                      {"The floor of any invariant predictor, without training", "circe experiment limits"},
+                      {"One's own, on four cores, for a script",
+                       "circe experiment --config mine.yaml --jobs 4 -o results/mine --json"}}},
+    [SPEC_EXPERIMENT_RUN] = {.name = "experiment-run",
+                             .hidden = true,
+                             .synopsis = "-o FILE < SETTINGS.json",
+                             .summary = "one run of an experiment, as `circe experiment` starts it"},
     [SPEC_DEMO] = {.name = "demo",
                    .synopsis = "[options]",
-                   .summary = "a guided first run on data from the paper: two features, two values, a plot",
+                   .summary = "a guided first run: a predictor trained without and with CIRCE, and what that costs",
                    .explanation =
-                       "Draws points from a causal model of the CIRCE paper (univariate case 1), fits the conditional "
-                       "mean of z given y on one half, and measures two features on the other: one that depends on z "
-                       "even when y is known, and one that is made from y alone. Data, model and an SVG plot (if "
-                       "gnuplot is there) are left in a folder, with commands to try on them.",
+                       "Draws points from a causal model of the CIRCE paper (univariate case 1), trains a predictor "
+                       "of b from a, y and z twice, without a regulariser and with CIRCE, and shows both against the "
+                       "floor: the error below which no predictor can go that does not depend on z once y is known. "
+                       "Tables, models and a report are left in a folder, with commands to try on them.",
                    .examples = {{"With the defaults, into circe-demo/", "circe demo"},
-                                {"More points, another draw", "circe demo --n 4000 --seed 7 -o /tmp/demo"}}},
+                                {"Another draw, elsewhere", "circe demo --seed 7 -o /tmp/demo"}}},
     [SPEC_BENCH] = {.name = "bench",
                     .synopsis = "[--quick] [--large] [options]",
                     .summary = "how fast the measure and the fit are on this machine",
@@ -190,7 +391,8 @@ const char spec_summary[] = "conditional independence, measured and enforced";
 const char spec_introduction[] =
     "Does a feature x carry information about z beyond what y already tells? `circe` answers with CIRCE, a kernel "
     "measure of conditional dependence: 0 where x and z are independent given y, larger the more x depends on z. It "
-    "also gives the gradient with respect to x, so that a network can be trained until the dependence is gone.";
+    "also gives the gradient with respect to x, so that a network can be trained until the dependence is gone. HSIC, "
+    "HSCIC, GCM, KCI, NOCCO and KPC are there to compare with.";
 
 const char spec_files[] =
     "Arrays come as .npy, .npz, .csv (with a header row) or .safetensors, one row per point. FILE:SELECTION picks an "
@@ -205,6 +407,10 @@ const spec_example spec_tour[SPEC_MAX_EXAMPLES] = {
     {"Measure, splitting the rows in two", "circe measure circe --x x.npy --y y.npy --z z.npy"},
     {"Or fit once and measure often", "circe fit --y holdout_y.npy --z holdout_z.npy -o model.safetensors"},
     {NULL, "circe measure circe --x x.npy --y y.npy --z z.npy --model model.safetensors"},
+    {"Every measure side by side", "circe measure all --x x.npy --y y.npy --z z.npy"},
+    {"Train a predictor of b that does not depend on z once y is known",
+     "circe train --data people.csv --features a,y,z --target b --given y --invariant-to z --gamma 1e3 -o "
+     "m.safetensors"},
 };
 
 const spec_command *spec_find_command(const char *name) {
@@ -229,12 +435,22 @@ size_t spec_argument_words(const spec_command *command, const char **words, cons
             words[n] = measures[n].name;
             meanings[n] = measures[n].summary;
         }
+        if (n < limit) {
+            words[n] = measure_all_name;
+            meanings[n++] = measure_all_summary;
+        }
     } else if (command == &spec_commands[SPEC_HELP]) {
         for (int i = 0; i < SPEC_N_COMMANDS && n < limit; i++) {
             if (spec_commands[i].hidden || i == SPEC_HELP) continue;
             words[n] = spec_commands[i].name;
             meanings[n++] = spec_commands[i].summary;
         }
+    } else if (command == &spec_commands[SPEC_EXPERIMENT] && limit >= 4) {
+        words[0] = "table1", meanings[0] = "univariate models: error and VCF of every method";
+        words[1] = "multivariate1", meanings[1] = "z of 2 to 20 dimensions: error against VCF";
+        words[2] = "multivariate2", meanings[2] = "y of 2 to 20 dimensions: error against VCF";
+        words[3] = "limits", meanings[3] = "the floor of any invariant predictor, without training";
+        n = 4;
     } else if (command == &spec_commands[SPEC_COMPLETION] && limit >= 2) {
         words[0] = "bash", meanings[0] = "GNU bash";
         words[1] = "zsh", meanings[1] = "the Z shell";

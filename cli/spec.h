@@ -10,6 +10,10 @@
 typedef enum spec_command_id {
     SPEC_FIT,
     SPEC_MEASURE,
+    SPEC_TRAIN,
+    SPEC_PREDICT,
+    SPEC_EXPERIMENT,
+    SPEC_EXPERIMENT_RUN,
     SPEC_DEMO,
     SPEC_BENCH,
     SPEC_HELP,
@@ -20,6 +24,12 @@ typedef enum spec_command_id {
 
 /* In the order in which help shows them. */
 typedef enum spec_option_id {
+    OPT_TABLE,
+    OPT_PREDICTOR,
+    OPT_FEATURES,
+    OPT_TARGET,
+    OPT_GIVEN,
+    OPT_INVARIANT_TO,
     OPT_X,
     OPT_Y,
     OPT_Z,
@@ -28,11 +38,22 @@ typedef enum spec_option_id {
     OPT_COLUMNS_Y,
     OPT_COLUMNS_Z,
     OPT_MISSING,
+    OPT_MISSING_ROWS,
+    OPT_VALIDATION,
+    OPT_HOLDOUT,
+    OPT_REGULARIZER,
+    OPT_GAMMA,
+    OPT_GAMMA_WARMUP,
+    OPT_TRAIN_ESTIMATOR,
+    OPT_LAYERS,
     OPT_MODEL,
     OPT_HOLDOUT_Y,
     OPT_HOLDOUT_Z,
     OPT_HOLDOUT_DATA,
+    OPT_REGRESS_Z,
     OPT_ESTIMATOR,
+    OPT_REGRESSION,
+    OPT_COMBINE,
     OPT_GRAD,
     OPT_DTYPE,
     OPT_KERNEL_X,
@@ -41,7 +62,11 @@ typedef enum spec_option_id {
     OPT_SIGMA2_X,
     OPT_SIGMA2_Y,
     OPT_SIGMA2_Z,
+    OPT_TRAIN_SIGMA2_X,
+    OPT_TRAIN_SIGMA2_Y,
+    OPT_TRAIN_SIGMA2_Z,
     OPT_RIDGE,
+    OPT_EPSILON,
     OPT_FORCE_RIDGE,
     OPT_METHOD,
     OPT_TOLERANCE,
@@ -51,12 +76,36 @@ typedef enum spec_option_id {
     OPT_RFF_EVERY,
     OPT_N,
     OPT_QUICK,
+    OPT_EXPERIMENT_QUICK,
+    OPT_SEEDS,
+    OPT_EXPERIMENT_CONFIG,
     OPT_LARGE,
+    OPT_ONLY,
+    OPT_NET,
+    OPT_ACTIVATION,
+    OPT_LOSS,
+    OPT_EPOCHS,
+    OPT_BATCH,
+    OPT_RATE,
+    OPT_DECAY,
+    OPT_WARMUP,
+    OPT_PATIENCE,
+    OPT_CHECKPOINT_EPOCHS,
+    OPT_CHECKPOINT_MINUTES,
+    OPT_RESUME,
     OPT_SEED,
     OPT_THREADS,
+    OPT_DEMO_THREADS,
+    OPT_JOBS,
     OPT_MEMORY,
     OPT_OUTPUT_MODEL,
     OPT_OUTPUT_DIR,
+    OPT_OUTPUT_RESULTS,
+    OPT_OUTPUT_RUN,
+    OPT_OUTPUT_PREDICTIONS,
+    OPT_REPORT,
+    OPT_NO_REPORT,
+    OPT_CONFIG,
     OPT_JSON,
     OPT_QUIET,
     OPT_HELP,
@@ -66,9 +115,11 @@ typedef enum spec_option_id {
 typedef enum spec_kind {
     SPEC_FLAG,
     SPEC_TEXT,
+    SPEC_LIST, /* texts separated by commas */
     SPEC_PATH,
     SPEC_CHOICE,    /* one of `words`, "a|b|c" */
     SPEC_INTEGER,   /* low <= value <= high */
+    SPEC_NUMBER,    /* low <= a number <= high; high = 0: no upper limit */
     SPEC_POSITIVE,  /* a number > 0 and < high, or the word in `words` */
     SPEC_POSITIVES, /* a comma-separated list of them, or the word */
     SPEC_BYTES,     /* 512M, 4G, ... */
@@ -95,7 +146,7 @@ typedef struct spec_example {
     const char *line;
 } spec_example;
 
-#define SPEC_MAX_EXAMPLES 5
+#define SPEC_MAX_EXAMPLES 8
 
 typedef struct spec_command {
     const char *name;

@@ -1,0 +1,179 @@
+/* Data: y standard normal, z and x = y + 0.3 noise; kernels gaussian with sigma2 1 (x, z) and 0.1 (y), ridge 0.01: the
+ * settings of HSCIC in the paper's univariate experiments. bench/measures.py has the same in PyTorch. */
+#include "bench_measures.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "progress.h"
+
+enum { MAX_REPETITIONS = 2001 };
+
+typedef struct problem {
+    circe_workspace *workspace;
+    circe_kernels kernels;
+    circe_mat x, y, z, grad;
+    bool gradient;
+} problem;
+
+static circe_status run_hsic(const problem *p, double *value, circe_mat *grad) {
+    return circe_measure_hsic(p->workspace, &p->kernels, &p->x, &p->z, CIRCE_HSIC_BIASED, value, grad);
+}
+
+static const circe_batch_options batch = {.ridge = 0.01, .method = CIRCE_METHOD_AUTO};
+
+static circe_status run_hscic(const problem *p, double *value, circe_mat *grad) {
+    return circe_measure_hscic(p->workspace, &p->kernels, &p->x, &p->y, &p->z, &batch, value, grad);
+}
+
+static circe_status run_kci(const problem *p, double *value, circe_mat *grad) {
+    return circe_measure_kci(p->workspace, &p->kernels, &p->x, &p->y, &p->z, &batch, value, grad);
+}
+
+static circe_status run_gcm(const problem *p, double *value, circe_mat *grad) {
+    circe_gcm_options options;
+    circe_gcm_options_init(&options);
+    options.batch = batch;
+    return circe_measure_gcm(p->workspace, p->kernels.y, &p->x, &p->y, &p->z, &options, value, grad);
+}
+
+static circe_status run_nocco(const problem *p, double *value, circe_mat *grad) {
+    return circe_measure_nocco(p->workspace, &p->kernels, &p->x, &p->y, &p->z, NULL, value, grad);
+}
+
+static circe_status run_kpc(const problem *p, double *value, circe_mat *grad) {
+    return circe_measure_kpc(p->workspace, &p->kernels, &p->x, &p->y, &p->z, NULL, value, grad);
+}
+
+typedef struct timed {
+    const char *name;
+    circe_status (*run)(const problem *p, double *value, circe_mat *grad);
+    int64_t n;
+    bool gradient, slow; /* slow: not with --quick */
+} timed;
+
+static const timed table[] = {
+    {"hsic", run_hsic, 256, true, false},     {"hsic", run_hsic, 1024, true, false},
+    {"hscic", run_hscic, 256, true, false},   {"hscic", run_hscic, 1024, true, false},
+    {"gcm", run_gcm, 256, true, false},       {"gcm", run_gcm, 1024, true, false},
+    {"kci", run_kci, 256, true, false},       {"kci", run_kci, 1024, true, false},
+    {"kci", run_kci, 1000, false, false},     {"kci", run_kci, 20000, false, true},
+    {"nocco", run_nocco, 1000, false, false}, {"nocco", run_nocco, 20000, false, true},
+    {"kpc", run_kpc, 1000, false, false},     {"kpc", run_kpc, 20000, false, true},
+};
+
+static void *column(int64_t n, const double *y, const double *noise, double weight, circe_dtype dtype, circe_mat *out) {
+    void *data = malloc((size_t)n * circe_dtype_size(dtype));
+    *out = (circe_mat){data, n, 1, 1, dtype};
+    for (int64_t i = 0; data != NULL && i < n; i++) {
+        double v = y[i] + weight * noise[i];
+        if (dtype == CIRCE_FLOAT32)
+            ((float *)data)[i] = (float)v;
+        else
+            ((double *)data)[i] = v;
+    }
+    return data;
+}
+
+static void free_problem(problem *p) {
+    circe_kernel_destroy((circe_kernel *)p->kernels.x);
+    circe_kernel_destroy((circe_kernel *)p->kernels.y);
+    circe_kernel_destroy((circe_kernel *)p->kernels.z);
+    free(p->x.data);
+    free(p->y.data);
+    free(p->z.data);
+    free(p->grad.data);
+}
+
+static int make_problem(const session *s, uint64_t seed, const timed *t, problem *p) {
+    int64_t n = t->n;
+    circe_dtype dtype = t->gradient ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
+    circe_kernel *kernels[3] = {NULL};
+    static const double widths[3] = {1.0, 0.1, 1.0};
+    *p = (problem){.workspace = s->workspace, .gradient = t->gradient};
+    double *normal = malloc((size_t)(3 * n) * sizeof *normal);
+    if (normal == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " points", n);
+    circe_random_normal((circe_random){seed, 50}, 0, 3 * n, normal);
+    bool complete = column(n, normal, normal, 0.0, dtype, &p->y) != NULL &&
+                    column(n, normal, normal + n, 0.3, dtype, &p->z) != NULL &&
+                    column(n, normal, normal + 2 * n, 0.3, dtype, &p->x) != NULL &&
+                    column(n, normal, normal, 0.0, dtype, &p->grad) != NULL;
+    free(normal);
+    circe_status status = CIRCE_OK;
+    for (int k = 0; k < 3 && status == CIRCE_OK; k++)
+        status = circe_kernel_create(s->context, CIRCE_KERNEL_GAUSSIAN, widths[k], &kernels[k]);
+    p->kernels = (circe_kernels){kernels[0], kernels[1], kernels[2]};
+    if (status != CIRCE_OK) return message_library(status, NULL);
+    return complete ? EXIT_DONE : message_fail(EXIT_WORK, "out of memory for %" PRId64 " points", n);
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int time_problem(const timed *t, const problem *p, double budget, measure_time *row) {
+    static double times[MAX_REPETITIONS];
+    circe_mat grad = p->grad;
+    int64_t n = 0;
+    double start = session_clock();
+    for (int64_t warm = t->slow ? 0 : -2; n < MAX_REPETITIONS; warm++) {
+        double before = session_clock();
+        circe_status status = t->run(p, &row->value, p->gradient ? &grad : NULL);
+        if (status != CIRCE_OK) return message_library(status, NULL);
+        if (progress_interrupted()) return message_fail(EXIT_WORK, "interrupted");
+        if (warm >= 0) times[n++] = session_clock() - before;
+        if (n >= (t->slow ? 1 : 5) && session_clock() - start >= budget) break;
+    }
+    qsort(times, (size_t)n, sizeof times[0], compare_doubles);
+    row->median = times[n / 2];
+    row->q1 = times[n / 4];
+    row->q3 = times[3 * n / 4];
+    row->repetitions = n;
+    return EXIT_DONE;
+}
+
+int bench_measures(const session *s, uint64_t seed, double budget, bool quick, measure_times *out) {
+    *out = (measure_times){.n = 0};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        const timed *t = &table[i];
+        problem p;
+        if (quick && t->slow) continue;
+        measure_time *row = &out->rows[out->n++];
+        *row = (measure_time){.measure = t->name, .n = t->n, .gradient = t->gradient};
+        int status = make_problem(s, seed, t, &p);
+        if (status == EXIT_DONE) status = time_problem(t, &p, budget, row);
+        free_problem(&p);
+        if (status != EXIT_DONE) return status;
+    }
+    return EXIT_DONE;
+}
+
+void bench_measures_print(const measure_times *times) {
+    printf("\nOther measures, in milliseconds: loss + gradient in float32, or the value in float64\n\n");
+    printf("  %-8s %6s  %-15s  %10s  %10s %10s  %6s\n", "measure", "n", "what", "median", "q1", "q3", "times");
+    for (int64_t i = 0; i < times->n; i++) {
+        const measure_time *t = &times->rows[i];
+        printf("  %-8s %6" PRId64 "  %-15s  %10.4g  %10.4g %10.4g  %6" PRId64 "\n", t->measure, t->n,
+               t->gradient ? "loss + gradient" : "value", 1e3 * t->median, 1e3 * t->q1, 1e3 * t->q3, t->repetitions);
+    }
+}
+
+void bench_measures_json(cJSON *object, const measure_times *times) {
+    cJSON *list = cJSON_AddArrayToObject(object, "measures");
+    for (int64_t i = 0; i < times->n; i++) {
+        const measure_time *t = &times->rows[i];
+        cJSON *row = cJSON_CreateObject();
+        cJSON_AddStringToObject(row, "measure", t->measure);
+        json_integer(row, "n", t->n);
+        cJSON_AddBoolToObject(row, "gradient", t->gradient);
+        cJSON_AddStringToObject(row, "dtype", t->gradient ? "float32" : "float64");
+        json_number(row, "median_ms", 1e3 * t->median);
+        json_number(row, "q1_ms", 1e3 * t->q1);
+        json_number(row, "q3_ms", 1e3 * t->q3);
+        json_integer(row, "repetitions", t->repetitions);
+        cJSON_AddItemToArray(list, row);
+    }
+}

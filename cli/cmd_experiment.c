@@ -1,0 +1,159 @@
+/* `circe experiment`: a grid of runs described by a file, side by side, restartable; and the hidden command that is one
+ * run of it. */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "experiment_output.h"
+#include "experiment_pool.h"
+#include "message.h"
+#include "session.h"
+
+/* ---- one run ----------------------------------------------------------------------------------------------------- */
+
+/* A line at most every tenth of a second. */
+static int tell(void *user, double share) {
+    double *last = user, now = session_clock();
+    if (now - *last < 0.1) return 0;
+    *last = now;
+    return printf("%.4f\n", share) < 0 || fflush(stdout) != 0;
+}
+
+static char *read_standard_input(void) {
+    enum { MOST = 1 << 20 };
+    char *text = small_alloc(MOST + 1);
+    size_t bytes = fread(text, 1, MOST, stdin);
+    text[bytes] = '\0';
+    return text;
+}
+
+int cmd_experiment_run(const args *arguments) {
+    arena owner = {0};
+    experiment_settings settings;
+    experiment_result result = {0};
+    double last = 0;
+    char *text = read_standard_input();
+    cJSON *json = cJSON_Parse(text);
+    free(text);
+    int status = json != NULL ? EXIT_DONE : message_fail(EXIT_INPUT, "standard input holds no JSON: settings of a run");
+    if (status == EXIT_DONE) status = experiment_settings_parse(json, &owner, &settings);
+    if (status == EXIT_DONE) status = experiment_run(&settings, tell, &last, &result);
+    if (status == EXIT_DONE) status = experiment_result_write(args_text(arguments, OPT_OUTPUT_RUN), &settings, &result);
+    experiment_result_free(&result);
+    cJSON_Delete(json);
+    arena_free(&owner);
+    return status;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
+
+/* `path` up to `length`, unless it is there; `folder` is what it is made for. */
+static int make_folder(const char *folder, const char *path, size_t length) {
+    char *part = small_format("%.*s", (int)length, path);
+    struct stat info;
+    int status = EXIT_DONE;
+    if (mkdir(part, 0777) != 0) {
+        int problem = errno;
+        bool there = stat(part, &info) == 0;
+        if (there && !S_ISDIR(info.st_mode))
+            status = message_fail(EXIT_WORK, "cannot write to %s: %s is no folder", folder, part);
+        else if (!there)
+            status = message_fail(EXIT_WORK, "cannot make the folder %s: %s", folder, strerror(problem));
+    }
+    free(part);
+    return status;
+}
+
+/* The folder with those above it and `runs` in it; whether files can be made there is seen before the work. */
+static int make_folders(const char *folder) {
+    char *runs = small_format("%s/runs", folder);
+    int status = EXIT_DONE;
+    for (size_t at = 1; status == EXIT_DONE && at <= strlen(runs); at++)
+        if (runs[at] == '/' || runs[at] == '\0') status = make_folder(folder, runs, at);
+    if (status == EXIT_DONE && (access(folder, W_OK | X_OK) != 0 || access(runs, W_OK | X_OK) != 0))
+        status = message_fail(EXIT_WORK, "cannot write in %s: %s", folder, strerror(errno));
+    free(runs);
+    return status;
+}
+
+/* The command line again, for the report and for going on. */
+static char *command_line(const args *arguments, const experiment_config *config, const char *folder) {
+    char seeds[48] = "";
+    const char *file = args_text(arguments, OPT_EXPERIMENT_CONFIG);
+    if (args_given(arguments, OPT_SEEDS))
+        snprintf(seeds, sizeof seeds, " --seeds %" PRId64, args_integer(arguments, OPT_SEEDS));
+    return small_format("circe experiment %s%s%s%s%s%s%s", config->name, config->quick ? " --quick" : "", seeds,
+                        file != NULL ? " --config " : "", file != NULL ? file : "",
+                        args_given(arguments, OPT_OUTPUT_RESULTS) ? " -o " : "",
+                        args_given(arguments, OPT_OUTPUT_RESULTS) ? folder : "");
+}
+
+static int64_t number_of_jobs(const args *arguments, const experiment_plan *plan) {
+    int64_t jobs = args_given(arguments, OPT_JOBS) ? args_integer(arguments, OPT_JOBS) : sysconf(_SC_NPROCESSORS_ONLN);
+    if (jobs > plan->n_runs) jobs = plan->n_runs;
+    return jobs < 1 ? 1 : jobs;
+}
+
+static int stopped(const experiment_plan *plan, const char *command) {
+    message_note("stopped: %" PRId64 " of %" PRId64 " runs are finished and stay in %s/runs",
+                 experiment_plan_count(plan, RUN_DONE), plan->n_runs, plan->folder);
+    message_hint("the same command goes on from there: %s", command);
+    return EXIT_WORK;
+}
+
+static int run_plan(const args *arguments, experiment_plan *plan, const char *command) {
+    int64_t jobs = number_of_jobs(arguments, plan), before = experiment_plan_count(plan, RUN_DONE);
+    bool quiet = args_given(arguments, OPT_QUIET), interrupted = false;
+    double start = session_clock();
+    if (!quiet)
+        message_note("%" PRId64 " runs, %" PRId64 " of them finished before; %" PRId64
+                     " side by side; results go to %s",
+                     plan->n_runs, before, jobs, plan->folder);
+    experiment_pool_run(plan, jobs, quiet, &interrupted);
+    if (interrupted) return stopped(plan, command);
+    experiment_summary summary;
+    experiment_summary_make(plan, &summary);
+    experiment_outcome outcome = {
+        .plan = plan, .summary = &summary, .command = command, .jobs = jobs, .seconds = session_clock() - start};
+    int status = experiment_output(&outcome, args_given(arguments, OPT_JSON));
+    experiment_summary_free(&summary);
+    int64_t failed = experiment_plan_count(plan, RUN_FAILED);
+    if (status == EXIT_DONE && failed > 0) {
+        status = message_fail(EXIT_WORK, "%" PRId64 " of %" PRId64 " runs failed; the rest is in the results", failed,
+                              plan->n_runs);
+        message_hint("the same command tries them again: %s", command);
+    }
+    return status;
+}
+
+static int run_experiment(const args *arguments, const experiment_config *config) {
+    char *folder = args_given(arguments, OPT_OUTPUT_RESULTS)
+                       ? small_format("%s", args_text(arguments, OPT_OUTPUT_RESULTS))
+                       : small_format("results/%s%s", config->name, config->quick ? "-quick" : "");
+    char *command = command_line(arguments, config, folder);
+    experiment_plan plan = {0};
+    int status = make_folders(folder);
+    if (status == EXIT_DONE) {
+        experiment_plan_make(config, folder, &plan);
+        status = run_plan(arguments, &plan, command);
+    }
+    experiment_plan_free(&plan);
+    free(command);
+    free(folder);
+    return status;
+}
+
+int cmd_experiment(const args *arguments) {
+    if (arguments->argument == NULL && !args_given(arguments, OPT_EXPERIMENT_CONFIG)) return experiment_config_list();
+    experiment_config config;
+    int status = experiment_config_read(arguments, &config);
+    if (status == EXIT_DONE) status = run_experiment(arguments, &config);
+    experiment_config_free(&config);
+    return status;
+}

@@ -1,0 +1,177 @@
+/* A configuration is a YAML mapping from the long names of options to their values:
+ *
+ *     data: people.csv
+ *     features: [a, y, z]        # or a,y,z, as on the command line
+ *     gamma: 1000
+ *     resume: true               # flags are true or false
+ *
+ * It is read by libyaml as a tree whose nodes know their lines, so that every refusal can name one. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "list.h"
+#include "message.h"
+#include "suggest.h"
+
+typedef struct reader {
+    args *arguments;
+    const char *path;
+    yaml_document_t *document;
+    size_t line_of[OPT_COUNT]; /* where an option was met; 0: not yet */
+} reader;
+
+static size_t line_of(const yaml_node_t *node) { return node->start_mark.line + 1; }
+
+static const char *scalar(const yaml_node_t *node) { return (const char *)node->data.scalar.value; }
+
+/* A scalar that C can hold as a text, and which says something. */
+static bool is_text(const yaml_node_t *node) {
+    if (node == NULL || node->type != YAML_SCALAR_NODE) return false;
+    const char *text = scalar(node);
+    if (strlen(text) != node->data.scalar.length) return false;
+    if (node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) return true;
+    return text[0] != '\0' && strcmp(text, "~") != 0 && strcmp(text, "null") != 0;
+}
+
+static bool takes_list(const spec_option *option) {
+    return option->kind == SPEC_LIST || option->kind == SPEC_POSITIVES;
+}
+
+static int refuse_value(const spec_option *option) {
+    if (option->kind == SPEC_FLAG) return message_fail(EXIT_INPUT, "true or false is expected: %s: true", option->name);
+    const char *example = option->fallback != NULL ? option->fallback : option->value;
+    if (takes_list(option))
+        return message_fail(EXIT_INPUT, "a value or a list of them is expected: %s: [%s]", option->name, example);
+    return message_fail(EXIT_INPUT, "one value is expected: %s: %s", option->name, example);
+}
+
+static int read_flag(reader *r, spec_option_id id, const yaml_node_t *value) {
+    bool on = is_text(value) && strcmp(scalar(value), "true") == 0;
+    if (!on && !(is_text(value) && strcmp(scalar(value), "false") == 0)) return refuse_value(&spec_options[id]);
+    return on ? args_set(r->arguments, id, NULL) : EXIT_DONE;
+}
+
+/* "a,y,z"; NULL where an item is no text. */
+static char *join(reader *r, const yaml_node_t *list) {
+    char *text = NULL;
+    size_t bytes = 0;
+    bool sound = list->data.sequence.items.top > list->data.sequence.items.start;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) return NULL;
+    for (yaml_node_item_t *item = list->data.sequence.items.start; item < list->data.sequence.items.top; item++) {
+        const yaml_node_t *node = yaml_document_get_node(r->document, *item);
+        sound = sound && is_text(node);
+        if (!sound) break;
+        if (item > list->data.sequence.items.start) fputc(',', out);
+        name_list_put(out, scalar(node));
+    }
+    fclose(out);
+    if (sound) return text;
+    free(text);
+    return NULL;
+}
+
+static int read_value(reader *r, spec_option_id id, const yaml_node_t *value) {
+    const spec_option *option = &spec_options[id];
+    char *text = NULL;
+    if (option->kind == SPEC_FLAG) return read_flag(r, id, value);
+    if (is_text(value))
+        text = small_format("%s", scalar(value));
+    else if (value != NULL && value->type == YAML_SEQUENCE_NODE && takes_list(option))
+        text = join(r, value);
+    return text != NULL ? args_set(r->arguments, id, text) : refuse_value(option);
+}
+
+static int unknown_key(const reader *r, const char *key) {
+    const spec_command *command = r->arguments->command;
+    const char *names[OPT_COUNT];
+    size_t n = 0;
+    for (spec_option_id id = 0; id < OPT_COUNT; id++) {
+        if (spec_takes(command, id) && id != OPT_HELP && id != OPT_CONFIG) names[n++] = spec_options[id].name;
+    }
+    const char *nearest = suggest_nearest(key, names, n);
+    message_note("there is no such option");
+    if (nearest != NULL)
+        message_hint("did you mean %s?", nearest);
+    else
+        message_hint("keys are the long names of options; circe %s --help lists them", command->name);
+    return EXIT_INPUT;
+}
+
+static int read_pair(reader *r, const yaml_node_t *key, const yaml_node_t *value) {
+    if (!is_text(key)) return message_fail(EXIT_INPUT, "the name of an option is expected, as in gamma: 1000");
+    spec_option_id id = args_find(r->arguments->command, scalar(key));
+    if (id == OPT_COUNT || id == OPT_HELP || id == OPT_CONFIG) return unknown_key(r, scalar(key));
+    if (r->line_of[id] > 0) return message_fail(EXIT_INPUT, "it was there before, in line %zu", r->line_of[id]);
+    r->line_of[id] = line_of(key);
+    return args_given(r->arguments, id) ? EXIT_DONE : read_value(r, id, value);
+}
+
+/* The same, with messages that say where. */
+static int read_pair_at(reader *r, const yaml_node_pair_t *pair) {
+    const yaml_node_t *key = yaml_document_get_node(r->document, pair->key);
+    char *place = is_text(key) ? small_format("%s, line %zu, key '%s': ", r->path, line_of(key), scalar(key))
+                               : small_format("%s, line %zu: ", r->path, line_of(key));
+    message_set_place(place);
+    int status = read_pair(r, key, yaml_document_get_node(r->document, pair->value));
+    message_set_place(NULL);
+    free(place);
+    return status;
+}
+
+static int read_root(reader *r) {
+    const yaml_node_t *root = yaml_document_get_root_node(r->document);
+    int status = EXIT_DONE;
+    if (root == NULL) return message_fail(EXIT_INPUT, "%s: it is empty; a line of it reads gamma: 1000", r->path);
+    if (root->type != YAML_MAPPING_NODE)
+        return message_fail(EXIT_INPUT, "%s, line %zu: options and their values are expected, as in gamma: 1000",
+                            r->path, line_of(root));
+    /* The options of the command line win: what is given now stays. */
+    for (yaml_node_pair_t *pair = root->data.mapping.pairs.start;
+         status == EXIT_DONE && pair < root->data.mapping.pairs.top; pair++)
+        status = read_pair_at(r, pair);
+    return status;
+}
+
+static int refuse_syntax(const char *path, const yaml_parser_t *parser) {
+    const char *problem = parser->problem != NULL ? parser->problem : "it cannot be read";
+    size_t line = parser->problem_mark.line + 1, began = parser->context_mark.line + 1;
+    if (parser->context == NULL)
+        message_note("%s, line %zu: not YAML: %s", path, line, problem);
+    else
+        message_note("%s, line %zu: not YAML: %s %s that begins in line %zu", path, line, problem, parser->context,
+                     began);
+    message_hint("one option a line: NAME: VALUE, with a space after the colon");
+    return EXIT_INPUT;
+}
+
+static int read_file(args *arguments, const char *path, FILE *file) {
+    yaml_parser_t parser;
+    yaml_document_t document;
+    if (yaml_parser_initialize(&parser) == 0) return message_fail(EXIT_WORK, "out of memory");
+    yaml_parser_set_input_file(&parser, file);
+    int status = EXIT_DONE;
+    if (yaml_parser_load(&parser, &document) == 0) {
+        status = refuse_syntax(path, &parser);
+    } else {
+        reader r = {.arguments = arguments, .path = path, .document = &document};
+        status = read_root(&r);
+        yaml_document_delete(&document);
+    }
+    yaml_parser_delete(&parser);
+    return status;
+}
+
+int config_read(args *arguments) {
+    const char *path = args_text(arguments, OPT_CONFIG);
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) return message_fail(EXIT_INPUT, "--config %s: %s", path, strerror(errno));
+    int status = read_file(arguments, path, file);
+    fclose(file);
+    return status;
+}

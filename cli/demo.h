@@ -1,0 +1,40 @@
+/* What `circe demo` makes, for its text and its report. */
+#ifndef CLI_DEMO_H
+#define CLI_DEMO_H
+
+#include "synthetic.h"
+#include "train_job.h"
+
+enum { DEMO_FREE, DEMO_INVARIANT, DEMO_LINES };
+
+/* One of the two predictors. */
+typedef struct demo_line {
+    const char *name;  /* of its model and of its column in test.csv */
+    const char *title; /* for people */
+    char *command;     /* that trains it */
+    args arguments;    /* the same, parsed */
+    char *paths[2];    /* that it points to */
+    training_job job;
+    double *prediction;           /* of the test points, in units of b */
+    double mse, vcf, vcf_support; /* in units of Var(b) */
+} demo_line;
+
+typedef struct demo {
+    const args *arguments;
+    const char *folder;
+    char *program, *shell_folder; /* the command as it was called, and the folder, as a shell takes them */
+    session s;
+    synthetic_model model;
+    synthetic_sample training, test;
+    demo_line lines[DEMO_LINES];
+    double floor; /* of the test points, in units of Var(b) */
+    double seconds;
+} demo;
+
+/* CIRCE of a line's predictions, on its validation rows. */
+static inline double demo_circe(const demo_line *line) { return line->job.scores.value[STATE_AFTER][MEASURED_CIRCE]; }
+
+/* Writes report.html with its figures. Prints what is wrong and returns an exit status. */
+int demo_report_write(const demo *d);
+
+#endif

@@ -1,0 +1,319 @@
+/* Writing it all: results.csv, results.json, report.html, and the table on standard output. */
+#include "experiment_output.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io.h"
+#include "message.h"
+#include "output.h"
+#include "paths.h"
+
+/* ---- the machine ------------------------------------------------------------------------------------------------- */
+
+/* "Intel Xeon ..., 2 cores, Linux 6.1 x86_64"; in the arena. */
+static const char *machine(arena *owner) {
+    char line[256], model[200] = "";
+    struct utsname system = {0};
+    FILE *in = fopen("/proc/cpuinfo", "r");
+    while (in != NULL && model[0] == '\0' && fgets(line, sizeof line, in) != NULL)
+        if (strncmp(line, "model name", 10) == 0) sscanf(line, "model name : %199[^\n]", model);
+    if (in != NULL) fclose(in);
+    uname(&system);
+    char *text = small_format("%s%s%ld cores, %s %s %s", model, model[0] != '\0' ? ", " : "",
+                              sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release, system.machine);
+    char *kept = arena_text(owner, text);
+    free(text);
+    return kept;
+}
+
+static const char *build(arena *owner) {
+    char *text = arena_text(owner, circe_build_info());
+    for (char *c = text; *c != '\0'; c++)
+        if (*c == '\n') *c = c[1] != '\0' ? ';' : '\0';
+    return text;
+}
+
+static const char *today(arena *owner) {
+    char text[64] = "";
+    time_t now = time(NULL);
+    struct tm parts;
+    if (gmtime_r(&now, &parts) != NULL) strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
+    return arena_text(owner, text);
+}
+
+/* ---- results.json ------------------------------------------------------------------------------------------------ */
+
+static void put_number(cJSON *object, const char *name, const summary_number *number) {
+    cJSON *part = cJSON_AddObjectToObject(object, name);
+    json_number(part, "median", number->median);
+    json_number(part, "min", number->low);
+    json_number(part, "max", number->high);
+}
+
+static void put_method(cJSON *object, const experiment_config *config, const synthetic_model *model, int64_t method,
+                       double gamma) {
+    cJSON_AddStringToObject(object, "model", synthetic_name(model->kind));
+    json_integer(object, "d", model->d);
+    if (method < 0) return;
+    cJSON_AddStringToObject(object, "method", experiment_method_at(config, method)->name);
+    json_number(object, "gamma", gamma);
+}
+
+static cJSON *row_json(const experiment_config *config, const summary_row *row) {
+    cJSON *out = cJSON_CreateObject();
+    put_method(out, config, &row->model, row->method, row->gamma);
+    if (row->method >= 0) cJSON_AddBoolToObject(out, "chosen", row->chosen);
+    json_integer(out, "runs", row->n);
+    json_integer(out, "failed", row->failed);
+    if (row->method >= 0) {
+        json_integer(out, "collapsed", row->collapsed);
+        put_number(out, "mse", &row->mse);
+        put_number(out, "variance", &row->variance);
+        put_number(out, "validation_mse", &row->validation_mse);
+        put_number(out, "validation_vcf", &row->validation_vcf);
+    }
+    put_number(out, "floor", &row->floor);
+    put_number(out, "vcf", &row->vcf);
+    put_number(out, "vcf_support", &row->vcf_support);
+    put_number(out, "seconds", &row->seconds);
+    const experiment_paper *paper = experiment_summary_paper(config, row);
+    if (paper != NULL) {
+        cJSON *theirs = cJSON_AddObjectToObject(out, "paper");
+        json_number(theirs, "mse", paper->mse);
+        json_number(theirs, "vcf", paper->vcf);
+    }
+    return out;
+}
+
+static cJSON *run_json(const experiment_plan *plan, const planned_run *run) {
+    const run_group *group = &plan->groups[run->group];
+    cJSON *out = cJSON_CreateObject();
+    cJSON_AddStringToObject(out, "run", run->id != NULL ? run->id : "");
+    put_method(out, plan->config, &group->model, group->method, run->settings.gamma);
+    json_integer(out, "seed", run->settings.seed);
+    cJSON_AddStringToObject(out, "role", experiment_role_name(run->role));
+    cJSON_AddStringToObject(out, "fingerprint", run->fingerprint);
+    if (run->state == RUN_DONE) experiment_result_json(out, &run->settings, &run->result);
+    if (run->error != NULL) cJSON_AddStringToObject(out, "error", run->error);
+    return out;
+}
+
+static cJSON *outcome_json(const experiment_outcome *o, arena *owner) {
+    const experiment_config *config = o->plan->config;
+    cJSON *out = cJSON_CreateObject();
+    cJSON_AddStringToObject(out, "experiment", config->name);
+    cJSON_AddStringToObject(out, "title", config->title);
+    cJSON_AddBoolToObject(out, "quick", config->quick);
+    json_integer(out, "seeds", config->seeds);
+    json_integer(out, "tuning_seeds", config->tuning_seeds);
+    cJSON_AddStringToObject(out, "folder", o->plan->folder);
+    cJSON_AddStringToObject(out, "version", circe_version());
+    cJSON_AddStringToObject(out, "machine", machine(owner));
+    json_integer(out, "failed", experiment_plan_count(o->plan, RUN_FAILED));
+    cJSON *summary = cJSON_AddArrayToObject(out, "summary");
+    for (int64_t i = 0; i < o->summary->n_rows; i++)
+        cJSON_AddItemToArray(summary, row_json(config, &o->summary->rows[i]));
+    cJSON *tuning = cJSON_AddArrayToObject(out, "tuning");
+    for (int64_t i = 0; i < o->summary->n_tuning; i++)
+        cJSON_AddItemToArray(tuning, row_json(config, &o->summary->tuning[i]));
+    cJSON *runs = cJSON_AddArrayToObject(out, "runs");
+    for (int64_t i = 0; i < o->plan->n_runs; i++) cJSON_AddItemToArray(runs, run_json(o->plan, &o->plan->runs[i]));
+    cJSON_AddStringToObject(out, "configuration", config->text);
+    return out;
+}
+
+static int write_json(const experiment_outcome *o, arena *owner, bool print) {
+    char *path = small_format("%s/results.json", o->plan->folder);
+    io_error error = {""};
+    int status = EXIT_DONE;
+    cJSON *json = outcome_json(o, owner);
+    char *text = cJSON_Print(json);
+    cJSON_Delete(json);
+    if (text == NULL)
+        status = message_fail(EXIT_WORK, "out of memory for the results");
+    else if (io_write_text(path, text, strlen(text), &error) != CIRCE_OK)
+        status = message_write(path, error.text);
+    else if (print)
+        puts(text);
+    cJSON_free(text);
+    free(path);
+    return status;
+}
+
+/* ---- report.html ------------------------------------------------------------------------------------------------- */
+
+/* Paragraphs that blank lines tell apart. */
+static void add_paragraphs(report *page, const char *text, bool note) {
+    char *copy = small_format("%s", text != NULL ? text : "");
+    for (char *at = copy, *next = NULL; at != NULL && *at != '\0'; at = next) {
+        next = strstr(at, "\n\n");
+        if (next != NULL) *next = '\0', next += 2;
+        if (note)
+            report_note(page, "%s", at);
+        else
+            report_text(page, "%s", at);
+    }
+    free(copy);
+}
+
+static void add_failures(report *page, const experiment_plan *plan) {
+    for (int64_t i = 0; i < plan->n_runs; i++)
+        if (plan->runs[i].error != NULL)
+            report_note(page, "The run `%s` failed: %s", plan->runs[i].id, plan->runs[i].error);
+}
+
+static void add_results(report *page, const experiment_outcome *o, arena *owner) {
+    const experiment_config *config = o->plan->config;
+    report_table table;
+    experiment_table(o, ROWS_CHOSEN, owner, &table);
+    report_heading(page, "Results");
+    if (config->limits.samples > 0)
+        table.caption =
+            "In units of Var(B), with standard errors. floor: the smallest error of any predictor that is invariant to "
+            "Z, E[Var(B|Y)]/Var(B). vcf, vcf_support: of the best predictor without regard to invariance, E[B|A,Y,Z].";
+    else if (config->seeds > 1)
+        table.caption =
+            "Medians over seeds, with the smallest and the largest in brackets, on test data that nothing was chosen "
+            "by. "
+            "MSE in units of Var(B); floor: what no invariant predictor can be below; collapsed: the prediction has "
+            "shrunk towards a constant, Var(B̂) < 0.4 (1 - floor), so that a small VCF means nothing.";
+    else
+        table.caption =
+            "One seed, on test data that nothing was chosen by. MSE in units of Var(B); floor: what no invariant "
+            "predictor can be below; collapsed: the prediction has shrunk towards a constant, Var(B̂) < 0.4 (1 - "
+            "floor).";
+    report_add_table(page, &table);
+    add_paragraphs(page, config->remark, true);
+}
+
+static void add_choices(report *page, const experiment_outcome *o, arena *owner) {
+    report_table table;
+    if (o->plan->config->pareto) {
+        experiment_table(o, ROWS_ALL, owner, &table);
+        report_heading(page, "Every weight");
+        report_text(page,
+                    "The table above shows, of every method, the gamma with the smallest sum of error and VCF on "
+                    "validation data (medians over seeds). These are all of them.");
+        report_add_table(page, &table);
+    } else if (o->summary->n_tuning > 0) {
+        experiment_table(o, ROWS_TUNING, owner, &table);
+        report_heading(page, "How gamma was chosen");
+        report_text(page,
+                    "On validation data, by runs with seeds that are not among those above: the smallest sum of "
+                    "error and VCF. A constant prediction scores 1, so that collapsing does not pay.");
+        report_add_table(page, &table);
+    }
+}
+
+/* What the regularisers settled on, from the first run of each row. */
+static void add_details(report *page, const experiment_outcome *o) {
+    char *text = NULL, model[64];
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    for (int64_t i = 0; out != NULL && i < o->summary->n_rows; i++) {
+        const summary_row *row = &o->summary->rows[i];
+        if (!row->chosen || row->first == NULL || row->first->choices == NULL) continue;
+        fprintf(out, "%s, %s, gamma %.4g: %s\n", experiment_model_text(&row->model, model, sizeof model),
+                experiment_method_at(o->plan->config, row->method)->name, row->gamma, row->first->choices);
+    }
+    if (out != NULL) fclose(out);
+    report_heading(page, "Settings");
+    report_details(page, "The file that describes this experiment", o->plan->config->text);
+    if (text != NULL && bytes > 0) report_details(page, "What the regularisers chose (first seed)", text);
+    free(text);
+}
+
+static void add_facts(report *page, const experiment_outcome *o, arena *owner) {
+    const experiment_config *c = o->plan->config;
+    double seconds = 0;
+    for (int64_t i = 0; i < o->plan->n_runs; i++)
+        if (o->plan->runs[i].state == RUN_DONE) seconds += o->plan->runs[i].result.seconds;
+    report_fact(page, "Command", "`%s`", o->command);
+    report_fact(page, "Version", "circe %s (%s)", circe_version(), build(owner));
+    if (c->limits.samples > 0)
+        report_fact(page, "Samples", "%" PRId64 " a model, seed 1", c->limits.samples);
+    else if (o->summary->n_tuning > 0)
+        report_fact(page, "Seeds", "1 to %" PRId64 "; to choose gamma, %d to %" PRId64, c->seeds,
+                    TUNING_SEEDS_AFTER + 1, TUNING_SEEDS_AFTER + c->tuning_seeds);
+    else
+        report_fact(page, "Seeds", "1 to %" PRId64, c->seeds);
+    report_fact(page, "Machine", "%s", machine(owner));
+    report_fact(page, "Time", "%.0f s of one core in %" PRId64 " runs, %" PRId64 " side by side", seconds,
+                experiment_plan_count(o->plan, RUN_DONE), o->jobs);
+    report_fact(page, "Written", "%s", today(owner));
+    report_fact(page, "Beside this page",
+                "`results.csv` (every run), `results.json`, `figures/` (SVG, with gnuplot "
+                "scripts and data), `runs/` (one file a run)");
+}
+
+static int write_page(const experiment_outcome *o, arena *owner) {
+    const experiment_config *c = o->plan->config;
+    report_error error = {""};
+    char *subtitle = small_format("circe experiment %s%s", c->name, c->quick ? ", the quick version" : "");
+    char *figures = small_format("%s/figures", o->plan->folder),
+         *path = small_format("%s/report.html", o->plan->folder);
+    int status = path_make_folder(figures);
+    report *page = report_begin(c->title, subtitle);
+    add_paragraphs(page, c->explanation, false);
+    if (c->quick)
+        report_note(page,
+                    "This is the quick version, made to see that everything works: fewer rows, epochs, weights or "
+                    "seeds. Its numbers are not those of the experiment.");
+    add_failures(page, o->plan);
+    add_results(page, o, owner);
+    bool drawn = status == EXIT_DONE;
+    if (drawn) {
+        report_heading(page, "Figures");
+        drawn = experiment_figures(o, figures, page, &error);
+    }
+    add_choices(page, o, owner);
+    add_details(page, o);
+    add_facts(page, o, owner);
+    bool written = report_end(page, path, drawn ? &error : &(report_error){""});
+    if (status == EXIT_DONE && !(drawn && written)) status = message_fail(EXIT_WORK, "%s", error.text);
+    free(subtitle);
+    free(figures);
+    free(path);
+    return status;
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+static int write_csv(const experiment_outcome *o, arena *owner) {
+    report_error error = {""};
+    report_table table;
+    char *path = small_format("%s/results.csv", o->plan->folder);
+    experiment_run_table(o->plan, owner, &table);
+    bool written = report_write_csv(path, &table, &error);
+    free(path);
+    return written ? EXIT_DONE : message_fail(EXIT_WORK, "%s", error.text);
+}
+
+static void print_text(const experiment_outcome *o, arena *owner) {
+    const experiment_config *c = o->plan->config;
+    report_table table;
+    experiment_table(o, ROWS_CHOSEN, owner, &table);
+    printf("%s%s\n\n", c->title, c->quick ? " (the quick version)" : "");
+    experiment_print_table(&table);
+    if (c->limits.samples == 0)
+        printf("\nfloor: no predictor that is invariant to Z can have a smaller error. %s\n",
+               c->seeds > 1 ? "Medians over seeds [smallest–largest]." : "One seed.");
+    printf("\n%s/report.html has the whole, with figures; results.csv every run.\n", o->plan->folder);
+}
+
+int experiment_output(const experiment_outcome *outcome, bool json) {
+    arena owner = {0};
+    int status = write_csv(outcome, &owner);
+    if (status == EXIT_DONE) status = write_page(outcome, &owner);
+    if (status == EXIT_DONE) status = write_json(outcome, &owner, json);
+    if (status == EXIT_DONE && !json) print_text(outcome, &owner);
+    arena_free(&owner);
+    return status;
+}

@@ -1,0 +1,35 @@
+/* What an experiment leaves behind: results.csv, results.json, figures and report.html in its folder, and a table on
+ * standard output. */
+#ifndef CLI_EXPERIMENT_OUTPUT_H
+#define CLI_EXPERIMENT_OUTPUT_H
+
+#include "experiment_summary.h"
+#include "report.h"
+
+typedef struct experiment_outcome {
+    const experiment_plan *plan;
+    const experiment_summary *summary;
+    const char *command; /* that made it, as a person would repeat it */
+    int64_t jobs;
+    double seconds; /* of this time; runs that were done before are not in them */
+} experiment_outcome;
+
+/* All of it; prints what is wrong and returns an exit status. */
+int experiment_output(const experiment_outcome *outcome, bool json);
+
+/* ---- its parts --------------------------------------------------------------------------------------------------- */
+
+/* Tables of cells that live in the arena. */
+typedef enum experiment_rows { ROWS_CHOSEN, ROWS_ALL, ROWS_TUNING } experiment_rows;
+void experiment_table(const experiment_outcome *outcome, experiment_rows which, arena *owner, report_table *table);
+/* One row a run, with all digits. */
+void experiment_run_table(const experiment_plan *plan, arena *owner, report_table *table);
+void experiment_print_table(const report_table *table);
+
+/* "multivariate1, d = 5" */
+const char *experiment_model_text(const synthetic_model *model, char *text, size_t size);
+
+/* Draws every figure into the folder and adds it to the page. false: a file could not be written. */
+bool experiment_figures(const experiment_outcome *outcome, const char *folder, report *page, report_error *error);
+
+#endif

@@ -1,0 +1,212 @@
+/* Laying out the runs, and choosing gamma. */
+#include "experiment_plan.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "message.h"
+
+const char *experiment_role_name(run_role role) {
+    switch (role) {
+        case ROLE_TUNING:
+            return "tuning";
+        case ROLE_FINAL:
+            return "final";
+        case ROLE_SWEEP:
+            return "sweep";
+        case ROLE_LIMITS:
+            break;
+    }
+    return "limits";
+}
+
+/* ---- one run ----------------------------------------------------------------------------------------------------- */
+
+/* Relative times, roughly: a training step with each regulariser, by the dimensions it sees. */
+static double weight_of(const experiment_settings *s) {
+    static const double reg[] = {1.0, 1.3, 3.0, 1.3, 1.2}; /* none, circe, hscic, gcm, hsic */
+    if (s->limits_samples > 0) return (double)s->limits_samples * (double)s->model.d;
+    double weight = reg[s->method.regularizer];
+    if (s->method.method == CIRCE_METHOD_RFF) weight *= 4;
+    if (synthetic_dim_y(&s->model) > 3) weight *= 2;
+    return weight * (double)s->training.epochs * (double)s->data.train;
+}
+
+static char *make_id(const experiment_plan *plan, const planned_run *run) {
+    const experiment_settings *s = &run->settings;
+    const run_group *group = &plan->groups[run->group];
+    const char *model = synthetic_name(s->model.kind);
+    char d[32] = "", gamma[48] = "";
+    if (s->model.kind == SYNTHETIC_MULTIVARIATE_1 || s->model.kind == SYNTHETIC_MULTIVARIATE_2)
+        snprintf(d, sizeof d, "-d%" PRId64, s->model.d);
+    if (group->method < 0) return small_format("%s%s-limits", model, d);
+    const experiment_method *method = experiment_method_at(plan->config, group->method);
+    if (method->gamma.n > 0) snprintf(gamma, sizeof gamma, "-gamma%.10g", s->gamma);
+    return small_format("%s%s-%s%s-seed%" PRId64, model, d, method->name, gamma, s->seed);
+}
+
+/* The settings are complete: gives the run its name, and looks whether it is done. */
+static void make_ready(const experiment_plan *plan, planned_run *run) {
+    run->id = make_id(plan, run);
+    run->path = small_format("%s/runs/%s.json", plan->folder, run->id);
+    experiment_settings_fingerprint(&run->settings, run->fingerprint);
+    run->weight = weight_of(&run->settings);
+    run->reused = experiment_result_read(run->path, run->fingerprint, &run->result);
+    run->state = run->reused ? RUN_DONE : RUN_READY;
+}
+
+static void add_run(experiment_plan *plan, int64_t group, run_role role, double gamma, int64_t seed) {
+    const experiment_config *c = plan->config;
+    const run_group *g = &plan->groups[group];
+    planned_run *run = &plan->runs[plan->n_runs++];
+    *run = (planned_run){.group = group, .role = role, .state = RUN_WAITING};
+    run->settings = (experiment_settings){.model = g->model,
+                                          .limits_samples = c->limits.samples,
+                                          .data = c->data,
+                                          .training = c->training,
+                                          .evaluation = c->evaluation,
+                                          .gamma = gamma,
+                                          .seed = seed};
+    if (g->method >= 0) run->settings.method = *experiment_method_at(c, g->method);
+    run->weight = weight_of(&run->settings);
+    if (!isnan(gamma)) make_ready(plan, run);
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
+
+static void add_group(experiment_plan *plan, synthetic_model model, int64_t method) {
+    const experiment_config *c = plan->config;
+    int64_t group = plan->n_groups++;
+    plan->groups[group] = (run_group){.model = model, .method = method, .settled = true};
+    if (method < 0) {
+        add_run(plan, group, ROLE_LIMITS, 0, 1);
+        return;
+    }
+    const yaml_numbers *gamma = &experiment_method_at(c, method)->gamma;
+    if (c->pareto) {
+        for (int64_t i = 0; i < (gamma->n > 0 ? gamma->n : 1); i++)
+            for (int64_t s = 1; s <= c->seeds; s++)
+                add_run(plan, group, ROLE_SWEEP, gamma->n > 0 ? gamma->values[i] : 0, s);
+        return;
+    }
+    bool tuned = gamma->n > 1;
+    for (int64_t i = 0; tuned && i < gamma->n; i++)
+        for (int64_t s = 1; s <= c->tuning_seeds; s++)
+            add_run(plan, group, ROLE_TUNING, gamma->values[i], TUNING_SEEDS_AFTER + s);
+    plan->groups[group].settled = !tuned;
+    for (int64_t s = 1; s <= c->seeds; s++)
+        add_run(plan, group, ROLE_FINAL, tuned ? NAN : gamma->n > 0 ? gamma->values[0] : 0, s);
+}
+
+/* Mean score of the tuning runs with this gamma; infinite where one of them failed. */
+static double score_of(const experiment_plan *plan, int64_t group, double gamma) {
+    double sum = 0;
+    int64_t n = 0;
+    for (int64_t i = 0; i < plan->n_runs; i++) {
+        const planned_run *run = &plan->runs[i];
+        if (run->group != group || run->role != ROLE_TUNING || run->settings.gamma != gamma) continue;
+        sum += run->state == RUN_DONE ? experiment_score(&run->result) : INFINITY;
+        n++;
+    }
+    return n > 0 && isfinite(sum) ? sum / (double)n : INFINITY;
+}
+
+static bool tuning_ended(const experiment_plan *plan, int64_t group) {
+    for (int64_t i = 0; i < plan->n_runs; i++) {
+        const planned_run *run = &plan->runs[i];
+        if (run->group == group && run->role == ROLE_TUNING && run->state != RUN_DONE && run->state != RUN_FAILED)
+            return false;
+    }
+    return true;
+}
+
+/* Gives the final runs their gamma once all tuning runs of the group ended. */
+static void settle(experiment_plan *plan, int64_t group) {
+    if (plan->groups[group].settled || !tuning_ended(plan, group)) return;
+    const yaml_numbers *gamma = &experiment_method_at(plan->config, plan->groups[group].method)->gamma;
+    double best = INFINITY, chosen = NAN;
+    for (int64_t i = 0; i < gamma->n; i++) {
+        double score = score_of(plan, group, gamma->values[i]);
+        if (score < best) best = score, chosen = gamma->values[i];
+    }
+    plan->groups[group].settled = true;
+    for (int64_t i = 0; i < plan->n_runs; i++) {
+        planned_run *run = &plan->runs[i];
+        if (run->group != group || run->role != ROLE_FINAL) continue;
+        run->settings.gamma = isnan(chosen) ? 0 : chosen;
+        make_ready(plan, run);
+        if (!isnan(chosen)) continue;
+        run->state = RUN_FAILED;
+        run->error = small_format("no gamma could be chosen: every run to choose one by failed");
+    }
+}
+
+void experiment_plan_ended(experiment_plan *plan, const planned_run *run) { settle(plan, run->group); }
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static int64_t count_models(const experiment_config *config) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < config->models.n; i++) {
+        const experiment_model *model = experiment_model_at(config, i);
+        n += model->d.n > 0 ? model->d.n : 1;
+    }
+    return n;
+}
+
+static int64_t most_runs(const experiment_config *config) {
+    int64_t n = 1;
+    for (int64_t m = 0; m < config->methods.n; m++) {
+        int64_t gammas = experiment_method_at(config, m)->gamma.n;
+        n += (gammas > 0 ? gammas : 1) * (config->seeds + config->tuning_seeds) + config->seeds;
+    }
+    return n * count_models(config);
+}
+
+void experiment_plan_make(const experiment_config *config, const char *folder, experiment_plan *plan) {
+    int64_t n_methods = config->methods.n > 0 ? config->methods.n : 1;
+    *plan = (experiment_plan){.config = config, .folder = folder};
+    plan->runs = small_alloc((size_t)most_runs(config) * sizeof *plan->runs);
+    plan->groups = small_alloc((size_t)(count_models(config) * n_methods) * sizeof *plan->groups);
+    for (int64_t i = 0; i < config->models.n; i++) {
+        const experiment_model *model = experiment_model_at(config, i);
+        for (int64_t k = 0; k < (model->d.n > 0 ? model->d.n : 1); k++)
+            for (int64_t m = 0; m < n_methods; m++) {
+                synthetic_model one = {experiment_kind(model->word), model->d.n > 0 ? (int64_t)model->d.values[k] : 1};
+                add_group(plan, one, config->methods.n > 0 ? m : -1);
+            }
+    }
+    for (int64_t g = 0; g < plan->n_groups; g++) settle(plan, g);
+}
+
+void experiment_plan_free(experiment_plan *plan) {
+    for (int64_t i = 0; i < plan->n_runs; i++) {
+        experiment_result_free(&plan->runs[i].result);
+        free(plan->runs[i].id);
+        free(plan->runs[i].path);
+        free(plan->runs[i].error);
+    }
+    free(plan->runs);
+    free(plan->groups);
+    *plan = (experiment_plan){0};
+}
+
+planned_run *experiment_plan_next(experiment_plan *plan) {
+    planned_run *next = NULL;
+    for (int64_t i = 0; i < plan->n_runs; i++) {
+        planned_run *run = &plan->runs[i];
+        if (run->state != RUN_READY) continue;
+        bool awaited = run->role == ROLE_TUNING, before = next != NULL && next->role == ROLE_TUNING;
+        if (next == NULL || (awaited && !before) || (awaited == before && run->weight > next->weight)) next = run;
+    }
+    return next;
+}
+
+int64_t experiment_plan_count(const experiment_plan *plan, run_state state) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < plan->n_runs; i++) n += plan->runs[i].state == state;
+    return n;
+}

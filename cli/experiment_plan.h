@@ -1,0 +1,72 @@
+/* The runs of an experiment: which there are, which of them are finished, and what they depend on.
+ *
+ * A group is one model with one method. Where the method has several gammas, tuning runs, with seeds of their own, try
+ * them all; the gamma with the smallest validation error + validation VCF is then run with the final seeds. (A constant
+ * predictor scores 1, so that collapsing does not pay.) With `pareto`, every gamma runs with every seed and nothing is
+ * chosen beforehand. */
+#ifndef CLI_EXPERIMENT_PLAN_H
+#define CLI_EXPERIMENT_PLAN_H
+
+#include "experiment_run.h"
+
+typedef enum run_role { ROLE_TUNING = 1, ROLE_FINAL, ROLE_SWEEP, ROLE_LIMITS } run_role;
+
+typedef enum run_state {
+    RUN_WAITING = 1, /* for its group's gamma */
+    RUN_READY,
+    RUN_RUNNING,
+    RUN_DONE,
+    RUN_FAILED,
+} run_state;
+
+typedef struct planned_run {
+    int64_t group;
+    run_role role;
+    run_state state;
+    experiment_settings settings;
+    double weight; /* time it takes, in units of no meaning */
+    /* the rest is not there while it waits */
+    char *id;   /* "univariate1-circe-gamma1000-seed3" */
+    char *path; /* of its result */
+    char fingerprint[FINGERPRINT_BYTES];
+    experiment_result result; /* where done */
+    bool reused;              /* it was done before */
+    char *error;              /* where failed */
+} planned_run;
+
+typedef struct run_group {
+    synthetic_model model;
+    int64_t method; /* -1: limits */
+    bool settled;   /* its final runs know their gamma */
+} run_group;
+
+typedef struct experiment_plan {
+    const experiment_config *config;
+    const char *folder; /* with the folder `runs` in it */
+    planned_run *runs;
+    int64_t n_runs;
+    run_group *groups;
+    int64_t n_groups;
+} experiment_plan;
+
+/* Final seeds are 1, 2, ...; tuning seeds follow this. */
+enum { TUNING_SEEDS_AFTER = 1000 };
+
+/* Lays out all runs and finds those that are done. */
+void experiment_plan_make(const experiment_config *config, const char *folder, experiment_plan *plan);
+void experiment_plan_free(experiment_plan *plan);
+
+/* The run that should start next, the longest first and those that others wait for before all; NULL: none can. */
+planned_run *experiment_plan_next(experiment_plan *plan);
+
+/* To be called when a run ended, after its state was set: what waited for it may become ready. */
+void experiment_plan_ended(experiment_plan *plan, const planned_run *run);
+
+int64_t experiment_plan_count(const experiment_plan *plan, run_state state);
+
+/* What a gamma is chosen by; the smaller the better. */
+static inline double experiment_score(const experiment_result *r) { return r->validation_mse + r->validation_vcf; }
+
+const char *experiment_role_name(run_role role);
+
+#endif

@@ -1,0 +1,95 @@
+/* Lists of names. Quotes are doubled inside of quotes, as in a .csv. */
+#include "list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "message.h"
+
+void name_list_add(name_list *list, const char *name) {
+    char **grown = realloc(list->names, (size_t)(list->n + 1) * sizeof *grown);
+    if (grown == NULL) {
+        message_note("out of memory");
+        exit(EXIT_WORK);
+    }
+    list->names = grown;
+    list->names[list->n++] = small_format("%s", name);
+}
+
+void name_list_free(name_list *list) {
+    for (int64_t i = 0; i < list->n; i++) free(list->names[i]);
+    free(list->names);
+    *list = (name_list){0};
+}
+
+int64_t name_list_find(const name_list *list, const char *name) {
+    for (int64_t i = 0; i < list->n; i++) {
+        if (strcmp(list->names[i], name) == 0) return i;
+    }
+    return -1;
+}
+
+void name_list_put(FILE *out, const char *name) {
+    if (strpbrk(name, ",\"") == NULL) {
+        fputs(name, out);
+        return;
+    }
+    fputc('"', out);
+    for (const char *c = name; *c != '\0'; c++) {
+        if (*c == '"') fputc('"', out);
+        fputc(*c, out);
+    }
+    fputc('"', out);
+}
+
+char *name_list_join(const name_list *list) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) return small_format("%s", "");
+    for (int64_t i = 0; i < list->n; i++) {
+        if (i > 0) fputc(',', out);
+        name_list_put(out, list->names[i]);
+    }
+    fclose(out);
+    return text;
+}
+
+/* Copies the name at *at, moves *at behind it and its comma. false: it was the last one. */
+static bool take_name(const char **at, char *name) {
+    const char *c = *at;
+    bool quoted = *c == '"';
+    if (quoted) c++;
+    for (; *c != '\0' && (quoted || *c != ','); c++) {
+        if (quoted && *c == '"') {
+            if (c[1] != '"') {
+                quoted = false;
+                continue;
+            }
+            c++;
+        }
+        *name++ = *c;
+    }
+    *name = '\0';
+    *at = *c == ',' ? c + 1 : c;
+    return *c == ',';
+}
+
+int name_list_split(const char *option, const char *text, name_list *list) {
+    char *name = small_alloc(strlen(text) + 1);
+    const char *at = text;
+    int status = EXIT_DONE;
+    *list = (name_list){0};
+    for (bool more = true; more && status == EXIT_DONE;) {
+        more = take_name(&at, name);
+        if (name[0] == '\0')
+            status = message_fail(EXIT_INPUT, "--%s: there is an empty name in '%s'", option, text);
+        else if (name_list_find(list, name) >= 0)
+            status = message_fail(EXIT_INPUT, "--%s: '%s' is there twice", option, name);
+        else
+            name_list_add(list, name);
+    }
+    free(name);
+    if (status != EXIT_DONE) name_list_free(list);
+    return status;
+}

@@ -1,0 +1,33 @@
+/* Columns of one table, by their names, as `circe train` and `circe predict` read them. */
+#ifndef CLI_TRAIN_COLUMNS_H
+#define CLI_TRAIN_COLUMNS_H
+
+#include "inputs.h"
+#include "list.h"
+
+/* What was asked for, each name once. A column of a .csv is one column; an array of an .npz or .safetensors may have
+ * several, "x[0]", "x[1]", ...; the columns of an .npy are called "0", "1", ... */
+typedef struct column_table {
+    input in;               /* values in float64, codes where there was text; in.table has names and categories */
+    int64_t *first, *count; /* (names asked for): where each lies */
+} column_table;
+
+/* Prints what is wrong and returns an exit status. `by_place` takes an .npy of just as many columns as there are names
+ * as these columns in their order, where the names are no numbers. */
+int column_table_read(const char *path, const name_list *wanted, bool by_place, column_table *table);
+
+/* The same of a .csv or .tsv, without a word where it fails: false. */
+bool column_table_probe(const char *path, const name_list *wanted, column_table *table);
+void column_table_free(column_table *table);
+
+double column_value(const column_table *table, int64_t row, int64_t col);
+const char *column_name(const column_table *table, int64_t col);
+
+/* The texts of a column, NULL-terminated; NULL where it holds numbers. */
+char *const *column_categories(const column_table *table, int64_t col);
+int64_t column_n_categories(const column_table *table, int64_t col);
+
+/* All rows have the same value. */
+bool column_is_constant(const column_table *table, int64_t col);
+
+#endif

@@ -1,0 +1,61 @@
+/* From the columns of a table to what a network, a regulariser and the measures see: roles, classes, categories,
+ * standardised columns, and the rows split in training, validation and holdout. */
+#ifndef CLI_TRAIN_SET_H
+#define CLI_TRAIN_SET_H
+
+#include "table.h"
+#include "train_encode.h"
+#include "trainer.h"
+
+/* The columns that play one part. */
+typedef struct training_role {
+    spec_option_id option;
+    name_list names; /* as asked: columns, or arrays */
+    int64_t *cols;   /* of the table */
+    int64_t n;
+} training_role;
+
+/* One part of the rows, standardised; owned. */
+typedef struct training_part {
+    const int64_t *rows; /* of the table; the split's */
+    int64_t n;
+    train_data data;     /* y is --given and z --invariant-to, categories as codes */
+    circe_mat z_numbers; /* z with one column a category instead: for what knows no kernel of categories */
+} training_part;
+
+typedef struct training_set {
+    const args *arguments;
+    column_table table;
+    training_role features, target, given, invariant;
+    bool given_is_target, has_invariant;
+    int64_t dropped;
+    train_loss_kind loss;
+    encoding encode;   /* of the features */
+    name_list inputs;  /* of the network: features, with one input a category */
+    name_list classes; /* of a cross-entropy target */
+    train_scaler feature_scale, target_scale;
+    train_split split;
+    training_part training, validation, holdout;
+    char *kernel_y, *kernel_z; /* NULL: gaussian */
+    uint64_t hash;             /* of the content */
+} training_set;
+
+/* Reads, checks and prepares everything. `needs_holdout`: rows for the conditional mean must be there. Prints what is
+ * wrong and returns an exit status. */
+int training_set_read(const args *arguments, bool needs_holdout, training_set *set);
+void training_set_free(training_set *set);
+
+/* From table, classes and split to the three parts, scales and kernels (train_points.c). */
+int training_points_make(training_set *set);
+void training_points_free(training_set *set);
+
+/* Whether a column holds text, or numbers that stand for classes; the class of a row's target. */
+bool training_is_category(const training_set *set, int64_t col);
+double training_class_of(const training_set *set, int64_t row);
+
+/* "b", "b, c" or "b, c, d and 9 more": the columns of a role for people; to be freed. */
+char *training_role_text(const training_set *set, const training_role *role);
+
+const char *training_column(const training_set *set, const training_role *role, int64_t i);
+
+#endif
