@@ -19,8 +19,6 @@
 #include "progress.h"
 #include "session.h"
 
-extern char **environ;
-
 enum { LOOK_MS = 200, PATIENCE_S = 5, LINES_EVERY_S = 15, MOST_TEXT = 2048 };
 
 typedef struct child {

@@ -98,7 +98,7 @@ int yaml_open(const char *path, arena *owner, yaml_file **file, const char **tex
     char *whole = NULL;
     *file = NULL;
     int status = read_text(path, owner, &whole);
-    if (status != EXIT_DONE) return status;
+    if (status != EXIT_DONE || whole == NULL) return status;
     yaml_file *opened = small_alloc(sizeof *opened);
     opened->owner = owner;
     opened->path = arena_text(owner, path);

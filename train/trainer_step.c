@@ -139,11 +139,11 @@ static circe_status descend(train_loop *loop, double rate) {
     const train_options *o = loop->options;
     circe_status status = train_network_backward(loop->network, o->batch, loop->in);
     if (status != CIRCE_OK) return status;
-    train_adamw how = {.rate = (float)rate,
-                       .beta1 = (float)o->beta1,
-                       .beta2 = (float)o->beta2,
-                       .epsilon = (float)o->epsilon,
-                       .decay = (float)o->decay,
+    train_adamw how = {.rate = rate,
+                       .beta1 = o->beta1,
+                       .beta2 = o->beta2,
+                       .epsilon = o->epsilon,
+                       .decay = o->decay,
                        .step = loop->state.now.steps + 1};
     loop->device->ops->adamw(loop->device, &how, loop->n_params, train_network_grads(loop->network),
                              train_network_params(loop->network), loop->m, loop->v);
