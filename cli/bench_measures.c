@@ -64,7 +64,7 @@ static const timed table[] = {
     {"kpc", run_kpc, 1000, false, false},     {"kpc", run_kpc, 20000, false, true},
 };
 
-static void *column(int64_t n, const double *y, const double *noise, double weight, circe_dtype dtype, circe_mat *out) {
+static bool column(int64_t n, const double *y, const double *noise, double weight, circe_dtype dtype, circe_mat *out) {
     void *data = malloc((size_t)n * circe_dtype_size(dtype));
     *out = (circe_mat){data, n, 1, 1, dtype};
     for (int64_t i = 0; data != NULL && i < n; i++) {
@@ -74,7 +74,7 @@ static void *column(int64_t n, const double *y, const double *noise, double weig
         else
             ((double *)data)[i] = v;
     }
-    return data;
+    return data != NULL;
 }
 
 static void free_problem(problem *p) {
@@ -96,10 +96,9 @@ static int make_problem(const session *s, uint64_t seed, const timed *t, problem
     double *normal = malloc((size_t)(3 * n) * sizeof *normal);
     if (normal == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " points", n);
     circe_random_normal((circe_random){seed, 50}, 0, 3 * n, normal);
-    bool complete = column(n, normal, normal, 0.0, dtype, &p->y) != NULL &&
-                    column(n, normal, normal + n, 0.3, dtype, &p->z) != NULL &&
-                    column(n, normal, normal + 2 * n, 0.3, dtype, &p->x) != NULL &&
-                    column(n, normal, normal, 0.0, dtype, &p->grad) != NULL;
+    bool complete = column(n, normal, normal, 0.0, dtype, &p->y) && column(n, normal, normal + n, 0.3, dtype, &p->z) &&
+                    column(n, normal, normal + 2 * n, 0.3, dtype, &p->x) &&
+                    column(n, normal, normal, 0.0, dtype, &p->grad);
     free(normal);
     circe_status status = CIRCE_OK;
     for (int k = 0; k < 3 && status == CIRCE_OK; k++)

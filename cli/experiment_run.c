@@ -284,7 +284,8 @@ void experiment_result_json(cJSON *object, const experiment_settings *settings, 
     bool limits = settings->limits_samples > 0;
     for (size_t i = 0; i < N_MEMBERS; i++)
         if (has_member(i, limits))
-            json_number(object, members[i].name, *(const double *)((const char *)result + members[i].offset));
+            json_number(object, members[i].name,
+                        *(const double *)(const void *)((const char *)result + members[i].offset));
     if (!limits) cJSON_AddBoolToObject(object, "collapsed", result->collapsed);
     if (result->choices != NULL) cJSON_AddStringToObject(object, "choices", result->choices);
 }
@@ -331,7 +332,7 @@ bool experiment_result_read(const char *path, const char *fingerprint, experimen
         const cJSON *value = cJSON_GetObjectItemCaseSensitive(found, members[i].name);
         if (!has_member(i, limits)) continue;
         good = cJSON_IsNumber(value) || cJSON_IsNull(value);
-        if (cJSON_IsNumber(value)) *(double *)((char *)result + members[i].offset) = value->valuedouble;
+        if (cJSON_IsNumber(value)) *(double *)(void *)((char *)result + members[i].offset) = value->valuedouble;
     }
     if (good) {
         const char *choices = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(found, "choices"));

@@ -6,6 +6,7 @@
  * without points or with a single value. Colours are those of Okabe and Ito, told apart by colour-blind readers, each
  * with a point shape of its own. Texts stand in single quotes, where gnuplot replaces nothing. */
 #include <ctype.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,12 +196,13 @@ static void put_panel(FILE *out, const report_figure *figure, const report_panel
         const report_series *s = &panel->series[k];
         if (s->low == NULL || s->high == NULL || s->style == REPORT_HORIZONTAL) continue;
         fprintf(out,
-                "'%s.dat' index %lld using 1:3:4 with filledcurves lc rgb '%s' fs transparent solid 0.18 noborder "
+                "'%s.dat' index %" PRId64
+                " using 1:3:4 with filledcurves lc rgb '%s' fs transparent solid 0.18 noborder "
                 "notitle, \\\n     ",
-                figure->name, (long long)(index + k), palette[colour_of(s)].rgb);
+                figure->name, index + k, palette[colour_of(s)].rgb);
     }
     for (int64_t k = 0; k < panel->n_series; k++) {
-        fprintf(out, "'%s.dat' index %lld using 1:2 ", figure->name, (long long)(index + k));
+        fprintf(out, "'%s.dat' index %" PRId64 " using 1:2 ", figure->name, index + k);
         put_style(out, &panel->series[k]);
         fputs(" notitle, \\\n     ", out);
     }

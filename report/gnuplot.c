@@ -28,7 +28,6 @@ static bool wait_for(pid_t child) {
 }
 
 bool report__gnuplot(const char *folder, const char *script, const char *output) {
-    extern char **environ;
     posix_spawn_file_actions_t actions;
     char *setting = NULL;
     pid_t child = 0;
