@@ -133,6 +133,7 @@ static const yaml_key method_keys[] = {
     {"regression", KEY_WORD, AT(experiment_method, regression), .example = "kernel", .words = "kernel|linear"},
     {"combine", KEY_WORD, AT(experiment_method, combine), .example = "max", .words = "max|logsumexp|squares"},
     {"previous_batch", KEY_TRUTH, AT(experiment_method, previous_batch), .example = "true"},
+    {"seeds", KEY_WHOLE, AT(experiment_method, seeds), .example = "1", .low = 1, .high = 1000},
 };
 static const yaml_table method_table =
     TABLE("a method", experiment_method, method_keys, .init = init_method, .check = check_method, .name = 1);

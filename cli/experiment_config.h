@@ -20,6 +20,7 @@ typedef struct experiment_method {
     bool per_dimension, previous_batch;
     int64_t rff_features;
     yaml_numbers gamma;
+    int64_t seeds; /* at most so many; 0: the experiment's */
 } experiment_method;
 
 /* What the paper has for a cell of the table. */

@@ -33,9 +33,12 @@ static report_series *add_series(chart *c, int64_t panel, const char *label, int
     return s;
 }
 
+/* Below this the axis ends: a prediction that collapsed would stretch it to 1e-20. */
+static const double least_shown = 1e-6;
+
 static void add_point(report_series *s, double x, double y) {
     ((double *)s->x)[s->n] = x; /* made by add_series */
-    ((double *)s->y)[s->n++] = y;
+    ((double *)s->y)[s->n++] = y < least_shown ? least_shown : y;
 }
 
 static int64_t add_panel(chart *c, const char *title, const char *x_label, const char *y_label) {
@@ -198,7 +201,7 @@ static bool draw_trade_off(const experiment_outcome *o, bool support, const char
     char *caption = small_format(
         "%s. Further down is more invariant, further left more accurate; the dashed line is the floor, which no "
         "invariant "
-        "predictor can be left of. %s",
+        "predictor can be left of; what is below 1e-6 is drawn there. %s",
         o->plan->config->pareto ? "Medians over seeds, along the weight gamma of each method" : "A point a seed",
         support ? "Here z' is drawn from P(Z | Y), as it occurs beside the point's y."
                 : "z' is drawn from P(Z), as in the paper: most of it does not occur beside the point's y, so that "

@@ -34,9 +34,14 @@ static const char *machine(arena *owner) {
 }
 
 static const char *build(arena *owner) {
-    char *text = arena_text(owner, circe_build_info());
-    for (char *c = text; *c != '\0'; c++)
-        if (*c == '\n') *c = c[1] != '\0' ? ';' : '\0';
+    const char *lines = circe_build_info();
+    char *text = arena_alloc(owner, 2 * strlen(lines) + 1), *to = text;
+    for (const char *c = lines; *c != '\0'; c++) {
+        if (*c != '\n')
+            *to++ = *c;
+        else if (c[1] != '\0')
+            *to++ = ',', *to++ = ' ';
+    }
     return text;
 }
 
@@ -240,8 +245,8 @@ static void add_facts(report *page, const experiment_outcome *o, arena *owner) {
     if (c->limits.samples > 0)
         report_fact(page, "Samples", "%" PRId64 " a model, seed 1", c->limits.samples);
     else if (o->summary->n_tuning > 0)
-        report_fact(page, "Seeds", "1 to %" PRId64 "; to choose gamma, %d to %" PRId64, c->seeds,
-                    TUNING_SEEDS_AFTER + 1, TUNING_SEEDS_AFTER + c->tuning_seeds);
+        report_fact(page, "Seeds", "1 to %" PRId64 "; to choose gamma, %" PRId64 " from %d on", c->seeds,
+                    c->tuning_seeds, TUNING_SEEDS_AFTER + 1);
     else
         report_fact(page, "Seeds", "1 to %" PRId64, c->seeds);
     report_fact(page, "Machine", "%s", machine(owner));

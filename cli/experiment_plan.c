@@ -27,11 +27,11 @@ const char *experiment_role_name(run_role role) {
 
 /* Relative times, roughly: a training step with each regulariser, by the dimensions it sees. */
 static double weight_of(const experiment_settings *s) {
-    static const double reg[] = {1.0, 1.3, 3.0, 1.3, 1.2}; /* none, circe, hscic, gcm, hsic */
+    static const double alone[] = {1.0, 1.5, 3.5, 1.7, 1.5};  /* none, circe, hscic, gcm, hsic */
+    static const double dense[] = {1.0, 1.5, 14.0, 7.0, 1.5}; /* where kernel matrices of y have no low rank */
     if (s->limits_samples > 0) return (double)s->limits_samples * (double)s->model.d;
-    double weight = reg[s->method.regularizer];
-    if (s->method.method == CIRCE_METHOD_RFF) weight *= 4;
-    if (synthetic_dim_y(&s->model) > 3) weight *= 2;
+    double weight = (synthetic_dim_y(&s->model) > 3 ? dense : alone)[s->method.regularizer];
+    if (s->method.method == CIRCE_METHOD_RFF) weight += 3e-4 * pow((double)s->method.rff_features, 2);
     return weight * (double)s->training.epochs * (double)s->data.train;
 }
 
@@ -85,10 +85,11 @@ static void add_group(experiment_plan *plan, synthetic_model model, int64_t meth
         add_run(plan, group, ROLE_LIMITS, 0, 1);
         return;
     }
+    int64_t most = experiment_method_at(c, method)->seeds, seeds = most > 0 && most < c->seeds ? most : c->seeds;
     const yaml_numbers *gamma = &experiment_method_at(c, method)->gamma;
     if (c->pareto) {
         for (int64_t i = 0; i < (gamma->n > 0 ? gamma->n : 1); i++)
-            for (int64_t s = 1; s <= c->seeds; s++)
+            for (int64_t s = 1; s <= seeds; s++)
                 add_run(plan, group, ROLE_SWEEP, gamma->n > 0 ? gamma->values[i] : 0, s);
         return;
     }
@@ -97,7 +98,7 @@ static void add_group(experiment_plan *plan, synthetic_model model, int64_t meth
         for (int64_t s = 1; s <= c->tuning_seeds; s++)
             add_run(plan, group, ROLE_TUNING, gamma->values[i], TUNING_SEEDS_AFTER + s);
     plan->groups[group].settled = !tuned;
-    for (int64_t s = 1; s <= c->seeds; s++)
+    for (int64_t s = 1; s <= seeds; s++)
         add_run(plan, group, ROLE_FINAL, tuned ? NAN : gamma->n > 0 ? gamma->values[0] : 0, s);
 }
 

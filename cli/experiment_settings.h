@@ -15,7 +15,7 @@ typedef struct experiment_settings {
     experiment_data data;
     experiment_training training;
     experiment_evaluation evaluation;
-    experiment_method method; /* its name and list of gamma are not settings of a run */
+    experiment_method method; /* its name, seeds and list of gamma are not settings of a run */
     double gamma;
     int64_t seed;
 } experiment_settings;

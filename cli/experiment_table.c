@@ -64,24 +64,32 @@ static report_table finish(const builder *b, const char *caption) {
 
 /* ---- for people -------------------------------------------------------------------------------------------------- */
 
-/* Three digits, trailing zeros kept: the digits that are known. */
-static const char *three(double value, char *text, size_t size) {
+/* So many digits, trailing zeros kept: they are known. */
+static const char *digits(double value, int n, char *text, size_t size) {
+    double magnitude = fabs(value);
     if (isnan(value)) return "";
-    snprintf(text, size, value == 0 ? "0" : fabs(value) >= 100 ? "%.0f" : "%#.3g", value);
+    if (magnitude == 0)
+        snprintf(text, size, "0");
+    else if (magnitude < 1e-3)
+        snprintf(text, size, "%.*e", n - 1, value);
+    else if (magnitude < 100)
+        snprintf(text, size, "%#.*g", n, value);
+    else
+        snprintf(text, size, "%.0f", value);
     return text;
 }
 
 static void cell_three(builder *b, double value) {
     char text[32];
-    cell(b, "%s", three(value, text, sizeof text));
+    cell(b, "%s", digits(value, 3, text, sizeof text));
 }
 
-/* "0.330 [0.328–0.333]" */
+/* "0.330 [0.33–0.34]", on two lines */
 static void cell_range(builder *b, const summary_number *number, int64_t n) {
     char median[32], low[32], high[32];
     if (n > 1 && !isnan(number->median))
-        cell(b, "%s [%s–%s]", three(number->median, median, sizeof median), three(number->low, low, sizeof low),
-             three(number->high, high, sizeof high));
+        cell(b, "%s\n[%s–%s]", digits(number->median, 3, median, sizeof median),
+             digits(number->low, 2, low, sizeof low), digits(number->high, 2, high, sizeof high));
     else
         cell_three(b, number->median);
 }
@@ -121,14 +129,14 @@ static void table_of_training(const experiment_outcome *outcome, bool all, arena
     column(&b, "vcf_support", true);
     column(&b, "Var(B̂)", true);
     column(&b, "collapsed", false);
-    if (config->paper.n > 0) column(&b, "paper: MSE", true);
-    if (config->paper.n > 0) column(&b, "vcf", true);
+    if (config->paper.n > 0) column(&b, "paper: MSE, vcf", true);
     column(&b, "seeds", true);
     column(&b, "seconds", true);
     for (int64_t i = 0; i < summary->n_rows; i++) {
         const summary_row *row = &summary->rows[i];
         if (!all && !row->chosen && row->n > 0) continue;
         const experiment_paper *paper = experiment_summary_paper(config, row);
+        char mse[32], vcf[32];
         cells_of_row(&b, config, row);
         cell_range(&b, &row->mse, row->n);
         cell_three(&b, row->floor.median);
@@ -136,8 +144,10 @@ static void table_of_training(const experiment_outcome *outcome, bool all, arena
         cell_range(&b, &row->vcf_support, row->n);
         cell_three(&b, row->variance.median);
         cell_collapsed(&b, row);
-        if (config->paper.n > 0) cell_three(&b, paper != NULL ? paper->mse : (double)NAN);
-        if (config->paper.n > 0) cell_three(&b, paper != NULL ? paper->vcf : (double)NAN);
+        if (paper != NULL)
+            cell(&b, "%s\n%s", digits(paper->mse, 3, mse, sizeof mse), digits(paper->vcf, 3, vcf, sizeof vcf));
+        else if (config->paper.n > 0)
+            cell(&b, "%s", "");
         cell(&b, "%" PRId64, row->n);
         cell_three(&b, row->seconds.median);
     }
@@ -167,7 +177,7 @@ static void table_of_tuning(const experiment_outcome *outcome, arena *owner, rep
 
 static void cell_limit(builder *b, double value, double error) {
     char v[32], e[32];
-    cell(b, "%s ± %s", three(value, v, sizeof v), isnan(error) ? "?" : (snprintf(e, sizeof e, "%.1g", error), e));
+    cell(b, "%s ± %s", digits(value, 3, v, sizeof v), isnan(error) ? "?" : (snprintf(e, sizeof e, "%.1g", error), e));
 }
 
 static void table_of_limits(const experiment_outcome *outcome, arena *owner, report_table *table) {
@@ -283,10 +293,9 @@ static void print_line(const report_table *table, const char *const *cells, cons
         const char *text = cells[c] != NULL ? cells[c] : "";
         int room = widths[c] - width_of(text);
         bool last = c + 1 == table->n_columns;
-        if (table->numeric[c])
-            printf("%*s%s", room, "", text);
-        else
-            printf("%s%*s", text, last ? 0 : room, "");
+        if (table->numeric[c]) printf("%*s", room, "");
+        for (const char *t = text; *t != '\0'; t++) putchar(*t == '\n' ? ' ' : *t);
+        if (!table->numeric[c] && !last) printf("%*s", room, "");
         fputs(last ? "\n" : "  ", stdout);
     }
 }

@@ -395,6 +395,22 @@ class RestartTest(ExperimentTest):
             self.assertGreaterEqual(len(self.run_files(out)), 1)
             self.assertFalse((self.path / out / "results.json").exists())
 
+    def test_interrupted_within_long_runs(self):
+        """Runs of many minutes end at once, long before they are killed (5 s) or would end by themselves."""
+        process = self.start(TINY.replace("epochs: 1,", "epochs: 1000000,"))
+        for _ in range(1000):
+            if len(self.children(process)) == min(2, os.cpu_count()):
+                break
+            time.sleep(0.01)
+        time.sleep(0.2)
+        children, start = self.children(process), time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+        self.assertLess(time.monotonic() - start, 4)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertIn("stopped: 0 of 12 runs", err)
+        self.wait_until_gone(children)
+
     def test_a_failing_run_does_not_stop_the_others(self):
         text = TINY + "# \n"
         text = text.replace("  - name: circe\n", "  - {name: wild, regularizer: circe, gamma: [1.0e+300]}\n  - name: circe\n")
