@@ -161,7 +161,7 @@ static void put_log_tics(FILE *out, char axis, const range *r) {
             bool major = digit == 1 && k % stride == 0;
             if (value < r->low || value > r->high) continue;
             if (major || (decades < 2.5 && (digit == 2 || digit == 5)))
-                fprintf(out, "%s%.6g", between, value);
+                fprintf(out, "%s'%g' %.6g", between, value, value);
             else if (stride == 1)
                 fprintf(out, "%s'' %.6g 1", between, value);
             else

@@ -45,7 +45,7 @@ bool report_draw(const report_figure *figure, const char *folder, bool *drawn, r
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-/* cells row by row as texts; a number column is aligned right. NULL cells are empty. */
+/* cells row by row as texts; a number column is aligned right. NULL cells are empty. A line end breaks the line. */
 typedef struct report_table {
     const char *caption;
     const char *const *columns;
