@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "progress.h"
+#include "quantile.h"
 
 enum { MAX_REPETITIONS = 2001 };
 
@@ -108,11 +109,6 @@ static int make_problem(const session *s, uint64_t seed, const timed *t, problem
     return complete ? EXIT_DONE : message_fail(EXIT_WORK, "out of memory for %" PRId64 " points", n);
 }
 
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int time_problem(const timed *t, const problem *p, double budget, measure_time *row) {
     static double times[MAX_REPETITIONS];
     circe_mat grad = p->grad;
@@ -126,10 +122,10 @@ static int time_problem(const timed *t, const problem *p, double budget, measure
         if (warm >= 0) times[n++] = session_clock() - before;
         if (n >= (t->slow ? 1 : 5) && session_clock() - start >= budget) break;
     }
-    qsort(times, (size_t)n, sizeof times[0], compare_doubles);
-    row->median = times[n / 2];
-    row->q1 = times[n / 4];
-    row->q3 = times[3 * n / 4];
+    quantile_sort(times, n);
+    row->median = quantile_at(times, n, 0.5);
+    row->q1 = quantile_at(times, n, 0.25);
+    row->q3 = quantile_at(times, n, 0.75);
     row->repetitions = n;
     return EXIT_DONE;
 }

@@ -9,6 +9,7 @@
 
 #include "error.h"
 #include "progress.h"
+#include "quantile.h"
 #include "synthetic.h"
 #include "trainer.h"
 
@@ -65,11 +66,6 @@ static circe_status run_once(train_network *network, train_regularizer *regulari
     return status;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static circe_status open_network(train_device *device, uint64_t seed, train_network **network) {
     train_layer_spec *specs = NULL;
     int64_t n = 0;
@@ -107,8 +103,8 @@ static int time_kind(const session *s, train_device *device, uint64_t seed, cons
     train_network_destroy(network);
     if (status != CIRCE_OK) return fail_train(status);
     if (progress_interrupted()) return message_fail(EXIT_WORK, "interrupted");
-    qsort(seconds, (size_t)out->repetitions, sizeof *seconds, compare_doubles);
-    qsort(shares, (size_t)out->repetitions, sizeof *shares, compare_doubles);
+    quantile_sort(seconds, out->repetitions);
+    quantile_sort(shares, out->repetitions);
     *row = (train_time){train_regularizer_name(kind), seconds[out->repetitions / 2], seconds[0],
                         seconds[out->repetitions - 1], shares[out->repetitions / 2]};
     out->n++;

@@ -13,6 +13,7 @@
 #include "message.h"
 #include "output.h"
 #include "progress.h"
+#include "quantile.h"
 #include "session.h"
 
 enum { MAX_REPETITIONS = 2001, MAX_ROWS = 64, MAX_FITS = 8, CACHED_ROWS = 16384 };
@@ -102,18 +103,6 @@ static int fit_model(const bench *b, int64_t M, double sigma2, circe_cme **cme) 
     return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
 }
 
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double quantile(const double *sorted, int64_t n, double q) {
-    double at = q * (double)(n - 1);
-    int64_t low = (int64_t)at;
-    double rest = at - (double)low;
-    return low + 1 < n ? sorted[low] * (1 - rest) + sorted[low + 1] * rest : sorted[low];
-}
-
 /* What one repetition works on. */
 typedef struct step {
     const circe_cme *cme;
@@ -194,10 +183,10 @@ static int time_step(const bench *b, const step *t, bench_row *row) {
         if (status != CIRCE_OK) return message_library(status, NULL);
         if (progress_interrupted()) return message_fail(EXIT_WORK, "interrupted");
     }
-    qsort(times, (size_t)n, sizeof times[0], compare_doubles);
-    row->median = quantile(times, n, 0.5);
-    row->q1 = quantile(times, n, 0.25);
-    row->q3 = quantile(times, n, 0.75);
+    quantile_sort(times, n);
+    row->median = quantile_at(times, n, 0.5);
+    row->q1 = quantile_at(times, n, 0.25);
+    row->q3 = quantile_at(times, n, 0.75);
     row->repetitions = n;
     return EXIT_DONE;
 }
@@ -247,8 +236,8 @@ static int add_fit(bench *b, int64_t M, int repetitions) {
         fit->n_sigma2_y = loo.n_sigma2_y, fit->n_ridge = loo.n_ridge;
         circe_cme_destroy(cme);
     }
-    qsort(times, (size_t)repetitions, sizeof times[0], compare_doubles);
-    fit->seconds = quantile(times, repetitions, 0.5);
+    quantile_sort(times, repetitions);
+    fit->seconds = quantile_at(times, repetitions, 0.5);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     fit->peak_bytes = 1024.0 * (double)usage.ru_maxrss;

@@ -91,3 +91,23 @@ circe_status circe_contract(circe_workspace *workspace, const circe_kernel *kern
     if (status != CIRCE_OK) return status;
     return circe__contract(workspace, kernel_x, x, witness, NULL, value, grad);
 }
+
+circe_status circe__batch_witness(circe__witness_fn *make, circe_workspace *workspace, const circe_kernels *kernels,
+                                  const circe_mat *y, const circe_mat *z, const circe_batch_options *options,
+                                  circe_mat *witness) {
+    circe_batch_options own;
+    circe_status status = circe__begin_batch(workspace, kernels, y, z, &options, &own, witness);
+    return status == CIRCE_OK ? make(workspace, kernels, y, z, options, witness) : status;
+}
+
+circe_status circe__batch_measure(circe__witness_fn *make, circe_workspace *workspace, const circe_kernels *kernels,
+                                  const circe_mat *x, const circe_mat *y, const circe_mat *z,
+                                  const circe_batch_options *options, double *value, circe_mat *grad) {
+    circe_batch_options own;
+    circe_mat witness;
+    circe_status status = circe__begin_batch(workspace, kernels, y, z, &options, &own, NULL);
+    if (status == CIRCE_OK) status = circe__begin_measure(workspace, x, y->rows, &witness);
+    if (status == CIRCE_OK) status = make(workspace, kernels, y, z, options, &witness);
+    if (status == CIRCE_OK) status = circe__contract(workspace, kernels->x, x, &witness, NULL, value, grad);
+    return status;
+}

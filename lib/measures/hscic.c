@@ -233,21 +233,13 @@ static circe_status holdout_witness(circe_workspace *workspace, const circe_cme 
 
 circe_status circe_witness_hscic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
                                  const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
-    circe_batch_options own;
-    circe_status status = circe__begin_batch(workspace, kernels, y, z, &options, &own, witness);
-    return status == CIRCE_OK ? hscic_witness(workspace, kernels, y, z, options, witness) : status;
+    return circe__batch_witness(hscic_witness, workspace, kernels, y, z, options, witness);
 }
 
 circe_status circe_measure_hscic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
                                  const circe_mat *y, const circe_mat *z, const circe_batch_options *options,
                                  double *value, circe_mat *grad) {
-    circe_batch_options own;
-    circe_mat witness;
-    circe_status status = circe__begin_batch(workspace, kernels, y, z, &options, &own, NULL);
-    if (status == CIRCE_OK) status = circe__begin_measure(workspace, x, y->rows, &witness);
-    if (status == CIRCE_OK) status = hscic_witness(workspace, kernels, y, z, options, &witness);
-    if (status == CIRCE_OK) status = circe__contract(workspace, kernels->x, x, &witness, NULL, value, grad);
-    return status;
+    return circe__batch_measure(hscic_witness, workspace, kernels, x, y, z, options, value, grad);
 }
 
 circe_status circe_witness_hscic_holdout(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,

@@ -63,4 +63,14 @@ circe_status circe__begin_batch(circe_workspace *workspace, const circe_kernels 
                                 const circe_mat *z, const circe_batch_options **options, circe_batch_options *own,
                                 const circe_mat *witness);
 
+/* A witness from checked arguments, and the two public functions that each such measure has. */
+typedef circe_status circe__witness_fn(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
+                                       const circe_mat *z, const circe_batch_options *options, circe_mat *witness);
+circe_status circe__batch_witness(circe__witness_fn *make, circe_workspace *workspace, const circe_kernels *kernels,
+                                  const circe_mat *y, const circe_mat *z, const circe_batch_options *options,
+                                  circe_mat *witness);
+circe_status circe__batch_measure(circe__witness_fn *make, circe_workspace *workspace, const circe_kernels *kernels,
+                                  const circe_mat *x, const circe_mat *y, const circe_mat *z,
+                                  const circe_batch_options *options, double *value, circe_mat *grad);
+
 #endif

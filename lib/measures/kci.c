@@ -49,19 +49,11 @@ static circe_status kci_witness(circe_workspace *workspace, const circe_kernels 
 
 circe_status circe_witness_kci(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
                                const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
-    circe_batch_options own;
-    circe_status status = circe__begin_batch(workspace, kernels, y, z, &options, &own, witness);
-    return status == CIRCE_OK ? kci_witness(workspace, kernels, y, z, options, witness) : status;
+    return circe__batch_witness(kci_witness, workspace, kernels, y, z, options, witness);
 }
 
 circe_status circe_measure_kci(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
                                const circe_mat *y, const circe_mat *z, const circe_batch_options *options,
                                double *value, circe_mat *grad) {
-    circe_batch_options own;
-    circe_mat witness;
-    circe_status status = circe__begin_batch(workspace, kernels, y, z, &options, &own, NULL);
-    if (status == CIRCE_OK) status = circe__begin_measure(workspace, x, y->rows, &witness);
-    if (status == CIRCE_OK) status = kci_witness(workspace, kernels, y, z, options, &witness);
-    if (status == CIRCE_OK) status = circe__contract(workspace, kernels->x, x, &witness, NULL, value, grad);
-    return status;
+    return circe__batch_measure(kci_witness, workspace, kernels, x, y, z, options, value, grad);
 }
