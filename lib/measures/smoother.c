@@ -197,7 +197,7 @@ static circe_status make_lowrank(circe_workspace *workspace, circe__slot slot, d
     double *V = circe__take(workspace, CIRCE__SLOT_SMOOTHER_WORK, 3 * room * room + 12 * room + 8, sizeof *V);
     if (P == NULL || V == NULL) return CIRCE_ERR_MEMORY;
     double *t = P + n * capacity, *work = V + r * r;
-    int *iwork = (int *)(work + 2 * r * r + 6 * r + 1);
+    int *iwork = (void *)(work + 2 * r * r + 6 * r + 1);
     algebra->gemm(0, 1, r, r, n, 1.0, F, n, F, n, 0.0, V, r);
     if (r > 0 && algebra->eigen(r, V, t, work, iwork) != 0)
         return circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of a kernel matrix did not converge");
