@@ -35,6 +35,29 @@ const char *experiment_method_name(int word) { return methods[word]; }
 const char *experiment_activation_name(int word) { return activations[word]; }
 synthetic_kind experiment_kind(int word) { return (synthetic_kind)(word + 1); }
 
+/* ---- choices ----------------------------------------------------------------------------------------------------- */
+
+static int64_t at_least_one(const yaml_numbers *list) { return list->n > 0 ? list->n : 1; }
+
+int64_t experiment_n_choices(const experiment_method *method) {
+    return at_least_one(&method->gamma) * at_least_one(&method->rate) * at_least_one(&method->decay);
+}
+
+/* Number i of a list, or what stands for an empty one; i goes on to the next list. */
+static double pick(const yaml_numbers *list, double otherwise, int64_t *i) {
+    int64_t n = at_least_one(list), k = *i % n;
+    *i /= n;
+    return list->n > 0 ? list->values[k] : otherwise;
+}
+
+experiment_choice experiment_choice_at(const experiment_config *config, const experiment_method *method, int64_t i) {
+    experiment_choice choice;
+    choice.gamma = pick(&method->gamma, 0.0, &i);
+    choice.decay = pick(&method->decay, config->training.decay, &i);
+    choice.rate = pick(&method->rate, config->training.rate, &i);
+    return choice;
+}
+
 /* ---- checks of what no single key can tell ----------------------------------------------------------------------- */
 
 static int check_model(const yaml_file *file, int64_t line, const void *part) {
@@ -83,6 +106,11 @@ static int check_whole(const yaml_file *file, int64_t line, const void *part) {
     if (c->data.train < c->training.batch)
         return yaml_refuse(file, line, "train (%lld rows) must be at least a batch (%lld)", (long long)c->data.train,
                            (long long)c->training.batch);
+    for (int64_t m = 0; c->pareto && m < c->methods.n; m++)
+        if (experiment_method_at(c, m)->rate.n > 1 || experiment_method_at(c, m)->decay.n > 1)
+            return yaml_refuse(file, line,
+                               "the method '%s' has several rates or decays; with 'pareto' nothing is chosen",
+                               experiment_method_at(c, m)->name);
     for (int64_t i = 0; i < c->paper.n; i++) {
         bool found = false;
         for (int64_t m = 0; m < c->methods.n; m++)
@@ -133,7 +161,10 @@ static const yaml_key method_keys[] = {
     {"regression", KEY_WORD, AT(experiment_method, regression), .example = "kernel", .words = "kernel|linear"},
     {"combine", KEY_WORD, AT(experiment_method, combine), .example = "max", .words = "max|logsumexp|squares"},
     {"previous_batch", KEY_TRUTH, AT(experiment_method, previous_batch), .example = "true"},
+    {"rate", KEY_NUMBERS, AT(experiment_method, rate), .example = "[1e-4, 1e-3]", .low = DBL_MIN, .high = INFINITY},
+    {"decay", KEY_NUMBERS, AT(experiment_method, decay), .example = "[0.3, 3]", .low = 0, .high = INFINITY},
     {"seeds", KEY_WHOLE, AT(experiment_method, seeds), .example = "1", .low = 1, .high = 1000},
+    {"tuning_seeds", KEY_WHOLE, AT(experiment_method, tuning_seeds), .example = "1", .low = 1, .high = 1000},
 };
 static const yaml_table method_table =
     TABLE("a method", experiment_method, method_keys, .init = init_method, .check = check_method, .name = 1);
@@ -188,7 +219,7 @@ static const yaml_table limits_table = TABLE("limits", experiment_limits, limits
         {"training", KEY_PART, AT(experiment_config, training), .example = "", .part = &training_table},       \
         {"evaluation", KEY_PART, AT(experiment_config, evaluation), .example = "", .part = &evaluation_table}, \
         {"limits", KEY_PART, AT(experiment_config, limits), .example = "", .part = &limits_table},             \
-        {"seeds", KEY_WHOLE, AT(experiment_config, seeds), .example = "5", .low = 1, .high = 1000}, {          \
+        {"seeds", KEY_WHOLE, AT(experiment_config, seeds), .example = "5", .low = 0, .high = 1000}, {          \
         "tuning_seeds", KEY_WHOLE, AT(experiment_config, tuning_seeds), .example = "1", .low = 1, .high = 1000 \
     }
 

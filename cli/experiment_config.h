@@ -20,8 +20,14 @@ typedef struct experiment_method {
     bool per_dimension, previous_batch;
     int64_t rff_features;
     yaml_numbers gamma;
-    int64_t seeds; /* at most so many; 0: the experiment's */
+    yaml_numbers rate, decay;    /* n = 0: those of the training */
+    int64_t seeds, tuning_seeds; /* at most so many; 0: the experiment's */
 } experiment_method;
+
+/* What a method leaves to be chosen. */
+typedef struct experiment_choice {
+    double gamma, rate, decay;
+} experiment_choice;
 
 /* What the paper has for a cell of the table. */
 typedef struct experiment_paper {
@@ -81,6 +87,10 @@ static inline const experiment_method *experiment_method_at(const experiment_con
 static inline const experiment_paper *experiment_paper_at(const experiment_config *config, int64_t i) {
     return (const experiment_paper *)config->paper.items + i;
 }
+
+/* Every combination of the method's gammas, rates and decays. */
+int64_t experiment_n_choices(const experiment_method *method);
+experiment_choice experiment_choice_at(const experiment_config *config, const experiment_method *method, int64_t i);
 
 /* Finds and reads the experiment that the arguments ask for, with --quick and --seeds in it. Prints what is wrong and
  * returns an exit status. */

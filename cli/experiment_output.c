@@ -63,17 +63,20 @@ static void put_number(cJSON *object, const char *name, const summary_number *nu
 }
 
 static void put_method(cJSON *object, const experiment_config *config, const synthetic_model *model, int64_t method,
-                       double gamma) {
+                       const experiment_choice *choice) {
     cJSON_AddStringToObject(object, "model", synthetic_name(model->kind));
     json_integer(object, "d", model->d);
     if (method < 0) return;
     cJSON_AddStringToObject(object, "method", experiment_method_at(config, method)->name);
-    json_number(object, "gamma", gamma);
+    json_number(object, "gamma", choice->gamma);
+    json_number(object, "rate", choice->rate);
+    json_number(object, "decay", choice->decay);
 }
 
 static cJSON *row_json(const experiment_config *config, const summary_row *row) {
     cJSON *out = cJSON_CreateObject();
-    put_method(out, config, &row->model, row->method, row->gamma);
+    experiment_choice choice = {row->gamma, row->rate, row->decay};
+    put_method(out, config, &row->model, row->method, &choice);
     if (row->method >= 0) cJSON_AddBoolToObject(out, "chosen", row->chosen);
     json_integer(out, "runs", row->n);
     json_integer(out, "failed", row->failed);
@@ -101,7 +104,8 @@ static cJSON *run_json(const experiment_plan *plan, const planned_run *run) {
     const run_group *group = &plan->groups[run->group];
     cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "run", run->id != NULL ? run->id : "");
-    put_method(out, plan->config, &group->model, group->method, run->settings.gamma);
+    experiment_choice choice = {run->settings.gamma, run->settings.training.rate, run->settings.training.decay};
+    put_method(out, plan->config, &group->model, group->method, &choice);
     json_integer(out, "seed", run->settings.seed);
     cJSON_AddStringToObject(out, "role", experiment_role_name(run->role));
     cJSON_AddStringToObject(out, "fingerprint", run->fingerprint);
@@ -174,15 +178,24 @@ static void add_failures(report *page, const experiment_plan *plan) {
             report_note(page, "The run `%s` failed: %s", plan->runs[i].id, plan->runs[i].error);
 }
 
+/* What is shown first: the results, or, where nothing but a choice is made, what was chosen. */
+static void front_table(const experiment_outcome *o, arena *owner, report_table *table) {
+    bool only_choice = o->plan->config->seeds == 0 && o->plan->config->limits.samples == 0;
+    experiment_table(o, only_choice ? ROWS_TUNING_CHOSEN : ROWS_CHOSEN, owner, table);
+}
+
 static void add_results(report *page, const experiment_outcome *o, arena *owner) {
     const experiment_config *config = o->plan->config;
     report_table table;
-    experiment_table(o, ROWS_CHOSEN, owner, &table);
+    front_table(o, owner, &table);
     report_heading(page, "Results");
     if (config->limits.samples > 0)
         table.caption =
             "In units of Var(B), with standard errors. floor: the smallest error of any predictor that is invariant to "
             "Z, E[Var(B|Y)]/Var(B). vcf, vcf_support: of the best predictor without regard to invariance, E[B|A,Y,Z].";
+    else if (config->seeds == 0)
+        table.caption =
+            "Chosen on validation data, and by nothing else; medians over the tuning seeds. In units of Var(B).";
     else if (config->seeds > 1)
         table.caption =
             "Medians over seeds, with the smallest and the largest in brackets, on test data that nothing was chosen "
@@ -204,15 +217,17 @@ static void add_choices(report *page, const experiment_outcome *o, arena *owner)
         experiment_table(o, ROWS_ALL, owner, &table);
         report_heading(page, "Every weight");
         report_text(page,
-                    "The table above shows, of every method, the gamma with the smallest sum of error and VCF on "
-                    "validation data (medians over seeds). These are all of them.");
+                    "The table above shows, of every method, the gamma with the best mean score on validation data: "
+                    "max(error, floor) + VCF. These are all of them.");
         report_add_table(page, &table);
     } else if (o->summary->n_tuning > 0) {
         experiment_table(o, ROWS_TUNING, owner, &table);
-        report_heading(page, "How gamma was chosen");
-        report_text(page,
-                    "On validation data, by runs with seeds that are not among those above: the smallest sum of "
-                    "error and VCF. A constant prediction scores 1, so that collapsing does not pay.");
+        report_heading(page, "What was chosen, and how");
+        report_text(
+            page,
+            "On validation data, by runs with seeds that are not among those above: the smallest "
+            "mean of max(error, floor) + VCF. An error below the floor is had by following Z and earns nothing; "
+            "a constant prediction scores 1, so that collapsing does not pay.");
         report_add_table(page, &table);
     }
 }
@@ -244,9 +259,11 @@ static void add_facts(report *page, const experiment_outcome *o, arena *owner) {
     report_fact(page, "Version", "circe %s (%s)", circe_version(), build(owner));
     if (c->limits.samples > 0)
         report_fact(page, "Samples", "%" PRId64 " a model, seed 1", c->limits.samples);
+    else if (c->seeds == 0)
+        report_fact(page, "Seeds", "%" PRId64 " from %d on, to choose by", c->tuning_seeds, TUNING_SEEDS_AFTER + 1);
     else if (o->summary->n_tuning > 0)
-        report_fact(page, "Seeds", "1 to %" PRId64 "; to choose gamma, %" PRId64 " from %d on", c->seeds,
-                    c->tuning_seeds, TUNING_SEEDS_AFTER + 1);
+        report_fact(page, "Seeds", "1 to %" PRId64 "; to choose by, %" PRId64 " from %d on", c->seeds, c->tuning_seeds,
+                    TUNING_SEEDS_AFTER + 1);
     else
         report_fact(page, "Seeds", "1 to %" PRId64, c->seeds);
     report_fact(page, "Machine", "%s", machine(owner));
@@ -304,10 +321,12 @@ static int write_csv(const experiment_outcome *o, arena *owner) {
 static void print_text(const experiment_outcome *o, arena *owner) {
     const experiment_config *c = o->plan->config;
     report_table table;
-    experiment_table(o, ROWS_CHOSEN, owner, &table);
+    front_table(o, owner, &table);
     printf("%s%s\n\n", c->title, c->quick ? " (the quick version)" : "");
     experiment_print_table(&table);
-    if (c->limits.samples == 0)
+    if (c->seeds == 0)
+        printf("\nChosen on validation rows, by max(error, floor) + VCF; medians over the tuning seeds.\n");
+    else if (c->limits.samples == 0)
         printf("\nfloor: no predictor that is invariant to Z can have a smaller error. %s\n",
                c->seeds > 1 ? "Medians over seeds [smallest–largest]." : "One seed.");
     printf("\n%s/report.html has the whole, with figures; results.csv every run.\n", o->plan->folder);

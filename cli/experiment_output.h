@@ -20,7 +20,7 @@ int experiment_output(const experiment_outcome *outcome, bool json);
 /* ---- its parts --------------------------------------------------------------------------------------------------- */
 
 /* Tables of cells that live in the arena. */
-typedef enum experiment_rows { ROWS_CHOSEN, ROWS_ALL, ROWS_TUNING } experiment_rows;
+typedef enum experiment_rows { ROWS_CHOSEN, ROWS_ALL, ROWS_TUNING, ROWS_TUNING_CHOSEN } experiment_rows;
 void experiment_table(const experiment_outcome *outcome, experiment_rows which, arena *owner, report_table *table);
 /* One row a run, with all digits. */
 void experiment_run_table(const experiment_plan *plan, arena *owner, report_table *table);

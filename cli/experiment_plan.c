@@ -1,4 +1,4 @@
-/* Laying out the runs, and choosing gamma. */
+/* Laying out the runs, and choosing among what a method leaves open. */
 #include "experiment_plan.h"
 
 #include <inttypes.h>
@@ -39,13 +39,15 @@ static char *make_id(const experiment_plan *plan, const planned_run *run) {
     const experiment_settings *s = &run->settings;
     const run_group *group = &plan->groups[run->group];
     const char *model = synthetic_name(s->model.kind);
-    char d[32] = "", gamma[48] = "";
+    char d[32] = "", gamma[48] = "", rate[48] = "", decay[48] = "";
     if (s->model.kind == SYNTHETIC_MULTIVARIATE_1 || s->model.kind == SYNTHETIC_MULTIVARIATE_2)
         snprintf(d, sizeof d, "-d%" PRId64, s->model.d);
     if (group->method < 0) return small_format("%s%s-limits", model, d);
     const experiment_method *method = experiment_method_at(plan->config, group->method);
     if (method->gamma.n > 0) snprintf(gamma, sizeof gamma, "-gamma%.10g", s->gamma);
-    return small_format("%s%s-%s%s-seed%" PRId64, model, d, method->name, gamma, s->seed);
+    if (method->rate.n > 1) snprintf(rate, sizeof rate, "-rate%.10g", s->training.rate);
+    if (method->decay.n > 1) snprintf(decay, sizeof decay, "-decay%.10g", s->training.decay);
+    return small_format("%s%s-%s%s%s%s-seed%" PRId64, model, d, method->name, gamma, rate, decay, s->seed);
 }
 
 /* The settings are complete: gives the run its name, and looks whether it is done. */
@@ -58,7 +60,15 @@ static void make_ready(const experiment_plan *plan, planned_run *run) {
     run->state = run->reused ? RUN_DONE : RUN_READY;
 }
 
-static void add_run(experiment_plan *plan, int64_t group, run_role role, double gamma, int64_t seed) {
+static void take(planned_run *run, const experiment_choice *choice) {
+    run->settings.gamma = choice->gamma;
+    run->settings.training.rate = choice->rate;
+    run->settings.training.decay = choice->decay;
+}
+
+/* Without a choice, the run waits for one. */
+static void add_run(experiment_plan *plan, int64_t group, run_role role, const experiment_choice *choice,
+                    int64_t seed) {
     const experiment_config *c = plan->config;
     const run_group *g = &plan->groups[group];
     planned_run *run = &plan->runs[plan->n_runs++];
@@ -68,47 +78,65 @@ static void add_run(experiment_plan *plan, int64_t group, run_role role, double 
                                           .data = c->data,
                                           .training = c->training,
                                           .evaluation = c->evaluation,
-                                          .gamma = gamma,
                                           .seed = seed};
     if (g->method >= 0) run->settings.method = *experiment_method_at(c, g->method);
     run->weight = weight_of(&run->settings);
-    if (!isnan(gamma)) make_ready(plan, run);
+    if (choice == NULL) return;
+    take(run, choice);
+    make_ready(plan, run);
 }
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
-static void add_group(experiment_plan *plan, synthetic_model model, int64_t method) {
-    const experiment_config *c = plan->config;
-    int64_t group = plan->n_groups++;
-    plan->groups[group] = (run_group){.model = model, .method = method, .settled = true};
-    if (method < 0) {
-        add_run(plan, group, ROLE_LIMITS, 0, 1);
-        return;
-    }
-    int64_t most = experiment_method_at(c, method)->seeds, seeds = most > 0 && most < c->seeds ? most : c->seeds;
-    const yaml_numbers *gamma = &experiment_method_at(c, method)->gamma;
-    if (c->pareto) {
-        for (int64_t i = 0; i < (gamma->n > 0 ? gamma->n : 1); i++)
-            for (int64_t s = 1; s <= seeds; s++)
-                add_run(plan, group, ROLE_SWEEP, gamma->n > 0 ? gamma->values[i] : 0, s);
-        return;
-    }
-    bool tuned = gamma->n > 1;
-    for (int64_t i = 0; tuned && i < gamma->n; i++)
-        for (int64_t s = 1; s <= c->tuning_seeds; s++)
-            add_run(plan, group, ROLE_TUNING, gamma->values[i], TUNING_SEEDS_AFTER + s);
-    plan->groups[group].settled = !tuned;
-    for (int64_t s = 1; s <= seeds; s++)
-        add_run(plan, group, ROLE_FINAL, tuned ? NAN : gamma->n > 0 ? gamma->values[0] : 0, s);
+static int64_t at_most(int64_t most, int64_t seeds) { return most > 0 && most < seeds ? most : seeds; }
+
+static void add_limits(experiment_plan *plan, int64_t group) {
+    const experiment_choice none = {0};
+    add_run(plan, group, ROLE_LIMITS, &none, 1);
 }
 
-/* Mean score of the tuning runs with this gamma; infinite where one of them failed. */
-static double score_of(const experiment_plan *plan, int64_t group, double gamma) {
+static void add_choices(experiment_plan *plan, int64_t group, run_role role, int64_t first_seed, int64_t seeds) {
+    const experiment_method *method = experiment_method_at(plan->config, plan->groups[group].method);
+    for (int64_t i = 0; i < experiment_n_choices(method); i++) {
+        experiment_choice choice = experiment_choice_at(plan->config, method, i);
+        for (int64_t s = 0; s < seeds; s++) add_run(plan, group, role, &choice, first_seed + s);
+    }
+}
+
+static void add_group(experiment_plan *plan, synthetic_model model, int64_t number) {
+    const experiment_config *c = plan->config;
+    int64_t group = plan->n_groups++;
+    plan->groups[group] = (run_group){.model = model, .method = number, .settled = true};
+    if (number < 0) {
+        add_limits(plan, group);
+        return;
+    }
+    const experiment_method *method = experiment_method_at(c, number);
+    int64_t seeds = at_most(method->seeds, c->seeds), tuning = at_most(method->tuning_seeds, c->tuning_seeds);
+    if (c->pareto || experiment_n_choices(method) == 1) {
+        add_choices(plan, group, c->pareto ? ROLE_SWEEP : ROLE_FINAL, 1, seeds);
+        return;
+    }
+    add_choices(plan, group, ROLE_TUNING, TUNING_SEEDS_AFTER + 1, tuning);
+    plan->groups[group].settled = false;
+    for (int64_t s = 1; s <= seeds; s++) add_run(plan, group, ROLE_FINAL, NULL, s);
+}
+
+bool experiment_same_choice(const experiment_settings *a, const experiment_settings *b) {
+    return a->gamma == b->gamma && a->training.rate == b->training.rate && a->training.decay == b->training.decay;
+}
+
+/* Mean score of the tuning runs with this choice; infinite where one of them failed. */
+static double score_of(const experiment_plan *plan, int64_t group, const experiment_choice *choice) {
+    planned_run sought = {0};
     double sum = 0;
     int64_t n = 0;
+    take(&sought, choice);
     for (int64_t i = 0; i < plan->n_runs; i++) {
         const planned_run *run = &plan->runs[i];
-        if (run->group != group || run->role != ROLE_TUNING || run->settings.gamma != gamma) continue;
+        if (run->group != group || run->role != ROLE_TUNING ||
+            !experiment_same_choice(&run->settings, &sought.settings))
+            continue;
         sum += run->state == RUN_DONE ? experiment_score(&run->result) : INFINITY;
         n++;
     }
@@ -124,24 +152,26 @@ static bool tuning_ended(const experiment_plan *plan, int64_t group) {
     return true;
 }
 
-/* Gives the final runs their gamma once all tuning runs of the group ended. */
+/* Gives the final runs their choice once all tuning runs of the group ended. */
 static void settle(experiment_plan *plan, int64_t group) {
     if (plan->groups[group].settled || !tuning_ended(plan, group)) return;
-    const yaml_numbers *gamma = &experiment_method_at(plan->config, plan->groups[group].method)->gamma;
-    double best = INFINITY, chosen = NAN;
-    for (int64_t i = 0; i < gamma->n; i++) {
-        double score = score_of(plan, group, gamma->values[i]);
-        if (score < best) best = score, chosen = gamma->values[i];
+    const experiment_method *method = experiment_method_at(plan->config, plan->groups[group].method);
+    double best = INFINITY;
+    experiment_choice chosen = experiment_choice_at(plan->config, method, 0);
+    for (int64_t i = 0; i < experiment_n_choices(method); i++) {
+        experiment_choice choice = experiment_choice_at(plan->config, method, i);
+        double score = score_of(plan, group, &choice);
+        if (score < best) best = score, chosen = choice;
     }
     plan->groups[group].settled = true;
     for (int64_t i = 0; i < plan->n_runs; i++) {
         planned_run *run = &plan->runs[i];
         if (run->group != group || run->role != ROLE_FINAL) continue;
-        run->settings.gamma = isnan(chosen) ? 0 : chosen;
+        take(run, &chosen);
         make_ready(plan, run);
-        if (!isnan(chosen)) continue;
+        if (isfinite(best)) continue;
         run->state = RUN_FAILED;
-        run->error = small_format("no gamma could be chosen: every run to choose one by failed");
+        run->error = small_format("nothing could be chosen: every run to choose by failed");
     }
 }
 
@@ -161,8 +191,8 @@ static int64_t count_models(const experiment_config *config) {
 static int64_t most_runs(const experiment_config *config) {
     int64_t n = 1;
     for (int64_t m = 0; m < config->methods.n; m++) {
-        int64_t gammas = experiment_method_at(config, m)->gamma.n;
-        n += (gammas > 0 ? gammas : 1) * (config->seeds + config->tuning_seeds) + config->seeds;
+        int64_t choices = experiment_n_choices(experiment_method_at(config, m));
+        n += choices * (config->seeds + config->tuning_seeds) + config->seeds;
     }
     return n * count_models(config);
 }

@@ -1,9 +1,8 @@
 /* The runs of an experiment: which there are, which of them are finished, and what they depend on.
  *
- * A group is one model with one method. Where the method has several gammas, tuning runs, with seeds of their own, try
- * them all; the gamma with the smallest validation error + validation VCF is then run with the final seeds. (A constant
- * predictor scores 1, so that collapsing does not pay.) With `pareto`, every gamma runs with every seed and nothing is
- * chosen beforehand. */
+ * A group is one model with one method. Where the method leaves a choice (several gammas, rates or decays), tuning
+ * runs, with seeds of their own, try every combination; the one with the smallest mean score on validation rows is then
+ * run with the final seeds. With `pareto`, every gamma runs with every seed and nothing is chosen beforehand. */
 #ifndef CLI_EXPERIMENT_PLAN_H
 #define CLI_EXPERIMENT_PLAN_H
 
@@ -12,7 +11,7 @@
 typedef enum run_role { ROLE_TUNING = 1, ROLE_FINAL, ROLE_SWEEP, ROLE_LIMITS } run_role;
 
 typedef enum run_state {
-    RUN_WAITING = 1, /* for its group's gamma */
+    RUN_WAITING = 1, /* for its group's choice */
     RUN_READY,
     RUN_RUNNING,
     RUN_DONE,
@@ -37,7 +36,7 @@ typedef struct planned_run {
 typedef struct run_group {
     synthetic_model model;
     int64_t method; /* -1: limits */
-    bool settled;   /* its final runs know their gamma */
+    bool settled;   /* its final runs know their choice */
 } run_group;
 
 typedef struct experiment_plan {
@@ -62,10 +61,16 @@ planned_run *experiment_plan_next(experiment_plan *plan);
 /* To be called when a run ended, after its state was set: what waited for it may become ready. */
 void experiment_plan_ended(experiment_plan *plan, const planned_run *run);
 
+/* The same gamma, rate and decay. */
+bool experiment_same_choice(const experiment_settings *a, const experiment_settings *b);
+
 int64_t experiment_plan_count(const experiment_plan *plan, run_state state);
 
-/* What a gamma is chosen by; the smaller the better. */
-static inline double experiment_score(const experiment_result *r) { return r->validation_mse + r->validation_vcf; }
+/* What is chosen by, the smaller the better: max(error, floor) + VCF, of the validation rows. An error below the floor
+ * is had by following z and earns nothing; a constant predictor scores 1, so that collapsing does not pay. */
+static inline double experiment_score(const experiment_result *r) {
+    return (r->validation_mse > r->validation_floor ? r->validation_mse : r->validation_floor) + r->validation_vcf;
+}
 
 const char *experiment_role_name(run_role role);
 

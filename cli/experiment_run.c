@@ -171,18 +171,25 @@ static circe_status invariance(job *j, part p, bool support, int64_t offset, dou
                          predict, j, vcf);
 }
 
+/* E[Var(B | Y)] of one part, in units of Var(B). */
+static circe_status find_floor(job *j, part p, int64_t offset, double *floor) {
+    double variance, deviation = j->scales.target.deviation[0];
+    circe_status status = synthetic_conditional_variance(&j->settings->model, &j->sample[p],
+                                                         (uint64_t)(j->settings->seed + offset), &variance);
+    if (status == CIRCE_OK) *floor = variance / (deviation * deviation);
+    return status;
+}
+
 static circe_status evaluate(job *j, experiment_result *r) {
-    double variance, unused, deviation = j->scales.target.deviation[0];
+    double unused;
     circe_status status = judge(j, TEST, &r->mse, &r->variance);
     if (status == CIRCE_OK) status = judge(j, VALIDATION, &r->validation_mse, &unused);
     if (status == CIRCE_OK) status = invariance(j, TEST, false, SEED_OF_TEST, &r->vcf);
     if (status == CIRCE_OK) status = invariance(j, TEST, true, SEED_OF_TEST, &r->vcf_support);
     if (status == CIRCE_OK) status = invariance(j, VALIDATION, false, SEED_OF_VALIDATION, &r->validation_vcf);
-    if (status == CIRCE_OK)
-        status = synthetic_conditional_variance(&j->settings->model, &j->sample[TEST],
-                                                (uint64_t)(j->settings->seed + SEED_OF_TEST), &variance);
+    if (status == CIRCE_OK) status = find_floor(j, TEST, SEED_OF_TEST, &r->floor);
+    if (status == CIRCE_OK) status = find_floor(j, VALIDATION, SEED_OF_VALIDATION, &r->validation_floor);
     if (status != CIRCE_OK) return status;
-    r->floor = variance / (deviation * deviation);
     r->collapsed = r->variance < collapsed_share * (1 - r->floor);
     if (!isfinite(r->mse) || !isfinite(r->vcf) || !isfinite(r->vcf_support))
         return train_fail(CIRCE_ERR_NUMERIC, "the prediction is no longer finite; a smaller gamma or rate may help");
@@ -231,7 +238,7 @@ static circe_status run_limits(const experiment_settings *settings, experiment_r
     return CIRCE_OK;
 }
 
-static const experiment_result nothing = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, false, NULL};
+static const experiment_result nothing = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, false, NULL};
 
 int experiment_run(const experiment_settings *settings, experiment_progress progress, void *user,
                    experiment_result *result) {
@@ -267,6 +274,7 @@ static const struct {
     {"floor", offsetof(experiment_result, floor), ALWAYS},
     {"validation_mse", offsetof(experiment_result, validation_mse), OF_TRAINING},
     {"validation_vcf", offsetof(experiment_result, validation_vcf), OF_TRAINING},
+    {"validation_floor", offsetof(experiment_result, validation_floor), OF_TRAINING},
     {"vcf_error", offsetof(experiment_result, vcf_error), OF_LIMITS},
     {"vcf_support_error", offsetof(experiment_result, vcf_support_error), OF_LIMITS},
     {"floor_error", offsetof(experiment_result, floor_error), OF_LIMITS},

@@ -8,7 +8,7 @@
 typedef struct experiment_result {
     double mse, vcf, vcf_support, variance; /* on the test sample; variance is that of the prediction */
     double floor;                           /* of the test sample: below it no invariant predictor can get */
-    double validation_mse, validation_vcf;
+    double validation_mse, validation_vcf, validation_floor;
     double floor_error, vcf_error, vcf_support_error; /* standard errors, of limits */
     double seconds, regularizer_seconds;
     bool collapsed; /* variance < 0.4 (1 - floor): on its way to a constant */

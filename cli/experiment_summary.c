@@ -18,8 +18,6 @@ typedef struct members {
     int64_t n;
 } members;
 
-static double score(const experiment_result *r) { return experiment_score(r); }
-
 #define MEMBER(name) \
     static double name##_of(const experiment_result *r) { return r->name; }
 MEMBER(mse)
@@ -59,12 +57,13 @@ static void fill(summary_row *row, const members *m) {
     row->validation_mse = summarise(m, validation_mse_of);
     row->validation_vcf = summarise(m, validation_vcf_of);
     row->seconds = summarise(m, seconds_of);
-    row->score = summarise(m, score);
+    for (int64_t i = 0; i < m->n; i++) row->score += experiment_score(&m->runs[i]->result) / (double)m->n;
+    if (m->n == 0) row->score = NAN;
 }
 
 static bool belongs(const planned_run *run, const planned_run *first, bool tuning) {
     return run->group == first->group && (run->role == ROLE_TUNING) == tuning &&
-           run->settings.gamma == first->settings.gamma;
+           experiment_same_choice(&run->settings, &first->settings);
 }
 
 /* The rows of tuning runs, or of all others, in the order of the plan. */
@@ -78,8 +77,12 @@ static summary_row *make_rows(const experiment_plan *plan, bool tuning, int64_t 
         if (taken[i] || (first->role == ROLE_TUNING) != tuning) continue;
         const run_group *group = &plan->groups[first->group];
         summary_row *row = &rows[(*n_rows)++];
-        *row = (summary_row){
-            .group = first->group, .model = group->model, .method = group->method, .gamma = first->settings.gamma};
+        *row = (summary_row){.group = first->group,
+                             .model = group->model,
+                             .method = group->method,
+                             .gamma = first->settings.gamma,
+                             .rate = first->settings.training.rate,
+                             .decay = first->settings.training.decay};
         m.n = 0;
         for (int64_t k = i; k < plan->n_runs; k++) {
             const planned_run *run = &plan->runs[k];
@@ -95,13 +98,13 @@ static summary_row *make_rows(const experiment_plan *plan, bool tuning, int64_t 
     return rows;
 }
 
-/* The first of a group's rows with the smallest median score. */
+/* The first of a group's rows with the smallest mean score. */
 static void choose(summary_row *rows, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         bool best = rows[i].n > 0;
         for (int64_t k = 0; k < n && best; k++) {
             if (k == i || rows[k].group != rows[i].group) continue;
-            double theirs = rows[k].score.median, ours = rows[i].score.median;
+            double theirs = rows[k].score, ours = rows[i].score;
             best = !(theirs < ours || (theirs == ours && k < i) || (isnan(ours) && (!isnan(theirs) || k < i)));
         }
         rows[i].chosen = best;

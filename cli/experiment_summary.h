@@ -9,22 +9,23 @@ typedef struct summary_number {
     double median, low, high;
 } summary_number;
 
-/* One model, one method, one gamma. */
+/* One model, one method, one choice of gamma, rate and decay. */
 typedef struct summary_row {
     int64_t group;
     synthetic_model model;
     int64_t method; /* -1: limits */
-    double gamma;
+    double gamma, rate, decay;
     int64_t n, collapsed, failed; /* runs that are done, and of them collapsed; runs that failed */
-    summary_number mse, vcf, vcf_support, variance, floor, validation_mse, validation_vcf, score, seconds;
+    summary_number mse, vcf, vcf_support, variance, floor, validation_mse, validation_vcf, seconds;
+    double score;                   /* the mean */
     const experiment_result *first; /* of the first run that is done, or NULL */
-    bool chosen;                    /* the gamma with the best median score on validation data, among the method's */
+    bool chosen;                    /* the best mean score on validation data among the method's choices */
 } summary_row;
 
 typedef struct experiment_summary {
     summary_row *rows;
     int64_t n_rows;
-    summary_row *tuning; /* the same of the runs that gamma was chosen by */
+    summary_row *tuning; /* the same of the runs that were chosen by */
     int64_t n_tuning;
 } experiment_summary;
 

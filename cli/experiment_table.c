@@ -116,6 +116,25 @@ static void cells_of_row(builder *b, const experiment_config *config, const summ
         cell(b, "%s", "");
 }
 
+/* Columns for rates and decays, where some method has its own. */
+static bool has_rates(const experiment_config *config) {
+    for (int64_t m = 0; m < config->methods.n; m++)
+        if (experiment_method_at(config, m)->rate.n > 0 || experiment_method_at(config, m)->decay.n > 0) return true;
+    return false;
+}
+
+static void columns_of_rates(builder *b, const experiment_config *config) {
+    if (!has_rates(config)) return;
+    column(b, "rate", true);
+    column(b, "decay", true);
+}
+
+static void cells_of_rates(builder *b, const experiment_config *config, const summary_row *row) {
+    if (!has_rates(config)) return;
+    cell(b, "%.4g", row->rate);
+    cell(b, "%.4g", row->decay);
+}
+
 static void table_of_training(const experiment_outcome *outcome, bool all, arena *owner, report_table *table) {
     const experiment_config *config = outcome->plan->config;
     const experiment_summary *summary = outcome->summary;
@@ -123,6 +142,7 @@ static void table_of_training(const experiment_outcome *outcome, bool all, arena
     column(&b, "model", false);
     column(&b, "method", false);
     column(&b, "gamma", true);
+    columns_of_rates(&b, config);
     column(&b, "MSE", true);
     column(&b, "floor", true);
     column(&b, "vcf", true);
@@ -138,6 +158,7 @@ static void table_of_training(const experiment_outcome *outcome, bool all, arena
         const experiment_paper *paper = experiment_summary_paper(config, row);
         char mse[32], vcf[32];
         cells_of_row(&b, config, row);
+        cells_of_rates(&b, config, row);
         cell_range(&b, &row->mse, row->n);
         cell_three(&b, row->floor.median);
         cell_range(&b, &row->vcf, row->n);
@@ -154,22 +175,25 @@ static void table_of_training(const experiment_outcome *outcome, bool all, arena
     *table = finish(&b, "");
 }
 
-static void table_of_tuning(const experiment_outcome *outcome, arena *owner, report_table *table) {
+static void table_of_tuning(const experiment_outcome *outcome, bool all, arena *owner, report_table *table) {
     const experiment_summary *summary = outcome->summary;
     builder b = begin(owner, summary->n_tuning);
     column(&b, "model", false);
     column(&b, "method", false);
     column(&b, "gamma", true);
+    columns_of_rates(&b, outcome->plan->config);
     column(&b, "validation MSE", true);
     column(&b, "validation vcf", true);
-    column(&b, "sum", true);
+    column(&b, "score", true);
     column(&b, "chosen", false);
     for (int64_t i = 0; i < summary->n_tuning; i++) {
         const summary_row *row = &summary->tuning[i];
+        if (!all && !row->chosen && row->n > 0) continue;
         cells_of_row(&b, outcome->plan->config, row);
+        cells_of_rates(&b, outcome->plan->config, row);
         cell_range(&b, &row->validation_mse, row->n);
         cell_range(&b, &row->validation_vcf, row->n);
-        cell_three(&b, row->score.median);
+        cell_three(&b, row->score);
         cell(&b, "%s", row->chosen ? "yes" : row->n == 0 ? "failed" : "");
     }
     *table = finish(&b, "");
@@ -204,8 +228,8 @@ static void table_of_limits(const experiment_outcome *outcome, arena *owner, rep
 void experiment_table(const experiment_outcome *outcome, experiment_rows which, arena *owner, report_table *table) {
     if (outcome->plan->config->limits.samples > 0)
         table_of_limits(outcome, owner, table);
-    else if (which == ROWS_TUNING)
-        table_of_tuning(outcome, owner, table);
+    else if (which == ROWS_TUNING || which == ROWS_TUNING_CHOSEN)
+        table_of_tuning(outcome, which == ROWS_TUNING, owner, table);
     else
         table_of_training(outcome, which == ROWS_ALL, owner, table);
 }
@@ -233,6 +257,7 @@ static void cells_of_result(builder *b, const experiment_result *r, bool limits)
         cell(b, "%d", r->collapsed);
         cell_exact(b, r->validation_mse);
         cell_exact(b, r->validation_vcf);
+        cell_exact(b, r->validation_floor);
     }
     cell_exact(b, r->seconds);
 }
@@ -240,8 +265,17 @@ static void cells_of_result(builder *b, const experiment_result *r, bool limits)
 static void columns_of_result(builder *b, bool limits) {
     static const char *const of_limits[] = {"vcf",         "vcf_support", "floor", "vcf_error", "vcf_support_error",
                                             "floor_error", "seconds",     NULL};
-    static const char *const of_training[] = {"vcf",       "vcf_support",    "floor",          "mse",     "variance",
-                                              "collapsed", "validation_mse", "validation_vcf", "seconds", NULL};
+    static const char *const of_training[] = {"vcf",
+                                              "vcf_support",
+                                              "floor",
+                                              "mse",
+                                              "variance",
+                                              "collapsed",
+                                              "validation_mse",
+                                              "validation_vcf",
+                                              "validation_floor",
+                                              "seconds",
+                                              NULL};
     for (const char *const *name = limits ? of_limits : of_training; *name != NULL; name++) column(b, *name, true);
 }
 
@@ -254,6 +288,8 @@ void experiment_run_table(const experiment_plan *plan, arena *owner, report_tabl
     column(&b, "d", true);
     column(&b, "method", false);
     column(&b, "gamma", true);
+    column(&b, "rate", true);
+    column(&b, "decay", true);
     column(&b, "seed", true);
     column(&b, "role", false);
     column(&b, "error", false);
@@ -261,12 +297,15 @@ void experiment_run_table(const experiment_plan *plan, arena *owner, report_tabl
     for (int64_t i = 0; i < plan->n_runs; i++) {
         const planned_run *run = &plan->runs[i];
         const run_group *group = &plan->groups[run->group];
-        const experiment_result nothing = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, false, NULL};
+        const experiment_result nothing = {NAN, NAN, NAN, NAN, NAN, NAN,   NAN, NAN,
+                                           NAN, NAN, NAN, NAN, NAN, false, NULL};
         cell(&b, "%s", run->id != NULL ? run->id : "");
         cell(&b, "%s", synthetic_name(group->model.kind));
         cell(&b, "%" PRId64, group->model.d);
         cell(&b, "%s", group->method >= 0 ? experiment_method_at(config, group->method)->name : "");
         cell_exact(&b, group->method >= 0 ? run->settings.gamma : (double)NAN);
+        cell_exact(&b, group->method >= 0 ? run->settings.training.rate : (double)NAN);
+        cell_exact(&b, group->method >= 0 ? run->settings.training.decay : (double)NAN);
         cell(&b, "%" PRId64, run->settings.seed);
         cell(&b, "%s", experiment_role_name(run->role));
         cell(&b, "%s", run->error != NULL ? run->error : "");
