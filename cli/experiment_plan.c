@@ -126,6 +126,13 @@ bool experiment_same_choice(const experiment_settings *a, const experiment_setti
     return a->gamma == b->gamma && a->training.rate == b->training.rate && a->training.decay == b->training.decay;
 }
 
+double experiment_score(const planned_run *run) {
+    const experiment_result *r = &run->result;
+    if (train_regularizer_find(experiment_regularizer_name(run->settings.method.regularizer)) == TRAIN_REG_NONE)
+        return r->validation_mse;
+    return fmax(r->validation_mse, r->validation_floor) + r->validation_vcf;
+}
+
 /* Mean score of the tuning runs with this choice; infinite where one of them failed. */
 static double score_of(const experiment_plan *plan, int64_t group, const experiment_choice *choice) {
     planned_run sought = {0};
@@ -137,7 +144,7 @@ static double score_of(const experiment_plan *plan, int64_t group, const experim
         if (run->group != group || run->role != ROLE_TUNING ||
             !experiment_same_choice(&run->settings, &sought.settings))
             continue;
-        sum += run->state == RUN_DONE ? experiment_score(&run->result) : INFINITY;
+        sum += run->state == RUN_DONE ? experiment_score(run) : INFINITY;
         n++;
     }
     return n > 0 && isfinite(sum) ? sum / (double)n : INFINITY;

@@ -67,10 +67,9 @@ bool experiment_same_choice(const experiment_settings *a, const experiment_setti
 int64_t experiment_plan_count(const experiment_plan *plan, run_state state);
 
 /* What is chosen by, the smaller the better: max(error, floor) + VCF, of the validation rows. An error below the floor
- * is had by following z and earns nothing; a constant predictor scores 1, so that collapsing does not pay. */
-static inline double experiment_score(const experiment_result *r) {
-    return (r->validation_mse > r->validation_floor ? r->validation_mse : r->validation_floor) + r->validation_vcf;
-}
+ * is had by following z and earns nothing; a constant predictor scores 1, so that collapsing does not pay. Without a
+ * regulariser it is the error: there is no invariance to be had. */
+double experiment_score(const planned_run *run);
 
 const char *experiment_role_name(run_role role);
 

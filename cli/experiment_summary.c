@@ -57,7 +57,7 @@ static void fill(summary_row *row, const members *m) {
     row->validation_mse = summarise(m, validation_mse_of);
     row->validation_vcf = summarise(m, validation_vcf_of);
     row->seconds = summarise(m, seconds_of);
-    for (int64_t i = 0; i < m->n; i++) row->score += experiment_score(&m->runs[i]->result) / (double)m->n;
+    for (int64_t i = 0; i < m->n; i++) row->score += experiment_score(m->runs[i]) / (double)m->n;
     if (m->n == 0) row->score = NAN;
 }
 
