@@ -17,14 +17,12 @@
 
 #ifdef CIRCE_REAL_f32
 #define REAL float
-#define EXP expf
 #define SQRT sqrtf
 #define SUFFIX f32
 #define EXP_LOWEST (-87.0f)
 #define EXP_TINY 1.7e-38f /* a little above exp(EXP_LOWEST) */
 #else
 #define REAL double
-#define EXP exp
 #define SQRT sqrt
 #define SUFFIX f64
 #define EXP_LOWEST (-345.0)
@@ -42,12 +40,6 @@
 #define VECTOR_BYTES 16
 #endif
 #define LANES ((int64_t)(VECTOR_BYTES / sizeof(REAL)))
-
-/* The vector forms of exp in libmvec; where the C library has none, the loops call the scalar one. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-__attribute__((simd("notinbranch"))) float expf(float);
-__attribute__((simd("notinbranch"))) double exp(double);
-#endif
 
 enum {
     TILE = 256 / sizeof(REAL), /* 64 or 32: a tile is 16 or 8 kB */
@@ -74,6 +66,7 @@ INLINE int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 /* Each part uses those above it. */
 /* clang-format off */
+#include "backend/cpu/exp.inc"
 #include "backend/cpu/tiles.inc"
 #include "backend/cpu/gram.inc"
 #include "backend/cpu/product.inc"
