@@ -52,6 +52,26 @@ static void gram_matrices(void **state) {
             }
 }
 
+/* The laplace kernel of width 1 at distance t is exp(-t), with nothing rounded before it (sqrt(t^2) = t): within 1.5
+ * units of the last place all the way down, and exactly 1 at 0. */
+static void exponentials(void **state) {
+    enum { N = 20000 };
+    (void)state;
+    circe_context *context = test_context(1);
+    circe_kernel *kernel = test_kernel(context, "laplace(1)");
+    for (circe_dtype dtype = CIRCE_FLOAT32; dtype <= CIRCE_FLOAT64; dtype++) {
+        double lowest = dtype == CIRCE_FLOAT32 ? 86.9 : 344.0, unit = dtype == CIRCE_FLOAT32 ? 0x1p-23 : 0x1p-52;
+        circe_mat origin = test_zeros(1, 1, dtype), points = test_zeros(N, 1, dtype), out = test_zeros(1, N, dtype);
+        for (int64_t i = 0; i < N; i++) test_set(&points, i, 0, lowest * pow((double)i / (N - 1), 3.0));
+        assert_ok(circe_gram(context, kernel, &origin, &points, &out));
+        assert_true(test_at(&out, 0, 0) == 1.0);
+        for (int64_t i = 1; i < N; i++) {
+            double truth = exp(-test_at(&points, i, 0));
+            assert_near(test_at(&out, 0, i), truth, 1.5 * unit, truth);
+        }
+    }
+}
+
 /* Far away a kernel is nothing, not NaN; at no distance exactly one. */
 static void extremes(void **state) {
     (void)state;
@@ -309,6 +329,6 @@ static void median_binds(void **state) {
     assert_refused(circe_median_sigma2(context, &points, 0, -1, &sigma2), CIRCE_ERR_SHAPE, "at least 2 rows");
 }
 
-TEST_MAIN("kernels", TEST(gram_matrices), TEST(extremes), TEST(gram_refuses), TEST(text_round_trip),
+TEST_MAIN("kernels", TEST(gram_matrices), TEST(exponentials), TEST(extremes), TEST(gram_refuses), TEST(text_round_trip),
           TEST(text_refusals), TEST(building), TEST(median_of_few), TEST(median_with_ties), TEST(median_of_many),
           TEST(median_binds))
