@@ -34,6 +34,23 @@ typedef struct circe__factored {
     int complete;
 } circe__factored;
 
+/* A measure from its features to its gradient: G = the settled Q = K_yy o (zeta zeta'), value = <G, K_xx>. */
+typedef struct circe__measured {
+    circe__factors kernel_y, kernel_x;
+    const circe_mat *y, *zeta; /* of a whole data set where there is an index */
+    const int64_t *index;      /* (n) the rows meant; NULL: all */
+    int64_t n;
+    const circe_mat *x; /* (n, d) */
+    double scale;       /* of Q as it is written */
+    circe_mat *Q;       /* (n, n) */
+    double *row_sums;   /* (n) */
+    double *value;
+    circe_mat *grad; /* or NULL */
+} circe__measured;
+
+/* What Q with these row sums stands for; NULL: itself. */
+typedef const circe__shift *circe__settle_fn(void *user, double *row_sums, circe_mat *Q);
+
 typedef struct circe__loops {
     /* out(i, j) = k(a_i, b_j). */
     size_t (*gram_bytes)(int64_t rows_b, int64_t cols, int threads);
@@ -54,6 +71,10 @@ typedef struct circe__loops {
     size_t (*contract_bytes)(circe__factors kernel, int64_t rows, int64_t cols, int with_grad, int threads);
     void (*contract)(circe__factors kernel, const circe_mat *x, const circe_mat *witness, const circe__shift *shift,
                      double *value, circe_mat *grad, int threads, void *scratch);
+
+    /* product and contract in one go. */
+    size_t (*measure_bytes)(const circe__measured *measured, int threads);
+    void (*measure)(const circe__measured *measured, circe__settle_fn *settle, void *user, int threads, void *scratch);
 
     /* F (capacity, n): K ~ F'F of the points by pivoted Cholesky, until trace(K - F'F) <= min(tolerance * trace(K),
      * limit), rounding forbids more, or the rows of F are full; sooner where may_give_up and the decay is too slow. */

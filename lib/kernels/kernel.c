@@ -217,20 +217,32 @@ circe_status circe__resolve_into(circe_workspace *workspace, const circe_kernel 
     return resolve(kernel, cols, name, *factors);
 }
 
-circe_status circe__resolve_joint(circe_workspace *workspace, const circe_kernel *kernel_a, int64_t cols_a,
-                                  const char *name_a, const circe_kernel *kernel_b, int64_t cols_b, const char *name_b,
-                                  circe__factors *joint) {
+circe_status circe__resolve_pair(circe_workspace *workspace, const circe_kernel *kernel_a, int64_t cols_a,
+                                 const char *name_a, const circe_kernel *kernel_b, int64_t cols_b, const char *name_b,
+                                 circe__factors pair[2]) {
     circe_status status = check_bound(kernel_a, name_a);
     if (status == CIRCE_OK) status = check_bound(kernel_b, name_b);
     if (status != CIRCE_OK) return status;
-    int64_t n_a = kernel_a->n_factors, n = n_a + kernel_b->n_factors;
-    circe_kernel_factor *factors = circe__take(workspace, CIRCE__SLOT_FACTORS, n, sizeof *factors);
+    int64_t n_a = kernel_a->n_factors, n_b = kernel_b->n_factors;
+    circe_kernel_factor *factors = circe__take(workspace, CIRCE__SLOT_FACTORS, n_a + n_b, sizeof *factors);
     if (factors == NULL) return CIRCE_ERR_MEMORY;
     status = resolve(kernel_a, cols_a, name_a, factors);
     if (status == CIRCE_OK) status = resolve(kernel_b, cols_b, name_b, factors + n_a);
-    for (int64_t f = n_a; f < n; f++) factors[f].first_col += cols_a;
-    *joint = (circe__factors){factors, n};
+    pair[0] = (circe__factors){factors, n_a};
+    pair[1] = (circe__factors){factors + n_a, n_b};
     return status;
+}
+
+circe_status circe__resolve_joint(circe_workspace *workspace, const circe_kernel *kernel_a, int64_t cols_a,
+                                  const char *name_a, const circe_kernel *kernel_b, int64_t cols_b, const char *name_b,
+                                  circe__factors *joint) {
+    circe__factors pair[2];
+    circe_status status = circe__resolve_pair(workspace, kernel_a, cols_a, name_a, kernel_b, cols_b, name_b, pair);
+    if (status != CIRCE_OK) return status;
+    circe_kernel_factor *factors = workspace->blocks[CIRCE__SLOT_FACTORS]; /* where the pair lies */
+    for (int64_t f = pair[0].n; f < pair[0].n + pair[1].n; f++) factors[f].first_col += cols_a;
+    *joint = (circe__factors){factors, pair[0].n + pair[1].n};
+    return CIRCE_OK;
 }
 
 double circe__kernel_diagonal(circe__factors kernel, const double *point) {

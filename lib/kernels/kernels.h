@@ -21,6 +21,11 @@ circe_status circe__resolve(const circe_kernel *kernel, int64_t cols, const char
 circe_status circe__resolve_into(circe_workspace *workspace, const circe_kernel *kernel, int64_t cols, const char *name,
                                  circe_kernel_factor **factors);
 
+/* The factors of two kernels, one after the other in the slot. */
+circe_status circe__resolve_pair(circe_workspace *workspace, const circe_kernel *kernel_a, int64_t cols_a,
+                                 const char *name_a, const circe_kernel *kernel_b, int64_t cols_b, const char *name_b,
+                                 circe__factors pair[2]);
+
 /* The product k_a k_b on points that hold the columns of a, then those of b; in the same slot. */
 circe_status circe__resolve_joint(circe_workspace *workspace, const circe_kernel *kernel_a, int64_t cols_a,
                                   const char *name_a, const circe_kernel *kernel_b, int64_t cols_b, const char *name_b,

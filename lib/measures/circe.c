@@ -126,17 +126,68 @@ circe_status circe_measure_circe(circe_workspace *workspace, const circe_cme *cm
     return status;
 }
 
-circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_cme *cme,
-                                        const circe_features *features, const int64_t *index, int64_t n,
-                                        const circe_kernel *kernel_x, const circe_mat *x, circe_estimator estimator,
-                                        double *value, circe_mat *grad) {
-    circe__weights w = {0};
-    circe_mat all_y = {0}, all_zeta = {0};
-    if (cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
-    circe_status status = circe_features_get(features, &all_y, &all_zeta);
-    if (status == CIRCE_OK) status = circe__begin_measure(workspace, x, n, &w.Q);
-    if (status == CIRCE_OK) status = circe__check_estimator(estimator, n);
+/* circe__settle_fn: `user` is the weights and their estimator. */
+typedef struct settling {
+    circe_estimator estimator;
+    circe__shift shift;
+} settling;
+
+static const circe__shift *settle(void *user, double *row_sums, circe_mat *Q) {
+    settling *s = user;
+    return circe__estimator_shift(s->estimator, row_sums, Q, &s->shift) ? &s->shift : NULL;
+}
+
+static circe_status check_index(const int64_t *index, int64_t n, int64_t rows) {
+    if (index == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "index must not be NULL");
+    for (int64_t i = 0; i < n; i++)
+        if (index[i] < 0 || index[i] >= rows)
+            return circe__fail(CIRCE_ERR_ARGUMENT, "index[%lld] is %lld; there are %lld rows, from 0", (long long)i,
+                               (long long)index[i], (long long)rows);
+    return CIRCE_OK;
+}
+
+/* Features of the dtype of x: all in one go. */
+static circe_status measure_rows(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *y,
+                                 const circe_mat *zeta, const int64_t *index, const circe_kernel *kernel_x,
+                                 const circe_mat *x, circe_estimator estimator, circe_mat *Q, double *value,
+                                 circe_mat *grad) {
+    circe_context *context = workspace->context;
+    const circe__loops *loops = circe__loops_for(context->backend, x->dtype);
+    circe__factors pair[2];
+    int64_t n = x->rows;
+    if (value == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "value must not be NULL");
+    circe_status status = grad == NULL ? CIRCE_OK : circe__check_output(grad, n, x->cols, x->dtype, "grad");
+    if (status == CIRCE_OK)
+        status = circe__resolve_pair(workspace, kernel_y, y->cols, "y", kernel_x, x->cols, "x", pair);
     if (status != CIRCE_OK) return status;
+    circe__measured measured = {.kernel_y = pair[0],
+                                .kernel_x = pair[1],
+                                .y = y,
+                                .zeta = zeta,
+                                .index = index,
+                                .n = n,
+                                .x = x,
+                                .scale = circe__product_scale(estimator, n),
+                                .Q = Q,
+                                .row_sums = circe__take(workspace, CIRCE__SLOT_ROW_SUMS, n, sizeof(double)),
+                                .value = value,
+                                .grad = grad};
+    void *scratch =
+        circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)loops->measure_bytes(&measured, context->threads), 1);
+    if (measured.row_sums == NULL || scratch == NULL) return CIRCE_ERR_MEMORY;
+    settling how = {.estimator = estimator};
+    loops->measure(&measured, settle, &how, context->threads, scratch);
+    return CIRCE_OK;
+}
+
+/* Features of the other dtype: gathered, converted, and on as usual. */
+static circe_status measure_converted(circe_workspace *workspace, const circe_cme *cme, const circe_features *features,
+                                      const int64_t *index, const circe_kernel *kernel_x, const circe_mat *x,
+                                      circe_estimator estimator, circe__weights *w, double *value, circe_mat *grad) {
+    circe_mat all_y, all_zeta;
+    circe_status status = circe_features_get(features, &all_y, &all_zeta);
+    if (status != CIRCE_OK) return status;
+    int64_t n = x->rows;
     size_t size = circe_dtype_size(all_y.dtype);
     void *y_data = circe__take(workspace, CIRCE__SLOT_Y, n * all_y.cols, size);
     void *zeta_data = circe__take(workspace, CIRCE__SLOT_ZETA, n * all_zeta.cols, size);
@@ -144,7 +195,24 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
     circe_mat y = circe__mat(y_data, n, all_y.cols, all_y.dtype);
     circe_mat zeta = circe__mat(zeta_data, n, all_zeta.cols, all_y.dtype);
     status = circe_features_gather(features, index, n, &y, &zeta);
-    if (status == CIRCE_OK) status = circe__weights_from(workspace, cme->kernel_y, &y, &zeta, estimator, &w);
-    if (status == CIRCE_OK) status = circe__contract(workspace, kernel_x, x, &w.Q, circe__shift_of(&w), value, grad);
+    if (status == CIRCE_OK) status = circe__weights_from(workspace, cme->kernel_y, &y, &zeta, estimator, w);
+    if (status == CIRCE_OK) status = circe__contract(workspace, kernel_x, x, &w->Q, circe__shift_of(w), value, grad);
     return status;
+}
+
+circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_cme *cme,
+                                        const circe_features *features, const int64_t *index, int64_t n,
+                                        const circe_kernel *kernel_x, const circe_mat *x, circe_estimator estimator,
+                                        double *value, circe_mat *grad) {
+    circe__weights w = {0};
+    circe_mat y = {0}, zeta = {0};
+    if (cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
+    circe_status status = circe_features_get(features, &y, &zeta);
+    if (status == CIRCE_OK) status = circe__begin_measure(workspace, x, n, &w.Q);
+    if (status == CIRCE_OK) status = circe__check_estimator(estimator, n);
+    if (status == CIRCE_OK) status = check_index(index, n, y.rows);
+    if (status != CIRCE_OK) return status;
+    if (y.dtype != x->dtype)
+        return measure_converted(workspace, cme, features, index, kernel_x, x, estimator, &w, value, grad);
+    return measure_rows(workspace, cme->kernel_y, &y, &zeta, index, kernel_x, x, estimator, &w.Q, value, grad);
 }

@@ -71,6 +71,7 @@ INLINE int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 #include "backend/cpu/gram.inc"
 #include "backend/cpu/product.inc"
 #include "backend/cpu/contract.inc"
+#include "backend/cpu/measure.inc"
 #include "backend/cpu/factor.inc"
 /* clang-format on */
 
@@ -82,6 +83,8 @@ const circe__loops FN(loops) = {
     .shift = shift_rows,
     .contract_bytes = contract_bytes,
     .contract = contract,
+    .measure_bytes = measure_bytes,
+    .measure = measure,
     .factor_bytes = factor_bytes,
     .factor = factor,
 };
