@@ -195,8 +195,33 @@ class WholeTest(ExperimentTest):
             final = [r for r in runs if r["role"] == "final"]
             self.assertEqual({r["gamma"] for r in tuning}, {10, 1000})
             self.assertFalse({r["seed"] for r in tuning} & {r["seed"] for r in final})
-            best = min(tuning, key=lambda r: max(r["validation_mse"], r["validation_floor"]) + r["validation_vcf"])["gamma"]
-            self.assertEqual({r["gamma"] for r in final}, {best})
+            best = min(tuning, key=lambda r: max(r["validation_mse"], r["validation_floor"]) + r["validation_vcf"])
+            self.assertEqual({r["gamma"] for r in final}, {best["gamma"]})
+
+    def test_rate_and_decay_are_chosen_with_gamma(self):
+        self.experiment(TINY.replace("gamma: [10, 1000]", "gamma: [10, 1000]\n    rate: [1e-4, 1e-2]\n    decay: [0, 1]")
+                        .replace("seeds: 2\n", "seeds: 2\ntuning_seeds: 2\n"))
+        results = self.results()
+        for model in ("univariate1", "multivariate1"):
+            runs = [r for r in results["runs"] if (r["model"], r["method"]) == (model, "circe")]
+            scores = {}
+            for r in (r for r in runs if r["role"] == "tuning"):
+                score = max(r["validation_mse"], r["validation_floor"]) + r["validation_vcf"]
+                scores.setdefault((r["gamma"], r["rate"], r["decay"]), []).append(score)
+            self.assertEqual(len(scores), 8)
+            self.assertEqual({len(s) for s in scores.values()}, {2})
+            best = min(scores, key=lambda choice: sum(scores[choice]))
+            final = {(r["gamma"], r["rate"], r["decay"]) for r in runs if r["role"] == "final"}
+            self.assertEqual(final, {best})
+            chosen = [r for r in results["tuning"] if r["model"] == model and r["chosen"]]
+            self.assertEqual([(r["gamma"], r["rate"], r["decay"]) for r in chosen], [best])
+
+    def test_no_seeds_is_nothing_but_a_choice(self):
+        text = self.experiment(TINY.replace("seeds: 2\n", "seeds: 0\n")).stdout
+        self.assertIn("Chosen on validation rows", text)
+        results = self.results()
+        self.assertEqual({r["role"] for r in results["runs"]}, {"tuning"})
+        self.assertEqual(results["summary"], [])
 
     def test_json_is_the_file_and_nothing_else(self):
         result = self.experiment(TINY, "--json")
@@ -463,6 +488,8 @@ class RefusalTest(ExperimentTest):
                 ("gamma: [10, 1000]", "gamma: [10, ten]", ("'ten'",)),
                 ("gamma: [10, 1000]", "gamma: [10, 10.0]", ("twice",)),
                 ("seeds: 2\n", "seeds: 2\npareto: perhaps\n", ("true or false is expected",)),
+                ("    gamma: [10, 1000]\n", "    gamma: [10, 1000]\n    rate: [1e-4, 1e-3]\npareto: true\n",
+                 ("several rates", "nothing is chosen")),
                 ("{net: 2x8,", "{net: 2by8,", ("net: ",)),
                 ("    d: [2]", "    d: 2.5", ("a whole number is expected",))):
             text, line = self.changed(before, after)
@@ -475,7 +502,7 @@ class RefusalTest(ExperimentTest):
                 ("gamma: [10, 1000]", "gamma: [10, -1]", ("key 'gamma'", "at least 0, not -1")),
                 ("- model: univariate1", "- model: univariate3", ("univariate1|univariate2", "did you mean univariate")),
                 ("    regularizer: circe", "    regularizer: circa", ("none|circe|hscic|gcm|hsic", "did you mean circe?")),
-                ("seeds: 2\n", "seeds: 0\n", ("key 'seeds'", "from 1 to 1000, not 0")),
+                ("seeds: 2\n", "seeds: -1\n", ("key 'seeds'", "from 0 to 1000, not -1")),
                 ("rate: 1e-3", "rate: 0", ("greater than 0",)),
                 ("    d: [2]", "    d: [1]", ("d must be from 2",))):
             text, line = self.changed(before, after)
