@@ -58,7 +58,7 @@ static circe_status run_once(train_network *network, train_regularizer *regulari
     options.batch = BATCH;
     options.gamma = gamma;
     options.progress = stop_on_interrupt;
-    const train_data data = {d->points.features, d->points.target, d->points.y, d->points.z};
+    const train_data data = {train_source_floats(&d->points.features), d->points.target, d->points.y, d->points.z};
     circe_status status = train_run(network, regularizer, &data, NULL, &options, &result);
     *seconds = result.steps_done > 0 ? result.seconds / (double)result.steps_done : 0.0;
     *share = result.seconds > 0 ? result.regularizer_seconds / result.seconds : 0.0;

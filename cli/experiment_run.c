@@ -93,7 +93,7 @@ static int on_step(void *user, const train_progress *at) {
 }
 
 static train_data data_of(const synthetic_points *points) {
-    return (train_data){.features = points->features, .target = points->target, .y = points->y, .z = points->z};
+    return (train_data){.features = train_source_floats(&points->features), .target = points->target, .y = points->y, .z = points->z};
 }
 
 static circe_status train(job *j, experiment_result *result, bool *stopped) {

@@ -289,7 +289,7 @@ static int predict_validation(const training_job *job, float **out) {
     const training_part *part = &job->set.validation;
     *out = malloc((size_t)(part->n * job->outputs) * sizeof **out);
     if (*out == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " predictions", part->n);
-    circe_status status = train_network_predict(job->network, part->n, part->data.features.data, *out);
+    circe_status status = train_network_predict(job->network, part->n, part->features.data, *out);
     return status == CIRCE_OK ? EXIT_DONE : refuse_library(status, NULL);
 }
 
@@ -358,8 +358,7 @@ static int fill_model(training_job *job) {
                            .outputs = job->outputs,
                            .features = copy_names(&set->inputs),
                            .n_features = set->inputs.n,
-                           .feature_scale = copy_scale(&set->feature_scale),
-                           .n_params = train_network_n_params(job->network)};
+                           .feature_scale = copy_scale(&set->feature_scale)};
     model->target = small_alloc((size_t)set->target.n * sizeof *model->target);
     for (int64_t i = 0; i < set->target.n; i++)
         model->target[model->n_target++] = small_format("%s", training_column(set, &set->target, i));
@@ -367,10 +366,8 @@ static int fill_model(training_job *job) {
         model->classes = copy_names(&set->classes);
     else
         model->target_scale = copy_scale(&set->target_scale);
-    size_t bytes = (size_t)model->n_params * sizeof *model->params;
-    model->params = malloc(bytes);
-    if (model->params == NULL) return message_fail(EXIT_WORK, "out of memory for the model");
-    job->device->ops->download(job->device, model->params, train_network_params(job->network), bytes);
+    circe_status taken = train_model_take(job->network, model);
+    if (taken != CIRCE_OK) return refuse_library(taken, NULL);
     cJSON *settings = training_settings_json(job);
     model->settings = cJSON_PrintUnformatted(settings);
     cJSON_Delete(settings);

@@ -82,8 +82,7 @@ static int take_part(const train_scaler *scaler, const circe_mat *from, const tr
 typedef enum slot { SLOT_FEATURES, SLOT_TARGET, SLOT_Y, SLOT_Z, SLOT_Z_NUMBERS } slot;
 
 static circe_mat *place_of(training_part *part, slot which) {
-    circe_mat *const places[] = {&part->data.features, &part->data.target, &part->data.y, &part->data.z,
-                                 &part->z_numbers};
+    circe_mat *const places[] = {&part->features, &part->data.target, &part->data.y, &part->data.z, &part->z_numbers};
     return places[which];
 }
 
@@ -124,6 +123,8 @@ static int fill_points(training_set *set) {
     raw_columns raw[5] = {0};
     int status = raw_features(set, &raw[0]);
     if (status == EXIT_DONE) status = distribute(set, &raw[0], NULL, CIRCE_FLOAT32, SLOT_FEATURES, &set->feature_scale);
+    set->training.data.features = train_source_floats(&set->training.features);
+    set->validation.data.features = train_source_floats(&set->validation.features);
     if (status == EXIT_DONE) status = raw_target(set, &raw[1]);
     if (status == EXIT_DONE)
         status = distribute(set, &raw[1], &set->target, CIRCE_FLOAT32, SLOT_TARGET, &set->target_scale);

@@ -19,6 +19,7 @@ typedef struct training_role {
 typedef struct training_part {
     const int64_t *rows; /* of the table; the split's */
     int64_t n;
+    circe_mat features;  /* float32: what `data` shows the network */
     train_data data;     /* y is --given and z --invariant-to, categories as codes */
     circe_mat z_numbers; /* z with one column a category instead: for what knows no kernel of categories */
 } training_part;

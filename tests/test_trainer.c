@@ -74,7 +74,9 @@ typedef struct problem {
     int64_t rows, validation_rows, holdout_rows;
     const char *net;
     train_layer_kind activation;
-    int64_t outputs; /* 1, or classes for cross-entropy */
+    int64_t outputs;   /* 1, or classes for cross-entropy */
+    train_shape input; /* of the network, and what it is fed, in the place of a table */
+    const train_source *training_features, *validation_features; /* NULL: the table */
     train_regularizer_options regularizer;
     train_options options;
     double noise;  /* of the target */
@@ -105,10 +107,13 @@ static train_data draw(const problem *p, uint64_t stream, int64_t n) {
         test_set(&features, i, 2, z);
         test_set(&target, i, 0, p->options.loss == TRAIN_MSE ? b : b > 0.0 ? 1.0 : 0.0);
     }
-    data.features = test_copy(&features, CIRCE_FLOAT32);
+    circe_mat single = test_copy(&features, CIRCE_FLOAT32);
+    data.features = train_source_floats(&single);
     data.target = test_copy(&target, CIRCE_FLOAT32);
     return data;
 }
+
+static float *features_of(const train_data *data) { return (float *)(uintptr_t)data->features.values; }
 
 static problem small_problem(train_regularizer_kind kind) {
     static const double sigma2[] = {1.0}, ridge[] = {0.1};
@@ -142,9 +147,11 @@ static objects make(const problem *p) {
     objects o = {.context = test_context(p->threads)};
     train_layer_spec *specs = NULL;
     int64_t n_specs = 0;
-    train_shape input = {.n_dims = 1, .size = {INPUTS}};
+    train_shape input = p->input.n_dims > 0 ? p->input : (train_shape){.n_dims = 1, .size = {INPUTS}};
     o.data = draw(p, 1, p->rows);
     o.validation = draw(p, 2, p->validation_rows);
+    if (p->training_features != NULL) o.data.features = *p->training_features;
+    if (p->validation_features != NULL) o.validation.features = *p->validation_features;
     train_data holdout = draw(p, 3, p->holdout_rows);
     if (p->spoil >= 0) test_set(&o.data.target, p->spoil, 0, NAN);
     train_ok(train_device_cpu(o.context, &o.device));
@@ -169,31 +176,41 @@ typedef struct outcome {
     circe_status status;
     train_result result;
     train_epoch history[256];
-    float *params;
-    int64_t n_params;
+    float *params, *buffers;
+    int64_t n_params, n_buffers;
 } outcome;
 
-static float *params_of(const objects *o) {
-    int64_t n = train_network_n_params(o->network);
-    float *params = test_memory((size_t)n * sizeof *params);
-    o->device->ops->download(o->device, params, train_network_params(o->network), (size_t)n * sizeof *params);
-    return params;
+static float *copy_of(const objects *o, const float *numbers, int64_t n) {
+    float *copy = test_memory((size_t)(n + 1) * sizeof *copy);
+    o->device->ops->download(o->device, copy, numbers, (size_t)n * sizeof *copy);
+    return copy;
 }
 
-static outcome run(const problem *p) {
+static float *params_of(const objects *o) {
+    return copy_of(o, train_network_params(o->network), train_network_n_params(o->network));
+}
+
+/* Drops the objects. */
+static outcome run_objects(objects *o, const train_options *options) {
     outcome out = {.status = CIRCE_OK};
-    objects o = make(p);
-    out.status = train_run(o.network, o.regularizer, &o.data, &o.validation, &p->options, &out.result);
-    out.params = params_of(&o);
-    out.n_params = train_network_n_params(o.network);
+    out.status = train_run(o->network, o->regularizer, &o->data, &o->validation, options, &out.result);
+    out.params = params_of(o);
+    out.n_params = train_network_n_params(o->network);
+    out.n_buffers = train_network_n_buffers(o->network);
+    out.buffers = copy_of(o, train_network_buffers(o->network), out.n_buffers);
     assert_true(out.result.epochs_done <= COUNT(out.history));
     if (out.result.epochs_done > 0)
         memcpy(out.history, out.result.history, (size_t)out.result.epochs_done * sizeof *out.history);
     train_result kept = out.result;
     train_result_free(&kept);
     out.result.history = NULL;
-    drop(&o);
+    drop(o);
     return out;
+}
+
+static outcome run(const problem *p) {
+    objects o = make(p);
+    return run_objects(&o, &p->options);
 }
 
 static outcome run_ok(const problem *p) {
@@ -208,6 +225,8 @@ static bool same_bits(const void *a, const void *b, size_t bytes) { return memcm
 static void assert_same(const outcome *a, const outcome *b) {
     assert_int_equal(a->n_params, b->n_params);
     assert_true(same_bits(a->params, b->params, (size_t)a->n_params * sizeof *a->params));
+    assert_int_equal(a->n_buffers, b->n_buffers);
+    assert_true(same_bits(a->buffers, b->buffers, (size_t)a->n_buffers * sizeof *a->buffers));
     assert_int_equal(a->result.epochs_done, b->result.epochs_done);
     assert_int_equal(a->result.steps_done, b->result.steps_done);
     assert_int_equal(a->result.best_epoch, b->result.best_epoch);
@@ -286,9 +305,10 @@ static int64_t steps_in(const char *path) {
 static void check_resume(problem *p) {
     const char *path = test_path("run.safetensors");
     outcome whole = run_ok(p);
-    int64_t batches = p->rows / p->options.batch;
+    int64_t steps = whole.result.epochs_done * (p->rows / p->options.batch);
     int64_t moments = whole.result.steps_done + whole.result.epochs_done - 1; /* the last one is the end */
-    assert_int_equal(whole.result.steps_done, whole.result.epochs_done * batches);
+    if (p->options.steps > 0 && steps > p->options.steps) steps = p->options.steps;
+    assert_int_equal(whole.result.steps_done, steps);
     p->options.checkpoint = path;
     p->options.resume = 1;
     for (int64_t k = 0; k < moments; k++) {
@@ -387,6 +407,18 @@ static void resume_patience(void **state) {
     q.options.patience = 2;
     q.options.rate = 0.2;
     check_resume(&q);
+}
+
+/* The last epoch is a part of one, and not every epoch is validated. */
+static void resume_steps(void **state) {
+    (void)state;
+    problem p = resumable(TRAIN_REG_GCM);
+    p.options.steps = 13;
+    p.options.validate_every = 2;
+    check_resume(&p);
+    p.options.patience = 1;
+    p.options.rate = 0.2;
+    check_resume(&p);
 }
 
 /* Which checkpoint there is when step `at` (from 0) has just been taken. */
@@ -652,6 +684,66 @@ static void foreign(void **state) {
     refused(&p, CIRCE_ERR_IO, path);
 }
 
+/* The checkpoint as one would be that says nothing of its data nor of newer options; other fields as they are. */
+static void forget(const problem *p, const objects *o) {
+    train_state state = {0};
+    train_identity identity, known = {0};
+    train_ok(train_state_create(p->options.epochs, train_network_n_params(o->network), 0, false, &state));
+    train_ok(train_identity_make(o->network, o->regularizer, &o->data, &o->validation, &p->options, &identity));
+    train_ok(train_checkpoint_read(o->context, p->options.checkpoint, &identity, &state));
+    for (int64_t i = 0; i < identity.n; i++) {
+        const char *key = identity.pairs[i].key;
+        if (strcmp(key, "data") != 0 && strcmp(key, "steps") != 0 && strcmp(key, "validate_every") != 0)
+            known.pairs[known.n++] = identity.pairs[i];
+    }
+    assert_int_equal(known.n, identity.n - 3);
+    train_ok(train_checkpoint_write(o->context, p->options.checkpoint, &known, &state));
+    train_identity_free(&identity);
+    train_state_free(&state);
+}
+
+/* The data are part of what must be the same, wherever they come from. */
+static void foreign_data(void **state) {
+    (void)state;
+    problem p = small_problem(TRAIN_REG_CIRCE);
+    outcome whole = run_ok(&p);
+    p.options.checkpoint = test_path("run.safetensors");
+    p.options.resume = 1;
+    run_stopped(&p, 5);
+    objects o = make(&p);
+    train_result result;
+#define RUN train_run(o.network, o.regularizer, &o.data, &o.validation, &p.options, &result)
+    float *const numbers[] = {features_of(&o.data), features_of(&o.validation), o.data.target.data,
+                              o.validation.target.data};
+    double *const sides[] = {o.data.y.data, o.data.z.data, o.validation.y.data, o.validation.z.data};
+    for (int k = 0; k < 4; k++) {
+        numbers[k][20] += 1e-3F;
+        train_refused(RUN, CIRCE_ERR_ARGUMENT, "of another run: data is '");
+        numbers[k][20] -= 1e-3F;
+        double kept = sides[k][20];
+        sides[k][20] += 1e-9;
+        train_refused(RUN, CIRCE_ERR_ARGUMENT, "of another run: data is '");
+        sides[k][20] = kept;
+    }
+    drop(&o);
+    o = make(&p); /* the sums above may have rounded */
+    p.options.validate_every = 2;
+    train_refused(RUN, CIRCE_ERR_ARGUMENT, "validate_every is '1' there and '2' here");
+    p.options.validate_every = 1;
+    p.options.steps = 20;
+    train_refused(RUN, CIRCE_ERR_ARGUMENT, "steps is '0' there and '20' here");
+    p.options.steps = 0;
+    forget(&p, &o); /* what is not said there is what it always was */
+    p.options.steps = 20;
+    train_refused(RUN, CIRCE_ERR_ARGUMENT, "steps is '0' there and '20' here");
+#undef RUN
+    p.options.steps = 0;
+    outcome resumed = run_ok(&p);
+    assert_true(resumed.result.resumed);
+    assert_same(&resumed, &whole);
+    drop(&o);
+}
+
 /* Without resume an old file is no obstacle; it is replaced by the run's own. */
 static void fresh(void **state) {
     (void)state;
@@ -801,7 +893,7 @@ static void never_saved(void **state) {
     p.rows = p.options.batch * 4; /* step 4 is the last */
     p.options.epochs = 1;
     p.options.checkpoint = NULL;
-    o.data.features.rows = o.data.target.rows = p.rows;
+    o.data.features.n = o.data.target.rows = p.rows;
     train_ok(train_network_initialise(o.network, 7));
     status = train_run(o.network, NULL, &o.data, NULL, &p.options, &result);
     train_refused(status, CIRCE_ERR_NUMERIC, "the parameters are no longer finite after step 4");
@@ -815,7 +907,7 @@ static void never_saved(void **state) {
 static double objective(const objects *o, const problem *p) {
     int64_t n = p->rows, n_layers = p->options.n_layers > 0 ? p->options.n_layers : 1;
     double value = 0.0;
-    train_ok(train_network_forward(o->network, n, o->data.features.data));
+    train_ok(train_network_forward(o->network, n, features_of(&o->data)));
     o->device->ops->loss(o->device, p->options.loss, n, p->outputs, train_network_output(o->network),
                          o->data.target.data, &value, NULL);
     for (int64_t k = 0; k < n_layers; k++) {
@@ -965,11 +1057,92 @@ static void schedules(void **state) {
     drop(&o);
 }
 
+/* A run of 13 steps in epochs of 5 is one of three epochs, its schedule ends with it, and its last epoch is judged by
+ * what there is of it. */
+static void steps(void **state) {
+    (void)state;
+    problem p = small_problem(TRAIN_REG_NONE);
+    stopper s = {.at = -1};
+    p.options.epochs = -5; /* not looked at */
+    p.options.steps = 13;
+    p.options.warmup_epochs = 0.0;
+    p.options.progress = stop_at;
+    p.options.user = &s;
+    outcome out = run_ok(&p);
+    assert_true(out.result.steps_done == 13 && out.result.epochs_done == 3);
+    assert_true(s.steps == 13 && s.ends == 3 && s.last.step == 13 && s.last.steps == 13 && s.last.epochs == 3);
+    assert_true(s.last.batch == 3 && s.last.batches == 3 && s.last.epoch == 3 && s.last.epoch_ended);
+    train_schedule rate = {.total = 13, .cosine = 1};
+    double mean = 0.0;
+    for (int64_t b = 10; b < 13; b++) mean += p.options.rate * train_schedule_at(&rate, b) / 3.0;
+    assert_near(out.history[2].rate, mean, 1e-12, mean);
+    assert_true(isfinite(out.history[2].validation_loss));
+    problem q = p; /* whole epochs, by either name */
+    q.options.progress = NULL;
+    q.options.steps = 0;
+    q.options.epochs = 3;
+    outcome three = run_ok(&q);
+    q.options.steps = 15;
+    outcome fifteen = run_ok(&q);
+    assert_same(&three, &fifteen);
+    q.options.steps = 4; /* less than one */
+    outcome four = run_ok(&q);
+    assert_true(four.result.steps_done == 4 && four.result.epochs_done == 1);
+    q.options.steps = -1;
+    train_refused(run(&q).status, CIRCE_ERR_ARGUMENT, "number of steps is -1");
+}
+
+/* What was seen of validation at the ends of epochs. */
+typedef struct seen {
+    double loss[8];
+    int64_t n;
+} seen;
+
+static int note_validation(void *user, const train_progress *progress) {
+    seen *s = user;
+    if (progress->epoch_ended) s->loss[s->n++] = progress->validation_loss;
+    return 0;
+}
+
+static void validate_every(void **state) {
+    (void)state;
+    problem p = small_problem(TRAIN_REG_CIRCE);
+    p.options.epochs = 5;
+    outcome each = run_ok(&p);
+    seen s = {.n = 0};
+    p.options.progress = note_validation;
+    p.options.user = &s;
+    p.options.validate_every = 3;
+    outcome some = run_ok(&p);
+    assert_true(same_bits(each.params, some.params, (size_t)each.n_params * sizeof *each.params));
+    for (int64_t e = 0; e < 5; e++) { /* the third, and the last in any case */
+        bool validated = e == 2 || e == 4;
+        assert_int_equal(isnan(some.history[e].validation_loss), !validated);
+        assert_int_equal(isnan(some.history[e].validation_regularizer), !validated);
+        if (validated) assert_true(some.history[e].validation_loss == each.history[e].validation_loss);
+        assert_true(some.history[e].loss == each.history[e].loss);
+    }
+    assert_true(isnan(s.loss[0]) && isnan(s.loss[1]));
+    assert_true(s.loss[2] == some.history[2].validation_loss && s.loss[3] == s.loss[2]);
+    assert_true(s.loss[4] == some.history[4].validation_loss);
+    /* Patience counts epochs, and looks where there is something to see. */
+    problem q = overfitting();
+    outcome all = run_ok(&q);
+    q.options.validate_every = 2;
+    outcome half = run_ok(&q);
+    assert_true(all.result.stopped_early && half.result.stopped_early);
+    assert_int_equal(half.result.epochs_done % 2, 0);
+    assert_int_equal(half.result.best_epoch % 2, 1);
+    assert_true(half.result.epochs_done - 1 - half.result.best_epoch >= q.options.patience);
+    q.options.validate_every = 0;
+    train_refused(run(&q).status, CIRCE_ERR_ARGUMENT, "from validation to validation is 0");
+}
+
 static double mean_square(const objects *o, const train_data *data) {
-    int64_t n = data->features.rows;
+    int64_t n = data->features.n;
     float *prediction = test_memory((size_t)n * sizeof *prediction);
     double sum = 0.0;
-    train_ok(train_network_predict(o->network, n, data->features.data, prediction));
+    train_ok(train_network_predict(o->network, n, features_of(data), prediction));
     for (int64_t i = 0; i < n; i++) sum += pow((double)prediction[i] - test_at(&data->target, i, 0), 2.0);
     return sum / (double)n;
 }
@@ -1041,7 +1214,7 @@ static void validation(void **state) {
     const train_epoch *last = &result.history[result.epochs_done - 1];
     double loss = mean_square(&o, &o.validation), sum = 0.0;
     float prediction[21];
-    train_ok(train_network_predict(o.network, 21, o.validation.features.data, prediction));
+    train_ok(train_network_predict(o.network, 21, features_of(&o.validation), prediction));
     for (int64_t chunk = 0; chunk < 2; chunk++) {
         int64_t rows[8];
         double value;
@@ -1056,6 +1229,288 @@ static void validation(void **state) {
     assert_true(result.regularizer_seconds > 0.0 && result.regularizer_seconds <= result.seconds);
     train_result_free(&result);
     drop(&o);
+}
+
+/* ---- images ----------------------------------------------------------------------------------------------------- */
+
+enum { SIDE = 6, STORED_IMAGES = 30 };
+
+/* Random images, as bits and as the bytes and floats of the same pixels. */
+typedef struct picture_set {
+    unsigned char bits[STORED_IMAGES][(SIDE * SIDE + 7) / 8], bytes[STORED_IMAGES][SIDE * SIDE];
+    int32_t stored[64];
+    int8_t shift[64];
+} picture_set;
+
+static void draw_pictures(uint64_t stream, picture_set *p) {
+    circe_mat u = test_uniform(stream, STORED_IMAGES + 4, SIDE * SIDE);
+    memset(p, 0, sizeof *p);
+    for (int64_t i = 0; i < STORED_IMAGES; i++)
+        for (int64_t j = 0; j < SIDE * SIDE; j++) {
+            bool white = test_at(&u, i, j) < 0.5;
+            p->bytes[i][j] = white ? 255 : 0;
+            if (white) p->bits[i][j / 8] |= (unsigned char)(0x80 >> j % 8);
+        }
+    for (int64_t i = 0; i < 64; i++) {
+        p->stored[i] = (int32_t)(test_at(&u, STORED_IMAGES + i / 32, i % 32) * STORED_IMAGES);
+        p->shift[i] = (int8_t)(test_at(&u, STORED_IMAGES + 2 + i / 32, i % 32) * 5.0 - 2.0);
+    }
+}
+
+static train_source picture_source(const picture_set *p, train_element element, int64_t n) {
+    return (train_source){.element = element,
+                          .values = element == TRAIN_BITS ? (const void *)p->bits : (const void *)p->bytes,
+                          .n_stored = STORED_IMAGES,
+                          .stride = element == TRAIN_BITS ? (int64_t)sizeof p->bits[0] : SIDE * SIDE,
+                          .n = n,
+                          .stored = p->stored,
+                          .shift = p->shift,
+                          .channels = 1,
+                          .height = SIDE,
+                          .width = SIDE,
+                          .repeat = 1,
+                          .scale = element == TRAIN_BITS ? 2.0F : 2.0F / 255.0F,
+                          .offset = -1.0F,
+                          .background = -1.0F};
+}
+
+/* What the network sees, as a table. */
+static train_source as_floats(const train_source *s) {
+    circe_mat m = test_zeros(s->n, SIDE * SIDE, CIRCE_FLOAT32);
+    for (int64_t i = 0; i < s->n; i++)
+        for (int64_t y = 0; y < SIDE; y++)
+            for (int64_t x = 0; x < SIDE; x++) {
+                int64_t from = y - s->shift[i], at = from * SIDE + x;
+                const unsigned char *row = (const unsigned char *)s->values + s->stored[i] * s->stride;
+                bool white = from >= 0 && from < SIDE && (row[at / 8] & 0x80 >> at % 8) != 0;
+                ((float *)m.data)[(i * SIDE + y) * SIDE + x] = white ? 1.0F : -1.0F;
+            }
+    return train_source_floats(&m);
+}
+
+/* The problem on images, for a dense network. */
+static outcome run_pictures(const problem *p, const train_source *training, const train_source *validation) {
+    problem on_images = *p;
+    on_images.net = "5";
+    on_images.input = (train_shape){1, {SIDE * SIDE}};
+    on_images.training_features = training;
+    on_images.validation_features = validation;
+    return run(&on_images);
+}
+
+/* Bits, bytes and floats of the same images train the same network; a checkpoint of bits is resumed with bits, whatever
+ * lies in memory that is never shown. */
+static void images(void **state) {
+    (void)state;
+    picture_set pictures[2];
+    problem p = small_problem(TRAIN_REG_CIRCE);
+    draw_pictures(60, &pictures[0]);
+    draw_pictures(61, &pictures[1]);
+    train_source bits[2], bytes[2], floats[2];
+    for (int k = 0; k < 2; k++) {
+        int64_t n = k == 0 ? p.rows : p.validation_rows;
+        bits[k] = picture_source(&pictures[k], TRAIN_BITS, n);
+        bytes[k] = picture_source(&pictures[k], TRAIN_BYTES, n);
+        floats[k] = as_floats(&bits[k]);
+    }
+    outcome a = run_pictures(&p, &bits[0], &bits[1]), b = run_pictures(&p, &bytes[0], &bytes[1]);
+    outcome c = run_pictures(&p, &floats[0], &floats[1]);
+    train_ok(a.status);
+    assert_same(&a, &b);
+    assert_same(&a, &c);
+
+    stopper s = {.at = 7};
+    p.options.checkpoint = test_path("run.safetensors");
+    p.options.resume = 1;
+    p.options.progress = stop_at;
+    p.options.user = &s;
+    assert_true(run_pictures(&p, &bits[0], &bits[1]).result.interrupted);
+    p.options.progress = NULL;
+    long bytes_there;
+    char *kept = read_file(p.options.checkpoint, &bytes_there);
+    pictures[0].bits[pictures[0].stored[11]][1] ^= 4;
+    train_refused(run_pictures(&p, &bits[0], &bits[1]).status, CIRCE_ERR_ARGUMENT, "another run: data is '");
+    pictures[0].bits[pictures[0].stored[11]][1] ^= 4;
+    pictures[0].shift[3] ^= 1;
+    train_refused(run_pictures(&p, &bits[0], &bits[1]).status, CIRCE_ERR_ARGUMENT, "another run: data is '");
+    pictures[0].shift[3] ^= 1;
+    bits[1].background = 0.0F;
+    train_refused(run_pictures(&p, &bits[0], &bits[1]).status, CIRCE_ERR_ARGUMENT, "another run: data is '");
+    bits[1].background = -1.0F;
+    pictures[0].stored[p.rows] = 0; /* a point that there is not */
+    for (int32_t row = 0; row < STORED_IMAGES; row++) {
+        bool shown = false;
+        for (int64_t i = 0; i < p.rows; i++) shown = shown || pictures[0].stored[i] == row;
+        if (!shown) memset(pictures[0].bits[row], 0x55, sizeof pictures[0].bits[row]);
+    }
+    outcome again = run_pictures(&p, &bits[0], &bits[1]);
+    train_ok(again.status);
+    assert_true(again.result.resumed);
+    assert_same(&again, &a);
+    write_file(p.options.checkpoint, kept, bytes_there);
+    p.threads = 1; /* the hash is that of any number of them */
+    train_ok(run_pictures(&p, &bits[0], &bits[1]).status);
+}
+
+/* A network with batch norm, which keeps running means and variances, on images; a batch of 8 and 6 by 6 pixels. */
+typedef struct image_problem {
+    picture_set pictures[2];
+    train_source sources[2];
+    problem p;
+} image_problem;
+
+static image_problem *normed(void) {
+    image_problem *made = test_memory(sizeof *made);
+    made->p = small_problem(TRAIN_REG_CIRCE);
+    made->p.net = "conv3n,pool2,res4s2,4";
+    made->p.input = (train_shape){3, {1, SIDE, SIDE}};
+    made->p.options.epochs = 3;
+    made->p.threads = 1; /* batch norm spins where threads meet, which takes long where others have the cores */
+    for (int k = 0; k < 2; k++) {
+        draw_pictures(63 + (uint64_t)k, &made->pictures[k]);
+        made->sources[k] =
+            picture_source(&made->pictures[k], TRAIN_BITS, k == 0 ? made->p.rows : made->p.validation_rows);
+    }
+    made->p.training_features = &made->sources[0];
+    made->p.validation_features = &made->sources[1];
+    return made;
+}
+
+static void resume_images(void **state) {
+    (void)state;
+    if (!CIRCE_ONEDNN) skip();
+    image_problem *made = normed();
+    problem *p = &made->p;
+    outcome out = run_ok(p);
+    assert_true(out.n_buffers == 2 * (3 + 4 + 4 + 4));
+    check_resume(p);
+    p->options.patience = 1;
+    p->options.rate = 0.3;
+    p->options.epochs = 5;
+    out = run_ok(p);
+    assert_true(out.result.stopped_early); /* what was best is then carried from file to file */
+    check_resume(p);
+}
+
+/* Validation is of the network as it will be used, with what was best put back whole; and it leaves no trace. */
+static void validates_images(void **state) {
+    (void)state;
+    if (!CIRCE_ONEDNN) skip();
+    image_problem *made = normed();
+    problem *p = &made->p;
+    for (int patience = 0; patience < 2; patience++) {
+        train_result result;
+        float prediction[21];
+        double loss = 0.0;
+        p->options.patience = patience;
+        if (patience > 0) p->options.rate = 0.3, p->options.epochs = 5;
+        objects o = make(p);
+        train_ok(train_run(o.network, o.regularizer, &o.data, &o.validation, &p->options, &result));
+        int64_t judged = patience > 0 ? result.best_epoch : result.epochs_done - 1;
+        assert_true(patience == 0 || judged < result.epochs_done - 1);
+        train_ok(train_predict(o.network, &made->sources[1], prediction));
+        for (int64_t i = 0; i < 21; i++)
+            loss += pow((double)prediction[i] - test_at(&o.validation.target, i, 0), 2.0) / 21.0;
+        assert_near(loss, result.history[judged].validation_loss, 1e-6, loss); /* float32 sums in another order */
+        train_result_free(&result);
+        drop(&o);
+    }
+    made = normed();
+    outcome each = run_ok(&made->p);
+    made->p.options.validate_every = 3;
+    outcome once = run_ok(&made->p);
+    assert_true(same_bits(each.params, once.params, (size_t)each.n_params * sizeof *each.params));
+    assert_true(same_bits(each.buffers, once.buffers, (size_t)each.n_buffers * sizeof *each.buffers));
+}
+
+/* Layers whose outputs are images, or are not stored unless somebody asks: with and without a gradient. */
+static void inner_images(void **state) {
+    (void)state;
+    if (!CIRCE_ONEDNN) skip();
+    static const int64_t layers[] = {1, 3}; /* batch norm, which applies its activation itself; a pool */
+    image_problem *made = normed();
+    made->p.activation = TRAIN_RELU;
+    problem *p = &made->p, none = *p;
+    none.regularizer.kind = TRAIN_REG_NONE;
+    outcome plain = run_ok(&none);
+    p->options.layers = layers;
+    p->options.n_layers = COUNT(layers);
+    p->options.gamma = 0.0;
+    outcome measured = run_ok(p);
+    assert_true(measured.history[0].regularizer != 0.0);
+    double most = 0.0; /* other primitives may round otherwise: float32 over 15 steps of 0.01 */
+    for (int64_t i = 0; i < plain.n_params; i++)
+        most = fmax(most, fabs((double)plain.params[i] - (double)measured.params[i]));
+    assert_true(most < 1e-3);
+    p->options.gamma = 10.0;
+    check_resume(p);
+    /* A network that was regularised and is trained on without is as if it never had been. */
+    objects o = make(p);
+    train_result result;
+    train_ok(train_run(o.network, o.regularizer, &o.data, &o.validation, &p->options, &result));
+    train_result_free(&result);
+    train_ok(train_network_initialise(o.network, 7));
+    train_ok(train_run(o.network, NULL, &o.data, &o.validation, &none.options, &result));
+    most = 0.0;
+    float *params = params_of(&o);
+    for (int64_t i = 0; i < plain.n_params; i++) most = fmax(most, fabs((double)plain.params[i] - (double)params[i]));
+    assert_true(most < 1e-3);
+    train_result_free(&result);
+    drop(&o);
+}
+
+/* What is told of a checkpoint of another network for images. */
+static void foreign_images(void **state) {
+    (void)state;
+    if (!CIRCE_ONEDNN) skip();
+    image_problem *made = normed();
+    problem *p = &made->p, q;
+    p->options.checkpoint = test_path("run.safetensors");
+    p->options.resume = 1;
+    p->net = "conv3k3p1,4";
+    run_stopped(p, 5);
+    static const char *const others[] = {"conv3k5p2,4", "conv3k3p1n,4", "conv3k3p1,pool2s2,4", "res3,4"};
+    for (int64_t k = 0; k < COUNT(others); k++) {
+        q = *p;
+        q.net = others[k];
+        refused(&q, CIRCE_ERR_ARGUMENT, "network is '");
+    }
+    q = *p;
+    q.input.size[1] = 4; /* images that are not the network's */
+    refused(&q, CIRCE_ERR_SHAPE, "features are 1 by 6 by 6; the network needs 1 by 4 by 6");
+    run_ok(p);
+}
+
+/* Batches of four of ten points; a point that is refused, and a shape. */
+static void predicts_images(void **state) {
+    (void)state;
+    picture_set pictures;
+    train_device *device = NULL;
+    train_network *network = NULL;
+    train_layer_spec *specs = NULL;
+    int64_t n_specs = 0;
+    float out[10][2], expected[10][2];
+    draw_pictures(62, &pictures);
+    train_source bits = picture_source(&pictures, TRAIN_BITS, 10), floats = as_floats(&bits);
+    train_ok(train_device_cpu(test_context(1), &device));
+    train_ok(train_network_parse("5", TRAIN_TANH, 2, &specs, &n_specs));
+    train_ok(train_network_create(device, (train_shape){1, {SIDE * SIDE}}, specs, n_specs, 4, &network));
+    train_ok(train_network_initialise(network, 9));
+    train_ok(train_network_predict(network, 10, floats.values, &expected[0][0]));
+    train_ok(train_predict(network, &bits, &out[0][0]));
+    assert_true(same_bits(out, expected, sizeof out));
+    bits.n = 0;
+    train_ok(train_predict(network, &bits, NULL));
+    bits.n = 10;
+    train_refused(train_predict(network, &bits, NULL), CIRCE_ERR_ARGUMENT, "must not be NULL");
+    pictures.stored[9] = 99;
+    train_refused(train_predict(network, &bits, &out[0][0]), CIRCE_ERR_VALUE, "point 9 shows stored row 99");
+    pictures.stored[9] = 0;
+    bits.repeat = 3;
+    train_refused(train_predict(network, &bits, &out[0][0]), CIRCE_ERR_SHAPE, "108 columns; the network needs 36");
+    free(specs);
+    train_network_destroy(network);
+    train_device_destroy(device);
 }
 
 /* ---- does it learn ---------------------------------------------------------------------------------------------- */
@@ -1088,7 +1543,7 @@ static void judge(const problem *p, double *error, double *dependence) {
     assert_true(result.history[result.epochs_done - 1].loss < result.history[0].loss);
     train_result_free(&result);
     float *prediction = test_memory(400 * sizeof *prediction);
-    train_ok(train_network_predict(o.network, 400, test.features.data, prediction));
+    train_ok(train_network_predict(o.network, 400, features_of(&test), prediction));
     circe_mat x = circe_mat_f32(prediction, 400, 1);
     *error = mean_square(&o, &test);
     train_ok(train_regularizer_value(measure.regularizer, &x, &test.y, &test.z, dependence));
@@ -1198,9 +1653,9 @@ static void refusals(void **state) {
     objects o = make(&p);
     train_result result;
 #define RUN train_run(o.network, o.regularizer, &o.data, &o.validation, &p.options, &result)
-    test_set(&o.data.features, 5, 1, INFINITY);
+    features_of(&o.data)[5 * INPUTS + 1] = INFINITY;
     train_refused(RUN, CIRCE_ERR_VALUE, "training features hold inf in row 5, column 1");
-    test_set(&o.data.features, 5, 1, 0.0);
+    features_of(&o.data)[5 * INPUTS + 1] = 0.0F;
     p.options.loss = TRAIN_CROSS_ENTROPY;
     test_set(&o.data.target, 0, 0, 0.0);
     for (int64_t i = 0; i < p.rows; i++) test_set(&o.data.target, i, 0, 0.0);
@@ -1212,9 +1667,9 @@ static void refusals(void **state) {
     o.data.target.rows--;
     train_refused(RUN, CIRCE_ERR_SHAPE, "features have 43 rows and the target has 42");
     o.data.target.rows++;
-    o.data.features.cols--;
-    train_refused(RUN, CIRCE_ERR_SHAPE, "2 columns; the network needs 3");
-    o.data.features.cols++;
+    o.data.features.width--;
+    train_refused(RUN, CIRCE_ERR_SHAPE, "the training features have 2 columns; the network needs 3");
+    o.data.features.width++;
     o.data.y.rows--;
     p.options.loss = (train_loss_kind)9;
     train_refused(RUN, CIRCE_ERR_ARGUMENT, "loss 9");
@@ -1230,11 +1685,13 @@ static const struct CMUnitTest tests[] = {
     TEST(resume_gcm),
     TEST(resume_hsic),
     TEST(resume_patience),
+    TEST(resume_steps),
     TEST(reused),
     TEST(written_when),
     TEST(killed),
     TEST(damaged),
     TEST(foreign),
+    TEST(foreign_data),
     TEST(fresh),
     TEST(full_disk),
     TEST(missing_folder),
@@ -1245,9 +1702,17 @@ static const struct CMUnitTest tests[] = {
     TEST(gamma_zero),
     TEST(no_allocation),
     TEST(schedules),
+    TEST(steps),
+    TEST(validate_every),
     TEST(early_stopping),
     TEST(validation),
     TEST(stopping_with_gamma),
+    TEST(images),
+    TEST(resume_images),
+    TEST(validates_images),
+    TEST(inner_images),
+    TEST(foreign_images),
+    TEST(predicts_images),
     TEST(learns),
     TEST(classifies),
     TEST(deterministic),

@@ -1,9 +1,7 @@
 /* Checkpoints as .safetensors.
  *
  * The container has no checksum, and a flipped bit in a parameter would go unnoticed. So the metadata hold one: the sum
- * over tensors and metadata of a 64-bit hash of each, which no order of the entries changes. Each step of the hash is
- * one-to-one in the eight bytes it takes in: damage within eight bytes always shows, and other damage all but once in
- * 2^64 times. */
+ * over tensors and metadata of a 64-bit hash of each (checkpoint_hash.c), which no order of the entries changes. */
 #include "checkpoint.h"
 
 #include <inttypes.h>
@@ -11,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint_hash.h"
 #include "error.h"
 
 static const char format_name[] = "circe training checkpoint";
@@ -19,23 +18,26 @@ enum {
     N_COUNTERS = 5,
     N_NUMBERS = 10,
     N_HISTORY = sizeof(train_epoch) / sizeof(double),
-    N_TENSORS = 8,
+    MOST_TENSORS = 10,
     N_OWN = 4, /* metadata of the format itself: format, version, writer, checksum */
 };
 
 /* ---- the state -------------------------------------------------------------------------------------------------- */
 
-circe_status train_state_create(int64_t epochs, int64_t n_params, bool keep_best, train_state *state) {
-    size_t count = n_params > 0 ? (size_t)n_params : 1;
-    *state = (train_state){.epochs = epochs, .n_params = n_params, .now = {.best_epoch = -1}};
+/* false: no memory. */
+static bool make_numbers(int64_t n, float **numbers) {
+    *numbers = calloc(n > 0 ? (size_t)n : 1, sizeof **numbers);
+    return *numbers != NULL;
+}
+
+circe_status train_state_create(int64_t epochs, int64_t n_params, int64_t n_buffers, bool keep_best,
+                                train_state *state) {
+    *state = (train_state){.epochs = epochs, .n_params = n_params, .n_buffers = n_buffers, .now = {.best_epoch = -1}};
     state->history = calloc((size_t)epochs, sizeof *state->history);
-    state->params = calloc(count, sizeof(float));
-    state->m = calloc(count, sizeof(float));
-    state->v = calloc(count, sizeof(float));
-    if (keep_best) state->best = calloc(count, sizeof(float));
-    if (state->history != NULL && state->params != NULL && state->m != NULL && state->v != NULL &&
-        (state->best != NULL || !keep_best))
-        return CIRCE_OK;
+    bool made = state->history != NULL && make_numbers(n_params, &state->params) && make_numbers(n_params, &state->m) &&
+                make_numbers(n_params, &state->v) && make_numbers(n_buffers, &state->buffers);
+    if (made && keep_best) made = make_numbers(n_params, &state->best) && make_numbers(n_buffers, &state->best_buffers);
+    if (made) return CIRCE_OK;
     train_state_free(state);
     return train_fail(CIRCE_ERR_MEMORY, "no memory for the state of a run of %lld parameters", (long long)n_params);
 }
@@ -45,7 +47,9 @@ void train_state_free(train_state *state) {
     free(state->params);
     free(state->m);
     free(state->v);
+    free(state->buffers);
     free(state->best);
+    free(state->best_buffers);
     free(state->regularizer);
     *state = (train_state){0};
 }
@@ -77,30 +81,12 @@ static train_standing unpack(const int64_t *counters, const double *numbers) {
 
 /* ---- checksum --------------------------------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t hash, uint64_t word) {
-    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15); /* odd, so the product can be undone */
-    return hash ^ hash >> 32;
-}
-
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes) {
-    const char *at = data;
-    hash = mix(hash, bytes);
-    for (; bytes >= sizeof(uint64_t); bytes -= sizeof(uint64_t), at += sizeof(uint64_t)) {
-        uint64_t word;
-        memcpy(&word, at, sizeof word);
-        hash = mix(hash, word);
-    }
-    uint64_t last = 0;
-    if (bytes > 0) memcpy(&last, at, bytes);
-    return mix(hash, last);
-}
-
-static uint64_t hash_text(uint64_t hash, const char *text) { return hash_bytes(hash, text, strlen(text)); }
+static uint64_t hash_text(uint64_t hash, const char *text) { return train_hash_bytes(hash, text, strlen(text)); }
 
 static uint64_t hash_tensor(const circe_tensor *tensor) {
     uint64_t hash = hash_text(hash_text(1, tensor->name), tensor->dtype);
-    hash = hash_bytes(hash, tensor->shape, (size_t)tensor->n_dims * sizeof *tensor->shape);
-    return hash_bytes(hash, tensor->data, tensor->bytes);
+    hash = train_hash_bytes(hash, tensor->shape, (size_t)tensor->n_dims * sizeof *tensor->shape);
+    return train_hash_bytes(hash, tensor->data, tensor->bytes);
 }
 
 static uint64_t hash_metadata(const char *key, const char *value) { return hash_text(hash_text(2, key), value); }
@@ -119,8 +105,10 @@ static circe_tensor tensor_of(const char *name, const char *dtype, size_t elemen
     return tensor;
 }
 
-static void list_tensors(const train_state *s, const int64_t *counters, const double *numbers, circe_tensor *tensors) {
-    int64_t n = s->n_params, kept = s->best != NULL ? n : 0;
+/* Returns how many there are. */
+static int64_t list_tensors(const train_state *s, const int64_t *counters, const double *numbers,
+                            circe_tensor *tensors) {
+    int64_t n = s->n_params, kept = s->best != NULL ? n : 0, kept_buffers = s->best != NULL ? s->n_buffers : 0;
     tensors[0] = tensor_of("params", "F32", sizeof(float), n, 0, s->params);
     tensors[1] = tensor_of("m", "F32", sizeof(float), n, 0, s->m);
     tensors[2] = tensor_of("v", "F32", sizeof(float), n, 0, s->v);
@@ -129,28 +117,32 @@ static void list_tensors(const train_state *s, const int64_t *counters, const do
     tensors[5] = tensor_of("counters", "I64", sizeof(int64_t), N_COUNTERS, 0, counters);
     tensors[6] = tensor_of("numbers", "F64", sizeof(double), N_NUMBERS, 0, numbers);
     tensors[7] = tensor_of("regularizer", "U8", 1, (int64_t)s->regularizer_bytes, 0, s->regularizer);
+    if (s->n_buffers == 0) return 8;
+    tensors[8] = tensor_of("buffers", "F32", sizeof(float), s->n_buffers, 0, s->buffers);
+    tensors[9] = tensor_of("best_buffers", "F32", sizeof(float), kept_buffers, 0, s->best_buffers);
+    return 10;
 }
 
 circe_status train_checkpoint_write(circe_context *context, const char *path, const train_identity *identity,
                                     const train_state *state) {
-    circe_tensor tensors[N_TENSORS];
+    circe_tensor tensors[MOST_TENSORS];
     circe_metadata metadata[N_OWN + TRAIN_MOST_IDENTITY];
     int64_t counters[N_COUNTERS], n = 0;
     double numbers[N_NUMBERS];
     char version[16], checksum[CHECKSUM_BYTES];
     uint64_t sum = 0;
     pack(&state->now, counters, numbers);
-    list_tensors(state, counters, numbers, tensors);
+    int64_t n_tensors = list_tensors(state, counters, numbers, tensors);
     snprintf(version, sizeof version, "%d", TRAIN_CHECKPOINT_VERSION);
     metadata[n++] = (circe_metadata){"format", format_name};
     metadata[n++] = (circe_metadata){"version", version};
     metadata[n++] = (circe_metadata){"writer", circe_version()};
     for (int64_t i = 0; i < identity->n; i++) metadata[n++] = identity->pairs[i];
-    for (int64_t i = 0; i < N_TENSORS; i++) sum += hash_tensor(&tensors[i]);
+    for (int64_t i = 0; i < n_tensors; i++) sum += hash_tensor(&tensors[i]);
     for (int64_t i = 0; i < n; i++) sum += hash_metadata(metadata[i].key, metadata[i].value);
     write_checksum(sum, checksum);
     metadata[n++] = (circe_metadata){"checksum", checksum};
-    circe_status status = circe_tensor_file_write(context, path, tensors, N_TENSORS, metadata, n);
+    circe_status status = circe_tensor_file_write(context, path, tensors, n_tensors, metadata, n);
     if (status == CIRCE_OK) return CIRCE_OK;
     return train_fail(status, "the checkpoint was not written, and what stood there before is as it was: %s",
                       circe_last_error());
@@ -168,14 +160,16 @@ static circe_status check_format(const circe_tensor_file *file, const char *path
     if (format == NULL || strcmp(format, format_name) != 0)
         return train_fail(CIRCE_ERR_FORMAT, "%s: it is no training checkpoint; resume needs the file such a run wrote",
                           path);
-    char expected[16];
-    snprintf(expected, sizeof expected, "%d", TRAIN_CHECKPOINT_VERSION);
-    if (strcmp(version, expected) == 0) return CIRCE_OK;
+    for (int known = 1; known <= TRAIN_CHECKPOINT_VERSION; known++) {
+        char expected[16];
+        snprintf(expected, sizeof expected, "%d", known);
+        if (strcmp(version, expected) == 0) return CIRCE_OK;
+    }
     return train_fail(
         CIRCE_ERR_FORMAT,
         "%s: it is a checkpoint of format version '%.20s', written by circe %.20s; this is circe %s, which "
-        "reads version %s",
-        path, version, meta(file, "writer"), circe_version(), expected);
+        "reads versions up to %d",
+        path, version, meta(file, "writer"), circe_version(), TRAIN_CHECKPOINT_VERSION);
 }
 
 /* A key that is not there adds nothing: it is no empty text. */
@@ -208,12 +202,21 @@ static int64_t parting(const char *a, const char *b) {
     return at > BEFORE ? at - BEFORE : 0;
 }
 
+/* What the file says, or what one that says nothing means; NULL: anything. */
+static const char *said(const circe_tensor_file *file, const char *key) {
+    static const circe_metadata younger[] = {{"validate_every", "1"}, {"steps", "0"}, {"data", NULL}};
+    const char *value = circe_tensor_file_metadata(file, key);
+    for (size_t k = 0; value == NULL && k < sizeof younger / sizeof *younger; k++)
+        if (strcmp(younger[k].key, key) == 0) return younger[k].value;
+    return value != NULL ? value : "";
+}
+
 static circe_status check_identity(const circe_tensor_file *file, const char *path, const train_identity *identity) {
     char differences[640] = "";
     size_t used = 0;
     for (int64_t i = 0; i < identity->n && used < sizeof differences; i++) {
-        const char *there = meta(file, identity->pairs[i].key), *here = identity->pairs[i].value;
-        if (strcmp(there, here) == 0) continue;
+        const char *there = said(file, identity->pairs[i].key), *here = identity->pairs[i].value;
+        if (there == NULL || strcmp(there, here) == 0) continue;
         int64_t from = parting(there, here);
         const char *dots = from > 0 ? "..." : "";
         used += (size_t)snprintf(differences + used, sizeof differences - used,
@@ -266,6 +269,13 @@ static circe_status take_regularizer(const circe_tensor_file *file, train_state 
     return CIRCE_OK;
 }
 
+static circe_status take_buffers(const circe_tensor_file *file, const char *path, train_state *s) {
+    size_t bytes = (size_t)s->n_buffers * sizeof(float);
+    circe_status status = take(file, path, "buffers", "F32", bytes, s->buffers);
+    if (status != CIRCE_OK) return status;
+    return take(file, path, "best_buffers", "F32", s->best != NULL ? bytes : 0, s->best_buffers);
+}
+
 static circe_status take_all(const circe_tensor_file *file, const char *path, train_state *s) {
     size_t bytes = (size_t)s->n_params * sizeof(float);
     circe_status status = take_standing(file, path, s);
@@ -273,6 +283,7 @@ static circe_status take_all(const circe_tensor_file *file, const char *path, tr
     if (status == CIRCE_OK) status = take(file, path, "m", "F32", bytes, s->m);
     if (status == CIRCE_OK) status = take(file, path, "v", "F32", bytes, s->v);
     if (status == CIRCE_OK) status = take(file, path, "best", "F32", s->best != NULL ? bytes : 0, s->best);
+    if (status == CIRCE_OK && s->n_buffers > 0) status = take_buffers(file, path, s);
     return status == CIRCE_OK ? take_regularizer(file, s) : status;
 }
 

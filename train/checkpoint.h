@@ -2,7 +2,8 @@
  * same bits as one that was never interrupted.
  *
  * A .safetensors of the tensors params, m, v (F32, one number a parameter), best (F32; empty where the best epoch is
- * not kept), history (F64, epochs by the fields of train_epoch), counters (I64), numbers (F64), regularizer (U8); in
+ * not kept), buffers and best_buffers (the same of what the network keeps beside its parameters; absent where it keeps
+ * nothing), history (F64, epochs by the fields of train_epoch), counters (I64), numbers (F64), regularizer (U8); in
  * the metadata: format, version, who wrote it, what must be the same in the run that resumes, and a checksum over all
  * of it. Written whole or not at all. */
 #ifndef TRAIN_CHECKPOINT_H
@@ -10,7 +11,8 @@
 
 #include "trainer.h"
 
-enum { TRAIN_CHECKPOINT_VERSION = 1 };
+/* Files of version 1 say less of the run they are of, and are read as well. */
+enum { TRAIN_CHECKPOINT_VERSION = 2 };
 
 /* Sums over the batches of the epoch that is under way. */
 typedef struct train_sums {
@@ -34,17 +36,21 @@ typedef struct train_state {
     train_standing now;
     train_epoch *history; /* room for the epochs of the whole run */
     int64_t epochs;       /* of the whole run */
-    int64_t n_params;
+    int64_t n_params, n_buffers;
     float *params, *m, *v;
-    float *best; /* NULL: not kept */
+    float *buffers;             /* (n_buffers) */
+    float *best, *best_buffers; /* NULL: not kept */
     void *regularizer;
     size_t regularizer_bytes;
 } train_state;
 
-circe_status train_state_create(int64_t epochs, int64_t n_params, bool keep_best, train_state *state);
+circe_status train_state_create(int64_t epochs, int64_t n_params, int64_t n_buffers, bool keep_best,
+                                train_state *state);
 void train_state_free(train_state *state);
 
-/* What a run that resumes must have in common with the one that wrote: texts by key, owned. */
+/* What a run that resumes must have in common with the one that wrote: texts by key, owned. Keys that files did not
+ * always have: `validate_every` (1) and `steps` (0) have a value that stands for them, and without `data` the
+ * fingerprint alone speaks for the data. */
 enum { TRAIN_MOST_IDENTITY = 32 };
 
 typedef struct train_identity {

@@ -1,11 +1,14 @@
 /* What two runs must have in common for one to go on where the other stopped: the network, the regulariser as it was
- * fitted, the sizes, every option that a step depends on, and the caller's fingerprint for what cannot be seen here,
- * the data. Numbers are written so that they can be read back exactly. */
+ * fitted, the data (their hash, where there is a checkpoint to compare it with), every option that a step depends on,
+ * and the caller's fingerprint for what cannot be seen here, as where the data are from. Numbers are written so that
+ * they can be read back exactly. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "checkpoint.h"
+#include "checkpoint_hash.h"
 #include "error.h"
 #include "layers.h"
 
@@ -30,19 +33,31 @@ static void say_count(train_identity *identity, const char *key, int64_t value) 
     say(identity, key, "%lld", (long long)value);
 }
 
+static void put_shape(FILE *out, train_shape shape) {
+    for (int d = 0; d < shape.n_dims; d++) fprintf(out, "%s%lld", d > 0 ? "x" : "", (long long)shape.size[d]);
+}
+
+/* What tells a layer from others of its kind. */
+static void put_layer(FILE *out, const train_layer *layer, int64_t place) {
+    fprintf(out, " %s", train_layer_type_of(layer->kind)->name);
+    if (layer->kind == TRAIN_LEAKY_RELU) fprintf(out, "(%.9g)", (double)layer->slope);
+    if (layer->kernel > 0)
+        fprintf(out, "(%lld, %lld, %lld%s)", (long long)layer->kernel, (long long)layer->stride,
+                (long long)layer->padding, layer->kind == TRAIN_CONVOLUTION && !layer->bias ? ", no bias" : "");
+    if (layer->from != place - 1) fprintf(out, " of %lld", (long long)layer->from);
+    if (layer->kind == TRAIN_ADD) fprintf(out, " and %lld", (long long)layer->other);
+    fputc(' ', out);
+    put_shape(out, layer->out);
+}
+
 /* "3 dense 64 relu 64 dense 1": the input, then each layer with its outputs. */
 static char *network_text(const train_network *network) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL) return NULL;
-    fprintf(out, "%lld", (long long)train_shape_count(train_network_layer(network, 0)->in));
-    for (int64_t l = 0; l < train_network_n_layers(network); l++) {
-        const train_layer *layer = train_network_layer(network, l);
-        fprintf(out, " %s", train_layer_type_of(layer->kind)->name);
-        if (layer->slope != 0.0F) fprintf(out, "(%.9g)", (double)layer->slope);
-        fprintf(out, " %lld", (long long)train_shape_count(layer->out));
-    }
+    put_shape(out, train_network_layer(network, 0)->in);
+    for (int64_t l = 0; l < train_network_n_layers(network); l++) put_layer(out, train_network_layer(network, l), l);
     return fclose(out) == 0 ? text : NULL;
 }
 
@@ -61,6 +76,7 @@ static char *layers_text(const train_options *options) {
 static void say_options(train_identity *identity, const train_options *o) {
     say(identity, "loss", "%s", o->loss == TRAIN_MSE ? "mse" : "cross-entropy");
     say_count(identity, "epochs", o->epochs);
+    say_count(identity, "steps", o->steps);
     say_count(identity, "batch", o->batch);
     say_number(identity, "rate", o->rate);
     say_number(identity, "decay", o->decay);
@@ -71,8 +87,16 @@ static void say_options(train_identity *identity, const train_options *o) {
     say_count(identity, "cosine", o->cosine != 0);
     say_number(identity, "gamma", o->gamma);
     say_number(identity, "gamma_warmup_epochs", o->gamma_warmup_epochs);
+    say_count(identity, "validate_every", o->validate_every);
     say_count(identity, "patience", o->patience);
     say(identity, "seed", "%llu", (unsigned long long)o->seed);
+}
+
+/* Two numbers: training, validation. */
+static void say_data(train_identity *identity, const circe_context *context, const train_data *data,
+                     const train_data *validation) {
+    say(identity, "data", "%016" PRIx64 " %016" PRIx64, train_hash_data(context, data),
+        validation != NULL ? train_hash_data(context, validation) : 0);
 }
 
 circe_status train_identity_make(const train_network *network, const train_regularizer *regularizer,
@@ -81,8 +105,9 @@ circe_status train_identity_make(const train_network *network, const train_regul
     *identity = (train_identity){0};
     say(identity, "fingerprint", "%s", options->fingerprint != NULL ? options->fingerprint : "");
     identity->pairs[identity->n++] = (circe_metadata){"network", network_text(network)};
-    say_count(identity, "training rows", data->features.rows);
-    say_count(identity, "validation rows", validation != NULL ? validation->features.rows : 0);
+    say_count(identity, "training rows", data->features.n);
+    say_count(identity, "validation rows", validation != NULL ? validation->features.n : 0);
+    if (options->checkpoint != NULL) say_data(identity, train_network_device(network)->context, data, validation);
     say(identity, "regularizer", "%s", train_regularizer_text(regularizer));
     identity->pairs[identity->n++] = (circe_metadata){"layers", layers_text(options)};
     say_options(identity, options);

@@ -7,13 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "circe/circe.h"
+#include "source.h"
 
 typedef enum train_layer_kind {
     TRAIN_DENSE = 1, /* out = in W' + b, W (out, in) */
     TRAIN_RELU = 2,
     TRAIN_LEAKY_RELU = 3, /* with the layer's slope below 0 */
     TRAIN_TANH = 4,
+    TRAIN_CONVOLUTION = 5, /* W (out, in, kernel, kernel), with or without b (out) */
+    TRAIN_MAX_POOL = 6,    /* the largest of each kernel by kernel window; what lies outside the image does not count */
+    TRAIN_BATCH_NORM = 7,  /* weight (x - mean) / sqrt(variance + 1e-5) + bias, channel by channel */
+    TRAIN_ADD = 8,         /* the sum of two outputs of the same shape */
+    TRAIN_AVERAGE_POOL = 9, /* the mean of each channel: (channels, 1, 1) */
+    TRAIN_FLATTEN = 10,     /* images as features, in the order (channel, line, column) */
 } train_layer_kind;
 
 typedef enum train_loss_kind {
@@ -33,18 +39,51 @@ static inline int64_t train_shape_count(train_shape shape) {
     return count;
 }
 
+enum { TRAIN_NAME_BYTES = 32 };
+
 typedef struct train_layer {
     train_layer_kind kind;
-    char name[24]; /* "0", "1", ...: its place, as PyTorch names the layers of a Sequential */
+    char name[TRAIN_NAME_BYTES]; /* "0", "1", ...: its place, as PyTorch names the layers of a Sequential; or its own */
     train_shape in, out;
     float slope;
-    int64_t first_param, n_params; /* in the network's flat array of parameters */
-    int64_t fan_in;                /* of He initialisation; 0: no weights */
+    int64_t first_param, n_params;   /* in the network's flat array of parameters */
+    int64_t fan_in;                  /* of He initialisation; 0: no weights */
+    int64_t first_buffer, n_buffers; /* in the flat array of what a layer keeps: running means and variances */
+    int64_t from, other;             /* layers whose outputs it reads; -1: the network's input. other: of TRAIN_ADD */
+    int64_t kernel, stride, padding; /* of convolutions and max-pools, the same in both directions */
+    bool bias;                       /* of convolutions */
+    bool images;                     /* its output is kept as the device keeps images */
+    bool reads_images;               /* and so is its input; otherwise that lies plain: (rows, channel, line, column) */
+    train_layer_kind merged;         /* activation, with `slope`, that it applies to its own output; 0: none */
 } train_layer;
 
 typedef struct train_device train_device;
 
-/* The work of one kind of layer. `params` and `grads` are the layer's own parts of the flat arrays. */
+/* Points that a device can feed to a network; what it keeps of them is its own. */
+typedef struct train_source_handle train_source_handle;
+
+/* What a device makes of a layer for batches of one size: primitives, workspaces, parameters in an order of its own.
+ */
+typedef struct train_layer_state train_layer_state;
+
+/* One pass of a layer that takes whole batches. `params`, `buffers` and `grads` are the layer's own parts of the flat
+ * arrays. */
+typedef struct train_visit {
+    int64_t rows;
+    bool training; /* as train_network_set_training said */
+    const float *params;
+    float *buffers;
+    const float *in, *other; /* other: of TRAIN_ADD */
+    float *out;              /* written by forward; with the merged activation applied */
+    void *scratch;           /* as many bytes as `create` asked for, which anybody may overwrite between passes */
+    /* Of backward. */
+    float *grad_out; /* may be overwritten where an activation is merged */
+    float *grad_in;  /* := d/d in; NULL: not wanted, but batch norm always gets it */
+    float *grads;    /* := d/d params */
+} train_visit;
+
+/* The work of one kind of layer. `params` and `grads` are the layer's own parts of the flat arrays. A layer has either
+ * forward and backward or pass_forward and pass_backward; the latter may have a state. */
 typedef struct train_layer_ops {
     /* Rows of a batch do not meet in this layer: the network may run it on parts of a batch, from several threads at
      * once, each with gradients of its own. */
@@ -54,7 +93,36 @@ typedef struct train_layer_ops {
     /* grad_in := d/d in (NULL: not wanted); grads += d/d params. grad_out may be overwritten. */
     void (*backward)(train_device *device, const train_layer *layer, int64_t rows, const float *params, const float *in,
                      const float *out, float *grad_out, float *grad_in, float *grads);
+
+    /* State for batches of `rows`, made with the number of threads that the passes will have. wants_grad_in: whether
+     * backward will be asked for it. *scratch_bytes := what the passes need. */
+    circe_status (*create)(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
+                           train_layer_state **state, size_t *scratch_bytes);
+    void (*destroy)(train_device *device, train_layer_state *state); /* takes NULL; create and destroy NULL: no state */
+    circe_status (*pass_forward)(train_device *device, const train_layer *layer, train_layer_state *state,
+                                 const train_visit *pass);
+    /* After the forward of the same batch. That of TRAIN_ADD does the merged activation only, in grad_out, which then
+     * is the gradient at both of its inputs. */
+    circe_status (*pass_backward)(train_device *device, const train_layer *layer, train_layer_state *state,
+                                  const train_visit *pass);
+    /* Whether it can apply this activation to its own output; NULL: none. */
+    bool (*merges)(train_layer_kind activation);
 } train_layer_ops;
+
+/* How a device keeps images between layers. The numbers of a row are at least those of its shape. */
+typedef struct train_image_ops {
+    /* NULL: this device has no such layer. Elementwise functions are here too. */
+    const train_layer_ops *(*layer)(train_layer_kind kind);
+    /* Whether the layer had better read the network's input as it comes, plain; of convolutions. */
+    bool (*takes_plain)(const train_layer *layer);
+    /* Numbers that a row takes. */
+    int64_t (*numbers)(train_shape shape);
+    /* From (rows, channel, line, column) and back. */
+    void (*pack)(train_device *device, train_shape shape, int64_t rows, const float *plain, float *images);
+    void (*unpack)(train_device *device, train_shape shape, int64_t rows, const float *images, float *plain);
+    /* Whether none of n numbers is NaN or infinite. */
+    bool (*finite)(train_device *device, int64_t n, const float *x);
+} train_image_ops;
 
 /* AdamW (Loshchilov and Hutter): decoupled weight decay, bias-corrected moments; `step` counts from 1. As
  * torch.optim.AdamW: p -= lr * decay * p first, then the step of Adam. */
@@ -73,7 +141,17 @@ typedef struct train_device_ops {
 
     /* NULL: this device has no such layer. */
     const train_layer_ops *(*layer)(train_layer_kind kind);
+    const train_image_ops *images; /* NULL: this device has no layers for images */
 
+    /* Points as source.h describes them, which train_source_check has found sound. The handle borrows the source's
+     * arrays; a device with a memory of its own takes the stored values, still bits or bytes, into it. close takes
+     * NULL. */
+    circe_status (*source_open)(train_device *device, const train_source *source, train_source_handle **handle);
+    void (*source_close)(train_device *device, train_source_handle *handle);
+    /* out (n, train_source_cols) := points index[0..n), or first .. first + n - 1 where the index, which lies in host
+     * memory, is NULL. */
+    void (*source_gather)(train_device *device, const train_source_handle *handle, const int64_t *index, int64_t first,
+                          int64_t n, float *out);
     /* out (n, cols) := rows index[0..n) of from; the index lies in host memory. */
     void (*gather)(train_device *device, const float *from, int64_t cols, const int64_t *index, int64_t n, float *out);
     /* The loss of n rows and, where grad is not NULL, d loss / d prediction. A class that is none of 0..cols-1 makes

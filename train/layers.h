@@ -24,12 +24,14 @@ typedef struct train_layer_type {
     circe_status (*plan)(const train_layer_spec *spec, train_layer *layer);
     /* Describes the tensors, in the order of the flat array; returns how many. */
     int (*tensors)(const train_layer *layer, train_layer_tensor *tensors);
+    /* The same for the numbers that it keeps; NULL: none. */
+    int (*buffers)(const train_layer *layer, train_layer_tensor *tensors);
 } train_layer_type;
 
 /* NULL: there is no such kind. */
 const train_layer_type *train_layer_type_of(train_layer_kind kind);
 
 /* Widths above are taken for slips of the hand. */
-enum { TRAIN_MAX_WIDTH = 16384, TRAIN_MAX_LAYERS = 2001 };
+enum { TRAIN_MAX_WIDTH = 16384, TRAIN_MAX_LAYERS = 2001, TRAIN_MAX_KERNEL = 64 };
 
 #endif

@@ -1,16 +1,20 @@
 /* A trained predictor in memory: its parts checked against each other, its network, its predictions.
  *
  *     x (n, n_features) raw -> (x - mean) / deviation, float32 -> network -> t (n, outputs), float32
+ *     images v from 0 to 1 -> scale * v + offset, float32 -> network -> t
  *     MSE: prediction = t * deviation + mean of the target;  cross-entropy: softmax(t) */
 #include "model.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "error.h"
+#include "layers.h"
 #include "model_parts.h"
+#include "predict.h"
 
-enum { ROWS_AT_ONCE = 4096 };
+enum { ROWS_AT_ONCE = 4096, MOST_PIXELS = 1 << 24 };
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
@@ -41,51 +45,98 @@ static circe_status check_outputs(const train_model *model) {
     return check_scale(&model->target_scale, model->outputs, "target");
 }
 
+static circe_status check_image(const train_model *model) {
+    double count = 1.0;
+    for (int d = 0; d < 3; d++) {
+        if (model->image.size[d] < 1)
+            return train_fail(CIRCE_ERR_SHAPE, "the images of a model are %lld by %lld by %lld; all must be at least 1",
+                              (long long)model->image.size[0], (long long)model->image.size[1],
+                              (long long)model->image.size[2]);
+        count *= (double)model->image.size[d];
+    }
+    if (count > MOST_PIXELS)
+        return train_fail(CIRCE_ERR_SHAPE, "the images of a model have %.3g numbers each; there may be 2^24", count);
+    if (model->n_features != 0 || model->features != NULL || model->feature_scale.cols != 0)
+        return train_fail(CIRCE_ERR_ARGUMENT, "a model of images has no columns of features");
+    if (isfinite(model->pixel_scale) && model->pixel_scale != 0.0 && isfinite(model->pixel_offset)) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_VALUE,
+                      "the pixels of a model have scale %g and offset %g: they must be finite, the "
+                      "scale not 0",
+                      model->pixel_scale, model->pixel_offset);
+}
+
+static circe_status check_features(const train_model *model) {
+    if (model->features == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "a model needs the names of its features");
+    if (model->n_features < 1)
+        return train_fail(CIRCE_ERR_SHAPE, "a model has features, not %lld columns of them",
+                          (long long)model->n_features);
+    return check_scale(&model->feature_scale, model->n_features, "feature");
+}
+
 circe_status train_model_check_parts(const train_model *model) {
-    if (model->net == NULL || model->features == NULL || model->target == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "a model needs a net and the names of its features and target");
+    if (model->net == NULL || model->target == NULL)
+        return train_fail(CIRCE_ERR_ARGUMENT, "a model needs a net and the names of its target");
+    if (model->image.n_dims != 0 && model->image.n_dims != 3)
+        return train_fail(CIRCE_ERR_SHAPE, "the images of a model have 3 dimensions, not %d", model->image.n_dims);
     if (model->activation != TRAIN_RELU && model->activation != TRAIN_LEAKY_RELU && model->activation != TRAIN_TANH)
         return train_fail(CIRCE_ERR_ARGUMENT, "layer kind %d is no activation", (int)model->activation);
     if (model->loss != TRAIN_MSE && model->loss != TRAIN_CROSS_ENTROPY)
         return train_fail(CIRCE_ERR_ARGUMENT, "there is no loss number %d", (int)model->loss);
-    if (model->n_features < 1 || model->n_target < 1)
-        return train_fail(CIRCE_ERR_SHAPE, "a model has features and a target, not %lld and %lld columns of them",
-                          (long long)model->n_features, (long long)model->n_target);
+    if (model->n_target < 1)
+        return train_fail(CIRCE_ERR_SHAPE, "a model has a target, not %lld columns of it", (long long)model->n_target);
     circe_status status = check_outputs(model);
-    return status == CIRCE_OK ? check_scale(&model->feature_scale, model->n_features, "feature") : status;
+    if (status != CIRCE_OK) return status;
+    return train_model_has_images(model) ? check_image(model) : check_features(model);
 }
 
-/* Dense layers hold all numbers: out * (in + 1) each. */
-circe_status train_model_count(const train_model *model, int64_t *n_params) {
-    train_layer_spec *specs = NULL;
-    int64_t n_specs = 0, in = model->n_features, total = 0;
-    bool overflow = false;
-    circe_status status = train_network_parse(model->net, model->activation, model->outputs, &specs, &n_specs);
-    for (int64_t i = 0; status == CIRCE_OK && i < n_specs; i++) {
-        int64_t own;
-        if (specs[i].kind != TRAIN_DENSE) continue;
-        overflow = overflow || __builtin_mul_overflow(specs[i].width, in + 1, &own) ||
-                   __builtin_add_overflow(total, own, &total);
-        in = specs[i].width;
+/* What the layers hold, without making them. */
+static circe_status count_layers(const train_layer_spec *specs, int64_t n, train_shape input, int64_t *n_params,
+                                 int64_t *n_buffers) {
+    train_layer *layers = calloc((size_t)n, sizeof *layers);
+    if (layers == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %lld layers", (long long)n);
+    circe_status status = CIRCE_OK;
+    for (int64_t l = 0; status == CIRCE_OK && l < n; l++) {
+        int64_t from = specs[l].from == 0 ? l - 1 : specs[l].from == TRAIN_FROM_INPUT ? -1 : specs[l].from - 1;
+        train_layer *layer = &layers[l];
+        snprintf(layer->name, sizeof layer->name, "%lld", (long long)l);
+        layer->kind = specs[l].kind;
+        layer->in = from < 0 ? input : layers[from].out;
+        status = train_layer_type_of(layer->kind)->plan(&specs[l], layer);
+        *n_params += layer->n_params;
+        *n_buffers += layer->n_buffers;
     }
+    free(layers);
+    return status;
+}
+
+static train_shape input_of(const train_model *model) {
+    return train_model_has_images(model) ? model->image : (train_shape){.n_dims = 1, .size = {model->n_features}};
+}
+
+circe_status train_model_count(const train_model *model, int64_t *n_params, int64_t *n_buffers) {
+    train_layer_spec *specs = NULL;
+    int64_t n_specs = 0;
+    *n_params = *n_buffers = 0;
+    circe_status status = train_network_parse(model->net, model->activation, model->outputs, &specs, &n_specs);
+    if (status == CIRCE_OK) status = count_layers(specs, n_specs, input_of(model), n_params, n_buffers);
     free(specs);
-    *n_params = total;
-    if (overflow)
-        status = train_fail(CIRCE_ERR_SHAPE, "a network of %lld inputs and this size has too many weights",
-                            (long long)model->n_features);
     return status;
 }
 
 circe_status train_model_check(const train_model *model) {
-    int64_t expected = 0;
+    int64_t n_params = 0, n_buffers = 0;
     if (model == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "model must not be NULL");
     circe_status status = train_model_check_parts(model);
-    if (status == CIRCE_OK) status = train_model_count(model, &expected);
+    if (status == CIRCE_OK) status = train_model_count(model, &n_params, &n_buffers);
     if (status != CIRCE_OK) return status;
-    if (model->params == NULL || model->n_params != expected)
+    if (model->params == NULL || model->n_params != n_params)
         return train_fail(CIRCE_ERR_SHAPE, "the model holds %lld parameters; a network %s from %lld to %lld has %lld",
                           (long long)(model->params == NULL ? 0 : model->n_params), model->net,
-                          (long long)model->n_features, (long long)model->outputs, (long long)expected);
+                          (long long)train_shape_count(input_of(model)), (long long)model->outputs,
+                          (long long)n_params);
+    if (model->n_buffers != n_buffers || (model->buffers == NULL && n_buffers > 0))
+        return train_fail(CIRCE_ERR_SHAPE, "the model holds %lld running means and variances; a network %s has %lld",
+                          (long long)(model->buffers == NULL ? 0 : model->n_buffers), model->net, (long long)n_buffers);
     return CIRCE_OK;
 }
 
@@ -104,6 +155,7 @@ void train_model_free(train_model *model) {
     train_scaler_free(&model->target_scale);
     free(model->settings);
     free(model->params);
+    free(model->buffers);
     *model = (train_model){0};
 }
 
@@ -113,9 +165,8 @@ circe_status train_model_skeleton(train_device *device, const train_model *model
                                   train_network **network) {
     train_layer_spec *specs = NULL;
     int64_t n_specs = 0;
-    train_shape input = {.n_dims = 1, .size = {model->n_features}};
     circe_status status = train_network_parse(model->net, model->activation, model->outputs, &specs, &n_specs);
-    if (status == CIRCE_OK) status = train_network_create(device, input, specs, n_specs, max_batch, network);
+    if (status == CIRCE_OK) status = train_network_create(device, input_of(model), specs, n_specs, max_batch, network);
     free(specs);
     return status;
 }
@@ -127,15 +178,30 @@ circe_status train_model_network(train_device *device, const train_model *model,
     circe_status status = train_model_check(model);
     if (status == CIRCE_OK) status = train_model_skeleton(device, model, max_batch, network);
     if (status != CIRCE_OK) return status;
-    if (train_network_n_params(*network) != model->n_params) {
-        status = train_fail(CIRCE_ERR_SHAPE, "the model holds %lld parameters and its network has %lld",
-                            (long long)model->n_params, (long long)train_network_n_params(*network));
-        train_network_destroy(*network);
-        *network = NULL;
-        return status;
-    }
     device->ops->upload(device, train_network_params(*network), model->params,
                         (size_t)model->n_params * sizeof *model->params);
+    device->ops->upload(device, train_network_buffers(*network), model->buffers,
+                        (size_t)model->n_buffers * sizeof *model->buffers);
+    return CIRCE_OK;
+}
+
+circe_status train_model_take(train_network *network, train_model *model) {
+    if (network == NULL || model == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "network and model must not be NULL");
+    train_device *device = train_network_device(network);
+    int64_t n_params = train_network_n_params(network), n_buffers = train_network_n_buffers(network);
+    float *params = malloc((size_t)(n_params + 1) * sizeof *params);
+    float *buffers = n_buffers > 0 ? malloc((size_t)n_buffers * sizeof *buffers) : NULL;
+    if (params == NULL || (buffers == NULL && n_buffers > 0)) {
+        free(params);
+        free(buffers);
+        return train_fail(CIRCE_ERR_MEMORY, "no memory for a model of %lld parameters", (long long)n_params);
+    }
+    device->ops->download(device, params, train_network_params(network), (size_t)n_params * sizeof *params);
+    device->ops->download(device, buffers, train_network_buffers(network), (size_t)n_buffers * sizeof *buffers);
+    model->params = params;
+    model->n_params = n_params;
+    model->buffers = buffers;
+    model->n_buffers = n_buffers;
     return CIRCE_OK;
 }
 
@@ -156,24 +222,49 @@ static void to_units(const train_model *model, const float *t, double *out) {
     for (int64_t c = 0; c < model->outputs; c++) out[c] /= sum;
 }
 
+/* Whether the network is the model's, and whether the predictions of n rows have a place. */
+static circe_status check_ends(const train_network *network, const train_model *model, int64_t n,
+                               const circe_mat *out) {
+    const train_layer *first = train_network_layer(network, 0);
+    const train_layer *last = train_network_layer(network, train_network_n_layers(network) - 1);
+    int64_t inputs = train_shape_count(input_of(model));
+    if (train_shape_count(first->in) != inputs || train_shape_count(last->out) != model->outputs)
+        return train_fail(CIRCE_ERR_SHAPE,
+                          "the network is not the model's: %lld to %lld, and the model is %lld to %lld",
+                          (long long)train_shape_count(first->in), (long long)train_shape_count(last->out),
+                          (long long)inputs, (long long)model->outputs);
+    if (out->dtype != CIRCE_FLOAT64 || out->rows != n || out->cols != model->outputs || out->ld < out->cols)
+        return train_fail(CIRCE_ERR_SHAPE, "the predictions need a float64 matrix of %lld by %lld", (long long)n,
+                          (long long)model->outputs);
+    return CIRCE_OK;
+}
+
 static circe_status check_predict(train_network *network, const train_model *model, const circe_mat *raw,
                                   const circe_mat *out) {
     if (network == NULL || model == NULL || raw == NULL || out == NULL)
         return train_fail(CIRCE_ERR_ARGUMENT, "network, model, raw and out must not be NULL");
-    const train_layer *first = train_network_layer(network, 0);
-    const train_layer *last = train_network_layer(network, train_network_n_layers(network) - 1);
-    if (train_shape_count(first->in) != model->n_features || train_shape_count(last->out) != model->outputs)
-        return train_fail(CIRCE_ERR_SHAPE,
-                          "the network is not the model's: %lld to %lld, and the model is %lld to %lld",
-                          (long long)train_shape_count(first->in), (long long)train_shape_count(last->out),
-                          (long long)model->n_features, (long long)model->outputs);
+    if (train_model_has_images(model))
+        return train_fail(CIRCE_ERR_ARGUMENT, "the model was trained on images of %lld by %lld, not on a table",
+                          (long long)model->image.size[1], (long long)model->image.size[2]);
+    circe_status status = check_ends(network, model, raw->rows, out);
+    if (status != CIRCE_OK) return status;
     if (raw->cols != model->n_features)
         return train_fail(CIRCE_ERR_SHAPE, "the data have %lld columns; the model was trained on %lld, from %s to %s",
                           (long long)raw->cols, (long long)model->n_features, model->features[0],
                           model->features[model->n_features - 1]);
-    if (out->dtype != CIRCE_FLOAT64 || out->rows != raw->rows || out->cols != model->outputs || out->ld < out->cols)
-        return train_fail(CIRCE_ERR_SHAPE, "the predictions need a float64 matrix of %lld by %lld",
-                          (long long)raw->rows, (long long)model->outputs);
+    return CIRCE_OK;
+}
+
+/* Row i of the predictions from the network's t. */
+static circe_status put_row(const train_model *model, const float *t, int64_t i, circe_mat *out) {
+    double *row = row_of(out, i);
+    to_units(model, t, row);
+    for (int64_t c = 0; c < model->outputs; c++)
+        if (!isfinite(row[c]))
+            return train_fail(CIRCE_ERR_NUMERIC,
+                              "the prediction of row %lld (counted from 0) is not a finite number: its features "
+                              "are too far from what the model was trained on",
+                              (long long)i);
     return CIRCE_OK;
 }
 
@@ -184,18 +275,9 @@ static circe_status predict_part(train_network *network, const train_model *mode
     for (int64_t i = 0; i < n; i++) index[i] = first + i;
     circe_status status = train_scaler_apply(&model->feature_scale, raw, index, n, &to);
     if (status == CIRCE_OK) status = train_network_predict(network, n, in, t);
-    if (status != CIRCE_OK) return status;
-    for (int64_t i = 0; i < n; i++) {
-        double *row = row_of(out, index[i]);
-        to_units(model, t + i * model->outputs, row);
-        for (int64_t c = 0; c < model->outputs; c++)
-            if (!isfinite(row[c]))
-                return train_fail(CIRCE_ERR_NUMERIC,
-                                  "the prediction of row %lld (counted from 0) is not a finite number: its features "
-                                  "are too far from what the model was trained on",
-                                  (long long)index[i]);
-    }
-    return CIRCE_OK;
+    for (int64_t i = 0; status == CIRCE_OK && i < n; i++)
+        status = put_row(model, t + i * model->outputs, index[i], out);
+    return status;
 }
 
 circe_status train_model_predict(train_network *network, const train_model *model, const circe_mat *raw,
@@ -218,6 +300,34 @@ circe_status train_model_predict(train_network *network, const train_model *mode
 done:
     free(index);
     free(in);
+    free(t);
+    return status;
+}
+
+/* ---- of images --------------------------------------------------------------------------------------------------- */
+
+void train_model_scale_source(const train_model *model, train_source *source) {
+    double white = source->element == TRAIN_BYTES ? 255.0 : 1.0;
+    source->scale = (float)(model->pixel_scale / white);
+    source->offset = (float)model->pixel_offset;
+}
+
+circe_status train_model_predict_source(train_network *network, const train_model *model, const train_source *source,
+                                        circe_mat *out) {
+    if (network == NULL || model == NULL || source == NULL || out == NULL)
+        return train_fail(CIRCE_ERR_ARGUMENT, "network, model, source and out must not be NULL");
+    if (!train_model_has_images(model))
+        return train_fail(CIRCE_ERR_ARGUMENT, "the model was trained on a table of %lld columns, not on images",
+                          (long long)model->n_features);
+    circe_status status = check_ends(network, model, source->n, out);
+    if (status != CIRCE_OK) return status;
+    train_source scaled = *source;
+    train_model_scale_source(model, &scaled);
+    float *t = malloc((size_t)(source->n * model->outputs + 1) * sizeof *t);
+    if (t == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %lld predictions", (long long)source->n);
+    status = train_predict(network, &scaled, t);
+    for (int64_t i = 0; status == CIRCE_OK && i < source->n; i++)
+        status = put_row(model, t + i * model->outputs, i, out);
     free(t);
     return status;
 }

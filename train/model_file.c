@@ -1,12 +1,16 @@
 /* Predictors as .safetensors: the tensors as a Sequential of PyTorch names them ("0.weight", "0.bias", "2.weight",
  * ...), so that load_state_dict takes the file as it is, and everything else as text in the metadata:
  *
- *     format, format_version    circe.predictor, 1
+ *     format, format_version    circe.predictor, 1 of tables, 2 of images
  *     circe_version             of the program that wrote it
  *     architecture              {"net": "9x64", "activation": "relu", "loss": "mse", "inputs": 3, "outputs": 1}
  *     columns                   {"features": [names], "target": [names], "classes": [names]}   classes may be absent
  *     statistics                {"features": {"mean": [...], "deviation": [...]}, "target": {...}}   target: MSE only
  *     settings                  the run's, as JSON
+ *
+ * Predictors of images have "image": [channels, lines, columns] and "pixels": {"scale": 2, "offset": -1} in the place
+ * of the inputs, and neither names nor statistics of features; what batch norm keeps is among the tensors, in PyTorch's
+ * naming as well.
  *
  * Numbers have 17 significant digits: what is read is what was written, to the bit. Nothing in a file is believed
  * before it was checked against the rest; a network is made only where the file is long enough to fill it. */
@@ -20,7 +24,7 @@
 #include "model_parts.h"
 
 #define FORMAT_NAME "circe.predictor"
-#define FORMAT_VERSION 1
+#define FORMAT_VERSION 2                          /* the newest that is read; tables are still written as 1 */
 #define MEAN_FORMAT_NAME "circe.conditional_mean" /* of circe fit */
 
 enum { SHOWN_CHARS = 64, TEXT_CHARS = 1024, SMALL_NETWORK = 1 << 20, MOST_COLUMNS = 1 << 24 };
@@ -61,12 +65,18 @@ static cJSON *list_of_texts(char *const *texts, int64_t n) {
 }
 
 /* As raw text: cJSON's own numbers are let go at 15 digits where that is nearly the same. */
+static cJSON *exact_number(double number) {
+    char text[32];
+    snprintf(text, sizeof text, "%.17g", number);
+    return cJSON_CreateRaw(text);
+}
+
+static bool add_number(cJSON *object, const char *key, double number) { return add(object, key, exact_number(number)); }
+
 static cJSON *list_of_numbers(const double *numbers, int64_t n) {
     cJSON *list = cJSON_CreateArray();
     for (int64_t i = 0; list != NULL && i < n; i++) {
-        char text[32];
-        snprintf(text, sizeof text, "%.17g", numbers[i]);
-        cJSON *item = cJSON_CreateRaw(text);
+        cJSON *item = exact_number(numbers[i]);
         if (item != NULL && cJSON_AddItemToArray(list, item)) continue;
         cJSON_Delete(item);
         cJSON_Delete(list);
@@ -91,27 +101,45 @@ static char *printed(cJSON *object, bool complete) {
     return text;
 }
 
+static cJSON *pixels_object(const train_model *model) {
+    cJSON *object = cJSON_CreateObject();
+    if (object != NULL && add_number(object, "scale", model->pixel_scale) &&
+        add_number(object, "offset", model->pixel_offset))
+        return object;
+    cJSON_Delete(object);
+    return NULL;
+}
+
+/* What goes into the network. */
+static bool add_inputs(cJSON *o, const train_model *model) {
+    if (!train_model_has_images(model)) return add(o, "inputs", cJSON_CreateNumber((double)model->n_features));
+    const double shape[] = {(double)model->image.size[0], (double)model->image.size[1], (double)model->image.size[2]};
+    return add(o, "image", list_of_numbers(shape, 3)) && add(o, "pixels", pixels_object(model));
+}
+
 static char *architecture_text(const train_model *model) {
     cJSON *o = cJSON_CreateObject();
     bool complete = o != NULL && add(o, "net", cJSON_CreateString(model->net)) &&
                     add(o, "activation", cJSON_CreateString(name_of(activations, (int)model->activation))) &&
-                    add(o, "loss", cJSON_CreateString(name_of(losses, (int)model->loss))) &&
-                    add(o, "inputs", cJSON_CreateNumber((double)model->n_features)) &&
+                    add(o, "loss", cJSON_CreateString(name_of(losses, (int)model->loss))) && add_inputs(o, model) &&
                     add(o, "outputs", cJSON_CreateNumber((double)model->outputs));
     return printed(o, complete);
 }
 
 static char *columns_text(const train_model *model) {
     cJSON *o = cJSON_CreateObject();
-    bool complete = o != NULL && add(o, "features", list_of_texts(model->features, model->n_features)) &&
-                    add(o, "target", list_of_texts(model->target, model->n_target)) &&
-                    (model->classes == NULL || add(o, "classes", list_of_texts(model->classes, model->outputs)));
+    bool complete =
+        o != NULL &&
+        (train_model_has_images(model) || add(o, "features", list_of_texts(model->features, model->n_features))) &&
+        add(o, "target", list_of_texts(model->target, model->n_target)) &&
+        (model->classes == NULL || add(o, "classes", list_of_texts(model->classes, model->outputs)));
     return printed(o, complete);
 }
 
 static char *statistics_text(const train_model *model) {
     cJSON *o = cJSON_CreateObject();
-    bool complete = o != NULL && add(o, "features", scale_object(&model->feature_scale)) &&
+    bool complete = o != NULL &&
+                    (train_model_has_images(model) || add(o, "features", scale_object(&model->feature_scale))) &&
                     (model->loss != TRAIN_MSE || add(o, "target", scale_object(&model->target_scale)));
     return printed(o, complete);
 }
@@ -120,13 +148,15 @@ static circe_status write_file(circe_context *context, const train_model *model,
                                const char *path) {
     char version[16], *architecture = architecture_text(model), *columns = columns_text(model),
                       *statistics = statistics_text(model);
-    int64_t n = train_network_n_tensors(network);
+    int64_t n_params = train_network_n_tensors(network), n = n_params + train_network_n_buffer_tensors(network);
     circe_tensor *tensors = calloc((size_t)n + 1, sizeof *tensors);
     circe_status status = CIRCE_OK;
-    snprintf(version, sizeof version, "%d", FORMAT_VERSION);
+    snprintf(version, sizeof version, "%d", train_model_has_images(model) ? 2 : 1);
     if (architecture == NULL || columns == NULL || statistics == NULL || tensors == NULL)
         status = train_fail(CIRCE_ERR_MEMORY, "no memory to write %s", path);
     if (status == CIRCE_OK) status = train_network_tensors(network, model->params, "", tensors);
+    if (status == CIRCE_OK && n > n_params)
+        status = train_network_buffer_tensors(network, model->buffers, "", tensors + n_params);
     if (status == CIRCE_OK) {
         const circe_metadata metadata[] = {{"format", FORMAT_NAME},
                                            {"format_version", version},
@@ -170,6 +200,7 @@ circe_status train_model_save(circe_context *context, const train_model *model, 
 
 typedef struct reader {
     const char *path;
+    long version;
     circe_tensor_file *file;
     cJSON *architecture, *columns, *statistics;
 } reader;
@@ -195,7 +226,7 @@ static const char *shown(const char *name, char *text) {
     return text;
 }
 
-static circe_status check_version(const reader *r) {
+static circe_status check_version(reader *r) {
     const char *version = circe_tensor_file_metadata(r->file, "format_version");
     char text[SHOWN_CHARS];
     if (version == NULL) return damaged(r, "it names no version of the format");
@@ -204,14 +235,15 @@ static circe_status check_version(const reader *r) {
     if (*version < '0' || *version > '9' || *end != '\0' || number < 1)
         return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%s' is no version of the format", r->path,
                           shown(version, text));
+    r->version = number;
     if (number <= FORMAT_VERSION) return CIRCE_OK;
     return train_fail(CIRCE_ERR_FORMAT,
-                      "%s: written in version %s of the format of predictors; this program reads version %d: use a "
-                      "newer circe, or train it again",
+                      "%s: written in version %s of the format of predictors; this program reads versions up to %d: "
+                      "use a newer circe, or train it again",
                       r->path, shown(version, text), FORMAT_VERSION);
 }
 
-static circe_status check_format(const reader *r) {
+static circe_status check_format(reader *r) {
     const char *format = circe_tensor_file_metadata(r->file, "format");
     char text[SHOWN_CHARS];
     if (format == NULL) return damaged(r, "its metadata do not say that it is one (circe train writes predictors)");
@@ -312,6 +344,30 @@ static circe_status read_scale(const reader *r, const char *key, int64_t cols, t
     return status == CIRCE_OK ? read_numbers(r, object, "deviation", cols, &scale->deviation) : status;
 }
 
+static circe_status read_finite(const reader *r, const cJSON *object, const char *key, double *value) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble)) return wrong(r, key, "a finite number");
+    *value = item->valuedouble;
+    return CIRCE_OK;
+}
+
+static circe_status read_image(const reader *r, train_model *model) {
+    const cJSON *item, *list = cJSON_GetObjectItemCaseSensitive(r->architecture, "image");
+    const cJSON *pixels = cJSON_GetObjectItemCaseSensitive(r->architecture, "pixels");
+    int d = 0;
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != 3) return wrong(r, "image", "a list of three sizes");
+    cJSON_ArrayForEach(item, list) {
+        if (!cJSON_IsNumber(item) || !(item->valuedouble >= 1.0 && item->valuedouble <= MOST_COLUMNS) ||
+            item->valuedouble != floor(item->valuedouble))
+            return wrong(r, "image", "a list of three sizes, whole numbers from 1 to 2^24");
+        model->image.size[d++] = (int64_t)item->valuedouble;
+    }
+    model->image.n_dims = 3;
+    if (!cJSON_IsObject(pixels)) return wrong(r, "pixels", "an object with scale and offset");
+    circe_status status = read_finite(r, pixels, "scale", &model->pixel_scale);
+    return status == CIRCE_OK ? read_finite(r, pixels, "offset", &model->pixel_offset) : status;
+}
+
 static circe_status read_architecture(const reader *r, train_model *model, int64_t *inputs) {
     const char *net = NULL;
     int activation = 0, loss = 0;
@@ -319,7 +375,8 @@ static circe_status read_architecture(const reader *r, train_model *model, int64
     circe_status status = read_text(r, r->architecture, "net", &net);
     if (status == CIRCE_OK) status = read_named(r, r->architecture, "activation", activations, &activation);
     if (status == CIRCE_OK) status = read_named(r, r->architecture, "loss", losses, &loss);
-    if (status == CIRCE_OK) status = read_count(r, r->architecture, "inputs", inputs);
+    if (status == CIRCE_OK)
+        status = r->version == 1 ? read_count(r, r->architecture, "inputs", inputs) : read_image(r, model);
     if (status == CIRCE_OK) status = read_count(r, r->architecture, "outputs", &outputs);
     if (status != CIRCE_OK) return status;
     model->activation = (train_layer_kind)activation;
@@ -330,7 +387,9 @@ static circe_status read_architecture(const reader *r, train_model *model, int64
 }
 
 static circe_status read_columns(const reader *r, train_model *model, int64_t inputs) {
-    circe_status status = read_names(r, r->columns, "features", &model->features, &model->n_features);
+    circe_status status = CIRCE_OK;
+    if (!train_model_has_images(model))
+        status = read_names(r, r->columns, "features", &model->features, &model->n_features);
     if (status == CIRCE_OK) status = read_names(r, r->columns, "target", &model->target, &model->n_target);
     if (status != CIRCE_OK) return status;
     if (model->n_features != inputs)
@@ -362,7 +421,8 @@ static circe_status read_description(reader *r, train_model *model) {
     if (status == CIRCE_OK) status = parse(r, "statistics", &r->statistics);
     if (status == CIRCE_OK) status = read_architecture(r, model, &inputs);
     if (status == CIRCE_OK) status = read_columns(r, model, inputs);
-    if (status == CIRCE_OK) status = read_scale(r, "features", model->n_features, &model->feature_scale);
+    if (status == CIRCE_OK && !train_model_has_images(model))
+        status = read_scale(r, "features", model->n_features, &model->feature_scale);
     if (status == CIRCE_OK && model->loss == TRAIN_MSE)
         status = read_scale(r, "target", model->n_target, &model->target_scale);
     if (status == CIRCE_OK) status = read_settings(r, model);
@@ -372,10 +432,11 @@ static circe_status read_description(reader *r, train_model *model) {
 /* A network of a size that the file cannot fill is not even made. Where it is small, it is: the tensors that are not
  * as they should be are then refused by their names. */
 static circe_status check_size(const reader *r, const train_model *model) {
-    int64_t expected = 0, held = 0;
+    int64_t expected = 0, buffers = 0, held = 0;
     circe_tensor t;
-    circe_status status = train_model_count(model, &expected);
+    circe_status status = train_model_count(model, &expected, &buffers);
     if (status != CIRCE_OK) return damaged_by(r, status);
+    expected += buffers;
     for (int64_t i = 0; i < circe_tensor_file_count(r->file); i++)
         if (circe_tensor_file_get(r->file, i, &t) == CIRCE_OK) held += (int64_t)(t.bytes / sizeof(float));
     if (expected <= held || expected <= SMALL_NETWORK) return CIRCE_OK;
@@ -384,17 +445,40 @@ static circe_status check_size(const reader *r, const train_model *model) {
                       r->path, (long long)expected, (long long)held);
 }
 
+/* numbers (n), owned. */
+static circe_status make_numbers(const reader *r, int64_t n, float **numbers) {
+    *numbers = malloc((size_t)(n > 0 ? n : 1) * sizeof **numbers);
+    if (*numbers != NULL) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %lld parameters", r->path, (long long)n);
+}
+
+static circe_status check_finite(const reader *r, const float *numbers, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite((double)numbers[i])) return damaged(r, "its parameters hold a NaN or an infinity");
+    return CIRCE_OK;
+}
+
+static circe_status read_buffers(const reader *r, const train_network *network, train_model *model) {
+    int64_t n = train_network_n_buffers(network);
+    if (n == 0) return CIRCE_OK;
+    circe_status status = make_numbers(r, n, &model->buffers);
+    if (status != CIRCE_OK) return status;
+    model->n_buffers = n;
+    status = damaged_by(r, train_network_read_buffers(network, r->file, "", model->buffers));
+    return status == CIRCE_OK ? check_finite(r, model->buffers, n) : status;
+}
+
 static circe_status read_params(const reader *r, const train_network *network, train_model *model) {
     int64_t n = train_network_n_params(network);
-    model->params = malloc((size_t)(n > 0 ? n : 1) * sizeof *model->params);
-    if (model->params == NULL)
-        return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %lld parameters", r->path, (long long)n);
-    model->n_params = n;
-    circe_status status = damaged_by(r, train_network_read_tensors(network, r->file, "", model->params));
+    circe_status status = make_numbers(r, n, &model->params);
     if (status != CIRCE_OK) return status;
-    for (int64_t i = 0; i < n; i++)
-        if (!isfinite((double)model->params[i])) return damaged(r, "its parameters hold a NaN or an infinity");
-    if (circe_tensor_file_count(r->file) == train_network_n_tensors(network)) return CIRCE_OK;
+    model->n_params = n;
+    status = damaged_by(r, train_network_read_tensors(network, r->file, "", model->params));
+    if (status == CIRCE_OK) status = check_finite(r, model->params, n);
+    if (status == CIRCE_OK) status = read_buffers(r, network, model);
+    if (status != CIRCE_OK) return status;
+    if (circe_tensor_file_count(r->file) == train_network_n_tensors(network) + train_network_n_buffer_tensors(network))
+        return CIRCE_OK;
     return damaged(r, "it holds tensors that its network has no place for");
 }
 

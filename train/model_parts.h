@@ -4,8 +4,9 @@
 
 #include "model.h"
 
-/* Numbers in a network of this architecture; refuses one that cannot be. model->params are not looked at. */
-circe_status train_model_count(const train_model *model, int64_t *n_params);
+/* Parameters and buffers of a network of this architecture, which is not made; refuses one that cannot be. Those of the
+ * model are not looked at. */
+circe_status train_model_count(const train_model *model, int64_t *n_params, int64_t *n_buffers);
 
 /* The network without the model's parameters. */
 circe_status train_model_skeleton(train_device *device, const train_model *model, int64_t max_batch,

@@ -1,4 +1,5 @@
-/* Networks: what they are made of, and the entries to forward and backward (network_segments.c runs the layers). */
+/* Networks: their life, what they hold, and the entries to forward and backward (network_segments.c runs the layers).
+ */
 #include "network.h"
 
 #include <stdio.h>
@@ -30,122 +31,31 @@ static circe_status check_arguments(train_shape input, int64_t n_specs, int64_t 
     return CIRCE_OK;
 }
 
-/* Layer l from the one before it. */
-static circe_status plan_layer(train_network *network, int64_t l, const train_layer_spec *spec) {
-    const train_layer_type *type = train_layer_type_of(spec->kind);
-    train_layer *layer = &network->layers[l];
-    const train_device_ops *ops = network->device->ops;
-    snprintf(layer->name, sizeof layer->name, "%lld", (long long)l);
-    if (type == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "layer %s: there is no kind %d of layers", layer->name, (int)spec->kind);
-    network->ops[l] = ops->layer(spec->kind);
-    if (network->ops[l] == NULL)
-        return train_fail(CIRCE_ERR_UNSUPPORTED, "layer %s: %s has no %s layers", layer->name, ops->name, type->name);
-    layer->kind = spec->kind;
-    layer->in = l == 0 ? network->input : network->layers[l - 1].out;
-    layer->first_param = network->n_params;
-    circe_status status = type->plan(spec, layer);
-    if (status != CIRCE_OK) return status;
-    network->n_params += layer->n_params;
-    if (train_shape_count(layer->out) > network->widest) network->widest = train_shape_count(layer->out);
-    return CIRCE_OK;
-}
-
 /* ---- buffers ------------------------------------------------------------------------------------------------------
  */
 
-float *train_network_buffer(const train_network *network, int64_t rows, int64_t cols) {
+circe_status train_network_buffer(const train_network *network, int64_t rows, int64_t cols, float **buffer) {
     size_t bytes;
+    *buffer = NULL;
     if (__builtin_mul_overflow((size_t)rows, (size_t)cols, &bytes) ||
-        __builtin_mul_overflow(bytes, sizeof(float), &bytes)) {
-        train_fail(CIRCE_ERR_MEMORY, "a buffer of %lld by %lld numbers is larger than this machine can address",
-                   (long long)rows, (long long)cols);
-        return NULL;
-    }
-    return network->device->ops->allocate(network->device, bytes > 0 ? bytes : sizeof(float));
-}
-
-static circe_status make_buffer(const train_network *network, int64_t rows, int64_t cols, float **buffer) {
-    *buffer = train_network_buffer(network, rows, cols);
+        __builtin_mul_overflow(bytes, sizeof(float), &bytes))
+        return train_fail(CIRCE_ERR_MEMORY, "a buffer of %lld by %lld numbers is larger than this machine can address",
+                          (long long)rows, (long long)cols);
+    *buffer = network->device->ops->allocate(network->device, bytes > 0 ? bytes : sizeof(float));
     return *buffer == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
 }
 
+/* Everything but what the plan brings. */
 static circe_status make_buffers(train_network *network) {
     int64_t batch = network->max_batch, params = network->n_params;
     int64_t outputs = train_shape_count(network->layers[network->n_layers - 1].out);
-    circe_status status = make_buffer(network, 1, params, &network->params);
-    if (status == CIRCE_OK) status = make_buffer(network, 1, params, &network->grads);
-    if (status == CIRCE_OK) status = make_buffer(network, network->max_parts - 1, params, &network->part_grads);
-    if (status == CIRCE_OK) status = make_buffer(network, batch, outputs, &network->output_grad);
-    if (status == CIRCE_OK) status = make_buffer(network, batch, train_shape_count(network->input), &network->staging);
-    for (int64_t l = 0; status == CIRCE_OK && l < network->n_layers; l++)
-        status = make_buffer(network, batch, train_shape_count(network->layers[l].out), &network->activations[l]);
-    for (int k = 0; status == CIRCE_OK && k < 2; k++) {
-        status = make_buffer(network, batch, network->widest, &network->inside[k]);
-        if (status == CIRCE_OK && network->n_segments > 1)
-            status = make_buffer(network, batch, network->widest, &network->between[k]);
-    }
-    return status;
-}
-
-/* ---- life ---------------------------------------------------------------------------------------------------------
- */
-
-static circe_status make_network(train_network *network, const train_layer_spec *specs) {
-    size_t n = (size_t)network->n_layers;
-    network->layers = calloc(n, sizeof *network->layers);
-    network->ops = calloc(n, sizeof *network->ops);
-    network->activations = calloc(n, sizeof *network->activations);
-    network->taps = calloc(n, sizeof *network->taps);
-    network->names = calloc(1, sizeof *network->names);
-    if (network->layers == NULL || network->ops == NULL || network->activations == NULL || network->taps == NULL ||
-        network->names == NULL)
-        return train_fail(CIRCE_ERR_MEMORY, "no memory for a network of %lld layers", (long long)n);
-    circe_status status = CIRCE_OK;
-    for (int64_t l = 0; status == CIRCE_OK && l < network->n_layers; l++) status = plan_layer(network, l, &specs[l]);
-    if (status == CIRCE_OK) status = train_segments_make(network);
-    if (status == CIRCE_OK) status = make_buffers(network);
-    return status;
-}
-
-circe_status train_network_create(train_device *device, train_shape input, const train_layer_spec *specs,
-                                  int64_t n_specs, int64_t max_batch, train_network **network) {
-    if (network != NULL) *network = NULL;
-    if (device == NULL || specs == NULL || network == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "device, specs and network must not be NULL");
-    circe_status status = check_arguments(input, n_specs, max_batch);
-    if (status != CIRCE_OK) return status;
-    train_network *made = calloc(1, sizeof *made);
-    if (made == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a network");
-    *made = (train_network){.device = device, .input = input, .max_batch = max_batch, .n_layers = n_specs};
-    status = make_network(made, specs);
+    circe_status status = train_network_buffer(network, 1, params, &network->params);
+    if (status == CIRCE_OK) status = train_network_buffer(network, 1, params, &network->grads);
+    if (status == CIRCE_OK) status = train_network_buffer(network, 1, network->n_buffers, &network->buffers);
+    if (status == CIRCE_OK) status = train_network_buffer(network, batch, outputs, &network->output_grad);
     if (status == CIRCE_OK)
-        *network = made;
-    else
-        train_network_destroy(made);
+        status = train_network_buffer(network, batch, train_shape_count(network->input), &network->staging);
     return status;
-}
-
-void train_network_destroy(train_network *network) {
-    if (network == NULL) return;
-    train_device *device = network->device;
-    float *buffers[] = {network->params,      network->grads,      network->part_grads,
-                        network->output_grad, network->inside[0],  network->inside[1],
-                        network->between[0],  network->between[1], network->staging};
-    for (size_t k = 0; k < sizeof buffers / sizeof buffers[0]; k++) device->ops->release(device, buffers[k]);
-    for (int64_t l = 0; l < network->n_layers; l++) {
-        if (network->activations != NULL) device->ops->release(device, network->activations[l]);
-        if (network->taps != NULL) device->ops->release(device, network->taps[l]);
-    }
-    if (network->names != NULL && *network->names != NULL)
-        train_names_free(*network->names, train_network_n_tensors(network));
-    free(network->names);
-    free(network->activations);
-    free(network->taps);
-    free(network->segments);
-    free(network->ops);
-    free(network->layers);
-    free(network);
 }
 
 /* ---- initialisation -----------------------------------------------------------------------------------------------
@@ -162,25 +72,116 @@ static void draw(const train_layer_tensor *tensor, circe_random generator, float
     }
 }
 
-circe_status train_network_initialise(train_network *network, uint64_t seed) {
-    if (network == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "network must not be NULL");
-    float *params = calloc((size_t)network->n_params + 1, sizeof *params);
-    if (params == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory to initialise a network");
+static void draw_params(const train_network *network, uint64_t seed, float *params) {
     for (int64_t l = 0; l < network->n_layers; l++) {
         const train_layer *layer = &network->layers[l];
         train_layer_tensor tensors[TRAIN_MAX_LAYER_TENSORS];
         int n = train_layer_type_of(layer->kind)->tensors(layer, tensors);
         for (int t = 0; t < n; t++) draw(&tensors[t], (circe_random){seed, (uint64_t)l}, params + layer->first_param);
     }
+}
+
+/* What layers keep starts as each kind says, whatever the seed. */
+static circe_status start_buffers(train_network *network) {
+    float *start = calloc((size_t)network->n_buffers + 1, sizeof *start);
+    if (start == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory to initialise a network");
+    for (int64_t l = 0; l < network->n_layers; l++) {
+        const train_layer *layer = &network->layers[l];
+        const train_layer_type *type = train_layer_type_of(layer->kind);
+        train_layer_tensor tensors[TRAIN_MAX_LAYER_TENSORS];
+        int n = type->buffers == NULL ? 0 : type->buffers(layer, tensors);
+        for (int t = 0; t < n; t++) draw(&tensors[t], (circe_random){0, 0}, start + layer->first_buffer);
+    }
+    network->device->ops->upload(network->device, network->buffers, start, (size_t)network->n_buffers * sizeof *start);
+    free(start);
+    return CIRCE_OK;
+}
+
+circe_status train_network_initialise(train_network *network, uint64_t seed) {
+    if (network == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "network must not be NULL");
+    float *params = calloc((size_t)network->n_params + 1, sizeof *params);
+    if (params == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory to initialise a network");
+    draw_params(network, seed, params);
     network->device->ops->upload(network->device, network->params, params, (size_t)network->n_params * sizeof *params);
     free(params);
+    return start_buffers(network);
+}
+
+/* ---- life ---------------------------------------------------------------------------------------------------------
+ */
+
+static circe_status make_lists(train_network *network) {
+    size_t n = (size_t)network->n_layers;
+    network->layers = calloc(n, sizeof *network->layers);
+    network->ops = calloc(n, sizeof *network->ops);
+    network->readers = calloc(n, sizeof *network->readers);
+    network->learns = calloc(n, sizeof *network->learns);
+    network->kept = calloc(n, sizeof *network->kept);
+    network->taps = calloc(n, sizeof *network->taps);
+    network->plain = calloc(n, sizeof *network->plain);
+    network->names = calloc(1, sizeof *network->names);
+    if (network->layers == NULL || network->ops == NULL || network->readers == NULL || network->learns == NULL ||
+        network->kept == NULL || network->taps == NULL || network->plain == NULL || network->names == NULL)
+        return train_fail(CIRCE_ERR_MEMORY, "no memory for a network of %lld layers", (long long)n);
     return CIRCE_OK;
+}
+
+static circe_status make_network(train_network *network, const train_layer_spec *specs) {
+    circe_status status = make_lists(network);
+    if (status == CIRCE_OK) status = train_layers_make(network, specs);
+    if (status == CIRCE_OK) status = make_buffers(network);
+    if (status == CIRCE_OK) status = train_plan_make(network);
+    if (status == CIRCE_OK) status = start_buffers(network);
+    return status;
+}
+
+circe_status train_network_create(train_device *device, train_shape input, const train_layer_spec *specs,
+                                  int64_t n_specs, int64_t max_batch, train_network **network) {
+    if (network != NULL) *network = NULL;
+    if (device == NULL || specs == NULL || network == NULL)
+        return train_fail(CIRCE_ERR_ARGUMENT, "device, specs and network must not be NULL");
+    circe_status status = check_arguments(input, n_specs, max_batch);
+    if (status != CIRCE_OK) return status;
+    train_network *made = calloc(1, sizeof *made);
+    if (made == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a network");
+    *made = (train_network){
+        .device = device, .input = input, .max_batch = max_batch, .n_layers = n_specs, .training = true};
+    status = make_network(made, specs);
+    if (status == CIRCE_OK)
+        *network = made;
+    else
+        train_network_destroy(made);
+    return status;
+}
+
+void train_network_destroy(train_network *network) {
+    if (network == NULL) return;
+    train_device *device = network->device;
+    train_plan_free(network);
+    float *buffers[] = {network->params, network->grads, network->buffers, network->output_grad, network->staging};
+    for (size_t k = 0; k < sizeof buffers / sizeof buffers[0]; k++) device->ops->release(device, buffers[k]);
+    for (int64_t l = 0; l < network->n_layers; l++) {
+        if (network->taps != NULL) device->ops->release(device, network->taps[l]);
+        if (network->plain != NULL) device->ops->release(device, network->plain[l]);
+    }
+    if (network->names != NULL && *network->names != NULL)
+        train_names_free(*network->names, train_network_n_tensors(network) + train_network_n_buffer_tensors(network));
+    free(network->names);
+    free(network->taps);
+    free(network->plain);
+    free(network->kept);
+    free(network->learns);
+    free(network->readers);
+    free(network->ops);
+    free(network->layers);
+    free(network);
 }
 
 /* ---- what it holds ------------------------------------------------------------------------------------------------
  */
 
 train_device *train_network_device(const train_network *network) { return network->device; }
+int64_t train_network_max_batch(const train_network *network) { return network->max_batch; }
 
 int64_t train_network_n_layers(const train_network *network) { return network->n_layers; }
 
@@ -198,24 +199,57 @@ int64_t train_network_find(const train_network *network, const char *name) {
 int64_t train_network_n_params(const train_network *network) { return network->n_params; }
 float *train_network_params(train_network *network) { return network->params; }
 float *train_network_grads(train_network *network) { return network->grads; }
+int64_t train_network_n_buffers(const train_network *network) { return network->n_buffers; }
+float *train_network_buffers(train_network *network) { return network->buffers; }
+void train_network_set_training(train_network *network, bool training) { network->training = training; }
 
 const float *train_network_activation(const train_network *network, int64_t layer) {
-    return layer < 0 || layer >= network->n_layers ? NULL : network->activations[layer];
+    if (layer < 0 || layer >= network->n_layers) return NULL;
+    const float *kept = network->activations == NULL ? NULL : network->activations[layer];
+    if (kept == NULL || !network->layers[layer].images) return kept;
+    train_device *device = network->device;
+    train_shape out = network->layers[layer].out;
+    float **plain = &network->plain[layer];
+    if (*plain == NULL && train_network_buffer(network, network->max_batch, train_shape_count(out), plain) != CIRCE_OK)
+        return NULL;
+    device->ops->images->unpack(device, out, network->last_rows, kept, *plain);
+    return *plain;
 }
 
-const float *train_network_output(const train_network *network) { return network->activations[network->n_layers - 1]; }
+const float *train_network_output(const train_network *network) {
+    return train_network_activation(network, network->n_layers - 1);
+}
+
 float *train_network_output_grad(train_network *network) { return network->output_grad; }
+
+/* The plan depends on what is tapped: an output that is merged away must be stored, and a gradient that is added to
+ * must not be another output's too. Where there is one segment, neither happens. */
+static circe_status plan_tap(train_network *network, int64_t layer) {
+    network->kept[layer] = true;
+    if (network->n_segments == 1 && network->activations[layer] != NULL) return CIRCE_OK;
+    train_plan_free(network);
+    circe_status status = train_plan_make(network);
+    if (status != CIRCE_OK) train_plan_free(network);
+    return status;
+}
 
 circe_status train_network_tap(train_network *network, int64_t layer, float **grad) {
     if (network == NULL || grad == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "network and grad must not be NULL");
     if (layer < 0 || layer >= network->n_layers)
         return train_fail(CIRCE_ERR_ARGUMENT, "there is no layer %lld; the network has %lld", (long long)layer,
                           (long long)network->n_layers);
-    if (network->taps[layer] == NULL)
-        network->taps[layer] =
-            train_network_buffer(network, network->max_batch, train_shape_count(network->layers[layer].out));
-    *grad = network->taps[layer];
-    return *grad == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    float **tap = &network->taps[layer];
+    circe_status status = CIRCE_OK;
+    if (*tap == NULL) {
+        status = train_network_buffer(network, network->max_batch, train_shape_count(network->layers[layer].out), tap);
+        if (status == CIRCE_OK) status = plan_tap(network, layer);
+    }
+    if (status != CIRCE_OK) { /* asked again, it tries again */
+        network->device->ops->release(network->device, *tap);
+        *tap = NULL;
+    }
+    *grad = *tap;
+    return status;
 }
 
 /* ---- running it ---------------------------------------------------------------------------------------------------
@@ -226,15 +260,18 @@ static circe_status check_batch(const train_network *network, int64_t rows, cons
     if (rows < 1 || rows > network->max_batch)
         return train_fail(CIRCE_ERR_ARGUMENT, "a batch of %lld rows; the network was made for 1 to %lld",
                           (long long)rows, (long long)network->max_batch);
+    if (network->segments == NULL)
+        return train_fail(CIRCE_ERR_MEMORY, "the network is without memory since train_network_tap failed");
     return CIRCE_OK;
 }
 
 circe_status train_network_forward(train_network *network, int64_t rows, const float *in) {
     circe_status status = check_batch(network, rows, in);
     if (status != CIRCE_OK) return status;
-    train_segments_forward(network, rows, in);
-    network->last_rows = rows;
-    return CIRCE_OK;
+    status = train_segments_forward(network, rows, in);
+    network->last_rows = status == CIRCE_OK ? rows : 0;
+    network->last_threads = train_states_threads(network);
+    return status;
 }
 
 circe_status train_network_backward(train_network *network, int64_t rows, const float *in) {
@@ -243,14 +280,14 @@ circe_status train_network_backward(train_network *network, int64_t rows, const 
     if (rows != network->last_rows)
         return train_fail(CIRCE_ERR_ARGUMENT, "backward of %lld rows; the last forward had %lld", (long long)rows,
                           (long long)network->last_rows);
-    train_segments_backward(network, rows, in);
-    return CIRCE_OK;
+    if (network->has_images && network->last_threads != train_states_threads(network))
+        return train_fail(CIRCE_ERR_ARGUMENT,
+                          "backward inside a team of threads, and its forward outside, or the other "
+                          "way round");
+    return train_segments_backward(network, rows, in);
 }
 
-circe_status train_network_predict(train_network *network, int64_t rows, const float *in, float *out) {
-    if (network == NULL || ((in == NULL || out == NULL) && rows != 0))
-        return train_fail(CIRCE_ERR_ARGUMENT, "network, in and out must not be NULL");
-    if (rows < 0) return train_fail(CIRCE_ERR_ARGUMENT, "%lld rows", (long long)rows);
+static circe_status predict_rows(train_network *network, int64_t rows, const float *in, float *out) {
     train_device *device = network->device;
     int64_t inputs = train_shape_count(network->input);
     int64_t outputs = train_shape_count(network->layers[network->n_layers - 1].out);
@@ -259,8 +296,20 @@ circe_status train_network_predict(train_network *network, int64_t rows, const f
         device->ops->upload(device, network->staging, in + done * inputs, (size_t)(n * inputs) * sizeof(float));
         circe_status status = train_network_forward(network, n, network->staging);
         if (status != CIRCE_OK) return status;
-        device->ops->download(device, out + done * outputs, train_network_output(network),
-                              (size_t)(n * outputs) * sizeof(float));
+        const float *made = train_network_output(network);
+        if (made == NULL) return CIRCE_ERR_MEMORY;
+        device->ops->download(device, out + done * outputs, made, (size_t)(n * outputs) * sizeof(float));
     }
     return CIRCE_OK;
+}
+
+circe_status train_network_predict(train_network *network, int64_t rows, const float *in, float *out) {
+    if (network == NULL || ((in == NULL || out == NULL) && rows != 0))
+        return train_fail(CIRCE_ERR_ARGUMENT, "network, in and out must not be NULL");
+    if (rows < 0) return train_fail(CIRCE_ERR_ARGUMENT, "%lld rows", (long long)rows);
+    bool training = network->training;
+    network->training = false;
+    circe_status status = predict_rows(network, rows, in, out);
+    network->training = training;
+    return status;
 }

@@ -1,4 +1,4 @@
-/* Forward and backward through the layers of a network.
+/* Forward and backward through the segments of a network.
  *
  * Where rows do not meet, a batch is cut by rows and each thread takes its part through all layers of the segment: a
  * layer finds its input in the cache of the core that made it, and threads meet once a pass instead of once a layer.
@@ -9,43 +9,14 @@
  * The parts sum the gradients of the parameters in arrays of their own, which are added in the order of the parts.
  * BLAS is called from one thread of the team each, so it must not start threads itself: its number of threads is
  * OpenMP's, 1 meanwhile. Layers that are not rowwise get the whole batch and all threads. */
+#include <math.h>
 #include <omp.h>
-#include <stdlib.h>
 
 #include "error.h"
 #include "network_internal.h"
 #include "parallel.h"
 
-enum {
-    LEAST_ROWS = 8,         /* fewer leave BLAS's kernels half empty */
-    LEAST_PRODUCTS = 32768, /* some 1 us of one core: what a meeting of threads costs */
-    LEAST_SUMS = 4096,
-};
-
-circe_status train_segments_make(train_network *network) {
-    network->segments = calloc((size_t)network->n_layers, sizeof *network->segments);
-    if (network->segments == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a network");
-    for (int64_t l = 0; l < network->n_layers; l++) {
-        const train_layer *layer = &network->layers[l];
-        train_segment *last = network->segments + network->n_segments - 1;
-        bool rowwise = network->ops[l]->rowwise;
-        if (network->n_segments == 0 || !rowwise || !last->rowwise) {
-            *++last = (train_segment){.first = l, .rowwise = rowwise, .first_param = layer->first_param};
-            network->n_segments++;
-        }
-        last->end = l + 1;
-        last->n_params += layer->n_params;
-    }
-    network->max_parts = 1;
-    for (int64_t s = 0; s < network->n_segments; s++) {
-        train_segment *segment = &network->segments[s];
-        int64_t least = LEAST_PRODUCTS / (segment->n_params + 1);
-        segment->least_rows = least > LEAST_ROWS ? least : LEAST_ROWS;
-        int64_t parts = train_parts(network->device->context, network->max_batch, segment->least_rows);
-        if (segment->rowwise && parts > network->max_parts) network->max_parts = parts;
-    }
-    return CIRCE_OK;
-}
+enum { LEAST_SUMS = 4096 };
 
 static int64_t in_of(const train_network *network, int64_t l) { return train_shape_count(network->layers[l].in); }
 static int64_t out_of(const train_network *network, int64_t l) { return train_shape_count(network->layers[l].out); }
@@ -58,13 +29,34 @@ typedef struct passage {
     float *grad_out; /* (rows, out) */
     float *grad_in;  /* (rows, in); NULL: not wanted */
     int64_t parts;
+    train_layer_state *state; /* NULL: the layer has none */
+    train_visit pass;         /* of a layer that takes one */
 } passage;
 
-static passage begin(train_network *network, int64_t s, int64_t rows, const float *in) {
+/* What layer l showed, or the network's input, in the form that the reader wants. */
+static const float *source(const train_network *network, int64_t l, bool images, const float *in) {
+    if (l >= 0) return network->activations[l];
+    return images ? network->packed_in : in;
+}
+
+static passage begin(train_network *network, int64_t s, int64_t rows, const float *in, const train_states *states) {
     const train_segment *segment = &network->segments[s];
-    const float *own = segment->first == 0 ? in : network->activations[segment->first - 1];
-    int64_t parts = segment->rowwise ? train_parts(network->device->context, rows, segment->least_rows) : 1;
-    return (passage){.network = network, .segment = segment, .in = own, .parts = parts};
+    const train_layer *layer = &network->layers[segment->first];
+    passage p = {.network = network, .segment = segment, .parts = 1};
+    p.in = source(network, segment->from, layer->reads_images, in);
+    if (segment->rowwise) p.parts = train_parts(network->device->context, rows, segment->least_rows);
+    if (network->ops[segment->first]->pass_forward == NULL) return p;
+    if (states != NULL) p.state = states->of[s];
+    p.pass = (train_visit){.rows = rows,
+                           .training = network->training,
+                           .params = network->params + layer->first_param,
+                           .buffers = network->buffers + layer->first_buffer,
+                           .in = p.in,
+                           .out = network->activations[segment->end - 1],
+                           .grads = network->grads + layer->first_param,
+                           .scratch = network->scratch};
+    if (layer->kind == TRAIN_ADD) p.pass.other = source(network, segment->other, layer->reads_images, in);
+    return p;
 }
 
 static void run(passage *p, int64_t rows, train_part_fn visit) {
@@ -73,6 +65,18 @@ static void run(passage *p, int64_t rows, train_part_fn visit) {
     omp_set_num_threads(p->segment->rowwise ? 1 : circe_context_threads(context));
     train_parallel(context, p->parts, rows, visit, p);
     omp_set_num_threads(before);
+}
+
+typedef circe_status (*pass_fn)(train_device *device, const train_layer *layer, train_layer_state *state,
+                                const train_visit *pass);
+
+static circe_status run_pass(passage *p, pass_fn visit) {
+    train_device *device = p->network->device;
+    int before = omp_get_max_threads();
+    omp_set_num_threads(train_states_threads(p->network));
+    circe_status status = visit(device, &p->network->layers[p->segment->first], p->state, &p->pass);
+    omp_set_num_threads(before);
+    return status;
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------------------
@@ -94,11 +98,33 @@ static void forward_part(void *user, int64_t part, int64_t first, int64_t n) {
     }
 }
 
-void train_segments_forward(train_network *network, int64_t rows, const float *in) {
-    for (int64_t s = 0; s < network->n_segments; s++) {
-        passage p = begin(network, s, rows, in);
-        run(&p, rows, forward_part);
+/* A network that has diverged must be seen at its output. Dense layers pass NaN on; the kernels for images need not:
+ * oneDNN's ReLU makes 0 of it, its max-pool passes it over. So it is looked for where it stays. */
+static void show_divergence(train_network *network, int64_t rows) {
+    static const float nothing = NAN;
+    train_device *device = network->device;
+    int64_t last = network->n_layers - 1, numbers = train_network_numbers(network, last);
+    if (!network->has_images || device->ops->images->finite(device, network->n_params, network->params)) return;
+    for (int64_t r = 0; r < rows; r++)
+        device->ops->upload(device, network->activations[last] + r * numbers, &nothing, sizeof nothing);
+}
+
+circe_status train_segments_forward(train_network *network, int64_t rows, const float *in) {
+    train_device *device = network->device;
+    train_states *states = NULL;
+    circe_status status = train_states_get(network, rows, &states);
+    if (status == CIRCE_OK && network->packed_in != NULL)
+        device->ops->images->pack(device, network->input, rows, in, network->packed_in);
+    for (int64_t s = 0; status == CIRCE_OK && s < network->n_segments; s++) {
+        passage p = begin(network, s, rows, in, states);
+        pass_fn whole = network->ops[p.segment->first]->pass_forward;
+        if (whole == NULL)
+            run(&p, rows, forward_part);
+        else
+            status = run_pass(&p, whole);
     }
+    if (status == CIRCE_OK) show_divergence(network, rows);
+    return status;
 }
 
 /* ---- backward -----------------------------------------------------------------------------------------------------
@@ -126,7 +152,8 @@ static void backward_part(void *user, int64_t part, int64_t first, int64_t n) {
         const train_layer *layer = &network->layers[l];
         int64_t out = out_of(network, l);
         float *below = grad_below(p, l, first);
-        if (network->taps[l] != NULL) device->ops->add(device, n * out, 1.0f, network->taps[l] + first * out, grad);
+        if (network->taps[l] != NULL && p->segment->rowwise)
+            device->ops->add(device, n * out, 1.0f, network->taps[l] + first * out, grad);
         network->ops[l]->backward(device, layer, n, network->params + layer->first_param, input_of(p, l, first),
                                   network->activations[l] + first * out, grad, below, grads + layer->first_param);
         grad = below;
@@ -143,16 +170,73 @@ static void reduce_part(void *user, int64_t part, int64_t first, int64_t n) {
         device->ops->add(device, n, 1.0f, grads_of_part(p->network, other) + at, p->network->grads + at);
 }
 
-void train_segments_backward(train_network *network, int64_t rows, const float *in) {
-    float *grad = network->output_grad;
-    for (int64_t s = network->n_segments - 1; s >= 0; s--) {
-        passage p = begin(network, s, rows, in);
-        p.grad_out = grad;
-        p.grad_in = grad = s == 0 ? NULL : network->between[s % 2];
-        run(&p, rows, backward_part);
-        if (p.parts == 1) continue;
-        const circe_context *context = network->device->context;
-        train_parallel(context, train_parts(context, p.segment->n_params, LEAST_SUMS), p.segment->n_params, reduce_part,
-                       &p);
+static void backward_rows(passage *p, int64_t rows) {
+    const circe_context *context = p->network->device->context;
+    run(p, rows, backward_part);
+    if (p->parts == 1) return;
+    train_parallel(context, train_parts(context, p->segment->n_params, LEAST_SUMS), p->segment->n_params, reduce_part,
+                   p);
+}
+
+static void copy_slot(const train_network *network, int64_t to, int64_t from, int64_t n) {
+    train_device *device = network->device;
+    device->ops->zero(device, n, network->slots[to]);
+    device->ops->add(device, n, 1.0f, network->slots[from], network->slots[to]);
+}
+
+/* What was put in from outside at the output of a segment that takes whole batches. */
+static void add_tap(const train_network *network, int64_t l, int64_t rows, float *grad) {
+    train_device *device = network->device;
+    const float *tap = network->taps[l];
+    if (tap == NULL) return;
+    if (network->layers[l].images) {
+        device->ops->images->pack(device, network->layers[l].out, rows, tap, network->packed_tap);
+        tap = network->packed_tap;
     }
+    device->ops->add(device, rows * train_network_numbers(network, l), 1.0f, tap, grad);
+}
+
+/* The gradient goes on to output l. */
+static void hand_on(const train_network *network, const train_gradient *to, int64_t l, int64_t rows) {
+    train_device *device = network->device;
+    if (l < 0) return;
+    int64_t n = rows * train_network_numbers(network, l);
+    if (to->copy_to >= 0) copy_slot(network, to->copy_to, to->copy_from, n);
+    if (to->add_to >= 0) device->ops->add(device, n, 1.0f, network->slots[to->add_from], network->slots[to->add_to]);
+}
+
+static circe_status backward_segment(train_network *network, passage *p, int64_t rows) {
+    const train_segment *segment = p->segment;
+    int64_t out = segment->end - 1;
+    circe_status status = CIRCE_OK;
+    p->grad_out = network->slots[segment->grad_out];
+    p->grad_in = segment->grad[0].write < 0 ? NULL : network->slots[segment->grad[0].write];
+    if (segment->copy_from >= 0)
+        copy_slot(network, segment->grad_out, segment->copy_from, rows * train_network_numbers(network, out));
+    if (!segment->rowwise) add_tap(network, out, rows, p->grad_out);
+    pass_fn whole = network->ops[segment->first]->pass_backward;
+    p->pass.grad_out = p->grad_out;
+    p->pass.grad_in = p->grad_in;
+    if (whole == NULL)
+        backward_rows(p, rows);
+    else
+        status = run_pass(p, whole);
+    hand_on(network, &segment->grad[0], segment->from, rows);
+    hand_on(network, &segment->grad[1], segment->other, rows);
+    return status;
+}
+
+circe_status train_segments_backward(train_network *network, int64_t rows, const float *in) {
+    train_device *device = network->device;
+    const train_layer *last = &network->layers[network->n_layers - 1];
+    train_states *states = NULL;
+    circe_status status = train_states_get(network, rows, &states);
+    if (status != CIRCE_OK) return status;
+    if (last->images)
+        device->ops->images->pack(device, last->out, rows, network->output_grad, network->slots[TRAIN_OUTPUT_SLOT]);
+    for (int64_t s = network->n_segments - 1; status == CIRCE_OK && s >= 0; s--) {
+        passage p = begin(network, s, rows, in, states);
+        if (p.segment->grad_out >= 0) status = backward_segment(network, &p, rows);
+    }
+    return status;
 }

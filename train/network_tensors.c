@@ -1,4 +1,6 @@
-/* The parameters as named tensors, in the order and the naming of a PyTorch Sequential. */
+/* Parameters and buffers as named tensors, in the order and the naming of PyTorch. Batch norm of PyTorch also counts
+ * its batches (num_batches_tracked, one whole number): nothing here depends on it, so it is written as 0, for those who
+ * load strictly, and not asked for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,11 +8,32 @@
 #include "error.h"
 #include "network_internal.h"
 
+static const char COUNTER[] = "num_batches_tracked";
+static const int64_t no_batches = 0;
+
+static int params_of(const train_layer *layer, train_layer_tensor *tensors) {
+    return train_layer_type_of(layer->kind)->tensors(layer, tensors);
+}
+
+static int buffers_of(const train_layer *layer, train_layer_tensor *tensors) {
+    const train_layer_type *type = train_layer_type_of(layer->kind);
+    return type->buffers == NULL ? 0 : type->buffers(layer, tensors);
+}
+
 int64_t train_network_n_tensors(const train_network *network) {
     train_layer_tensor tensors[TRAIN_MAX_LAYER_TENSORS];
     int64_t n = 0;
-    for (int64_t l = 0; l < network->n_layers; l++)
-        n += train_layer_type_of(network->layers[l].kind)->tensors(&network->layers[l], tensors);
+    for (int64_t l = 0; l < network->n_layers; l++) n += params_of(&network->layers[l], tensors);
+    return n;
+}
+
+int64_t train_network_n_buffer_tensors(const train_network *network) {
+    train_layer_tensor tensors[TRAIN_MAX_LAYER_TENSORS];
+    int64_t n = 0;
+    for (int64_t l = 0; l < network->n_layers; l++) {
+        int own = buffers_of(&network->layers[l], tensors);
+        n += own > 0 ? own + 1 : 0;
+    }
     return n;
 }
 
@@ -28,27 +51,32 @@ void train_names_free(train_names *names, int64_t n_tensors) {
     }
 }
 
-static char *join(const char *prefix, const char *layer, const char *tensor) {
-    size_t bytes = strlen(prefix) + strlen(layer) + strlen(tensor) + 2;
+/* false: no memory. */
+static bool add_name(train_names *names, int64_t *at, const char *layer, const char *tensor) {
+    size_t bytes = strlen(names->prefix) + strlen(layer) + strlen(tensor) + 2;
     char *name = malloc(bytes);
-    if (name != NULL) snprintf(name, bytes, "%s%s.%s", prefix, layer, tensor);
-    return name;
+    if (name == NULL) return false;
+    snprintf(name, bytes, "%s%s.%s", names->prefix, layer, tensor);
+    names->names[(*at)++] = name;
+    return true;
 }
 
-/* false: no memory. */
-static bool fill_names(const train_network *network, const char *prefix, train_names *names) {
+static bool fill_names(const train_network *network, const char *prefix, int64_t n, train_names *names) {
+    train_layer_tensor tensors[TRAIN_MAX_LAYER_TENSORS];
     int64_t at = 0;
     names->prefix = strdup(prefix);
-    names->names = calloc((size_t)train_network_n_tensors(network) + 1, sizeof *names->names);
+    names->names = calloc((size_t)n + 1, sizeof *names->names);
     bool complete = names->prefix != NULL && names->names != NULL;
-    for (int64_t l = 0; complete && l < network->n_layers; l++) {
-        train_layer_tensor tensors[TRAIN_MAX_LAYER_TENSORS];
+    for (int64_t l = 0; l < network->n_layers; l++) {
         const train_layer *layer = &network->layers[l];
-        int n = train_layer_type_of(layer->kind)->tensors(layer, tensors);
-        for (int t = 0; complete && t < n; t++, at++) {
-            names->names[at] = join(prefix, layer->name, tensors[t].name);
-            complete = names->names[at] != NULL;
-        }
+        int own = params_of(layer, tensors);
+        for (int t = 0; complete && t < own; t++) complete = add_name(names, &at, layer->name, tensors[t].name);
+    }
+    for (int64_t l = 0; l < network->n_layers; l++) {
+        const train_layer *layer = &network->layers[l];
+        int own = buffers_of(layer, tensors);
+        for (int t = 0; complete && t < own; t++) complete = add_name(names, &at, layer->name, tensors[t].name);
+        if (complete && own > 0) complete = add_name(names, &at, layer->name, COUNTER);
     }
     return complete;
 }
@@ -56,12 +84,13 @@ static bool fill_names(const train_network *network, const char *prefix, train_n
 /* Those of this prefix, made at their first use: a checkpoint holds parameters and moments under one prefix each. NULL:
  * no memory. */
 static char **names_of(const train_network *network, const char *prefix) {
+    int64_t n = train_network_n_tensors(network) + train_network_n_buffer_tensors(network);
     for (train_names *known = *network->names; known != NULL; known = known->next)
         if (strcmp(known->prefix, prefix) == 0) return known->names;
     train_names *made = calloc(1, sizeof *made);
     if (made == NULL) return NULL;
-    if (!fill_names(network, prefix, made)) {
-        train_names_free(made, train_network_n_tensors(network));
+    if (!fill_names(network, prefix, n, made)) {
+        train_names_free(made, n);
         return NULL;
     }
     made->next = *network->names;
@@ -72,26 +101,47 @@ static char **names_of(const train_network *network, const char *prefix) {
 /* ---- writing ------------------------------------------------------------------------------------------------------
  */
 
+static circe_tensor make_tensor(const train_layer_tensor *part, const char *name, const float *of_layer) {
+    circe_tensor made = {.name = name,
+                         .dtype = "F32",
+                         .n_dims = part->n_dims,
+                         .data = of_layer + part->first,
+                         .bytes = (size_t)part->count * sizeof(float)};
+    memcpy(made.shape, part->shape, (size_t)part->n_dims * sizeof part->shape[0]);
+    return made;
+}
+
 circe_status train_network_tensors(const train_network *network, const float *flat, const char *prefix,
                                    circe_tensor *tensors) {
+    train_layer_tensor parts[TRAIN_MAX_LAYER_TENSORS];
     int64_t at = 0;
     if (network == NULL || flat == NULL || prefix == NULL || tensors == NULL)
         return train_fail(CIRCE_ERR_ARGUMENT, "network, flat, prefix and tensors must not be NULL");
     char **names = names_of(network, prefix);
     if (names == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the names of a network's tensors");
     for (int64_t l = 0; l < network->n_layers; l++) {
-        train_layer_tensor parts[TRAIN_MAX_LAYER_TENSORS];
         const train_layer *layer = &network->layers[l];
-        int n = train_layer_type_of(layer->kind)->tensors(layer, parts);
-        for (int t = 0; t < n; t++, at++) {
-            circe_tensor *made = &tensors[at];
-            *made = (circe_tensor){.name = names[at],
-                                   .dtype = "F32",
-                                   .n_dims = parts[t].n_dims,
-                                   .data = flat + layer->first_param + parts[t].first,
-                                   .bytes = (size_t)parts[t].count * sizeof(float)};
-            memcpy(made->shape, parts[t].shape, (size_t)parts[t].n_dims * sizeof parts[t].shape[0]);
-        }
+        int n = params_of(layer, parts);
+        for (int t = 0; t < n; t++, at++) tensors[at] = make_tensor(&parts[t], names[at], flat + layer->first_param);
+    }
+    return CIRCE_OK;
+}
+
+circe_status train_network_buffer_tensors(const train_network *network, const float *flat, const char *prefix,
+                                          circe_tensor *tensors) {
+    train_layer_tensor parts[TRAIN_MAX_LAYER_TENSORS];
+    if (network == NULL || flat == NULL || prefix == NULL || tensors == NULL)
+        return train_fail(CIRCE_ERR_ARGUMENT, "network, flat, prefix and tensors must not be NULL");
+    char **names = names_of(network, prefix);
+    if (names == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the names of a network's tensors");
+    names += train_network_n_tensors(network);
+    for (int64_t l = 0; l < network->n_layers; l++) {
+        const train_layer *layer = &network->layers[l];
+        int n = buffers_of(layer, parts);
+        for (int t = 0; t < n; t++) *tensors++ = make_tensor(&parts[t], *names++, flat + layer->first_buffer);
+        if (n > 0)
+            *tensors++ = (circe_tensor){
+                .name = *names++, .dtype = "I64", .n_dims = 0, .data = &no_batches, .bytes = sizeof no_batches};
     }
     return CIRCE_OK;
 }
@@ -132,28 +182,156 @@ static void copy_tensor(const circe_tensor *found, float *to) {
     }
 }
 
-/* All are checked before the first is copied: a refused file leaves `flat` as it was. */
+/* The text of the first failure, and the names of all further tensors that are not as they should be. */
+typedef struct failures {
+    circe_status status;
+    int64_t n;
+    char first[512], others[400];
+} failures;
+
+static void note(failures *f, circe_status status, const char *name) {
+    size_t used = strlen(f->others);
+    if (f->n++ == 0) {
+        f->status = status;
+        snprintf(f->first, sizeof f->first, "%s", train_last_error());
+    } else {
+        snprintf(f->others + used, sizeof f->others - used, "%s%s", used > 0 ? ", " : "", name);
+    }
+}
+
+static circe_status report(const failures *f) {
+    if (f->n == 0) return CIRCE_OK;
+    if (f->n == 1) return train_fail(f->status, "%s", f->first);
+    bool all = strlen(f->others) < sizeof f->others - 1;
+    return train_fail(f->status, "%s; and so it is, missing or misshaped, with %lld more: %s%s", f->first,
+                      (long long)f->n - 1, f->others, all ? "" : "...");
+}
+
+static bool is_counter(const circe_tensor *wanted) { return strcmp(wanted->dtype, "I64") == 0; }
+
+/* Reads the wanted tensors to where they say that they lie. All are checked before the first is copied: a refused file
+ * leaves everything as it was. */
+static circe_status read_tensors(const circe_tensor_file *file, const circe_tensor *wanted, int64_t n) {
+    circe_tensor *found = calloc((size_t)n + 1, sizeof *found);
+    failures problems = {0};
+    if (found == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the list of a network's tensors");
+    for (int64_t k = 0; k < n; k++) {
+        if (is_counter(&wanted[k])) continue;
+        circe_status status = train_pass(circe_tensor_file_find(file, wanted[k].name, &found[k]));
+        if (status == CIRCE_OK) status = check_tensor(&found[k], &wanted[k]);
+        if (status != CIRCE_OK) note(&problems, status, wanted[k].name);
+    }
+    for (int64_t k = 0; problems.n == 0 && k < n; k++)
+        if (!is_counter(&wanted[k])) copy_tensor(&found[k], (float *)wanted[k].data);
+    free(found);
+    return report(&problems);
+}
+
+/* wanted (n_tensors + n_buffer_tensors) := those of params, then those of buffers; NULL: not these. *n := how many. */
+static circe_status list_tensors(const train_network *network, const char *prefix, const float *params,
+                                 const float *buffers, circe_tensor **wanted, int64_t *n) {
+    circe_status status = CIRCE_OK;
+    int64_t of_params = train_network_n_tensors(network), of_buffers = train_network_n_buffer_tensors(network);
+    *n = 0;
+    *wanted = calloc((size_t)(of_params + of_buffers) + 1, sizeof **wanted);
+    if (*wanted == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the list of a network's tensors");
+    if (params != NULL) {
+        status = train_network_tensors(network, params, prefix, *wanted);
+        *n += of_params;
+    }
+    if (buffers != NULL && status == CIRCE_OK) {
+        status = train_network_buffer_tensors(network, buffers, prefix, *wanted + *n);
+        *n += of_buffers;
+    }
+    return status;
+}
+
 circe_status train_network_read_tensors(const train_network *network, const circe_tensor_file *file, const char *prefix,
                                         float *flat) {
+    circe_tensor *wanted = NULL;
+    int64_t n = 0;
     if (network == NULL || file == NULL || prefix == NULL || flat == NULL)
         return train_fail(CIRCE_ERR_ARGUMENT, "network, file, prefix and flat must not be NULL");
-    int64_t n = train_network_n_tensors(network);
-    circe_tensor *wanted = calloc((size_t)n + 1, sizeof *wanted), *found = calloc((size_t)n + 1, sizeof *found);
+    circe_status status = list_tensors(network, prefix, flat, NULL, &wanted, &n);
+    if (status == CIRCE_OK) status = read_tensors(file, wanted, n);
+    free(wanted);
+    return status;
+}
+
+circe_status train_network_read_buffers(const train_network *network, const circe_tensor_file *file, const char *prefix,
+                                        float *flat) {
+    circe_tensor *wanted = NULL;
+    int64_t n = 0;
+    if (network == NULL || file == NULL || prefix == NULL || flat == NULL)
+        return train_fail(CIRCE_ERR_ARGUMENT, "network, file, prefix and flat must not be NULL");
+    circe_status status = list_tensors(network, prefix, NULL, flat, &wanted, &n);
+    if (status == CIRCE_OK) status = read_tensors(file, wanted, n);
+    free(wanted);
+    return status;
+}
+
+/* ---- weights of others --------------------------------------------------------------------------------------------
+ */
+
+/* Parameters from `end` on are the head's. */
+static int64_t keep_body(const train_network *network, circe_tensor *wanted, int64_t n, const float *params,
+                         int64_t end) {
+    int64_t kept = 0, of_params = train_network_n_tensors(network);
+    for (int64_t k = 0; k < n; k++) {
+        bool head = k < of_params && (const float *)wanted[k].data - params >= end;
+        if (!head) wanted[kept++] = wanted[k];
+    }
+    return kept;
+}
+
+static circe_status read_body(const train_network *network, const circe_tensor_file *file, int64_t end, float *params,
+                              float *buffers) {
+    circe_tensor *wanted = NULL;
+    int64_t n = 0;
+    circe_status status = list_tensors(network, "", params, buffers, &wanted, &n);
+    if (status == CIRCE_OK) {
+        n = keep_body(network, wanted, n, params, end);
+        status = read_tensors(file, wanted, n);
+    }
+    free(wanted);
+    return status;
+}
+
+/* Where the parameters of the first dense layer begin. */
+static int64_t end_of_body(const train_network *network) {
+    for (int64_t l = 0; l < network->n_layers; l++)
+        if (network->layers[l].kind == TRAIN_DENSE) return network->layers[l].first_param;
+    return network->n_params;
+}
+
+circe_status train_network_load_body(train_network *network, const char *path) {
+    circe_tensor_file *file = NULL;
+    float *params = NULL, *buffers = NULL;
+    if (network == NULL || path == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "network and path must not be NULL");
+    train_device *device = network->device;
+    int64_t end = end_of_body(network);
+    if (end == 0)
+        return train_fail(CIRCE_ERR_ARGUMENT, "this network starts with a dense layer: it has no body to load");
+    size_t param_bytes = (size_t)network->n_params * sizeof *params;
+    size_t buffer_bytes = (size_t)network->n_buffers * sizeof *buffers;
     circe_status status = CIRCE_ERR_MEMORY;
-    if (wanted == NULL || found == NULL) {
-        train_fail(CIRCE_ERR_MEMORY, "no memory for the list of a network's tensors");
+    params = malloc(param_bytes);
+    buffers = malloc(buffer_bytes + 1);
+    if (params == NULL || buffers == NULL) {
+        train_fail(CIRCE_ERR_MEMORY, "no memory for the parameters of a network");
         goto done;
     }
-    status = train_network_tensors(network, flat, prefix, wanted);
-    for (int64_t k = 0; status == CIRCE_OK && k < n; k++) {
-        status = train_pass(circe_tensor_file_find(file, wanted[k].name, &found[k]));
-        if (status == CIRCE_OK) status = check_tensor(&found[k], &wanted[k]);
-    }
-    for (int64_t k = 0; status == CIRCE_OK && k < n; k++)
-        copy_tensor(&found[k], flat + ((const float *)wanted[k].data - flat));
+    device->ops->download(device, params, network->params, param_bytes);
+    device->ops->download(device, buffers, network->buffers, buffer_bytes);
+    status = train_pass(circe_tensor_file_open(device->context, path, &file));
+    if (status == CIRCE_OK) status = read_body(network, file, end, params, buffers);
+    if (status != CIRCE_OK) goto done;
+    device->ops->upload(device, network->params, params, param_bytes);
+    device->ops->upload(device, network->buffers, buffers, buffer_bytes);
 
 done:
-    free(wanted);
-    free(found);
+    circe_tensor_file_close(file);
+    free(buffers);
+    free(params);
     return status;
 }

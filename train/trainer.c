@@ -22,7 +22,8 @@ void train_options_init(train_options *options) {
                                .beta1 = 0.9,
                                .beta2 = 0.999,
                                .epsilon = 1e-8,
-                               .cosine = 1};
+                               .cosine = 1,
+                               .validate_every = 1};
 }
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------ */
@@ -33,17 +34,24 @@ static bool all_finite(const float *x, int64_t n) {
     return true;
 }
 
+static bool is_finite(const train_state *s) {
+    return all_finite(s->params, s->n_params) && all_finite(s->m, s->n_params) && all_finite(s->v, s->n_params) &&
+           all_finite(s->buffers, s->n_buffers);
+}
+
 /* The device's arrays and the regulariser's state, to the host. Parameters that are no numbers (a gradient overflowed
  * in the last step, and no loss has shown it yet) are the end of the run: they must not replace a good checkpoint. */
 static circe_status collect(train_loop *loop) {
     train_state *s = &loop->state;
+    const train_device_ops *ops = loop->device->ops;
     size_t bytes = (size_t)loop->n_params * sizeof(float);
     size_t carried = train_regularizer_state_bytes(loop->regularizer);
-    loop->device->ops->download(loop->device, s->params, train_network_params(loop->network), bytes);
-    loop->device->ops->download(loop->device, s->m, loop->m, bytes);
-    loop->device->ops->download(loop->device, s->v, loop->v, bytes);
-    if (!all_finite(s->params, s->n_params) || !all_finite(s->m, s->n_params) || !all_finite(s->v, s->n_params))
-        return train_loop_stop(loop, "the parameters are no longer finite", false);
+    ops->download(loop->device, s->params, train_network_params(loop->network), bytes);
+    ops->download(loop->device, s->m, loop->m, bytes);
+    ops->download(loop->device, s->v, loop->v, bytes);
+    ops->download(loop->device, s->buffers, train_network_buffers(loop->network),
+                  (size_t)loop->n_buffers * sizeof(float));
+    if (!is_finite(s)) return train_loop_stop(loop, "the parameters are no longer finite", false);
     if (carried != s->regularizer_bytes) {
         free(s->regularizer);
         s->regularizer = malloc(carried > 0 ? carried : 1);
@@ -77,7 +85,8 @@ static circe_status adopt(train_loop *loop) {
     const train_state *s = &loop->state;
     const train_device_ops *ops = loop->device->ops;
     size_t bytes = (size_t)loop->n_params * sizeof(float);
-    if (s->now.batches > loop->batches || s->now.steps != s->now.epochs * loop->batches + s->now.batches)
+    int64_t steps = s->now.epochs * loop->batches + s->now.batches;
+    if (s->now.batches > loop->batches || s->now.steps != (steps < loop->steps ? steps : loop->steps))
         return train_fail(CIRCE_ERR_FORMAT,
                           "%s: its counters are those of no run: %lld epochs and %lld batches of "
                           "%lld, %lld steps",
@@ -88,6 +97,8 @@ static circe_status adopt(train_loop *loop) {
     ops->upload(loop->device, train_network_params(loop->network), s->params, bytes);
     ops->upload(loop->device, loop->m, s->m, bytes);
     ops->upload(loop->device, loop->v, s->v, bytes);
+    ops->upload(loop->device, train_network_buffers(loop->network), s->buffers,
+                (size_t)loop->n_buffers * sizeof(float));
     loop->saved = s->now.steps;
     loop->saved_end = s->now.epochs;
     return CIRCE_OK;
@@ -110,7 +121,7 @@ static circe_status begin(train_loop *loop, bool *resumed) {
 /* ---- the loop --------------------------------------------------------------------------------------------------- */
 
 static bool is_finished(const train_loop *loop) {
-    return loop->state.now.stopped_early || loop->state.now.epochs == loop->options->epochs;
+    return loop->state.now.stopped_early || loop->state.now.epochs == loop->epochs;
 }
 
 static void count_seconds(train_loop *loop) {
@@ -120,19 +131,26 @@ static void count_seconds(train_loop *loop) {
     loop->clock = clock;
 }
 
+/* NULL: none yet. */
+static const train_epoch *last_validated(const train_loop *loop) {
+    int64_t e = loop->validation != NULL ? loop->state.now.epochs - 1 : -1;
+    while (e >= 0 && isnan(loop->state.history[e].validation_loss)) e--;
+    return e >= 0 ? &loop->state.history[e] : NULL;
+}
+
 static bool report(const train_loop *loop, bool epoch_ended) {
     const train_options *o = loop->options;
     const train_standing *now = &loop->state.now;
-    const train_epoch *last = now->epochs > 0 ? &loop->state.history[now->epochs - 1] : NULL;
+    const train_epoch *last = last_validated(loop);
     if (o->progress == NULL) return false;
     int64_t step = now->steps - 1; /* the one that was taken */
     train_progress progress = {
         .epoch = now->epochs,
-        .epochs = o->epochs,
+        .epochs = loop->epochs,
         .step = now->steps,
         .steps = loop->steps,
-        .batch = epoch_ended ? loop->batches : now->batches,
-        .batches = loop->batches,
+        .batch = epoch_ended ? loop->ended : now->batches,
+        .batches = epoch_ended ? loop->ended : train_loop_batches(loop),
         .loss = now->loss,
         .regularizer = now->regularizer,
         .validation_loss = last != NULL ? last->validation_loss : NAN,
@@ -147,7 +165,7 @@ static bool report(const train_loop *loop, bool epoch_ended) {
 
 static circe_status run_to_end(train_loop *loop, bool *interrupted) {
     while (!is_finished(loop)) {
-        bool ending = loop->state.now.batches == loop->batches;
+        bool ending = loop->state.now.batches == train_loop_batches(loop);
         circe_status status = ending ? train_loop_end_epoch(loop) : train_loop_step(loop);
         if (status != CIRCE_OK) return status;
         count_seconds(loop);
@@ -167,9 +185,11 @@ static circe_status run_to_end(train_loop *loop, bool *interrupted) {
 /* The network ends with what was best, where that was kept. */
 static void restore_best(const train_loop *loop) {
     const train_state *s = &loop->state;
+    const train_device_ops *ops = loop->device->ops;
     if (s->best == NULL || s->now.best_epoch < 0) return;
-    loop->device->ops->upload(loop->device, train_network_params(loop->network), s->best,
-                              (size_t)loop->n_params * sizeof *s->best);
+    ops->upload(loop->device, train_network_params(loop->network), s->best, (size_t)loop->n_params * sizeof *s->best);
+    ops->upload(loop->device, train_network_buffers(loop->network), s->best_buffers,
+                (size_t)loop->n_buffers * sizeof *s->best_buffers);
 }
 
 static void fill_result(train_loop *loop, train_result *result) {
@@ -195,6 +215,7 @@ circe_status train_run(train_network *network, train_regularizer *regularizer, c
     if (status == CIRCE_OK) status = begin(&loop, &result->resumed);
     if (status == CIRCE_OK) {
         loop.clock = loop.saved_clock = train_seconds();
+        train_network_set_training(network, true);
         status = run_to_end(&loop, &result->interrupted);
         if (status == CIRCE_OK && !result->interrupted) restore_best(&loop);
         fill_result(&loop, result);

@@ -3,14 +3,16 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
-#include "network.h"
+#include "predict.h"
 #include "regularizer.h"
 #include "schedule.h"
 
-/* Points in host memory. features (n, input) and target (n, outputs, or 1 class) float32; y and z, float64 or float32,
- * are what the regulariser sees; they may have no columns without one. */
+/* Points in host memory. What the network sees of them (source.h: train_source_floats of a table's matrix, or images)
+ * and target (n, outputs, or 1 class) float32; y and z, float64 or float32, are what the regulariser sees; they may
+ * have no columns without one. */
 typedef struct train_data {
-    circe_mat features, target, y, z;
+    train_source features;
+    circe_mat target, y, z;
 } train_data;
 
 typedef struct train_progress train_progress;
@@ -18,6 +20,7 @@ typedef struct train_progress train_progress;
 typedef struct train_options {
     train_loss_kind loss;
     int64_t epochs, batch;
+    int64_t steps; /* of the whole run, in place of `epochs`: the last epoch may be a part of one; 0: whole epochs */
     double rate, decay, beta1, beta2, epsilon;
     double warmup_epochs; /* of the learning rate */
     int cosine;
@@ -25,6 +28,7 @@ typedef struct train_options {
     double gamma_warmup_epochs;
     const int64_t *layers; /* whose outputs are regularised (the sum counts); n = 0: the prediction */
     int64_t n_layers;
+    int64_t validate_every; /* epochs from one validation to the next; the last epoch always has one */
     int64_t patience;       /* epochs without a better validation loss before it stops; 0: never */
     uint64_t seed;          /* order of the batches: epoch e is a permutation by (seed, e) */
     const char *checkpoint; /* file; NULL: none. Written at the end and when progress stops the run as well */
@@ -43,12 +47,12 @@ struct train_progress {
     int64_t epoch, epochs, step, steps;             /* done in all, and of the whole run */
     int64_t batch, batches;                         /* done of the epoch, and of a whole one */
     double loss, regularizer;                       /* of the last batch */
-    double validation_loss, validation_regularizer; /* of the last epoch; NaN before the first ends */
+    double validation_loss, validation_regularizer; /* the last there are; NaN before the first */
     double rate, gamma, seconds;
     bool epoch_ended;
 };
 
-/* One row of the history, an epoch: means over its batches. */
+/* One row of the history, an epoch: means over its batches. Without validation its numbers are NaN. */
 typedef struct train_epoch {
     double loss, regularizer, validation_loss, validation_regularizer, rate, gamma, seconds;
 } train_epoch;

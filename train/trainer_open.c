@@ -1,4 +1,5 @@
-/* What a run needs before its first step: options and data checked, points on the device, buffers. */
+/* What a run needs before its first step: options and data checked, points where the device can gather them, buffers.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +20,8 @@ static circe_status check_number(const char *name, double value, double least, b
 static circe_status check_options(const train_options *o) {
     if (o->loss != TRAIN_MSE && o->loss != TRAIN_CROSS_ENTROPY)
         return train_fail(CIRCE_ERR_ARGUMENT, "loss %d is neither mse nor cross-entropy", (int)o->loss);
-    circe_status status = check_number("the number of epochs", (double)o->epochs, 1.0, true);
+    circe_status status = o->steps != 0 ? check_number("the number of steps", (double)o->steps, 1.0, true)
+                                        : check_number("the number of epochs", (double)o->epochs, 1.0, true);
     if (status == CIRCE_OK) status = check_number("the batch", (double)o->batch, 1.0, true);
     if (status == CIRCE_OK) status = check_number("the learning rate", o->rate, 0.0, false);
     if (status == CIRCE_OK) status = check_number("the weight decay", o->decay, 0.0, true);
@@ -27,6 +29,8 @@ static circe_status check_options(const train_options *o) {
     if (status == CIRCE_OK) status = check_number("the epochs of warm-up", o->warmup_epochs, 0.0, true);
     if (status == CIRCE_OK) status = check_number("gamma", o->gamma, 0.0, true);
     if (status == CIRCE_OK) status = check_number("gamma's epochs of warm-up", o->gamma_warmup_epochs, 0.0, true);
+    if (status == CIRCE_OK)
+        status = check_number("the epochs from validation to validation", (double)o->validate_every, 1.0, true);
     if (status == CIRCE_OK) status = check_number("the patience", (double)o->patience, 0.0, true);
     if (status == CIRCE_OK) status = check_number("the minutes between checkpoints", o->checkpoint_minutes, 0.0, true);
     if (status != CIRCE_OK) return status;
@@ -49,29 +53,17 @@ static circe_status check_checkpoint(const char *path) {
 
 /* ---- data ------------------------------------------------------------------------------------------------------- */
 
-static circe_status check_columns(const circe_mat *m, const char *of, const char *name, int64_t cols) {
-    if (m->dtype != CIRCE_FLOAT32) return train_fail(CIRCE_ERR_ARGUMENT, "the %s %s must be float32", of, name);
+static circe_status check_target(const circe_mat *m, const char *of, int64_t cols) {
+    if (m->dtype != CIRCE_FLOAT32) return train_fail(CIRCE_ERR_ARGUMENT, "the %s target must be float32", of);
     if (m->cols == cols) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_SHAPE, "the %s %s has %lld columns; the network needs %lld", of, name,
-                      (long long)m->cols, (long long)cols);
+    return train_fail(CIRCE_ERR_SHAPE, "the %s target has %lld columns; the network needs %lld", of, (long long)m->cols,
+                      (long long)cols);
 }
 
 static circe_status check_rows(const circe_mat *m, const char *of, const char *name, int64_t rows) {
     if (m->rows == rows) return CIRCE_OK;
     return train_fail(CIRCE_ERR_SHAPE, "the %s features have %lld rows and %s has %lld; they must be the same points",
                       of, (long long)rows, name, (long long)m->rows);
-}
-
-/* A device may take a NaN for a 0 on the way (ReLU does), so that no loss would show it. */
-static circe_status check_features(const circe_mat *m, const char *of) {
-    for (int64_t i = 0; i < m->rows; i++)
-        for (int64_t j = 0; j < m->cols; j++) {
-            float value = ((const float *)m->data)[i * m->ld + j];
-            if (!isfinite(value))
-                return train_fail(CIRCE_ERR_VALUE, "the %s features hold %g in row %lld, column %lld (from 0)", of,
-                                  (double)value, (long long)i, (long long)j);
-        }
-    return CIRCE_OK;
 }
 
 /* Classes are places in the network's output. */
@@ -86,11 +78,9 @@ static circe_status check_classes(const circe_mat *m, const char *of, int64_t cl
 }
 
 static circe_status check_data(const train_loop *loop, const train_data *data, const char *of) {
-    int64_t n = data->features.rows;
-    circe_status status = check_columns(&data->features, of, "features", loop->inputs);
-    if (status == CIRCE_OK) status = check_columns(&data->target, of, "target", loop->target_cols);
-    if (status == CIRCE_OK) status = check_rows(&data->target, of, "the target", n);
-    if (status == CIRCE_OK) status = check_features(&data->features, of);
+    circe_status status = train_check_features(loop->network, &data->features, of);
+    if (status == CIRCE_OK) status = check_target(&data->target, of, loop->target_cols);
+    if (status == CIRCE_OK) status = check_rows(&data->target, of, "the target", data->features.n);
     if (status == CIRCE_OK && loop->options->loss == TRAIN_CROSS_ENTROPY)
         status = check_classes(&data->target, of, loop->outputs);
     return status;
@@ -99,7 +89,7 @@ static circe_status check_data(const train_loop *loop, const train_data *data, c
 static circe_status check_validation(const train_loop *loop) {
     enum { LEAST = 4 }; /* points for the unbiased estimators */
     const train_data *v = loop->validation;
-    int64_t n = v == NULL ? 0 : v->features.rows;
+    int64_t n = v == NULL ? 0 : v->features.n;
     if (n == 0 && loop->options->patience > 0)
         return train_fail(CIRCE_ERR_ARGUMENT, "stopping early needs validation rows, and there are none");
     if (n == 0) return CIRCE_OK;
@@ -114,7 +104,7 @@ static circe_status check_validation(const train_loop *loop) {
 
 static circe_status check_training(const train_loop *loop) {
     const train_data *data = loop->data;
-    int64_t n = data->features.rows;
+    int64_t n = data->features.n;
     circe_status status = check_data(loop, data, "training");
     if (status != CIRCE_OK || n >= loop->options->batch) return status;
     return train_fail(CIRCE_ERR_SHAPE, "there are %lld training rows, fewer than a batch of %lld", (long long)n,
@@ -145,17 +135,17 @@ static circe_status upload(const train_loop *loop, const circe_mat *m, float **b
     return CIRCE_OK;
 }
 
-static circe_status upload_rows(const train_loop *loop, const train_data *data, train_rows *rows) {
-    rows->n = data->features.rows;
-    circe_status status = upload(loop, &data->features, &rows->features);
+static circe_status open_rows(const train_loop *loop, const train_data *data, train_rows *rows) {
+    rows->n = data->features.n;
+    circe_status status = loop->device->ops->source_open(loop->device, &data->features, &rows->features);
     return status == CIRCE_OK ? upload(loop, &data->target, &rows->target) : status;
 }
 
 static circe_status make_buffers(train_loop *loop) {
     int64_t batch = loop->options->batch;
     size_t wide = (size_t)(batch * (loop->widest > 0 ? loop->widest : 1));
-    circe_status status = upload_rows(loop, loop->data, &loop->training);
-    if (status == CIRCE_OK && loop->validation != NULL) status = upload_rows(loop, loop->validation, &loop->checking);
+    circe_status status = open_rows(loop, loop->data, &loop->training);
+    if (status == CIRCE_OK && loop->validation != NULL) status = open_rows(loop, loop->validation, &loop->checking);
     if (status == CIRCE_OK) status = on_device(loop, batch, loop->inputs, &loop->in);
     if (status == CIRCE_OK) status = on_device(loop, batch, loop->target_cols, &loop->want);
     if (status == CIRCE_OK) status = on_device(loop, batch, loop->widest, &loop->staging);
@@ -167,7 +157,7 @@ static circe_status make_buffers(train_loop *loop) {
     loop->grad_x = calloc(wide, sizeof *loop->grad_x);
     if (loop->order == NULL || loop->x == NULL || loop->grad_x == NULL)
         return train_fail(CIRCE_ERR_MEMORY, "no memory for batches of %lld rows", (long long)batch);
-    return train_state_create(loop->options->epochs, loop->n_params, loop->options->patience > 0, &loop->state);
+    return train_state_create(loop->epochs, loop->n_params, loop->n_buffers, loop->options->patience > 0, &loop->state);
 }
 
 /* ---- layers ----------------------------------------------------------------------------------------------------- */
@@ -185,8 +175,10 @@ static circe_status make_place(train_loop *loop, int64_t layer) {
     place->layer = layer;
     place->cols = train_shape_count(train_network_layer(loop->network, layer)->out);
     if (place->cols > loop->widest) loop->widest = place->cols;
-    return layer == last || loop->options->gamma == 0.0 ? CIRCE_OK
-                                                        : train_network_tap(loop->network, layer, &place->tap);
+    /* A tap also makes the network store what it otherwise would not. */
+    if (layer == last || (loop->options->gamma == 0.0 && train_network_activation(loop->network, layer) != NULL))
+        return CIRCE_OK;
+    return train_network_tap(loop->network, layer, &place->tap);
 }
 
 static circe_status make_places(train_loop *loop) {
@@ -207,16 +199,18 @@ static void measure_up(train_loop *loop) {
     int64_t last = train_network_n_layers(loop->network) - 1;
     loop->device = train_network_device(loop->network);
     loop->n_params = train_network_n_params(loop->network);
+    loop->n_buffers = train_network_n_buffers(loop->network);
     loop->inputs = train_shape_count(train_network_layer(loop->network, 0)->in);
     loop->outputs = train_shape_count(train_network_layer(loop->network, last)->out);
     loop->target_cols = loop->options->loss == TRAIN_CROSS_ENTROPY ? 1 : loop->outputs;
-    if (loop->validation != NULL && loop->validation->features.rows == 0) loop->validation = NULL;
+    if (loop->validation != NULL && loop->validation->features.n == 0) loop->validation = NULL;
 }
 
 static void plan(train_loop *loop) {
     const train_options *o = loop->options;
-    loop->batches = loop->data->features.rows / o->batch;
-    loop->steps = o->epochs * loop->batches;
+    loop->batches = loop->data->features.n / o->batch;
+    loop->epochs = o->steps > 0 ? (o->steps - 1) / loop->batches + 1 : o->epochs;
+    loop->steps = o->steps > 0 ? o->steps : o->epochs * loop->batches;
     loop->rate = (train_schedule){
         .warmup = llround(o->warmup_epochs * (double)loop->batches), .total = loop->steps, .cosine = o->cosine};
     loop->gamma =
@@ -225,10 +219,9 @@ static void plan(train_loop *loop) {
 
 circe_status train_loop_open(train_loop *loop) {
     loop->order_of = loop->saved = loop->saved_end = -1;
-    circe_status status = check_options(loop->options);
-    if (status != CIRCE_OK) return status;
     measure_up(loop);
-    status = check_training(loop);
+    circe_status status = check_options(loop->options);
+    if (status == CIRCE_OK) status = check_training(loop);
     if (status == CIRCE_OK) status = check_validation(loop);
     if (status == CIRCE_OK) status = check_checkpoint(loop->options->checkpoint);
     if (status != CIRCE_OK) return status;
@@ -241,18 +234,21 @@ circe_status train_loop_open(train_loop *loop) {
     return status;
 }
 
+/* Taps stay with the network, and are added in every backward to come. */
+static void clear_taps(const train_loop *loop) {
+    for (int64_t p = 0; p < loop->n_places; p++)
+        if (loop->places[p].tap != NULL)
+            loop->device->ops->zero(loop->device, loop->options->batch * loop->places[p].cols, loop->places[p].tap);
+}
+
 void train_loop_close(train_loop *loop) {
-    float *blocks[] = {loop->training.features,
-                       loop->training.target,
-                       loop->checking.features,
-                       loop->checking.target,
-                       loop->in,
-                       loop->want,
-                       loop->staging,
-                       loop->m,
-                       loop->v};
+    float *blocks[] = {
+        loop->training.target, loop->checking.target, loop->in, loop->want, loop->staging, loop->m, loop->v};
+    loop->device->ops->source_close(loop->device, loop->training.features);
+    loop->device->ops->source_close(loop->device, loop->checking.features);
     for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++)
         if (blocks[b] != NULL) loop->device->ops->release(loop->device, blocks[b]);
+    clear_taps(loop);
     free(loop->places);
     free(loop->order);
     free(loop->x);

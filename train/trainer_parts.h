@@ -10,11 +10,11 @@ typedef struct train_place {
     float *tap; /* where its gradient goes, in the device's memory; NULL: the output's own */
 } train_place;
 
-/* Points in the device's memory. */
+/* Points as the device holds them. */
 typedef struct train_rows {
     int64_t n;
-    float *features; /* (n, inputs) */
-    float *target;   /* (n, target_cols) */
+    train_source_handle *features; /* (n, inputs) once they are gathered */
+    float *target;                 /* (n, target_cols), in the device's memory */
 } train_rows;
 
 typedef struct train_loop {
@@ -24,8 +24,9 @@ typedef struct train_loop {
     const train_data *data, *validation;
     const train_options *options;
     train_identity identity;
-    int64_t inputs, outputs, target_cols, n_params;
-    int64_t batches, steps; /* of an epoch; of the whole run */
+    int64_t inputs, outputs, target_cols, n_params, n_buffers;
+    int64_t batches;       /* of a whole epoch */
+    int64_t epochs, steps; /* of the whole run */
     train_schedule rate, gamma;
     train_place *places;
     int64_t n_places, widest; /* widest: most columns of them */
@@ -41,10 +42,17 @@ typedef struct train_loop {
     int64_t order_of;  /* which; -1: none yet */
     float *x, *grad_x; /* (batch, widest) */
     train_state state;
+    int64_t ended;            /* batches of the last epoch that ended */
     double clock;             /* when the state's seconds were last counted */
     int64_t saved, saved_end; /* steps and epochs of the last good checkpoint; -1: there is none */
     double saved_clock;
 } train_loop;
+
+/* Batches of the epoch under way: fewer where the run ends within it. */
+static inline int64_t train_loop_batches(const train_loop *loop) {
+    int64_t left = loop->steps - loop->state.now.epochs * loop->batches;
+    return left < loop->batches ? left : loop->batches;
+}
 
 /* Checks what was given, and makes the loop; free it in any case. */
 circe_status train_loop_open(train_loop *loop);

@@ -1,12 +1,11 @@
 /* A step and the end of an epoch.
  *
  *     step    batch b of epoch e is rows order[b B .. b B + B) of a permutation of the training rows by (seed, e); rows
- *             that fill no batch are left out of this epoch
- *             objective = loss + gamma_t sum_layers R(x_layer), gradient, AdamW at rate_t
- *     epoch   validation loss over all rows; R as the mean over whole chunks of B rows, in their order (fewer rows than
- *             B: one chunk of all), since its size and noise depend on the number of points. With patience, the epoch
- *             of the least loss + gamma R is the best, from the end of gamma's warm-up on: before, it is another
- *             objective in every epoch. */
+ *             that fill no batch are left out of this epoch; gathered from bits or bytes into floats where they are
+ * images objective = loss + gamma_t sum_layers R(x_layer), gradient, AdamW at rate_t epoch   validation loss over all
+ * rows, the network in its state of use; R as the mean over whole chunks of B rows, in their order (fewer rows than B:
+ * one chunk of all), since its size and noise depend on the number of points. With patience, the epoch of the least
+ * loss + gamma R is the best, from the end of gamma's warm-up on: before, it is another objective in every epoch. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -63,9 +62,12 @@ static circe_status stop_at_loss(const train_loop *loop, double loss, const int6
 
 /* ---- the regulariser -------------------------------------------------------------------------------------------- */
 
-static void fetch(const train_loop *loop, const train_place *place, int64_t rows) {
-    loop->device->ops->download(loop->device, loop->x, train_network_activation(loop->network, place->layer),
-                                (size_t)(rows * place->cols) * sizeof *loop->x);
+static circe_status fetch(const train_loop *loop, const train_place *place, int64_t rows) {
+    const float *from = train_network_activation(loop->network, place->layer);
+    if (from == NULL)
+        return train_fail(CIRCE_ERR_MEMORY, "no memory for the output of layer %lld", (long long)place->layer);
+    loop->device->ops->download(loop->device, loop->x, from, (size_t)(rows * place->cols) * sizeof *loop->x);
+    return CIRCE_OK;
 }
 
 /* gamma times the gradient to where backward looks for it. */
@@ -96,9 +98,10 @@ static circe_status regularize(train_loop *loop, const int64_t *index, double ga
         double value = NAN;
         circe_mat x = circe_mat_f32(loop->x, batch, place->cols);
         circe_mat grad = circe_mat_f32(loop->grad_x, batch, place->cols);
-        fetch(loop, place, batch);
-        circe_status status = train_regularizer_batch_at(loop->regularizer, p, loop->state.now.steps, index, batch, &x,
-                                                         &value, gamma > 0.0 ? &grad : NULL);
+        circe_status status = fetch(loop, place, batch);
+        if (status != CIRCE_OK) return status;
+        status = train_regularizer_batch_at(loop->regularizer, p, loop->state.now.steps, index, batch, &x, &value,
+                                            gamma > 0.0 ? &grad : NULL);
         if (status != CIRCE_OK) return stop_at_regularizer(loop, status, true);
         if (gamma > 0.0) send(loop, place, gamma);
         *sum += value;
@@ -126,7 +129,7 @@ static const int64_t *batch_index(train_loop *loop) {
 static circe_status forward(train_loop *loop, const int64_t *index, double *loss) {
     const train_device_ops *ops = loop->device->ops;
     int64_t batch = loop->options->batch;
-    ops->gather(loop->device, loop->training.features, loop->inputs, index, batch, loop->in);
+    ops->source_gather(loop->device, loop->training.features, index, 0, batch, loop->in);
     ops->gather(loop->device, loop->training.target, loop->target_cols, index, batch, loop->want);
     circe_status status = train_network_forward(loop->network, batch, loop->in);
     if (status != CIRCE_OK) return status;
@@ -191,26 +194,34 @@ static circe_status measure_chunk(train_loop *loop, int64_t first, int64_t n, do
     for (int64_t p = 0; p < loop->n_places; p++) {
         double value = NAN;
         circe_mat x = circe_mat_f32(loop->x, n, loop->places[p].cols);
-        fetch(loop, &loop->places[p], n);
-        circe_status status = train_regularizer_value(loop->regularizer, &x, &y, &z, &value);
+        circe_status status = fetch(loop, &loop->places[p], n);
+        if (status != CIRCE_OK) return status;
+        status = train_regularizer_value(loop->regularizer, &x, &y, &z, &value);
         if (status != CIRCE_OK) return stop_at_regularizer(loop, status, false);
         *sum += value;
     }
     return CIRCE_OK;
 }
 
-static circe_status validate(train_loop *loop, double *loss, double *regularizer) {
+/* The network's output and its loss on validation rows first .. first + rows - 1. */
+static circe_status forward_chunk(train_loop *loop, int64_t first, int64_t rows, double *loss) {
+    const train_device_ops *ops = loop->device->ops;
+    ops->source_gather(loop->device, loop->checking.features, NULL, first, rows, loop->in);
+    circe_status status = train_network_forward(loop->network, rows, loop->in);
+    if (status != CIRCE_OK) return status;
+    ops->loss(loop->device, loop->options->loss, rows, loop->outputs, train_network_output(loop->network),
+              loop->checking.target + first * loop->target_cols, loss, NULL);
+    return CIRCE_OK;
+}
+
+static circe_status validate_chunks(train_loop *loop, double *loss, double *regularizer) {
     int64_t n = loop->checking.n, batch = loop->options->batch, chunks = 0;
     *loss = *regularizer = 0.0;
     for (int64_t first = 0; first < n; first += batch) {
         int64_t rows = n - first < batch ? n - first : batch;
         double part = NAN;
-        circe_status status =
-            train_network_forward(loop->network, rows, loop->checking.features + first * loop->inputs);
+        circe_status status = forward_chunk(loop, first, rows, &part);
         if (status != CIRCE_OK) return status;
-        loop->device->ops->loss(loop->device, loop->options->loss, rows, loop->outputs,
-                                train_network_output(loop->network), loop->checking.target + first * loop->target_cols,
-                                &part, NULL);
         *loss += part * (double)rows / (double)n;
         if (!isfinite(*loss)) return train_loop_stop(loop, "the validation loss is no longer finite", false);
         if (loop->n_places == 0 || (rows < batch && n >= batch)) continue;
@@ -224,6 +235,28 @@ static circe_status validate(train_loop *loop, double *loss, double *regularizer
     return CIRCE_OK;
 }
 
+static circe_status validate(train_loop *loop, double *loss, double *regularizer) {
+    train_network_set_training(loop->network, false);
+    circe_status status = validate_chunks(loop, loss, regularizer);
+    train_network_set_training(loop->network, true);
+    return status;
+}
+
+static bool validates(const train_loop *loop) {
+    int64_t ended = loop->state.now.epochs + 1;
+    return loop->validation != NULL && (ended % loop->options->validate_every == 0 || ended == loop->epochs);
+}
+
+/* Parameters and what goes with them, of the best epoch yet. */
+static void keep_best(train_loop *loop) {
+    const train_device_ops *ops = loop->device->ops;
+    train_state *s = &loop->state;
+    if (s->best == NULL) return;
+    ops->download(loop->device, s->best, train_network_params(loop->network), (size_t)loop->n_params * sizeof *s->best);
+    ops->download(loop->device, s->best_buffers, train_network_buffers(loop->network),
+                  (size_t)loop->n_buffers * sizeof *s->best_buffers);
+}
+
 /* Whether this epoch is the best yet, and whether the last good one is too long ago. */
 static void judge(train_loop *loop, const train_epoch *epoch) {
     train_standing *now = &loop->state.now;
@@ -233,11 +266,9 @@ static void judge(train_loop *loop, const train_epoch *epoch) {
     if (now->best_epoch < 0 || objective < now->best) {
         now->best = objective;
         now->best_epoch = now->epochs;
-        if (loop->state.best != NULL)
-            loop->device->ops->download(loop->device, loop->state.best, train_network_params(loop->network),
-                                        (size_t)loop->n_params * sizeof *loop->state.best);
+        keep_best(loop);
     }
-    bool is_last = now->epochs + 1 == loop->options->epochs;
+    bool is_last = now->epochs + 1 == loop->epochs;
     if (loop->options->patience > 0 && now->epochs - now->best_epoch >= loop->options->patience && !is_last)
         now->stopped_early = 1;
 }
@@ -245,14 +276,14 @@ static void judge(train_loop *loop, const train_epoch *epoch) {
 circe_status train_loop_end_epoch(train_loop *loop) {
     train_standing *now = &loop->state.now;
     train_epoch *epoch = &loop->state.history[now->epochs];
-    double each = 1.0 / (double)loop->batches;
+    double each = 1.0 / (double)now->batches;
     *epoch = (train_epoch){.loss = now->sums.loss * each,
                            .regularizer = now->sums.regularizer * each,
                            .rate = now->sums.rate * each,
                            .gamma = now->sums.gamma * each,
                            .validation_loss = NAN,
                            .validation_regularizer = NAN};
-    if (loop->validation != NULL) {
+    if (validates(loop)) {
         circe_status status = validate(loop, &epoch->validation_loss, &epoch->validation_regularizer);
         if (status != CIRCE_OK) return status;
         judge(loop, epoch);
@@ -262,6 +293,7 @@ circe_status train_loop_end_epoch(train_loop *loop) {
     now->seconds += clock - loop->clock;
     loop->clock = clock;
     now->sums = (train_sums){0};
+    loop->ended = now->batches;
     now->batches = 0;
     now->epochs++;
     return CIRCE_OK;

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "cpu/cpu.h"
+#include "parallel.h"
 
 TRAIN_VECTOR_TANH float tanhf(float);
 
@@ -88,3 +89,58 @@ static void tanh_backward(train_device *device, const train_layer *layer, int64_
 }
 
 const train_layer_ops train_cpu_tanh = {.rowwise = true, .forward = tanh_forward, .backward = tanh_backward};
+
+/* ---- on images ----------------------------------------------------------------------------------------------------
+ */
+
+#if CIRCE_ONEDNN
+
+enum { LEAST = 32768 }; /* numbers that are worth a thread */
+
+/* A batch in parts that end anywhere: each part is `n` rows of one number. */
+typedef struct batch {
+    train_device *device;
+    train_layer single; /* the layer, of one number a row */
+    const train_layer_ops *ops;
+    const float *in, *out;
+    float *result, *grad_out;
+} batch;
+
+static void images_forward_part(void *user, int64_t part, int64_t first, int64_t n) {
+    const batch *b = user;
+    (void)part;
+    b->ops->forward(b->device, &b->single, n, NULL, b->in + first, b->result + first);
+}
+
+static void images_backward_part(void *user, int64_t part, int64_t first, int64_t n) {
+    const batch *b = user;
+    (void)part;
+    b->ops->backward(b->device, &b->single, n, NULL, b->in + first, b->out + first, b->grad_out + first,
+                     b->result + first, NULL);
+}
+
+static void over_images(const train_layer *layer, int64_t rows, batch *b, train_part_fn visit) {
+    int64_t n = rows * b->device->ops->images->numbers(layer->out);
+    b->single = *layer;
+    b->single.out = (train_shape){.n_dims = 1, .size = {1}};
+    b->ops = b->device->ops->layer(layer->kind);
+    train_parallel(b->device->context, train_parts(b->device->context, n, LEAST), n, visit, b);
+}
+
+static void images_forward(train_device *device, const train_layer *layer, int64_t rows, const float *params,
+                           const float *in, float *out) {
+    batch b = {.device = device, .in = in, .result = out};
+    (void)params;
+    over_images(layer, rows, &b, images_forward_part);
+}
+
+static void images_backward(train_device *device, const train_layer *layer, int64_t rows, const float *params,
+                            const float *in, const float *out, float *grad_out, float *grad_in, float *grads) {
+    batch b = {.device = device, .in = in, .out = out, .result = grad_in, .grad_out = grad_out};
+    (void)params, (void)grads;
+    if (grad_in != NULL) over_images(layer, rows, &b, images_backward_part);
+}
+
+const train_layer_ops train_cpu_image_activation = {.forward = images_forward, .backward = images_backward};
+
+#endif

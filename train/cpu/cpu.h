@@ -48,6 +48,21 @@ static inline void train_cpu_flush_end(unsigned before) { (void)before; }
 
 extern const train_layer_ops train_cpu_dense, train_cpu_relu, train_cpu_leaky_relu, train_cpu_tanh;
 
+/* Layers of images: where the build has oneDNN. */
+extern const train_image_ops train_cpu_images;
+extern const train_layer_ops train_cpu_image_activation, train_cpu_convolution, train_cpu_max_pool,
+    train_cpu_batch_norm, train_cpu_addition, train_cpu_average_pool;
+
+/* The derivative of the activation that a layer has applied to its own output: grad := grad f'(out), over the images of
+ * a batch. Nothing where none is merged. */
+void train_cpu_merged_backward(train_device *device, const train_layer *layer, int64_t rows, const float *out,
+                               float *grad);
+bool train_cpu_merges(train_layer_kind activation);
+
+circe_status train_cpu_source_open(train_device *device, const train_source *source, train_source_handle **handle);
+void train_cpu_source_close(train_device *device, train_source_handle *handle);
+void train_cpu_source_gather(train_device *device, const train_source_handle *handle, const int64_t *index,
+                             int64_t first, int64_t n, float *out);
 void train_cpu_loss(train_device *device, train_loss_kind kind, int64_t n, int64_t cols, const float *prediction,
                     const float *target, double *value, float *grad);
 void train_cpu_adamw(train_device *device, const train_adamw *how, int64_t n, const float *grads, float *params,

@@ -110,6 +110,12 @@ static const train_device_ops ops = {
     .upload = copy,
     .download = copy,
     .layer = layer,
+#if CIRCE_ONEDNN
+    .images = &train_cpu_images,
+#endif
+    .source_open = train_cpu_source_open,
+    .source_close = train_cpu_source_close,
+    .source_gather = train_cpu_source_gather,
     .gather = gather,
     .loss = train_cpu_loss,
     .add = add,

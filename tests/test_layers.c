@@ -1,0 +1,1132 @@
+/* Layers of images and networks that branch: outputs and gradients against a plain float64 model of them, its
+ * derivatives by central differences; against numbers that PyTorch computed; what batch norm remembers; what is stored
+ * and what is merged; threads, batches of other sizes, allocations, texts, names and weights of others.
+ *
+ * The recurring tolerance is FLOAT32: the layers compute in float32 (6e-8) through sums of up to some 300 terms, some
+ * ten layers and the division of batch norm, compared with float64: 5e-5 of the largest number of the same array. */
+#include "support.h"
+
+#include <omp.h>
+
+#include "error.h"
+#include "layers.h"
+#include "parallel.h"
+
+#define FLOAT32 5e-5
+
+/* ---- objects that clean up ----------------------------------------------------------------------------------------
+ */
+
+enum { MAX_OBJECTS = 64 };
+static train_device *devices[MAX_OBJECTS];
+static train_network *networks[MAX_OBJECTS];
+static int n_devices, n_networks;
+
+static int clean(void **state) {
+    while (n_networks > 0) train_network_destroy(networks[--n_networks]);
+    while (n_devices > 0) train_device_destroy(devices[--n_devices]);
+    return test_clean(state);
+}
+
+static void done(circe_status status, const char *call, int line) {
+    if (status != CIRCE_OK) fail_msg("line %d: %s: %s: %s", line, call, circe_status_name(status), train_last_error());
+}
+#define assert_done(call) done(call, #call, __LINE__)
+
+static void refused(circe_status status, circe_status expected, const char *part, const char *call, int line) {
+    if (status != expected)
+        fail_msg("line %d: %s: %s instead of %s", line, call, circe_status_name(status), circe_status_name(expected));
+    if (strstr(train_last_error(), part) == NULL)
+        fail_msg("line %d: '%s' does not say '%s'", line, train_last_error(), part);
+}
+#define assert_not_done(call, status, part) refused(call, status, part, #call, __LINE__)
+
+static train_device *make_device(int threads) {
+    assert_true(n_devices < MAX_OBJECTS);
+    assert_done(train_device_cpu(test_context(threads), &devices[n_devices]));
+    return devices[n_devices++];
+}
+
+static float *normals(uint64_t stream, int64_t n) {
+    circe_mat drawn = test_normal(stream, n, 1), made = test_copy(&drawn, CIRCE_FLOAT32);
+    return made.data;
+}
+
+static double *doubles(const float *from, int64_t n) {
+    double *made = test_memory((size_t)n * sizeof *made + 1);
+    for (int64_t i = 0; i < n; i++) made[i] = (double)from[i];
+    return made;
+}
+
+/* No parameter at a value that hides a slip: biases are not 0, weights of batch norm not 1. */
+static train_network *make_network(train_device *device, train_shape input, const train_layer_spec *specs, int64_t n,
+                                   int64_t max_batch) {
+    assert_true(n_networks < MAX_OBJECTS);
+    assert_done(train_network_create(device, input, specs, n, max_batch, &networks[n_networks]));
+    train_network *network = networks[n_networks++];
+    assert_done(train_network_initialise(network, 7));
+    const float *noise = normals(70, train_network_n_params(network));
+    for (int64_t i = 0; i < train_network_n_params(network); i++) train_network_params(network)[i] += 0.2f * noise[i];
+    return network;
+}
+
+static train_network *make_parsed(train_device *device, const char *text, train_layer_kind activation,
+                                  train_shape input, int64_t outputs, int64_t max_batch) {
+    train_layer_spec *specs = NULL;
+    int64_t n = 0;
+    assert_done(train_network_parse(text, activation, outputs, &specs, &n));
+    train_network *network = make_network(device, input, specs, n, max_batch);
+    free(specs);
+    return network;
+}
+
+/* max |a_i - b_i| <= tolerance max |b_i|. */
+static void near_arrays(const float *a, const double *b, int64_t n, double tolerance, const char *what, int line) {
+    double worst = 0.0, scale = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        worst = fmax(worst, fabs((double)a[i] - b[i]));
+        scale = fmax(scale, fabs(b[i]));
+        if (isnan(a[i])) worst = INFINITY;
+    }
+    if (!(worst <= tolerance * scale))
+        fail_msg("line %d: %s: off by %.3g, largest %.3g, tolerance %.1g", line, what, worst, scale, tolerance);
+}
+#define assert_arrays(a, b, n, tolerance) near_arrays(a, b, n, tolerance, #a, __LINE__)
+
+/* ---- a plain model of layers, in float64 --------------------------------------------------------------------------
+ */
+
+/* One layer for a whole batch; parameters and running statistics are the layer's own. */
+typedef struct plain {
+    const train_layer *layer;
+    const double *params, *buffers;
+    bool training;
+    int64_t rows;
+    const double *in, *other;
+    double *out;
+} plain;
+
+/* Place of a number in (rows, channels, height, width); -1: outside. */
+static int64_t place(train_shape s, int64_t r, int64_t c, int64_t y, int64_t x) {
+    if (y < 0 || x < 0 || y >= s.size[1] || x >= s.size[2]) return -1;
+    return ((r * s.size[0] + c) * s.size[1] + y) * s.size[2] + x;
+}
+
+static double plain_convolved(const plain *p, int64_t r, int64_t o, int64_t y, int64_t x) {
+    const train_layer *l = p->layer;
+    int64_t k = l->kernel, channels = l->in.size[0];
+    double sum = l->bias ? p->params[l->out.size[0] * channels * k * k + o] : 0.0;
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t i = 0; i < k; i++)
+            for (int64_t j = 0; j < k; j++) {
+                int64_t at = place(l->in, r, c, y * l->stride - l->padding + i, x * l->stride - l->padding + j);
+                if (at >= 0) sum += p->params[((o * channels + c) * k + i) * k + j] * p->in[at];
+            }
+    return sum;
+}
+
+static double plain_largest(const plain *p, int64_t r, int64_t c, int64_t y, int64_t x) {
+    const train_layer *l = p->layer;
+    double largest = -INFINITY;
+    for (int64_t i = 0; i < l->kernel; i++)
+        for (int64_t j = 0; j < l->kernel; j++) {
+            int64_t at = place(l->in, r, c, y * l->stride - l->padding + i, x * l->stride - l->padding + j);
+            if (at >= 0) largest = fmax(largest, p->in[at]);
+        }
+    return largest;
+}
+
+/* Mean and variance of channel c over the batch; the variance over all numbers. */
+static void plain_moments(const plain *p, int64_t c, double *mean, double *variance) {
+    train_shape s = p->layer->in;
+    int64_t points = s.size[1] * s.size[2];
+    double n = (double)(p->rows * points);
+    *mean = *variance = 0.0;
+    for (int64_t r = 0; r < p->rows; r++)
+        for (int64_t i = 0; i < points; i++) *mean += p->in[(r * s.size[0] + c) * points + i] / n;
+    for (int64_t r = 0; r < p->rows; r++)
+        for (int64_t i = 0; i < points; i++) {
+            double off = p->in[(r * s.size[0] + c) * points + i] - *mean;
+            *variance += off * off / n;
+        }
+}
+
+static void plain_batch_norm(const plain *p) {
+    train_shape s = p->layer->in;
+    int64_t channels = s.size[0], points = s.size[1] * s.size[2];
+    for (int64_t c = 0; c < channels; c++) {
+        double mean = p->buffers[c], variance = p->buffers[channels + c];
+        if (p->training) plain_moments(p, c, &mean, &variance);
+        for (int64_t r = 0; r < p->rows; r++)
+            for (int64_t i = 0; i < points; i++) {
+                int64_t at = (r * channels + c) * points + i;
+                p->out[at] = p->params[c] * (p->in[at] - mean) / sqrt(variance + 1e-5) + p->params[channels + c];
+            }
+    }
+}
+
+static void plain_windows(const plain *p, double (*value)(const plain *, int64_t, int64_t, int64_t, int64_t)) {
+    train_shape s = p->layer->out;
+    for (int64_t r = 0; r < p->rows; r++)
+        for (int64_t c = 0; c < s.size[0]; c++)
+            for (int64_t y = 0; y < s.size[1]; y++)
+                for (int64_t x = 0; x < s.size[2]; x++) p->out[place(s, r, c, y, x)] = value(p, r, c, y, x);
+}
+
+static double plain_mean(const plain *p, int64_t r, int64_t c, int64_t y, int64_t x) {
+    int64_t points = p->layer->in.size[1] * p->layer->in.size[2];
+    double sum = 0.0;
+    (void)y, (void)x;
+    for (int64_t i = 0; i < points; i++) sum += p->in[(r * p->layer->in.size[0] + c) * points + i];
+    return sum / (double)points;
+}
+
+static void plain_dense(const plain *p) {
+    int64_t in = p->layer->fan_in, out = p->layer->out.size[0];
+    for (int64_t r = 0; r < p->rows; r++)
+        for (int64_t o = 0; o < out; o++) {
+            double sum = p->params[in * out + o];
+            for (int64_t i = 0; i < in; i++) sum += p->params[o * in + i] * p->in[r * in + i];
+            p->out[r * out + o] = sum;
+        }
+}
+
+static double plain_element(const plain *p, int64_t i) {
+    double x = p->in[i];
+    switch (p->layer->kind) {
+        case TRAIN_RELU:
+            return x > 0.0 ? x : 0.0;
+        case TRAIN_LEAKY_RELU:
+            return x > 0.0 ? x : (double)p->layer->slope * x;
+        case TRAIN_TANH:
+            return tanh(x);
+        case TRAIN_ADD:
+            return x + p->other[i];
+        default: /* flatten: the same order */
+            return x;
+    }
+}
+
+static void plain_layer(const plain *p) {
+    switch (p->layer->kind) {
+        case TRAIN_DENSE:
+            plain_dense(p);
+            return;
+        case TRAIN_CONVOLUTION:
+            plain_windows(p, plain_convolved);
+            return;
+        case TRAIN_MAX_POOL:
+            plain_windows(p, plain_largest);
+            return;
+        case TRAIN_AVERAGE_POOL:
+            plain_windows(p, plain_mean);
+            return;
+        case TRAIN_BATCH_NORM:
+            plain_batch_norm(p);
+            return;
+        default:
+            for (int64_t i = 0; i < p->rows * train_shape_count(p->layer->out); i++) p->out[i] = plain_element(p, i);
+    }
+}
+
+/* A batch, and weights on outputs: the objective is the sum over layers of <weights[l], output l>, the last one among
+ * them. */
+typedef struct problem {
+    train_network *network;
+    train_device *device;
+    int64_t rows;
+    const float *in;
+    float **weights; /* (n_layers), NULL: none */
+    bool training;
+    double *buffers; /* before the forward */
+} problem;
+
+static int64_t numbers_of(const problem *p, int64_t l) {
+    return p->rows * train_shape_count(train_network_layer(p->network, l)->out);
+}
+
+static double plain_objective(const problem *p, const double *params, double **outputs) {
+    double sum = 0.0, *in = doubles(p->in, p->rows * train_shape_count(train_network_layer(p->network, 0)->in));
+    for (int64_t l = 0; l < train_network_n_layers(p->network); l++) {
+        const train_layer *layer = train_network_layer(p->network, l);
+        plain one = {.layer = layer,
+                     .params = params + layer->first_param,
+                     .buffers = p->buffers + layer->first_buffer,
+                     .training = p->training,
+                     .rows = p->rows,
+                     .in = layer->from < 0 ? in : outputs[layer->from],
+                     .other = layer->other < 0 ? in : outputs[layer->other],
+                     .out = outputs[l]};
+        plain_layer(&one);
+        for (int64_t i = 0; p->weights[l] != NULL && i < numbers_of(p, l); i++)
+            sum += (double)p->weights[l][i] * outputs[l][i];
+    }
+    return sum;
+}
+
+/* ---- the network against the model --------------------------------------------------------------------------------
+ */
+
+static problem make_problem(train_network *network, train_device *device, int64_t rows, bool training) {
+    problem p = {.network = network, .device = device, .rows = rows, .training = training};
+    int64_t n = train_network_n_layers(network), n_buffers = train_network_n_buffers(network);
+    p.in = normals(90, rows * train_shape_count(train_network_layer(network, 0)->in));
+    p.weights = test_memory((size_t)n * sizeof *p.weights);
+    p.weights[n - 1] = normals(91, numbers_of(&p, n - 1));
+    const float *drawn = normals(92, n_buffers + 1);
+    for (int64_t i = 0; i < n_buffers; i++) train_network_buffers(network)[i] = 1.0f + 0.3f * fabsf(drawn[i]);
+    p.buffers = doubles(train_network_buffers(network), n_buffers);
+    return p;
+}
+
+static void put_tap(problem *p, int64_t l) {
+    float *tap = NULL;
+    assert_done(train_network_tap(p->network, l, &tap));
+    p->weights[l] = normals(200 + (uint64_t)l, numbers_of(p, l));
+}
+
+static void forward_backward(const problem *p) {
+    int64_t last = train_network_n_layers(p->network) - 1;
+    train_network_set_training(p->network, p->training);
+    assert_done(train_network_forward(p->network, p->rows, p->in));
+    memcpy(train_network_output_grad(p->network), p->weights[last], (size_t)numbers_of(p, last) * sizeof(float));
+    for (int64_t l = 0; l < last; l++) {
+        float *tap = NULL;
+        if (p->weights[l] == NULL) continue;
+        assert_done(train_network_tap(p->network, l, &tap));
+        memcpy(tap, p->weights[l], (size_t)numbers_of(p, l) * sizeof *tap);
+    }
+    assert_done(train_network_backward(p->network, p->rows, p->in));
+}
+
+static double **make_outputs(const problem *p) {
+    int64_t n = train_network_n_layers(p->network);
+    double **outputs = test_memory((size_t)n * sizeof *outputs);
+    for (int64_t l = 0; l < n; l++) outputs[l] = test_memory((size_t)numbers_of(p, l) * sizeof(double));
+    return outputs;
+}
+
+/* Rounding of float64 leaves 1e-8 at this step, and a larger one would meet kinks. */
+static void plain_gradient(const problem *p, double **outputs, double *grads) {
+    const double step = 1e-7;
+    int64_t n = train_network_n_params(p->network);
+    double *params = doubles(train_network_params(p->network), n);
+    for (int64_t i = 0; i < n; i++) {
+        double kept = params[i];
+        params[i] = kept + step;
+        double above = plain_objective(p, params, outputs);
+        params[i] = kept - step;
+        grads[i] = (above - plain_objective(p, params, outputs)) / (2.0 * step);
+        params[i] = kept;
+    }
+}
+
+/* Tensor by tensor: a wrong bias must not hide behind large weights. A gradient that is zero in truth (a bias before
+ * batch norm) is compared with the largest of its layer. */
+static void check_gradients(const problem *p, const double *expected) {
+    const float *grads = train_network_grads(p->network);
+    for (int64_t l = 0; l < train_network_n_layers(p->network); l++) {
+        const train_layer *layer = train_network_layer(p->network, l);
+        train_layer_tensor tensors[TRAIN_MAX_LAYER_TENSORS];
+        int n = train_layer_type_of(layer->kind)->tensors(layer, tensors);
+        for (int t = 0; t < n; t++) {
+            int64_t at = layer->first_param + tensors[t].first;
+            double scale = 0.0, largest = 0.0;
+            for (int64_t i = 0; i < tensors[t].count; i++) scale = fmax(scale, fabs(expected[at + i]));
+            for (int64_t i = 0; i < layer->n_params; i++)
+                largest = fmax(largest, fabs(expected[layer->first_param + i]));
+            if (scale < 1e-6 * largest) scale = largest;
+            for (int64_t i = 0; i < tensors[t].count; i++)
+                if (!(fabs((double)grads[at + i] - expected[at + i]) <= FLOAT32 * scale))
+                    fail_msg("layer %s, %s[%d]: %g instead of %g (largest %g)", layer->name, tensors[t].name, (int)i,
+                             (double)grads[at + i], expected[at + i], scale);
+        }
+    }
+}
+
+static void check_problem(const problem *p) {
+    int64_t n = train_network_n_params(p->network);
+    double **outputs = make_outputs(p), *expected = test_memory((size_t)n * sizeof *expected + 1);
+    double *params = doubles(train_network_params(p->network), n);
+    forward_backward(p);
+    plain_objective(p, params, outputs);
+    for (int64_t l = 0; l < train_network_n_layers(p->network); l++) {
+        const float *made = train_network_activation(p->network, l);
+        if (made != NULL) assert_arrays(made, outputs[l], numbers_of(p, l), FLOAT32);
+        if (p->weights[l] != NULL) assert_non_null(made);
+    }
+    plain_gradient(p, outputs, expected);
+    check_gradients(p, expected);
+}
+
+/* ---- networks of a few layers -------------------------------------------------------------------------------------
+ */
+
+#define CONV(channels, size, step, edge) \
+    { .kind = TRAIN_CONVOLUTION, .width = channels, .kernel = size, .stride = step, .padding = edge }
+
+/* Strides, paddings, odd sizes, one channel, more channels than a block, one row; the network's input read plain (up to
+ * three channels) and packed; images as the network's output. */
+static void convolutions(void **state) {
+    (void)state;
+    static const struct {
+        train_shape input;
+        int64_t rows;
+        train_layer_spec specs[3];
+    } cases[] = {
+        {{3, {1, 5, 7}}, 3, {CONV(3, 3, 1, 1), {.kind = TRAIN_LEAKY_RELU}, CONV(2, 2, 1, 0)}},
+        {{3, {1, 1, 1}}, 1, {CONV(1, 1, 1, 0), {.kind = TRAIN_TANH}, CONV(1, 1, 1, 0)}},
+        {{3, {2, 9, 6}}, 2, {CONV(17, 3, 2, 1), {.kind = TRAIN_RELU}, CONV(3, 3, 2, 2)}},
+        {{3, {3, 8, 8}}, 1, {CONV(16, 5, 3, 2), {.kind = TRAIN_LEAKY_RELU, .slope = 0.3f}, CONV(5, 2, 1, 1)}},
+        {{3, {5, 6, 4}}, 4, {CONV(7, 3, 1, 0), {.kind = TRAIN_TANH}, CONV(4, 1, 2, 0)}},
+        {{3, {20, 4, 5}}, 2, {CONV(2, 4, 1, 3), {.kind = TRAIN_RELU}, CONV(33, 1, 1, 0)}},
+    };
+    for (int64_t c = 0; c < COUNT(cases); c++)
+        for (int variant = 0; variant < 4; variant++) { /* threads 1, 2; with bias or without */
+            train_layer_spec specs[3];
+            memcpy(specs, cases[c].specs, sizeof specs);
+            specs[0].no_bias = specs[2].no_bias = variant >= 2;
+            train_device *device = make_device(1 + variant % 2);
+            train_network *network = make_network(device, cases[c].input, specs, 3, cases[c].rows);
+            problem p = make_problem(network, device, cases[c].rows, true);
+            check_problem(&p);
+            clean(state);
+        }
+}
+
+/* A convolution before them, whose gradient shows theirs. */
+static void pools(void **state) {
+    (void)state;
+    static const struct {
+        train_shape input;
+        int64_t rows;
+        train_layer_spec pool;
+    } cases[] = {
+        {{3, {1, 6, 8}}, 3, {.kind = TRAIN_MAX_POOL, .kernel = 2}},
+        {{3, {2, 7, 5}}, 2, {.kind = TRAIN_MAX_POOL, .kernel = 3, .stride = 2, .padding = 1}},
+        {{3, {4, 5, 5}}, 1, {.kind = TRAIN_MAX_POOL, .kernel = 3, .stride = 1}},
+        {{3, {1, 5, 3}}, 2, {.kind = TRAIN_AVERAGE_POOL}},
+        {{3, {3, 1, 1}}, 1, {.kind = TRAIN_AVERAGE_POOL}},
+    };
+    for (int64_t c = 0; c < COUNT(cases); c++) {
+        const train_layer_spec specs[] = {CONV(18, 3, 1, 1), cases[c].pool, CONV(3, 1, 1, 0)};
+        train_device *device = make_device(2);
+        train_network *network = make_network(device, cases[c].input, specs, COUNT(specs), cases[c].rows);
+        problem p = make_problem(network, device, cases[c].rows, true);
+        check_problem(&p);
+        clean(state);
+    }
+}
+
+/* On the network's input, packed. */
+static void first_layers(void **state) {
+    (void)state;
+    static const train_layer_spec firsts[] = {
+        {.kind = TRAIN_MAX_POOL, .kernel = 2},
+        {.kind = TRAIN_BATCH_NORM},
+        {.kind = TRAIN_AVERAGE_POOL},
+        {.kind = TRAIN_FLATTEN},
+        {.kind = TRAIN_RELU},
+    };
+    train_device *device = make_device(2);
+    for (int64_t c = 0; c < COUNT(firsts); c++) {
+        const train_layer_spec specs[] = {firsts[c], {.kind = TRAIN_FLATTEN}, {.kind = TRAIN_DENSE, .width = 3}};
+        int64_t skip = firsts[c].kind == TRAIN_FLATTEN;
+        train_network *network = make_network(device, (train_shape){3, {2, 4, 6}}, specs + skip, 3 - skip, 5);
+        problem p = make_problem(network, device, 5, true);
+        check_problem(&p);
+    }
+}
+
+static void batch_norms(void **state) {
+    (void)state;
+    static const train_layer_kind activations[] = {TRAIN_RELU, TRAIN_LEAKY_RELU, TRAIN_TANH};
+    for (int64_t a = 0; a < COUNT(activations); a++)
+        for (int training = 0; training < 2; training++) {
+            const train_layer_spec specs[] = {CONV(5, 3, 1, 1),
+                                              {.kind = TRAIN_BATCH_NORM},
+                                              {.kind = activations[a]},
+                                              CONV(17, 2, 2, 0),
+                                              {.kind = TRAIN_BATCH_NORM},
+                                              {.kind = TRAIN_FLATTEN},
+                                              {.kind = TRAIN_DENSE, .width = 2}};
+            train_device *device = make_device(2);
+            train_network *network = make_network(device, (train_shape){3, {2, 4, 5}}, specs, COUNT(specs), 6);
+            problem p = make_problem(network, device, 6, training);
+            check_problem(&p);
+            clean(state);
+        }
+}
+
+/* ---- networks that branch -----------------------------------------------------------------------------------------
+ */
+
+/* A residual block with a shortcut of its own, and one without. */
+static void residual_blocks(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= 2; threads++)
+        for (int training = 0; training < 2; training++) {
+            train_device *device = make_device(threads);
+            train_network *network =
+                make_parsed(device, "conv3n,res3,res4s2,average", TRAIN_RELU, (train_shape){3, {1, 7, 6}}, 2, 4);
+            problem p = make_problem(network, device, 4, training);
+            check_problem(&p);
+            put_tap(&p, train_network_n_layers(network) - 4); /* the last block's output */
+            put_tap(&p, 0);
+            check_problem(&p);
+            clean(state);
+        }
+}
+
+/* Outputs with up to four readers, sums of sums, gradients that are shared and then changed, with taps on any of them;
+ * the network's input added to what is made of it. */
+static void branches(void **state) {
+    (void)state;
+    const train_layer_spec specs[] = {
+        CONV(2, 3, 1, 1),                                                              /* 0 */
+        {.kind = TRAIN_ADD, .other = TRAIN_FROM_INPUT},                                /* 1: 0 + input */
+        {.kind = TRAIN_RELU},                                                          /* 2 */
+        {.kind = TRAIN_CONVOLUTION, .width = 2, .kernel = 3, .padding = 1, .from = 3}, /* 3: of 2 */
+        {.kind = TRAIN_ADD, .from = 4, .other = 3},                                    /* 4: 3 + 2 */
+        {.kind = TRAIN_ADD, .from = 3, .other = 5},                                    /* 5: 2 + 4 */
+        {.kind = TRAIN_LEAKY_RELU},                                                    /* 6 */
+        {.kind = TRAIN_TANH, .from = 5},                                               /* 7: of 4 */
+        {.kind = TRAIN_ADD, .from = 7, .other = 8},                                    /* 8: 6 + 7 */
+        {.kind = TRAIN_ADD, .from = 9, .other = 3},                                    /* 9: 8 + 2 */
+        {.kind = TRAIN_ADD, .from = 9, .other = 10},                                   /* 10: 8 + 9 */
+        {.kind = TRAIN_FLATTEN},                                                       /* 11 */
+        {.kind = TRAIN_DENSE, .width = 4},                                             /* 12 */
+        {.kind = TRAIN_RELU},                                                          /* 13 */
+        {.kind = TRAIN_DENSE, .width = 4},                                             /* 14 */
+        {.kind = TRAIN_ADD, .from = 15, .other = 14},                                  /* 15: features */
+        {.kind = TRAIN_LEAKY_RELU},                                                    /* 16 */
+        {.kind = TRAIN_DENSE, .width = 2},                                             /* 17 */
+    };
+    for (int64_t tapped = -1; tapped < COUNT(specs) - 1; tapped++) {
+        train_device *device = make_device(2);
+        train_network *network = make_network(device, (train_shape){3, {2, 3, 4}}, specs, COUNT(specs), 3);
+        problem p = make_problem(network, device, 3, true);
+        if (tapped >= 0) put_tap(&p, tapped);
+        if (tapped == 4) put_tap(&p, 2), put_tap(&p, 9);
+        check_problem(&p);
+        clean(state);
+    }
+}
+
+/* ---- PyTorch's numbers --------------------------------------------------------------------------------------------
+ */
+
+/* Everything is sin(0.37 i + c) over its places, c telling the arrays apart, the squares of it for running_var:
+ *
+ *     s = lambda c, *d: torch.sin(.37 * torch.arange(math.prod(d), dtype=torch.float64) + c).reshape(d)
+ *     net = Sequential(Conv2d(2, 3, 3, 2, 1), BatchNorm2d(3), ReLU(), MaxPool2d(2, 1), Flatten(), Linear(12,
+ * 2)).double() for c, p in enumerate(net.parameters()): p.data = s(c, *p.shape) net[1].running_mean.copy_(s(10, 3));
+ * net[1].running_var.copy_(s(11, 3) ** 2) x = s(12, 2, 2, 5, 6); out = net(x); (out * s(13, 2, 2)).sum().backward()
+ *     print(out, net[1].running_mean, net[1].running_var, [p.grad for p in net.parameters()]); print(net.eval()(x)) */
+static double wave(double c, int64_t i) { return sin(0.37 * (double)i + c); }
+
+static const double torch_output[] = {-5.66300092263, 0.250928881808, -5.13203129288, -1.69595631099};
+static const double torch_buffers[] = {-0.400432999597, -0.627143220974, -0.768994576002,
+                                       1.36551632368,   1.40442122262,   1.33953030028};
+static const double torch_grads[] = {
+    0.291440418055,     0.398025763776,    0.2643911109,      -0.25626019479,   -0.387323983864,   -0.270829317342,
+    0.294414008234,     0.290309432152,    0.23902683284,     0.132479827057,   0.334943905983,    0.44430366307,
+    -0.209129228177,    -0.288680031241,   -0.399032854351,   0.183952303085,   0.117270959438,    0.210445749344,
+    0.430447541295,     0.0568016958395,   -0.10773296291,    -0.490862782945,  -0.267821805294,   -0.028545233113,
+    0.341067511738,     0.581607587093,    0.548242655244,    0.434291826915,   0.447869257837,    0.421239470261,
+    -0.275382142682,    -0.63615303448,    -0.666371750889,   -0.342838376087,  0.0441391454562,   0.250949511361,
+    -0.0842848058713,   -0.0541084411387,  -0.0432698476327,  0.047713239192,   0.0169927243447,   0.00955113530374,
+    -0.0500976947067,   -0.0653341082156,  -0.0629591474935,  -0.0242630580588, -0.0253787971517,  -0.0423731125602,
+    0.0023884183254,    0.0190751978133,   0.023239870261,    0.0366158216155,  -0.00118202206235, -0.0248124593424,
+    -5.55111512313e-17, 1.66533453694e-16, 1.38777878078e-17, -1.68765415376,   -8.12495434121,    1.62646710399,
+    -2.23338267318,     -6.67691454118,    1.08469231807,     1.55222876892,    1.4688966425,      1.18979228208,
+    1.33754026003,      0.936436450422,    0.964538430204,    0.778499228737,   0.699715834795,    0.0210197103821,
+    0.0210197103821,    0.0210197103821,   0.0210197103821,   2.13040192166,    2.04006908562,     1.50943276581,
+    1.49132180352,      1.21416813718,     1.26231578041,     0.943571365636,   0.808590315415,    0.0227855706209,
+    0.0227855706209,    0.0227855706209,   0.0227855706209,   1.34232757812,    1.71951097936};
+static const double torch_evaluated[] = {-10.2955931053, -4.11280873227, -7.95989296625, -8.46389879423};
+
+static void as_pytorch(void **state) {
+    (void)state;
+    const train_layer_spec specs[] = {CONV(3, 3, 2, 1),        {.kind = TRAIN_BATCH_NORM},
+                                      {.kind = TRAIN_RELU},    {.kind = TRAIN_MAX_POOL, .kernel = 2, .stride = 1},
+                                      {.kind = TRAIN_FLATTEN}, {.kind = TRAIN_DENSE, .width = 2}};
+    train_device *device = make_device(2);
+    train_network *network = make_network(device, (train_shape){3, {2, 5, 6}}, specs, COUNT(specs), 2);
+    static const int64_t counts[] = {54, 3, 3, 3, 24, 2};
+    float *at = train_network_params(network), *buffers = train_network_buffers(network), in[120], out[4];
+    assert_int_equal(train_network_n_params(network), COUNT(torch_grads));
+    for (int64_t t = 0; t < COUNT(counts); t++)
+        for (int64_t i = 0; i < counts[t]; i++) *at++ = (float)wave((double)t, i);
+    for (int64_t c = 0; c < 3; c++) {
+        buffers[c] = (float)wave(10.0, c);
+        buffers[3 + c] = (float)(wave(11.0, c) * wave(11.0, c));
+    }
+    for (int64_t i = 0; i < 120; i++) in[i] = (float)wave(12.0, i);
+    assert_done(train_network_forward(network, 2, in));
+    for (int64_t i = 0; i < 4; i++) train_network_output_grad(network)[i] = (float)wave(13.0, i);
+    assert_arrays(train_network_output(network), torch_output, 4, FLOAT32);
+    assert_done(train_network_backward(network, 2, in));
+    assert_arrays(buffers, torch_buffers, 6, FLOAT32);
+    int64_t first = 0;
+    for (int64_t t = 0; t < COUNT(counts); first += counts[t], t++) {
+        if (t == 1) continue; /* the bias before batch norm: its gradient is rounding, here and there */
+        assert_arrays(train_network_grads(network) + first, torch_grads + first, counts[t], FLOAT32);
+    }
+    assert_done(train_network_predict(network, 2, in, out));
+    assert_arrays(out, torch_evaluated, 4, FLOAT32);
+    assert_arrays(buffers, torch_buffers, 6, FLOAT32); /* predictions are not remembered */
+}
+
+/* ---- what batch norm remembers ------------------------------------------------------------------------------------
+ */
+
+static void running_statistics(void **state) {
+    (void)state;
+    const train_layer_spec spec = {.kind = TRAIN_BATCH_NORM};
+    train_device *device = make_device(2);
+    train_network *network = make_network(device, (train_shape){3, {17, 3, 2}}, &spec, 1, 4);
+    assert_int_equal(train_network_n_buffers(network), 34);
+    for (int64_t c = 0; c < 17; c++)
+        assert_true(train_network_buffers(network)[c] == 0.0f && train_network_buffers(network)[17 + c] == 1.0f);
+    double mean[17] = {0}, variance[17];
+    for (int64_t c = 0; c < 17; c++) variance[c] = 1.0;
+    for (uint64_t step = 0; step < 3; step++) {
+        int64_t rows = step == 1 ? 3 : 4, n = rows * 6;
+        const float *in = normals(step, 17 * n);
+        double *x = doubles(in, 17 * n);
+        assert_done(train_network_forward(network, rows, in));
+        plain p = {.layer = train_network_layer(network, 0), .rows = rows, .in = x};
+        for (int64_t c = 0; c < 17; c++) {
+            double m, v;
+            plain_moments(&p, c, &m, &v);
+            mean[c] += 0.1 * (m - mean[c]);
+            variance[c] += 0.1 * (v * (double)n / (double)(n - 1) - variance[c]);
+        }
+        assert_arrays(train_network_buffers(network), mean, 17, FLOAT32);
+        assert_arrays(train_network_buffers(network) + 17, variance, 17, FLOAT32);
+    }
+    train_network_set_training(network, false);
+    assert_done(train_network_forward(network, 4, normals(9, 17 * 24)));
+    assert_arrays(train_network_buffers(network), mean, 17, FLOAT32);
+    assert_done(train_network_initialise(network, 3));
+    assert_true(train_network_buffers(network)[0] == 0.0f && train_network_buffers(network)[20] == 1.0f);
+    network = make_network(device, (train_shape){3, {2, 1, 1}}, &spec, 1, 2);
+    assert_not_done(train_network_forward(network, 1, normals(1, 2)), CIRCE_ERR_SHAPE, "a single number a channel");
+    assert_not_done(train_network_backward(network, 1, normals(1, 2)), CIRCE_ERR_ARGUMENT, "the last forward had 0");
+    train_network_set_training(network, false);
+    assert_done(train_network_forward(network, 1, normals(1, 2)));
+}
+
+/* ---- what is stored -----------------------------------------------------------------------------------------------
+ */
+
+/* Activations behind layers that can apply them are merged; a tap takes them apart, with the same results. */
+static void merged_layers(void **state) {
+    (void)state;
+    const train_layer_spec specs[] = {CONV(3, 3, 1, 1),
+                                      {.kind = TRAIN_LEAKY_RELU},
+                                      {.kind = TRAIN_CONVOLUTION, .width = 4, .kernel = 3, .no_bias = true},
+                                      {.kind = TRAIN_BATCH_NORM},
+                                      {.kind = TRAIN_RELU},
+                                      CONV(4, 3, 1, 1),
+                                      {.kind = TRAIN_TANH},
+                                      {.kind = TRAIN_ADD, .from = 7, .other = 5},
+                                      {.kind = TRAIN_RELU},
+                                      {.kind = TRAIN_FLATTEN},
+                                      {.kind = TRAIN_DENSE, .width = 2}};
+    static const int64_t merged[] = {0, 3, 7}, stored[] = {1, 2, 4, 5, 6, 8, 9, 10};
+    train_device *device = make_device(2);
+    train_network *network = make_network(device, (train_shape){3, {1, 6, 6}}, specs, COUNT(specs), 4);
+    problem p = make_problem(network, device, 4, true);
+    check_problem(&p);
+    size_t bytes = (size_t)train_network_n_params(network) * sizeof(float);
+    double *before = doubles(train_network_grads(network), train_network_n_params(network));
+    for (int64_t k = 0; k < COUNT(merged); k++) assert_null(train_network_activation(network, merged[k]));
+    for (int64_t k = 0; k < COUNT(stored); k++) assert_non_null(train_network_activation(network, stored[k]));
+    for (int64_t k = 0; k < COUNT(merged); k++) {
+        float *tap = NULL;
+        assert_done(train_network_tap(network, merged[k], &tap));
+        assert_not_done(train_network_backward(network, 4, p.in), CIRCE_ERR_ARGUMENT, "the last forward had 0");
+        memcpy(train_network_buffers(network), normals(93, train_network_n_buffers(network)), 8 * sizeof(float));
+        forward_backward(&p);
+        assert_non_null(train_network_activation(network, merged[k]));
+        assert_arrays(train_network_grads(network), before, (int64_t)(bytes / sizeof(float)), FLOAT32);
+    }
+    for (int64_t k = 0; k < COUNT(merged); k++) put_tap(&p, merged[k]);
+    check_problem(&p);
+}
+
+/* A network that diverges must show it at its output, although not every kernel passes NaN on: one parameter of any
+ * layer is enough. */
+static void divergence_shows(void **state) {
+    (void)state;
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    static const train_layer_kind activations[] = {TRAIN_RELU, TRAIN_LEAKY_RELU, TRAIN_TANH};
+    for (int64_t a = 0; a < COUNT(activations); a++) {
+        train_device *device = make_device(2);
+        train_network *network =
+            make_parsed(device, "conv16n,pool2,res4,conv3,5", activations[a], (train_shape){3, {1, 8, 8}}, 2, 3);
+        int64_t n = train_network_n_params(network);
+        const float *in = normals(1, 192);
+        for (int64_t i = -1; i < n; i += 1 + n / 50) {
+            float *at = i < 0 ? NULL : &train_network_params(network)[i], kept = i < 0 ? 0.0f : *at;
+            if (i >= 0) *at = bad[i % 3];
+            assert_done(train_network_forward(network, 3, in));
+            for (int r = 0; r < 3; r++) assert_int_equal(isfinite(train_network_output(network)[2 * r]) != 0, i < 0);
+            if (i >= 0) *at = kept;
+        }
+        clean(state);
+    }
+}
+
+/* ---- threads, batches, memory -------------------------------------------------------------------------------------
+ */
+
+static const char *const small = "conv16s2n,res16,conv20s2,pool2,8";
+static const train_shape small_input = {3, {1, 24, 20}};
+
+/* Rows do not meet in evaluation: any cut of the rows gives the same outputs, and batches of other sizes in between
+ * change nothing. More sizes than are kept at once. */
+static void other_batches(void **state) {
+    (void)state;
+    enum { ROWS = 11 };
+    train_device *device = make_device(2);
+    train_network *network = make_parsed(device, small, TRAIN_LEAKY_RELU, small_input, 2, ROWS);
+    const float *in = normals(1, ROWS * 480);
+    float whole[2 * ROWS], part[2 * ROWS];
+    assert_done(train_network_predict(network, ROWS, in, whole));
+    double *expected = doubles(whole, (int64_t)2 * ROWS);
+    for (int64_t rows = 1; rows <= ROWS; rows++) {
+        for (int64_t first = 0; first < ROWS; first += rows)
+            assert_done(train_network_predict(network, first + rows > ROWS ? ROWS - first : rows, in + first * 480,
+                                              part + 2 * first));
+        assert_arrays(part, expected, 2 * ROWS, 1e-5); /* other kernels for other sizes */
+    }
+    train_network *narrow = make_parsed(device, small, TRAIN_LEAKY_RELU, small_input, 2, 4);
+    assert_done(train_network_predict(narrow, ROWS, in, part));
+    assert_arrays(part, expected, 2 * ROWS, 1e-5);
+}
+
+static void same_bits(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= 3; threads++) {
+        float *first = NULL;
+        for (int run = 0; run < 3; run++) {
+            train_device *device = make_device(threads);
+            train_network *network = make_parsed(device, small, TRAIN_RELU, small_input, 2, 13);
+            problem p = make_problem(network, device, 13, true);
+            int64_t n = train_network_n_params(network);
+            float *m = test_memory((size_t)n * sizeof *m), *v = test_memory((size_t)n * sizeof *v);
+            for (int64_t s = 1; s <= 5; s++) {
+                const train_adamw how = {.rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .step = s};
+                forward_backward(&p);
+                device->ops->adamw(device, &how, n, train_network_grads(network), train_network_params(network), m, v);
+            }
+            size_t bytes = (size_t)n * sizeof *first;
+            if (run == 0) first = memcpy(test_memory(bytes), train_network_params(network), bytes);
+            assert_memory_equal(train_network_params(network), first, bytes);
+        }
+        clean(state);
+    }
+}
+
+static void in_first_part(void *user, int64_t part, int64_t first, int64_t n) {
+    (void)first, (void)n;
+    if (part == 0) forward_backward(user);
+}
+
+/* Inside a team of the caller's there is one thread, as if the context had one; and whatever the caller's own number of
+ * threads, it stays. */
+static void inside_a_team(void **state) {
+    (void)state;
+    float *kept = NULL;
+    for (int threads = 1; threads <= 2; threads++) {
+        train_device *device = make_device(threads);
+        train_network *network = make_parsed(device, small, TRAIN_RELU, small_input, 2, 9);
+        problem p = make_problem(network, device, 9, true);
+        int64_t n = train_network_n_params(network);
+        if (threads == 1) {
+            forward_backward(&p);
+            kept =
+                memcpy(test_memory((size_t)n * sizeof *kept), train_network_grads(network), (size_t)n * sizeof *kept);
+            continue;
+        }
+        train_parallel(device->context, 2, 2, in_first_part, &p);
+        assert_arrays(train_network_grads(network), doubles(kept, n), n, FLOAT32); /* sums in another order */
+        assert_not_done(train_network_backward(network, 9, p.in), CIRCE_ERR_ARGUMENT, "inside a team");
+        int before = omp_get_max_threads();
+        omp_set_num_threads(3);
+        forward_backward(&p);
+        assert_int_equal(omp_get_max_threads(), 3);
+        omp_set_num_threads(before);
+        assert_arrays(train_network_grads(network), doubles(kept, n), n, FLOAT32);
+    }
+}
+
+static train_device_ops counting_ops;
+static const train_device_ops *counted_ops;
+static int64_t allocations, live, fail_at;
+
+static void *counting_allocate(train_device *device, size_t bytes) {
+    if (allocations++ == fail_at) {
+        train_fail(CIRCE_ERR_MEMORY, "told to fail");
+        return NULL;
+    }
+    live++;
+    return counted_ops->allocate(device, bytes);
+}
+
+static void counting_release(train_device *device, void *block) {
+    live -= block != NULL;
+    counted_ops->release(device, block);
+}
+
+static train_device *make_counting_device(int threads) {
+    train_device *device = make_device(threads);
+    counted_ops = device->ops;
+    counting_ops = *device->ops;
+    counting_ops.allocate = counting_allocate;
+    counting_ops.release = counting_release;
+    device->ops = &counting_ops;
+    allocations = live = 0;
+    fail_at = -1;
+    return device;
+}
+
+/* From the second step of a size on, and with a tap on images. oneDNN itself keeps a list of arguments for the time of
+ * a call, so that the process is not counted. */
+static void no_allocation_in_a_step(void **state) {
+    (void)state;
+    train_device *device = make_counting_device(2);
+    train_network *network = make_parsed(device, small, TRAIN_RELU, small_input, 2, 8);
+    problem p = make_problem(network, device, 8, true), fewer = p;
+    put_tap(&p, 3);
+    fewer.rows = 5;
+    int64_t before = 0;
+    for (int s = 0; s < 8; s++) {
+        if (s == 2) before = allocations;
+        forward_backward(s % 2 == 0 ? &p : &fewer);
+    }
+    assert_int_equal(allocations, before);
+}
+
+/* Every allocation fails once: creation, a tap that makes a new plan, a batch of another size. */
+static void memory_that_fails(void **state) {
+    (void)state;
+    train_device *device = make_counting_device(2);
+    train_layer_spec *specs = NULL;
+    int64_t n = 0, k;
+    train_network *network = NULL;
+    assert_done(train_network_parse(small, TRAIN_RELU, 2, &specs, &n));
+    for (k = 0; k < 200; k++) {
+        allocations = 0;
+        fail_at = k;
+        circe_status status = train_network_create(device, small_input, specs, n, 6, &network);
+        if (status == CIRCE_OK) break;
+        assert_int_equal(status, CIRCE_ERR_MEMORY);
+        assert_string_equal(train_last_error(), "told to fail");
+        assert_null(network);
+        assert_int_equal(live, 0);
+    }
+    assert_true(k > 20 && k < 200);
+    networks[n_networks++] = network;
+    free(specs);
+    const float *in = normals(1, 6 * 480);
+    for (k = 0; k < 200; k++) {
+        float *tap = NULL;
+        fail_at = allocations + k;
+        if (train_network_tap(network, 0, &tap) == CIRCE_OK) break;
+        assert_null(tap);
+        if (k > 0) assert_not_done(train_network_forward(network, 6, in), CIRCE_ERR_MEMORY, "tap failed");
+    }
+    assert_true(k > 20 && k < 200);
+    for (k = 0; k < 200; k++) {
+        fail_at = allocations + k;
+        if (train_network_forward(network, 5, in) == CIRCE_OK) break;
+        fail_at = -1;
+        assert_done(train_network_forward(network, 6, in));
+    }
+    assert_true(k > 5 && k < 200);
+    fail_at = -1;
+    assert_done(train_network_backward(network, 5, in));
+}
+
+/* ---- refusals -----------------------------------------------------------------------------------------------------
+ */
+
+static void networks_refused(void **state) {
+    (void)state;
+    const train_shape image = {3, {2, 6, 6}}, features = {1, {72}};
+    static const struct {
+        bool features;
+        train_layer_spec specs[3];
+        circe_status status;
+        const char *says;
+    } cases[] = {
+        {true, {CONV(4, 3, 1, 1)}, CIRCE_ERR_SHAPE, "layer 0: convolution needs images"},
+        {true, {{.kind = TRAIN_FLATTEN}}, CIRCE_ERR_SHAPE, "flatten needs images"},
+        {true, {{.kind = TRAIN_BATCH_NORM}}, CIRCE_ERR_SHAPE, "batch norm needs images"},
+        {false, {CONV(0, 3, 1, 1)}, CIRCE_ERR_ARGUMENT, "it has 0 channels"},
+        {false, {CONV(4, 0, 1, 0)}, CIRCE_ERR_ARGUMENT, "kernel 0, stride 1"},
+        {false, {CONV(4, 3, -1, 0)}, CIRCE_ERR_ARGUMENT, "stride -1"},
+        {false, {CONV(4, 3, 1, 3)}, CIRCE_ERR_ARGUMENT, "padding 3"},
+        {false, {CONV(4, 9, 1, 1)}, CIRCE_ERR_SHAPE, "kernel of 9 does not fit into images of 6 by 6"},
+        {false, {{.kind = TRAIN_MAX_POOL, .kernel = 3, .padding = 2}}, CIRCE_ERR_ARGUMENT, "at most half its kernel"},
+        {false, {CONV(4, 3, 1, 1), {.kind = TRAIN_DENSE, .width = 1}}, CIRCE_ERR_SHAPE, "flatten the images first"},
+        {false, {CONV(4, 3, 1, 1), {.kind = TRAIN_ADD, .other = TRAIN_FROM_INPUT}}, CIRCE_ERR_SHAPE, "an addition of"},
+        {false, {CONV(2, 3, 1, 1), {.kind = TRAIN_ADD}}, CIRCE_ERR_ARGUMENT, "adds an output to itself"},
+        {false, {CONV(2, 3, 1, 1), {.kind = TRAIN_ADD, .other = 3}}, CIRCE_ERR_ARGUMENT, "reads layer 2"},
+        {false, {CONV(2, 3, 1, 1), {.kind = TRAIN_RELU, .from = -7}}, CIRCE_ERR_ARGUMENT, "reads layer -8"},
+        {false, {CONV(2, 3, 1, 1), {.kind = TRAIN_RELU, .from = -1}}, CIRCE_ERR_ARGUMENT, "no layer reads layer 0"},
+        {false, {{.kind = TRAIN_RELU}, {.kind = TRAIN_BATCH_NORM}}, CIRCE_ERR_UNSUPPORTED, "let a convolution stand"},
+        {false,
+         {{.kind = TRAIN_RELU, .name = "a"}, {.kind = TRAIN_TANH, .name = "a"}},
+         CIRCE_ERR_ARGUMENT,
+         "both named 'a'"},
+    };
+    train_device *device = make_device(1);
+    for (int64_t c = 0; c < COUNT(cases); c++) {
+        train_network *network = (train_network *)device;
+        int64_t n = cases[c].specs[1].kind == 0 ? 1 : 2;
+        assert_not_done(
+            train_network_create(device, cases[c].features ? features : image, cases[c].specs, n, 2, &network),
+            cases[c].status, cases[c].says);
+        assert_null(network);
+    }
+    train_device_ops without = *device->ops;
+    without.images = NULL;
+    train_device poorer = {.ops = &without, .context = device->context};
+    train_network *network = NULL;
+    const train_layer_spec spec = CONV(4, 3, 1, 1);
+    assert_not_done(train_network_create(&poorer, image, &spec, 1, 2, &network), CIRCE_ERR_UNSUPPORTED,
+                    "need a build with oneDNN");
+}
+
+/* ---- text ---------------------------------------------------------------------------------------------------------
+ */
+
+/* "kind:width:kernel:stride:padding:bias", by layer. */
+static void assert_layers(const char *text, const char *expected) {
+    static const char *const names[] = {"",     "dense", "relu", "leaky", "tanh", "conv",
+                                        "pool", "norm",  "add",  "mean",  "flat"};
+    train_layer_spec *specs = NULL;
+    int64_t n = 0;
+    char made[2000] = "";
+    assert_done(train_network_parse(text, TRAIN_TANH, 3, &specs, &n));
+    for (int64_t l = 0; l < n; l++) {
+        const train_layer_spec *s = &specs[l];
+        size_t used = strlen(made);
+        snprintf(made + used, sizeof made - used, l > 0 ? " %s" : "%s", names[s->kind]);
+        used = strlen(made);
+        if (s->kind == TRAIN_DENSE) snprintf(made + used, sizeof made - used, "%d", (int)s->width);
+        if (s->kind == TRAIN_CONVOLUTION)
+            snprintf(made + used, sizeof made - used, "%dk%ds%dp%d%s", (int)s->width, (int)s->kernel, (int)s->stride,
+                     (int)s->padding, s->no_bias ? "" : "b");
+        if (s->kind == TRAIN_MAX_POOL)
+            snprintf(made + used, sizeof made - used, "%ds%dp%d", (int)s->kernel, (int)s->stride, (int)s->padding);
+        if (s->kind == TRAIN_ADD) snprintf(made + used, sizeof made - used, "%d+%d", (int)s->from, (int)s->other);
+    }
+    free(specs);
+    assert_string_equal(made, expected);
+}
+
+static void texts_read(void **state) {
+    (void)state;
+    assert_layers("conv16s2,conv32s2,pool2,128",
+                  "conv16k3s2p1b tanh conv32k3s2p1b tanh pool2s0p0 flat dense128 tanh "
+                  "dense3");
+    assert_layers("conv8k5", "conv8k5s1p2b tanh flat dense3");
+    assert_layers("conv8k4p0s3n,average", "conv8k4s3p0 norm tanh mean flat dense3");
+    assert_layers("2xconv4,pool3s2p1", "conv4k3s1p1b tanh conv4k3s1p1b tanh pool3s2p1 flat dense3");
+    assert_layers("conv4,res4", "conv4k3s1p1b tanh conv4k3s1p1 norm tanh conv4k3s1p1 norm add7+2 tanh flat dense3");
+    assert_layers("res4s2,2x9",
+                  "conv4k3s2p1 norm tanh conv4k3s1p1 norm conv4k1s2p0 norm add5+7 tanh flat dense9 tanh "
+                  "dense9 tanh dense3");
+    assert_layers("dsprites",
+                  "conv16k3s2p1b leaky conv32k3s2p1b leaky pool2s0p0 conv64k3s2p1b leaky pool2s0p0 flat "
+                  "dense128 leaky dense64 dense3");
+}
+
+static void texts_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } cases[] = {
+        {"conv", "number of channels"},
+        {"conv0", "1 to 16384 channels"},
+        {"conv16384444", "1 to 16384 channels"},
+        {"conv8s", "after k, s or p"},
+        {"conv8s0", "1 to 64"},
+        {"conv8k65", "1 to 64"},
+        {"conv8x", "separated by commas"},
+        {"conv8,", "expected a number of"},
+        {"pool", "kernel after pool"},
+        {"pool0", "1 to 64"},
+        {"pool2n", "separated by commas"},
+        {"res", "number of channels"},
+        {"res8n", "separated by commas"},
+        {"average2", "separated"},
+        {"64,conv8", "before the dense"},
+        {"2xlinear", "after 'x'"},
+        {"2x", "after 'x'"},
+        {"0xconv4", "1 to 1000 hidden"},
+        {"dsprites,64", "expected a"},
+        {"resnet50", "number of channels"},
+        {"600xres4", "more than 2000 layers"},
+        {"1001xconv4", "1 to 1000 hidden"},
+        {"convolution8", "number of channels"},
+    };
+    for (int64_t k = 0; k < COUNT(cases); k++) {
+        train_layer_spec *specs = NULL;
+        int64_t n = 0;
+        assert_not_done(train_network_parse(cases[k].text, TRAIN_RELU, 1, &specs, &n), CIRCE_ERR_ARGUMENT,
+                        cases[k].says);
+        assert_null(specs);
+    }
+}
+
+/* ---- names and files ----------------------------------------------------------------------------------------------
+ */
+
+/* The paper's network: shapes and names as PyTorch's Sequential has them, and He's deviation of each layer. */
+static void dsprites_network(void **state) {
+    (void)state;
+    static const char *const names[] = {"0.weight", "0.bias", "2.weight",  "2.bias",  "5.weight",  "5.bias",
+                                        "9.weight", "9.bias", "11.weight", "11.bias", "12.weight", "12.bias"};
+    train_device *device = make_device(2);
+    train_layer_spec *specs = NULL;
+    int64_t n = 0;
+    assert_done(train_network_parse("dsprites", TRAIN_RELU, 1, &specs, &n));
+    assert_done(train_network_create(device, (train_shape){3, {1, 64, 64}}, specs, n, 2, &networks[n_networks]));
+    free(specs);
+    train_network *network = networks[n_networks++];
+    circe_tensor tensors[12];
+    assert_int_equal(train_network_n_tensors(network), 12);
+    assert_int_equal(train_network_n_buffer_tensors(network), 0);
+    assert_int_equal(train_network_n_params(network), 16 * 10 + 32 * 145 + 64 * 289 + 128 * 257 + 64 * 129 + 65);
+    assert_done(train_network_tensors(network, train_network_params(network), "", tensors));
+    for (int64_t k = 0; k < 12; k++) assert_string_equal(tensors[k].name, names[k]);
+    assert_true(tensors[2].n_dims == 4 && tensors[2].shape[0] == 32 && tensors[2].shape[1] == 16 &&
+                tensors[2].shape[2] == 3 && tensors[2].shape[3] == 3);
+    assert_done(train_network_initialise(network, 5));
+    double square = 0.0;
+    for (int64_t i = 0; i < 18432; i++) square += pow(((const float *)tensors[4].data)[i], 2.0) / 18432.0;
+    assert_near(square, 2.0 / 288.0, 5.0 * sqrt(2.0 / 18432.0), 2.0 / 288.0); /* five standard errors */
+    assert_int_equal(train_network_layer(network, 2)->fan_in, 144);
+}
+
+static circe_tensor_file *open_tensors(circe_context *context, const char *path) {
+    circe_tensor_file *file = NULL;
+    assert_ok(circe_tensor_file_open(context, path, &file));
+    return file;
+}
+
+enum { MOST_TENSORS = 200 };
+
+/* All tensors of a network; returns how many. */
+static int64_t list_tensors(train_network *network, circe_tensor *tensors) {
+    int64_t n = train_network_n_tensors(network), m = train_network_n_buffer_tensors(network);
+    assert_true(n + m <= MOST_TENSORS);
+    assert_done(train_network_tensors(network, train_network_params(network), "", tensors));
+    assert_done(train_network_buffer_tensors(network, train_network_buffers(network), "", tensors + n));
+    return n + m;
+}
+
+static const circe_tensor *find_tensor(const circe_tensor *tensors, int64_t n, const char *name) {
+    for (int64_t k = 0; k < n; k++)
+        if (strcmp(tensors[k].name, name) == 0) return &tensors[k];
+    fail_msg("no tensor '%s'", name);
+    return NULL;
+}
+
+/* torchvision's names and shapes, a round trip through a file, and pretrained weights for the body alone. */
+static void resnet_tensors(void **state) {
+    (void)state;
+    static circe_tensor tensors[MOST_TENSORS];
+    train_device *device = make_device(2);
+    train_shape input = {3, {3, 32, 32}};
+    train_network *network = make_parsed(device, "resnet18", TRAIN_TANH, input, 5, 1);
+    int64_t n = list_tensors(network, tensors);
+    assert_int_equal(n, 122 - 2 + 6); /* torchvision's 122, with a head of three layers instead of one */
+    assert_int_equal(train_network_n_params(network), 11176512 + 512 * 128 + 128 + 128 * 64 + 64 + 64 * 5 + 5);
+    static const char *const names[] = {"conv1.weight",
+                                        "bn1.num_batches_tracked",
+                                        "layer1.0.conv1.weight",
+                                        "layer1.1.bn2.running_var",
+                                        "layer2.0.downsample.0.weight",
+                                        "layer2.0.downsample.1.running_mean",
+                                        "layer4.1.conv2.weight",
+                                        "fc.0.weight",
+                                        "fc.3.bias"};
+    for (int64_t k = 0; k < COUNT(names); k++) find_tensor(tensors, n, names[k]);
+    const circe_tensor *down = find_tensor(tensors, n, "layer3.0.downsample.0.weight");
+    assert_true(down->n_dims == 4 && down->shape[0] == 256 && down->shape[1] == 128 && down->shape[2] == 1);
+    const circe_tensor *counter = find_tensor(tensors, n, "layer4.0.bn1.num_batches_tracked");
+    assert_true(counter->n_dims == 0 && strcmp(counter->dtype, "I64") == 0);
+
+    for (int64_t i = 0; i < train_network_n_buffers(network); i++)
+        train_network_buffers(network)[i] = (float)(i % 97) + 1.0f;
+    const char *path = test_path("resnet.safetensors");
+    assert_ok(circe_tensor_file_write(device->context, path, tensors, n, NULL, 0));
+    size_t bytes = (size_t)train_network_n_params(network) * sizeof(float);
+    size_t buffer_bytes = (size_t)train_network_n_buffers(network) * sizeof(float);
+    float *params = test_memory(bytes), *buffers = test_memory(buffer_bytes);
+    circe_tensor_file *file = open_tensors(device->context, path);
+    assert_done(train_network_read_tensors(network, file, "", params));
+    assert_done(train_network_read_buffers(network, file, "", buffers));
+    circe_tensor_file_close(file);
+    assert_memory_equal(params, train_network_params(network), bytes);
+    assert_memory_equal(buffers, train_network_buffers(network), buffer_bytes);
+
+    train_network *other = make_parsed(device, "resnet18", TRAIN_TANH, input, 1, 1); /* another head */
+    int64_t head = train_network_layer(other, train_network_find(other, "fc.0"))->first_param;
+    assert_done(train_network_initialise(other, 8));
+    float *before =
+        memcpy(test_memory(bytes), train_network_params(other), (size_t)train_network_n_params(other) * sizeof(float));
+    assert_done(train_network_load_body(other, path));
+    assert_memory_equal(train_network_params(other), params, (size_t)head * sizeof(float));
+    assert_memory_equal(train_network_params(other) + head, before + head,
+                        (size_t)(train_network_n_params(other) - head) * sizeof(float));
+    assert_memory_equal(train_network_buffers(other), buffers, buffer_bytes);
+}
+
+/* Each missing or misshaped tensor is named, and nothing is read. */
+static void weights_refused(void **state) {
+    (void)state;
+    static circe_tensor tensors[MOST_TENSORS];
+    train_device *device = make_device(1);
+    train_network *network = make_parsed(device, "conv4n,res4,9", TRAIN_RELU, (train_shape){3, {1, 6, 6}}, 1, 1);
+    int64_t n = list_tensors(network, tensors), n_params = train_network_n_params(network);
+    float *kept = memcpy(test_memory((size_t)n_params * sizeof(float)), train_network_params(network),
+                         (size_t)n_params * sizeof(float));
+    const char *path = test_path("weights.safetensors");
+    /* A counter may be missing: it is the last. */
+    assert_ok(circe_tensor_file_write(device->context, path, tensors, n - 1, NULL, 0));
+    assert_done(train_network_load_body(network, path));
+    /* running_var of the last batch norm, and the head, which the body does not need. */
+    assert_ok(circe_tensor_file_write(device->context, path, tensors, n - 2, NULL, 0));
+    assert_not_done(train_network_load_body(network, path), CIRCE_ERR_FORMAT, "no tensor '7.running_var'");
+    const circe_tensor saved = tensors[0];
+    tensors[0].shape[0] = 1;
+    tensors[0].shape[1] = 4;
+    tensors[1].name = "strange";
+    assert_ok(circe_tensor_file_write(device->context, path, tensors, n, NULL, 0));
+    train_network_params(network)[0] = kept[0] = 77.0f;
+    assert_not_done(train_network_load_body(network, path), CIRCE_ERR_SHAPE,
+                    "tensor '0.weight' is (1, 4, 3, 3) in the file; this network needs (4, 1, 3, 3)");
+    assert_not_done(train_network_load_body(network, path), CIRCE_ERR_SHAPE, "with 1 more: 1.weight");
+    assert_memory_equal(train_network_params(network), kept, (size_t)n_params * sizeof(float));
+    tensors[0] = saved;
+    assert_not_done(train_network_load_body(network, test_path("none.safetensors")), CIRCE_ERR_IO, "none.safetensors");
+    train_network *dense = make_parsed(device, "4", TRAIN_RELU, (train_shape){1, {3}}, 1, 1);
+    assert_not_done(train_network_load_body(dense, path), CIRCE_ERR_ARGUMENT, "no body");
+}
+
+#define CASE(function) cmocka_unit_test_teardown(function, clean)
+
+TEST_MAIN("layers", CASE(convolutions), CASE(pools), CASE(first_layers), CASE(batch_norms), CASE(residual_blocks),
+          CASE(branches), CASE(as_pytorch), CASE(running_statistics), CASE(merged_layers), CASE(divergence_shows),
+          CASE(other_batches), CASE(same_bits), CASE(inside_a_team), CASE(no_allocation_in_a_step),
+          CASE(memory_that_fails), CASE(networks_refused), CASE(texts_read), CASE(texts_refused),
+          CASE(dsprites_network), CASE(resnet_tensors), CASE(weights_refused))

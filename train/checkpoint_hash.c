@@ -1,0 +1,73 @@
+/* The hash of checkpoints.
+ *
+ * Each step is one-to-one in the eight bytes it takes in: damage within eight bytes always shows, and other damage all
+ * but once in 2^64 times.
+ *
+ * Data are hashed point by point, each with its place, and summed: the threads may take the points in any order. What
+ * is stored and never shown does not count, and where it is stored does not either. One pass over the rows that are
+ * shown, 8 bytes in 6 cycles a thread: 300 MB of bits in a fifth of a second. */
+#include "checkpoint_hash.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "parallel.h"
+
+uint64_t train_hash_word(uint64_t hash, uint64_t word) {
+    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15); /* odd, so the product can be undone */
+    return hash ^ hash >> 32;
+}
+
+uint64_t train_hash_bytes(uint64_t hash, const void *data, size_t bytes) {
+    const char *at = data;
+    hash = train_hash_word(hash, bytes);
+    for (; bytes >= sizeof(uint64_t); bytes -= sizeof(uint64_t), at += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, at, sizeof word);
+        hash = train_hash_word(hash, word);
+    }
+    uint64_t last = 0;
+    if (bytes > 0) memcpy(&last, at, bytes);
+    return train_hash_word(hash, last);
+}
+
+/* ---- data -------------------------------------------------------------------------------------------------------- */
+
+typedef struct hashing {
+    const train_data *data;
+    _Atomic uint64_t sum;
+} hashing;
+
+/* A matrix that no regulariser asks for may have no rows. */
+static uint64_t hash_row(uint64_t hash, const circe_mat *m, int64_t i) {
+    size_t size = circe_dtype_size(m->dtype);
+    if (m->cols < 1 || i >= m->rows) return train_hash_word(hash, 0);
+    return train_hash_bytes(hash, (const char *)m->data + (size_t)(i * m->ld) * size, (size_t)m->cols * size);
+}
+
+static uint64_t hash_point(const train_data *data, int64_t i) {
+    const train_source *s = &data->features;
+    uint64_t hash = train_hash_word(1, (uint64_t)i);
+    hash = train_hash_word(hash, (uint64_t)(s->shift != NULL ? s->shift[i] : 0));
+    hash = train_hash_bytes(hash, train_source_row_start(s, train_source_row(s, i)), (size_t)train_source_row_bytes(s));
+    return hash_row(hash_row(hash_row(hash, &data->target, i), &data->y, i), &data->z, i);
+}
+
+static void hash_part(void *user, int64_t part, int64_t first, int64_t n) {
+    hashing *h = user;
+    uint64_t sum = 0;
+    (void)part;
+    for (int64_t i = first; i < first + n; i++) sum += hash_point(h->data, i);
+    atomic_fetch_add(&h->sum, sum);
+}
+
+uint64_t train_hash_data(const circe_context *context, const train_data *data) {
+    enum { LEAST = 64 }; /* points that are worth a thread */
+    const train_source *s = &data->features;
+    const int64_t whole[] = {(int64_t)s->element, s->n, s->channels, s->height, s->width, s->repeat};
+    const float real[] = {s->scale, s->offset, s->background};
+    hashing h = {.data = data, .sum = train_hash_bytes(2, whole, sizeof whole)};
+    if (s->element != TRAIN_FLOATS) h.sum += train_hash_bytes(3, real, sizeof real);
+    train_parallel(context, train_parts(context, s->n, LEAST), s->n, hash_part, &h);
+    return h.sum;
+}

@@ -1,0 +1,158 @@
+/* Batch norm (Ioffe and Szegedy), by oneDNN: channel by channel, over the m = rows * height * width numbers of a batch,
+ *
+ *     out = weight (in - mean) / sqrt(variance + 1e-5) + bias
+ *
+ * In training mean and variance (over m) are the batch's, and the running ones move towards them by a tenth, the
+ * variance as over m - 1, as PyTorch does it; otherwise they are the running ones, and constants to the derivative.
+ * ReLU behind it is part of oneDNN's primitive, which keeps a bit a number for backward. */
+#include <stdlib.h>
+
+#include "cpu/onednn.h"
+#include "error.h"
+
+static const float EPSILON = 1e-5f;
+static const double MOMENTUM = 0.1;
+
+enum { OF_BATCH, RUNNING, N_MODES };
+
+struct train_layer_state {
+    onednn_call forward[N_MODES], backward[N_MODES];
+    void *workspace;        /* NULL: no ReLU */
+    float *mean, *variance; /* (channels), of the batch */
+    int mode;               /* of the last forward */
+};
+
+/* ---- making -------------------------------------------------------------------------------------------------------
+ */
+
+static circe_status make_mode(const onednn_batch_norm *b, onednn_call *forward, onednn_call *backward,
+                              size_t *scratch) {
+    static const int forwards[] = {DNNL_ARG_SRC,   DNNL_ARG_DST,   DNNL_ARG_MEAN,      DNNL_ARG_VARIANCE,
+                                   DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_WORKSPACE, 0};
+    static const int backwards[] = {DNNL_ARG_SRC,
+                                    DNNL_ARG_MEAN,
+                                    DNNL_ARG_VARIANCE,
+                                    DNNL_ARG_DIFF_DST,
+                                    DNNL_ARG_SCALE,
+                                    DNNL_ARG_SHIFT,
+                                    DNNL_ARG_DIFF_SRC,
+                                    DNNL_ARG_DIFF_SCALE,
+                                    DNNL_ARG_DIFF_SHIFT,
+                                    DNNL_ARG_WORKSPACE,
+                                    0};
+    dnnl_primitive_desc_t desc = NULL;
+    circe_status status = onednn_batch_norm_desc(b, ONEDNN_FORWARD, NULL, &desc);
+    if (status == CIRCE_OK) status = onednn_call_make(desc, forwards, forward, scratch);
+    if (status == CIRCE_OK) status = onednn_batch_norm_desc(b, ONEDNN_BACKWARD_DATA, forward->desc, &desc);
+    return status == CIRCE_OK ? onednn_call_make(desc, backwards, backward, scratch) : status;
+}
+
+static circe_status make_memory(train_device *device, const train_layer *layer, train_layer_state *s) {
+    size_t channels = (size_t)layer->in.size[0] * sizeof(float), workspace = 0;
+    for (int mode = 0; mode < N_MODES; mode++) {
+        onednn_layout wants = onednn_layout_of(s->forward[mode].desc, DNNL_ARG_WORKSPACE);
+        size_t bytes = wants == NULL ? 0 : dnnl_memory_desc_get_size(wants);
+        if (bytes > workspace) workspace = bytes;
+    }
+    s->mean = device->ops->allocate(device, channels);
+    s->variance = device->ops->allocate(device, channels);
+    if (workspace > 0) s->workspace = device->ops->allocate(device, workspace);
+    return s->mean == NULL || s->variance == NULL || (workspace > 0 && s->workspace == NULL) ? CIRCE_ERR_MEMORY
+                                                                                             : CIRCE_OK;
+}
+
+static void destroy(train_device *device, train_layer_state *s) {
+    if (s == NULL) return;
+    for (int mode = 0; mode < N_MODES; mode++) {
+        onednn_call_free(&s->forward[mode]);
+        onednn_call_free(&s->backward[mode]);
+    }
+    device->ops->release(device, s->workspace);
+    device->ops->release(device, s->mean);
+    device->ops->release(device, s->variance);
+    free(s);
+}
+
+static circe_status create(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
+                           train_layer_state **state, size_t *scratch_bytes) {
+    unsigned relu = layer->merged == TRAIN_RELU ? (unsigned)dnnl_fuse_norm_relu : 0;
+    onednn_batch_norm b = {.epsilon = EPSILON};
+    (void)wants_grad_in;
+    *scratch_bytes = 0;
+    *state = calloc(1, sizeof **state);
+    if (*state == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a batch norm");
+    circe_status status = onednn_attributes((train_layer_kind)0, 0.0f, &b.attributes);
+    if (status == CIRCE_OK) status = onednn_layout_images(layer->in, rows, true, &b.images);
+    for (int mode = 0; status == CIRCE_OK && mode < N_MODES; mode++) {
+        b.flags = relu | (mode == RUNNING ? (unsigned)dnnl_use_global_stats : 0);
+        status = make_mode(&b, &(*state)->forward[mode], &(*state)->backward[mode], scratch_bytes);
+    }
+    if (status == CIRCE_OK) status = make_memory(device, layer, *state);
+    if (b.attributes != NULL) dnnl_primitive_attr_destroy(b.attributes);
+    onednn_layout_free(b.images);
+    if (status != CIRCE_OK) {
+        destroy(device, *state);
+        *state = NULL;
+    }
+    return status;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------
+ */
+
+/* buffers: running_mean, running_var. */
+static void remember(const train_layer *layer, const train_layer_state *s, int64_t numbers, float *buffers) {
+    int64_t channels = layer->in.size[0];
+    double unbiased = (double)numbers / (double)(numbers - 1);
+    for (int64_t c = 0; c < channels; c++) {
+        float *mean = buffers + c, *variance = buffers + channels + c;
+        *mean = (float)((1.0 - MOMENTUM) * (double)*mean + MOMENTUM * (double)s->mean[c]);
+        *variance = (float)((1.0 - MOMENTUM) * (double)*variance + MOMENTUM * unbiased * (double)s->variance[c]);
+    }
+}
+
+static circe_status bind_statistics(const train_layer *layer, train_layer_state *s, const train_visit *pass,
+                                    onednn_call *call) {
+    const float *mean = s->mode == RUNNING ? pass->buffers : s->mean;
+    const float *variance = s->mode == RUNNING ? pass->buffers + layer->in.size[0] : s->variance;
+    circe_status status = onednn_bind(call, DNNL_ARG_SRC, pass->in);
+    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_MEAN, mean);
+    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_VARIANCE, variance);
+    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_SCALE, pass->params);
+    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_SHIFT, pass->params + layer->in.size[0]);
+    return status == CIRCE_OK ? onednn_bind(call, DNNL_ARG_WORKSPACE, s->workspace) : status;
+}
+
+static circe_status forward(train_device *device, const train_layer *layer, train_layer_state *s,
+                            const train_visit *pass) {
+    int64_t numbers = pass->rows * layer->in.size[1] * layer->in.size[2];
+    (void)device;
+    s->mode = pass->training ? OF_BATCH : RUNNING;
+    if (pass->training && numbers < 2)
+        return train_fail(CIRCE_ERR_SHAPE,
+                          "layer %s: batch norm of a single number a channel; in training a batch needs two or more",
+                          layer->name);
+    onednn_call *call = &s->forward[s->mode];
+    circe_status status = bind_statistics(layer, s, pass, call);
+    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DST, pass->out);
+    if (status == CIRCE_OK) status = onednn_run(call, pass->scratch);
+    if (status == CIRCE_OK && pass->training) remember(layer, s, numbers, pass->buffers);
+    return status;
+}
+
+static circe_status backward(train_device *device, const train_layer *layer, train_layer_state *s,
+                             const train_visit *pass) {
+    onednn_call *call = &s->backward[s->mode];
+    (void)device;
+    circe_status status = bind_statistics(layer, s, pass, call);
+    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_DST, pass->grad_out);
+    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_SRC, pass->grad_in);
+    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_SCALE, pass->grads);
+    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_SHIFT, pass->grads + layer->in.size[0]);
+    return status == CIRCE_OK ? onednn_run(call, pass->scratch) : status;
+}
+
+static bool merges(train_layer_kind activation) { return activation == TRAIN_RELU; }
+
+const train_layer_ops train_cpu_batch_norm = {
+    .create = create, .destroy = destroy, .pass_forward = forward, .pass_backward = backward, .merges = merges};

@@ -1,0 +1,101 @@
+/* Max-pools and the average of each channel, by oneDNN. A max-pool remembers in a workspace which number was the
+ * largest, so that backward need not look again. */
+#include <stdlib.h>
+
+#include "cpu/onednn.h"
+#include "error.h"
+
+struct train_layer_state {
+    onednn_call forward, backward;
+    void *workspace; /* NULL: the average needs none */
+};
+
+/* ---- making -------------------------------------------------------------------------------------------------------
+ */
+
+static circe_status make_pooling(const train_layer *layer, int64_t rows, onednn_pooling *p) {
+    bool average = layer->kind == TRAIN_AVERAGE_POOL;
+    *p = (onednn_pooling){.algorithm = average ? dnnl_pooling_avg_exclude_padding : dnnl_pooling_max,
+                          .kernel = {layer->kernel, layer->kernel},
+                          .stride = layer->stride,
+                          .padding = layer->padding};
+    if (average) {
+        p->kernel[0] = layer->in.size[1];
+        p->kernel[1] = layer->in.size[2];
+        p->stride = 1;
+    }
+    circe_status status = onednn_attributes((train_layer_kind)0, 0.0f, &p->attributes);
+    if (status == CIRCE_OK) status = onednn_layout_images(layer->in, rows, true, &p->in);
+    return status == CIRCE_OK ? onednn_layout_images(layer->out, rows, true, &p->out) : status;
+}
+
+static circe_status make_calls(train_device *device, const onednn_pooling *p, train_layer_state *s, size_t *scratch) {
+    static const int forwards[] = {DNNL_ARG_SRC, DNNL_ARG_DST, DNNL_ARG_WORKSPACE, 0};
+    static const int backwards[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC, DNNL_ARG_WORKSPACE, 0};
+    dnnl_primitive_desc_t desc = NULL;
+    circe_status status = onednn_pooling_desc(p, ONEDNN_FORWARD, NULL, &desc);
+    if (status == CIRCE_OK) status = onednn_call_make(desc, forwards, &s->forward, scratch);
+    if (status != CIRCE_OK) return status;
+    status = onednn_pooling_desc(p, ONEDNN_BACKWARD_DATA, s->forward.desc, &desc);
+    if (status == CIRCE_OK) status = onednn_call_make(desc, backwards, &s->backward, scratch);
+    if (status != CIRCE_OK) return status;
+    onednn_layout workspace = onednn_layout_of(s->forward.desc, DNNL_ARG_WORKSPACE);
+    size_t bytes = workspace == NULL ? 0 : dnnl_memory_desc_get_size(workspace);
+    if (bytes == 0) return CIRCE_OK;
+    s->workspace = device->ops->allocate(device, bytes);
+    return s->workspace == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+}
+
+static void destroy(train_device *device, train_layer_state *s) {
+    if (s == NULL) return;
+    onednn_call_free(&s->forward);
+    onednn_call_free(&s->backward);
+    device->ops->release(device, s->workspace);
+    free(s);
+}
+
+static circe_status create(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
+                           train_layer_state **state, size_t *scratch_bytes) {
+    onednn_pooling p = {0};
+    (void)wants_grad_in;
+    *scratch_bytes = 0;
+    *state = calloc(1, sizeof **state);
+    if (*state == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a pool");
+    circe_status status = make_pooling(layer, rows, &p);
+    if (status == CIRCE_OK) status = make_calls(device, &p, *state, scratch_bytes);
+    if (p.attributes != NULL) dnnl_primitive_attr_destroy(p.attributes);
+    onednn_layout_free(p.in);
+    onednn_layout_free(p.out);
+    if (status != CIRCE_OK) {
+        destroy(device, *state);
+        *state = NULL;
+    }
+    return status;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------
+ */
+
+static circe_status forward(train_device *device, const train_layer *layer, train_layer_state *s,
+                            const train_visit *pass) {
+    (void)device, (void)layer;
+    circe_status status = onednn_bind(&s->forward, DNNL_ARG_SRC, pass->in);
+    if (status == CIRCE_OK) status = onednn_bind(&s->forward, DNNL_ARG_DST, pass->out);
+    if (status == CIRCE_OK) status = onednn_bind(&s->forward, DNNL_ARG_WORKSPACE, s->workspace);
+    return status == CIRCE_OK ? onednn_run(&s->forward, pass->scratch) : status;
+}
+
+static circe_status backward(train_device *device, const train_layer *layer, train_layer_state *s,
+                             const train_visit *pass) {
+    (void)device, (void)layer;
+    if (pass->grad_in == NULL) return CIRCE_OK;
+    circe_status status = onednn_bind(&s->backward, DNNL_ARG_DIFF_DST, pass->grad_out);
+    if (status == CIRCE_OK) status = onednn_bind(&s->backward, DNNL_ARG_DIFF_SRC, pass->grad_in);
+    if (status == CIRCE_OK) status = onednn_bind(&s->backward, DNNL_ARG_WORKSPACE, s->workspace);
+    return status == CIRCE_OK ? onednn_run(&s->backward, pass->scratch) : status;
+}
+
+const train_layer_ops train_cpu_max_pool = {
+    .create = create, .destroy = destroy, .pass_forward = forward, .pass_backward = backward};
+const train_layer_ops train_cpu_average_pool = {
+    .create = create, .destroy = destroy, .pass_forward = forward, .pass_backward = backward};

@@ -1,0 +1,92 @@
+/* What layers make for batches of one size (primitives, workspaces), of each segment that takes whole batches. Those of
+ * the largest batch are made with the network, those of other sizes at their first use: a validation set ends with a
+ * smaller chunk, time and again the same. The sets of a few sizes are kept; the one that has not been used for longest
+ * makes room. */
+#include <omp.h>
+#include <stdlib.h>
+
+#include "error.h"
+#include "network_internal.h"
+
+static void free_set(train_network *network, train_states *set) {
+    for (int64_t s = 0; set->of != NULL && s < network->n_segments; s++) {
+        const train_layer_ops *ops = network->ops[network->segments[s].first];
+        if (ops->create != NULL) ops->destroy(network->device, set->of[s]);
+    }
+    free(set->of);
+    *set = (train_states){0};
+}
+
+void train_states_free(train_network *network) {
+    for (int k = 0; k < TRAIN_MAX_STATES; k++) free_set(network, &network->states[k]);
+}
+
+static circe_status grow_scratch(train_network *network, size_t bytes) {
+    train_device *device = network->device;
+    if (bytes <= network->scratch_bytes) return CIRCE_OK;
+    void *larger = device->ops->allocate(device, bytes);
+    if (larger == NULL) return CIRCE_ERR_MEMORY;
+    device->ops->release(device, network->scratch);
+    network->scratch = larger;
+    network->scratch_bytes = bytes;
+    return CIRCE_OK;
+}
+
+static circe_status make_set(train_network *network, int64_t rows, train_states *set) {
+    size_t most = 0;
+    *set = (train_states){.rows = rows, .of = calloc((size_t)network->n_segments, sizeof *set->of)};
+    if (set->of == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the states of a network");
+    circe_status status = CIRCE_OK;
+    for (int64_t s = 0; status == CIRCE_OK && s < network->n_segments; s++) {
+        const train_segment *segment = &network->segments[s];
+        const train_layer_ops *ops = network->ops[segment->first];
+        size_t bytes = 0;
+        if (ops->create == NULL) continue;
+        status = ops->create(network->device, &network->layers[segment->first], rows, segment->grad[0].write >= 0,
+                             &set->of[s], &bytes);
+        if (bytes > most) most = bytes;
+    }
+    return status == CIRCE_OK ? grow_scratch(network, most) : status;
+}
+
+/* An empty place, or that of the set which has waited longest. */
+static train_states *choose(train_network *network) {
+    train_states *chosen = &network->states[0];
+    for (int k = 1; k < TRAIN_MAX_STATES; k++)
+        if (chosen->rows != 0 && (network->states[k].rows == 0 || network->states[k].used < chosen->used))
+            chosen = &network->states[k];
+    return chosen;
+}
+
+int train_states_threads(const train_network *network) {
+    return omp_in_parallel() ? 1 : circe_context_threads(network->device->context);
+}
+
+static bool has_states(const train_network *network) {
+    for (int64_t s = 0; s < network->n_segments; s++)
+        if (network->ops[network->segments[s].first]->create != NULL) return true;
+    return false;
+}
+
+circe_status train_states_get(train_network *network, int64_t rows, train_states **states) {
+    *states = NULL;
+    if (!has_states(network)) return CIRCE_OK;
+    int64_t now = network->n_forwards++;
+    int threads = train_states_threads(network);
+    for (int k = 0; k < TRAIN_MAX_STATES; k++) {
+        *states = &network->states[k];
+        if ((*states)->rows != rows || (*states)->threads != threads) continue;
+        (*states)->used = now;
+        return CIRCE_OK;
+    }
+    *states = choose(network);
+    free_set(network, *states);
+    int before = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    circe_status status = make_set(network, rows, *states);
+    omp_set_num_threads(before);
+    (*states)->threads = threads;
+    (*states)->used = now;
+    if (status != CIRCE_OK) free_set(network, *states);
+    return status;
+}

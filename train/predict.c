@@ -1,0 +1,57 @@
+/* A network on points as a source describes them, batch by batch. */
+#include "predict.h"
+
+#include "error.h"
+
+circe_status train_check_features(const train_network *network, const train_source *source, const char *what) {
+    train_shape in = train_network_layer(network, 0)->in;
+    circe_status status = train_source_check(source, what);
+    if (status != CIRCE_OK) return status;
+    int64_t channels = source->channels * source->repeat, cols = train_source_cols(source);
+    if (in.n_dims != 3) { /* a row of numbers, however they are stored */
+        if (cols == train_shape_count(in)) return CIRCE_OK;
+        return train_fail(CIRCE_ERR_SHAPE, "the %s features have %lld columns; the network needs %lld", what,
+                          (long long)cols, (long long)train_shape_count(in));
+    }
+    if (channels == in.size[0] && source->height == in.size[1] && source->width == in.size[2]) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_SHAPE,
+                      "the %s features are %lld by %lld by %lld; the network needs %lld by %lld by %lld (channels, "
+                      "lines, columns)",
+                      what, (long long)channels, (long long)source->height, (long long)source->width,
+                      (long long)in.size[0], (long long)in.size[1], (long long)in.size[2]);
+}
+
+static circe_status predict_batch(train_network *network, const train_source_handle *handle, int64_t first, int64_t n,
+                                  float *in, float *out) {
+    train_device *device = train_network_device(network);
+    int64_t last = train_network_n_layers(network) - 1;
+    size_t bytes = (size_t)(n * train_shape_count(train_network_layer(network, last)->out)) * sizeof *out;
+    device->ops->source_gather(device, handle, NULL, first, n, in);
+    circe_status status = train_network_forward(network, n, in);
+    if (status == CIRCE_OK) device->ops->download(device, out, train_network_output(network), bytes);
+    return status;
+}
+
+circe_status train_predict(train_network *network, const train_source *source, float *out) {
+    train_source_handle *handle = NULL;
+    float *in = NULL;
+    if (network == NULL || source == NULL || (out == NULL && source->n > 0))
+        return train_fail(CIRCE_ERR_ARGUMENT, "network, source and out must not be NULL");
+    train_device *device = train_network_device(network);
+    int64_t last = train_network_n_layers(network) - 1, batch = train_network_max_batch(network);
+    int64_t outputs = train_shape_count(train_network_layer(network, last)->out);
+    circe_status status = train_check_features(network, source, "given");
+    if (status == CIRCE_OK) status = device->ops->source_open(device, source, &handle);
+    if (status != CIRCE_OK) return status;
+    in = device->ops->allocate(device, (size_t)(batch * train_source_cols(source)) * sizeof *in);
+    if (in == NULL) status = CIRCE_ERR_MEMORY;
+    train_network_set_training(network, false);
+    for (int64_t first = 0; status == CIRCE_OK && first < source->n; first += batch) {
+        int64_t n = source->n - first < batch ? source->n - first : batch;
+        status = predict_batch(network, handle, first, n, in, out + first * outputs);
+    }
+    train_network_set_training(network, true);
+    device->ops->release(device, in);
+    device->ops->source_close(device, handle);
+    return status;
+}
