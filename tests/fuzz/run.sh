@@ -7,7 +7,7 @@ seconds=${1:?usage: run.sh SECONDS [BUILD]}
 build=${2:-$here/../../build-fuzz}
 failed=0
 
-for name in npy npz csv safetensors; do
+for name in npy npz csv safetensors dsprites pgm; do
     found=$build/found/$name
     mkdir -p "$found" "$build/crashes" || exit 1
     log=$build/fuzz_$name.log

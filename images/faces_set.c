@@ -1,0 +1,76 @@
+/* Every picture of the set: a head's distances are found once, its geometry once a pose, and 64 lamps are lit on that.
+ * Most of the time goes into the lamps, which run side by side. */
+#include <stdlib.h>
+
+#include "faces_view.h"
+#include "first_error.h"
+
+static const float sensor_noise = 1.5f; /* grey levels */
+
+void faces_options_init(faces_options *options) {
+    *options = (faces_options){.seed = 0, .identities = FACES_IDENTITIES, .height = FACES_HEIGHT, .threads = 0};
+}
+
+circe_status faces_options_check(const faces_options *options) {
+    if (options->identities < 1 || options->identities > FACES_IDENTITIES)
+        return train_fail(CIRCE_ERR_ARGUMENT, "there are 1 to %d identities, not %lld", FACES_IDENTITIES,
+                          (long long)options->identities);
+    if (options->height < 16 || options->height > 1024)
+        return train_fail(CIRCE_ERR_ARGUMENT, "pictures of heads are 16 to 1024 pixels high, not %lld",
+                          (long long)options->height);
+    return CIRCE_OK;
+}
+
+typedef struct rendering {
+    const faces_options *options;
+    faces_take_fn take;
+    void *take_user;
+} rendering;
+
+static circe_status take_light(const rendering *r, const faces_view *view, int64_t identity, int pose, int light,
+                               uint8_t *pixels) {
+    uint64_t stream = (uint64_t)((identity * FACES_POSES + pose) * FACES_LIGHTS + light);
+    circe_status status = faces_shade(view, faces_lights[light], sensor_noise, r->options->seed, stream, pixels);
+    return status == CIRCE_OK ? r->take(r->take_user, identity, pose, light, pixels) : status;
+}
+
+static circe_status render_pose(const rendering *r, const faces_model *model, int64_t identity, int pose) {
+    faces_view *view = NULL;
+    first_error error = {CIRCE_OK, ""};
+    circe_status status = faces_view_make(model, pose, r->options->height, &view);
+    if (status != CIRCE_OK) return status;
+#pragma omp parallel num_threads(model->threads)
+    {
+        uint8_t *pixels = malloc((size_t)(view->width * view->height));
+        if (pixels == NULL) first_error_note(&error, train_fail(CIRCE_ERR_MEMORY, "no memory for a picture"));
+#pragma omp for schedule(dynamic)
+        for (int light = 0; light < FACES_LIGHTS; light++) {
+            if (!first_error_happened(&error))
+                first_error_note(&error, take_light(r, view, identity, pose, light, pixels));
+        }
+        free(pixels);
+    }
+    faces_view_free(view);
+    return first_error_status(&error);
+}
+
+circe_status faces_render(const faces_options *options, faces_take_fn take, void *take_user, circe_progress_fn progress,
+                          void *progress_user) {
+    rendering r = {options, take, take_user};
+    circe_status status = faces_options_check(options);
+    for (int64_t i = 0; i < options->identities && status == CIRCE_OK; i++) {
+        faces_head head;
+        faces_model *model = NULL;
+        faces_head_draw(options->seed, i, &head);
+        status = faces_model_make(&head, options->threads, &model);
+        for (int pose = 0; pose < FACES_POSES && status == CIRCE_OK; pose++) {
+            status = render_pose(&r, model, i, pose);
+            if (status == CIRCE_OK && progress != NULL &&
+                progress(progress_user, "rendering heads", i * FACES_POSES + pose + 1,
+                         options->identities * FACES_POSES))
+                status = train_fail(CIRCE_ERR_CANCELLED, "interrupted; nothing was written");
+        }
+        faces_model_free(model);
+    }
+    return status;
+}

@@ -1,0 +1,69 @@
+/* Pictures and the choice of their reader by the first bytes of the file. */
+#include "picture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "files/mapped.h"
+#include "io.h"
+#include "pgm.h"
+#include "png_file.h"
+
+circe_status image_picture_make(int64_t width, int64_t height, int64_t channels, const char *name, image_picture *out) {
+    *out = (image_picture){0};
+    if (width < 1 || height < 1 || width > IMAGE_MOST_PIXELS / height)
+        return train_fail(CIRCE_ERR_FORMAT, "%s: a picture of %lld by %lld pixels; between 1 and %d are possible", name,
+                          (long long)width, (long long)height, IMAGE_MOST_PIXELS);
+    uint8_t *pixels = calloc((size_t)(width * height), (size_t)channels);
+    if (pixels == NULL)
+        return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for %lld by %lld pixels", name, (long long)width,
+                          (long long)height);
+    out->width = width;
+    out->height = height;
+    out->channels = channels;
+    out->pixels = pixels;
+    return CIRCE_OK;
+}
+
+void image_picture_free(image_picture *picture) {
+    free(picture->pixels);
+    *picture = (image_picture){0};
+}
+
+circe_status image_picture_parse(const void *data, size_t bytes, const char *name, image_picture *out) {
+    static const unsigned char png_signature[] = {0x89, 'P', 'N', 'G'};
+    const unsigned char *first = data;
+    *out = (image_picture){0};
+    if (bytes == 0) return train_fail(CIRCE_ERR_FORMAT, "%s: the file is empty; a .pgm, .ppm or .png is needed", name);
+    if (bytes >= sizeof png_signature && memcmp(first, png_signature, sizeof png_signature) == 0)
+        return png_file_parse(data, bytes, name, out);
+    if (bytes >= 2 && first[0] == 'P' && first[1] >= '1' && first[1] <= '7') return pgm_parse(data, bytes, name, out);
+    return train_fail(CIRCE_ERR_FORMAT, "%s: not a picture: it begins neither as a .pgm or .ppm nor as a .png", name);
+}
+
+circe_status image_picture_read(const char *path, image_picture *out) {
+    circe__mapped file;
+    *out = (image_picture){0};
+    int problem = circe__map_file(path, &file);
+    if (problem != 0) return train_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", path, strerror(problem));
+    circe_status status = image_picture_parse(file.data, file.bytes, path, out);
+    circe__unmap(&file);
+    return status;
+}
+
+void image_picture_grey(image_picture *picture) {
+    if (picture->channels != 3) return;
+    int64_t pixels = picture->width * picture->height;
+    for (int64_t i = 0; i < pixels; i++) {
+        const uint8_t *rgb = picture->pixels + 3 * i;
+        picture->pixels[i] = (uint8_t)((299 * rgb[0] + 587 * rgb[1] + 114 * rgb[2] + 500) / 1000);
+    }
+    picture->channels = 1;
+}
+
+circe_status image_write_bytes(const char *path, const void *data, size_t bytes) {
+    io_error error = {""};
+    circe_status status = io_write_text(path, data, bytes, &error);
+    return status == CIRCE_OK ? CIRCE_OK : train_fail(status, "%s", error.text);
+}

@@ -1,0 +1,47 @@
+/* .png: libpng's simplified interface, which reports errors as texts and jumps nowhere. */
+#include "png_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <png.h>
+
+#include "error.h"
+
+static circe_status refuse(png_image *image, const char *name, const char *what) {
+    circe_status status = train_fail(CIRCE_ERR_FORMAT, "%s: %s: %s", name, what, image->message);
+    png_image_free(image);
+    return status;
+}
+
+circe_status png_file_parse(const void *data, size_t bytes, const char *name, image_picture *out) {
+    static const png_color black = {0, 0, 0};
+    png_image image = {.version = PNG_IMAGE_VERSION};
+    *out = (image_picture){0};
+    if (!png_image_begin_read_from_memory(&image, data, bytes)) return refuse(&image, name, "not a good .png");
+    image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB; /* 16 bits are the same tones as 8, not linear ones */
+    bool colour = (image.format & PNG_FORMAT_FLAG_COLOR) != 0;
+    image.format = colour ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
+    circe_status status = image_picture_make(image.width, image.height, colour ? 3 : 1, name, out);
+    if (status == CIRCE_OK && !png_image_finish_read(&image, &black, out->pixels, 0, NULL))
+        status = refuse(&image, name, "a damaged .png");
+    if (status != CIRCE_OK) image_picture_free(out);
+    png_image_free(&image);
+    return status;
+}
+
+circe_status png_file_write(const char *path, const image_picture *picture) {
+    png_image image = {.version = PNG_IMAGE_VERSION,
+                       .width = (png_uint_32)picture->width,
+                       .height = (png_uint_32)picture->height,
+                       .format = picture->channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY};
+    png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
+    void *data = malloc(bytes);
+    if (data == NULL) return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for a .png", path);
+    circe_status status = CIRCE_OK;
+    if (!png_image_write_to_memory(&image, data, &bytes, 0, picture->pixels, 0, NULL))
+        status = refuse(&image, path, "cannot be made");
+    if (status == CIRCE_OK) status = image_write_bytes(path, data, bytes);
+    free(data);
+    return status;
+}
