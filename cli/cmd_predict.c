@@ -9,6 +9,7 @@
 #include "error.h"
 #include "io.h"
 #include "model.h"
+#include "output.h"
 #include "paths.h"
 #include "session.h"
 #include "train_encode.h"
@@ -23,6 +24,7 @@ typedef struct prediction {
     column_table table;
     train_device *device;
     train_network *network;
+    double began;
     int64_t n, n_empty;
     bool *empty; /* (n): a cell of the row is missing */
     double *raw; /* (n, features) */
@@ -39,6 +41,9 @@ static int load(prediction *p) {
     const char *path = args_text(p->arguments, OPT_PREDICTOR);
     circe_status status = train_model_load(p->s.context, path, &p->model);
     if (status != CIRCE_OK) return refuse_library(status, path);
+    if (train_model_has_images(&p->model))
+        return message_fail(EXIT_INPUT, "%s: it predicts from images of %" PRId64 " by %" PRId64 ", not from a table",
+                            path, p->model.image.size[1], p->model.image.size[2]);
     cJSON *settings = cJSON_Parse(p->model.settings);
     bool sound = encoding_parse(cJSON_GetObjectItemCaseSensitive(settings, "columns"), &p->encode) &&
                  p->encode.n_inputs == p->model.n_features;
@@ -201,7 +206,7 @@ static int write_csv(const prediction *p, const char *path) {
 static int write_out(const prediction *p) {
     const char *path = args_text(p->arguments, OPT_OUTPUT_PREDICTIONS);
     if (strcmp(path, "-") == 0) {
-        put_csv(p, stdout);
+        if (!args_given(p->arguments, OPT_JSON)) put_csv(p, stdout);
         return EXIT_DONE;
     }
     int status = EXIT_DONE;
@@ -217,7 +222,12 @@ static int write_out(const prediction *p) {
 
 /* ---- the error, where the table has the target ------------------------------------------------------------------- */
 
-static void say_mse(const prediction *p, const column_table *truth, int64_t col) {
+/* Of one column: mse and r2; of classes: accuracy. */
+typedef struct error_of {
+    double mse, r2, accuracy, rows; /* rows 0: nothing to compare with */
+} error_of;
+
+static error_of squared_error(const prediction *p, const column_table *truth, int64_t col) {
     double sum = 0, mean = 0, square = 0, count = 0;
     for (int64_t i = 0; i < p->n; i++) {
         double value = column_value(truth, i, col), error = p->out[i * p->model.outputs + col] - value;
@@ -227,12 +237,10 @@ static void say_mse(const prediction *p, const column_table *truth, int64_t col)
         square += (value - mean) * (value - mean) * (count - 1) / count; /* Welford */
         mean += (value - mean) / count;
     }
-    if (square > 0)
-        printf("  error of %s: MSE %.6g, R2 %.4g, on %.0f rows\n", p->model.target[col], sum / count, 1 - sum / square,
-               count);
+    return square > 0 ? (error_of){.mse = sum / count, .r2 = 1 - sum / square, .rows = count} : (error_of){0};
 }
 
-static void say_accuracy(const prediction *p, const column_table *truth) {
+static error_of class_error(const prediction *p, const column_table *truth) {
     const train_model *m = &p->model;
     char *const *texts = column_categories(truth, 0);
     double right = 0, count = 0;
@@ -245,31 +253,101 @@ static void say_accuracy(const prediction *p, const column_table *truth) {
         right += strcmp(found, texts != NULL ? texts[(int64_t)value] : number) == 0;
         count++;
     }
-    if (count > 0) printf("  accuracy: %.4g, on %.0f rows\n", right / count, count);
+    return count > 0 ? (error_of){.accuracy = right / count, .rows = count} : (error_of){0};
 }
 
-/* Whether the table has the target is found out by asking for it, quietly. */
-static void compare(const prediction *p) {
+/* One for each target column, or one for the classes; to be freed. Whether the table has the target is found out by
+ * asking for it, quietly. */
+static error_of *compare(const prediction *p) {
     name_list target = {0};
     column_table truth = {0};
-    for (int64_t c = 0; c < p->model.n_target; c++) name_list_add(&target, p->model.target[c]);
+    error_of *errors = small_alloc((size_t)p->model.n_target * sizeof *errors);
+    for (int64_t c = 0; c < p->model.n_target; c++) {
+        errors[c] = (error_of){0};
+        name_list_add(&target, p->model.target[c]);
+    }
     if (column_table_probe(args_text(p->arguments, OPT_TABLE), &target, &truth) && truth.in.values.rows == p->n) {
         for (int64_t c = 0; p->model.classes == NULL && c < p->model.n_target; c++) {
-            if (column_categories(&truth, c) == NULL) say_mse(p, &truth, c);
+            if (column_categories(&truth, c) == NULL) errors[c] = squared_error(p, &truth, c);
         }
-        if (p->model.classes != NULL) say_accuracy(p, &truth);
+        if (p->model.classes != NULL) errors[0] = class_error(p, &truth);
     }
     column_table_free(&truth);
     name_list_free(&target);
+    return errors;
 }
 
-static void say_done(const prediction *p) {
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+static void say_errors(const prediction *p) {
+    error_of *errors = compare(p);
+    for (int64_t c = 0; c < p->model.n_target; c++) {
+        const error_of *e = &errors[c];
+        if (e->rows > 0 && p->model.classes != NULL)
+            printf("  accuracy: %.4g, on %.0f rows\n", e->accuracy, e->rows);
+        else if (e->rows > 0)
+            printf("  error of %s: MSE %.6g, R2 %.4g, on %.0f rows\n", p->model.target[c], e->mse, e->r2, e->rows);
+    }
+    free(errors);
+}
+
+/* null where no column can be compared. */
+static cJSON *errors_json(const prediction *p) {
+    error_of *errors = compare(p);
+    cJSON *out = cJSON_CreateObject(), *columns = NULL;
+    bool any = false;
+    if (p->model.classes == NULL) columns = cJSON_AddArrayToObject(out, "columns");
+    for (int64_t c = 0; c < p->model.n_target; c++) {
+        if (errors[c].rows == 0) continue;
+        cJSON *column = columns != NULL ? cJSON_CreateObject() : out;
+        any = true;
+        if (columns != NULL) {
+            cJSON_AddStringToObject(column, "name", p->model.target[c]);
+            json_number(column, "mse", errors[c].mse);
+            json_number(column, "r2", errors[c].r2);
+            cJSON_AddItemToArray(columns, column);
+        } else {
+            json_number(column, "accuracy", errors[c].accuracy);
+        }
+        json_integer(column, "rows", (int64_t)errors[c].rows);
+    }
+    free(errors);
+    if (any) return out;
+    cJSON_Delete(out);
+    return cJSON_CreateNull();
+}
+
+/* With the predictions where they go to no file: nothing else is printed. */
+static cJSON *prediction_json(const prediction *p, const char *path) {
+    const train_model *m = &p->model;
+    cJSON *out = cJSON_CreateObject(), *outputs;
+    cJSON_AddStringToObject(out, "model", args_text(p->arguments, OPT_PREDICTOR));
+    cJSON_AddStringToObject(out, "data", args_text(p->arguments, OPT_TABLE));
+    json_integer(out, "rows", p->n);
+    json_integer(out, "rows_without_prediction", p->n_empty);
+    outputs = cJSON_AddArrayToObject(out, "outputs");
+    for (int64_t c = 0; c < m->outputs; c++)
+        cJSON_AddItemToArray(outputs, cJSON_CreateString(m->classes != NULL ? m->classes[c] : m->target[c]));
+    cJSON_AddItemToObject(out, "error", errors_json(p));
+    if (strcmp(path, "-") == 0) {
+        cJSON_AddNullToObject(out, "file");
+        json_table(out, "predictions", p->out, p->n, m->outputs);
+    } else {
+        cJSON_AddStringToObject(out, "file", path);
+    }
+    json_number(out, "seconds", session_clock() - p->began);
+    return out;
+}
+
+static int finish(const prediction *p) {
     const char *path = args_text(p->arguments, OPT_OUTPUT_PREDICTIONS);
     if (p->n_empty > 0 && !args_given(p->arguments, OPT_QUIET))
         message_note("warning: %" PRId64 " of %" PRId64 " rows have missing cells and no prediction", p->n_empty, p->n);
-    if (strcmp(path, "-") == 0 || args_given(p->arguments, OPT_QUIET)) return;
+    if (args_given(p->arguments, OPT_JSON)) return json_print(prediction_json(p, path));
+    if (strcmp(path, "-") == 0 || args_given(p->arguments, OPT_QUIET)) return EXIT_DONE;
     printf("%s: %" PRId64 " predictions\n", path, p->n);
-    compare(p);
+    say_errors(p);
+    return EXIT_DONE;
 }
 
 static int run(prediction *p) {
@@ -280,12 +358,12 @@ static int run(prediction *p) {
     if (status == EXIT_DONE) status = read_table(p);
     if (status == EXIT_DONE) status = predict(p);
     if (status == EXIT_DONE) status = write_out(p);
-    if (status == EXIT_DONE) say_done(p);
+    if (status == EXIT_DONE) status = finish(p);
     return status;
 }
 
 int cmd_predict(const args *arguments) {
-    prediction p = {.arguments = arguments};
+    prediction p = {.arguments = arguments, .began = session_clock()};
     int status = run(&p);
     free(p.out);
     free(p.raw);

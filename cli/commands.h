@@ -10,6 +10,7 @@ int cmd_train(const args *arguments);
 int cmd_predict(const args *arguments);
 int cmd_experiment(const args *arguments);
 int cmd_experiment_run(const args *arguments);
+int cmd_data(const args *arguments);
 int cmd_demo(const args *arguments);
 int cmd_bench(const args *arguments);
 

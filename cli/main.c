@@ -75,6 +75,7 @@ static int run_command(const spec_command *command, int argc, char **argv) {
                                                               [SPEC_PREDICT] = cmd_predict,
                                                               [SPEC_EXPERIMENT] = cmd_experiment,
                                                               [SPEC_EXPERIMENT_RUN] = cmd_experiment_run,
+                                                              [SPEC_DATA] = cmd_data,
                                                               [SPEC_DEMO] = cmd_demo,
                                                               [SPEC_BENCH] = cmd_bench,
                                                               [SPEC_HELP] = cmd_help,

@@ -10,10 +10,11 @@
 #define TRAIN SPEC_BIT(SPEC_TRAIN)
 #define PREDICT SPEC_BIT(SPEC_PREDICT)
 #define EXPERIMENT SPEC_BIT(SPEC_EXPERIMENT)
+#define DATA SPEC_BIT(SPEC_DATA)
 #define DEMO SPEC_BIT(SPEC_DEMO)
 #define BENCH SPEC_BIT(SPEC_BENCH)
-#define EVERY                                                                                      \
-    (FIT | MEASURE | TRAIN | PREDICT | EXPERIMENT | DEMO | BENCH | SPEC_BIT(SPEC_EXPERIMENT_RUN) | \
+#define EVERY                                                                                             \
+    (FIT | MEASURE | TRAIN | PREDICT | EXPERIMENT | DATA | DEMO | BENCH | SPEC_BIT(SPEC_EXPERIMENT_RUN) | \
      SPEC_BIT(SPEC_HELP) | SPEC_BIT(SPEC_COMPLETION) | SPEC_BIT(SPEC_MAN))
 
 #define LARGE_INTEGER 9007199254740992.0 /* 2^53: every integer up to here is exact in a double */
@@ -153,6 +154,12 @@ const spec_option spec_options[OPT_COUNT] = {
                        "For --method rff: batches between redraws. Default: 100."},
     [OPT_N] = {"n", 0, SPEC_INTEGER, DEMO, 0, "N", NULL, "10000", 500, 1e6, "Demonstration",
                "Points to train on, with those for validation and holdout; 2000 more are drawn to judge by."},
+    [OPT_DATA_FROM] = {"from", 0, SPEC_PATH, DATA, 0, "PATH", NULL, NULL, 0, 0, "Pictures",
+                       "For contact-sheet: a folder of faces, rendered or published, or a dSprites .npz."},
+    [OPT_SIZE] = {"size", 0, SPEC_INTEGER, DATA, 0, "N", NULL, "192", 16, 1024, "Pictures",
+                  "For faces: height of a picture; its width is 7/8 of that."},
+    [OPT_IDENTITIES] = {"identities", 0, SPEC_INTEGER, DATA, 0, "N", NULL, "28", 1, 28, "Pictures",
+                        "For faces: how many people, in 9 poses under 64 lamps each."},
     [OPT_QUICK] = {"quick", 0, SPEC_FLAG, BENCH, 0, NULL, NULL, NULL, 0, 0, "Benchmark",
                    "Fewer repetitions and shorter growth tables: a few seconds."},
     [OPT_EXPERIMENT_QUICK] = {"quick", 0, SPEC_FLAG, EXPERIMENT, 0, NULL, NULL, NULL, 0, 0, "Experiment",
@@ -197,10 +204,11 @@ const spec_option spec_options[OPT_COUNT] = {
                     "Continue from MODEL.checkpoint, to the very numbers of a run that was never interrupted (on this "
                     "machine, with as many threads). Data and settings must be the same."},
     [OPT_SEED] =
-        {"seed", 0, SPEC_INTEGER, FIT | MEASURE | TRAIN | DEMO | BENCH, 0, "N", NULL, "0", 0, LARGE_INTEGER, "Machine",
+        {"seed", 0, SPEC_INTEGER, FIT | MEASURE | TRAIN | DATA | DEMO | BENCH, 0, "N", NULL, "0", 0, LARGE_INTEGER,
+         "Machine",
          "Seed of everything random: splits, weights, batches, pivot candidates, random features, generated data."},
-    [OPT_THREADS] = {"threads", 0, SPEC_INTEGER, FIT | MEASURE | TRAIN | PREDICT | BENCH, 0, "N", NULL, NULL, 1, 4096,
-                     "Machine", "Threads to use. Default: all that OpenMP offers (OMP_NUM_THREADS)."},
+    [OPT_THREADS] = {"threads", 0, SPEC_INTEGER, FIT | MEASURE | TRAIN | PREDICT | DATA | BENCH, 0, "N", NULL, NULL, 1,
+                     4096, "Machine", "Threads to use. Default: all that OpenMP offers (OMP_NUM_THREADS)."},
     [OPT_DEMO_THREADS] = {"threads", 0, SPEC_INTEGER, DEMO, 0, "N", NULL, "1", 1, 4096, "Machine",
                           "Threads to use. For small networks one is almost as fast as two, and does not mind other "
                           "work on the machine."},
@@ -214,6 +222,14 @@ const spec_option spec_options[OPT_COUNT] = {
          "Where to write the model, a .safetensors file. An existing file is replaced whole or not at all."},
     [OPT_OUTPUT_DIR] = {"output", 'o', SPEC_PATH, DEMO, 0, "DIR", NULL, "circe-demo", 0, 0, "Output",
                         "Where to write tables, models and report."},
+    [OPT_OUTPUT_DATA] = {"output", 'o', SPEC_PATH, DATA, DATA, "PATH", NULL, NULL, 0, 0, "Output",
+                         "Where to write: a new or empty folder for faces, an .npz for dsprites, a .png for a contact "
+                         "sheet."},
+    [OPT_SHEET] = {"sheet", 0, SPEC_PATH, DATA, 0, "FILE.png", NULL, NULL, 0, 0, "Output",
+                   "For faces and dsprites: also draw a contact sheet."},
+    [OPT_FORCE] = {"force", 0, SPEC_FLAG, DATA, 0, NULL, NULL, NULL, 0, 0, "Output",
+                   "Write into a folder that is not empty, whose pictures of the same names are replaced, or over a "
+                   "file."},
     [OPT_OUTPUT_RESULTS] = {"output", 'o', SPEC_PATH, EXPERIMENT, 0, "DIR", NULL, NULL, 0, 0, "Output",
                             "Folder for the results, and of runs that are finished already. Default: results/NAME, "
                             "or results/NAME-quick."},
@@ -221,17 +237,19 @@ const spec_option spec_options[OPT_COUNT] = {
                         NULL, NULL, 0, 0, "Output", "Where to write the result."},
     [OPT_OUTPUT_PREDICTIONS] =
         {"output", 'o', SPEC_PATH, PREDICT, 0, "OUT", NULL, "-", 0, 0, "Output",
-         "Where to write the predictions: a .csv, or an .npy of numbers alone; - prints a .csv."},
+         "Where to write the predictions: a .csv, or an .npy of numbers alone; - prints a .csv, or with --json puts "
+         "them into the object."},
     [OPT_REPORT] = {"report", 0, SPEC_PATH, TRAIN, 0, "DIR", NULL, NULL, 0, 0, "Output",
                     "Folder for report.html, figures, results.csv and results.json. Default: MODEL-report, without "
                     "MODEL's ending."},
     [OPT_NO_REPORT] = {"no-report", 0, SPEC_FLAG, TRAIN, 0, NULL, NULL, NULL, 0, 0, "Output", "Leave the report out."},
     [OPT_CONFIG] = {"config", 0, SPEC_PATH, TRAIN | PREDICT, 0, "FILE.yaml", NULL, NULL, 0, 0, "Output",
                     "Options from a file, as `gamma: 1000` or `features: [a, y, z]`; those of the command line win."},
-    [OPT_JSON] = {"json", 0, SPEC_FLAG, FIT | MEASURE | TRAIN | EXPERIMENT | BENCH, 0, NULL, NULL, NULL, 0, 0, "Output",
+    [OPT_JSON] = {"json", 0, SPEC_FLAG, FIT | MEASURE | TRAIN | PREDICT | EXPERIMENT | DATA | BENCH, 0, NULL, NULL,
+                  NULL, 0, 0, "Output",
                   "Print one JSON object on standard output, numbers with 17 digits, and nothing else there."},
-    [OPT_QUIET] = {"quiet", 'q', SPEC_FLAG, FIT | MEASURE | TRAIN | PREDICT | EXPERIMENT, 0, NULL, NULL, NULL, 0, 0,
-                   "Output", "No progress bar, no warnings, no explanations."},
+    [OPT_QUIET] = {"quiet", 'q', SPEC_FLAG, FIT | MEASURE | TRAIN | PREDICT | EXPERIMENT | DATA, 0, NULL, NULL, NULL, 0,
+                   0, "Output", "No progress bar, no warnings, no explanations."},
     [OPT_HELP] = {"help", 'h', SPEC_FLAG, EVERY, 0, NULL, NULL, NULL, 0, 0, "Output", "Show this help."},
 };
 
@@ -352,6 +370,28 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
                              .hidden = true,
                              .synopsis = "-o FILE < SETTINGS.json",
                              .summary = "one run of an experiment, as `circe experiment` starts it"},
+    [SPEC_DATA] =
+        {.name = "data",
+         .argument = "SET",
+         .synopsis = "faces|dsprites|contact-sheet -o PATH [options]",
+         .summary = "write the image sets of the experiments, made by the program itself",
+         .explanation =
+             "faces renders lit heads in the layout of the Extended Yale-B photographs: a folder a person, files named "
+             "for pose and lamp as yaleB11_P00A+000E+00.pgm. Heads are procedural, poses and lamps those of the real "
+             "rig. They stand in for the photographs, which cannot be passed on; a folder of these serves in the same "
+             "place.\n\n"
+             "dsprites writes the 737,280 pictures of dSprites, drawn from their geometry, as the published .npz has "
+             "them.\n\n"
+             "contact-sheet draws a .png to look at: of a folder of faces, poses downwards and lamps across, then "
+             "every person; of a dSprites file, every latent in turn.\n\n"
+             "The same --seed gives the same files. Pictures appear in the folder when all are made; an interrupted "
+             "command leaves it as it was.",
+         .examples = {{"All 16,128 heads, 168 by 192 pixels, and a sheet of them",
+                       "circe data faces -o faces --sheet faces.png"},
+                      {"A small set", "circe data faces -o few --identities 4 --size 64"},
+                      {"The dSprites file", "circe data dsprites -o dsprites.npz"},
+                      {"What is in a folder of photographs",
+                       "circe data contact-sheet --from ExtendedYaleB -o sheet.png"}}},
     [SPEC_DEMO] = {.name = "demo",
                    .synopsis = "[options]",
                    .summary = "a guided first run: a predictor trained without and with CIRCE, and what that costs",
@@ -451,6 +491,11 @@ size_t spec_argument_words(const spec_command *command, const char **words, cons
         words[2] = "multivariate2", meanings[2] = "y of 2 to 20 dimensions: error against VCF";
         words[3] = "limits", meanings[3] = "the floor of any invariant predictor, without training";
         n = 4;
+    } else if (command == &spec_commands[SPEC_DATA] && limit >= 3) {
+        words[0] = "faces", meanings[0] = "lit heads in the layout of Extended Yale-B, into a folder";
+        words[1] = "dsprites", meanings[1] = "the dSprites pictures, into an .npz";
+        words[2] = "contact-sheet", meanings[2] = "a .png to look at, of either";
+        n = 3;
     } else if (command == &spec_commands[SPEC_COMPLETION] && limit >= 2) {
         words[0] = "bash", meanings[0] = "GNU bash";
         words[1] = "zsh", meanings[1] = "the Z shell";

@@ -390,6 +390,42 @@ class PredictTest(TrainTest):
         with_target = self.succeed("predict", "--model", "out.safetensors", "--data", "table.csv", "-o", "t.csv")
         self.assertRegex(with_target.stdout, r"error of b: MSE \S+, R2 \S+, on %d rows" % ROWS)
 
+    def test_json(self):
+        self.succeed(*self.train_args("json.safetensors"), "--no-report")
+        here = ["predict", "--model", "json.safetensors", "--data"]
+        rows = self.predict("json.safetensors", "table.csv")
+        result = self.as_json(*here, "table.csv")
+        self.assertEqual((result["model"], result["data"], result["file"]), ("json.safetensors", "table.csv", None))
+        self.assertEqual((result["rows"], result["rows_without_prediction"], result["outputs"]), (ROWS, 0, ["b"]))
+        self.assertGreater(result["seconds"], 0)
+        self.assertEqual(["%.9g" % values[0] for values in result["predictions"]], [row["b"] for row in rows])
+        errors = [(values[0] - truth["b"]) ** 2 for values, truth in zip(result["predictions"], self.rows)]
+        column, = result["error"]["columns"]
+        self.assertEqual((column["name"], column["rows"]), ("b", ROWS))
+        self.assertAlmostEqual(column["mse"], sum(errors) / ROWS, places=9)
+        mean = sum(row["b"] for row in self.rows) / ROWS
+        self.assertAlmostEqual(column["r2"], 1 - sum(errors) / sum((r["b"] - mean) ** 2 for r in self.rows), places=9)
+        result = self.as_json(*here, "table.csv", "-o", "j.csv")  # to a file: not twice
+        self.assertEqual(result["file"], "j.csv")
+        self.assertNotIn("predictions", result)
+        self.assertEqual([row["b"] for row in csv.DictReader(io.StringIO((self.path / "j.csv").read_text()))],
+                         [row["b"] for row in rows])
+        holes = [{c: r[c] for c in ("a", "y", "z")} for r in points(4, 3)]
+        holes[1]["y"] = ""
+        self.write("gaps.csv", csv_text(holes))
+        result = self.as_json(*here, "gaps.csv", "--missing", "empty")
+        self.assertEqual((result["rows"], result["rows_without_prediction"], result["error"]), (4, 1, None))
+        self.assertEqual([values == [None] for values in result["predictions"]], [False, True, False, False])
+
+    def test_json_of_classes(self):
+        self.succeed(*self.train_args("jc.safetensors", target="label", given=None), "--no-report")
+        result = self.as_json("predict", "--model", "jc.safetensors", "--data", "table.csv")
+        self.assertEqual(result["outputs"], ["down", "mid", "up"])
+        found = [result["outputs"][max(range(3), key=shares.__getitem__)] for shares in result["predictions"]]
+        right = sum(one == truth["label"] for one, truth in zip(found, self.rows)) / ROWS
+        self.assertEqual(result["error"]["rows"], ROWS)
+        self.assertAlmostEqual(result["error"]["accuracy"], right, places=12)
+
     def test_text_target_is_classes(self):
         result = self.as_json(*self.train_args("classes.safetensors", "circe", "--epochs", "30", "--lr", "1e-2",
                                                "--gamma", "0.1", target="label", given=None, features="a,y,group"))
