@@ -236,6 +236,7 @@ typedef struct problem {
     train_device *device;
     int64_t rows;
     const float *in;
+    double *wide_in; /* the same */
     float **weights; /* (n_layers), NULL: none */
     bool training;
     double *buffers; /* before the forward */
@@ -246,7 +247,7 @@ static int64_t numbers_of(const problem *p, int64_t l) {
 }
 
 static double plain_objective(const problem *p, const double *params, double **outputs) {
-    double sum = 0.0, *in = doubles(p->in, p->rows * train_shape_count(train_network_layer(p->network, 0)->in));
+    double sum = 0.0;
     for (int64_t l = 0; l < train_network_n_layers(p->network); l++) {
         const train_layer *layer = train_network_layer(p->network, l);
         plain one = {.layer = layer,
@@ -254,8 +255,8 @@ static double plain_objective(const problem *p, const double *params, double **o
                      .buffers = p->buffers + layer->first_buffer,
                      .training = p->training,
                      .rows = p->rows,
-                     .in = layer->from < 0 ? in : outputs[layer->from],
-                     .other = layer->other < 0 ? in : outputs[layer->other],
+                     .in = layer->from < 0 ? p->wide_in : outputs[layer->from],
+                     .other = layer->other < 0 ? p->wide_in : outputs[layer->other],
                      .out = outputs[l]};
         plain_layer(&one);
         for (int64_t i = 0; p->weights[l] != NULL && i < numbers_of(p, l); i++)
@@ -270,7 +271,9 @@ static double plain_objective(const problem *p, const double *params, double **o
 static problem make_problem(train_network *network, train_device *device, int64_t rows, bool training) {
     problem p = {.network = network, .device = device, .rows = rows, .training = training};
     int64_t n = train_network_n_layers(network), n_buffers = train_network_n_buffers(network);
-    p.in = normals(90, rows * train_shape_count(train_network_layer(network, 0)->in));
+    int64_t inputs = rows * train_shape_count(train_network_layer(network, 0)->in);
+    p.in = normals(90, inputs);
+    p.wide_in = doubles(p.in, inputs);
     p.weights = test_memory((size_t)n * sizeof *p.weights);
     p.weights[n - 1] = normals(91, numbers_of(&p, n - 1));
     const float *drawn = normals(92, n_buffers + 1);
@@ -382,11 +385,11 @@ static void convolutions(void **state) {
         {{3, {20, 4, 5}}, 2, {CONV(2, 4, 1, 3), {.kind = TRAIN_RELU}, CONV(33, 1, 1, 0)}},
     };
     for (int64_t c = 0; c < COUNT(cases); c++)
-        for (int variant = 0; variant < 4; variant++) { /* threads 1, 2; with bias or without */
+        for (int variant = 0; variant < 2; variant++) { /* one thread and biases, two and none */
             train_layer_spec specs[3];
             memcpy(specs, cases[c].specs, sizeof specs);
-            specs[0].no_bias = specs[2].no_bias = variant >= 2;
-            train_device *device = make_device(1 + variant % 2);
+            specs[0].no_bias = specs[2].no_bias = variant == 1;
+            train_device *device = make_device(1 + variant);
             train_network *network = make_network(device, cases[c].input, specs, 3, cases[c].rows);
             problem p = make_problem(network, device, cases[c].rows, true);
             check_problem(&p);
@@ -464,15 +467,14 @@ static void batch_norms(void **state) {
 /* A residual block with a shortcut of its own, and one without. */
 static void residual_blocks(void **state) {
     (void)state;
-    for (int threads = 1; threads <= 2; threads++)
-        for (int training = 0; training < 2; training++) {
-            train_device *device = make_device(threads);
+    for (int training = 0; training < 2; training++)
+        for (int tapped = 0; tapped < 2; tapped++) {
+            train_device *device = make_device(1 + (training + tapped) % 2);
             train_network *network =
                 make_parsed(device, "conv3n,res3,res4s2,average", TRAIN_RELU, (train_shape){3, {1, 7, 6}}, 2, 4);
             problem p = make_problem(network, device, 4, training);
-            check_problem(&p);
-            put_tap(&p, train_network_n_layers(network) - 4); /* the last block's output */
-            put_tap(&p, 0);
+            if (tapped)
+                put_tap(&p, train_network_n_layers(network) - 4), put_tap(&p, 0); /* the last block, the first */
             check_problem(&p);
             clean(state);
         }
@@ -511,6 +513,33 @@ static void branches(void **state) {
         check_problem(&p);
         clean(state);
     }
+}
+
+/* Gradients that are still shared when one of those who share them is to be changed: by a convolution that reads 0
+ * (layer 2), and by an addition of 0 (layer 4); and an output (0) that is read both through its activation (8) and
+ * without. */
+static void shared_gradients(void **state) {
+    (void)state;
+#define OF(layer) \
+    { .kind = TRAIN_CONVOLUTION, .width = 2, .kernel = 3, .padding = 1, .from = 1 + (layer) }
+#define SUM(one, two) \
+    { .kind = TRAIN_ADD, .from = 1 + (one), .other = 1 + (two) }
+    static const train_layer_spec first[] = {CONV(2, 3, 1, 1), OF(0), OF(0), SUM(1, 0), SUM(3, 2)};
+    static const train_layer_spec second[] = {CONV(2, 3, 1, 1), OF(0), OF(0), SUM(2, 0), OF(3), SUM(1, 0), SUM(4, 5)};
+    static const train_layer_spec third[] = {CONV(2, 3, 1, 1), {.kind = TRAIN_RELU}, SUM(1, 0), OF(2)};
+    static const struct {
+        const train_layer_spec *specs;
+        int64_t n;
+    } cases[] = {{first, COUNT(first)}, {second, COUNT(second)}, {third, COUNT(third)}};
+    for (int64_t c = 0; c < COUNT(cases); c++)
+        for (int64_t tapped = -1; tapped < cases[c].n - 1; tapped++) {
+            train_device *device = make_device(1);
+            train_network *network = make_network(device, (train_shape){3, {2, 4, 3}}, cases[c].specs, cases[c].n, 3);
+            problem p = make_problem(network, device, 3, true);
+            if (tapped >= 0) put_tap(&p, tapped);
+            check_problem(&p);
+            clean(state);
+        }
 }
 
 /* ---- PyTorch's numbers --------------------------------------------------------------------------------------------
@@ -587,6 +616,8 @@ static void running_statistics(void **state) {
     train_device *device = make_device(2);
     train_network *network = make_network(device, (train_shape){3, {17, 3, 2}}, &spec, 1, 4);
     assert_int_equal(train_network_n_buffers(network), 34);
+    assert_done(train_network_create(device, (train_shape){3, {17, 3, 2}}, &spec, 1, 4, &networks[n_networks]));
+    assert_true(train_network_buffers(networks[n_networks++])[33] == 1.0f); /* also without initialise */
     for (int64_t c = 0; c < 17; c++)
         assert_true(train_network_buffers(network)[c] == 0.0f && train_network_buffers(network)[17 + c] == 1.0f);
     double mean[17] = {0}, variance[17];
@@ -664,7 +695,7 @@ static void divergence_shows(void **state) {
     static const float bad[] = {NAN, INFINITY, -INFINITY};
     static const train_layer_kind activations[] = {TRAIN_RELU, TRAIN_LEAKY_RELU, TRAIN_TANH};
     for (int64_t a = 0; a < COUNT(activations); a++) {
-        train_device *device = make_device(2);
+        train_device *device = make_device(1);
         train_network *network =
             make_parsed(device, "conv16n,pool2,res4,conv3,5", activations[a], (train_shape){3, {1, 8, 8}}, 2, 3);
         int64_t n = train_network_n_params(network);
@@ -710,7 +741,7 @@ static void other_batches(void **state) {
 
 static void same_bits(void **state) {
     (void)state;
-    for (int threads = 1; threads <= 3; threads++) {
+    for (int threads = 1; threads <= 2; threads++) {
         float *first = NULL;
         for (int run = 0; run < 3; run++) {
             train_device *device = make_device(threads);
@@ -718,7 +749,7 @@ static void same_bits(void **state) {
             problem p = make_problem(network, device, 13, true);
             int64_t n = train_network_n_params(network);
             float *m = test_memory((size_t)n * sizeof *m), *v = test_memory((size_t)n * sizeof *v);
-            for (int64_t s = 1; s <= 5; s++) {
+            for (int64_t s = 1; s <= 3; s++) {
                 const train_adamw how = {.rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .step = s};
                 forward_backward(&p);
                 device->ops->adamw(device, &how, n, train_network_grads(network), train_network_params(network), m, v);
@@ -1126,7 +1157,7 @@ static void weights_refused(void **state) {
 #define CASE(function) cmocka_unit_test_teardown(function, clean)
 
 TEST_MAIN("layers", CASE(convolutions), CASE(pools), CASE(first_layers), CASE(batch_norms), CASE(residual_blocks),
-          CASE(branches), CASE(as_pytorch), CASE(running_statistics), CASE(merged_layers), CASE(divergence_shows),
-          CASE(other_batches), CASE(same_bits), CASE(inside_a_team), CASE(no_allocation_in_a_step),
-          CASE(memory_that_fails), CASE(networks_refused), CASE(texts_read), CASE(texts_refused),
-          CASE(dsprites_network), CASE(resnet_tensors), CASE(weights_refused))
+          CASE(branches), CASE(shared_gradients), CASE(as_pytorch), CASE(running_statistics), CASE(merged_layers),
+          CASE(divergence_shows), CASE(other_batches), CASE(same_bits), CASE(inside_a_team),
+          CASE(no_allocation_in_a_step), CASE(memory_that_fails), CASE(networks_refused), CASE(texts_read),
+          CASE(texts_refused), CASE(dsprites_network), CASE(resnet_tensors), CASE(weights_refused))

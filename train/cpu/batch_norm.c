@@ -34,11 +34,11 @@ static circe_status make_mode(const onednn_batch_norm *b, onednn_call *forward, 
                                     DNNL_ARG_VARIANCE,
                                     DNNL_ARG_DIFF_DST,
                                     DNNL_ARG_SCALE,
-                                    DNNL_ARG_SHIFT,
                                     DNNL_ARG_DIFF_SRC,
                                     DNNL_ARG_DIFF_SCALE,
                                     DNNL_ARG_DIFF_SHIFT,
                                     DNNL_ARG_WORKSPACE,
+                                    ONEDNN_ARG_BACKWARD_SHIFT,
                                     0};
     dnnl_primitive_desc_t desc = NULL;
     circe_status status = onednn_batch_norm_desc(b, ONEDNN_FORWARD, NULL, &desc);

@@ -9,8 +9,11 @@
 
 #if DNNL_VERSION_MAJOR >= 3
 typedef const_dnnl_memory_desc_t onednn_layout;
+enum { ONEDNN_ARG_BACKWARD_SHIFT = 0 };
 #else
 typedef const dnnl_memory_desc_t *onednn_layout;
+/* The backward of batch norm wants it, although nothing depends on it; oneDNN 3 refuses it. */
+enum { ONEDNN_ARG_BACKWARD_SHIFT = DNNL_ARG_SHIFT };
 #endif
 
 enum { ONEDNN_MAX_ARGUMENTS = 12 };
