@@ -45,6 +45,7 @@ bench: build ## compare with PyTorch on this machine (installs it into .venv)
 	.venv/bin/python bench/million.py --circe build/circe
 	.venv/bin/python bench/measures.py --circe build/circe
 	.venv/bin/python bench/train.py --circe build/circe
+	.venv/bin/python bench/images.py --circe build/circe
 
 lint: setup ## warnings as errors, clang-tidy, cppcheck, formatting
 	scripts/setup.sh lint

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "bench_images.h"
 #include "bench_measures.h"
 #include "bench_train.h"
 #include "circe/circe.h"
@@ -46,6 +47,7 @@ typedef struct bench {
     int64_t n_fits;
     measure_times measures;
     train_times training;
+    image_times images;
     int64_t done, total; /* rows and fits, for the bar */
 } bench;
 
@@ -335,6 +337,7 @@ static int print_json(const bench *b, const char *cpu) {
     }
     bench_measures_json(out, &b->measures);
     bench_train_json(out, &b->training);
+    bench_images_json(out, &b->images);
     return json_print(out);
 }
 
@@ -376,13 +379,15 @@ static void print_text(const bench *b, const char *cpu) {
     if (b->n_rows > 0) print_circe(b);
     if (b->measures.n > 0) bench_measures_print(&b->measures);
     if (b->training.n > 0) bench_train_print(&b->training);
+    if (b->images.n > 0) bench_images_print(&b->images);
 }
 
 /* In the order of the words of --only. */
-enum { PART_CIRCE, PART_MEASURES, PART_TRAIN };
+enum { PART_CIRCE, PART_MEASURES, PART_TRAIN, PART_IMAGES };
 
+/* Images take their time, and are measured where they are asked for. */
 static bool wants(const bench *b, int part) {
-    return !args_given(b->arguments, OPT_ONLY) || args_choice(b->arguments, OPT_ONLY) == part;
+    return args_given(b->arguments, OPT_ONLY) ? args_choice(b->arguments, OPT_ONLY) == part : part != PART_IMAGES;
 }
 
 static int run(bench *b) {
@@ -393,6 +398,7 @@ static int run(bench *b) {
     int status = EXIT_DONE;
     if (wants(b, PART_MEASURES)) status = bench_measures(&b->s, b->seed, b->budget, quick, &b->measures);
     if (status == EXIT_DONE && wants(b, PART_TRAIN)) status = bench_train(&b->s, b->seed, quick, &b->training);
+    if (status == EXIT_DONE && wants(b, PART_IMAGES)) status = bench_images(&b->s, b->seed, quick, &b->images);
     if (status != EXIT_DONE || !wants(b, PART_CIRCE)) return status;
     status = run_sizes(b);
     if (status == EXIT_DONE) status = add_fit(b, 5898, quick ? 3 : 9);
