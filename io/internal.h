@@ -92,6 +92,20 @@ circe_status io__npy_measure(const unsigned char *prefix, size_t available, cons
 circe_status io__npy_header(const unsigned char *header, size_t header_bytes, uint64_t data_bytes, const char *name,
                             io__array *array, io_error *error);
 
+/* ---- a member of an .npz, piece by piece ---------------------------------------------------------------------- */
+
+typedef struct io__member io__member;
+
+/* Opens the array that `selection` names (NULL: the only one) and reads its header. `data`, the archive, and `error`
+ * must stay while it is open. */
+circe_status io__member_open(const void *data, size_t bytes, const char *name, const char *selection,
+                             io__member **member, io__array *array, io_error *error);
+const char *io__member_name(const io__member *member); /* "PATH:MEMBER" */
+/* The next bytes of its data; after the last of them io__member_end compares the checksum. */
+circe_status io__member_read(io__member *member, void *to, uint64_t bytes);
+circe_status io__member_end(io__member *member);
+void io__member_close(io__member *member);
+
 /* ---- text --------------------------------------------------------------------------------------------------- */
 
 /* Texts one after another in one block, numbered in order of arrival. */

@@ -12,12 +12,13 @@
 
 enum { MAX_DEFLATE_RATIO = 1032 };
 
-typedef struct member {
+struct io__member {
+    zip_t *archive;
     zip_file_t *file;
     char name[512]; /* "PATH:MEMBER", for error texts */
     uint64_t bytes; /* claimed, uncompressed */
     io_error *error;
-} member;
+};
 
 static circe_status open_archive(const void *data, size_t bytes, const char *name, zip_t **archive, io_error *error) {
     zip_error_t problem;
@@ -78,7 +79,7 @@ static circe_status find_member(zip_t *archive, const char *name, const char *se
     return refuse_selection(archive, name, selection, error);
 }
 
-static circe_status open_member(zip_t *archive, zip_uint64_t index, size_t archive_bytes, member *m) {
+static circe_status open_member(zip_t *archive, zip_uint64_t index, size_t archive_bytes, io__member *m) {
     const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
     zip_stat_t info;
     if (zip_stat_index(archive, index, 0, &info) != 0 || (info.valid & needed) != needed)
@@ -97,7 +98,7 @@ static circe_status open_member(zip_t *archive, zip_uint64_t index, size_t archi
     return io__fail(m->error, CIRCE_ERR_FORMAT, "%s: it cannot be read: %s", m->name, zip_strerror(archive));
 }
 
-static circe_status read_exactly(member *m, void *to, uint64_t bytes) {
+circe_status io__member_read(io__member *m, void *to, uint64_t bytes) {
     uint64_t got = 0;
     while (got < bytes) {
         zip_int64_t n = zip_fread(m->file, (char *)to + got, bytes - got);
@@ -112,7 +113,7 @@ static circe_status read_exactly(member *m, void *to, uint64_t bytes) {
 }
 
 /* Reading past the end is what makes libzip compare the checksum. */
-static circe_status check_end(member *m) {
+circe_status io__member_end(io__member *m) {
     char extra;
     zip_int64_t n = zip_fread(m->file, &extra, 1);
     if (n == 0) return CIRCE_OK;
@@ -120,10 +121,10 @@ static circe_status check_end(member *m) {
                     n < 0 ? zip_file_strerror(m->file) : "it is longer than the archive claims");
 }
 
-static circe_status read_header(member *m, io__array *array) {
+static circe_status read_header(io__member *m, io__array *array) {
     unsigned char prefix[IO__NPY_PREFIX];
     size_t header_bytes = 0, available = m->bytes < sizeof prefix ? (size_t)m->bytes : sizeof prefix;
-    circe_status status = read_exactly(m, prefix, available);
+    circe_status status = io__member_read(m, prefix, available);
     if (status == CIRCE_OK) status = io__npy_measure(prefix, available, m->name, &header_bytes, m->error);
     if (status != CIRCE_OK) return status;
     if (header_bytes < available || header_bytes > m->bytes)
@@ -132,41 +133,55 @@ static circe_status read_header(member *m, io__array *array) {
     unsigned char *header = malloc(header_bytes);
     if (header == NULL) return io__no_memory(m->error, m->name);
     memcpy(header, prefix, available);
-    status = read_exactly(m, header + available, header_bytes - available);
+    status = io__member_read(m, header + available, header_bytes - available);
     if (status == CIRCE_OK)
         status = io__npy_header(header, header_bytes, m->bytes - header_bytes, m->name, array, m->error);
     free(header);
     return status;
 }
 
-static circe_status read_member(member *m, io_table *table) {
-    io__array array = {0};
-    circe_status status = read_header(m, &array);
-    if (status != CIRCE_OK) return status;
-    void *data = malloc(array.bytes);
-    if (data == NULL) return io__no_memory(m->error, m->name);
-    status = read_exactly(m, data, array.bytes);
-    if (status == CIRCE_OK) status = check_end(m);
-    if (status == CIRCE_OK) status = io__array_adopt(&array, &data, m->name, table, m->error);
-    free(data);
+circe_status io__member_open(const void *data, size_t bytes, const char *name, const char *selection,
+                             io__member **member, io__array *array, io_error *error) {
+    zip_uint64_t index = 0;
+    io__member *m = *member = calloc(1, sizeof *m);
+    if (m == NULL) return io__no_memory(error, name);
+    m->error = error;
+    circe_status status = open_archive(data, bytes, name, &m->archive, error);
+    if (status == CIRCE_OK) status = find_member(m->archive, name, selection, &index, error);
+    if (status == CIRCE_OK) {
+        snprintf(m->name, sizeof m->name, "%s:%s", name, zip_get_name(m->archive, index, ZIP_FL_ENC_RAW));
+        status = open_member(m->archive, index, bytes, m);
+    }
+    if (status == CIRCE_OK) status = read_header(m, array);
+    if (status == CIRCE_OK) return CIRCE_OK;
+    io__member_close(m);
+    *member = NULL;
     return status;
+}
+
+const char *io__member_name(const io__member *m) { return m->name; }
+
+void io__member_close(io__member *m) {
+    if (m == NULL) return;
+    if (m->file != NULL) zip_fclose(m->file);
+    if (m->archive != NULL) zip_discard(m->archive);
+    free(m);
 }
 
 circe_status io_parse_npz(const void *data, size_t bytes, const char *name, const char *selection, io_table *table,
                           io_error *error) {
-    zip_t *archive = NULL;
-    zip_uint64_t index = 0;
-    member m = {.error = error};
+    io__member *m = NULL;
+    io__array array = {0};
+    void *values = NULL;
     memset(table, 0, sizeof *table);
-    circe_status status = open_archive(data, bytes, name, &archive, error);
+    circe_status status = io__member_open(data, bytes, name, selection, &m, &array, error);
     if (status != CIRCE_OK) return status;
-    status = find_member(archive, name, selection, &index, error);
-    if (status == CIRCE_OK) {
-        snprintf(m.name, sizeof m.name, "%s:%s", name, zip_get_name(archive, index, ZIP_FL_ENC_RAW));
-        status = open_member(archive, index, bytes, &m);
-    }
-    if (status == CIRCE_OK) status = read_member(&m, table);
-    if (m.file != NULL) zip_fclose(m.file);
-    zip_discard(archive);
+    values = malloc(array.bytes);
+    if (values == NULL) status = io__no_memory(error, m->name);
+    if (status == CIRCE_OK) status = io__member_read(m, values, array.bytes);
+    if (status == CIRCE_OK) status = io__member_end(m);
+    if (status == CIRCE_OK) status = io__array_adopt(&array, &values, m->name, table, error);
+    free(values);
+    io__member_close(m);
     return status;
 }

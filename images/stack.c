@@ -1,0 +1,208 @@
+/* Pictures from files, as planes of bytes.
+ *
+ *     n pictures (height, width, 1 or 3) -> (n, channels, height, width), channels 1 where all are grey
+ *
+ * Whether any has colour is known when the last is read: the pictures are read as the first one is, and once more from
+ * the start where a coloured one follows grey ones. Files are decoded by several threads in chunks, between which
+ * progress is shown; each writes its own row. */
+#include "stack.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+#include "error.h"
+#include "resize.h"
+#include "stack_parts.h"
+
+enum { CHUNK = 256 }; /* pictures between two signs of progress */
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+circe_status image_stack_allocate(circe_context *context, image_stack *stack) {
+    char what[128];
+    int64_t numbers = stack->channels * stack->height * stack->width;
+    size_t size = stack->element == TRAIN_FLOATS ? sizeof(float) : 1;
+    stack->stride = stack->element == TRAIN_BITS ? (numbers + 7) / 8 : numbers;
+    snprintf(what, sizeof what, "keeping %lld pictures of %lld by %lld pixels", (long long)stack->n,
+             (long long)stack->width, (long long)stack->height);
+    double bytes = (double)stack->n * (double)stack->stride * (double)size;
+    circe_status status = circe__memory_check(context, bytes, what, "make them smaller, or take fewer");
+    if (status != CIRCE_OK) return train_pass(status);
+    stack->pixels = malloc((size_t)(stack->n * stack->stride) * size);
+    if (stack->pixels != NULL) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_MEMORY, "no memory: %s takes %.0f MB", what, bytes / 1e6);
+}
+
+void image_stack_free(image_stack *stack) {
+    free(stack->pixels);
+    *stack = (image_stack){0};
+}
+
+train_source image_stack_source(const image_stack *stack) {
+    bool floats = stack->element == TRAIN_FLOATS;
+    return (train_source){.element = stack->element,
+                          .values = stack->pixels,
+                          .n_stored = stack->n,
+                          .stride = stack->stride,
+                          .n = stack->n,
+                          .channels = stack->channels,
+                          .height = stack->height,
+                          .width = stack->width,
+                          .repeat = stack->repeat,
+                          .scale = floats                          ? 1.0F
+                                   : stack->element == TRAIN_BYTES ? 2.0F / 255.0F
+                                                                   : 2.0F,
+                          .offset = floats ? 0.0F : -1.0F,
+                          .background = -1.0F};
+}
+
+/* ---- several threads --------------------------------------------------------------------------------------------- */
+
+typedef struct failure {
+    int64_t item; /* the first that failed; -1: none */
+    circe_status status;
+    char text[1024];
+} failure;
+
+/* Texts of errors are a thread's own: that of the first item is kept, and said again by the caller's thread. */
+static void note(failure *f, int64_t item, circe_status status) {
+    if (status == CIRCE_OK) return;
+#pragma omp critical(images_stack_failure)
+    if (f->item < 0 || item < f->item) {
+        f->item = item;
+        f->status = status;
+        snprintf(f->text, sizeof f->text, "%s", train_last_error());
+    }
+}
+
+circe_status image_stack_each(circe_context *context, int64_t n, const image_stack_options *options, image_item_fn item,
+                              void *user, int64_t *wrong) {
+    failure f = {.item = -1};
+    *wrong = -1;
+    for (int64_t first = 0; first < n; first += CHUNK) {
+        int64_t end = first + CHUNK < n ? first + CHUNK : n;
+#pragma omp parallel for schedule(dynamic, 4) num_threads(circe_context_threads(context))
+        for (int64_t i = first; i < end; i++) note(&f, i, item(user, i));
+        *wrong = f.item;
+        if (f.item >= 0) return train_fail(f.status, "%s", f.text);
+        if (options->progress != NULL && options->progress(options->user, "reading images", end, n))
+            return train_fail(CIRCE_ERR_CANCELLED, "interrupted");
+    }
+    return CIRCE_OK;
+}
+
+/* ---- one picture ------------------------------------------------------------------------------------------------- */
+
+static circe_status put_plane(const image_stack *stack, const image_picture *grey, uint8_t *out) {
+    if (grey->width != stack->width || grey->height != stack->height)
+        return image_resize(grey, stack->width, stack->height, out);
+    memcpy(out, grey->pixels, (size_t)(stack->width * stack->height));
+    return CIRCE_OK;
+}
+
+static circe_status put_colour(const image_stack *stack, const image_picture *picture, uint8_t *out) {
+    image_picture plane;
+    circe_status status = image_picture_make(picture->width, picture->height, 1, "a picture", &plane);
+    for (int64_t c = 0; c < 3 && status == CIRCE_OK; c++) {
+        for (int64_t p = 0; p < picture->width * picture->height; p++) plane.pixels[p] = picture->pixels[3 * p + c];
+        status = put_plane(stack, &plane, out + c * stack->height * stack->width);
+    }
+    image_picture_free(&plane);
+    return status;
+}
+
+circe_status image_stack_place(image_stack *stack, int64_t i, const image_picture *picture) {
+    uint8_t *out = (uint8_t *)stack->pixels + i * stack->stride;
+    size_t plane = (size_t)(stack->height * stack->width);
+    if (picture->channels == 3) return put_colour(stack, picture, out);
+    circe_status status = put_plane(stack, picture, out);
+    for (int64_t c = 1; c < stack->channels && status == CIRCE_OK; c++) memcpy(out + (size_t)c * plane, out, plane);
+    return status;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+typedef struct reading {
+    char *const *paths;
+    const image_stack_options *options;
+    image_stack *stack;
+    bool resized;
+} reading;
+
+static circe_status check_size(const reading *r, int64_t i, const image_picture *picture) {
+    const image_stack *s = r->stack;
+    if (r->resized || (picture->width == s->width && picture->height == s->height)) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_SHAPE,
+                      "%s is %lld by %lld pixels, and the first picture, %s, is %lld by %lld: they must have one size",
+                      r->paths[i], (long long)picture->width, (long long)picture->height, r->paths[0],
+                      (long long)s->width, (long long)s->height);
+}
+
+static void note_colour(image_stack *stack, int64_t i) {
+#pragma omp critical(images_stack_colour)
+    if (stack->coloured < 0 || i < stack->coloured) stack->coloured = i;
+}
+
+static circe_status read_one(void *user, int64_t i) {
+    const reading *r = user;
+    image_picture picture;
+    circe_status status = image_picture_read(r->paths[i], &picture);
+    if (status != CIRCE_OK) return status;
+    if (r->options->channels == 1) image_picture_grey(&picture);
+    if (picture.channels == 3) note_colour(r->stack, i);
+    status = check_size(r, i, &picture);
+    if (status == CIRCE_OK && picture.channels == 3 && r->stack->channels == 1)
+        image_picture_grey(&picture); /* all are read again */
+    if (status == CIRCE_OK) status = image_stack_place(r->stack, i, &picture);
+    image_picture_free(&picture);
+    return status;
+}
+
+/* What the first picture says of the set. */
+static circe_status read_first(const reading *r, int64_t *wrong) {
+    image_picture picture;
+    image_stack *s = r->stack;
+    *wrong = 0;
+    circe_status status = image_picture_read(r->paths[0], &picture);
+    if (status != CIRCE_OK) return status;
+    *wrong = -1;
+    s->width = r->resized ? r->options->width : picture.width;
+    s->height = r->resized ? r->options->height : picture.height;
+    s->channels = r->options->channels == 1 ? 1 : picture.channels;
+    image_picture_free(&picture);
+    return CIRCE_OK;
+}
+
+static circe_status read_all(circe_context *context, reading *r, int64_t *wrong) {
+    image_stack *s = r->stack;
+    circe_status status = image_stack_allocate(context, s);
+    if (status == CIRCE_OK) status = image_stack_each(context, s->n, r->options, read_one, r, wrong);
+    return status;
+}
+
+/* Grey ones were followed by one with colour. */
+static bool must_begin_again(image_stack *stack) {
+    if (stack->coloured < 0 || stack->channels == 3) return false;
+    stack->channels = 3;
+    free(stack->pixels);
+    stack->pixels = NULL;
+    return true;
+}
+
+circe_status image_stack_read_files(circe_context *context, char *const *paths, int64_t n,
+                                    const image_stack_options *options, image_stack *stack, int64_t *wrong) {
+    reading r = {paths, options, stack, options->width > 0};
+    *stack = (image_stack){.element = TRAIN_BYTES, .n = n, .coloured = -1, .white = 255};
+    *wrong = -1;
+    if (n < 1 || n > INT32_MAX)
+        return train_fail(CIRCE_ERR_SHAPE, "%lld pictures; there must be 1 to 2^31 - 1", (long long)n);
+    circe_status status = read_first(&r, wrong);
+    if (status == CIRCE_OK) status = read_all(context, &r, wrong);
+    if (status == CIRCE_OK && must_begin_again(stack)) status = read_all(context, &r, wrong);
+    stack->repeat = options->channels == 3 && stack->channels == 1 ? 3 : 1;
+    if (status != CIRCE_OK) image_stack_free(stack);
+    return status;
+}
