@@ -1,9 +1,8 @@
-/* circe predict: a table through a predictor that `circe train` wrote. */
+/* circe predict: a table, or images, through a predictor that `circe train` wrote. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "commands.h"
 #include "error.h"
@@ -13,21 +12,26 @@
 #include "paths.h"
 #include "session.h"
 #include "train_encode.h"
+#include "train_images.h"
 
-enum { ROWS_AT_ONCE = 4096 };
+enum { ROWS_AT_ONCE = 4096, NUMBERS_AT_ONCE = 1 << 22 };
 
 typedef struct prediction {
     const args *arguments;
     session s;
     train_model model;
-    encoding encode; /* of its features */
+    encoding encode; /* of its features; of a table */
     column_table table;
+    bool has_images;
+    images_request request;
+    image_points images;
+    int32_t *shown;
     train_device *device;
     train_network *network;
     double began;
     int64_t n, n_empty;
     bool *empty; /* (n): a cell of the row is missing */
-    double *raw; /* (n, features) */
+    double *raw; /* (n, features); of a table */
     double *out; /* (n, outputs) */
 } prediction;
 
@@ -37,18 +41,38 @@ static int refuse_library(circe_status status, const char *subject) {
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
+/* A table's model takes a table, that of images takes images. */
+static int check_input(const prediction *p, const char *path) {
+    const args *a = p->arguments;
+    bool images = args_given(a, OPT_IMAGES), table = args_given(a, OPT_TABLE);
+    if (images && table) return message_fail(EXIT_INPUT, "--data and --images are both given: the model needs one");
+    if (p->has_images && images) return EXIT_DONE;
+    if (!p->has_images && table) return EXIT_DONE;
+    if (p->has_images) {
+        message_note("%s: it predicts from images of %" PRId64 " by %" PRId64 " pixels%s", path, p->model.image.size[2],
+                     p->model.image.size[1], table ? ", not from a table" : "");
+        message_hint("give them by --images FILE, as in training");
+    } else {
+        char *columns = name_list_join(&p->encode.names);
+        message_note("%s: it predicts from the columns %s of a table%s", path, columns,
+                     images ? ", not from images" : "");
+        message_hint("give it by --data FILE");
+        free(columns);
+    }
+    return EXIT_INPUT;
+}
+
 static int load(prediction *p) {
     const char *path = args_text(p->arguments, OPT_PREDICTOR);
     circe_status status = train_model_load(p->s.context, path, &p->model);
     if (status != CIRCE_OK) return refuse_library(status, path);
-    if (train_model_has_images(&p->model))
-        return message_fail(EXIT_INPUT, "%s: it predicts from images of %" PRId64 " by %" PRId64 ", not from a table",
-                            path, p->model.image.size[1], p->model.image.size[2]);
+    p->has_images = train_model_has_images(&p->model);
+    if (p->has_images) return check_input(p, path);
     cJSON *settings = cJSON_Parse(p->model.settings);
     bool sound = encoding_parse(cJSON_GetObjectItemCaseSensitive(settings, "columns"), &p->encode) &&
                  p->encode.n_inputs == p->model.n_features;
     cJSON_Delete(settings);
-    if (sound) return EXIT_DONE;
+    if (sound) return check_input(p, path);
     return message_fail(EXIT_INPUT,
                         "%s: it does not say which columns of a table it needs; `circe train` writes such "
                         "models",
@@ -97,22 +121,60 @@ static int scan(prediction *p) {
     return EXIT_DONE;
 }
 
+static int make_rows(prediction *p, int64_t n) {
+    p->n = n;
+    p->empty = calloc((size_t)(n + 1), sizeof *p->empty);
+    p->out = malloc((size_t)(n * p->model.outputs + 1) * sizeof *p->out);
+    if (p->empty != NULL && p->out != NULL) return EXIT_DONE;
+    return message_fail(EXIT_WORK, "out of memory for %" PRId64 " rows", n);
+}
+
 static int read_table(prediction *p) {
     int status = column_table_read(args_text(p->arguments, OPT_TABLE), &p->encode.names, true, &p->table);
     if (status == EXIT_DONE) status = check_counts(p);
+    if (status == EXIT_DONE) status = make_rows(p, p->table.in.values.rows);
     if (status != EXIT_DONE) return status;
-    p->n = p->table.in.values.rows;
-    p->empty = calloc((size_t)(p->n + 1), sizeof *p->empty);
     p->raw = malloc((size_t)(p->n * p->encode.n_inputs + 1) * sizeof *p->raw);
-    p->out = malloc((size_t)(p->n * p->model.outputs + 1) * sizeof *p->out);
-    if (p->empty == NULL || p->raw == NULL || p->out == NULL)
-        return message_fail(EXIT_WORK, "out of memory for %" PRId64 " rows", p->n);
+    if (p->raw == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " rows", p->n);
     int64_t *cols = small_alloc((size_t)p->table.in.values.cols * sizeof *cols);
     for (int64_t c = 0; c < p->table.in.values.cols; c++) cols[c] = c;
     status = scan(p);
     if (status == EXIT_DONE) status = encoding_apply(&p->encode, &p->table, cols, p->raw);
     free(cols);
     return status;
+}
+
+/* ---- the images -------------------------------------------------------------------------------------------------- */
+
+/* Of the rows that name one. */
+static int read_paths(prediction *p) {
+    name_list column = {0};
+    name_list_add(&column, p->request.column);
+    int status = column_table_read(p->request.path, &column, false, &p->table);
+    name_list_free(&column);
+    if (status == EXIT_DONE) status = make_rows(p, p->table.in.values.rows);
+    if (status == EXIT_DONE) status = scan(p);
+    if (status != EXIT_DONE || p->n == p->n_empty) return status;
+    int64_t *at = small_alloc((size_t)p->n * sizeof *at), n = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        if (!p->empty[i]) at[n++] = i;
+    }
+    status = images_read_paths(&p->s, &p->request, &p->table, 0, at, NULL, n, &p->images);
+    free(at);
+    return status;
+}
+
+static int read_images(prediction *p) {
+    int status = images_request_predict(p->arguments, &p->model, &p->request);
+    if (status != EXIT_DONE) return status;
+    if (p->request.by_path) {
+        status = read_paths(p);
+    } else {
+        status = images_read_array(&p->s, &p->request, 0, NULL, -1, &p->images);
+        if (status == EXIT_DONE) status = make_rows(p, p->images.n);
+    }
+    if (status != EXIT_DONE || p->images.n == 0) return status;
+    return images_check_model(&p->request, &p->images, &p->model);
 }
 
 /* ---- predictions ------------------------------------------------------------------------------------------------- */
@@ -125,14 +187,40 @@ static void fill_empty(prediction *p) {
     }
 }
 
-static int predict(prediction *p) {
+static circe_status predict_table(prediction *p) {
     circe_mat raw = circe_mat_f64(p->raw, p->n, p->model.n_features),
               out = circe_mat_f64(p->out, p->n, p->model.outputs);
     fill_empty(p);
+    return train_model_predict(p->network, &p->model, &raw, &out);
+}
+
+/* The predictions of the rows that have an image are made at the front of `out` and moved to their places from the
+ * last to the first: none is overwritten before it was moved. */
+static circe_status predict_images(prediction *p) {
+    train_source source;
+    size_t bytes = (size_t)p->model.outputs * sizeof *p->out;
+    circe_mat out = circe_mat_f64(p->out, p->images.n, p->model.outputs);
+    if (p->images.n == 0) return CIRCE_OK;
+    if (images_source(&p->images, NULL, p->images.n, &p->shown, &source) != EXIT_DONE) return CIRCE_ERR_MEMORY;
+    circe_status status = train_model_predict_source(p->network, &p->model, &source, &out);
+    for (int64_t i = p->n - 1, from = p->images.n; i >= 0; i--) {
+        if (!p->empty[i]) memmove(p->out + i * p->model.outputs, p->out + --from * p->model.outputs, bytes);
+    }
+    return status;
+}
+
+/* Images are many numbers, and a network keeps several times as many on their way. */
+static int64_t rows_at_once(const prediction *p) {
+    int64_t rows = NUMBERS_AT_ONCE / train_shape_count(p->model.image);
+    return !p->has_images ? ROWS_AT_ONCE : rows < 8 ? 8 : rows > 1024 ? 1024 : rows;
+}
+
+static int predict(prediction *p) {
+    const char *source = p->has_images ? p->request.path : input_source(&p->table.in);
     circe_status status = train_device_cpu(p->s.context, &p->device);
-    if (status == CIRCE_OK) status = train_model_network(p->device, &p->model, ROWS_AT_ONCE, &p->network);
-    if (status == CIRCE_OK) status = train_model_predict(p->network, &p->model, &raw, &out);
-    if (status != CIRCE_OK) return refuse_library(status, input_source(&p->table.in));
+    if (status == CIRCE_OK) status = train_model_network(p->device, &p->model, rows_at_once(p), &p->network);
+    if (status == CIRCE_OK) status = p->has_images ? predict_images(p) : predict_table(p);
+    if (status != CIRCE_OK) return refuse_library(status, source);
     for (int64_t i = 0; i < p->n; i++) {
         for (int64_t c = 0; p->empty[i] && c < p->model.outputs; c++) p->out[i * p->model.outputs + c] = NAN;
     }
@@ -183,11 +271,6 @@ static void put_csv(const prediction *p, FILE *out) {
     }
 }
 
-static bool ends_with(const char *text, const char *ending) {
-    size_t n = strlen(text), m = strlen(ending);
-    return n >= m && strcasecmp(text + n - m, ending) == 0;
-}
-
 static int write_csv(const prediction *p, const char *path) {
     char *text = NULL;
     size_t bytes = 0;
@@ -210,7 +293,7 @@ static int write_out(const prediction *p) {
         return EXIT_DONE;
     }
     int status = EXIT_DONE;
-    if (ends_with(path, ".npy")) {
+    if (path_ends_with(path, ".npy")) {
         io_error error = {""};
         circe_mat out = circe_mat_f64(p->out, p->n, p->model.outputs);
         if (io_write_npy(path, &out, &error) != CIRCE_OK) status = message_write(path, error.text);
@@ -262,11 +345,12 @@ static error_of *compare(const prediction *p) {
     name_list target = {0};
     column_table truth = {0};
     error_of *errors = small_alloc((size_t)p->model.n_target * sizeof *errors);
+    const char *path = p->has_images ? p->request.labels : args_text(p->arguments, OPT_TABLE);
     for (int64_t c = 0; c < p->model.n_target; c++) {
         errors[c] = (error_of){0};
         name_list_add(&target, p->model.target[c]);
     }
-    if (column_table_probe(args_text(p->arguments, OPT_TABLE), &target, &truth) && truth.in.values.rows == p->n) {
+    if (path != NULL && column_table_probe(path, &target, &truth) && truth.in.values.rows == p->n) {
         for (int64_t c = 0; p->model.classes == NULL && c < p->model.n_target; c++) {
             if (column_categories(&truth, c) == NULL) errors[c] = squared_error(p, &truth, c);
         }
@@ -322,7 +406,8 @@ static cJSON *prediction_json(const prediction *p, const char *path) {
     const train_model *m = &p->model;
     cJSON *out = cJSON_CreateObject(), *outputs;
     cJSON_AddStringToObject(out, "model", args_text(p->arguments, OPT_PREDICTOR));
-    cJSON_AddStringToObject(out, "data", args_text(p->arguments, OPT_TABLE));
+    cJSON_AddStringToObject(out, p->has_images ? "images" : "data",
+                            args_text(p->arguments, p->has_images ? OPT_IMAGES : OPT_TABLE));
     json_integer(out, "rows", p->n);
     json_integer(out, "rows_without_prediction", p->n_empty);
     outputs = cJSON_AddArrayToObject(out, "outputs");
@@ -355,7 +440,7 @@ static int run(prediction *p) {
     int status = session_open(p->arguments, &p->s);
     if (status == EXIT_DONE && strcmp(path, "-") != 0) status = path_check_writable("-o", path);
     if (status == EXIT_DONE) status = load(p);
-    if (status == EXIT_DONE) status = read_table(p);
+    if (status == EXIT_DONE) status = p->has_images ? read_images(p) : read_table(p);
     if (status == EXIT_DONE) status = predict(p);
     if (status == EXIT_DONE) status = write_out(p);
     if (status == EXIT_DONE) status = finish(p);
@@ -368,6 +453,9 @@ int cmd_predict(const args *arguments) {
     free(p.out);
     free(p.raw);
     free(p.empty);
+    free(p.shown);
+    images_free(&p.images);
+    images_request_free(&p.request);
     column_table_free(&p.table);
     train_network_destroy(p.network);
     train_device_destroy(p.device);

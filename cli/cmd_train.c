@@ -1,4 +1,4 @@
-/* circe train: from a table to an invariant predictor. */
+/* circe train: from a table, or from images, to an invariant predictor. */
 #include <stdlib.h>
 #include <string.h>
 

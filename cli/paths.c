@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,4 +36,9 @@ int path_make_folder(const char *path) {
     int error = errno;
     if (error == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return EXIT_DONE;
     return message_fail(EXIT_WORK, "cannot make the folder %s: %s", path, strerror(error));
+}
+
+bool path_ends_with(const char *path, const char *ending) {
+    size_t n = strlen(path), m = strlen(ending);
+    return n >= m && strcasecmp(path + n - m, ending) == 0;
 }

@@ -20,12 +20,13 @@
 #define LARGE_INTEGER 9007199254740992.0 /* 2^53: every integer up to here is exact in a double */
 
 const spec_option spec_options[OPT_COUNT] = {
-    [OPT_TABLE] = {"data", 0, SPEC_PATH, TRAIN | PREDICT, TRAIN | PREDICT, "FILE", NULL, NULL, 0, 0, "Data",
-                   "The table, one row a point: a .csv or .tsv with a header. An .npz or .safetensors serves as well "
-                   "(its arrays take the place of columns), and an .npy (columns counted from 0)."},
     [OPT_PREDICTOR] = {"model", 0, SPEC_PATH, PREDICT, PREDICT, "MODEL", NULL, NULL, 0, 0, "Data",
                        "The predictor that `circe train` wrote."},
-    [OPT_FEATURES] = {"features", 0, SPEC_LIST, TRAIN, TRAIN, "LIST", NULL, NULL, 0, 0, "Data",
+    [OPT_TABLE] = {"data", 0, SPEC_PATH, TRAIN | PREDICT, 0, "FILE", NULL, NULL, 0, 0, "Data",
+                   "The table, one row a point: a .csv or .tsv with a header. An .npz or .safetensors serves as well "
+                   "(its arrays take the place of columns, x:2 is column 2 of array x), and an .npy (columns counted "
+                   "from 0)."},
+    [OPT_FEATURES] = {"features", 0, SPEC_LIST, TRAIN, 0, "LIST", NULL, NULL, 0, 0, "Data",
                       "Columns that the network sees: age,income. Columns of text become one input a category."},
     [OPT_TARGET] = {"target", 0, SPEC_LIST, TRAIN, TRAIN, "COLUMN", NULL, NULL, 0, 0, "Data",
                     "What is predicted: one column of numbers or several, or one of text, whose words are classes."},
@@ -58,6 +59,26 @@ const spec_option spec_options[OPT_COUNT] = {
     [OPT_HOLDOUT] = {"holdout", 0, SPEC_NUMBER, TRAIN, 0, "SHARE", NULL, "0.1", 0, 0.9, "Data",
                      "Share of the rows that serve only to learn the conditional mean of --invariant-to given --given. "
                      "A thousand rows are enough for most tables."},
+    [OPT_IMAGES] = {"images", 0, SPEC_PATH, TRAIN | PREDICT, 0, "FILE", NULL, NULL, 0, 0, "Images",
+                    "Images in place of a table's features. A .csv with a column of paths of .png, .pgm or .ppm files, "
+                    "a row an image; what is known of it stands in the other columns. Or an .npz with an array of "
+                    "images; what is known of them stands in its other arrays (latents:2 is column 2 of one), or in "
+                    "--labels. Or an .npy, with --labels."},
+    [OPT_PATH_COLUMN] = {"path-column", 0, SPEC_TEXT, TRAIN | PREDICT, 0, "COLUMN", NULL, NULL, 0, 0, "Images",
+                         "The column of the .csv that holds the paths, which count from the folder of the .csv. "
+                         "Default: file (in predict: as in training)."},
+    [OPT_ARRAY] = {"array", 0, SPEC_TEXT, TRAIN | PREDICT, 0, "NAME", NULL, NULL, 0, 0, "Images",
+                   "The array of the .npz that holds the images: (n, height, width), or with 1 or 3 channels (n, "
+                   "height, width, channels) or (n, channels, height, width); of whole numbers 0 to 255, or 0 and 1, "
+                   "of bool, or of floats 0 to 1. Default: imgs (in predict: as in training)."},
+    [OPT_LABELS] = {"labels", 0, SPEC_PATH, TRAIN | PREDICT, 0, "FILE", NULL, NULL, 0, 0, "Images",
+                    "A table whose row i belongs to image i of an array."},
+    [OPT_IMAGE_SIZE] = {"image-size", 0, SPEC_TEXT, TRAIN, 0, "SIZE", NULL, NULL, 0, 0, "Images",
+                        "Resize the images to SIZE pixels, 224, or width by height, 96x64; predict then does the same. "
+                        "Without it all must have one size."},
+    [OPT_CHANNELS] = {"channels", 0, SPEC_CHOICE, TRAIN, 0, "N", "1|3", NULL, 0, 0, "Images",
+                      "What the network sees: grey, or red, green and blue. Default: grey where all images are grey, "
+                      "but 3 for resnet18."},
     [OPT_REGULARIZER] = {"regularizer", 0, SPEC_CHOICE, TRAIN, 0, "NAME", "none|circe|hscic|gcm|hsic", "circe", 0, 0,
                          "Invariance",
                          "The measure of dependence that is added to the loss, gamma times. hsic asks for independence "
@@ -73,7 +94,7 @@ const spec_option spec_options[OPT_COUNT] = {
          "shrinks predictions and lets them collapse at a large gamma."},
     [OPT_LAYERS] = {"layers", 0, SPEC_LIST, TRAIN, 0, "LIST", NULL, "output", 0, 0, "Invariance",
                     "Layers whose outputs are regularised: output, or their numbers: with --net 2x64, 0 to 4 are "
-                    "dense, activation, dense, activation, dense."},
+                    "dense, activation, dense, activation, dense. Those of resnet18 have names: avgpool, fc.0, ..."},
     [OPT_MODEL] = {"model", 0, SPEC_PATH, MEASURE, 0, "MODEL", NULL, NULL, 0, 0, "Conditional mean of z given y",
                    "Use the model that `circe fit` wrote."},
     [OPT_HOLDOUT_Y] = {"holdout-y", 0, SPEC_PATH, MEASURE, 0, "FILE", NULL, NULL, 0, 0, "Conditional mean of z given y",
@@ -171,14 +192,21 @@ const spec_option spec_options[OPT_COUNT] = {
                                "An experiment of your own: copy one of those that are listed and change it."},
     [OPT_LARGE] = {"large", 0, SPEC_FLAG, BENCH, 0, NULL, NULL, NULL, 0, 0, "Benchmark",
                    "Also fit a million points with the whole grid."},
-    [OPT_ONLY] = {"only", 0, SPEC_CHOICE, BENCH, 0, "PART", "circe|measures|train", NULL, 0, 0, "Benchmark",
-                  "One part of it: CIRCE and its fit, the other measures, or the training step."},
+    [OPT_ONLY] = {"only", 0, SPEC_CHOICE, BENCH, 0, "PART", "circe|measures|train|images", NULL, 0, 0, "Benchmark",
+                  "One part of it: CIRCE and its fit, the other measures, the training step; or images, which run only "
+                  "when asked for."},
     [OPT_NET] =
-        {"net", 0, SPEC_LIST, TRAIN, 0, "NET", NULL, "3x64", 0, 0, "Network",
+        {"net", 0, SPEC_LIST, TRAIN, 0, "NET", NULL, NULL, 0, 0, "Network",
          "Hidden layers by width, 3x64, or widths one by one, 64,32; linear has none. Three layers learn most tables "
-         "as well as the 9x64 of the paper's synthetic experiments, in less than half the time."},
+         "as well as the 9x64 of the paper's synthetic experiments, in less than half the time. For images, "
+         "convolutions (channels, s: stride) and pools before the dense layers, conv16s2,conv32s2,pool2,128,64; or "
+         "dsprites, or resnet18, the networks of the paper. docs/images.md has all of the language. Default: 3x64; "
+         "for images conv16s2,conv32s2,pool2,128,64."},
     [OPT_ACTIVATION] = {"activation", 0, SPEC_CHOICE, TRAIN, 0, "NAME", "relu|leaky-relu|tanh", "relu", 0, 0, "Network",
-                        "Between the layers."},
+                        "Between the layers; dsprites and resnet18 bring their own."},
+    [OPT_WEIGHTS] = {"weights", 0, SPEC_PATH, TRAIN, 0, "FILE", NULL, NULL, 0, 0, "Network",
+                     "Start from these weights, a .safetensors with PyTorch's names (torchvision's, for resnet18): "
+                     "everything before the first dense layer. All of the network is then trained."},
     [OPT_LOSS] = {"loss", 0, SPEC_CHOICE, TRAIN, 0, "NAME", "mse|cross-entropy", NULL, 0, 0, "Network",
                   "Default: mse for a target of numbers, cross-entropy for one of text. With cross-entropy the "
                   "different values of a column of whole numbers are classes."},
@@ -213,7 +241,9 @@ const spec_option spec_options[OPT_COUNT] = {
                           "Threads to use. For small networks one is almost as fast as two, and does not mind other "
                           "work on the machine."},
     [OPT_JOBS] = {"jobs", 'j', SPEC_INTEGER, EXPERIMENT, 0, "N", NULL, NULL, 1, 4096, "Machine",
-                  "Runs side by side, each on one thread. Default: one a core."},
+                  "Runs side by side. Default: as many as the cores have room for."},
+    [OPT_RUN_THREADS] = {"threads", 0, SPEC_INTEGER, EXPERIMENT, 0, "N", NULL, "1", 1, 4096, "Machine",
+                         "Threads of each run. One is best where there are more runs than cores."},
     [OPT_MEMORY] = {"memory", 0, SPEC_BYTES, FIT | MEASURE | TRAIN | BENCH, 0, "SIZE", NULL, NULL, 0, 0, "Machine",
                     "Memory the work may use, as 512M or 4G; a job that needs more is refused before it starts. "
                     "Default: what the machine has free."},
@@ -311,15 +341,18 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
                       {"For scripts", "circe measure circe --x x.npy --y y.npy --z z.npy --json | jq .value"}}},
     [SPEC_TRAIN] =
         {.name = "train",
-         .synopsis = "--data FILE --features LIST --target COLUMN --invariant-to LIST --gamma G [options] -o MODEL",
+         .synopsis =
+             "(--data FILE --features LIST | --images FILE) --target COLUMN --invariant-to LIST --gamma G [options] -o "
+             "MODEL",
          .summary = "learn a predictor that does not depend on a distractor",
          .explanation =
-             "Trains a network that predicts the target from the features, with loss + gamma * regulariser, where the "
+             "Trains a network that predicts the target from the features, or from images, with loss + gamma * "
+             "regulariser, where the "
              "regulariser measures how much the prediction depends on --invariant-to once --given is known. What is "
              "paid is exactness: no predictor that is invariant can use what only the distractor tells.\n\n"
              "The rows are split at random by --seed into training, validation and holdout. Columns are standardised "
              "by the training rows; the model keeps their statistics, names and categories, so that `circe predict` "
-             "takes a table as it is.\n\n"
+             "takes a table as it is. Images are kept as bytes, or as bits, and shown to the network from -1 to 1.\n\n"
              "At the end stand the error on the validation rows, the measures of dependence before and after, and, "
              "where --given is not the target, an estimate of the floor: the error of predicting from --given alone. "
              "A folder beside the model holds the same as a report to send to a colleague.",
@@ -332,20 +365,32 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
                       {"The same without a regulariser, to see what invariance costs",
                        "circe train --data people.csv --features a,y,z --target b --given y --invariant-to z "
                        "--regularizer none -o free.safetensors"},
+                      {"From photographs: age, whatever the light, from a .csv with the columns file, age and light",
+                       "circe train --images photos.csv --target age --invariant-to light --image-size 64 --gamma 100 "
+                       "-o age.safetensors"},
+                      {"The same by a ResNet-18 that starts from torchvision's weights",
+                       "circe train --images photos.csv --target age --invariant-to light --image-size 224 --net "
+                       "resnet18 --weights resnet18.safetensors --batch 64 --gamma 100 -o age.safetensors"},
+                      {"From the dSprites file: the height of a sprite, whatever its place across",
+                       "circe train --images dsprites.npz --target latents_values:5 --invariant-to latents_values:4 "
+                       "--net dsprites --batch 1024 --epochs 5 --gamma 100 -o height.safetensors"},
                       {"From a file, with another gamma",
                        "circe train --config run.yaml --gamma 300 -o model.safetensors"},
                       {"After Ctrl-C, a crash or a power cut",
                        "circe train --config run.yaml -o model.safetensors --resume"}}},
     [SPEC_PREDICT] =
         {.name = "predict",
-         .synopsis = "--model MODEL --data FILE [-o OUT]",
+         .synopsis = "--model MODEL (--data FILE | --images FILE) [-o OUT]",
          .summary = "use a predictor that `circe train` wrote",
-         .explanation = "Finds the model's columns in the table by their names, in any order, and writes one line a "
-                        "row: the prediction in the target's units, or for classes the most probable one and the "
-                        "probability of each. Where the table has the target too, the error is reported.",
+         .explanation =
+             "Finds the model's columns in the table by their names, in any order, and writes one line a "
+             "row: the prediction in the target's units, or for classes the most probable one and the "
+             "probability of each. Images are treated as they were in training. Where the table, or what comes "
+             "with the images, has the target too, the error is reported.",
          .examples = {{"To a file", "circe predict --model model.safetensors --data new.csv -o predictions.csv"},
                       {"To the screen", "circe predict --model model.safetensors --data new.csv | head"},
-                      {"As an array", "circe predict --model model.safetensors --data new.csv -o predictions.npy"}}},
+                      {"As an array", "circe predict --model model.safetensors --data new.csv -o predictions.npy"},
+                      {"From images", "circe predict --model age.safetensors --images new.csv -o predictions.csv"}}},
     [SPEC_EXPERIMENT] =
         {.name = "experiment",
          .argument = "NAME",
@@ -356,14 +401,15 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
              "side, and leaves a folder with results.csv, results.json, figures and report.html. Without a name it "
              "lists what there is.\n\n"
              "Every result is written as it finishes: the same command, after a Ctrl-C or a crash, goes on where it "
-             "was, and repeats only runs whose settings changed. Gamma is chosen on validation data, never on the test "
-             "data that are reported.\n\n"
+             "was, and repeats only runs whose settings changed; long runs on pictures keep a checkpoint. Gamma is "
+             "chosen on validation data, never on the test data that are reported.\n\n"
              "An experiment is a file NAME.yaml with comments, looked for in $CIRCE_EXPERIMENTS, in ./experiments, and "
              "where circe is installed. --config takes a file of your own.",
          .examples = {{"What there is", "circe experiment"},
                       {"The paper's table 1, in brief and in full", "circe experiment table1 --quick"},
                       {NULL, "circe experiment table1"},
                       {"The floor of any invariant predictor, without training", "circe experiment limits"},
+                      {"Pictures, where GCM cannot see what CIRCE sees", "circe experiment dsprites-nonlinear --quick"},
                       {"One's own, on four cores, for a script",
                        "circe experiment --config mine.yaml --jobs 4 -o results/mine --json"}}},
     [SPEC_EXPERIMENT_RUN] = {.name = "experiment-run",
@@ -485,12 +531,17 @@ size_t spec_argument_words(const spec_command *command, const char **words, cons
             words[n] = spec_commands[i].name;
             meanings[n++] = spec_commands[i].summary;
         }
-    } else if (command == &spec_commands[SPEC_EXPERIMENT] && limit >= 4) {
+    } else if (command == &spec_commands[SPEC_EXPERIMENT] && limit >= 9) {
         words[0] = "table1", meanings[0] = "univariate models: error and VCF of every method";
         words[1] = "multivariate1", meanings[1] = "z of 2 to 20 dimensions: error against VCF";
         words[2] = "multivariate2", meanings[2] = "y of 2 to 20 dimensions: error against VCF";
         words[3] = "limits", meanings[3] = "the floor of any invariant predictor, without training";
-        n = 4;
+        words[4] = "dsprites-linear", meanings[4] = "sprites: loss out of domain, linear dependence";
+        words[5] = "dsprites-nonlinear", meanings[5] = "the same, which GCM cannot see";
+        words[6] = "dsprites-ycone", meanings[6] = "the same, on two branches of a cone";
+        words[7] = "dsprites-holdout", meanings[7] = "the holdout set aside, or also trained on";
+        words[8] = "yaleb", meanings[8] = "faces: pose, whichever way the light comes";
+        n = 9;
     } else if (command == &spec_commands[SPEC_DATA] && limit >= 3) {
         words[0] = "faces", meanings[0] = "lit heads in the layout of Extended Yale-B, into a folder";
         words[1] = "dsprites", meanings[1] = "the dSprites pictures, into an .npz";

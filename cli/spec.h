@@ -25,8 +25,8 @@ typedef enum spec_command_id {
 
 /* In the order in which help shows them. */
 typedef enum spec_option_id {
-    OPT_TABLE,
     OPT_PREDICTOR,
+    OPT_TABLE,
     OPT_FEATURES,
     OPT_TARGET,
     OPT_GIVEN,
@@ -42,6 +42,12 @@ typedef enum spec_option_id {
     OPT_MISSING_ROWS,
     OPT_VALIDATION,
     OPT_HOLDOUT,
+    OPT_IMAGES,
+    OPT_PATH_COLUMN,
+    OPT_ARRAY,
+    OPT_LABELS,
+    OPT_IMAGE_SIZE,
+    OPT_CHANNELS,
     OPT_REGULARIZER,
     OPT_GAMMA,
     OPT_GAMMA_WARMUP,
@@ -87,6 +93,7 @@ typedef enum spec_option_id {
     OPT_ONLY,
     OPT_NET,
     OPT_ACTIVATION,
+    OPT_WEIGHTS,
     OPT_LOSS,
     OPT_EPOCHS,
     OPT_BATCH,
@@ -101,6 +108,7 @@ typedef enum spec_option_id {
     OPT_THREADS,
     OPT_DEMO_THREADS,
     OPT_JOBS,
+    OPT_RUN_THREADS,
     OPT_MEMORY,
     OPT_OUTPUT_MODEL,
     OPT_OUTPUT_DIR,

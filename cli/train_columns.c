@@ -2,23 +2,20 @@
 #include "train_columns.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+
+#include "paths.h"
 
 static const variable variable_table = {"the table", OPT_TABLE, OPT_TABLE, OPT_TABLE, OPT_TABLE};
 
 typedef enum table_format { FORMAT_COLUMNS, FORMAT_ARRAYS, FORMAT_ARRAY } table_format;
 
-static bool ends_with(const char *text, const char *ending) {
-    size_t n = strlen(text), m = strlen(ending);
-    return n >= m && strcasecmp(text + n - m, ending) == 0;
-}
-
 static table_format format_of(const char *path) {
-    if (ends_with(path, ".npz") || ends_with(path, ".safetensors")) return FORMAT_ARRAYS;
-    return ends_with(path, ".npy") ? FORMAT_ARRAY : FORMAT_COLUMNS;
+    if (path_ends_with(path, ".npz") || path_ends_with(path, ".safetensors")) return FORMAT_ARRAYS;
+    return path_ends_with(path, ".npy") ? FORMAT_ARRAY : FORMAT_COLUMNS;
 }
 
 static double element(const circe_mat *m, int64_t i, int64_t j) {
@@ -46,9 +43,18 @@ static void one_column_each(const name_list *wanted, column_table *out) {
     }
 }
 
+__attribute__((format(printf, 3, 4))) static circe_status fail(io_error *error, circe_status status, const char *format,
+                                                               ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
 /* ---- .csv and .tsv: columns by name ------------------------------------------------------------------------------ */
 
-static circe_status read_quietly(const char *path, const name_list *wanted, column_table *out, io_error *error) {
+static circe_status read_columns(const char *path, const name_list *wanted, column_table *out, io_error *error) {
     char *selection = name_list_join(wanted);
     io_table *table = &out->in.table;
     circe_status status = io_read(path, selection, table, error);
@@ -59,61 +65,94 @@ static circe_status read_quietly(const char *path, const name_list *wanted, colu
     return CIRCE_OK;
 }
 
-static int read_columns(const char *path, const name_list *wanted, column_table *out) {
-    io_error error = {""};
-    circe_status status = read_quietly(path, wanted, out, &error);
-    return status == CIRCE_OK ? EXIT_DONE : message_read(status, path, error.text);
-}
-
 /* ---- arrays: a table is put together ----------------------------------------------------------------------------- */
 
 /* An empty table of this size in float64. */
-static int make_table(const char *path, int64_t rows, const name_list *names, column_table *out) {
+static circe_status make_table(const char *path, int64_t rows, const name_list *names, column_table *out,
+                               io_error *error) {
     io_table *table = &out->in.table;
     double *data = NULL;
     size_t count;
     if (!__builtin_mul_overflow((size_t)rows, (size_t)names->n, &count)) data = calloc(count, sizeof *data);
-    if (data == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " rows of %s", rows, path);
+    if (data == NULL) return fail(error, CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows of %s", rows, path);
     table->values = circe_mat_f64(data, rows, names->n);
     table->names = block_of(names);
     table->source = small_format("%s", path);
-    return EXIT_DONE;
+    return CIRCE_OK;
 }
 
 static void copy_column(const circe_mat *from, int64_t col, circe_mat *to, int64_t at) {
     for (int64_t i = 0; i < to->rows; i++) ((double *)to->data)[i * to->ld + at] = element(from, i, col);
 }
 
-static int read_arrays(const char *path, const name_list *wanted, column_table *out) {
-    io_table *parts = small_alloc((size_t)wanted->n * sizeof *parts);
-    name_list names = {0};
-    int status = EXIT_DONE;
-    for (int64_t a = 0; a < wanted->n && status == EXIT_DONE; a++) {
-        io_error error = {""};
-        char *source = small_format("%s:%s", path, wanted->names[a]);
-        circe_status read = io_read(source, NULL, &parts[a], &error);
+/* "x" or, of its column 2, "x:2". */
+typedef struct selection {
+    char *array;
+    int64_t column;          /* -1: all */
+    const circe_mat *values; /* of the whole array */
+    io_table own;            /* empty where an earlier selection has read the array */
+} selection;
+
+static selection select_array(const char *name) {
+    const char *colon = strrchr(name, ':'), *digits = colon != NULL ? colon + 1 : "";
+    bool column = digits[0] != '\0' && strspn(digits, "0123456789") == strlen(digits) && strlen(digits) < 10;
+    if (!column) return (selection){.array = small_format("%s", name), .column = -1};
+    return (selection){.array = small_format("%.*s", (int)(colon - name), name), .column = strtoll(digits, NULL, 10)};
+}
+
+static circe_status read_selection(const char *path, selection *list, int64_t a, io_error *error) {
+    selection *s = &list[a];
+    for (int64_t b = 0; b < a && s->values == NULL; b++)
+        if (strcmp(list[b].array, s->array) == 0) s->values = list[b].values;
+    if (s->values == NULL) {
+        char *source = small_format("%s:%s", path, s->array);
+        circe_status status = io_read(source, NULL, &s->own, error);
         free(source);
-        if (read != CIRCE_OK) status = message_read(read, path, error.text);
-        if (status == EXIT_DONE && parts[a].values.rows != parts[0].values.rows)
-            status = message_fail(EXIT_INPUT, "%s: '%s' has %" PRId64 " rows but '%s' has %" PRId64, path,
-                                  wanted->names[0], parts[0].values.rows, wanted->names[a], parts[a].values.rows);
-        out->first[a] = names.n;
-        out->count[a] = parts[a].values.cols;
-        for (int64_t c = 0; c < out->count[a]; c++) {
-            char *name = out->count[a] == 1 ? small_format("%s", wanted->names[a])
-                                            : small_format("%s[%" PRId64 "]", wanted->names[a], c);
-            name_list_add(&names, name);
-            free(name);
-        }
+        if (status != CIRCE_OK) return status;
+        s->values = &s->own.values;
     }
-    if (status == EXIT_DONE) status = make_table(path, parts[0].values.rows, &names, out);
+    if (s->column >= s->values->cols)
+        return fail(error, CIRCE_ERR_ARGUMENT, "%s: '%s' has the columns 0 to %" PRId64 "; there is no column %" PRId64,
+                    path, s->array, s->values->cols - 1, s->column);
+    if (s->values->rows != list[0].values->rows)
+        return fail(error, CIRCE_ERR_SHAPE, "%s: '%s' has %" PRId64 " rows but '%s' has %" PRId64, path, list[0].array,
+                    list[0].values->rows, s->array, s->values->rows);
+    return CIRCE_OK;
+}
+
+static void name_columns(const char *name, int64_t count, name_list *names) {
+    if (count == 1) name_list_add(names, name);
+    for (int64_t c = 0; count > 1 && c < count; c++) {
+        char *one = small_format("%s:%" PRId64, name, c);
+        name_list_add(names, one);
+        free(one);
+    }
+}
+
+static circe_status read_arrays(const char *path, const name_list *wanted, column_table *out, io_error *error) {
+    selection *list = small_alloc((size_t)wanted->n * sizeof *list);
+    name_list names = {0};
+    circe_status status = CIRCE_OK;
+    for (int64_t a = 0; a < wanted->n; a++) list[a] = select_array(wanted->names[a]);
+    for (int64_t a = 0; a < wanted->n && status == CIRCE_OK; a++) {
+        status = read_selection(path, list, a, error);
+        if (status != CIRCE_OK) break;
+        out->first[a] = names.n;
+        out->count[a] = list[a].column >= 0 ? 1 : list[a].values->cols;
+        name_columns(wanted->names[a], out->count[a], &names);
+    }
+    if (status == CIRCE_OK) status = make_table(path, list[0].values->rows, &names, out, error);
+    for (int64_t a = 0; a < wanted->n && status == CIRCE_OK; a++) {
+        for (int64_t c = 0; c < out->count[a]; c++)
+            copy_column(list[a].values, list[a].column >= 0 ? list[a].column : c, &out->in.table.values,
+                        out->first[a] + c);
+    }
     for (int64_t a = 0; a < wanted->n; a++) {
-        for (int64_t c = 0; status == EXIT_DONE && c < out->count[a]; c++)
-            copy_column(&parts[a].values, c, &out->in.table.values, out->first[a] + c);
-        io_table_free(&parts[a]);
+        io_table_free(&list[a].own);
+        free(list[a].array);
     }
     name_list_free(&names);
-    free(parts);
+    free(list);
     return status;
 }
 
@@ -128,26 +167,26 @@ static bool are_numbers(const name_list *names) {
     return true;
 }
 
-static int copy_columns(const char *path, const circe_mat *from, const name_list *wanted, bool by_place,
-                        column_table *out) {
+static circe_status copy_columns(const char *path, const circe_mat *from, const name_list *wanted, bool by_place,
+                                 column_table *out, io_error *error) {
     bool numbers = are_numbers(wanted);
     if (!numbers && !by_place)
-        return message_fail(EXIT_INPUT,
-                            "%s: the columns of an .npy have no names; count them from 0: there are %" PRId64, path,
-                            from->cols);
+        return fail(error, CIRCE_ERR_ARGUMENT,
+                    "%s: the columns of an .npy have no names; count them from 0: there are %" PRId64, path,
+                    from->cols);
     if (!numbers && from->cols != wanted->n) {
         char *list = name_list_join(wanted);
-        message_note("%s has %" PRId64 " columns; the model needs %" PRId64 ", in this order: %s", path, from->cols,
-                     wanted->n, list);
+        fail(error, CIRCE_ERR_SHAPE, "%s has %" PRId64 " columns; the model needs %" PRId64 ", in this order: %s", path,
+             from->cols, wanted->n, list);
         free(list);
-        return EXIT_INPUT;
+        return CIRCE_ERR_SHAPE;
     }
-    int status = make_table(path, from->rows, wanted, out);
-    for (int64_t i = 0; status == EXIT_DONE && i < wanted->n; i++) {
+    circe_status status = make_table(path, from->rows, wanted, out, error);
+    for (int64_t i = 0; status == CIRCE_OK && i < wanted->n; i++) {
         int64_t col = numbers ? (int64_t)strtoll(wanted->names[i], NULL, 10) : i;
         if (col >= from->cols)
-            status = message_fail(EXIT_INPUT, "%s: there is no column %s; it has 0 to %" PRId64, path, wanted->names[i],
-                                  from->cols - 1);
+            status = fail(error, CIRCE_ERR_ARGUMENT, "%s: there is no column %s; it has 0 to %" PRId64, path,
+                          wanted->names[i], from->cols - 1);
         else
             copy_column(from, col, &out->in.table.values, i);
     }
@@ -155,49 +194,49 @@ static int copy_columns(const char *path, const circe_mat *from, const name_list
     return status;
 }
 
-static int read_array(const char *path, const name_list *wanted, bool by_place, column_table *out) {
+static circe_status read_array(const char *path, const name_list *wanted, bool by_place, column_table *out,
+                               io_error *error) {
     io_table whole = {0};
-    io_error error = {""};
-    circe_status read = io_read(path, NULL, &whole, &error);
-    if (read != CIRCE_OK) return message_read(read, path, error.text);
-    int status = copy_columns(path, &whole.values, wanted, by_place, out);
+    circe_status status = io_read(path, NULL, &whole, error);
+    if (status != CIRCE_OK) return status;
+    status = copy_columns(path, &whole.values, wanted, by_place, out, error);
     io_table_free(&whole);
     return status;
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-static void begin(const name_list *wanted, column_table *table) {
+static circe_status read_table(const char *path, const name_list *wanted, bool by_place, column_table *table,
+                               io_error *error) {
     *table = (column_table){.in = {.of = &variable_table}};
     table->in.described = &table->in.table;
     table->first = small_alloc((size_t)wanted->n * sizeof *table->first);
     table->count = small_alloc((size_t)wanted->n * sizeof *table->count);
-}
-
-bool column_table_probe(const char *path, const name_list *wanted, column_table *table) {
-    io_error error = {""};
-    begin(wanted, table);
-    if (format_of(path) != FORMAT_COLUMNS || read_quietly(path, wanted, table, &error) != CIRCE_OK) return false;
-    table->in.values = table->in.table.values;
-    return true;
-}
-
-int column_table_read(const char *path, const name_list *wanted, bool by_place, column_table *table) {
-    begin(wanted, table);
-    int status = EXIT_DONE;
+    circe_status status = CIRCE_OK;
     switch (format_of(path)) {
         case FORMAT_COLUMNS:
-            status = read_columns(path, wanted, table);
+            status = read_columns(path, wanted, table, error);
             break;
         case FORMAT_ARRAYS:
-            status = read_arrays(path, wanted, table);
+            status = read_arrays(path, wanted, table, error);
             break;
         case FORMAT_ARRAY:
-            status = read_array(path, wanted, by_place, table);
+            status = read_array(path, wanted, by_place, table, error);
             break;
     }
     table->in.values = table->in.table.values;
     return status;
+}
+
+bool column_table_probe(const char *path, const name_list *wanted, column_table *table) {
+    io_error error = {""};
+    return read_table(path, wanted, false, table, &error) == CIRCE_OK;
+}
+
+int column_table_read(const char *path, const name_list *wanted, bool by_place, column_table *table) {
+    io_error error = {""};
+    circe_status status = read_table(path, wanted, by_place, table, &error);
+    return status == CIRCE_OK ? EXIT_DONE : message_read(status, path, error.text);
 }
 
 void column_table_free(column_table *table) {

@@ -6,7 +6,8 @@
 #include "list.h"
 
 /* What was asked for, each name once. A column of a .csv is one column; an array of an .npz or .safetensors may have
- * several, "x[0]", "x[1]", ...; the columns of an .npy are called "0", "1", ... */
+ * several, "x:0", "x:1", ..., of which one can be asked for by that name; the columns of an .npy are called "0", "1",
+ * ... */
 typedef struct column_table {
     input in;               /* values in float64, codes where there was text; in.table has names and categories */
     int64_t *first, *count; /* (names asked for): where each lies */
@@ -16,7 +17,7 @@ typedef struct column_table {
  * as these columns in their order, where the names are no numbers. */
 int column_table_read(const char *path, const name_list *wanted, bool by_place, column_table *table);
 
-/* The same of a .csv or .tsv, without a word where it fails: false. */
+/* The same, without a word where it fails: false. */
 bool column_table_probe(const char *path, const name_list *wanted, column_table *table);
 void column_table_free(column_table *table);
 

@@ -59,8 +59,18 @@ static int check_settings(training_job *job) {
     return EXIT_DONE;
 }
 
+/* Networks with a name have activations of their own. */
+static bool brings_activation(const char *net) { return strcmp(net, "dsprites") == 0 || strcmp(net, "resnet18") == 0; }
+
 static void note_unused(training_job *job) {
+    static const spec_option_id of_images[] = {OPT_PATH_COLUMN, OPT_ARRAY, OPT_LABELS, OPT_IMAGE_SIZE, OPT_CHANNELS};
     const args *a = job->arguments;
+    for (size_t i = 0; i < sizeof of_images / sizeof of_images[0]; i++) {
+        if (args_given(a, of_images[i]) && !job->set.has_images)
+            notes_add(&job->warnings, "--%s was ignored: there are no --images", spec_options[of_images[i]].name);
+    }
+    if (args_given(a, OPT_ACTIVATION) && brings_activation(job->net))
+        notes_add(&job->warnings, "--activation was ignored: %s has its own", job->net);
     bool has_estimator = job->kind == TRAIN_REG_CIRCE || job->kind == TRAIN_REG_HSIC;
     if (args_given(a, OPT_TRAIN_ESTIMATOR) && !has_estimator)
         notes_add(&job->warnings, "--estimator was ignored: %s has one form", args_text(a, OPT_REGULARIZER));
@@ -103,20 +113,53 @@ static train_layer_kind activation_of(const args *arguments) {
     return kinds[args_choice(arguments, OPT_ACTIVATION)];
 }
 
-static int make_network(training_job *job) {
-    const args *a = job->arguments;
-    train_layer_spec *specs = NULL;
-    int64_t n_specs = 0;
-    train_shape shape = {.n_dims = 1, .size = {job->set.inputs.n}};
+/* Before anything that takes long is read. */
+static int parse_network(training_job *job, train_layer_spec **specs, int64_t *n_specs) {
     job->outputs = job->set.loss == TRAIN_CROSS_ENTROPY ? job->set.classes.n : job->set.target.n;
-    circe_status status = train_network_parse(args_text(a, OPT_NET), activation_of(a), job->outputs, &specs, &n_specs);
+    circe_status status = train_network_parse(job->net, activation_of(job->arguments), job->outputs, specs, n_specs);
+    return status == CIRCE_OK ? EXIT_DONE : refuse_library(status, "--net");
+}
+
+static int refuse_memory(const training_job *job) {
+    message_note("%s", train_last_error());
+    message_hint("a network keeps all it makes of a batch: a smaller --batch than %s%s needs less",
+                 args_text(job->arguments, OPT_BATCH), job->set.has_images ? ", or a smaller --image-size," : "");
+    return EXIT_WORK;
+}
+
+static int make_network(training_job *job, const train_layer_spec *specs, int64_t n_specs) {
+    const args *a = job->arguments;
+    const char *weights = args_text(a, OPT_WEIGHTS);
+    bool images = job->set.has_images;
+    train_shape table = {.n_dims = 1, .size = {job->set.inputs.n}};
+    train_shape shape = images ? images_shape(&job->set.images) : table;
+    circe_status status = train_device_cpu(job->s->context, &job->device);
+    if (status != CIRCE_OK) return refuse_library(status, NULL);
+    status = train_network_create(job->device, shape, specs, n_specs, args_integer(a, OPT_BATCH), &job->network);
+    if (status == CIRCE_ERR_MEMORY) return refuse_memory(job);
     if (status != CIRCE_OK) return refuse_library(status, "--net");
-    status = train_device_cpu(job->s->context, &job->device);
-    if (status == CIRCE_OK)
-        status = train_network_create(job->device, shape, specs, n_specs, args_integer(a, OPT_BATCH), &job->network);
-    if (status == CIRCE_OK) status = train_network_initialise(job->network, (uint64_t)args_integer(a, OPT_SEED));
-    free(specs);
-    return status == CIRCE_OK ? EXIT_DONE : refuse_library(status, NULL);
+    status = train_network_initialise(job->network, (uint64_t)args_integer(a, OPT_SEED));
+    if (status != CIRCE_OK) return refuse_library(status, NULL);
+    if (weights != NULL) status = train_network_load_body(job->network, weights);
+    return status == CIRCE_OK ? EXIT_DONE : refuse_library(status, weights);
+}
+
+/* By the last layers' names, where they have some: what is regularised lies there. */
+static int refuse_layer(const training_job *job, const char *name) {
+    enum { SHOWN = 6 };
+    int64_t n = train_network_n_layers(job->network), first = n > SHOWN ? n - SHOWN : 0;
+    if (!brings_activation(job->net) || train_network_find(job->network, "0") >= 0)
+        return message_fail(
+            EXIT_INPUT, "--layers: there is no layer '%s'; this network has 0 to %" PRId64 ", and output", name, n - 1);
+    char *text = small_format("%s", "");
+    for (int64_t l = first; l < n; l++) {
+        char *longer = small_format("%s%s, ", text, train_network_layer(job->network, l)->name);
+        free(text);
+        text = longer;
+    }
+    message_note("--layers: there is no layer '%s'; the last ones of %s are %sand output", name, job->net, text);
+    free(text);
+    return EXIT_INPUT;
 }
 
 static int find_layers(training_job *job) {
@@ -126,10 +169,7 @@ static int find_layers(training_job *job) {
     job->layers = small_alloc((size_t)names.n * sizeof *job->layers);
     for (int64_t i = 0; i < names.n && status == EXIT_DONE; i++) {
         int64_t found = train_network_find(job->network, names.names[i]);
-        if (found < 0)
-            status = message_fail(EXIT_INPUT,
-                                  "--layers: there is no layer '%s'; this network has 0 to %" PRId64 ", and output",
-                                  names.names[i], train_network_n_layers(job->network) - 1);
+        if (found < 0) status = refuse_layer(job, names.names[i]);
         job->layers[job->n_layers++] = found;
     }
     name_list_free(&names);
@@ -148,16 +188,29 @@ static int make_regularizer(training_job *job) {
     return status == CIRCE_OK ? EXIT_DONE : refuse_library(status, "--regularizer");
 }
 
+static const char *net_of(const args *arguments) {
+    if (args_given(arguments, OPT_NET)) return args_text(arguments, OPT_NET);
+    return args_given(arguments, OPT_IMAGES) ? "conv16s2,conv32s2,pool2,128,64" : "3x64";
+}
+
 int training_job_open(const args *arguments, const session *s, const char *label, training_job *job) {
-    *job = (training_job){
-        .arguments = arguments, .s = s, .label = label, .output = args_text(arguments, OPT_OUTPUT_MODEL)};
+    train_layer_spec *specs = NULL;
+    int64_t n_specs = 0;
+    *job = (training_job){.arguments = arguments,
+                          .s = s,
+                          .label = label,
+                          .output = args_text(arguments, OPT_OUTPUT_MODEL),
+                          .net = net_of(arguments)};
     job->checkpoint = small_format("%s.checkpoint", job->output);
     int status = check_settings(job);
     if (status == EXIT_DONE) status = path_check_writable("-o", job->output);
-    if (status == EXIT_DONE) status = training_set_read(arguments, needs_holdout(job), &job->set);
-    if (status == EXIT_DONE) status = make_network(job);
+    if (status == EXIT_DONE) status = training_set_read(arguments, job->net, needs_holdout(job), &job->set);
+    if (status == EXIT_DONE) status = parse_network(job, &specs, &n_specs);
+    if (status == EXIT_DONE) status = training_set_fill(s, &job->set);
+    if (status == EXIT_DONE) status = make_network(job, specs, n_specs);
     if (status == EXIT_DONE) status = find_layers(job);
     if (status == EXIT_DONE) status = make_regularizer(job);
+    free(specs);
     if (status != EXIT_DONE) return status;
     note_unused(job);
     job->fingerprint =
@@ -180,6 +233,13 @@ void training_job_free(training_job *job) {
     free(job->checkpoint);
     free(job->fingerprint);
     *job = (training_job){0};
+}
+
+const char *training_network_text(const training_job *job, char *out, size_t size) {
+    bool own = brings_activation(job->net);
+    snprintf(out, size, "%s%s%s, %" PRId64 " parameters", job->net, own ? "" : ", ",
+             own ? "" : args_text(job->arguments, OPT_ACTIVATION), train_network_n_params(job->network));
+    return out;
 }
 
 /* ---- progress ---------------------------------------------------------------------------------------------------- */
@@ -289,7 +349,7 @@ static int predict_validation(const training_job *job, float **out) {
     const training_part *part = &job->set.validation;
     *out = malloc((size_t)(part->n * job->outputs) * sizeof **out);
     if (*out == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " predictions", part->n);
-    circe_status status = train_network_predict(job->network, part->n, part->features.data, *out);
+    circe_status status = train_predict(job->network, &part->data.features, *out);
     return status == CIRCE_OK ? EXIT_DONE : refuse_library(status, NULL);
 }
 
@@ -349,16 +409,26 @@ static train_scaler copy_scale(const train_scaler *scale) {
     return copy;
 }
 
+static void fill_features(const training_set *set, train_model *model) {
+    if (set->has_images) {
+        model->image = images_shape(&set->images);
+        model->pixel_scale = 2.0;
+        model->pixel_offset = -1.0;
+        return;
+    }
+    model->features = copy_names(&set->inputs);
+    model->n_features = set->inputs.n;
+    model->feature_scale = copy_scale(&set->feature_scale);
+}
+
 static int fill_model(training_job *job) {
     const training_set *set = &job->set;
     train_model *model = &job->model;
-    *model = (train_model){.net = small_format("%s", args_text(job->arguments, OPT_NET)),
+    *model = (train_model){.net = small_format("%s", job->net),
                            .activation = activation_of(job->arguments),
                            .loss = set->loss,
-                           .outputs = job->outputs,
-                           .features = copy_names(&set->inputs),
-                           .n_features = set->inputs.n,
-                           .feature_scale = copy_scale(&set->feature_scale)};
+                           .outputs = job->outputs};
+    fill_features(set, model);
     model->target = small_alloc((size_t)set->target.n * sizeof *model->target);
     for (int64_t i = 0; i < set->target.n; i++)
         model->target[model->n_target++] = small_format("%s", training_column(set, &set->target, i));

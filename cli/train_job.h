@@ -51,6 +51,7 @@ typedef struct training_job {
     const session *s;
     const char *label; /* before the text of the progress bar; NULL: none */
     const char *output;
+    const char *net; /* --net, or what is taken without it */
     char *checkpoint, *fingerprint;
     train_regularizer_kind kind;
     double gamma;
@@ -74,7 +75,7 @@ typedef struct training_job {
 
 /* All print what is wrong and return an exit status. */
 
-/* Checks settings, reads the table and builds everything up to the first step. */
+/* Checks settings, reads the data and builds everything up to the first step. */
 int training_job_open(const args *arguments, const session *s, const char *label, training_job *job);
 /* Trains; an interrupted run says how to resume and returns EXIT_WORK. */
 int training_job_run(training_job *job);
@@ -87,6 +88,9 @@ void training_job_free(training_job *job);
 int training_job_interrupted(const training_job *job);
 /* Prints the warnings that were not printed yet. */
 void training_job_say(training_job *job);
+
+/* The network, for people: "3x64, relu, 8577 parameters". */
+const char *training_network_text(const training_job *job, char *out, size_t size);
 
 /* The regulariser and what was chosen for it, for people. */
 const char *training_regularizer_text(const training_job *job, char *out, size_t size);

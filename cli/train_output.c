@@ -16,23 +16,10 @@ static void json_role(cJSON *object, const char *name, const training_set *set, 
 
 /* Options in their own words, defaults included. */
 static void json_options(cJSON *object, const args *arguments) {
-    static const spec_option_id ids[] = {OPT_NET,
-                                         OPT_ACTIVATION,
-                                         OPT_EPOCHS,
-                                         OPT_BATCH,
-                                         OPT_RATE,
-                                         OPT_DECAY,
-                                         OPT_WARMUP,
-                                         OPT_PATIENCE,
-                                         OPT_LAYERS,
-                                         OPT_VALIDATION,
-                                         OPT_HOLDOUT,
-                                         OPT_TRAIN_SIGMA2_X,
-                                         OPT_TRAIN_SIGMA2_Y,
-                                         OPT_TRAIN_SIGMA2_Z,
-                                         OPT_RIDGE,
-                                         OPT_METHOD,
-                                         OPT_SEED};
+    static const spec_option_id ids[] = {OPT_ACTIVATION,     OPT_EPOCHS,  OPT_BATCH,          OPT_RATE,
+                                         OPT_DECAY,          OPT_WARMUP,  OPT_PATIENCE,       OPT_LAYERS,
+                                         OPT_VALIDATION,     OPT_HOLDOUT, OPT_TRAIN_SIGMA2_X, OPT_TRAIN_SIGMA2_Y,
+                                         OPT_TRAIN_SIGMA2_Z, OPT_RIDGE,   OPT_METHOD,         OPT_SEED};
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
         cJSON_AddStringToObject(object, spec_options[ids[i]].name, args_text(arguments, ids[i]));
 }
@@ -42,8 +29,11 @@ cJSON *training_settings_json(const training_job *job) {
     char hash[17];
     cJSON *out = cJSON_CreateObject();
     snprintf(hash, sizeof hash, "%016" PRIx64, set->hash);
-    cJSON_AddItemToObject(out, "columns", encoding_json(&set->encode));
-    cJSON_AddStringToObject(out, "data", args_text(job->arguments, OPT_TABLE));
+    if (set->has_images)
+        cJSON_AddItemToObject(out, "images", images_json(&set->request, &set->images));
+    else
+        cJSON_AddItemToObject(out, "columns", encoding_json(&set->encode));
+    cJSON_AddStringToObject(out, "data", training_data(set));
     cJSON_AddStringToObject(out, "data_hash", hash);
     json_role(out, "given", set, &set->given);
     json_role(out, "invariant_to", set, &set->invariant);
@@ -53,6 +43,9 @@ cJSON *training_settings_json(const training_job *job) {
     json_number(out, "gamma", job->gamma);
     json_number(out, "gamma-warmup", args_number(job->arguments, OPT_GAMMA_WARMUP));
     cJSON_AddStringToObject(out, "estimator", args_text(job->arguments, OPT_TRAIN_ESTIMATOR));
+    cJSON_AddStringToObject(out, "net", job->net);
+    if (args_given(job->arguments, OPT_WEIGHTS))
+        cJSON_AddStringToObject(out, "weights", args_text(job->arguments, OPT_WEIGHTS));
     json_options(out, job->arguments);
     json_integer(out, "threads", circe_context_threads(job->s->context));
     return out;
@@ -135,8 +128,8 @@ static void print_run(const training_job *job) {
     const train_result *r = &job->result;
     const training_set *set = &job->set;
     char time[32], text[1024];
-    text_row("network", "%s, %s, %" PRId64 " parameters", args_text(job->arguments, OPT_NET),
-             args_text(job->arguments, OPT_ACTIVATION), train_network_n_params(job->network));
+    text_row("network", "%s", training_network_text(job, text, sizeof text));
+    if (set->has_images) text_row("images", "%s", images_text(&set->images, text, sizeof text));
     text_row("rows", "%" PRId64 " training, %" PRId64 " validation, %" PRId64 " holdout", set->training.n,
              set->validation.n, set->holdout.n);
     printf("  %-18s  ", "regulariser");

@@ -100,7 +100,7 @@ static int fit_scale(const training_set *set, const raw_columns *raw, const trai
     return EXIT_DONE;
 }
 
-/* raw -> the slot of all three parts; frees raw. */
+/* raw -> the slot of all three parts. */
 static int distribute(training_set *set, raw_columns *raw, const training_role *codes, circe_dtype dtype, slot which,
                       train_scaler *keep) {
     train_scaler scaler = {0};
@@ -116,28 +116,50 @@ static int distribute(training_set *set, raw_columns *raw, const training_role *
     return status;
 }
 
+/* What the network sees: columns, or images. */
+static int fill_features(training_set *set) {
+    training_part *parts[] = {&set->training, &set->validation};
+    raw_columns raw = {0};
+    int status = EXIT_DONE;
+    if (set->has_images) {
+        for (int p = 0; p < 2 && status == EXIT_DONE; p++)
+            status =
+                images_source(&set->images, parts[p]->rows, parts[p]->n, &parts[p]->shown, &parts[p]->data.features);
+        return status;
+    }
+    status = raw_features(set, &raw);
+    if (status == EXIT_DONE) status = distribute(set, &raw, NULL, CIRCE_FLOAT32, SLOT_FEATURES, &set->feature_scale);
+    for (int p = 0; p < 2; p++) parts[p]->data.features = train_source_floats(&parts[p]->features);
+    free(raw.data);
+    return status;
+}
+
+/* What the regulariser and the measures see. */
+static int fill_roles(training_set *set) {
+    raw_columns y = {0}, z = {0}, z_numbers = {0};
+    int status = raw_role(set, &set->given, &y);
+    if (status == EXIT_DONE) status = distribute(set, &y, &set->given, CIRCE_FLOAT64, SLOT_Y, NULL);
+    if (status == EXIT_DONE) status = raw_role(set, &set->invariant, &z);
+    if (status == EXIT_DONE) status = distribute(set, &z, &set->invariant, CIRCE_FLOAT64, SLOT_Z, NULL);
+    if (status == EXIT_DONE) status = raw_numbers(set, &set->invariant, &z_numbers);
+    if (status == EXIT_DONE) status = distribute(set, &z_numbers, NULL, CIRCE_FLOAT64, SLOT_Z_NUMBERS, NULL);
+    free(y.data);
+    free(z.data);
+    free(z_numbers.data);
+    return status;
+}
+
 static int fill_points(training_set *set) {
     set->training.rows = set->split.training, set->training.n = set->split.n_training;
     set->validation.rows = set->split.validation, set->validation.n = set->split.n_validation;
     set->holdout.rows = set->split.holdout, set->holdout.n = set->split.n_holdout;
-    raw_columns raw[5] = {0};
-    int status = raw_features(set, &raw[0]);
-    if (status == EXIT_DONE) status = distribute(set, &raw[0], NULL, CIRCE_FLOAT32, SLOT_FEATURES, &set->feature_scale);
-    set->training.data.features = train_source_floats(&set->training.features);
-    set->validation.data.features = train_source_floats(&set->validation.features);
-    if (status == EXIT_DONE) status = raw_target(set, &raw[1]);
+    raw_columns target = {0};
+    int status = fill_features(set);
+    if (status == EXIT_DONE) status = raw_target(set, &target);
     if (status == EXIT_DONE)
-        status = distribute(set, &raw[1], &set->target, CIRCE_FLOAT32, SLOT_TARGET, &set->target_scale);
-    if (status == EXIT_DONE && set->has_invariant) {
-        status = raw_role(set, &set->given, &raw[2]);
-        if (status == EXIT_DONE) status = distribute(set, &raw[2], &set->given, CIRCE_FLOAT64, SLOT_Y, NULL);
-        if (status == EXIT_DONE) status = raw_role(set, &set->invariant, &raw[3]);
-        if (status == EXIT_DONE) status = distribute(set, &raw[3], &set->invariant, CIRCE_FLOAT64, SLOT_Z, NULL);
-        if (status == EXIT_DONE) status = raw_numbers(set, &set->invariant, &raw[4]);
-        if (status == EXIT_DONE) status = distribute(set, &raw[4], NULL, CIRCE_FLOAT64, SLOT_Z_NUMBERS, NULL);
-    }
-    for (int i = 0; i < 5; i++) free(raw[i].data);
-    return status;
+        status = distribute(set, &target, &set->target, CIRCE_FLOAT32, SLOT_TARGET, &set->target_scale);
+    free(target.data);
+    return status == EXIT_DONE && set->has_invariant ? fill_roles(set) : status;
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
@@ -173,6 +195,7 @@ int training_points_make(training_set *set) {
 
 static void free_part(training_part *part) {
     for (slot s = SLOT_FEATURES; s <= SLOT_Z_NUMBERS; s++) free(place_of(part, s)->data);
+    free(part->shown);
 }
 
 void training_points_free(training_set *set) {

@@ -161,6 +161,7 @@ static char *run_as_yaml(const training_job *job) {
         put_yaml(out, args_text(a, id));
         fputc('\n', out);
     }
+    if (!args_given(a, OPT_NET)) fprintf(out, "net: %s\n", job->net);
     if (!args_given(a, OPT_THREADS)) fprintf(out, "threads: %d\n", circe_context_threads(job->s->context));
     fclose(out);
     return text;
@@ -257,12 +258,12 @@ static void show_facts(report_writer *w, const char *yaml) {
     char text[1024];
     report_details(w->page, "The run as a configuration (run.yaml)", yaml);
     report_fact(w->page, "model", "%s", job->output);
-    report_fact(w->page, "data", "%s, %" PRId64 " rows (hash %016" PRIx64 ")", args_text(job->arguments, OPT_TABLE),
+    report_fact(w->page, "data", "%s, %" PRId64 " rows (hash %016" PRIx64 ")", training_data(set),
                 set->table.in.values.rows, set->hash);
     report_fact(w->page, "split by seed", "%s: %" PRId64 " training, %" PRId64 " validation, %" PRId64 " holdout",
                 args_text(job->arguments, OPT_SEED), set->training.n, set->validation.n, set->holdout.n);
-    report_fact(w->page, "network", "%s, %s, %" PRId64 " parameters", args_text(job->arguments, OPT_NET),
-                args_text(job->arguments, OPT_ACTIVATION), train_network_n_params(job->network));
+    if (set->has_images) report_fact(w->page, "images", "%s", images_text(&set->images, text, sizeof text));
+    report_fact(w->page, "network", "%s", training_network_text(job, text, sizeof text));
     report_fact(w->page, "regulariser", "%s", training_regularizer_text(job, text, sizeof text));
     report_fact(w->page, "time", "%.1f s for %" PRId64 " steps, %.0f %% of it in the regulariser", r->seconds,
                 r->steps_done, r->seconds > 0 ? 100 * r->regularizer_seconds / r->seconds : 0);

@@ -5,7 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "checkpoint_hash.h"
 #include "error.h"
 
 enum {
@@ -28,6 +30,10 @@ char *training_role_text(const training_set *set, const training_role *role) {
     if (shown < role->n) fprintf(out, " and %" PRId64 " more", role->n - shown);
     fclose(out);
     return text;
+}
+
+const char *training_data(const training_set *set) {
+    return set->has_images ? set->request.labels : args_text(set->arguments, OPT_TABLE);
 }
 
 static int refuse_library(circe_status status) { return message_read(status, NULL, train_last_error()); }
@@ -63,6 +69,29 @@ static int check_roles(const training_set *set) {
         return message_fail(EXIT_INPUT, "'%s' is in --given and in --invariant-to: once it is known, nothing is left",
                             name);
     return EXIT_DONE;
+}
+
+static int require(const training_set *set, const char *option) {
+    message_note("%s is required", option);
+    message_hint("usage: circe train %s", set->arguments->command->synopsis);
+    return EXIT_INPUT;
+}
+
+/* A table with features, or images. */
+static int choose_input(training_set *set, const char *net) {
+    const args *a = set->arguments;
+    set->has_images = args_given(a, OPT_IMAGES);
+    if (!set->has_images && !args_given(a, OPT_TABLE)) return require(set, "--data FILE, or --images FILE,");
+    if (!set->has_images) return args_given(a, OPT_FEATURES) ? EXIT_DONE : require(set, "--features LIST");
+    if (args_given(a, OPT_TABLE))
+        return message_fail(EXIT_INPUT,
+                            "--data and --images are both given: a network learns from one of them (the table that "
+                            "goes with an array of images is --labels)");
+    if (args_given(a, OPT_FEATURES))
+        return message_fail(EXIT_INPUT,
+                            "--features are columns of a table; with --images, the images are all that the network "
+                            "sees");
+    return images_request_train(a, net, &set->request);
 }
 
 static int read_roles(training_set *set) {
@@ -124,29 +153,64 @@ static int check_constants(const training_set *set) {
     return status;
 }
 
+/* Whose images are the points, once rows with missing cells are dropped. */
+static int note_rows(training_set *set) {
+    const circe_mat *m = &set->table.in.values;
+    int64_t kept = 0;
+    set->row_of = malloc((size_t)(m->rows + 1) * sizeof *set->row_of);
+    if (set->row_of == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " rows", m->rows);
+    for (int64_t i = 0; i < m->rows; i++) {
+        bool whole = true;
+        for (int64_t c = 0; c < m->cols; c++) whole = whole && !isnan(column_value(&set->table, i, c));
+        if (whole) set->row_of[kept++] = i;
+    }
+    return EXIT_DONE;
+}
+
+/* Finds the roles' columns in the table and checks them. */
+static int use_table(training_set *set, const name_list *wanted) {
+    int64_t *count = small_alloc((size_t)(set->features.names.n + 1) * sizeof *count);
+    input *group[] = {&set->table.in};
+    locate(&set->table, wanted, &set->features, count);
+    locate(&set->table, wanted, &set->target, NULL);
+    locate(&set->table, wanted, &set->given, NULL);
+    locate(&set->table, wanted, &set->invariant, NULL);
+    set->given_is_target = same_columns(&set->given, &set->target);
+    int status = set->has_images ? note_rows(set) : EXIT_DONE;
+    if (status == EXIT_DONE) status = inputs_check(set->arguments, group, 1, 2, &set->dropped);
+    if (status == EXIT_DONE) status = check_constants(set);
+    if (status == EXIT_DONE && !set->has_images) {
+        encoding_make(&set->table, &set->features.names, count, set->features.cols, &set->encode);
+        encoding_inputs(&set->encode, &set->table, set->features.cols, &set->inputs);
+    }
+    free(count);
+    return status;
+}
+
+/* The column of paths is easily called otherwise. */
+static void hint_path_column(const training_set *set) {
+    name_list column = {0};
+    column_table table = {0};
+    name_list_add(&column, set->request.column);
+    if (!args_given(set->arguments, OPT_PATH_COLUMN) && access(set->request.path, R_OK) == 0 &&
+        !column_table_probe(set->request.path, &column, &table))
+        message_hint("--path-column says which column holds the paths of the images");
+    column_table_free(&table);
+    name_list_free(&column);
+}
+
 static int read_table(training_set *set) {
     name_list wanted = {0};
+    bool by_path = set->has_images && set->request.by_path;
     want(&wanted, &set->features);
     want(&wanted, &set->target);
     want(&wanted, &set->given);
     want(&wanted, &set->invariant);
-    int status = column_table_read(args_text(set->arguments, OPT_TABLE), &wanted, false, &set->table);
-    if (status == EXIT_DONE) {
-        int64_t *count = small_alloc((size_t)set->features.names.n * sizeof *count);
-        input *group[] = {&set->table.in};
-        locate(&set->table, &wanted, &set->features, count);
-        locate(&set->table, &wanted, &set->target, NULL);
-        locate(&set->table, &wanted, &set->given, NULL);
-        locate(&set->table, &wanted, &set->invariant, NULL);
-        set->given_is_target = same_columns(&set->given, &set->target);
-        status = inputs_check(set->arguments, group, 1, 2, &set->dropped);
-        if (status == EXIT_DONE) status = check_constants(set);
-        if (status == EXIT_DONE) {
-            encoding_make(&set->table, &set->features.names, count, set->features.cols, &set->encode);
-            encoding_inputs(&set->encode, &set->table, set->features.cols, &set->inputs);
-        }
-        free(count);
-    }
+    if (by_path && name_list_find(&wanted, set->request.column) < 0) name_list_add(&wanted, set->request.column);
+    int status = column_table_read(training_data(set), &wanted, false, &set->table);
+    if (status != EXIT_DONE && by_path) hint_path_column(set);
+    if (status == EXIT_DONE && by_path) set->path_col = set->table.first[name_list_find(&wanted, set->request.column)];
+    if (status == EXIT_DONE) status = use_table(set, &wanted);
     name_list_free(&wanted);
     return status;
 }
@@ -295,15 +359,33 @@ static int split_rows(training_set *set, bool needs_holdout) {
 /* ---- the whole ------------------------------------------------------------------------------------------------------
  */
 
-int training_set_read(const args *arguments, bool needs_holdout, training_set *set) {
+int training_set_read(const args *arguments, const char *net, bool needs_holdout, training_set *set) {
     *set = (training_set){.arguments = arguments};
-    int status = read_roles(set);
+    int status = choose_input(set, net);
+    if (status == EXIT_DONE) status = read_roles(set);
     if (status == EXIT_DONE) status = read_table(set);
     if (status == EXIT_DONE) status = find_classes(set);
     if (status == EXIT_DONE) status = split_rows(set, needs_holdout);
-    if (status == EXIT_DONE) status = training_points_make(set);
     if (status == EXIT_DONE) set->hash = hash_table(&set->table);
     return status;
+}
+
+static int read_images(const session *s, training_set *set) {
+    int64_t n = set->table.in.values.rows;
+    int status =
+        set->request.by_path
+            ? images_read_paths(s, &set->request, &set->table, set->path_col, NULL, set->row_of, n, &set->images)
+            : images_read_array(s, &set->request, n + set->dropped, set->row_of, n, &set->images);
+    if (status != EXIT_DONE) return status;
+    const train_source source = image_stack_source(&set->images.stack);
+    size_t bytes = (size_t)(source.n_stored * source.stride) * (source.element == TRAIN_FLOATS ? sizeof(float) : 1);
+    set->hash = train_hash_bytes(set->hash, source.values, bytes);
+    return EXIT_DONE;
+}
+
+int training_set_fill(const session *s, training_set *set) {
+    int status = set->has_images ? read_images(s, set) : EXIT_DONE;
+    return status == EXIT_DONE ? training_points_make(set) : status;
 }
 
 static void free_role(training_role *role) {
@@ -323,6 +405,9 @@ void training_set_free(training_set *set) {
     train_scaler_free(&set->feature_scale);
     train_scaler_free(&set->target_scale);
     train_split_free(&set->split);
+    images_free(&set->images);
+    images_request_free(&set->request);
+    free(set->row_of);
     column_table_free(&set->table);
     *set = (training_set){0};
 }

@@ -1,10 +1,11 @@
-/* From the columns of a table to what a network, a regulariser and the measures see: roles, classes, categories,
- * standardised columns, and the rows split in training, validation and holdout. */
+/* From the columns of a table, and images where there are some, to what a network, a regulariser and the measures see:
+ * roles, classes, categories, standardised columns, and the rows split in training, validation and holdout. */
 #ifndef CLI_TRAIN_SET_H
 #define CLI_TRAIN_SET_H
 
 #include "table.h"
 #include "train_encode.h"
+#include "train_images.h"
 #include "trainer.h"
 
 /* The columns that play one part. */
@@ -19,7 +20,8 @@ typedef struct training_role {
 typedef struct training_part {
     const int64_t *rows; /* of the table; the split's */
     int64_t n;
-    circe_mat features;  /* float32: what `data` shows the network */
+    circe_mat features;  /* float32: what `data` shows the network; of images nothing */
+    int32_t *shown;      /* of images: (n), which one `data` shows the network */
     train_data data;     /* y is --given and z --invariant-to, categories as codes */
     circe_mat z_numbers; /* z with one column a category instead: for what knows no kernel of categories */
 } training_part;
@@ -27,6 +29,11 @@ typedef struct training_part {
 typedef struct training_set {
     const args *arguments;
     column_table table;
+    bool has_images; /* which are the features */
+    images_request request;
+    image_points images; /* a point each row of the table */
+    int64_t path_col;    /* of the table, where images are named by it */
+    int64_t *row_of;     /* (rows): of images, which row of the file a row of the table was, before some were dropped */
     training_role features, target, given, invariant;
     bool given_is_target, has_invariant;
     int64_t dropped;
@@ -41,12 +48,14 @@ typedef struct training_set {
     uint64_t hash;             /* of the content */
 } training_set;
 
-/* Reads, checks and prepares everything. `needs_holdout`: rows for the conditional mean must be there. Prints what is
- * wrong and returns an exit status. */
-int training_set_read(const args *arguments, bool needs_holdout, training_set *set);
+/* Reads and checks the table and splits its rows. `needs_holdout`: rows for the conditional mean must be there; `net`:
+ * the network they are for. Prints what is wrong and returns an exit status, as all do. */
+int training_set_read(const args *arguments, const char *net, bool needs_holdout, training_set *set);
+/* Reads the images, where there are some, and prepares all points. */
+int training_set_fill(const session *s, training_set *set);
 void training_set_free(training_set *set);
 
-/* From table, classes and split to the three parts, scales and kernels (train_points.c). */
+/* From table, images, classes and split to the three parts, scales and kernels (train_points.c). */
 int training_points_make(training_set *set);
 void training_points_free(training_set *set);
 
@@ -56,6 +65,9 @@ double training_class_of(const training_set *set, int64_t row);
 
 /* "b", "b, c" or "b, c, d and 9 more": the columns of a role for people; to be freed. */
 char *training_role_text(const training_set *set, const training_role *role);
+
+/* The file that the table was read from. */
+const char *training_data(const training_set *set);
 
 const char *training_column(const training_set *set, const training_role *role, int64_t i);
 

@@ -530,9 +530,16 @@ class ArrayTest(TrainTest):
             for name in ("y", "z", "b"):
                 archive.writestr(name + ".npy", npy_bytes([r[name] for r in self.rows]))
         result = self.as_json(*self.train_args("npz.safetensors", features="x,z", data="arrays.npz"), "--no-report")
-        self.assertEqual(result["features"], ["x[0]", "x[1]", "z"])
+        self.assertEqual(result["features"], ["x:0", "x:1", "z"])
         same = self.as_json(*self.train_args("csv.safetensors"), "--no-report")
         self.assertEqual(result["error"], same["error"])
+        one = self.as_json(*self.train_args("npz1.safetensors", features="x:0,x:1,z", data="arrays.npz"), "--no-report")
+        self.assertEqual((one["features"], one["error"]), (["x:0", "x:1", "z"], same["error"]))
+        self.assertEqual(self.predict("npz1.safetensors", "arrays.npz"), self.predict("npz.safetensors", "arrays.npz"))
+        self.refuse(2, ["arrays.npz", "'x'", "0 to 1", "no column 2"],
+                    *self.train_args(features="x:2,z", data="arrays.npz"))
+        compared = self.as_json("predict", "--model", "npz.safetensors", "--data", "arrays.npz")
+        self.assertEqual(compared["error"]["columns"][0]["rows"], ROWS)
         self.assertEqual(self.predict("npz.safetensors", "arrays.npz")[0], self.predict("csv.safetensors",
                                                                                         "table.csv")[0])
         with zipfile.ZipFile(self.path / "narrow.npz", "w") as archive:
