@@ -139,7 +139,7 @@ static circe_status run_step(const bench *b, const step *t, int64_t repetition) 
 static int prepare_x(const bench *b, const bench_row *row, step *t) {
     int64_t n = row->B * row->d_x;
     double *normal = malloc((size_t)n * sizeof *normal);
-    float *x = malloc((size_t)n * sizeof *x), *grad = malloc((size_t)n * sizeof *grad);
+    float *x = calloc((size_t)n, sizeof *x), *grad = calloc((size_t)n, sizeof *grad);
     t->x = circe_mat_f32(x, row->B, row->d_x);
     t->grad = circe_mat_f32(grad, row->B, row->d_x);
     if (normal == NULL || x == NULL || grad == NULL) {
