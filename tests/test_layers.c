@@ -762,37 +762,38 @@ static void same_bits(void **state) {
     }
 }
 
+static train_network *of_team;
+
 static void in_first_part(void *user, int64_t part, int64_t first, int64_t n) {
+    const problem *p = user;
     (void)first, (void)n;
-    if (part == 0) forward_backward(user);
+    if (part != 0) return;
+    const train_layer_spec spec = CONV(2, 3, 1, 1);
+    assert_not_done(train_network_forward(p->network, p->rows, p->in), CIRCE_ERR_UNSUPPORTED, "inside a team");
+    assert_not_done(train_network_backward(p->network, p->rows, p->in), CIRCE_ERR_ARGUMENT, "the last forward had 0");
+    assert_not_done(train_network_create(p->device, small_input, &spec, 1, 2, &of_team), CIRCE_ERR_UNSUPPORTED,
+                    "inside a team");
 }
 
-/* Inside a team of the caller's there is one thread, as if the context had one; and whatever the caller's own number of
- * threads, it stays. */
-static void inside_a_team(void **state) {
+/* Inside a team of the caller's there are no threads to be had, and oneDNN would wait for them: it is refused. Whatever
+ * the caller's own number of threads, the context's is used, and the caller's stays. */
+static void threads_of_the_caller(void **state) {
     (void)state;
-    float *kept = NULL;
-    for (int threads = 1; threads <= 2; threads++) {
-        train_device *device = make_device(threads);
-        train_network *network = make_parsed(device, small, TRAIN_RELU, small_input, 2, 9);
-        problem p = make_problem(network, device, 9, true);
-        int64_t n = train_network_n_params(network);
-        if (threads == 1) {
-            forward_backward(&p);
-            kept =
-                memcpy(test_memory((size_t)n * sizeof *kept), train_network_grads(network), (size_t)n * sizeof *kept);
-            continue;
-        }
-        train_parallel(device->context, 2, 2, in_first_part, &p);
-        assert_arrays(train_network_grads(network), doubles(kept, n), n, FLOAT32); /* sums in another order */
-        assert_not_done(train_network_backward(network, 9, p.in), CIRCE_ERR_ARGUMENT, "inside a team");
-        int before = omp_get_max_threads();
-        omp_set_num_threads(3);
+    train_device *device = make_device(2);
+    train_network *network = make_parsed(device, small, TRAIN_RELU, small_input, 2, 9);
+    problem p = make_problem(network, device, 9, true);
+    size_t bytes = (size_t)train_network_n_params(network) * sizeof(float);
+    forward_backward(&p);
+    float *kept = memcpy(test_memory(bytes), train_network_grads(network), bytes);
+    train_parallel(device->context, 2, 2, in_first_part, &p);
+    int before = omp_get_max_threads();
+    for (int threads = 1; threads <= 3; threads += 2) {
+        omp_set_num_threads(threads);
         forward_backward(&p);
-        assert_int_equal(omp_get_max_threads(), 3);
-        omp_set_num_threads(before);
-        assert_arrays(train_network_grads(network), doubles(kept, n), n, FLOAT32);
+        assert_int_equal(omp_get_max_threads(), threads);
+        assert_memory_equal(train_network_grads(network), kept, bytes);
     }
+    omp_set_num_threads(before);
 }
 
 static train_device_ops counting_ops;
@@ -1158,6 +1159,6 @@ static void weights_refused(void **state) {
 
 TEST_MAIN("layers", CASE(convolutions), CASE(pools), CASE(first_layers), CASE(batch_norms), CASE(residual_blocks),
           CASE(branches), CASE(shared_gradients), CASE(as_pytorch), CASE(running_statistics), CASE(merged_layers),
-          CASE(divergence_shows), CASE(other_batches), CASE(same_bits), CASE(inside_a_team),
+          CASE(divergence_shows), CASE(other_batches), CASE(same_bits), CASE(threads_of_the_caller),
           CASE(no_allocation_in_a_step), CASE(memory_that_fails), CASE(networks_refused), CASE(texts_read),
           CASE(texts_refused), CASE(dsprites_network), CASE(resnet_tensors), CASE(weights_refused))

@@ -51,7 +51,6 @@ static void compare(const pair *p, const float *made, int64_t n, const char *nam
         off += difference * difference;
         length += (double)expected[i] * (double)expected[i];
     }
-    if (getenv("SHOW")) printf("%.2e %s\n", sqrt(off / length), name);
     if (!(sqrt(off) <= tolerance * sqrt(length))) /* NaN, too */
         fail_msg("%s: off by %.3g, length %.3g", name, sqrt(off), sqrt(length));
 }

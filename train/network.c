@@ -9,7 +9,7 @@
 #include "error.h"
 #include "network_internal.h"
 
-/* ---- layers -------------------------------------------------------------------------------------------------------
+/* ---- checks -------------------------------------------------------------------------------------------------------
  */
 
 static circe_status check_arguments(train_shape input, int64_t n_specs, int64_t max_batch) {
@@ -270,7 +270,6 @@ circe_status train_network_forward(train_network *network, int64_t rows, const f
     if (status != CIRCE_OK) return status;
     status = train_segments_forward(network, rows, in);
     network->last_rows = status == CIRCE_OK ? rows : 0;
-    network->last_threads = train_states_threads(network);
     return status;
 }
 
@@ -280,10 +279,6 @@ circe_status train_network_backward(train_network *network, int64_t rows, const 
     if (rows != network->last_rows)
         return train_fail(CIRCE_ERR_ARGUMENT, "backward of %lld rows; the last forward had %lld", (long long)rows,
                           (long long)network->last_rows);
-    if (network->has_images && network->last_threads != train_states_threads(network))
-        return train_fail(CIRCE_ERR_ARGUMENT,
-                          "backward inside a team of threads, and its forward outside, or the other "
-                          "way round");
     return train_segments_backward(network, rows, in);
 }
 

@@ -6,16 +6,17 @@
 
 #include "device.h"
 
+enum { TRAIN_FROM_INPUT = -1 }; /* for `from` and `other` */
+
 /* What to build: width is that of dense layers and the channels of a convolution, slope that of leaky ReLU (0: 0.01).
  * Layers stand in an order in which each reads outputs of earlier ones only. */
-enum { TRAIN_FROM_INPUT = -1 };
 typedef struct train_layer_spec {
     train_layer_kind kind;
     int64_t width;
     float slope;
     int64_t kernel, stride, padding; /* of convolutions and max-pools; stride 0: 1, of a max-pool its kernel */
     bool no_bias;                    /* of convolutions */
-    int64_t from, other;             /* 1 + the layer that it reads; 0: the one before; TRAIN_FROM_INPUT: none */
+    int64_t from, other;             /* 1 + the layer that it reads; 0: the one before. other: of TRAIN_ADD */
     char name[TRAIN_NAME_BYTES];     /* "": its place, as PyTorch names the layers of a Sequential */
 } train_layer_spec;
 
@@ -81,7 +82,8 @@ circe_status train_network_read_buffers(const train_network *network, const circ
  * over. Refuses a file in which a tensor is missing or misshaped, naming it. */
 circe_status train_network_load_body(train_network *network, const char *path);
 
-/* in (rows, input) in the device's memory, rows <= max_batch. Keeps what backward needs. */
+/* in (rows, input) in the device's memory, rows <= max_batch. Keeps what backward needs. Networks for images refuse to
+ * be run (or made) inside a team of OpenMP threads. */
 circe_status train_network_forward(train_network *network, int64_t rows, const float *in);
 /* Output of a layer for the last forward (rows, out), in the device's memory; images in PyTorch's order (row, channel,
  * line, column), copied out of the device's by this call. NULL: no such layer, no memory, or an output that was never

@@ -33,7 +33,6 @@ typedef struct train_segment {
 /* What the segments' layers made for batches of one size. */
 typedef struct train_states {
     int64_t rows; /* 0: none */
-    int threads;
     int64_t used; /* when, counted in forwards */
     train_layer_state **of;
 } train_states;
@@ -81,7 +80,6 @@ struct train_network {
     train_states states[TRAIN_MAX_STATES];
     int64_t n_forwards;
     int64_t last_rows; /* of the last forward; 0: none yet */
-    int last_threads;  /* the same */
 };
 
 /* Numbers that a row of layer l's output takes. */
@@ -98,10 +96,7 @@ circe_status train_plan_make(train_network *network);
 void train_plan_free(train_network *network);
 circe_status train_slots_make(train_network *network);
 
-/* Threads that the layers' primitives are made for and run with: the context's, or 1 inside a team of the caller's,
- * where there are none to be had. */
-int train_states_threads(const train_network *network);
-/* Those for so many rows and these threads, made at their first use; NULL where no layer has any. */
+/* Those for so many rows, made at their first use; NULL where no layer has any. */
 circe_status train_states_get(train_network *network, int64_t rows, train_states **states);
 void train_states_free(train_network *network);
 

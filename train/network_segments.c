@@ -73,7 +73,7 @@ typedef circe_status (*pass_fn)(train_device *device, const train_layer *layer, 
 static circe_status run_pass(passage *p, pass_fn visit) {
     train_device *device = p->network->device;
     int before = omp_get_max_threads();
-    omp_set_num_threads(train_states_threads(p->network));
+    omp_set_num_threads(circe_context_threads(device->context));
     circe_status status = visit(device, &p->network->layers[p->segment->first], p->state, &p->pass);
     omp_set_num_threads(before);
     return status;

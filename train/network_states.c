@@ -58,10 +58,6 @@ static train_states *choose(train_network *network) {
     return chosen;
 }
 
-int train_states_threads(const train_network *network) {
-    return omp_in_parallel() ? 1 : circe_context_threads(network->device->context);
-}
-
 static bool has_states(const train_network *network) {
     for (int64_t s = 0; s < network->n_segments; s++)
         if (network->ops[network->segments[s].first]->create != NULL) return true;
@@ -71,21 +67,21 @@ static bool has_states(const train_network *network) {
 circe_status train_states_get(train_network *network, int64_t rows, train_states **states) {
     *states = NULL;
     if (!has_states(network)) return CIRCE_OK;
+    if (omp_in_parallel()) /* libraries that start teams of their own wait for threads that do not come */
+        return train_fail(CIRCE_ERR_UNSUPPORTED, "a network for images cannot be used inside a team of threads");
     int64_t now = network->n_forwards++;
-    int threads = train_states_threads(network);
     for (int k = 0; k < TRAIN_MAX_STATES; k++) {
         *states = &network->states[k];
-        if ((*states)->rows != rows || (*states)->threads != threads) continue;
+        if ((*states)->rows != rows) continue;
         (*states)->used = now;
         return CIRCE_OK;
     }
     *states = choose(network);
     free_set(network, *states);
     int before = omp_get_max_threads();
-    omp_set_num_threads(threads);
+    omp_set_num_threads(circe_context_threads(network->device->context));
     circe_status status = make_set(network, rows, *states);
     omp_set_num_threads(before);
-    (*states)->threads = threads;
     (*states)->used = now;
     if (status != CIRCE_OK) free_set(network, *states);
     return status;

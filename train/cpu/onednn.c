@@ -42,13 +42,14 @@ circe_status onednn_engine(dnnl_engine_t *engine) {
 /* ---- layouts ------------------------------------------------------------------------------------------------------
  */
 
-/* Channels lie together in blocks of a vector register: what oneDNN's own kernels for this machine were written for. */
+/* Channels lie together in blocks of a vector register: what oneDNN's own kernels for this machine were written for.
+ * Without AVX2 they lie plain, where matrix products do the work. */
 #if defined(__x86_64__)
 static bool has(dnnl_cpu_isa_t isa) {
     return ((unsigned)dnnl_get_effective_cpu_isa() & (unsigned)isa) == (unsigned)isa;
 }
 
-int64_t onednn_image_block(void) { return has(dnnl_cpu_isa_avx512_core) ? 16 : has(dnnl_cpu_isa_sse41) ? 8 : 1; }
+int64_t onednn_image_block(void) { return has(dnnl_cpu_isa_avx512_core) ? 16 : has(dnnl_cpu_isa_avx2) ? 8 : 1; }
 #else
 int64_t onednn_image_block(void) { return 1; }
 #endif
