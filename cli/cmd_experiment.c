@@ -11,18 +11,30 @@
 
 #include "commands.h"
 #include "experiment_output.h"
+#include "experiment_pictures.h"
 #include "experiment_pool.h"
+#include "experiment_run.h"
 #include "message.h"
+#include "progress.h"
 #include "session.h"
 
 /* ---- one run ----------------------------------------------------------------------------------------------------- */
 
-/* A line at most every tenth of a second. */
+/* A line at most every tenth of a second. Stops where one is asked to, or where nobody listens any more. */
 static int tell(void *user, double share) {
     double *last = user, now = session_clock();
+    if (progress_interrupted()) return 1;
     if (now - *last < 0.1) return 0;
     *last = now;
     return printf("%.4f\n", share) < 0 || fflush(stdout) != 0;
+}
+
+/* A signal to stop is a chance to keep a checkpoint; so is the end of the process that started this one. */
+static void catch_signals(void) {
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    progress_start(false);
+    progress_catch_termination();
+    sigaction(SIGPIPE, &ignore, NULL);
 }
 
 static char *read_standard_input(void) {
@@ -33,20 +45,33 @@ static char *read_standard_input(void) {
     return text;
 }
 
+/* "runs/NAME.json" keeps "runs/NAME.checkpoint.safetensors" until it is done. */
+static char *checkpoint_beside(const char *path) {
+    const char *ending = strrchr(path, '.');
+    int length = ending != NULL && strcmp(ending, ".json") == 0 ? (int)(ending - path) : (int)strlen(path);
+    return small_format("%.*s.checkpoint.safetensors", length, path);
+}
+
 int cmd_experiment_run(const args *arguments) {
     arena owner = {0};
     experiment_settings settings;
-    experiment_result result = {0};
+    experiment_result result;
     double last = 0;
-    char *text = read_standard_input();
+    const char *path = args_text(arguments, OPT_OUTPUT_RUN);
+    char *text = read_standard_input(), *checkpoint = checkpoint_beside(path);
     cJSON *json = cJSON_Parse(text);
-    free(text);
+    experiment_work work = {.settings = &settings, .checkpoint = checkpoint, .progress = tell, .user = &last};
+    catch_signals();
+    experiment_result_init(&result);
     int status = json != NULL ? EXIT_DONE : message_fail(EXIT_INPUT, "standard input holds no JSON: settings of a run");
     if (status == EXIT_DONE) status = experiment_settings_parse(json, &owner, &settings);
-    if (status == EXIT_DONE) status = experiment_run(&settings, tell, &last, &result);
-    if (status == EXIT_DONE) status = experiment_result_write(args_text(arguments, OPT_OUTPUT_RUN), &settings, &result);
+    if (status == EXIT_DONE) status = experiment_run(&work, &result);
+    if (status == EXIT_DONE) status = experiment_result_write(path, &settings, &result);
+    if (status == EXIT_DONE) unlink(checkpoint);
     experiment_result_free(&result);
     cJSON_Delete(json);
+    free(text);
+    free(checkpoint);
     arena_free(&owner);
     return status;
 }
@@ -95,7 +120,8 @@ static char *command_line(const args *arguments, const experiment_config *config
 }
 
 static int64_t number_of_jobs(const args *arguments, const experiment_plan *plan) {
-    int64_t jobs = args_given(arguments, OPT_JOBS) ? args_integer(arguments, OPT_JOBS) : sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t cores = sysconf(_SC_NPROCESSORS_ONLN), threads = args_integer(arguments, OPT_RUN_THREADS);
+    int64_t jobs = args_given(arguments, OPT_JOBS) ? args_integer(arguments, OPT_JOBS) : cores / threads;
     if (jobs > plan->n_runs) jobs = plan->n_runs;
     return jobs < 1 ? 1 : jobs;
 }
@@ -115,7 +141,7 @@ static int run_plan(const args *arguments, experiment_plan *plan, const char *co
         message_note("%" PRId64 " runs, %" PRId64 " of them finished before; %" PRId64
                      " side by side; results go to %s",
                      plan->n_runs, before, jobs, plan->folder);
-    experiment_pool_run(plan, jobs, quiet, &interrupted);
+    experiment_pool_run(plan, jobs, args_integer(arguments, OPT_RUN_THREADS), quiet, &interrupted);
     if (interrupted) return stopped(plan, command);
     experiment_summary summary;
     experiment_summary_make(plan, &summary);
@@ -132,13 +158,14 @@ static int run_plan(const args *arguments, experiment_plan *plan, const char *co
     return status;
 }
 
-static int run_experiment(const args *arguments, const experiment_config *config) {
+static int run_experiment(const args *arguments, experiment_config *config) {
     char *folder = args_given(arguments, OPT_OUTPUT_RESULTS)
                        ? small_format("%s", args_text(arguments, OPT_OUTPUT_RESULTS))
                        : small_format("results/%s%s", config->name, config->quick ? "-quick" : "");
     char *command = command_line(arguments, config, folder);
     experiment_plan plan = {0};
     int status = make_folders(folder);
+    if (status == EXIT_DONE) status = experiment_pictures_prepare(config, folder, args_given(arguments, OPT_QUIET));
     if (status == EXIT_DONE) {
         experiment_plan_make(config, folder, &plan);
         status = run_plan(arguments, &plan, command);

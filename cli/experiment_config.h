@@ -4,17 +4,26 @@
 
 #include "experiment_yaml.h"
 #include "parse.h"
-#include "synthetic.h"
+
+typedef struct experiment_kind experiment_kind; /* experiment_kind.h */
 
 typedef struct experiment_model {
-    int word; /* among univariate1, univariate2, multivariate1, multivariate2 */
-    yaml_numbers d;
+    int word;       /* among the models: experiment_model.h */
+    yaml_numbers d; /* of multivariate models: dimensions */
+    /* Of pictures. */
+    int dependence; /* of dsprites: linear, nonlinear, ycone; -1: not said */
+    bool holdout_in_training;
+    const char *file, *folder; /* the published set; NULL: drawn */
+    int64_t size, identities;  /* of faces: pixels, people */
+    /* Where they lie for the runs, and what stands for their content; NULL: drawn for every run. */
+    const char *pictures, *mark;
 } experiment_model;
 
-/* Words are indices; experiment_options_of makes the library's options of them. */
+/* Words are indices; experiment_settings_regularizer makes the library's options of them. */
 typedef struct experiment_method {
     const char *name;
     int regularizer, estimator, method, regress_z, regression, combine;
+    int trained_on;               /* of pictures: experiment_trained_on */
     double sigma2_x, sigma2_z;    /* sigma2_z = 0: the median heuristic */
     yaml_numbers sigma2_y, ridge; /* n = 0: the library's grids, among which leave-one-out chooses */
     bool per_dimension, previous_batch;
@@ -23,6 +32,8 @@ typedef struct experiment_method {
     yaml_numbers rate, decay;    /* n = 0: those of the training */
     int64_t seeds, tuning_seeds; /* at most so many; 0: the experiment's */
 } experiment_method;
+
+enum experiment_trained_on { ON_DOMAIN, ON_OOD };
 
 /* What a method leaves to be chosen. */
 typedef struct experiment_choice {
@@ -37,20 +48,29 @@ typedef struct experiment_paper {
     double mse, vcf;
 } experiment_paper;
 
+/* Rows; 0: as many as the kind of experiment has without being asked. */
 typedef struct experiment_data {
     int64_t train, validation, test, holdout;
 } experiment_data;
 
 typedef struct experiment_training {
-    const char *net;
+    const char *net, *weights; /* weights: a file of pretrained ones; NULL: none */
     int activation, schedule;
     int64_t epochs, batch;
+    int64_t steps; /* in place of the epochs; 0: those */
     double rate, decay, warmup;
 } experiment_training;
 
 typedef struct experiment_evaluation {
     int64_t points, draws; /* of VCF */
 } experiment_evaluation;
+
+/* CIRCE as every method's prediction is measured by it, whatever it was trained with. */
+typedef struct experiment_yardstick {
+    double sigma2_x, sigma2_z;
+    yaml_numbers sigma2_y, ridge; /* as in a method */
+    int64_t chunk;                /* rows */
+} experiment_yardstick;
 
 typedef struct experiment_limits {
     int64_t samples; /* 0: the experiment trains */
@@ -62,24 +82,19 @@ typedef struct experiment_config {
     experiment_data data;
     experiment_training training;
     experiment_evaluation evaluation;
+    experiment_yardstick yardstick;
     experiment_limits limits;
     int64_t seeds, tuning_seeds;
-    bool pareto;
+    bool sweep;
+    const experiment_kind *kind; /* once it is read */
     /* where it came from */
     arena owner;
     const char *name, *path, *text;
     bool quick;
 } experiment_config;
 
-/* The names that the words of a file may be, by index. */
-const char *experiment_regularizer_name(int word);
-const char *experiment_estimator_name(int word);
-const char *experiment_method_name(int word);
-const char *experiment_activation_name(int word);
-synthetic_kind experiment_kind(int word);
-
-static inline const experiment_model *experiment_model_at(const experiment_config *config, int64_t i) {
-    return (const experiment_model *)config->models.items + i;
+static inline experiment_model *experiment_model_at(const experiment_config *config, int64_t i) {
+    return (experiment_model *)config->models.items + i;
 }
 static inline const experiment_method *experiment_method_at(const experiment_config *config, int64_t i) {
     return (const experiment_method *)config->methods.items + i;

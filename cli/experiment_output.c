@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "experiment_kind.h"
+#include "experiment_model.h"
 #include "io.h"
 #include "message.h"
 #include "output.h"
@@ -62,10 +64,13 @@ static void put_number(cJSON *object, const char *name, const summary_number *nu
     json_number(part, "max", number->high);
 }
 
-static void put_method(cJSON *object, const experiment_config *config, const synthetic_model *model, int64_t method,
-                       const experiment_choice *choice) {
-    cJSON_AddStringToObject(object, "model", synthetic_name(model->kind));
-    json_integer(object, "d", model->d);
+static void put_method(cJSON *object, const experiment_config *config, const experiment_model *model, int64_t d,
+                       int64_t method, const experiment_choice *choice) {
+    char text[96];
+    cJSON_AddStringToObject(
+        object, "model",
+        config->kind->pictures ? experiment_model_id(model, d, text, sizeof text) : experiment_model_name(model->word));
+    json_integer(object, "d", d);
     if (method < 0) return;
     cJSON_AddStringToObject(object, "method", experiment_method_at(config, method)->name);
     json_number(object, "gamma", choice->gamma);
@@ -73,24 +78,26 @@ static void put_method(cJSON *object, const experiment_config *config, const syn
     json_number(object, "decay", choice->decay);
 }
 
+static void put_numbers(cJSON *object, const experiment_kind *kind, const summary_row *row) {
+    for (int64_t i = 0; i < kind->n_numbers; i++) {
+        const char *name = experiment_number_name(kind->numbers[i]);
+        const summary_number *number = &row->number[kind->numbers[i]];
+        if (experiment_number_is_truth(kind->numbers[i])) /* how many of the runs */
+            json_integer(object, name, row->n > 0 ? (int64_t)(number->mean * (double)row->n + 0.5) : 0);
+        else
+            put_number(object, name, number);
+    }
+}
+
 static cJSON *row_json(const experiment_config *config, const summary_row *row) {
     cJSON *out = cJSON_CreateObject();
-    experiment_choice choice = {row->gamma, row->rate, row->decay};
-    put_method(out, config, &row->model, row->method, &choice);
+    put_method(out, config, row->model, row->d, row->method, &row->choice);
     if (row->method >= 0) cJSON_AddBoolToObject(out, "chosen", row->chosen);
+    if (config->kind->pictures) cJSON_AddBoolToObject(out, "best_ood", row->best_ood);
     json_integer(out, "runs", row->n);
     json_integer(out, "failed", row->failed);
-    if (row->method >= 0) {
-        json_integer(out, "collapsed", row->collapsed);
-        put_number(out, "mse", &row->mse);
-        put_number(out, "variance", &row->variance);
-        put_number(out, "validation_mse", &row->validation_mse);
-        put_number(out, "validation_vcf", &row->validation_vcf);
-    }
-    put_number(out, "floor", &row->floor);
-    put_number(out, "vcf", &row->vcf);
-    put_number(out, "vcf_support", &row->vcf_support);
-    put_number(out, "seconds", &row->seconds);
+    if (row->method >= 0) put_number(out, "score", &row->score);
+    put_numbers(out, config->kind, row);
     const experiment_paper *paper = experiment_summary_paper(config, row);
     if (paper != NULL) {
         cJSON *theirs = cJSON_AddObjectToObject(out, "paper");
@@ -104,12 +111,12 @@ static cJSON *run_json(const experiment_plan *plan, const planned_run *run) {
     const run_group *group = &plan->groups[run->group];
     cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "run", run->id != NULL ? run->id : "");
-    experiment_choice choice = {run->settings.gamma, run->settings.training.rate, run->settings.training.decay};
-    put_method(out, plan->config, &group->model, group->method, &choice);
+    experiment_choice choice = experiment_choice_of(run);
+    put_method(out, plan->config, group->model, group->d, group->method, &choice);
     json_integer(out, "seed", run->settings.seed);
     cJSON_AddStringToObject(out, "role", experiment_role_name(run->role));
     cJSON_AddStringToObject(out, "fingerprint", run->fingerprint);
-    if (run->state == RUN_DONE) experiment_result_json(out, &run->settings, &run->result);
+    if (run->state == RUN_DONE) experiment_result_json(out, run->settings.kind, &run->result);
     if (run->error != NULL) cJSON_AddStringToObject(out, "error", run->error);
     return out;
 }
@@ -179,9 +186,11 @@ static void add_failures(report *page, const experiment_plan *plan) {
 }
 
 /* What is shown first: the results, or, where nothing but a choice is made, what was chosen. */
+static bool only_choice(const experiment_config *config) { return config->methods.n > 0 && config->seeds == 0; }
+
 static void front_table(const experiment_outcome *o, arena *owner, report_table *table) {
-    bool only_choice = o->plan->config->seeds == 0 && o->plan->config->limits.samples == 0;
-    experiment_table(o, only_choice ? ROWS_TUNING_CHOSEN : ROWS_CHOSEN, owner, table);
+    const experiment_config *config = o->plan->config;
+    config->kind->table(o, only_choice(config) ? ROWS_TUNING_CHOSEN : ROWS_CHOSEN, owner, table);
 }
 
 static void add_results(report *page, const experiment_outcome *o, arena *owner) {
@@ -189,59 +198,34 @@ static void add_results(report *page, const experiment_outcome *o, arena *owner)
     report_table table;
     front_table(o, owner, &table);
     report_heading(page, "Results");
-    if (config->limits.samples > 0)
-        table.caption =
-            "In units of Var(B), with standard errors. floor: the smallest error of any predictor that is invariant to "
-            "Z, E[Var(B|Y)]/Var(B). vcf, vcf_support: of the best predictor without regard to invariance, E[B|A,Y,Z].";
-    else if (config->seeds == 0)
-        table.caption =
-            "Chosen on validation data, and by nothing else; medians over the tuning seeds. In units of Var(B).";
-    else if (config->seeds > 1)
-        table.caption =
-            "Medians over seeds, with the smallest and the largest in brackets, on test data that nothing was chosen "
-            "by. "
-            "MSE in units of Var(B); floor: what no invariant predictor can be below; collapsed: the prediction has "
-            "shrunk towards a constant, Var(B̂) < 0.4 (1 - floor), so that a small VCF means nothing.";
-    else
-        table.caption =
-            "One seed, on test data that nothing was chosen by. MSE in units of Var(B); floor: what no invariant "
-            "predictor can be below; collapsed: the prediction has shrunk towards a constant, Var(B̂) < 0.4 (1 - "
-            "floor).";
+    table.caption = only_choice(config) ? config->kind->caption_choice
+                    : config->seeds > 1 ? config->kind->caption_seeds
+                                        : config->kind->caption_seed;
     report_add_table(page, &table);
     add_paragraphs(page, config->remark, true);
 }
 
 static void add_choices(report *page, const experiment_outcome *o, arena *owner) {
+    const experiment_kind *kind = o->plan->config->kind;
+    bool sweep = o->plan->config->sweep;
     report_table table;
-    if (o->plan->config->pareto) {
-        experiment_table(o, ROWS_ALL, owner, &table);
-        report_heading(page, "Every weight");
-        report_text(page,
-                    "The table above shows, of every method, the gamma with the best mean score on validation data: "
-                    "max(error, floor) + VCF. These are all of them.");
-        report_add_table(page, &table);
-    } else if (o->summary->n_tuning > 0) {
-        experiment_table(o, ROWS_TUNING, owner, &table);
-        report_heading(page, "What was chosen, and how");
-        report_text(
-            page,
-            "On validation data, by runs with seeds that are not among those above: the smallest "
-            "mean of max(error, floor) + VCF. An error below the floor is had by following Z and earns nothing; "
-            "a constant prediction scores 1, so that collapsing does not pay.");
-        report_add_table(page, &table);
-    }
+    if (!sweep && o->summary->n_tuning == 0) return;
+    kind->table(o, sweep ? ROWS_ALL : ROWS_TUNING, owner, &table);
+    report_heading(page, sweep ? "Every weight" : "What was chosen, and how");
+    report_text(page, "%s", sweep ? kind->text_sweep : kind->text_tuning);
+    report_add_table(page, &table);
 }
 
 /* What the regularisers settled on, from the first run of each row. */
 static void add_details(report *page, const experiment_outcome *o) {
-    char *text = NULL, model[64];
+    char *text = NULL, model[96];
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     for (int64_t i = 0; out != NULL && i < o->summary->n_rows; i++) {
         const summary_row *row = &o->summary->rows[i];
         if (!row->chosen || row->first == NULL || row->first->choices == NULL) continue;
-        fprintf(out, "%s, %s, gamma %.4g: %s\n", experiment_model_text(&row->model, model, sizeof model),
-                experiment_method_at(o->plan->config, row->method)->name, row->gamma, row->first->choices);
+        fprintf(out, "%s, %s, gamma %.4g: %s\n", experiment_model_text(row->model, row->d, model, sizeof model),
+                experiment_method_at(o->plan->config, row->method)->name, row->choice.gamma, row->first->choices);
     }
     if (out != NULL) fclose(out);
     report_heading(page, "Settings");
@@ -254,7 +238,7 @@ static void add_facts(report *page, const experiment_outcome *o, arena *owner) {
     const experiment_config *c = o->plan->config;
     double seconds = 0;
     for (int64_t i = 0; i < o->plan->n_runs; i++)
-        if (o->plan->runs[i].state == RUN_DONE) seconds += o->plan->runs[i].result.seconds;
+        if (o->plan->runs[i].state == RUN_DONE) seconds += o->plan->runs[i].result.number[NUMBER_SECONDS];
     report_fact(page, "Command", "`%s`", o->command);
     report_fact(page, "Version", "circe %s (%s)", circe_version(), build(owner));
     if (c->limits.samples > 0)
@@ -293,7 +277,7 @@ static int write_page(const experiment_outcome *o, arena *owner) {
     bool drawn = status == EXIT_DONE;
     if (drawn) {
         report_heading(page, "Figures");
-        drawn = experiment_figures(o, figures, page, &error);
+        drawn = c->kind->figures(o, figures, page, &error);
     }
     add_choices(page, o, owner);
     add_details(page, o);
@@ -324,11 +308,10 @@ static void print_text(const experiment_outcome *o, arena *owner) {
     front_table(o, owner, &table);
     printf("%s%s\n\n", c->title, c->quick ? " (the quick version)" : "");
     experiment_print_table(&table);
-    if (c->seeds == 0)
-        printf("\nChosen on validation rows, by max(error, floor) + VCF; medians over the tuning seeds.\n");
-    else if (c->limits.samples == 0)
-        printf("\nfloor: no predictor that is invariant to Z can have a smaller error. %s\n",
-               c->seeds > 1 ? "Medians over seeds [smallest–largest]." : "One seed.");
+    if (only_choice(c))
+        printf("\n%s; medians over the tuning seeds.\n", c->kind->footer_choice);
+    else if (c->kind->footer != NULL)
+        printf("\n%s %s\n", c->kind->footer, c->seeds > 1 ? "Medians over seeds [smallest–largest]." : "One seed.");
     printf("\n%s/report.html has the whole, with figures; results.csv every run.\n", o->plan->folder);
 }
 

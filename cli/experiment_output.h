@@ -19,17 +19,11 @@ int experiment_output(const experiment_outcome *outcome, bool json);
 
 /* ---- its parts --------------------------------------------------------------------------------------------------- */
 
-/* Tables of cells that live in the arena. */
+/* Which rows a table for people has. */
 typedef enum experiment_rows { ROWS_CHOSEN, ROWS_ALL, ROWS_TUNING, ROWS_TUNING_CHOSEN } experiment_rows;
-void experiment_table(const experiment_outcome *outcome, experiment_rows which, arena *owner, report_table *table);
-/* One row a run, with all digits. */
+
+/* One row a run, with all digits; its cells live in the arena. */
 void experiment_run_table(const experiment_plan *plan, arena *owner, report_table *table);
 void experiment_print_table(const report_table *table);
-
-/* "multivariate1, d = 5" */
-const char *experiment_model_text(const synthetic_model *model, char *text, size_t size);
-
-/* Draws every figure into the folder and adds it to the page. false: a file could not be written. */
-bool experiment_figures(const experiment_outcome *outcome, const char *folder, report *page, report_error *error);
 
 #endif

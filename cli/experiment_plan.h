@@ -1,8 +1,8 @@
 /* The runs of an experiment: which there are, which of them are finished, and what they depend on.
  *
  * A group is one model with one method. Where the method leaves a choice (several gammas, rates or decays), tuning
- * runs, with seeds of their own, try every combination; the one with the smallest mean score on validation rows is then
- * run with the final seeds. With `pareto`, every gamma runs with every seed and nothing is chosen beforehand. */
+ * runs, with seeds of their own, try every combination; the one that is best on validation rows (experiment_choice.h)
+ * is then run with the final seeds. In a sweep, every gamma runs with every seed and nothing is chosen beforehand. */
 #ifndef CLI_EXPERIMENT_PLAN_H
 #define CLI_EXPERIMENT_PLAN_H
 
@@ -23,7 +23,7 @@ typedef struct planned_run {
     run_role role;
     run_state state;
     experiment_settings settings;
-    double weight; /* time it takes, in units of no meaning */
+    double weight; /* time it takes, by its kind */
     /* the rest is not there while it waits */
     char *id;   /* "univariate1-circe-gamma1000-seed3" */
     char *path; /* of its result */
@@ -34,8 +34,9 @@ typedef struct planned_run {
 } planned_run;
 
 typedef struct run_group {
-    synthetic_model model;
-    int64_t method; /* -1: limits */
+    const experiment_model *model;
+    int64_t d;
+    int64_t method; /* -1: nothing is trained */
     bool settled;   /* its final runs know their choice */
 } run_group;
 
@@ -61,15 +62,14 @@ planned_run *experiment_plan_next(experiment_plan *plan);
 /* To be called when a run ended, after its state was set: what waited for it may become ready. */
 void experiment_plan_ended(experiment_plan *plan, const planned_run *run);
 
-/* The same gamma, rate and decay. */
-bool experiment_same_choice(const experiment_settings *a, const experiment_settings *b);
+/* The gamma, rate and decay of a run are those of the choice. */
+bool experiment_has_choice(const planned_run *run, const experiment_choice *choice);
+experiment_choice experiment_choice_of(const planned_run *run);
+
+/* Gives a run that waits its choice: it is ready then, or done. */
+void experiment_plan_release(const experiment_plan *plan, planned_run *run, const experiment_choice *choice);
 
 int64_t experiment_plan_count(const experiment_plan *plan, run_state state);
-
-/* What is chosen by, the smaller the better: max(error, floor) + VCF, of the validation rows. An error below the floor
- * is had by following z and earns nothing; a constant predictor scores 1, so that collapsing does not pay. Without a
- * regulariser it is the error: there is no invariance to be had. */
-double experiment_score(const planned_run *run);
 
 const char *experiment_role_name(run_role role);
 

@@ -1,6 +1,7 @@
-/* The pool: children are `circe experiment-run` of this very program, one thread each. A child gets its settings on
+/* The pool: children are `circe experiment-run` of this very program. A child gets its settings on
  * standard input, tells its progress on standard output ("0.35\n") and what is wrong on standard error, and writes its
- * result itself. Where this process dies, the next line of progress ends a child by SIGPIPE. */
+ * result itself. Asked to stop by SIGTERM, or where this process dies and nobody reads its progress, it leaves a
+ * checkpoint if it has one, and ends. */
 #include "experiment_pool.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ typedef struct child {
 typedef struct pool {
     experiment_plan *plan;
     child *children;
-    int64_t jobs, running, reused;
+    int64_t jobs, threads, running;
     bool quiet, stopping;
     double start, stopped_at, last_line;
     double finished_seconds, finished_weight; /* of runs that ended here: what a unit of weight takes */
@@ -44,19 +45,21 @@ typedef struct pool {
 
 /* ---- starting ---------------------------------------------------------------------------------------------------- */
 
-/* The environment with one thread a child; to be freed, its texts are borrowed. */
-static char **single_threaded(void) {
-    static char omp[] = "OMP_NUM_THREADS=1", blas[] = "OPENBLAS_NUM_THREADS=1";
+/* The environment with so many threads a child; to be freed, its texts are borrowed. The last two are `own`. */
+static char **environment_of(char own[2][48], int64_t threads) {
+    static const char *const names[] = {"OMP_NUM_THREADS=", "OPENBLAS_NUM_THREADS="};
     size_t n = 0, kept = 0;
     while (environ[n] != NULL) n++;
     char **list = small_alloc((n + 3) * sizeof *list);
     for (size_t i = 0; i < n; i++) {
-        bool ours =
-            strncmp(environ[i], "OMP_NUM_THREADS=", 16) == 0 || strncmp(environ[i], "OPENBLAS_NUM_THREADS=", 21) == 0;
+        bool ours = strncmp(environ[i], names[0], strlen(names[0])) == 0 ||
+                    strncmp(environ[i], names[1], strlen(names[1])) == 0;
         if (!ours) list[kept++] = environ[i];
     }
-    list[kept++] = omp;
-    list[kept++] = blas;
+    for (int i = 0; i < 2; i++) {
+        snprintf(own[i], sizeof own[i], "%s%" PRId64, names[i], threads);
+        list[kept++] = own[i];
+    }
     return list;
 }
 
@@ -73,7 +76,8 @@ static void write_settings(int descriptor, const planned_run *run) {
 }
 
 /* In a process group of its own, so that a Ctrl-C reaches this process alone, which then ends its children. */
-static int spawn(const planned_run *run, const int in[2], const int out[2], const int err[2], pid_t *pid) {
+static int spawn(const planned_run *run, int64_t threads, const int in[2], const int out[2], const int err[2],
+                 pid_t *pid) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t usual;
@@ -89,7 +93,7 @@ static int spawn(const planned_run *run, const int in[2], const int out[2], cons
         posix_spawn_file_actions_destroy(&actions);
         return problem;
     }
-    char **environment = single_threaded();
+    char own[2][48], **environment = environment_of(own, threads);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setsigdefault(&attributes, &usual);
@@ -119,7 +123,7 @@ static void start(pool *p, child *slot, planned_run *run) {
     int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
     int problem = pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 ? 0 : errno;
     *slot = (child){.out = -1, .err = -1};
-    if (problem == 0) problem = spawn(run, in, out, err, &slot->pid);
+    if (problem == 0) problem = spawn(run, p->threads, in, out, err, &slot->pid);
     if (problem != 0) {
         close_both(in);
         close_both(out);
@@ -225,7 +229,7 @@ static void end(pool *p, child *c) {
     c->run = NULL;
     p->running--;
     bool succeeded = WIFEXITED(result) && WEXITSTATUS(result) == 0;
-    if (succeeded && experiment_result_read(run->path, run->fingerprint, &run->result)) {
+    if (succeeded && experiment_result_read(run->path, run->settings.kind, run->fingerprint, &run->result)) {
         run->state = RUN_DONE;
         p->finished_seconds += session_clock() - c->start;
         p->finished_weight += run->weight;
@@ -322,8 +326,9 @@ static void wait_for_news(pool *p) {
     }
 }
 
-void experiment_pool_run(experiment_plan *plan, int64_t jobs, bool quiet, bool *interrupted) {
-    pool p = {.plan = plan, .jobs = jobs, .quiet = quiet, .start = session_clock(), .last_line = session_clock()};
+void experiment_pool_run(experiment_plan *plan, int64_t jobs, int64_t threads, bool quiet, bool *interrupted) {
+    pool p = {.plan = plan, .jobs = jobs, .threads = threads, .quiet = quiet};
+    p.start = p.last_line = session_clock();
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     p.children = small_alloc((size_t)jobs * sizeof *p.children);
     progress_start(!quiet);

@@ -4,8 +4,8 @@
 
 #include "experiment_plan.h"
 
-/* Runs everything that is not done yet, `jobs` at a time. A run that fails is told of, and the others go on. SIGINT and
- * SIGTERM stop the runs: then *interrupted is true, and what is finished stays. */
-void experiment_pool_run(experiment_plan *plan, int64_t jobs, bool quiet, bool *interrupted);
+/* Runs everything that is not done yet, `jobs` at a time on `threads` threads each. A run that fails is told of, and
+ * the others go on. SIGINT and SIGTERM stop the runs: then *interrupted is true, and what is finished stays. */
+void experiment_pool_run(experiment_plan *plan, int64_t jobs, int64_t threads, bool quiet, bool *interrupted);
 
 #endif

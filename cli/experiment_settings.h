@@ -10,15 +10,25 @@
 #include "regularizer.h"
 
 typedef struct experiment_settings {
-    synthetic_model model;
-    int64_t limits_samples; /* above 0: limits are computed, and only the model, this and the seed matter */
+    const experiment_kind *kind; /* which says what of the rest matters */
+    experiment_model model;
+    int64_t d;
+    experiment_limits limits;
     experiment_data data;
     experiment_training training;
     experiment_evaluation evaluation;
-    experiment_method method; /* its name, seeds and list of gamma are not settings of a run */
+    experiment_yardstick yardstick;
+    experiment_method method; /* its name, seeds and lists of choices are not settings of a run */
     double gamma;
     int64_t seed;
 } experiment_settings;
+
+/* A member of the settings that a kind of run has, with the keys it is made of. */
+typedef struct experiment_settings_part {
+    const char *name;
+    const yaml_table *table;
+    size_t offset; /* in experiment_settings */
+} experiment_settings_part;
 
 cJSON *experiment_settings_json(const experiment_settings *settings);
 
@@ -29,8 +39,9 @@ int experiment_settings_parse(const cJSON *json, arena *owner, experiment_settin
 enum { FINGERPRINT_BYTES = 17 };
 void experiment_settings_fingerprint(const experiment_settings *settings, char fingerprint[FINGERPRINT_BYTES]);
 
-/* The library's options; point into the settings. */
+/* The library's options; point into the settings. The second is the yardstick's: CIRCE, ustat. */
 void experiment_settings_regularizer(const experiment_settings *settings, train_regularizer_options *options);
+void experiment_settings_yardstick(const experiment_settings *settings, train_regularizer_options *options);
 train_layer_kind experiment_settings_activation(const experiment_settings *settings);
 
 #endif

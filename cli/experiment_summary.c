@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "experiment_choice.h"
+#include "experiment_keys.h"
+#include "experiment_kind.h"
 #include "message.h"
 
 static int ascending(const void *a, const void *b) {
@@ -12,111 +15,103 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The runs of one row. */
+/* The runs of one row that are done. */
 typedef struct members {
     const planned_run **runs;
     int64_t n;
 } members;
 
-#define MEMBER(name) \
-    static double name##_of(const experiment_result *r) { return r->name; }
-MEMBER(mse)
-MEMBER(vcf)
-MEMBER(vcf_support)
-MEMBER(variance)
-MEMBER(floor)
-MEMBER(validation_mse)
-MEMBER(validation_vcf)
-MEMBER(seconds)
+/* Sorts the values. */
+static summary_number summarise(double *values, int64_t n) {
+    summary_number out = {NAN, NAN, NAN, NAN};
+    double sum = 0;
+    if (n == 0) return out;
+    qsort(values, (size_t)n, sizeof *values, ascending);
+    for (int64_t i = 0; i < n; i++) sum += values[i];
+    return (summary_number){0.5 * (values[(n - 1) / 2] + values[n / 2]), values[0], values[n - 1], sum / (double)n};
+}
 
-static summary_number summarise(const members *m, double (*value)(const experiment_result *)) {
-    summary_number out = {NAN, NAN, NAN};
-    double *values = small_alloc((size_t)m->n * sizeof *values);
+static summary_number summarise_number(const members *m, experiment_number number, double *values) {
     int64_t n = 0;
     for (int64_t i = 0; i < m->n; i++) {
-        double v = value(&m->runs[i]->result);
-        if (isfinite(v)) values[n++] = v;
+        double value = m->runs[i]->result.number[number];
+        if (isfinite(value)) values[n++] = value;
     }
-    if (n > 0) {
-        qsort(values, (size_t)n, sizeof *values, ascending);
-        out = (summary_number){0.5 * (values[(n - 1) / 2] + values[n / 2]), values[0], values[n - 1]};
-    }
-    free(values);
-    return out;
+    return summarise(values, n);
 }
 
-static void fill(summary_row *row, const members *m) {
+static void fill(const experiment_kind *kind, summary_row *row, const members *m) {
+    double *values = small_alloc((size_t)(m->n > 0 ? m->n : 1) * sizeof *values);
+    int64_t n = 0;
     row->n = m->n;
     row->first = m->n > 0 ? &m->runs[0]->result : NULL;
-    for (int64_t i = 0; i < m->n; i++) row->collapsed += m->runs[i]->result.collapsed;
-    row->mse = summarise(m, mse_of);
-    row->vcf = summarise(m, vcf_of);
-    row->vcf_support = summarise(m, vcf_support_of);
-    row->variance = summarise(m, variance_of);
-    row->floor = summarise(m, floor_of);
-    row->validation_mse = summarise(m, validation_mse_of);
-    row->validation_vcf = summarise(m, validation_vcf_of);
-    row->seconds = summarise(m, seconds_of);
-    for (int64_t i = 0; i < m->n; i++) row->score += experiment_score(m->runs[i]) / (double)m->n;
-    if (m->n == 0) row->score = NAN;
+    for (int number = 0; number < N_NUMBERS; number++)
+        row->number[number] = summarise_number(m, (experiment_number)number, values);
+    for (int64_t i = 0; i < m->n; i++) {
+        double score = kind->score != NULL ? kind->score(&m->runs[i]->result, row->regularized) : (double)NAN;
+        row->collapsed += m->runs[i]->result.number[NUMBER_COLLAPSED] == 1;
+        if (isfinite(score)) values[n++] = score;
+    }
+    row->score = summarise(values, n);
+    free(values);
 }
 
-static bool belongs(const planned_run *run, const planned_run *first, bool tuning) {
-    return run->group == first->group && (run->role == ROLE_TUNING) == tuning &&
-           experiment_same_choice(&run->settings, &first->settings);
+static summary_row start_row(const experiment_plan *plan, const planned_run *first) {
+    const run_group *group = &plan->groups[first->group];
+    return (summary_row){.group = first->group,
+                         .model = group->model,
+                         .d = group->d,
+                         .method = group->method,
+                         .regularized = first->settings.method.regularizer != REGULARIZER_NONE,
+                         .choice = experiment_choice_of(first)};
 }
 
-/* The rows of tuning runs, or of all others, in the order of the plan. */
-static summary_row *make_rows(const experiment_plan *plan, bool tuning, int64_t *n_rows) {
+summary_row *experiment_summary_rows(const experiment_plan *plan, int64_t group, bool tuning, int64_t *n_rows) {
     summary_row *rows = small_alloc((size_t)plan->n_runs * sizeof *rows);
     bool *taken = small_alloc((size_t)plan->n_runs * sizeof *taken);
     members m = {.runs = small_alloc((size_t)plan->n_runs * sizeof *m.runs)};
     *n_rows = 0;
     for (int64_t i = 0; i < plan->n_runs; i++) {
         const planned_run *first = &plan->runs[i];
-        if (taken[i] || (first->role == ROLE_TUNING) != tuning) continue;
-        const run_group *group = &plan->groups[first->group];
+        if (taken[i] || (group >= 0 && first->group != group) || (first->role == ROLE_TUNING) != tuning) continue;
         summary_row *row = &rows[(*n_rows)++];
-        *row = (summary_row){.group = first->group,
-                             .model = group->model,
-                             .method = group->method,
-                             .gamma = first->settings.gamma,
-                             .rate = first->settings.training.rate,
-                             .decay = first->settings.training.decay};
+        *row = start_row(plan, first);
         m.n = 0;
         for (int64_t k = i; k < plan->n_runs; k++) {
             const planned_run *run = &plan->runs[k];
-            if (!belongs(run, first, tuning)) continue;
+            if (run->group != first->group || (run->role == ROLE_TUNING) != tuning ||
+                !experiment_has_choice(run, &row->choice))
+                continue;
             taken[k] = true;
             row->failed += run->state == RUN_FAILED;
             if (run->state == RUN_DONE) m.runs[m.n++] = run;
         }
-        fill(row, &m);
+        fill(plan->config->kind, row, &m);
     }
     free(m.runs);
     free(taken);
     return rows;
 }
 
-/* The first of a group's rows with the smallest mean score. */
-static void choose(summary_row *rows, int64_t n) {
+static void mark_best_ood(summary_row *rows, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
-        bool best = rows[i].n > 0;
-        for (int64_t k = 0; k < n && best; k++) {
-            if (k == i || rows[k].group != rows[i].group) continue;
-            double theirs = rows[k].score, ours = rows[i].score;
-            best = !(theirs < ours || (theirs == ours && k < i) || (isnan(ours) && (!isnan(theirs) || k < i)));
+        double ours = rows[i].number[NUMBER_OOD_MSE].median;
+        rows[i].best_ood = isfinite(ours);
+        for (int64_t k = 0; k < n && rows[i].best_ood; k++) {
+            double theirs = rows[k].number[NUMBER_OOD_MSE].median;
+            if (rows[k].group == rows[i].group && (theirs < ours || (theirs == ours && k < i)))
+                rows[i].best_ood = false;
         }
-        rows[i].chosen = best;
     }
 }
 
 void experiment_summary_make(const experiment_plan *plan, experiment_summary *summary) {
     *summary = (experiment_summary){0};
-    summary->rows = make_rows(plan, false, &summary->n_rows);
-    summary->tuning = make_rows(plan, true, &summary->n_tuning);
-    choose(summary->rows, summary->n_rows);
-    choose(summary->tuning, summary->n_tuning);
+    summary->rows = experiment_summary_rows(plan, -1, false, &summary->n_rows);
+    summary->tuning = experiment_summary_rows(plan, -1, true, &summary->n_tuning);
+    experiment_choose(plan->config->kind, summary->rows, summary->n_rows);
+    experiment_choose(plan->config->kind, summary->tuning, summary->n_tuning);
+    mark_best_ood(summary->rows, summary->n_rows);
 }
 
 void experiment_summary_free(experiment_summary *summary) {
@@ -128,7 +123,7 @@ void experiment_summary_free(experiment_summary *summary) {
 const experiment_paper *experiment_summary_paper(const experiment_config *config, const summary_row *row) {
     for (int64_t i = 0; row->method >= 0 && i < config->paper.n; i++) {
         const experiment_paper *paper = experiment_paper_at(config, i);
-        if (experiment_kind(paper->model) == row->model.kind && paper->d == row->model.d &&
+        if (paper->model == row->model->word && paper->d == row->d &&
             strcmp(paper->method, experiment_method_at(config, row->method)->name) == 0)
             return paper;
     }

@@ -50,6 +50,7 @@ typedef struct yaml_key {
     double low, high;    /* of numbers; both 0: any; low = DBL_MIN: greater than 0 */
     const char *words;   /* "a|b|c" */
     const struct yaml_table *part;
+    bool plan; /* it says which runs there are, not how one is done: no setting of a run (experiment_json.h) */
 } yaml_key;
 
 typedef struct yaml_file yaml_file;

@@ -66,6 +66,7 @@ static int exit_of(circe_status status) {
         case CIRCE_ERR_NUMERIC:
         case CIRCE_ERR_RANK:
         case CIRCE_ERR_CANCELLED:
+        case CIRCE_ERR_DEVICE:
             return EXIT_WORK;
     }
     return EXIT_WORK;

@@ -101,7 +101,7 @@ class ExperimentTest(unittest.TestCase):
 
     def run_circe(self, *arguments, **options):
         return subprocess.run([BINARY, *map(str, arguments)], cwd=self.path, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, timeout=120, **options)
+                              stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL, timeout=600, **options)
 
     def experiment(self, text, *arguments, out="out", status=0, **options):
         result = self.run_circe("experiment", "--config", self.write(text), "-o", out, *arguments, **options)
@@ -562,8 +562,12 @@ class RefusalTest(ExperimentTest):
 
     def test_hidden_command_refuses_what_is_no_run(self):
         for text, words in (("", "no JSON"), ("{}", "'model'"),
-                            ('{"model": "univariate1", "d": 1, "seed": 1}', "'data'"),
-                            ('{"model": "univariate1", "d": 7, "seed": 1, "limits_samples": 2000}', "d must be")):
+                            ('{"model": "univariate1", "d": 1, "seed": 1}', "'kind'"),
+                            ('{"model": "univariate1", "d": 1, "seed": 1, "kind": "synthetic"}', "'data'"),
+                            ('{"model": "univariate1", "d": 7, "seed": 1, "kind": "limits", "gamma": 0, '
+                             '"limits": {"samples": 2000}}', "d must be"),
+                            ('{"model": "dsprites", "d": 1, "seed": 1, "kind": "limits", "gamma": 0, '
+                             '"limits": {"samples": 2000}}', "'kind'")):
             result = subprocess.run([BINARY, "experiment-run", "-o", "x.json"], cwd=self.path, input=text, text=True,
                                     capture_output=True, timeout=60)
             self.assertEqual(result.returncode, 2, result.stderr)
@@ -575,7 +579,7 @@ class FindingTest(ExperimentTest):
     def test_lists_what_there_is(self):
         result = self.run_circe("experiment")
         self.assertEqual(result.returncode, 0, result.stderr)
-        for name in ("table1", "multivariate1", "multivariate2", "limits"):
+        for name in ("table1", "multivariate1", "multivariate2", "limits", "dsprites-nonlinear", "yaleb"):
             self.assertRegex(result.stdout, r"(?m)^%s +\S" % name)
 
     def test_own_places_come_first(self):

@@ -1,0 +1,30 @@
+/* Choosing among what a method leaves open, on validation data alone. */
+#ifndef CLI_EXPERIMENT_CHOICE_H
+#define CLI_EXPERIMENT_CHOICE_H
+
+#include "experiment_summary.h"
+
+/* Marks, of every group in the rows, the choice that is best by its kind (the first of equals). One with runs that
+ * failed comes after all others, and one without any that is done is never chosen. */
+void experiment_choose(const experiment_kind *kind, summary_row *rows, int64_t n);
+
+/* Gives the final runs of a group their choice once all its tuning runs ended. */
+void experiment_settle(experiment_plan *plan, int64_t group);
+
+/* ---- by kind of experiment: of one run, and between the rows of two choices ---------------------------------------
+ */
+
+/* Synthetic models: the smaller mean over runs of max(error, floor) + VCF. An error below the floor is had by following
+ * z and earns nothing; a constant predictor scores 1, so that collapsing does not pay. Without a regulariser it is the
+ * error: there is no invariance to be had. */
+bool experiment_better_synthetic(const summary_row *a, const summary_row *b);
+double experiment_score_synthetic(const experiment_result *result, bool regularized);
+
+/* Pictures: the score of a run is its dependence on validation rows in standard errors (without a regulariser, the
+ * validation error). The smallest gamma, that is the weakest regularisation, whose dependence cannot be detected any
+ * more, the median over runs being below 2; where there is none, the one with the smallest. Between equals the smaller
+ * validation error. Nothing out of domain is looked at. */
+bool experiment_better_images(const summary_row *a, const summary_row *b);
+double experiment_score_images(const experiment_result *result, bool regularized);
+
+#endif

@@ -1,0 +1,36 @@
+/* The parts of an image task as a run needs them, whichever set of pictures they are of. */
+#ifndef CLI_EXPERIMENT_IMAGES_H
+#define CLI_EXPERIMENT_IMAGES_H
+
+#include "dsprites_task.h"
+#include "experiment_settings.h"
+#include "yaleb_task.h"
+
+typedef enum images_part {
+    IMAGES_TRAIN = 0,
+    IMAGES_VALIDATION = 1,
+    IMAGES_TEST = 2,
+    IMAGES_HOLDOUT = 3,
+    IMAGES_OOD_TRAIN = 4,
+    IMAGES_OOD_VALIDATION = 5,
+    IMAGES_OOD_TEST = 6,
+} images_part;
+enum { IMAGES_PARTS = 7 };
+
+typedef struct experiment_images {
+    const image_part *part[IMAGES_PARTS]; /* points in random order */
+    train_source source[IMAGES_PARTS];    /* the same as a network is fed them */
+    /* what they are made of */
+    circe_tensor_file *file;
+    dsprites_task dsprites;
+    yaleb_store store;
+    yaleb_task yaleb;
+} experiment_images;
+
+/* The task of the settings under their seed, so many rows of each part as they say; `parts`, bits 1 << part, are those
+ * that will be used. */
+circe_status experiment_images_open(circe_context *context, const experiment_settings *settings, unsigned parts,
+                                    experiment_images *images);
+void experiment_images_close(experiment_images *images);
+
+#endif

@@ -1,0 +1,174 @@
+/* The table of kinds. */
+#include "experiment_kind.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "dsprites_task.h"
+#include "experiment_chart.h"
+#include "experiment_choice.h"
+#include "experiment_keys.h"
+#include "experiment_model.h"
+#include "experiment_table.h"
+
+#define PART(name, member) \
+    { name, &experiment_##member##_table, offsetof(experiment_settings, member) }
+#define COUNT(list) (int64_t)(sizeof(list) / sizeof *(list))
+
+static const experiment_settings_part synthetic_parts[] = {PART("data", data), PART("training", training),
+                                                           PART("evaluation", evaluation), PART("method", method)};
+static const experiment_settings_part limits_parts[] = {PART("limits", limits)};
+static const experiment_settings_part images_parts[] = {PART("task", model), PART("data", data),
+                                                        PART("training", training), PART("yardstick", yardstick),
+                                                        PART("method", method)};
+
+static const experiment_number synthetic_numbers[] = {NUMBER_VCF,
+                                                      NUMBER_VCF_SUPPORT,
+                                                      NUMBER_FLOOR,
+                                                      NUMBER_MSE,
+                                                      NUMBER_VARIANCE,
+                                                      NUMBER_COLLAPSED,
+                                                      NUMBER_VALIDATION_MSE,
+                                                      NUMBER_VALIDATION_VCF,
+                                                      NUMBER_VALIDATION_FLOOR,
+                                                      NUMBER_SECONDS,
+                                                      NUMBER_REGULARIZER_SECONDS};
+static const experiment_number limits_numbers[] = {NUMBER_VCF,       NUMBER_VCF_SUPPORT,       NUMBER_FLOOR,
+                                                   NUMBER_VCF_ERROR, NUMBER_VCF_SUPPORT_ERROR, NUMBER_FLOOR_ERROR,
+                                                   NUMBER_SECONDS};
+static const experiment_number images_numbers[] = {NUMBER_MSE,
+                                                   NUMBER_OOD_MSE,
+                                                   NUMBER_VALIDATION_MSE,
+                                                   NUMBER_DEPENDENCE,
+                                                   NUMBER_DEPENDENCE_ERROR,
+                                                   NUMBER_DEPENDENCE_OF_TARGET,
+                                                   NUMBER_VARIANCE,
+                                                   NUMBER_STEPS,
+                                                   NUMBER_SECONDS,
+                                                   NUMBER_REGULARIZER_SECONDS};
+
+/* ---- times, roughly ---------------------------------------------------------------------------------------------- */
+
+/* A training step with each regulariser (none, circe, hscic, gcm, hsic), by the dimensions it sees. */
+static double weight_synthetic(const experiment_settings *s) {
+    static const double alone[] = {1.0, 1.5, 3.5, 1.7, 1.5};
+    static const double dense[] = {1.0, 1.5, 14.0, 7.0, 1.5}; /* where kernel matrices of y have no low rank */
+    synthetic_model model = experiment_model_synthetic(&s->model, s->d);
+    double weight = (synthetic_dim_y(&model) > 3 ? dense : alone)[s->method.regularizer];
+    if (s->method.method == CIRCE_METHOD_RFF) weight += 3e-4 * pow((double)s->method.rff_features, 2);
+    return weight * (double)s->training.epochs * (double)s->data.train;
+}
+
+static double weight_limits(const experiment_settings *s) { return (double)s->limits.samples * (double)s->d; }
+
+/* The regulariser is a small part of a step, HSCIC's excepted. */
+static double weight_images(const experiment_settings *s) {
+    static const double times[] = {1.0, 1.02, 1.2, 1.02, 1.02};
+    int64_t train = s->data.train > 0 ? s->data.train : (int64_t)DSPRITES_MOST_TRAIN;
+    double epochs = s->training.steps > 0 ? (double)(s->training.steps * s->training.batch) / (double)train
+                                          : (double)s->training.epochs;
+    return times[s->method.regularizer] * epochs * (double)train;
+}
+
+/* ---- kinds ------------------------------------------------------------------------------------------------------- */
+
+static const experiment_kind synthetic = {
+    .name = "synthetic",
+    .parts = synthetic_parts,
+    .n_parts = COUNT(synthetic_parts),
+    .data = {.train = 8000, .validation = 1000, .test = 2000, .holdout = 1000},
+    .run = experiment_run_synthetic,
+    .weight = weight_synthetic,
+    .numbers = synthetic_numbers,
+    .n_numbers = COUNT(synthetic_numbers),
+    .score = experiment_score_synthetic,
+    .better = experiment_better_synthetic,
+    .table = experiment_table_synthetic,
+    .figures = experiment_figures_synthetic,
+    .caption_seeds =
+        "Medians over seeds, with the smallest and the largest in brackets, on test data that nothing was chosen by. "
+        "MSE in units of Var(B); floor: what no invariant predictor can be below; collapsed: the prediction has "
+        "shrunk towards a constant, Var(B̂) < 0.4 (1 - floor), so that a small VCF means nothing.",
+    .caption_seed =
+        "One seed, on test data that nothing was chosen by. MSE in units of Var(B); floor: what no invariant "
+        "predictor can be below; collapsed: the prediction has shrunk towards a constant, Var(B̂) < 0.4 (1 - floor).",
+    .caption_choice =
+        "Chosen on validation data, and by nothing else; medians over the tuning seeds. In units of Var(B).",
+    .text_sweep =
+        "The table above shows, of every method, the gamma with the best mean score on validation data: "
+        "max(error, floor) + VCF. These are all of them.",
+    .text_tuning =
+        "On validation data, by runs with seeds that are not among those above: the smallest mean of "
+        "max(error, floor) + VCF. An error below the floor is had by following Z and earns nothing; a constant "
+        "prediction scores 1, so that collapsing does not pay.",
+    .footer = "floor: no predictor that is invariant to Z can have a smaller error.",
+    .footer_choice = "Chosen on validation rows, by max(error, floor) + VCF",
+};
+
+static const char limits_caption[] =
+    "In units of Var(B), with standard errors. floor: the smallest error of any predictor that is invariant to Z, "
+    "E[Var(B|Y)]/Var(B). vcf, vcf_support: of the best predictor without regard to invariance, E[B|A,Y,Z].";
+
+static const experiment_kind limits = {
+    .name = "limits",
+    .parts = limits_parts,
+    .n_parts = COUNT(limits_parts),
+    .run = experiment_run_limits,
+    .weight = weight_limits,
+    .numbers = limits_numbers,
+    .n_numbers = COUNT(limits_numbers),
+    .table = experiment_table_limits,
+    .figures = experiment_figures_limits,
+    .caption_seeds = limits_caption,
+    .caption_seed = limits_caption,
+};
+
+#define IMAGE_COLUMNS                                                                                                 \
+    "test MSE: in domain; OOD: out of domain, where Z no longer goes with Y. dependence: CIRCE of the prediction on " \
+    "validation pictures, by one yardstick for all methods, and how many standard errors it is above 0. chosen: on "  \
+    "in-domain validation data alone. best OOD is shown for comparison, since the paper's figures show it: it is "    \
+    "no choice that could be made without data from out of domain."
+
+static const experiment_kind images = {
+    .name = "images",
+    .pictures = true,
+    .parts = images_parts,
+    .n_parts = COUNT(images_parts),
+    .run = experiment_run_images,
+    .weight = weight_images,
+    .numbers = images_numbers,
+    .n_numbers = COUNT(images_numbers),
+    .score = experiment_score_images,
+    .better = experiment_better_images,
+    .table = experiment_table_images,
+    .figures = experiment_figures_images,
+    .caption_seeds = "Medians over seeds, with the smallest and the largest in brackets. " IMAGE_COLUMNS,
+    .caption_seed = "One seed. " IMAGE_COLUMNS,
+    .caption_choice = "Chosen on validation pictures, in domain, and by nothing else; medians over the tuning seeds.",
+    .text_sweep =
+        "Of these the table above shows, of every method, the gamma that is chosen: the smallest whose dependence on "
+        "validation pictures cannot be detected any more, being below 2 standard errors (median over seeds); where "
+        "there is none, the one with the fewest standard errors. Nothing out of domain is looked at.",
+    .text_tuning =
+        "On validation pictures, in domain, by runs with seeds that are not among those above: without a regulariser "
+        "the smallest mean error; with one, the smallest gamma whose dependence is below 2 standard errors, or, where "
+        "there is none, the one with the fewest.",
+    .footer =
+        "OOD: where Z no longer goes with Y. Chosen: the smallest gamma whose dependence on validation pictures, in "
+        "domain, is below 2 standard errors, or, where there is none, the one with the fewest.",
+    .footer_choice = "Chosen on validation pictures, in domain",
+};
+
+static const experiment_kind *const kinds[] = {&synthetic, &limits, &images};
+
+const experiment_kind *experiment_kind_find(const char *name) {
+    for (int64_t i = 0; i < COUNT(kinds); i++)
+        if (strcmp(kinds[i]->name, name) == 0) return kinds[i];
+    return NULL;
+}
+
+const experiment_kind *experiment_kind_of(const experiment_config *config) {
+    if (config->limits.samples > 0) return &limits;
+    bool pictures = config->models.n > 0 && experiment_model_has_pictures(experiment_model_at(config, 0)->word);
+    return pictures ? &images : &synthetic;
+}

@@ -1,0 +1,168 @@
+/* A run of the paper's image experiments.
+ *
+ * A network sees pictures and predicts Y; its prediction is to be independent of the distractor Z given Y. It is
+ * trained in domain, where Z goes with Y, or, for comparison, out of domain (OOD), where it does not. The run's seed
+ * decides the split, the draws of the task, the initial weights and the order of batches.
+ *
+ * Judged: the mean squared error on test pictures in domain and OOD. To choose by, in domain only: the error on
+ * validation pictures, and how far the prediction there still depends on Z: CIRCE (ustat) by one yardstick for all
+ * methods, whose conditional mean is fitted on the holdout, as its mean over chunks of rows, with the standard error of
+ * that mean over the chunks. Chunks are of yardstick.chunk rows, smaller ones where there would be fewer than eight. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "error.h"
+#include "experiment_images.h"
+#include "experiment_learner.h"
+
+enum { FEWEST_CHUNKS = 8, LEAST_CHUNK = 8 };
+
+typedef struct job {
+    const experiment_settings *settings;
+    experiment_learner learner;
+    experiment_images images;
+    float *prediction; /* (rows of the largest part that is judged) */
+} job;
+
+static images_part trained_part(const job *j) {
+    return j->settings->method.trained_on == ON_OOD ? IMAGES_OOD_TRAIN : IMAGES_TRAIN;
+}
+
+static circe_mat column(double *data, int64_t rows) { return (circe_mat){data, rows, 1, 1, CIRCE_FLOAT64}; }
+
+static void columns(const job *j, images_part p, circe_mat *y, circe_mat *z) {
+    const image_part *part = j->images.part[p];
+    *y = column(part->y, part->n);
+    *z = column(part->z, part->n);
+}
+
+/* ---- training ---------------------------------------------------------------------------------------------------- */
+
+static circe_status check_rows(const job *j) {
+    static const struct {
+        images_part part;
+        const char *name;
+    } needed[] = {{IMAGES_VALIDATION, "validation"}, {IMAGES_TEST, "test"}, {IMAGES_HOLDOUT, "holdout"}};
+    int64_t batch = j->settings->training.batch, n = j->images.part[trained_part(j)]->n;
+    if (n < batch)
+        return train_fail(CIRCE_ERR_ARGUMENT,
+                          "there are %" PRId64 " pictures to train on, less than a batch of %" PRId64, n, batch);
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        int64_t rows = j->images.part[needed[i].part]->n;
+        if (rows < FEWEST_CHUNKS * LEAST_CHUNK)
+            return train_fail(CIRCE_ERR_ARGUMENT, "there are %" PRId64 " %s pictures; at least %d are needed", rows,
+                              needed[i].name, FEWEST_CHUNKS * LEAST_CHUNK);
+    }
+    return CIRCE_OK;
+}
+
+static circe_status prepare(job *j) {
+    circe_mat y, z, holdout_y, holdout_z;
+    images_part p = trained_part(j);
+    const train_source *source = &j->images.source[p];
+    unsigned parts = 1u << p | 1u << IMAGES_VALIDATION | 1u << IMAGES_TEST | 1u << IMAGES_OOD_TEST;
+    circe_status status = experiment_images_open(j->learner.context, j->settings, parts, &j->images);
+    if (status == CIRCE_OK) status = check_rows(j);
+    if (status != CIRCE_OK) return status;
+    train_shape input = {.n_dims = 3, .size = {source->channels * source->repeat, source->height, source->width}};
+    columns(j, p, &y, &z);
+    columns(j, IMAGES_HOLDOUT, &holdout_y, &holdout_z);
+    status = experiment_learner_build(&j->learner, input);
+    if (status == CIRCE_OK) status = experiment_learner_regularize(&j->learner, &y, &z, &holdout_y, &holdout_z);
+    return status;
+}
+
+static circe_status train(job *j, experiment_result *result) {
+    images_part p = trained_part(j);
+    const image_part *part = j->images.part[p];
+    train_data data = {.features = j->images.source[p], .target = {part->target, part->n, 1, 1, CIRCE_FLOAT32}};
+    if (j->learner.regularizer != NULL) columns(j, p, &data.y, &data.z);
+    return experiment_learner_train(&j->learner, &data, result);
+}
+
+/* ---- judging ----------------------------------------------------------------------------------------------------- */
+
+static circe_status judge(job *j, images_part p, double *mse, double *variance) {
+    return experiment_learner_judge(&j->learner, &j->images.source[p], j->images.part[p]->target, j->prediction, mse,
+                                    variance);
+}
+
+static void mean_and_error(const double *values, int64_t n, double *mean, double *error) {
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < n; i++) sum += values[i];
+    *mean = sum / (double)n;
+    for (int64_t i = 0; i < n; i++) squares += (values[i] - *mean) * (values[i] - *mean);
+    *error = sqrt(squares / (double)(n - 1) / (double)n);
+}
+
+/* The yardstick on the validation pictures, chunk by chunk: of the prediction, which j->prediction holds, and of the
+ * target. The target is independent of Z given itself, but the error of the conditional mean, which is the same in all
+ * chunks, is a function of Y as well: what is measured of it is that error. */
+static circe_status measure(job *j, int64_t chunks, int64_t rows, double *predicted, double *expected) {
+    const image_part *part = j->images.part[IMAGES_VALIDATION];
+    circe_mat y, z, holdout_y, holdout_z;
+    train_regularizer_options options;
+    train_regularizer *yardstick = NULL;
+    experiment_settings_yardstick(j->settings, &options);
+    columns(j, IMAGES_VALIDATION, &y, &z);
+    columns(j, IMAGES_HOLDOUT, &holdout_y, &holdout_z);
+    circe_status status =
+        train_regularizer_create(j->learner.context, &options, &y, &z, &holdout_y, &holdout_z, &yardstick);
+    for (int64_t c = 0; c < chunks && status == CIRCE_OK; c++) {
+        circe_mat x = {j->prediction + c * rows, rows, 1, 1, CIRCE_FLOAT32}, target = x;
+        circe_mat chunk_y = column(part->y + c * rows, rows), chunk_z = column(part->z + c * rows, rows);
+        target.data = part->target + c * rows;
+        status = train_regularizer_value(yardstick, &x, &chunk_y, &chunk_z, &predicted[c]);
+        if (status == CIRCE_OK) status = train_regularizer_value(yardstick, &target, &chunk_y, &chunk_z, &expected[c]);
+    }
+    train_regularizer_destroy(yardstick);
+    return status;
+}
+
+static circe_status find_dependence(job *j, experiment_result *result) {
+    int64_t n = j->images.part[IMAGES_VALIDATION]->n, rows = j->settings->yardstick.chunk;
+    double unused, *r = result->number;
+    if (rows > n / FEWEST_CHUNKS) rows = n / FEWEST_CHUNKS;
+    int64_t chunks = n / rows;
+    double *values = calloc((size_t)(2 * chunks), sizeof *values);
+    if (values == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " measurements", chunks);
+    circe_status status = measure(j, chunks, rows, values, values + chunks);
+    if (status == CIRCE_OK) {
+        mean_and_error(values, chunks, &r[NUMBER_DEPENDENCE], &r[NUMBER_DEPENDENCE_ERROR]);
+        mean_and_error(values + chunks, chunks, &r[NUMBER_DEPENDENCE_OF_TARGET], &unused);
+    }
+    free(values);
+    return status;
+}
+
+static circe_status evaluate(job *j, experiment_result *result) {
+    double unused, *r = result->number;
+    int64_t most = 1;
+    for (int p = 0; p < IMAGES_PARTS; p++)
+        if (j->images.part[p]->n > most) most = j->images.part[p]->n;
+    j->prediction = malloc((size_t)most * sizeof *j->prediction);
+    if (j->prediction == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " predictions", most);
+    circe_status status = judge(j, IMAGES_TEST, &r[NUMBER_MSE], &r[NUMBER_VARIANCE]);
+    if (status == CIRCE_OK) status = judge(j, IMAGES_OOD_TEST, &r[NUMBER_OOD_MSE], &unused);
+    if (status == CIRCE_OK) status = judge(j, IMAGES_VALIDATION, &r[NUMBER_VALIDATION_MSE], &unused);
+    if (status != CIRCE_OK) return status;
+    if (!isfinite(r[NUMBER_MSE]) || !isfinite(r[NUMBER_OOD_MSE]) || !isfinite(r[NUMBER_VALIDATION_MSE]))
+        return train_fail(CIRCE_ERR_NUMERIC, "the prediction is no longer finite; a smaller gamma or rate may help");
+    return find_dependence(j, result);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+circe_status experiment_run_images(experiment_work *work, experiment_result *result) {
+    job j = {.settings = work->settings};
+    circe_status status = experiment_learner_open(work, &j.learner);
+    j.learner.checkpoint = work->checkpoint;
+    if (status == CIRCE_OK) status = prepare(&j);
+    if (status == CIRCE_OK) status = train(&j, result);
+    if (status == CIRCE_OK && !work->stopped) status = evaluate(&j, result);
+    experiment_images_close(&j.images);
+    experiment_learner_close(&j.learner); /* with the context, which the pictures need until they are closed */
+    free(j.prediction);
+    return status;
+}
