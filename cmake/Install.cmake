@@ -21,6 +21,9 @@ install(FILES ${PROJECT_BINARY_DIR}/circeConfig.cmake ${PROJECT_BINARY_DIR}/circ
 # linker's path.
 get_filename_component(openblas_dir ${CIRCE_OPENBLAS} DIRECTORY)
 set(circe_pc_libs_private "-L${openblas_dir} -lopenblas ${OpenMP_C_FLAGS} -lm")
+if(CIRCE_CUDA)
+  string(APPEND circe_pc_libs_private " ${CIRCE_CUDART} -ldl -lpthread -lrt")
+endif()
 set(circe_pc_requires_private "")
 if(CIRCE_SAFETENSORS)
   set(circe_pc_requires_private "libcjson")

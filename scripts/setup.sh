@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what is missing on Debian or Ubuntu, and nothing where all is there. Usage: setup.sh build|fuzz|tsan|lint|bench
+# Installs what is missing on Debian or Ubuntu, and nothing where all is there. Usage: setup.sh build|fuzz|tsan|lint|bench|cuda
 set -eu
 
 case "${1:-build}" in
@@ -9,8 +9,9 @@ fuzz) packages="clang cmake ninja-build" ;;
 tsan) packages="clang libomp-dev" ;;
 lint) packages="clang-format clang-tidy cppcheck" ;;
 bench) packages="python3-venv gnuplot-nox" ;;
+cuda) packages="g++ cmake ninja-build python3-venv" ;;
 *)
-    echo "setup.sh: '$1' is none of build, fuzz, tsan, lint, bench" >&2
+    echo "setup.sh: '$1' is none of build, fuzz, tsan, lint, bench, cuda" >&2
     exit 2
     ;;
 esac
@@ -53,4 +54,16 @@ if [ "${1:-build}" = bench ] && [ ! -e .venv/ready ]; then
     python3 -m venv .venv
     .venv/bin/pip install -q -r bench/requirements.txt
     touch .venv/ready
+fi
+
+# An installed CUDA toolkit serves; without one, NVIDIA's own packages of the compiler and the runtime, from PyPI, under
+# .cuda, where cmake/Cuda.cmake looks. A driver or a GPU is not needed to build.
+if [ "${1:-build}" = cuda ] && ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ] && [ ! -x .cuda/bin/nvcc ]; then
+    python3 -m venv .cuda/venv
+    .cuda/venv/bin/pip install -q 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-crt==13.0.*' \
+        'nvidia-nvvm==13.0.*' 'nvidia-cuda-cccl==13.0.*'
+    for folder in .cuda/venv/lib/python3*/site-packages/nvidia/cu13/*; do
+        ln -sfn "$PWD/$folder" ".cuda/$(basename "$folder")"
+    done
+    echo "setup: nvcc is .cuda/bin/nvcc"
 fi

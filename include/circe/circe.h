@@ -4,6 +4,7 @@
 
 #include "circe/cme.h"
 #include "circe/context.h"
+#include "circe/cuda.h"
 #include "circe/gcm.h"
 #include "circe/kernel.h"
 #include "circe/matrix.h"

@@ -1,0 +1,26 @@
+# CUDA for lib/backend/cuda: nvcc, and its runtime as a static library, which opens the driver when it is first asked for a
+# GPU. So what is built here starts on machines without one.
+#
+# nvcc is taken from CUDACXX, the PATH, /usr/local/cuda, or .cuda, where scripts/setup.sh cuda puts it.
+if(NOT CMAKE_CUDA_COMPILER)
+  find_program(CMAKE_CUDA_COMPILER nvcc HINTS ENV CUDACXX PATHS /usr/local/cuda/bin ${PROJECT_SOURCE_DIR}/.cuda/bin)
+endif()
+if(NOT CMAKE_CUDA_COMPILER)
+  message(FATAL_ERROR "CIRCE_CUDA=ON needs nvcc, which was not found. Install a CUDA toolkit (12.0 or newer), or run "
+    "scripts/setup.sh cuda; or configure with -DCIRCE_CUDA=OFF")
+endif()
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "sm_80, sm_90, and PTX for what comes after")
+endif()
+set(CMAKE_CUDA_STANDARD 17)
+set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
+set(CMAKE_CUDA_FLAGS_RELEASE "-O3" CACHE STRING "")
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+set(CIRCE_CUDA_INCLUDE ${CUDAToolkit_INCLUDE_DIRS})
+get_filename_component(nvcc_dir ${CMAKE_CUDA_COMPILER} DIRECTORY)
+find_library(CIRCE_CUDART cudart_static HINTS ${nvcc_dir}/../lib64 ${nvcc_dir}/../lib ${CUDAToolkit_LIBRARY_DIR})
+if(NOT CIRCE_CUDART)
+  message(FATAL_ERROR "libcudart_static.a was not found beside nvcc (${CMAKE_CUDA_COMPILER})")
+endif()
+set(CIRCE_CUDA_LIBRARIES ${CIRCE_CUDART} ${CMAKE_DL_LIBS} pthread rt)

@@ -1,0 +1,95 @@
+/* The measures on an NVIDIA GPU, for training loops whose features never leave it.
+ *
+ * A handle (circe_cuda) is a device, a stream and scratch memory on that device. Matrix views hold device pointers
+ * here, values are written to device memory, and every call only queues work on the handle's stream: it does not wait
+ * for the device and can be captured in a CUDA graph. Scratch grows to what a call needs and stays: after the first
+ * call of a size, or after circe_cuda_reserve, nothing is allocated. A host pointer, or memory of another GPU, is
+ * refused.
+ *
+ * What cannot be seen without waiting is not checked: NaN in the data gives NaN, an index out of range makes value and
+ * gradient NaN. The same inputs give the same bits. docs/gpu.md has accuracy and speed.
+ *
+ * Calls on one handle must not overlap, nor may their work on the device: one handle per stream. In a build without
+ * CUDA (CIRCE_CUDA=OFF), and on a machine without a GPU or driver, circe_cuda_open says so with CIRCE_ERR_UNSUPPORTED.
+ */
+#ifndef CIRCE_CUDA_H
+#define CIRCE_CUDA_H
+
+#include "circe/cme.h"
+#include "circe/measure.h"
+
+CIRCE_BEGIN_DECLS
+
+typedef struct circe_cuda circe_cuda;
+
+/* `device` counts from 0; `stream` is a cudaStream_t of it, NULL the default stream. Does not change the caller's
+ * current device. */
+CIRCE_API circe_status circe_cuda_open(circe_context *context, int device, void *stream, circe_cuda **cuda);
+/* Waits for the device, then frees. Graphs captured through the handle end their life here: they use its scratch. */
+CIRCE_API void circe_cuda_close(circe_cuda *cuda);
+
+/* Work goes to this stream from now on. Whether it may run beside what was queued before is the caller's to order. */
+CIRCE_API circe_status circe_cuda_set_stream(circe_cuda *cuda, void *stream);
+
+/* Scratch for measures and contractions of n points with x of `cols` columns, so that the first call, too, allocates
+ * nothing. */
+CIRCE_API circe_status circe_cuda_reserve(circe_cuda *cuda, int64_t n, int64_t cols, circe_dtype dtype);
+
+/* Bytes of device memory the handle holds. */
+CIRCE_API size_t circe_cuda_bytes(const circe_cuda *cuda);
+
+/* ---- measures -------------------------------------------------------------------------------------------- */
+
+/* CIRCE of n points from residual features: as circe_measure_circe_cached. y (N, d_y) and zeta (N, q) are of a data set
+ * of which the points are the rows index[0..n) (device memory), or the points themselves where index is NULL and N = n.
+ * x (n, d_x), y, zeta and grad (n, d_x; may be NULL) are of one dtype; value is one double in device memory. No matrix
+ * of n by n is formed. */
+CIRCE_API circe_status circe_cuda_measure_circe(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
+                                                const circe_mat *zeta, const int64_t *index, int64_t n,
+                                                const circe_kernel *kernel_x, const circe_mat *x,
+                                                circe_estimator estimator, double *value, circe_mat *grad);
+
+/* As circe_measure_hsic. No matrix of n by n is formed. */
+CIRCE_API circe_status circe_cuda_measure_hsic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
+                                               const circe_mat *z, circe_hsic_estimator estimator, double *value,
+                                               circe_mat *grad);
+
+/* As circe_contract, circe_witness_features and circe_witness_hsic: of a witness (n, n) the lower triangle is read, and
+ * written. With circe_contract's counterpart any witness that was made on the CPU serves on the GPU. */
+CIRCE_API circe_status circe_cuda_contract(circe_cuda *cuda, const circe_kernel *kernel_x, const circe_mat *x,
+                                           const circe_mat *witness, double *value, circe_mat *grad);
+CIRCE_API circe_status circe_cuda_witness_features(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
+                                                   const circe_mat *zeta, circe_estimator estimator,
+                                                   circe_mat *witness);
+CIRCE_API circe_status circe_cuda_witness_hsic(circe_cuda *cuda, const circe_kernel *kernel_z, const circe_mat *z,
+                                               circe_hsic_estimator estimator, circe_mat *witness);
+
+/* ---- residual features ----------------------------------------------------------------------------------- */
+
+/* What a fitted model needs on the device. The model must outlive it. Methods low rank and dense; not RFF. */
+typedef struct circe_cuda_model circe_cuda_model;
+
+CIRCE_API circe_status circe_cuda_model_create(circe_cuda *cuda, const circe_cme *cme, circe_cuda_model **model);
+CIRCE_API void circe_cuda_model_destroy(circe_cuda_model *model);
+/* The columns of its residual features. */
+CIRCE_API int64_t circe_cuda_model_columns(const circe_cuda_model *model);
+
+/* zeta (n, columns) of the points y (n, d_y), z (n, d_z), computed in float64; all three of one dtype. This is the part
+ * of psi(z) - mu(y) in the span of the holdout's z: points outside of it need circe_features_create, on the CPU, which
+ * extends the basis. `left` (one double in device memory, or NULL) becomes the largest share of any k(z, z) that the
+ * span leaves out: below about 1e-8 nothing is missing. */
+CIRCE_API circe_status circe_cuda_residual_features(circe_cuda *cuda, const circe_cuda_model *model, const circe_mat *y,
+                                                    const circe_mat *z, circe_mat *zeta, double *left);
+
+/* Residual features of a data set (circe_features_create) copied to the device, once. Waits for the copy. */
+typedef struct circe_cuda_features circe_cuda_features;
+
+CIRCE_API circe_status circe_cuda_features_create(circe_cuda *cuda, const circe_features *features,
+                                                  circe_cuda_features **copy);
+CIRCE_API void circe_cuda_features_destroy(circe_cuda_features *copy);
+/* Views of device memory: y (N, d_y) and zeta (N, q). */
+CIRCE_API circe_status circe_cuda_features_get(const circe_cuda_features *copy, circe_mat *y, circe_mat *zeta);
+
+CIRCE_END_DECLS
+
+#endif

@@ -1,0 +1,55 @@
+/* Inside of the CUDA API: the handle, checks of device pointers, CUDA's errors as statuses. */
+#ifndef CIRCE_CUDA_INTERNAL_H
+#define CIRCE_CUDA_INTERNAL_H
+
+#include <cuda_runtime_api.h>
+
+#include "backend/cuda/device.h"
+#include "circe/cuda.h"
+#include "measures/internal.h"
+
+/* Scratch by growth. Blocks that were outgrown stay: a captured graph may still use them. */
+typedef struct circe__cuda_block {
+    void *data;
+    size_t bytes;
+} circe__cuda_block;
+
+enum { CIRCE__CUDA_MAX_BLOCKS = 64 };
+
+struct circe_cuda {
+    circe_context *context;
+    circe_workspace *workspace; /* for the factors of kernels */
+    int device;
+    int overlap, large_tiles; /* what the device can do; see backend/cuda/device.h */
+    cudaStream_t stream;
+    circe__cuda_block blocks[CIRCE__CUDA_MAX_BLOCKS]; /* the last one is the largest */
+    int n_blocks;
+};
+
+/* Success, or the status with CUDA's own words; `what` says what was being done. */
+circe_status circe__cuda_status(cudaError_t error, const char *what);
+
+/* The handle's device becomes current; `previous` is what the end gives back. */
+circe_status circe__cuda_begin(const circe_cuda *cuda, int *previous);
+void circe__cuda_end(const circe_cuda *cuda, int previous);
+
+/* Device scratch of at least so many bytes. Refuses to grow while the stream is being captured. */
+circe_status circe__cuda_take(circe_cuda *cuda, size_t bytes, void **scratch);
+
+/* Device memory of its own. */
+circe_status circe__cuda_alloc(size_t bytes, const char *what, void **data);
+
+/* The pointer is memory of the handle's GPU. */
+circe_status circe__cuda_check_pointer(const circe_cuda *cuda, const void *pointer, const char *name);
+
+/* A view as the measures check it, and its memory. */
+circe_status circe__cuda_check_mat(const circe_cuda *cuda, const circe_mat *mat, const char *name, int64_t min_rows);
+
+/* Factors as the device code takes them. */
+circe_status circe__cuda_kernel_of(circe__factors factors, const char *name, circe__cuda_kernel *kernel);
+
+static inline circe__cuda_points circe__cuda_points_of(const circe_mat *mat) {
+    return (circe__cuda_points){mat->data, mat->ld, (int)mat->cols};
+}
+
+#endif
