@@ -25,10 +25,11 @@ bool experiment_better_synthetic(const summary_row *a, const summary_row *b) {
 
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
-/* Without noise, as of a constant prediction, there is nothing to be seen. */
+/* A prediction that collapsed or went astray depends on nothing, or on noise: that is no invariance to be chosen. */
 double experiment_score_images(const experiment_result *r, bool regularized) {
     double value = r->number[NUMBER_DEPENDENCE], error = r->number[NUMBER_DEPENDENCE_ERROR];
     if (!regularized) return r->number[NUMBER_VALIDATION_MSE];
+    if (!(r->number[NUMBER_VALIDATION_MSE] < r->number[NUMBER_VALIDATION_VARIANCE])) return EXPERIMENT_USELESS;
     return value == 0 && error == 0 ? 0 : value / error;
 }
 

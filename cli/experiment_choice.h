@@ -23,7 +23,9 @@ double experiment_score_synthetic(const experiment_result *result, bool regulari
 /* Pictures: the score of a run is its dependence on validation rows in standard errors (without a regulariser, the
  * validation error). The smallest gamma, that is the weakest regularisation, whose dependence cannot be detected any
  * more, the median over runs being below 2; where there is none, the one with the smallest. Between equals the smaller
- * validation error. Nothing out of domain is looked at. */
+ * validation error. A prediction whose validation error is no smaller than a constant's is not chosen while there is
+ * another. Nothing out of domain is looked at. */
+#define EXPERIMENT_USELESS 1e30 /* the score of such a prediction */
 bool experiment_better_images(const summary_row *a, const summary_row *b);
 double experiment_score_images(const experiment_result *result, bool regularized);
 

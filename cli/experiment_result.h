@@ -20,6 +20,7 @@ typedef enum experiment_number {
     NUMBER_DEPENDENCE,           /* CIRCE of the prediction on validation rows, by the yardstick */
     NUMBER_DEPENDENCE_ERROR,     /* its standard error */
     NUMBER_DEPENDENCE_OF_TARGET, /* the same of Y itself, which has none: what the conditional mean's error adds */
+    NUMBER_VALIDATION_VARIANCE,  /* of the target: the error of a constant */
     NUMBER_VCF_ERROR,            /* standard errors, of limits */
     NUMBER_VCF_SUPPORT_ERROR,
     NUMBER_FLOOR_ERROR,

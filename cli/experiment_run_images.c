@@ -136,6 +136,14 @@ static circe_status find_dependence(job *j, experiment_result *result) {
     return status;
 }
 
+/* Of the validation rows' target. */
+static double target_variance(const image_part *part) {
+    double mean = 0, squares = 0;
+    for (int64_t i = 0; i < part->n; i++) mean += (double)part->target[i] / (double)part->n;
+    for (int64_t i = 0; i < part->n; i++) squares += pow((double)part->target[i] - mean, 2);
+    return squares / (double)part->n;
+}
+
 static circe_status evaluate(job *j, experiment_result *result) {
     double unused, *r = result->number;
     int64_t most = 1;
@@ -149,6 +157,7 @@ static circe_status evaluate(job *j, experiment_result *result) {
     if (status != CIRCE_OK) return status;
     if (!isfinite(r[NUMBER_MSE]) || !isfinite(r[NUMBER_OOD_MSE]) || !isfinite(r[NUMBER_VALIDATION_MSE]))
         return train_fail(CIRCE_ERR_NUMERIC, "the prediction is no longer finite; a smaller gamma or rate may help");
+    r[NUMBER_VALIDATION_VARIANCE] = target_variance(j->images.part[IMAGES_VALIDATION]);
     return find_dependence(j, result);
 }
 

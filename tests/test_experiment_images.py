@@ -214,8 +214,9 @@ class WholeTest(ImagesTest):
 class ChoiceTest(ImagesTest):
     """The rule, on results whose numbers are set by hand: finished runs are taken as they stand."""
 
-    def choose(self, dependence, ood=None, seeds=1):
-        """circe's rows after its runs' dependence (in standard errors, a list a gamma) were set; the rest is kept."""
+    def choose(self, dependence, ood=None, seeds=1, useless=()):
+        """circe's rows after its runs' dependence (in standard errors, a list a gamma) were set; the rest is kept. The
+        gammas in `useless` predict worse than a constant."""
         text = TINY.replace("seeds: 2\n", "seeds: %d\n" % seeds)
         if not (self.path / "out" / "results.json").exists():
             self.experiment(text)
@@ -223,7 +224,8 @@ class ChoiceTest(ImagesTest):
             for seed, value in enumerate(values, 1):
                 path = self.path / "out" / "runs" / ("dsprites-nonlinear-circe-gamma%d-seed%d.json" % (gamma, seed))
                 run = json.loads(path.read_text())
-                run["result"].update(dependence=value * 1e-5, dependence_error=1e-5)
+                run["result"].update(dependence=value * 1e-5, dependence_error=1e-5, validation_variance=0.09,
+                                     validation_mse=0.1 if gamma in useless else 0.01)
                 if ood is not None:
                     run["result"]["ood_mse"] = ood[gamma]
                 path.write_text(json.dumps(run))
@@ -241,6 +243,15 @@ class ChoiceTest(ImagesTest):
 
     def test_fewest_standard_errors_where_all_are_detected(self):
         self.assertEqual(self.choose({1: [9.0], 10: [2.5], 100: [4.0]})[0], 10)
+
+    def test_what_a_constant_beats_is_not_chosen(self):
+        signals = {1: [9.0], 10: [1.0], 100: [0.5]}
+        chosen, _, shown = self.choose(signals, useless={10})
+        self.assertEqual(chosen, 100)
+        chosen, _, shown = self.choose(signals, useless={10, 100})
+        self.assertEqual(chosen, 1)
+        chosen, _, shown = self.choose(signals, useless={1, 10, 100})
+        self.assertIn("no better than a constant", shown)
 
     def test_median_over_seeds(self):
         self.assertEqual(self.choose({1: [1.0, 9.0, 9.0], 10: [9.0, 1.0, 1.5], 100: [0.0, 0.0, 0.0]}, seeds=3)[0], 10)
