@@ -31,7 +31,8 @@ static circe_status measure_circe(train_regularizer *r, const train_points *p, d
     if (p->index != NULL && r->features != NULL)
         return circe_measure_circe_cached(r->workspace, r->cme, r->features, p->index, p->x->rows, p->kernel_x, p->x,
                                           estimator, value, grad);
-    circe_status status = p->index != NULL ? circe_cme_rff_step(r->cme, p->step) : CIRCE_OK;
+    bool random = p->index != NULL && r->options.method == CIRCE_METHOD_RFF;
+    circe_status status = random ? circe_cme_rff_step(r->cme, p->step) : CIRCE_OK;
     if (status != CIRCE_OK) return status;
     const circe_cme *cme = p->index == NULL && r->exact != NULL ? r->exact : r->cme;
     return circe_measure_circe(r->workspace, cme, p->kernel_x, p->x, p->y, p->z, estimator, value, grad);
