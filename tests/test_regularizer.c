@@ -154,6 +154,32 @@ static void equals_circe(void **state) {
     }
 }
 
+/* z of ten dimensions and a narrow kernel: no low rank, so no residual features; the value is that of the points. */
+static void circe_of_high_rank(void **state) {
+    enum { MANY = 800, FEW = 40, WIDE = 10 };
+    (void)state;
+    circe_context *context = test_context(0);
+    circe_mat y = test_normal(1, FEW, 1), z = test_normal(2, FEW, WIDE), x = test_normal(3, FEW, 1);
+    circe_mat holdout_y = test_normal(4, MANY, 1), holdout_z = test_normal(5, MANY, WIDE);
+    circe_mat x32 = test_copy(&x, CIRCE_FLOAT32), grad = test_zeros(FEW, 1, CIRCE_FLOAT32);
+    circe_mat own = test_zeros(FEW, 1, CIRCE_FLOAT32);
+    int64_t index[FEW];
+    for (int64_t i = 0; i < FEW; i++) index[i] = i;
+    train_regularizer_options o = settled(TRAIN_REG_CIRCE);
+    train_regularizer *r = NULL;
+    double value = NAN, expected = NAN;
+    train_ok(train_regularizer_create(context, &o, &y, &z, &holdout_y, &holdout_z, &r));
+    circe_cme_info info;
+    circe_cme_get_info(train_regularizer_cme(r), &info);
+    assert_true(info.rank_z > 768);
+    train_ok(train_regularizer_batch(r, 0, index, FEW, &x32, &value, &grad));
+    assert_ok(circe_measure_circe(test_workspace(context), train_regularizer_cme(r),
+                                  test_kernel(context, "gaussian(0.8)"), &x32, &y, &z, o.estimator, &expected, &own));
+    assert_near(value, expected, 1e-12, fabs(expected));
+    assert_mat_near(&grad, &own, 1e-12);
+    train_regularizer_destroy(r);
+}
+
 static void equals_hscic(void **state) {
     (void)state;
     points p = make_points();
@@ -735,7 +761,8 @@ static void refusals(void **state) {
 #undef CREATE
 }
 
-TEST_MAIN("regularizer", TEST(names), TEST(none), TEST(equals_circe), TEST(equals_hscic), TEST(equals_gcm),
-          TEST(equals_hsic), TEST(value_alone), TEST(per_dimension), TEST(median_width), TEST(kernel_texts),
-          TEST(choices), TEST(default_grid), TEST(holdout_needed), TEST(random_features), TEST(gradients),
-          TEST(carried), TEST(places), TEST(damaged_state), TEST(no_allocation), TEST(out_of_memory), TEST(refusals))
+TEST_MAIN("regularizer", TEST(names), TEST(none), TEST(equals_circe), TEST(circe_of_high_rank), TEST(equals_hscic),
+          TEST(equals_gcm), TEST(equals_hsic), TEST(value_alone), TEST(per_dimension), TEST(median_width),
+          TEST(kernel_texts), TEST(choices), TEST(default_grid), TEST(holdout_needed), TEST(random_features),
+          TEST(gradients), TEST(carried), TEST(places), TEST(damaged_state), TEST(no_allocation), TEST(out_of_memory),
+          TEST(refusals))
