@@ -98,13 +98,13 @@ static circe_status make_sprites(const session *s, uint64_t seed, dsprites_task 
     options.n_validation = options.n_test = 16;
     options.n_holdout = HOLDOUT;
     circe_status status = dsprites_task_make(&options, task);
-    return status == CIRCE_OK ? dsprites_task_render(s->context, 1u << DSPRITES_TRAIN, task) : status;
+    return status == CIRCE_OK ? dsprites_task_render(s->context, 1u << IMAGE_TRAIN, task) : status;
 }
 
 static circe_mat column(const double *values, int64_t n) { return circe_mat_f64((double *)values, n, 1); }
 
 static circe_status make_circe(const session *s, const dsprites_task *task, train_regularizer **regularizer) {
-    const image_part *training = &task->parts[DSPRITES_TRAIN].points, *holdout = &task->parts[DSPRITES_HOLDOUT].points;
+    const image_part *training = &task->parts[IMAGE_TRAIN].points, *holdout = &task->parts[IMAGE_HOLDOUT].points;
     const circe_mat y = column(training->y, training->n), z = column(training->z, training->n);
     const circe_mat holdout_y = column(holdout->y, holdout->n), holdout_z = column(holdout->z, holdout->n);
     train_regularizer_options options;
@@ -122,19 +122,18 @@ static int time_sprites(const session *s, uint64_t seed, bool quick, image_times
     int status = fail_train(make_sprites(s, seed, &task));
     if (status == EXIT_DONE) status = fail_train(make_circe(s, &task, &regularizer));
     for (int with = 0; with < 2 && status == EXIT_DONE; with++) {
-        image_part *points = &task.parts[DSPRITES_TRAIN].points;
+        image_part *points = &task.parts[IMAGE_TRAIN].points;
         image_time *row = &out->rows[out->n++];
         *row = (image_time){.batch = SPRITE_BATCH, .steps = quick ? 4 : 16, .repetitions = quick ? 3 : MAX_REPETITIONS};
-        bench_job job = {
-            .s = s,
-            .seed = seed,
-            .net = "dsprites",
-            .input = {3, {1, 64, 64}},
-            .data = {dsprites_task_source(&task, DSPRITES_TRAIN), circe_mat_f32(points->target, points->n, 1),
-                     column(points->y, points->n), column(points->z, points->n)},
-            .regularizer = with ? regularizer : NULL,
-            .gamma = with ? 300.0 : 0.0,
-            .row = row};
+        bench_job job = {.s = s,
+                         .seed = seed,
+                         .net = "dsprites",
+                         .input = {3, {1, 64, 64}},
+                         .data = {dsprites_task_source(&task, IMAGE_TRAIN), circe_mat_f32(points->target, points->n, 1),
+                                  column(points->y, points->n), column(points->z, points->n)},
+                         .regularizer = with ? regularizer : NULL,
+                         .gamma = with ? 300.0 : 0.0,
+                         .row = row};
         status = time_job(&job);
     }
     train_regularizer_destroy(regularizer);

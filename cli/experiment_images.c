@@ -37,9 +37,9 @@ static circe_status open_sprites(circe_context *context, const experiment_settin
     options.holdout_in_training = s->model.holdout_in_training;
     circe_status status = dsprites_task_make(&options, &images->dsprites);
     if (status == CIRCE_OK) status = show_sprites(context, s, parts, images);
-    for (int p = 0; p < IMAGES_PARTS && status == CIRCE_OK; p++) {
+    for (int p = 0; p < IMAGE_PARTS && status == CIRCE_OK; p++) {
         images->part[p] = &images->dsprites.parts[p].points;
-        images->source[p] = dsprites_task_source(&images->dsprites, (dsprites_part_kind)p);
+        images->source[p] = dsprites_task_source(&images->dsprites, (image_part_kind)p);
     }
     return status;
 }
@@ -75,16 +75,16 @@ static circe_status open_faces(circe_context *context, const experiment_settings
                                experiment_images *images) {
     (void)parts; /* all are there anyway */
     const experiment_data *d = &s->data;
-    const int64_t rows[IMAGES_PARTS] = {d->train, d->validation, d->test, d->holdout, d->train, d->validation, d->test};
+    const int64_t rows[IMAGE_PARTS] = {d->train, d->validation, d->test, d->holdout, d->train, d->validation, d->test};
     yaleb_task_options options;
     yaleb_task_options_init(&options);
     options.seed = (uint64_t)s->seed;
     circe_status status = experiment_pictures_faces(context, &s->model, &images->file, &images->store);
     if (status == CIRCE_OK) status = yaleb_task_make(&images->store, &options, &images->yaleb);
-    for (int p = 0; p < IMAGES_PARTS && status == CIRCE_OK; p++) {
+    for (int p = 0; p < IMAGE_PARTS && status == CIRCE_OK; p++) {
         status = shuffle(&images->yaleb.parts[p], options.seed, p, rows[p]);
         images->part[p] = &images->yaleb.parts[p];
-        images->source[p] = yaleb_task_source(&images->yaleb, &images->store, (yaleb_part_kind)p);
+        images->source[p] = yaleb_task_source(&images->yaleb, &images->store, (image_part_kind)p);
     }
     return status;
 }

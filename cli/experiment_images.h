@@ -6,20 +6,9 @@
 #include "experiment_settings.h"
 #include "yaleb_task.h"
 
-typedef enum images_part {
-    IMAGES_TRAIN = 0,
-    IMAGES_VALIDATION = 1,
-    IMAGES_TEST = 2,
-    IMAGES_HOLDOUT = 3,
-    IMAGES_OOD_TRAIN = 4,
-    IMAGES_OOD_VALIDATION = 5,
-    IMAGES_OOD_TEST = 6,
-} images_part;
-enum { IMAGES_PARTS = 7 };
-
 typedef struct experiment_images {
-    const image_part *part[IMAGES_PARTS]; /* points in random order */
-    train_source source[IMAGES_PARTS];    /* the same as a network is fed them */
+    const image_part *part[IMAGE_PARTS]; /* points in random order */
+    train_source source[IMAGE_PARTS];    /* the same as a network is fed them */
     /* what they are made of */
     circe_tensor_file *file;
     dsprites_task dsprites;

@@ -25,13 +25,13 @@ typedef struct job {
     float *prediction; /* (rows of the largest part that is judged) */
 } job;
 
-static images_part trained_part(const job *j) {
-    return j->settings->method.trained_on == ON_OOD ? IMAGES_OOD_TRAIN : IMAGES_TRAIN;
+static image_part_kind trained_part(const job *j) {
+    return j->settings->method.trained_on == ON_OOD ? IMAGE_OOD_TRAIN : IMAGE_TRAIN;
 }
 
 static circe_mat column(double *data, int64_t rows) { return (circe_mat){data, rows, 1, 1, CIRCE_FLOAT64}; }
 
-static void columns(const job *j, images_part p, circe_mat *y, circe_mat *z) {
+static void columns(const job *j, image_part_kind p, circe_mat *y, circe_mat *z) {
     const image_part *part = j->images.part[p];
     *y = column(part->y, part->n);
     *z = column(part->z, part->n);
@@ -41,9 +41,9 @@ static void columns(const job *j, images_part p, circe_mat *y, circe_mat *z) {
 
 static circe_status check_rows(const job *j) {
     static const struct {
-        images_part part;
+        image_part_kind part;
         const char *name;
-    } needed[] = {{IMAGES_VALIDATION, "validation"}, {IMAGES_TEST, "test"}, {IMAGES_HOLDOUT, "holdout"}};
+    } needed[] = {{IMAGE_VALIDATION, "validation"}, {IMAGE_TEST, "test"}, {IMAGE_HOLDOUT, "holdout"}};
     int64_t batch = j->settings->training.batch, n = j->images.part[trained_part(j)]->n;
     if (n < batch)
         return train_fail(CIRCE_ERR_ARGUMENT,
@@ -59,22 +59,22 @@ static circe_status check_rows(const job *j) {
 
 static circe_status prepare(job *j) {
     circe_mat y, z, holdout_y, holdout_z;
-    images_part p = trained_part(j);
+    image_part_kind p = trained_part(j);
     const train_source *source = &j->images.source[p];
-    unsigned parts = 1u << p | 1u << IMAGES_VALIDATION | 1u << IMAGES_TEST | 1u << IMAGES_OOD_TEST;
+    unsigned parts = 1u << p | 1u << IMAGE_VALIDATION | 1u << IMAGE_TEST | 1u << IMAGE_OOD_TEST;
     circe_status status = experiment_images_open(j->learner.context, j->settings, parts, &j->images);
     if (status == CIRCE_OK) status = check_rows(j);
     if (status != CIRCE_OK) return status;
     train_shape input = {.n_dims = 3, .size = {source->channels * source->repeat, source->height, source->width}};
     columns(j, p, &y, &z);
-    columns(j, IMAGES_HOLDOUT, &holdout_y, &holdout_z);
+    columns(j, IMAGE_HOLDOUT, &holdout_y, &holdout_z);
     status = experiment_learner_build(&j->learner, input);
     if (status == CIRCE_OK) status = experiment_learner_regularize(&j->learner, &y, &z, &holdout_y, &holdout_z);
     return status;
 }
 
 static circe_status train(job *j, experiment_result *result) {
-    images_part p = trained_part(j);
+    image_part_kind p = trained_part(j);
     const image_part *part = j->images.part[p];
     train_data data = {.features = j->images.source[p], .target = {part->target, part->n, 1, 1, CIRCE_FLOAT32}};
     if (j->learner.regularizer != NULL) columns(j, p, &data.y, &data.z);
@@ -83,7 +83,7 @@ static circe_status train(job *j, experiment_result *result) {
 
 /* ---- judging ----------------------------------------------------------------------------------------------------- */
 
-static circe_status judge(job *j, images_part p, double *mse, double *variance) {
+static circe_status judge(job *j, image_part_kind p, double *mse, double *variance) {
     return experiment_learner_judge(&j->learner, &j->images.source[p], j->images.part[p]->target, j->prediction, mse,
                                     variance);
 }
@@ -100,13 +100,13 @@ static void mean_and_error(const double *values, int64_t n, double *mean, double
  * target. The target is independent of Z given itself, but the error of the conditional mean, which is the same in all
  * chunks, is a function of Y as well: what is measured of it is that error. */
 static circe_status measure(job *j, int64_t chunks, int64_t rows, double *predicted, double *expected) {
-    const image_part *part = j->images.part[IMAGES_VALIDATION];
+    const image_part *part = j->images.part[IMAGE_VALIDATION];
     circe_mat y, z, holdout_y, holdout_z;
     train_regularizer_options options;
     train_regularizer *yardstick = NULL;
     experiment_settings_yardstick(j->settings, &options);
-    columns(j, IMAGES_VALIDATION, &y, &z);
-    columns(j, IMAGES_HOLDOUT, &holdout_y, &holdout_z);
+    columns(j, IMAGE_VALIDATION, &y, &z);
+    columns(j, IMAGE_HOLDOUT, &holdout_y, &holdout_z);
     circe_status status =
         train_regularizer_create(j->learner.context, &options, &y, &z, &holdout_y, &holdout_z, &yardstick);
     for (int64_t c = 0; c < chunks && status == CIRCE_OK; c++) {
@@ -121,7 +121,7 @@ static circe_status measure(job *j, int64_t chunks, int64_t rows, double *predic
 }
 
 static circe_status find_dependence(job *j, experiment_result *result) {
-    int64_t n = j->images.part[IMAGES_VALIDATION]->n, rows = j->settings->yardstick.chunk;
+    int64_t n = j->images.part[IMAGE_VALIDATION]->n, rows = j->settings->yardstick.chunk;
     double unused, *r = result->number;
     if (rows > n / FEWEST_CHUNKS) rows = n / FEWEST_CHUNKS;
     int64_t chunks = n / rows;
@@ -147,17 +147,17 @@ static double target_variance(const image_part *part) {
 static circe_status evaluate(job *j, experiment_result *result) {
     double unused, *r = result->number;
     int64_t most = 1;
-    for (int p = 0; p < IMAGES_PARTS; p++)
+    for (int p = 0; p < IMAGE_PARTS; p++)
         if (j->images.part[p]->n > most) most = j->images.part[p]->n;
     j->prediction = malloc((size_t)most * sizeof *j->prediction);
     if (j->prediction == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " predictions", most);
-    circe_status status = judge(j, IMAGES_TEST, &r[NUMBER_MSE], &r[NUMBER_VARIANCE]);
-    if (status == CIRCE_OK) status = judge(j, IMAGES_OOD_TEST, &r[NUMBER_OOD_MSE], &unused);
-    if (status == CIRCE_OK) status = judge(j, IMAGES_VALIDATION, &r[NUMBER_VALIDATION_MSE], &unused);
+    circe_status status = judge(j, IMAGE_TEST, &r[NUMBER_MSE], &r[NUMBER_VARIANCE]);
+    if (status == CIRCE_OK) status = judge(j, IMAGE_OOD_TEST, &r[NUMBER_OOD_MSE], &unused);
+    if (status == CIRCE_OK) status = judge(j, IMAGE_VALIDATION, &r[NUMBER_VALIDATION_MSE], &unused);
     if (status != CIRCE_OK) return status;
     if (!isfinite(r[NUMBER_MSE]) || !isfinite(r[NUMBER_OOD_MSE]) || !isfinite(r[NUMBER_VALIDATION_MSE]))
         return train_fail(CIRCE_ERR_NUMERIC, "the prediction is no longer finite; a smaller gamma or rate may help");
-    r[NUMBER_VALIDATION_VARIANCE] = target_variance(j->images.part[IMAGES_VALIDATION]);
+    r[NUMBER_VALIDATION_VARIANCE] = target_variance(j->images.part[IMAGE_VALIDATION]);
     return find_dependence(j, result);
 }
 

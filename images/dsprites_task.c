@@ -150,17 +150,17 @@ static circe_status draw_parts(const int64_t *order, dsprites_task *task) {
     const dsprites_task_options *o = &task->options;
     dsprites_part *parts = task->parts;
     int64_t also = o->holdout_in_training ? o->n_holdout : 0;
-    circe_status status = draw_pair(o, order, o->n_train, also, &parts[DSPRITES_TRAIN], &parts[DSPRITES_OOD_TRAIN]);
+    circe_status status = draw_pair(o, order, o->n_train, also, &parts[IMAGE_TRAIN], &parts[IMAGE_OOD_TRAIN]);
     if (status == CIRCE_OK)
-        status = draw_pair(o, order + VALIDATION_AT, o->n_validation, 0, &parts[DSPRITES_VALIDATION],
-                           &parts[DSPRITES_OOD_VALIDATION]);
+        status = draw_pair(o, order + VALIDATION_AT, o->n_validation, 0, &parts[IMAGE_VALIDATION],
+                           &parts[IMAGE_OOD_VALIDATION]);
     if (status == CIRCE_OK)
-        status = draw_pair(o, order + TEST_AT, o->n_test, 0, &parts[DSPRITES_TEST], &parts[DSPRITES_OOD_TEST]);
-    if (status == CIRCE_OK) status = make_part(o->n_holdout, &parts[DSPRITES_HOLDOUT]);
+        status = draw_pair(o, order + TEST_AT, o->n_test, 0, &parts[IMAGE_TEST], &parts[IMAGE_OOD_TEST]);
+    if (status == CIRCE_OK) status = make_part(o->n_holdout, &parts[IMAGE_HOLDOUT]);
     if (status != CIRCE_OK) return status;
-    draw_points(o, order + HOLDOUT_AT, o->n_holdout, false, 0, &parts[DSPRITES_HOLDOUT]);
-    draw_points(o, order + HOLDOUT_AT, also, false, o->n_train, &parts[DSPRITES_TRAIN]);
-    draw_points(o, order + HOLDOUT_AT, also, true, o->n_train, &parts[DSPRITES_OOD_TRAIN]);
+    draw_points(o, order + HOLDOUT_AT, o->n_holdout, false, 0, &parts[IMAGE_HOLDOUT]);
+    draw_points(o, order + HOLDOUT_AT, also, false, o->n_train, &parts[IMAGE_TRAIN]);
+    draw_points(o, order + HOLDOUT_AT, also, true, o->n_train, &parts[IMAGE_OOD_TRAIN]);
     return CIRCE_OK;
 }
 
@@ -179,7 +179,7 @@ circe_status dsprites_task_make(const dsprites_task_options *options, dsprites_t
 
 void dsprites_task_free(dsprites_task *task) {
     if (task == NULL) return;
-    for (int k = 0; k < DSPRITES_PARTS; k++) {
+    for (int k = 0; k < IMAGE_PARTS; k++) {
         image_part_free(&task->parts[k].points);
         free(task->parts[k].base);
         free(task->parts[k].image);
@@ -195,7 +195,7 @@ void dsprites_task_use(dsprites_task *task, const uint8_t *bits) {
     task->rendered = NULL;
     task->bits = bits;
     task->n_stored = DSPRITES_IMAGES;
-    for (int k = 0; k < DSPRITES_PARTS; k++) {
+    for (int k = 0; k < IMAGE_PARTS; k++) {
         dsprites_part *part = &task->parts[k];
         if (part->points.n > 0) memcpy(part->points.stored, part->image, (size_t)part->points.n * sizeof *part->image);
     }
@@ -207,7 +207,7 @@ static bool is_wanted(unsigned parts, int kind) { return parts == 0 || (parts >>
 static int64_t collect(const dsprites_task *task, unsigned parts, int32_t *row, int32_t *images) {
     int32_t n = 0;
     for (int64_t image = 0; image < DSPRITES_IMAGES; image++) row[image] = -1;
-    for (int k = 0; k < DSPRITES_PARTS; k++)
+    for (int k = 0; k < IMAGE_PARTS; k++)
         for (int64_t i = 0; is_wanted(parts, k) && i < task->parts[k].points.n; i++) row[task->parts[k].image[i]] = 0;
     for (int32_t image = 0; image < DSPRITES_IMAGES; image++) {
         if (row[image] < 0) continue;
@@ -218,7 +218,7 @@ static int64_t collect(const dsprites_task *task, unsigned parts, int32_t *row, 
 }
 
 static void point_to_rows(unsigned parts, const int32_t *row, dsprites_task *task) {
-    for (int k = 0; k < DSPRITES_PARTS; k++) {
+    for (int k = 0; k < IMAGE_PARTS; k++) {
         const dsprites_part *part = &task->parts[k];
         for (int64_t i = 0; i < part->points.n; i++)
             part->points.stored[i] = is_wanted(parts, k) ? row[part->image[i]] : -1;
@@ -250,7 +250,7 @@ done:
     return status;
 }
 
-train_source dsprites_task_source(const dsprites_task *task, dsprites_part_kind kind) {
+train_source dsprites_task_source(const dsprites_task *task, image_part_kind kind) {
     train_source pictures = {.element = TRAIN_BITS,
                              .values = task->bits,
                              .n_stored = task->n_stored,

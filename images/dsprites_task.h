@@ -52,17 +52,6 @@ typedef struct dsprites_task_options {
 /* Linear, seed 0, all pictures. */
 void dsprites_task_options_init(dsprites_task_options *options);
 
-typedef enum dsprites_part_kind {
-    DSPRITES_TRAIN = 0,
-    DSPRITES_VALIDATION = 1,
-    DSPRITES_TEST = 2,
-    DSPRITES_HOLDOUT = 3,
-    DSPRITES_OOD_TRAIN = 4, /* the bases of the training points */
-    DSPRITES_OOD_VALIDATION = 5,
-    DSPRITES_OOD_TEST = 6,
-} dsprites_part_kind;
-enum { DSPRITES_PARTS = 7 };
-
 typedef struct dsprites_part {
     image_part points; /* points.stored: rows of the task's pictures */
     int32_t *base;     /* (n) the picture that it started as */
@@ -71,7 +60,7 @@ typedef struct dsprites_part {
 
 typedef struct dsprites_task {
     dsprites_task_options options;
-    dsprites_part parts[DSPRITES_PARTS];
+    dsprites_part parts[IMAGE_PARTS];
     const uint8_t *bits; /* (n_stored, 512); NULL until one of the two below gave it */
     int64_t n_stored;
     uint8_t *rendered; /* the same, where the task owns it */
@@ -88,6 +77,6 @@ void dsprites_task_use(dsprites_task *task, const uint8_t *bits);
 circe_status dsprites_task_render(circe_context *context, unsigned parts, dsprites_task *task);
 
 /* The points of a part as a network is fed them: pixels -1 and 1, background -1. Borrows the task. */
-train_source dsprites_task_source(const dsprites_task *task, dsprites_part_kind kind);
+train_source dsprites_task_source(const dsprites_task *task, image_part_kind kind);
 
 #endif

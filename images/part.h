@@ -8,6 +8,18 @@
 #include "circe/circe.h"
 #include "source.h"
 
+/* The parts of a task. */
+typedef enum image_part_kind {
+    IMAGE_TRAIN = 0,
+    IMAGE_VALIDATION = 1,
+    IMAGE_TEST = 2,
+    IMAGE_HOLDOUT = 3, /* in domain: what the conditional mean is learnt on */
+    IMAGE_OOD_TRAIN = 4,
+    IMAGE_OOD_VALIDATION = 5,
+    IMAGE_OOD_TEST = 6,
+} image_part_kind;
+enum { IMAGE_PARTS = 7 };
+
 typedef struct image_part {
     int64_t n;
     int32_t *stored; /* (n) the stored picture that is shown */

@@ -31,7 +31,7 @@ static int64_t share_of(double share, int64_t n) {
 
 /* of[identity] := the split of its pictures. */
 static circe_status split_people(const yaleb_store *store, const yaleb_task_options *options,
-                                 yaleb_part_kind of[MOST_IDENTITIES]) {
+                                 image_part_kind of[MOST_IDENTITIES]) {
     int people[MOST_IDENTITIES];
     int64_t order[MOST_IDENTITIES], n = 0;
     for (int64_t i = 0; i < store->n; i++) {
@@ -46,23 +46,23 @@ static circe_status split_people(const yaleb_store *store, const yaleb_task_opti
             (long long)n, (long long)test, (long long)validation);
     circe_random_permutation((circe_random){options->seed, STREAM_PEOPLE}, n, order);
     for (int64_t k = 0; k < n; k++)
-        of[people[order[k]]] = k < test ? YALEB_TEST : k < test + validation ? YALEB_VALIDATION : YALEB_TRAIN;
+        of[people[order[k]]] = k < test ? IMAGE_TEST : k < test + validation ? IMAGE_VALIDATION : IMAGE_TRAIN;
     return CIRCE_OK;
 }
 
 /* Moves a share of the training pictures to the holdout. */
-static circe_status split_holdout(int64_t n, const yaleb_task_options *options, yaleb_part_kind *split) {
+static circe_status split_holdout(int64_t n, const yaleb_task_options *options, image_part_kind *split) {
     int64_t training = 0, *member = malloc((size_t)n * sizeof *member), *chosen = malloc((size_t)n * sizeof *chosen);
     circe_status status = CIRCE_OK;
     if (member == NULL || chosen == NULL) {
         status = train_fail(CIRCE_ERR_MEMORY, "no memory to split %lld pictures", (long long)n);
     } else {
         for (int64_t i = 0; i < n; i++) {
-            if (split[i] == YALEB_TRAIN) member[training++] = i;
+            if (split[i] == IMAGE_TRAIN) member[training++] = i;
         }
         int64_t holdout = (int64_t)(options->holdout * (double)training);
         circe_random_subset((circe_random){options->seed, STREAM_HOLDOUT}, training, holdout, chosen);
-        for (int64_t k = 0; k < holdout; k++) split[member[chosen[k]]] = YALEB_HOLDOUT;
+        for (int64_t k = 0; k < holdout; k++) split[member[chosen[k]]] = IMAGE_HOLDOUT;
     }
     free(member);
     free(chosen);
@@ -112,24 +112,24 @@ static void add(const yaleb_store *store, int64_t i, int64_t picture, image_part
 }
 
 /* Its parts, up to two; returns how many. The holdout serves in-domain only. */
-static int parts_of(const yaleb_store *store, const yaleb_task_options *options, const yaleb_part_kind *split,
-                    int64_t i, yaleb_part_kind kinds[2]) {
-    static const yaleb_part_kind ood[] = {
-        [YALEB_TRAIN] = YALEB_OOD_TRAIN, [YALEB_VALIDATION] = YALEB_OOD_VALIDATION, [YALEB_TEST] = YALEB_OOD_TEST};
+static int parts_of(const yaleb_store *store, const yaleb_task_options *options, const image_part_kind *split,
+                    int64_t i, image_part_kind kinds[2]) {
+    static const image_part_kind ood[] = {
+        [IMAGE_TRAIN] = IMAGE_OOD_TRAIN, [IMAGE_VALIDATION] = IMAGE_OOD_VALIDATION, [IMAGE_TEST] = IMAGE_OOD_TEST};
     int n = 0;
-    if (split[i] != YALEB_HOLDOUT) kinds[n++] = ood[split[i]];
+    if (split[i] != IMAGE_HOLDOUT) kinds[n++] = ood[split[i]];
     if (yaleb_in_domain(&store->names[i], branch(options, i))) kinds[n++] = split[i];
     return n;
 }
 
-static circe_status make_parts(const yaleb_store *store, const yaleb_part_kind *split, yaleb_task *task) {
+static circe_status make_parts(const yaleb_store *store, const image_part_kind *split, yaleb_task *task) {
     const yaleb_task_options *options = &task->options;
-    int64_t sizes[YALEB_PARTS] = {0};
-    yaleb_part_kind kinds[2];
+    int64_t sizes[IMAGE_PARTS] = {0};
+    image_part_kind kinds[2];
     for (int64_t i = 0; i < store->n; i++) {
         for (int k = parts_of(store, options, split, i, kinds) - 1; k >= 0; k--) sizes[kinds[k]]++;
     }
-    for (int p = 0; p < YALEB_PARTS; p++) {
+    for (int p = 0; p < IMAGE_PARTS; p++) {
         circe_status status = image_part_make(sizes[p], false, &task->parts[p]);
         if (status != CIRCE_OK) return status;
         task->parts[p].n = 0;
@@ -158,7 +158,7 @@ static circe_status check_options(const yaleb_store *store, const yaleb_task_opt
 }
 
 circe_status yaleb_task_make(const yaleb_store *store, const yaleb_task_options *options, yaleb_task *task) {
-    yaleb_part_kind of[MOST_IDENTITIES], *split = NULL;
+    image_part_kind of[MOST_IDENTITIES], *split = NULL;
     *task = (yaleb_task){.options = *options};
     circe_status status = check_options(store, options);
     if (status == CIRCE_OK) status = split_people(store, options, of);
@@ -178,10 +178,10 @@ done:
 }
 
 void yaleb_task_free(yaleb_task *task) {
-    for (int p = 0; p < YALEB_PARTS; p++) image_part_free(&task->parts[p]);
+    for (int p = 0; p < IMAGE_PARTS; p++) image_part_free(&task->parts[p]);
 }
 
-train_source yaleb_task_source(const yaleb_task *task, const yaleb_store *store, yaleb_part_kind kind) {
+train_source yaleb_task_source(const yaleb_task *task, const yaleb_store *store, image_part_kind kind) {
     train_source pictures = yaleb_pictures(store);
     return image_part_source(&task->parts[kind], &pictures);
 }

@@ -21,21 +21,10 @@ typedef struct yaleb_task_options {
 /* 0.1, 0.1, 0.1, 2. */
 void yaleb_task_options_init(yaleb_task_options *options);
 
-typedef enum yaleb_part_kind {
-    YALEB_TRAIN = 0,
-    YALEB_VALIDATION = 1,
-    YALEB_TEST = 2,
-    YALEB_HOLDOUT = 3, /* in-domain, people of the training part, other pictures */
-    YALEB_OOD_TRAIN = 4,
-    YALEB_OOD_VALIDATION = 5,
-    YALEB_OOD_TEST = 6,
-} yaleb_part_kind;
-enum { YALEB_PARTS = 7 };
-
 /* People are in one of training, validation and test. */
 typedef struct yaleb_task {
     yaleb_task_options options;
-    image_part parts[YALEB_PARTS];
+    image_part parts[IMAGE_PARTS];
 } yaleb_task;
 
 /* Needs three identities at least. A function of the names and the seed alone. */
@@ -43,7 +32,7 @@ circe_status yaleb_task_make(const yaleb_store *store, const yaleb_task_options 
 void yaleb_task_free(yaleb_task *task);
 
 /* The points of a part as a network is fed them. Borrows both. */
-train_source yaleb_task_source(const yaleb_task *task, const yaleb_store *store, yaleb_part_kind kind);
+train_source yaleb_task_source(const yaleb_task *task, const yaleb_store *store, image_part_kind kind);
 
 /* Whether a picture is in-domain on the branch `sign`, +1 or -1. */
 bool yaleb_in_domain(const yaleb_name *name, int sign);

@@ -418,7 +418,7 @@ static void bad_files(void **state) {
         size_t n;
         circe_status status;
     } cases[] = {
-        {"images.npy", "|u1", "False", "(2, 64, 64)", "it holds 'images.npy'", 2 * PIXELS, CIRCE_ERR_FORMAT},
+        {"images.npy", "|u1", "False", "(2, 64, 64)", "it has 'images'", 2 * PIXELS, CIRCE_ERR_FORMAT},
         {"imgs.npy", "|i1", "False", "(2, 64, 64)", "dtype uint8", 2 * PIXELS, CIRCE_ERR_FORMAT},
         {"imgs.npy", "|b1", "False", "(2, 64, 64)", "dtype uint8", 2 * PIXELS, CIRCE_ERR_FORMAT},
         {"imgs.npy", "|u1", "True", "(2, 64, 64)", "Fortran", 2 * PIXELS, CIRCE_ERR_FORMAT},
@@ -520,7 +520,7 @@ static void in_domain(void **state) {
     (void)state;
     for (int64_t d = 0; d < COUNT(dependences); d++) {
         dsprites_task task = make_task(dependences[d], 11, 0, false);
-        const dsprites_part *part = &task.parts[DSPRITES_TRAIN];
+        const dsprites_part *part = &task.parts[IMAGE_TRAIN];
         static int64_t counts[32][32];
         memset(counts, 0, sizeof counts);
         for (int64_t i = 0; i < part->points.n; i++) {
@@ -549,7 +549,7 @@ static void signs_of_xi(void **state) {
     (void)state;
     const double law[] = {.125, .125, .125, .25, .125, .125, .125};
     dsprites_task task = make_task(DSPRITES_NONLINEAR, 12, 0, false);
-    const dsprites_part *part = &task.parts[DSPRITES_TRAIN];
+    const dsprites_part *part = &task.parts[IMAGE_TRAIN];
     static int64_t counts[32][7];
     memset(counts, 0, sizeof counts);
     for (int64_t i = 0; i < part->points.n; i++) {
@@ -566,7 +566,7 @@ static void signs_of_xi(void **state) {
 static void sides_of_the_cone(void **state) {
     (void)state;
     dsprites_task task = make_task(DSPRITES_YCONE, 12, 0, false);
-    const dsprites_part *part = &task.parts[DSPRITES_TRAIN];
+    const dsprites_part *part = &task.parts[IMAGE_TRAIN];
     const double law[] = {.5, .5};
     static int64_t counts[18][2];
     memset(counts, 0, sizeof counts);
@@ -581,8 +581,8 @@ static void sides_of_the_cone(void **state) {
 
 static void out_of_domain(void **state) {
     (void)state;
-    static const dsprites_part_kind kinds[] = {DSPRITES_OOD_TRAIN, DSPRITES_OOD_VALIDATION, DSPRITES_OOD_TEST};
-    static const dsprites_part_kind partners[] = {DSPRITES_TRAIN, DSPRITES_VALIDATION, DSPRITES_TEST};
+    static const image_part_kind kinds[] = {IMAGE_OOD_TRAIN, IMAGE_OOD_VALIDATION, IMAGE_OOD_TEST};
+    static const image_part_kind partners[] = {IMAGE_TRAIN, IMAGE_VALIDATION, IMAGE_TEST};
     static int64_t counts[1024];
     static double law[1024];
     for (int k = 0; k < 1024; k++) law[k] = 1 / 1024.0;
@@ -616,7 +616,7 @@ static void shifts(void **state) {
     (void)state;
     enum { FAR = 40 };
     dsprites_task task = make_task(DSPRITES_LINEAR, 14, 0, false);
-    const dsprites_part *part = &task.parts[DSPRITES_TRAIN];
+    const dsprites_part *part = &task.parts[IMAGE_TRAIN];
     static int64_t counts[5][2 * FAR + 1]; /* by posY, and of all */
     double law[2 * FAR + 1];
     memset(counts, 0, sizeof counts);
@@ -642,7 +642,7 @@ static void shifts(void **state) {
 
 static void splits(void **state) {
     (void)state;
-    static const dsprites_part_kind kinds[] = {DSPRITES_TRAIN, DSPRITES_HOLDOUT, DSPRITES_VALIDATION, DSPRITES_TEST};
+    static const image_part_kind kinds[] = {IMAGE_TRAIN, IMAGE_HOLDOUT, IMAGE_VALIDATION, IMAGE_TEST};
     static const int64_t sizes[] = {583926, 5898, 73728, 73728};
     uint8_t *seen = test_memory(DSPRITES_IMAGES);
     dsprites_task task = make_task(DSPRITES_LINEAR, 15, 0, false);
@@ -684,7 +684,7 @@ static void same_seed_same_points(void **state) {
     dsprites_task small = make_task(DSPRITES_YCONE, 16, 800, false), again = make_task(DSPRITES_YCONE, 16, 800, false);
     dsprites_task larger = make_task(DSPRITES_YCONE, 16, 8000, false),
                   other = make_task(DSPRITES_YCONE, 17, 800, false);
-    for (int k = 0; k < DSPRITES_PARTS; k++) {
+    for (int k = 0; k < IMAGE_PARTS; k++) {
         assert_begins(&small.parts[k], &again.parts[k]);
         assert_begins(&small.parts[k], &larger.parts[k]);
         assert_true(memcmp(small.parts[k].base, other.parts[k].base, 80 * sizeof(int32_t)) != 0);
@@ -700,16 +700,16 @@ static void holdout_also_in_training(void **state) {
     for (int64_t d = 0; d < COUNT(dependences); d++) {
         dsprites_task without = make_task(dependences[d], 18, 1000, false),
                       with = make_task(dependences[d], 18, 1000, true);
-        const dsprites_part *train = &with.parts[DSPRITES_TRAIN], *holdout = &with.parts[DSPRITES_HOLDOUT];
-        for (int k = 0; k < DSPRITES_PARTS; k++) assert_begins(&without.parts[k], &with.parts[k]);
+        const dsprites_part *train = &with.parts[IMAGE_TRAIN], *holdout = &with.parts[IMAGE_HOLDOUT];
+        for (int k = 0; k < IMAGE_PARTS; k++) assert_begins(&without.parts[k], &with.parts[k]);
         assert_int_equal(train->points.n, 1100);
-        assert_int_equal(with.parts[DSPRITES_OOD_TRAIN].points.n, 1100);
+        assert_int_equal(with.parts[IMAGE_OOD_TRAIN].points.n, 1100);
         assert_int_equal(holdout->points.n, 100);
         dsprites_part last = *train;
         last.base += 1000, last.image += 1000, last.points.stored += 1000, last.points.shift += 1000;
         last.points.target += 1000, last.points.y += 1000, last.points.z += 1000, last.points.n = 100;
         assert_begins(holdout, &last);
-        assert_memory_equal(with.parts[DSPRITES_OOD_TRAIN].base, train->base, 1100 * sizeof *train->base);
+        assert_memory_equal(with.parts[IMAGE_OOD_TRAIN].base, train->base, 1100 * sizeof *train->base);
         dsprites_task_free(&without);
         dsprites_task_free(&with);
     }
@@ -739,7 +739,7 @@ static void bad_tasks(void **state) {
     assert_false(dsprites_find("cone", &found));
     assert_done(dsprites_task_make(&options, &task));
     assert_done(dsprites_task_render(test_context(1), 0, &task));
-    assert_int_equal(task.parts[DSPRITES_TEST].points.n, 0);
+    assert_int_equal(task.parts[IMAGE_TEST].points.n, 0);
     dsprites_task_free(&task);
 }
 
@@ -749,7 +749,7 @@ static void bad_tasks(void **state) {
 static int64_t n_different(const dsprites_task *task, unsigned parts) {
     uint8_t *seen = test_memory(DSPRITES_IMAGES);
     int64_t n = 0;
-    for (int k = 0; k < DSPRITES_PARTS; k++)
+    for (int k = 0; k < IMAGE_PARTS; k++)
         for (int64_t i = 0; (parts >> k & 1) != 0 && i < task->parts[k].points.n; i++)
             n += seen[task->parts[k].image[i]]++ == 0;
     return n;
@@ -759,7 +759,7 @@ static void pictures_of_points(void **state) {
     (void)state;
     dsprites_task task = make_task(DSPRITES_LINEAR, 19, 2000, false);
     uint8_t *all = NULL, one[DSPRITES_BYTES];
-    const unsigned some = 1U << DSPRITES_TRAIN | 1U << DSPRITES_OOD_TEST;
+    const unsigned some = 1U << IMAGE_TRAIN | 1U << IMAGE_OOD_TEST;
     circe_context *context = test_context(2);
     assert_done(dsprites_make(context, &all));
     for (int way = 0; way < 3; way++) {
@@ -767,9 +767,9 @@ static void pictures_of_points(void **state) {
             dsprites_task_use(&task, all);
         else
             assert_done(dsprites_task_render(context, way == 1 ? 0 : some, &task));
-        for (int k = 0; k < DSPRITES_PARTS; k++) {
+        for (int k = 0; k < IMAGE_PARTS; k++) {
             if (way == 2 && (some >> k & 1) == 0) continue;
-            train_source source = dsprites_task_source(&task, (dsprites_part_kind)k);
+            train_source source = dsprites_task_source(&task, (image_part_kind)k);
             assert_done(train_source_check(&source, "dSprites"));
             assert_true(source.n == task.parts[k].points.n && source.shift == task.parts[k].points.shift);
             assert_true(train_source_cols(&source) == PIXELS && source.element == TRAIN_BITS);
@@ -782,11 +782,10 @@ static void pictures_of_points(void **state) {
         }
         assert_int_equal(task.n_stored, way == 0 ? DSPRITES_IMAGES : n_different(&task, way == 1 ? 0x7f : some));
     }
-    train_source left_out = dsprites_task_source(&task, DSPRITES_TEST);
+    train_source left_out = dsprites_task_source(&task, IMAGE_TEST);
     assert_true(train_source_check(&left_out, "dSprites") != CIRCE_OK);
     dsprites_task_use(&task, all); /* and back */
-    assert_memory_equal(task.parts[DSPRITES_TEST].points.stored, task.parts[DSPRITES_TEST].image,
-                        250 * sizeof(int32_t));
+    assert_memory_equal(task.parts[IMAGE_TEST].points.stored, task.parts[IMAGE_TEST].image, 250 * sizeof(int32_t));
     dsprites_task_free(&task);
     free(all);
 }

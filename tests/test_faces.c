@@ -393,8 +393,8 @@ static void splits_are_by_identity(void **state) {
     (void)state;
     yaleb_store store = whole_set();
     yaleb_task task = task_of(&store, 3);
-    int seen[100][YALEB_PARTS] = {{0}};
-    for (int p = 0; p < YALEB_PARTS; p++) {
+    int seen[100][IMAGE_PARTS] = {{0}};
+    for (int p = 0; p < IMAGE_PARTS; p++) {
         const image_part *part = &task.parts[p];
         assert_true(part->n > 0);
         for (int64_t i = 0; i < part->n; i++) {
@@ -406,18 +406,18 @@ static void splits_are_by_identity(void **state) {
     int people[3] = {0};
     for (int k = 0; k < 28; k++) {
         const int *s = seen[faces_numbers[k]];
-        assert_int_equal((s[YALEB_OOD_TRAIN] > 0) + (s[YALEB_OOD_VALIDATION] > 0) + (s[YALEB_OOD_TEST] > 0), 1);
+        assert_int_equal((s[IMAGE_OOD_TRAIN] > 0) + (s[IMAGE_OOD_VALIDATION] > 0) + (s[IMAGE_OOD_TEST] > 0), 1);
         for (int p = 0; p < 3; p++) {
-            assert_true((s[p] > 0) <= (s[YALEB_OOD_TRAIN + p] > 0));
-            people[p] += s[YALEB_OOD_TRAIN + p] > 0;
+            assert_true((s[p] > 0) <= (s[IMAGE_OOD_TRAIN + p] > 0));
+            people[p] += s[IMAGE_OOD_TRAIN + p] > 0;
         }
-        assert_true((s[YALEB_HOLDOUT] > 0) <= (s[YALEB_OOD_TRAIN] > 0));
+        assert_true((s[IMAGE_HOLDOUT] > 0) <= (s[IMAGE_OOD_TRAIN] > 0));
     }
     assert_true(people[0] == 22 && people[1] == 3 && people[2] == 3);
-    assert_int_equal(task.parts[YALEB_OOD_TRAIN].n, 22 * 576 - 1267); /* the paper's holdout */
-    assert_int_equal(task.parts[YALEB_OOD_TEST].n, 3 * 576);
+    assert_int_equal(task.parts[IMAGE_OOD_TRAIN].n, 22 * 576 - 1267); /* the paper's holdout */
+    assert_int_equal(task.parts[IMAGE_OOD_TEST].n, 3 * 576);
     /* A tenth of what is in-domain, within 5 deviations of a hypergeometric draw. */
-    double holdout = (double)task.parts[YALEB_HOLDOUT].n, inside = holdout + (double)task.parts[YALEB_TRAIN].n;
+    double holdout = (double)task.parts[IMAGE_HOLDOUT].n, inside = holdout + (double)task.parts[IMAGE_TRAIN].n;
     assert_near(holdout, 0.1 * inside, 5.0 * sqrt(0.09 * inside), 1.0);
     yaleb_task again = task_of(&store, 3), other = task_of(&store, 4);
     assert_memory_equal(again.parts[0].stored, task.parts[0].stored, (size_t)task.parts[0].n * sizeof(int32_t));
@@ -461,7 +461,7 @@ static void in_domain_is_sampled(void **state) {
     int64_t points = 0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         yaleb_task task = task_of(&store, seed);
-        for (int p = YALEB_TRAIN; p <= YALEB_HOLDOUT; p++) {
+        for (int p = IMAGE_TRAIN; p <= IMAGE_HOLDOUT; p++) {
             for (int64_t i = 0; i < task.parts[p].n; i++, points++) {
                 const yaleb_name *n = &store.names[task.parts[p].stored[i]];
                 kept[(pose_of(&task.parts[p], i) * 261 + n->azimuth + 130) * 131 + n->elevation + 40]++;
@@ -492,7 +492,7 @@ static void pose_noise_is_sampled(void **state) {
     double counts[9] = {0}, total = 0.0, chi2 = 0.0;
     for (uint64_t seed = 0; seed < 4; seed++) {
         yaleb_task task = task_of(&store, seed);
-        for (int p = YALEB_OOD_TRAIN; p <= YALEB_OOD_TEST; p++) {
+        for (int p = IMAGE_OOD_TRAIN; p <= IMAGE_OOD_TEST; p++) {
             for (int64_t i = 0; i < task.parts[p].n; i++) {
                 if (pose_of(&task.parts[p], i) != 4) continue;
                 counts[store.names[task.parts[p].stored[i]].pose]++;
@@ -521,8 +521,8 @@ static void people_are_sampled(void **state) {
     double tested[100] = {0}, chi2 = 0.0;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         yaleb_task task = task_of(&store, seed);
-        for (int64_t i = 0; i < task.parts[YALEB_OOD_TEST].n; i++)
-            tested[store.names[task.parts[YALEB_OOD_TEST].stored[i]].identity]++;
+        for (int64_t i = 0; i < task.parts[IMAGE_OOD_TEST].n; i++)
+            tested[store.names[task.parts[IMAGE_OOD_TEST].stored[i]].identity]++;
         yaleb_task_free(&task);
     }
     double expected = SEEDS * 3.0 / 28.0, variance = expected * (1.0 - 3.0 / 28.0);
