@@ -6,6 +6,6 @@ cmake --build --preset dev
 sources=$(git ls-files 'lib/*.c' 'io/*.c' 'train/*.c' 'images/*.c' 'report/*.c' 'cli/*.c' | grep -v backend/cpu/loops.c)
 clang-tidy --quiet -p build-dev $sources
 cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
-    --suppress=missingIncludeSystem -I include -I lib -I io -I train -I images -I report -I cli $sources
+    --suppress=missingIncludeSystem -I include -I lib -I io -I train -I images -I report -I cli $(ls -d cli/*/ | sed "s/^/-I /") $sources
 git ls-files '*.c' '*.h' '*.inc' '*.cpp' | xargs clang-format --dry-run -Werror
 echo "lint: clean"
