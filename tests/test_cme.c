@@ -526,6 +526,54 @@ static void cached_features(void **state) {
     }
 }
 
+/* Where z is of high rank there are no coordinates, and the measure of rows is that of raw points all the same: y of
+ * low rank and dense, z of many columns and rough. */
+static void implicit_features(void **state) {
+    (void)state;
+    static const double ridge = 0.1;
+    static const struct {
+        circe_method method;
+        int64_t holdout, rows, dim_y, dim_z;
+        const char *kernel_z;
+    } cases[] = {{CIRCE_METHOD_LOWRANK, 900, 400, 1, 10, "gaussian(2)"},
+                 {CIRCE_METHOD_DENSE, 850, 300, 3, 10, "gaussian(2)"},
+                 {CIRCE_METHOD_LOWRANK, 600, 2100, 1, 1, "laplace(0.1)"}}; /* more rows than a block */
+    enum { BATCH = 65 };
+    circe_context *context = test_context(0);
+    circe_workspace *workspace = test_workspace(context);
+    circe_kernel *kernel_x = test_kernel(context, "gaussian(2)");
+    for (int64_t k = 0; k < COUNT(cases); k++) {
+        data holdout = smooth_data(131, cases[k].holdout, cases[k].dim_y, cases[k].dim_z);
+        data all = smooth_data(133, cases[k].rows, cases[k].dim_y, cases[k].dim_z);
+        circe_cme_options options = test_options(cases[k].method, &ridge);
+        circe_cme *cme = test_fit(context, &holdout.y, &holdout.z, "gaussian(0.5)", cases[k].kernel_z, &options);
+        int64_t index[BATCH];
+        circe_random_subset((circe_random){5, (uint64_t)k}, all.y.rows, BATCH, index);
+        index[1] = index[0] = all.y.rows - 1;
+        data batch = {test_rows(&all.y, index, BATCH), test_rows(&all.z, index, BATCH)};
+        for (int pair = 0; pair < 4; pair++) { /* the dtypes of the features and of x */
+            circe_dtype kept = pair % 2 == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
+            circe_dtype dtype = pair / 2 == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
+            circe_features *features = test_features(context, cme, &all.y, &all.z, kept);
+            circe_mat plain = test_normal(135, BATCH, 3), x = test_copy(&plain, dtype), y, zeta;
+            circe_mat grad = test_zeros(BATCH, 3, dtype), cached_grad = test_zeros(BATCH, 3, dtype);
+            double size = fabs(measure(context, cme, "gaussian(2)", &x, &batch, CIRCE_BIASED, NULL));
+            double tolerance = dtype == CIRCE_FLOAT64 && kept == CIRCE_FLOAT64 ? 1e-11 : 1e-5;
+            for (circe_estimator e = CIRCE_BIASED; e <= CIRCE_USTAT; e++) {
+                double cached = NAN, value = measure(context, cme, "gaussian(2)", &x, &batch, e, &grad);
+                assert_ok(circe_measure_circe_cached(workspace, cme, features, index, BATCH, kernel_x, &x, e, &cached,
+                                                     &cached_grad));
+                assert_near(cached, value, tolerance, size);
+                assert_mat_near(&cached_grad, &grad, 100.0 * tolerance);
+            }
+            assert_ok(circe_features_get(features, &y, NULL));
+            assert_int_equal(y.rows, all.y.rows);
+            assert_refused(circe_features_get(features, &y, &zeta), CIRCE_ERR_RANK, "z is of high rank");
+            assert_refused(circe_features_gather(features, index, BATCH, &y, &zeta), CIRCE_ERR_RANK, "no coordinates");
+        }
+    }
+}
+
 /* ---- refusals
  * -------------------------------------------------------------------------------------------------------------- */
 
@@ -712,5 +760,5 @@ static void progress_and_cancel(void **state) {
 
 TEST_MAIN("cme", TEST(lowrank_equals_dense), TEST(lowrank_of_many_rows), TEST(loo_equals_refitting),
           TEST(best_cell_is_the_model), TEST(round_trip), TEST(load_refuses), TEST(auto_chooses), TEST(unsafe_ridge),
-          TEST(constant_y), TEST(constant_z), TEST(categories), TEST(cached_features), TEST(memory_limit),
-          TEST(bad_arguments), TEST(progress_and_cancel))
+          TEST(constant_y), TEST(constant_z), TEST(categories), TEST(cached_features), TEST(implicit_features),
+          TEST(memory_limit), TEST(bad_arguments), TEST(progress_and_cancel))

@@ -154,7 +154,8 @@ static void equals_circe(void **state) {
     }
 }
 
-/* z of ten dimensions and a narrow kernel: no low rank, so no residual features; the value is that of the points. */
+/* z of ten dimensions and a narrow kernel: no low rank, so features without coordinates, in float32; the value is that
+ * of the points. */
 static void circe_of_high_rank(void **state) {
     enum { MANY = 800, FEW = 40, WIDE = 10 };
     (void)state;
@@ -175,8 +176,8 @@ static void circe_of_high_rank(void **state) {
     train_ok(train_regularizer_batch(r, 0, index, FEW, &x32, &value, &grad));
     assert_ok(circe_measure_circe(test_workspace(context), train_regularizer_cme(r),
                                   test_kernel(context, "gaussian(0.8)"), &x32, &y, &z, o.estimator, &expected, &own));
-    assert_near(value, expected, 1e-12, fabs(expected));
-    assert_mat_near(&grad, &own, 1e-12);
+    assert_near(value, expected, 1e-5, fabs(expected));
+    assert_mat_near(&grad, &own, 1e-5);
     train_regularizer_destroy(r);
 }
 

@@ -210,23 +210,10 @@ static double *copy_rows(const circe_mat *m, int64_t rows, int64_t cols) {
     return copy;
 }
 
-/* Whether residual features are worth their while. Where the holdout's z is already of high rank, the training rows
- * need columns by the thousand, which take minutes to find. */
-static bool has_features(const train_regularizer *r) {
-    enum { HIGH_RANK = 768 };
-    circe_cme_info info;
-    if (!(r->row->needs & TRAIN_USES_FIT) || r->options.method == CIRCE_METHOD_RFF) return false;
-    circe_cme_get_info(r->cme, &info);
-    return info.rank_z <= HIGH_RANK;
-}
-
-/* circe keeps residual features; where there are none (method rff; a z of high rank), and for the others, y and z
- * themselves. */
+/* circe keeps residual features; where there are none (method rff), and for the others, y and z themselves. */
 static circe_status keep_rows(train_regularizer *r, const circe_mat *y, const circe_mat *z) {
-    if (has_features(r)) {
-        circe_status status = circe_features_create(r->context, r->cme, y, z, CIRCE_FLOAT32, &r->features);
-        if (status != CIRCE_ERR_RANK) return train_pass(status);
-    }
+    if ((r->row->needs & TRAIN_USES_FIT) && r->options.method != CIRCE_METHOD_RFF)
+        return train_pass(circe_features_create(r->context, r->cme, y, z, CIRCE_FLOAT32, &r->features));
     r->y = copy_rows(y, r->n_rows, r->cols_y);
     r->z = copy_rows(z, r->n_rows, r->cols_z);
     if (r->y != NULL && r->z != NULL) return CIRCE_OK;

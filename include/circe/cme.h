@@ -96,7 +96,10 @@ CIRCE_API circe_status circe_cme_mean(circe_workspace *workspace, const circe_cm
 CIRCE_API circe_status circe_cme_rff_step(circe_cme *cme, int64_t step);
 
 /* Residual features of a whole data set, computed once and gathered per batch: K^c of any two rows is the dot product
- * of their features. Not for method RFF, whose K^c is no such product. */
+ * of their features. Not for method RFF, whose K^c is no such product. Where z is of high rank (more than about a
+ * thousand columns would be needed: z of many dimensions, rough kernels), the features are kept in another form that
+ * circe_measure_circe_cached uses, right to rounding of k(z, z), and that the two functions below refuse with
+ * CIRCE_ERR_RANK. */
 typedef struct circe_features circe_features;
 
 CIRCE_API circe_status circe_features_create(circe_context *context, const circe_cme *cme, const circe_mat *y,

@@ -102,6 +102,8 @@ typedef struct circe__algebra {
     /* a (n, n) symmetric positive definite, of which the lower triangle is read := its inverse, both triangles. Returns
      * LAPACK's info: not 0 where it is not positive definite. */
     int (*invert_spd)(int64_t n, double *a);
+    /* The first min(m, n) rows of a (m, n) := orthonormal ones that span what its rows do. work: 65 max(m, n). */
+    void (*orthonormal_rows)(int64_t m, int64_t n, double *a, double *work);
     /* a (n, n) symmetric := R with a = P R' R P' (R in the rows 0..rank, pivots from 0). Returns the rank. */
     int64_t (*pivoted_cholesky)(int64_t n, double *a, double tolerance, int *pivots, double *work);
 } circe__algebra;

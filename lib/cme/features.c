@@ -1,7 +1,8 @@
 /* Residual features of a whole data set, once: zeta (N, q) beside y, in the dtype of the training.
  *
  * The basis of z is first extended until it spans the data set's z as well (most often it already does), so that the
- * dot product of any two rows is their K^c. Rows are then made in blocks. */
+ * dot product of any two rows is their K^c. Rows are then made in blocks. A z that would need columns by the thousand
+ * (many dimensions, rough kernels) has implicit features instead (implicit.c). */
 #include <string.h>
 
 #include "cme/internal.h"
@@ -9,12 +10,14 @@
 struct circe_features {
     circe_context *context;
     circe_mat y, zeta;
+    circe__implicit implicit; /* in the place of zeta, whose data are then NULL */
 };
 
 void circe_features_destroy(circe_features *features) {
     if (features == NULL) return;
     circe__free(features->context, features->y.data);
     circe__free(features->context, features->zeta.data);
+    circe__implicit_free(features->context, &features->implicit);
     circe__free(features->context, features);
 }
 
@@ -56,36 +59,44 @@ static circe_status fill_blocks(const circe_cme *cme, const circe__basis *basis,
     return status;
 }
 
+static circe_status no_memory_for(circe_mat mat) { return mat.data == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK; }
+
+static circe_status build_zeta(const circe_cme *cme, const circe__basis *basis, const double *y64, const double *z64,
+                               circe_features *features) {
+    circe_context *context = cme->context;
+    circe_dtype dtype = features->y.dtype;
+    int64_t rank = cme->z_basis.rank, n = features->y.rows;
+    /* Points beyond the holdout's span have large coordinates along its weakest pivots: then none is left out. */
+    int64_t leading =
+        basis->rank > rank ? rank : circe__basis_rank_at(&cme->z_basis, 0.01 * circe__accuracy(cme, dtype));
+    layout l = {leading, rank, basis->rank};
+    int64_t q = circe__max(1, l.leading + l.extended - l.rank);
+    circe_status status =
+        circe__memory_check(context, (double)circe_dtype_size(dtype) * (double)n * (double)q,
+                            "the residual features of this data set", "compute them for each batch instead");
+    if (status != CIRCE_OK) return status;
+    features->zeta = circe__mat(circe__alloc(context, n * q, circe_dtype_size(dtype)), n, q, dtype);
+    status = no_memory_for(features->zeta);
+    return status == CIRCE_OK ? fill_blocks(cme, basis, l, y64, z64, features) : status;
+}
+
 static circe_status build(const circe_cme *cme, const circe_mat *y, const double *y64, const double *z64,
                           circe_dtype dtype, circe_features *features) {
-    enum { MAX_EXTENSION = 4096 };
+    enum { MAX_RANK = 1024 }; /* from here on implicit features are made sooner and are faster */
     circe_context *context = cme->context;
     circe__basis basis = {0};
     double accuracy = circe__accuracy(cme, dtype);
-    circe_status status = circe__basis_copy(&cme->z_basis, &basis);
-    if (status == CIRCE_OK)
-        status =
-            circe__basis_settle(&basis, z64, y->rows, accuracy, 0.1 * accuracy, cme->z_basis.rank + MAX_EXTENSION, "z");
-    if (status != CIRCE_OK) goto done;
-    /* Points beyond the holdout's span have large coordinates along its weakest pivots: then none is left out. */
-    int64_t rank = cme->z_basis.rank;
-    int64_t leading = basis.rank > rank ? rank : circe__basis_rank_at(&cme->z_basis, 0.01 * accuracy);
-    layout l = {leading, rank, basis.rank};
-    int64_t q = circe__max(1, l.leading + l.extended - l.rank);
-    status = circe__memory_check(context, (double)circe_dtype_size(dtype) * (double)y->rows * (double)(q + y->cols),
-                                 "the residual features of this data set", "compute them for each batch instead");
-    if (status != CIRCE_OK) goto done;
     features->y =
         circe__mat(circe__alloc(context, y->rows * y->cols, circe_dtype_size(dtype)), y->rows, y->cols, dtype);
-    features->zeta = circe__mat(circe__alloc(context, y->rows * q, circe_dtype_size(dtype)), y->rows, q, dtype);
-    if (features->y.data == NULL || features->zeta.data == NULL) {
-        status = CIRCE_ERR_MEMORY;
-        goto done;
-    }
+    circe_status status = no_memory_for(features->y);
+    if (status != CIRCE_OK) return status;
     circe__copy_mat(y, &features->y);
-    status = fill_blocks(cme, &basis, l, y64, z64, features);
-
-done:
+    status = cme->z_basis.rank < MAX_RANK * 3 / 4 ? circe__basis_copy(&cme->z_basis, &basis) : CIRCE_ERR_RANK;
+    if (status == CIRCE_OK) status = circe__basis_settle(&basis, z64, y->rows, accuracy, 0.1 * accuracy, MAX_RANK, "z");
+    if (status == CIRCE_OK)
+        status = build_zeta(cme, &basis, y64, z64, features);
+    else if (status == CIRCE_ERR_RANK)
+        status = circe__implicit_fill(cme, y64, z64, y->rows, dtype, &features->implicit);
     circe__basis_free(&basis);
     return status;
 }
@@ -129,8 +140,21 @@ circe_status circe_features_create(circe_context *context, const circe_cme *cme,
     return status;
 }
 
+const circe__implicit *circe__features_implicit(const circe_features *features) {
+    return features->implicit.m.data != NULL ? &features->implicit : NULL;
+}
+
+static circe_status refuse_implicit(const circe_features *features) {
+    if (circe__features_implicit(features) == NULL) return CIRCE_OK;
+    return circe__fail(CIRCE_ERR_RANK,
+                       "z is of high rank, and the residual features of this data set have no coordinates; only "
+                       "circe_measure_circe_cached can use them");
+}
+
 circe_status circe_features_get(const circe_features *features, circe_mat *y, circe_mat *zeta) {
     if (features == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "features must not be NULL");
+    circe_status status = zeta != NULL ? refuse_implicit(features) : CIRCE_OK;
+    if (status != CIRCE_OK) return status;
     if (y != NULL) *y = features->y;
     if (zeta != NULL) *zeta = features->zeta;
     return CIRCE_OK;
@@ -144,7 +168,7 @@ static circe_status check_gathered(const circe_mat *from, const circe_mat *to, i
                        (long long)from->cols);
 }
 
-static void gather_rows(const circe_mat *from, const int64_t *index, int64_t n, circe_mat *to) {
+void circe__gather_rows(const circe_mat *from, const int64_t *index, int64_t n, circe_mat *to) {
     size_t size = circe_dtype_size(from->dtype);
     for (int64_t i = 0; i < n; i++)
         memcpy((char *)to->data + (size_t)(i * to->ld) * size,
@@ -155,14 +179,15 @@ circe_status circe_features_gather(const circe_features *features, const int64_t
                                    circe_mat *zeta_out) {
     if (features == NULL || index == NULL || n < 1)
         return circe__fail(CIRCE_ERR_ARGUMENT, "features and index must not be NULL, and n at least 1");
-    circe_status status = check_gathered(&features->y, y_out, n, "y_out");
+    circe_status status = refuse_implicit(features);
+    if (status == CIRCE_OK) status = check_gathered(&features->y, y_out, n, "y_out");
     if (status == CIRCE_OK) status = check_gathered(&features->zeta, zeta_out, n, "zeta_out");
     if (status != CIRCE_OK) return status;
     for (int64_t i = 0; i < n; i++)
         if (index[i] < 0 || index[i] >= features->y.rows)
             return circe__fail(CIRCE_ERR_ARGUMENT, "index[%lld] is %lld; there are %lld rows, from 0", (long long)i,
                                (long long)index[i], (long long)features->y.rows);
-    gather_rows(&features->y, index, n, y_out);
-    gather_rows(&features->zeta, index, n, zeta_out);
+    circe__gather_rows(&features->y, index, n, y_out);
+    circe__gather_rows(&features->zeta, index, n, zeta_out);
     return CIRCE_OK;
 }

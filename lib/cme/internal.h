@@ -176,6 +176,24 @@ circe_status circe__cme_mean(circe_workspace *workspace, const circe_cme *cme, c
 circe_status circe__cme_zeta(circe_workspace *workspace, const circe_cme *cme, const double *y, const double *z,
                              int64_t n, double accuracy, double **zeta, int64_t *q);
 
+/* ---- implicit.c: K^c_ij = k(z_i, z_j) - h_i . m_j - m_i . h_j, where z has no low rank ------------------------- */
+
+typedef struct circe__implicit {
+    circe_mat z;    /* (n, d_z) */
+    circe_mat m, h; /* (n, r) */
+} circe__implicit;
+
+/* For n points, in the dtype. `implicit` is the caller's to free, also after a failure. */
+circe_status circe__implicit_fill(const circe_cme *cme, const double *y, const double *z, int64_t n, circe_dtype dtype,
+                                  circe__implicit *implicit);
+void circe__implicit_free(const circe_context *context, circe__implicit *implicit);
+
+/* The implicit features of a data set, NULL where it has zeta. */
+const circe__implicit *circe__features_implicit(const circe_features *features);
+
+/* to (n, cols) := the rows index[0..n) of from, which lie within it. */
+void circe__gather_rows(const circe_mat *from, const int64_t *index, int64_t n, circe_mat *to);
+
 /* y (n, dim_y) or z as contiguous float64, in the given slot, checked: rows, columns, finite. */
 circe_status circe__cme_points(circe_workspace *workspace, circe__slot slot, const circe_mat *points, int64_t dim,
                                const char *name, double **out);

@@ -207,10 +207,18 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
     circe__weights w = {0};
     circe_mat y = {0}, zeta = {0};
     if (cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
-    circe_status status = circe_features_get(features, &y, &zeta);
+    circe_status status = circe_features_get(features, &y, NULL);
     if (status == CIRCE_OK) status = circe__begin_measure(workspace, x, n, &w.Q);
     if (status == CIRCE_OK) status = circe__check_estimator(estimator, n);
     if (status == CIRCE_OK) status = check_index(index, n, y.rows);
+    if (status != CIRCE_OK) return status;
+    const circe__implicit *implicit = circe__features_implicit(features);
+    if (implicit != NULL) {
+        status = circe__weights_implicit(workspace, cme, &y, implicit, index, estimator, &w);
+        return status == CIRCE_OK ? circe__contract(workspace, kernel_x, x, &w.Q, circe__shift_of(&w), value, grad)
+                                  : status;
+    }
+    status = circe_features_get(features, &y, &zeta);
     if (status != CIRCE_OK) return status;
     if (y.dtype != x->dtype)
         return measure_converted(workspace, cme, features, index, kernel_x, x, estimator, &w, value, grad);

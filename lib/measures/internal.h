@@ -38,6 +38,11 @@ circe_status circe__product_update(circe_workspace *workspace, const circe_kerne
 circe_status circe__weights_from(circe_workspace *workspace, const circe_kernel *kernel, const circe_mat *points,
                                  const circe_mat *zeta, circe_estimator estimator, circe__weights *w);
 
+/* The same of the rows index[0..n) of a data set with implicit features, y being that of all its rows. */
+circe_status circe__weights_implicit(circe_workspace *workspace, const circe_cme *cme, const circe_mat *all_y,
+                                     const circe__implicit *all, const int64_t *index, circe_estimator estimator,
+                                     circe__weights *w);
+
 static inline const circe__shift *circe__shift_of(const circe__weights *w) { return w->shifted ? &w->shift : NULL; }
 
 /* G in place of Q. */

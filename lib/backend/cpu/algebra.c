@@ -12,6 +12,10 @@ void dsyevd_(const char *job, const char *uplo, const int *n, double *a, const i
 void dtrtri_(const char *uplo, const char *diag, const int *n, double *a, const int *lda, int *info);
 void dpotrf_(const char *uplo, const int *n, double *a, const int *lda, int *info);
 void dpotri_(const char *uplo, const int *n, double *a, const int *lda, int *info);
+void dgeqrf_(const int *m, const int *n, double *a, const int *lda, double *tau, double *work, const int *lwork,
+             int *info);
+void dorgqr_(const int *m, const int *n, const int *k, double *a, const int *lda, const double *tau, double *work,
+             const int *lwork, int *info);
 void dpstrf_(const char *uplo, const int *n, double *a, const int *lda, int *pivots, int *rank, const double *tolerance,
              double *work, int *info);
 
@@ -89,6 +93,16 @@ static int64_t pivoted_cholesky(int64_t n, double *a, double tolerance, int *piv
     return rank;
 }
 
+/* Rows here are Fortran's columns. Of more rows than columns the first n span what all of them do, unless those are
+ * dependent: then Q's rows are a basis of everything, which is as good. There is nothing that
+ * could fail. */
+static void orthonormal_rows(int64_t m, int64_t n, double *a, double *work) {
+    int rows = (int)n, cols = (int)m, rank = (int)circe__min(m, n), lwork = (int)(64 * circe__max(m, n)), info = 0;
+    double *tau = work + lwork;
+    dgeqrf_(&rows, &cols, a, &rows, tau, work, &lwork, &info);
+    if (info == 0) dorgqr_(&rows, &rank, &rank, a, &rows, tau, work, &lwork, &info);
+}
+
 const circe__algebra circe__algebra_blas = {
     .gemm = gemm,
     .gemm_f32 = gemm_f32,
@@ -97,5 +111,6 @@ const circe__algebra circe__algebra_blas = {
     .multiply_rows = multiply_rows,
     .eigen = eigen,
     .invert_spd = invert_spd,
+    .orthonormal_rows = orthonormal_rows,
     .pivoted_cholesky = pivoted_cholesky,
 };
