@@ -61,9 +61,14 @@ circe_status circe__quadratic(circe_workspace *workspace, const circe_cme *cme, 
     return CIRCE_OK;
 }
 
-/* From raw points; w->Q says where, and in which dtype. */
-static circe_status weights_of(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y, const circe_mat *z,
-                               circe_estimator estimator, circe__weights *w) {
+/* Raw points, checked, as float64; zeta in coordinates, unless the model gives K^c as a matrix for that dtype. */
+typedef struct residuals {
+    circe_mat y, zeta;
+    bool as_gram;
+} residuals;
+
+static circe_status residuals_of(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
+                                 const circe_mat *z, circe_estimator estimator, const circe_mat *Q, residuals *out) {
     double *y64 = NULL, *z64 = NULL, *zeta = NULL;
     int64_t q = 0;
     if (workspace == NULL || cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace and cme must not be NULL");
@@ -74,16 +79,17 @@ static circe_status weights_of(circe_workspace *workspace, const circe_cme *cme,
     if (z->rows != n)
         return circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
                            (long long)n, (long long)z->rows);
-    status = circe__check_output(&w->Q, n, n, w->Q.dtype, "witness");
+    status = circe__check_output(Q, n, n, Q->dtype, "witness");
     if (status == CIRCE_OK) status = circe__check_estimator(estimator, n);
     if (status != CIRCE_OK) return status;
-    if (circe__cme_prefers_gram(cme, w->Q.dtype, n)) return weights_from_gram(workspace, cme, y, z, estimator, w);
+    out->as_gram = circe__cme_prefers_gram(cme, Q->dtype, n);
+    if (out->as_gram) return CIRCE_OK;
     int previous = circe__threads_begin(workspace->context);
-    status = circe__cme_zeta(workspace, cme, y64, z64, n, circe__accuracy(cme, w->Q.dtype), &zeta, &q);
+    status = circe__cme_zeta(workspace, cme, y64, z64, n, circe__accuracy(cme, Q->dtype), &zeta, &q);
     circe__threads_end(previous);
-    if (status != CIRCE_OK) return status;
-    circe_mat points = circe_mat_f64(y64, n, cme->info.dim_y), features = circe_mat_f64(zeta, n, q);
-    return circe__weights_from(workspace, cme->kernel_y, &points, &features, estimator, w);
+    out->y = circe_mat_f64(y64, n, cme->info.dim_y);
+    out->zeta = circe_mat_f64(zeta, n, q);
+    return status;
 }
 
 circe_status circe_witness_circe(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
@@ -91,7 +97,11 @@ circe_status circe_witness_circe(circe_workspace *workspace, const circe_cme *cm
     circe_status status = circe__check_mat(witness, "witness", 1);
     if (status != CIRCE_OK) return status;
     circe__weights w = {.Q = *witness};
-    status = weights_of(workspace, cme, y, z, estimator, &w);
+    residuals r = {0};
+    status = residuals_of(workspace, cme, y, z, estimator, &w.Q, &r);
+    if (status != CIRCE_OK) return status;
+    status = r.as_gram ? weights_from_gram(workspace, cme, y, z, estimator, &w)
+                       : circe__weights_from(workspace, cme->kernel_y, &r.y, &r.zeta, estimator, &w);
     if (status == CIRCE_OK) circe__settle(workspace->context, &w);
     return status;
 }
@@ -112,17 +122,6 @@ circe_status circe_witness_features(circe_workspace *workspace, const circe_kern
     circe__weights w = {.Q = *witness};
     status = circe__weights_from(workspace, kernel_y, y, zeta, estimator, &w);
     if (status == CIRCE_OK) circe__settle(workspace->context, &w);
-    return status;
-}
-
-circe_status circe_measure_circe(circe_workspace *workspace, const circe_cme *cme, const circe_kernel *kernel_x,
-                                 const circe_mat *x, const circe_mat *y, const circe_mat *z, circe_estimator estimator,
-                                 double *value, circe_mat *grad) {
-    circe__weights w = {0};
-    if (y == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "y must not be NULL");
-    circe_status status = circe__begin_measure(workspace, x, y->rows, &w.Q);
-    if (status == CIRCE_OK) status = weights_of(workspace, cme, y, z, estimator, &w);
-    if (status == CIRCE_OK) status = circe__contract(workspace, kernel_x, x, &w.Q, circe__shift_of(&w), value, grad);
     return status;
 }
 
@@ -180,10 +179,36 @@ static circe_status measure_rows(circe_workspace *workspace, const circe_kernel 
     return CIRCE_OK;
 }
 
-/* Features of the other dtype: gathered, converted, and on as usual. */
-static circe_status measure_converted(circe_workspace *workspace, const circe_cme *cme, const circe_features *features,
-                                      const int64_t *index, const circe_kernel *kernel_x, const circe_mat *x,
-                                      circe_estimator estimator, circe__weights *w, double *value, circe_mat *grad) {
+/* Features of another dtype: as that of x first. */
+static circe_status measure_converted(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
+                                      const circe_mat *zeta, const circe_kernel *kernel_x, const circe_mat *x,
+                                      circe_estimator estimator, circe_mat *Q, double *value, circe_mat *grad) {
+    circe_mat own_y, own_zeta;
+    circe_status status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_A, y, x->dtype, &own_y);
+    if (status == CIRCE_OK) status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_B, zeta, x->dtype, &own_zeta);
+    if (status != CIRCE_OK) return status;
+    return measure_rows(workspace, cme->kernel_y, &own_y, &own_zeta, NULL, kernel_x, x, estimator, Q, value, grad);
+}
+
+circe_status circe_measure_circe(circe_workspace *workspace, const circe_cme *cme, const circe_kernel *kernel_x,
+                                 const circe_mat *x, const circe_mat *y, const circe_mat *z, circe_estimator estimator,
+                                 double *value, circe_mat *grad) {
+    circe__weights w = {0};
+    residuals r = {0};
+    if (y == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "y must not be NULL");
+    circe_status status = circe__begin_measure(workspace, x, y->rows, &w.Q);
+    if (status == CIRCE_OK) status = residuals_of(workspace, cme, y, z, estimator, &w.Q, &r);
+    if (status != CIRCE_OK) return status;
+    if (!r.as_gram) return measure_converted(workspace, cme, &r.y, &r.zeta, kernel_x, x, estimator, &w.Q, value, grad);
+    status = weights_from_gram(workspace, cme, y, z, estimator, &w);
+    return status == CIRCE_OK ? circe__contract(workspace, kernel_x, x, &w.Q, circe__shift_of(&w), value, grad)
+                              : status;
+}
+
+/* Rows of features of the other dtype, gathered. */
+static circe_status measure_gathered(circe_workspace *workspace, const circe_cme *cme, const circe_features *features,
+                                     const int64_t *index, const circe_kernel *kernel_x, const circe_mat *x,
+                                     circe_estimator estimator, circe_mat *Q, double *value, circe_mat *grad) {
     circe_mat all_y, all_zeta;
     circe_status status = circe_features_get(features, &all_y, &all_zeta);
     if (status != CIRCE_OK) return status;
@@ -195,9 +220,8 @@ static circe_status measure_converted(circe_workspace *workspace, const circe_cm
     circe_mat y = circe__mat(y_data, n, all_y.cols, all_y.dtype);
     circe_mat zeta = circe__mat(zeta_data, n, all_zeta.cols, all_y.dtype);
     status = circe_features_gather(features, index, n, &y, &zeta);
-    if (status == CIRCE_OK) status = circe__weights_from(workspace, cme->kernel_y, &y, &zeta, estimator, w);
-    if (status == CIRCE_OK) status = circe__contract(workspace, kernel_x, x, &w->Q, circe__shift_of(w), value, grad);
-    return status;
+    return status == CIRCE_OK ? measure_converted(workspace, cme, &y, &zeta, kernel_x, x, estimator, Q, value, grad)
+                              : status;
 }
 
 circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_cme *cme,
@@ -221,6 +245,6 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
     status = circe_features_get(features, &y, &zeta);
     if (status != CIRCE_OK) return status;
     if (y.dtype != x->dtype)
-        return measure_converted(workspace, cme, features, index, kernel_x, x, estimator, &w, value, grad);
+        return measure_gathered(workspace, cme, features, index, kernel_x, x, estimator, &w.Q, value, grad);
     return measure_rows(workspace, cme->kernel_y, &y, &zeta, index, kernel_x, x, estimator, &w.Q, value, grad);
 }

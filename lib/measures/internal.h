@@ -24,6 +24,10 @@ typedef struct circe__weights {
     bool shifted;
 } circe__weights;
 
+/* A view as the given dtype: itself, or a converted copy in the slot. */
+circe_status circe__as_dtype(circe_workspace *workspace, circe__slot slot, const circe_mat *mat, circe_dtype dtype,
+                             circe_mat *out);
+
 /* Lower triangle of Q := scale k(p_i, p_j) zeta_i . zeta_j in the dtype of Q; sums (n), its unscaled row sums, or NULL.
  * Uses the slots FACTORS, POINTS_A, POINTS_B and TILES. */
 circe_status circe__product(circe_workspace *workspace, const circe_kernel *kernel, const circe_mat *points,

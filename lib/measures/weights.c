@@ -1,8 +1,7 @@
 /* A witness in the making: Q = K o (zeta zeta') by the backend's loops, and what an estimator turns it into. */
 #include "measures/internal.h"
 
-/* A view as the given dtype: itself, or a converted copy in the slot. */
-static circe_status as_dtype(circe_workspace *workspace, circe__slot slot, const circe_mat *mat, circe_dtype dtype,
+circe_status circe__as_dtype(circe_workspace *workspace, circe__slot slot, const circe_mat *mat, circe_dtype dtype,
                              circe_mat *out) {
     *out = *mat;
     if (mat->dtype == dtype) return CIRCE_OK;
@@ -21,8 +20,8 @@ circe_status circe__product_update(circe_workspace *workspace, const circe_kerne
     circe_kernel_factor *factors = NULL;
     circe_mat own_points, own_zeta;
     circe_status status = circe__resolve_into(workspace, kernel, points->cols, name, &factors);
-    if (status == CIRCE_OK) status = as_dtype(workspace, CIRCE__SLOT_POINTS_A, points, Q->dtype, &own_points);
-    if (status == CIRCE_OK) status = as_dtype(workspace, CIRCE__SLOT_POINTS_B, zeta, Q->dtype, &own_zeta);
+    if (status == CIRCE_OK) status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_A, points, Q->dtype, &own_points);
+    if (status == CIRCE_OK) status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_B, zeta, Q->dtype, &own_zeta);
     if (status != CIRCE_OK) return status;
     int64_t cols_update = update == NULL ? 0 : update->left.cols;
     size_t bytes = loops->product_bytes(points->rows, points->cols, zeta->cols, cols_update, context->threads);
