@@ -59,11 +59,12 @@ const spec_option spec_options[OPT_COUNT] = {
     [OPT_HOLDOUT] = {"holdout", 0, SPEC_NUMBER, TRAIN, 0, "SHARE", NULL, "0.1", 0, 0.9, "Data",
                      "Share of the rows that serve only to learn the conditional mean of --invariant-to given --given. "
                      "A thousand rows are enough for most tables."},
-    [OPT_IMAGES] = {"images", 0, SPEC_PATH, TRAIN | PREDICT, 0, "FILE", NULL, NULL, 0, 0, "Images",
-                    "Images in place of a table's features. A .csv with a column of paths of .png, .pgm or .ppm files, "
-                    "a row an image; what is known of it stands in the other columns. Or an .npz with an array of "
-                    "images; what is known of them stands in its other arrays (latents:2 is column 2 of one), or in "
-                    "--labels. Or an .npy, with --labels."},
+    [OPT_IMAGES] =
+        {"images", 0, SPEC_PATH, TRAIN | PREDICT, 0, "FILE", NULL, NULL, 0, 0, "Images",
+         "Images in place of a table's features. A .csv with a column of paths of .png, .jpg, .pgm or .ppm files, "
+         "a row an image; what is known of it stands in the other columns. Or an .npz with an array of "
+         "images; what is known of them stands in its other arrays (latents:2 is column 2 of one), or in "
+         "--labels. Or an .npy, with --labels."},
     [OPT_PATH_COLUMN] = {"path-column", 0, SPEC_TEXT, TRAIN | PREDICT, 0, "COLUMN", NULL, NULL, 0, 0, "Images",
                          "The column of the .csv that holds the paths, which count from the folder of the .csv. "
                          "Default: file (in predict: as in training)."},

@@ -7,6 +7,7 @@
 #include "error.h"
 #include "files/mapped.h"
 #include "io.h"
+#include "jpeg_file.h"
 #include "pgm.h"
 #include "png_file.h"
 
@@ -32,14 +33,18 @@ void image_picture_free(image_picture *picture) {
 }
 
 circe_status image_picture_parse(const void *data, size_t bytes, const char *name, image_picture *out) {
-    static const unsigned char png_signature[] = {0x89, 'P', 'N', 'G'};
+    static const unsigned char png_signature[] = {0x89, 'P', 'N', 'G'}, jpeg_signature[] = {0xff, 0xd8, 0xff};
     const unsigned char *first = data;
     *out = (image_picture){0};
-    if (bytes == 0) return train_fail(CIRCE_ERR_FORMAT, "%s: the file is empty; a .pgm, .ppm or .png is needed", name);
+    if (bytes == 0)
+        return train_fail(CIRCE_ERR_FORMAT, "%s: the file is empty; a .png, .jpg, .pgm or .ppm is needed", name);
     if (bytes >= sizeof png_signature && memcmp(first, png_signature, sizeof png_signature) == 0)
         return png_file_parse(data, bytes, name, out);
+    if (bytes >= sizeof jpeg_signature && memcmp(first, jpeg_signature, sizeof jpeg_signature) == 0)
+        return jpeg_file_parse(data, bytes, name, out);
     if (bytes >= 2 && first[0] == 'P' && first[1] >= '1' && first[1] <= '7') return pgm_parse(data, bytes, name, out);
-    return train_fail(CIRCE_ERR_FORMAT, "%s: not a picture: it begins neither as a .pgm or .ppm nor as a .png", name);
+    return train_fail(CIRCE_ERR_FORMAT, "%s: not a picture: it begins neither as a .png or .jpg nor as a .pgm or .ppm",
+                      name);
 }
 
 circe_status image_picture_read(const char *path, image_picture *out) {

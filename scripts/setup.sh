@@ -4,7 +4,7 @@ set -eu
 
 case "${1:-build}" in
 build) packages="gcc g++ make cmake ninja-build pkg-config libopenblas-openmp-dev librandom123-dev libcjson-dev
-                 libzip-dev libyaml-dev libpng-dev libdnnl-dev libcmocka-dev gnuplot-nox python3" ;;
+                 libzip-dev libyaml-dev libpng-dev libturbojpeg0-dev libdnnl-dev libcmocka-dev gnuplot-nox python3" ;;
 fuzz) packages="clang cmake ninja-build" ;;
 tsan) packages="clang libomp-dev" ;;
 lint) packages="clang-format clang-tidy cppcheck" ;;

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <sys/stat.h>
+#include <turbojpeg.h>
 #include <unistd.h>
 
 #include "error.h"
@@ -166,6 +167,56 @@ static void png_refusals(void **state) {
     assert_null(back.pixels);
     images_refused(png_file_write(test_path("no/such.png"), &picture), CIRCE_ERR_IO, "no/such.png");
     image_picture_free(&picture);
+}
+
+/* ---- .jpg ----------------------------------------------------------------------------------------------------------
+ */
+
+/* A smooth picture, which .jpg of the best quality keeps to a few levels; the caller frees the bytes with tjFree. */
+static unsigned char *make_jpeg(image_picture *picture, int64_t channels, int format, unsigned long *bytes) {
+    unsigned char *data = NULL;
+    images_ok(image_picture_make(19, 10, channels, "made", picture));
+    for (int64_t i = 0; i < 190 * channels; i++)
+        picture->pixels[i] = (uint8_t)(10 * (i / channels % 19) + 40 * (i % channels));
+    tjhandle jpeg = tjInitCompress();
+    assert_non_null(jpeg);
+    assert_int_equal(tjCompress2(jpeg, picture->pixels, 19, 0, 10, format, &data, bytes,
+                                 format == TJPF_GRAY ? TJSAMP_GRAY : TJSAMP_444, 100, 0),
+                     0);
+    tjDestroy(jpeg);
+    return data;
+}
+
+static void jpeg_pixels(void **state) {
+    (void)state;
+    for (int64_t channels = 1; channels <= 3; channels += 2) {
+        image_picture picture, back;
+        unsigned long bytes = 0;
+        unsigned char *data = make_jpeg(&picture, channels, channels == 1 ? TJPF_GRAY : TJPF_RGB, &bytes);
+        images_ok(image_picture_parse(data, bytes, "p.jpg", &back));
+        assert_true(back.width == 19 && back.height == 10 && back.channels == channels);
+        for (int64_t i = 0; i < 190 * channels; i++) assert_in_range(abs(picture.pixels[i] - back.pixels[i]), 0, 4);
+        image_picture_free(&picture);
+        image_picture_free(&back);
+        tjFree(data);
+    }
+}
+
+static void jpeg_refusals(void **state) {
+    (void)state;
+    image_picture picture, back;
+    unsigned long bytes = 0;
+    unsigned char *data = make_jpeg(&picture, 3, TJPF_RGB, &bytes);
+    images_refused(image_picture_parse(data, 10, "short.jpg", &back), CIRCE_ERR_FORMAT, "short.jpg: not a good .jpg");
+    images_refused(image_picture_parse(data, bytes - 60, "cut.jpg", &back), CIRCE_ERR_FORMAT,
+                   "cut.jpg: a damaged .jpg");
+    assert_null(back.pixels);
+    image_picture_free(&picture);
+    tjFree(data);
+    data = make_jpeg(&picture, 4, TJPF_CMYK, &bytes);
+    images_refused(image_picture_parse(data, bytes, "print.jpg", &back), CIRCE_ERR_FORMAT, "convert it to RGB");
+    image_picture_free(&picture);
+    tjFree(data);
 }
 
 /* ---- resizing ------------------------------------------------------------------------------------------------------
@@ -762,8 +813,8 @@ static void folders_are_not_overwritten(void **state) {
 }
 
 TEST_MAIN("faces", TEST(pgm_round_trip), TEST(pgm_forms), TEST(pgm_refusals), TEST(png_round_trip), TEST(png_refusals),
-          TEST(resizing), TEST(names), TEST(rig), TEST(folder_is_read), TEST(folder_refusals),
-          TEST(splits_are_by_identity), TEST(the_cone), TEST(in_domain_is_sampled), TEST(pose_noise_is_sampled),
-          TEST(people_are_sampled), TEST(task_refusals), TEST(light_has_sides), TEST(mirrored_light_is_mirrored),
-          TEST(poses_and_people_differ), TEST(noise_is_that_of_a_sensor), TEST(written_set_is_read_back),
-          TEST(folders_are_not_overwritten))
+          TEST(jpeg_pixels), TEST(jpeg_refusals), TEST(resizing), TEST(names), TEST(rig), TEST(folder_is_read),
+          TEST(folder_refusals), TEST(splits_are_by_identity), TEST(the_cone), TEST(in_domain_is_sampled),
+          TEST(pose_noise_is_sampled), TEST(people_are_sampled), TEST(task_refusals), TEST(light_has_sides),
+          TEST(mirrored_light_is_mirrored), TEST(poses_and_people_differ), TEST(noise_is_that_of_a_sensor),
+          TEST(written_set_is_read_back), TEST(folders_are_not_overwritten))
