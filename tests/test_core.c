@@ -250,6 +250,7 @@ static void steps_without_allocation(circe_method method, int64_t rows, circe_dt
     for (int64_t i = 0; i < ALL && outside; i++) test_set(&all_z, i, 0, 3.0 * test_at(&all_z, i, 0));
     circe_cme_options fit = test_options(method, &ridge);
     fit.rff_pool = fit.rff_batch = 16;
+    fit.rff_every = 2;
     circe_cme *cme = test_fit(context, &y, &z, "gaussian(1)", "gaussian(1)", &fit);
     circe_kernel *kernel = test_kernel(context, "gaussian(1)");
     circe_features *features = kind == CACHED ? test_features(context, cme, &all_y, &all_z, dtype) : NULL;
@@ -270,6 +271,7 @@ static void steps_without_allocation(circe_method method, int64_t rows, circe_dt
             bytes = circe_workspace_bytes(workspace);
             assert_true(bytes > 0);
         }
+        if (method == CIRCE_METHOD_RFF) assert_ok(circe_cme_rff_step(cme, step));
         if (kind == CACHED)
             assert_ok(circe_measure_circe_cached(workspace, cme, features, index[step], BATCH, kernel, &x, estimator,
                                                  &value, &grad));

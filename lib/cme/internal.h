@@ -131,7 +131,7 @@ typedef struct circe__rff circe__rff;
 circe_status circe__rff_create(circe__holdout *holdout, const circe_kernel *kernel_y, const circe_kernel *kernel_z,
                                circe__regression *regression, double ridge, circe__rff **rff);
 void circe__rff_free(const circe_context *context, circe__rff *rff);
-circe_status circe__rff_step(const circe_context *context, circe__rff *rff, int64_t step);
+void circe__rff_step(const circe_context *context, circe__rff *rff, int64_t step);
 /* out (n, n) := -A - A' + B of algorithm 2, that is K^c without K_zz. */
 circe_status circe__rff_correction(circe_workspace *workspace, const circe__rff *rff, const double *y, const double *z,
                                    int64_t n, double *out);

@@ -29,6 +29,8 @@ struct circe__rff {
     double *W1;                /* (2 D_0, 2 D_0) */
     double *N;                 /* (r_z, 2 D_0) */
     int64_t *chosen;           /* (D) out of D_0, ascending */
+    double *Ry, *Rz;           /* (M, 2 D_0): of a redraw, kept so that a training step allocates nothing */
+    double *solve[2];          /* (n, max(2 D_0, r_z)) each: of apply_inverse */
 };
 
 void circe__rff_free(const circe_context *context, circe__rff *rff) {
@@ -43,6 +45,10 @@ void circe__rff_free(const circe_context *context, circe__rff *rff) {
     circe__free(context, rff->W1);
     circe__free(context, rff->N);
     circe__free(context, rff->chosen);
+    circe__free(context, rff->Ry);
+    circe__free(context, rff->Rz);
+    circe__free(context, rff->solve[0]);
+    circe__free(context, rff->solve[1]);
     circe__free(context, rff);
 }
 
@@ -95,17 +101,12 @@ static void fourier(const double *points, int64_t n, int64_t dim, const double *
 }
 
 /* X (M, k) := W_1 X. Low rank, by Woodbury: (X - F V' diag(1/(s+ridge)) V F'X) / ridge. */
-static circe_status apply_inverse(const circe_context *context, const circe__rff *rff, double *X, int64_t k) {
+static void apply_inverse(const circe_context *context, const circe__rff *rff, double *X, int64_t k) {
     const circe__algebra *algebra = context->backend->algebra;
     const circe__regression *reg = &rff->regression;
     int64_t M = rff->rows, n = reg->n;
     bool lowrank = reg->solver == CIRCE_METHOD_LOWRANK;
-    double *t = circe__alloc(context, n * k, sizeof *t), *u = circe__alloc(context, n * k, sizeof *u);
-    if (t == NULL || u == NULL) {
-        circe__free(context, t);
-        circe__free(context, u);
-        return CIRCE_ERR_MEMORY;
-    }
+    double *t = rff->solve[0], *u = rff->solve[1];
     if (lowrank) algebra->gemm(1, 0, n, k, M, 1.0, rff->features_y, n, X, k, 0.0, u, k);
     algebra->gemm(0, 0, n, k, n, 1.0, reg->vectors, n, lowrank ? u : X, k, 0.0, t, k);
     for (int64_t i = 0; i < n; i++)
@@ -117,46 +118,30 @@ static circe_status apply_inverse(const circe_context *context, const circe__rff
     } else {
         algebra->gemm(1, 0, n, k, n, 1.0, reg->vectors, n, t, k, 0.0, X, k);
     }
-    circe__free(context, t);
-    circe__free(context, u);
-    return CIRCE_OK;
 }
 
-static circe_status redraw(const circe_context *context, circe__rff *rff, int64_t draw) {
+static void redraw(const circe_context *context, circe__rff *rff, int64_t draw) {
     const circe__algebra *algebra = context->backend->algebra;
     int64_t M = rff->rows, k = 2 * rff->pool;
     double scale = 1.0 / sqrt((double)rff->pool);
-    double *Ry = circe__alloc(context, M * k, sizeof *Ry), *Rz = circe__alloc(context, M * k, sizeof *Rz);
-    circe_status status = Ry == NULL || Rz == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
-    if (status == CIRCE_OK) {
-        uint64_t stream = 2 * (uint64_t)draw;
-        draw_frequencies((circe_random){rff->seed, stream}, rff->factors_y, rff->n_factors_y, rff->dim_y, rff->pool,
-                         rff->omega_y);
-        draw_frequencies((circe_random){rff->seed, stream + 1}, rff->factors_z, rff->n_factors_z, rff->dim_z, rff->pool,
-                         rff->omega_z);
-        fourier(rff->y, M, rff->dim_y, rff->omega_y, NULL, rff->pool, scale, Ry);
-        fourier(rff->z, M, rff->dim_z, rff->omega_z, NULL, rff->pool, scale, Rz);
-        algebra->gemm(1, 0, rff->rank_z, k, M, 1.0, rff->solved_z, rff->rank_z, Ry, k, 0.0, rff->N, k);
-        status = apply_inverse(context, rff, Ry, k);
-    }
-    if (status == CIRCE_OK) {
-        algebra->gemm(1, 0, k, k, M, 1.0, Ry, k, Rz, k, 0.0, rff->W1, k);
-        rff->draw = draw;
-    }
-    circe__free(context, Ry);
-    circe__free(context, Rz);
-    return status;
+    uint64_t stream = 2 * (uint64_t)draw;
+    draw_frequencies((circe_random){rff->seed, stream}, rff->factors_y, rff->n_factors_y, rff->dim_y, rff->pool,
+                     rff->omega_y);
+    draw_frequencies((circe_random){rff->seed, stream + 1}, rff->factors_z, rff->n_factors_z, rff->dim_z, rff->pool,
+                     rff->omega_z);
+    fourier(rff->y, M, rff->dim_y, rff->omega_y, NULL, rff->pool, scale, rff->Ry);
+    fourier(rff->z, M, rff->dim_z, rff->omega_z, NULL, rff->pool, scale, rff->Rz);
+    algebra->gemm(1, 0, rff->rank_z, k, M, 1.0, rff->solved_z, rff->rank_z, rff->Ry, k, 0.0, rff->N, k);
+    apply_inverse(context, rff, rff->Ry, k);
+    algebra->gemm(1, 0, k, k, M, 1.0, rff->Ry, k, rff->Rz, k, 0.0, rff->W1, k);
+    rff->draw = draw;
 }
 
-circe_status circe__rff_step(const circe_context *context, circe__rff *rff, int64_t step) {
+void circe__rff_step(const circe_context *context, circe__rff *rff, int64_t step) {
     int64_t draw = step / rff->every;
-    if (draw != rff->draw) {
-        circe_status status = redraw(context, rff, draw);
-        if (status != CIRCE_OK) return status;
-    }
+    if (draw != rff->draw) redraw(context, rff, draw);
     circe_random_subset((circe_random){rff->seed, (1ull << 63) + (uint64_t)step}, rff->pool, rff->batch, rff->chosen);
     rff->step = step;
-    return CIRCE_OK;
 }
 
 /* ---- set-up ---------------------------------------------------------------------------------------------------------
@@ -178,7 +163,7 @@ static circe_status solve_z(circe__holdout *holdout, circe__rff *rff) {
     }
     if (status == CIRCE_OK) {
         circe__basis_features(zb, zb->rank, rff->z, rff->rows, rff->solved_z, zb->rank, NULL, NULL, scratch);
-        status = apply_inverse(context, rff, rff->solved_z, zb->rank);
+        apply_inverse(context, rff, rff->solved_z, zb->rank);
     }
     circe__free(context, scratch);
     return status;
@@ -224,15 +209,21 @@ circe_status circe__rff_create(circe__holdout *holdout, const circe_kernel *kern
         rff->W1 = circe__alloc(context, k * k, sizeof(double));
         rff->N = circe__alloc(context, rff->rank_z * k, sizeof(double));
         rff->chosen = circe__alloc(context, rff->batch, sizeof(int64_t));
-        if (rff->omega_y == NULL || rff->omega_z == NULL || rff->W1 == NULL || rff->N == NULL || rff->chosen == NULL)
+        rff->Ry = circe__alloc(context, M * k, sizeof(double));
+        rff->Rz = circe__alloc(context, M * k, sizeof(double));
+        for (int t = 0; t < 2; t++)
+            rff->solve[t] = circe__alloc(context, rff->regression.n * circe__max(k, rff->rank_z), sizeof(double));
+        if (rff->omega_y == NULL || rff->omega_z == NULL || rff->W1 == NULL || rff->N == NULL || rff->chosen == NULL ||
+            rff->Ry == NULL || rff->Rz == NULL || rff->solve[0] == NULL || rff->solve[1] == NULL)
             status = CIRCE_ERR_MEMORY;
     }
     if (status == CIRCE_OK) status = solve_z(holdout, rff);
-    if (status == CIRCE_OK) status = circe__rff_step(context, rff, 0);
-    if (status == CIRCE_OK)
+    if (status == CIRCE_OK) {
+        circe__rff_step(context, rff, 0);
         *out = rff;
-    else
+    } else {
         circe__rff_free(context, rff);
+    }
     return status;
 }
 
