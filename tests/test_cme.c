@@ -36,8 +36,7 @@ static double measure(circe_context *context, const circe_cme *cme, const char *
     return value;
 }
 
-/* ---- low rank against dense
- * ------------------------------------------------------------------------------------------ */
+/* ---- low rank against dense -------------------------------------------------------------------------------------- */
 
 /* The low-rank kernel leaves out 1e-12 of the trace, M * 1e-12 in all; against a ridge that moves the regression by at
  * most sqrt(1e-12 M / ridge) (1e-5 to 1e-4 here) in single elements of K^c, and far less in the measure, a sum over
@@ -107,8 +106,7 @@ static void lowrank_of_many_rows(void **state) {
     assert_near(info_of(cme).loo_error, info_of(tight).loo_error, 1e-6, info_of(tight).loo_error);
 }
 
-/* ---- leave-one-out
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- leave-one-out ----------------------------------------------------------------------------------------------- */
 
 /* |psi(z_i) - mu_(without i)(y_i)|^2, averaged, by fitting M times. */
 static double refit_error(circe_context *context, const data *d, const char *kernel_y, const char *kernel_z,
@@ -192,8 +190,7 @@ static void best_cell_is_the_model(void **state) {
     assert_mat_equal(&a, &b);
 }
 
-/* ---- files
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static void round_trip(void **state) {
     static const struct {
@@ -266,8 +263,7 @@ static void load_refuses(void **state) {
     assert_refused(circe_cme_save(NULL, path), CIRCE_ERR_ARGUMENT, "NULL");
 }
 
-/* ---- the choice of method
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the choice of method ---------------------------------------------------------------------------------------- */
 
 static void auto_chooses(void **state) {
     (void)state;
@@ -292,8 +288,7 @@ static void auto_chooses(void **state) {
     assert_null(none);
 }
 
-/* ---- ridges below what is safe
- * ---------------------------------------------------------------------------------------------- */
+/* ---- ridges below what is safe ----------------------------------------------------------------------------------- */
 
 typedef struct log_record {
     int warnings;
@@ -350,8 +345,7 @@ static void unsafe_ridge(void **state) {
     assert_int_equal(circe_cme_n_warnings(cme), 0);
 }
 
-/* ---- degenerate data
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- degenerate data --------------------------------------------------------------------------------------------- */
 
 /* y constant: K_YY is all ones, mu = (sum of psi(z_i)) / (M + ridge) everywhere. */
 static void constant_y(void **state) {
@@ -456,8 +450,7 @@ static void categories(void **state) {
     }
 }
 
-/* ---- cached features
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- cached features --------------------------------------------------------------------------------------------- */
 
 /* Rows of a data set that reaches beyond the holdout on both sides. In float64 the features are right to 1e-11 of
  * k(z, z), and inner products of what they leave out to its square root; in float32 to 1e-4 (1e-8 by construction,
@@ -574,8 +567,7 @@ static void implicit_features(void **state) {
     }
 }
 
-/* ---- refusals
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static circe_context *small_context(size_t limit) {
     circe_context_options options;
@@ -692,8 +684,7 @@ static void bad_arguments(void **state) {
     assert_refused(circe_cme_rff_step(model, 1), CIRCE_ERR_ARGUMENT, "only rff has steps");
 }
 
-/* ---- progress
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- progress ---------------------------------------------------------------------------------------------------- */
 
 typedef struct progress_record {
     int64_t calls, stop_at, last;

@@ -2,8 +2,7 @@
  * and orders, and the promise that a training step allocates nothing. */
 #include "support.h"
 
-/* ---- status
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- status ------------------------------------------------------------------------------------------------------ */
 
 static void status_texts(void **state) {
     (void)state;
@@ -37,8 +36,7 @@ static void names(void **state) {
     assert_non_null(strstr(circe_build_info(), "OpenBLAS "));
 }
 
-/* ---- contexts and views
- * ---------------------------------------------------------------------------------------------- */
+/* ---- contexts and views ------------------------------------------------------------------------------------------ */
 
 static void contexts(void **state) {
     (void)state;
@@ -92,8 +90,7 @@ static void views(void **state) {
     assert_refused(circe_gram(context, kernel, &bad, &good, &out), CIRCE_ERR_ARGUMENT, "NULL");
 }
 
-/* ---- Philox
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- Philox ------------------------------------------------------------------------------------------------------ */
 
 /* Philox 4x32-10, written from the paper (Salmon et al., 2011). */
 static void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
@@ -229,8 +226,7 @@ static void permutations_and_subsets(void **state) {
     assert_int_equal(order[0], 0);
 }
 
-/* ---- a training step allocates nothing
- * ----------------------------------------------------------------------------------- */
+/* ---- a training step allocates nothing --------------------------------------------------------------------------- */
 
 typedef enum step_kind { RAW, CACHED, SPECTRAL } step_kind;
 

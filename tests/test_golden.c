@@ -138,8 +138,7 @@ static void residual_grams(void **state) {
     }
 }
 
-/* ---- leave-one-out
- * --------------------------------------------------------------------------------------------------- */
+/* ---- leave-one-out ----------------------------------------------------------------------------------------------- */
 
 static int64_t numbers(const cJSON *array, double *out, int64_t capacity) {
     int64_t n = cJSON_GetArraySize(array);

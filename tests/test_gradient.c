@@ -200,8 +200,7 @@ static void coinciding_points(void **state) {
     }
 }
 
-/* ---- through a model
- * ------------------------------------------------------------------------------------------------- */
+/* ---- through a model --------------------------------------------------------------------------------------------- */
 
 static circe_status measure(const function *f, const circe_mat *x, double *value, circe_mat *grad) {
     return circe_measure_circe(f->workspace, f->cme, f->kernel_x, x, f->y, f->z, f->estimator, value, grad);

@@ -117,8 +117,7 @@ static void gram_refuses(void **state) {
     assert_refused(circe_gram(context, kernel, &a, &b, &out), CIRCE_ERR_ARGUMENT, "dtype 9");
 }
 
-/* ---- text
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static void text_round_trip(void **state) {
     static const struct {
@@ -221,8 +220,7 @@ static void building(void **state) {
     circe_kernel_destroy(NULL);
 }
 
-/* ---- the median heuristic
- * --------------------------------------------------------------------------------------------- */
+/* ---- the median heuristic ---------------------------------------------------------------------------------------- */
 
 static int by_size(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

@@ -39,8 +39,7 @@ static void set_up(void) {
     path = test_path("model.safetensors");
 }
 
-/* ---- the operations: each makes something, and may destroy it
- * --------------------------------------------------------- */
+/* ---- the operations: each makes something, and may destroy it ---------------------------------------------------- */
 
 typedef struct operation {
     const char *name;
@@ -208,8 +207,7 @@ static void saving(void **state) {
     }
 }
 
-/* ---- measures: a workspace that could not grow stays usable
- * ---------------------------------------------------------------- */
+/* ---- measures: a workspace that could not grow stays usable ------------------------------------------------------ */
 
 typedef circe_status (*measurement)(const circe_mat *at, double *value, circe_mat *grad);
 

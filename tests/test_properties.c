@@ -52,8 +52,7 @@ static double size_of(const bench *b, const char *kernel, const circe_mat *x, ci
 
 static const circe_method methods[] = {CIRCE_METHOD_DENSE, CIRCE_METHOD_LOWRANK, CIRCE_METHOD_RFF};
 
-/* ---- invariances
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- invariances ------------------------------------------------------------------------------------------------- */
 
 /* The order of the points does not matter. 1e-12: other roundings of the same sums; low rank 1e-9, since points outside
  * the holdout's range are factored in another order. */
@@ -218,8 +217,7 @@ static void spectral_below_frobenius(void **state) {
     assert_true(spectral >= sqrt(square / BATCH));
 }
 
-/* ---- precision, instruction set, threads
- * ----------------------------------------------------------------------------------- */
+/* ---- precision, instruction set, threads ------------------------------------------------------------------------- */
 
 /* float32 agrees with float64 to 1e-5 of sum |G o K|. */
 static void float32_agrees(void **state) {

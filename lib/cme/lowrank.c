@@ -116,8 +116,7 @@ static circe_status pass_run(pass *p, void (*visit)(const pass *p, worker *w, in
     return status;
 }
 
-/* ---- first pass: S, F_y'F_z and the share of the trace that is left out
- * ------------------------------------------------ */
+/* ---- first pass: S, F_y'F_z and the share of the trace that is left out ------------------------------------------ */
 
 static void visit_sums(const pass *p, worker *w, int64_t first, int64_t n) {
     const circe__holdout *holdout = p->holdout;
@@ -195,8 +194,7 @@ done:
     return status;
 }
 
-/* ---- second pass: leave-one-out
- * ---------------------------------------------------------------------------------------- */
+/* ---- second pass: leave-one-out ---------------------------------------------------------------------------------- */
 
 /* (r_y, n_ridge * r_z): diag(1/(s+ridge)) G for every ridge, side by side, so that one product serves them all. */
 static double *stack_scaled(const circe_context *context, const circe__regression *regression, int64_t rz,

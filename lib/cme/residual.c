@@ -141,8 +141,7 @@ static circe_status find_outside(circe_workspace *workspace, const double *diago
     return CIRCE_OK;
 }
 
-/* ---- zeta
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- zeta -------------------------------------------------------------------------------------------------------- */
 
 /* How many leading columns leave no row more than `accuracy` behind: K^c is then right to that. */
 static int64_t columns_that_matter(const double *zeta, int64_t n, int64_t q, double accuracy) {
@@ -193,8 +192,7 @@ circe_status circe__cme_zeta(circe_workspace *workspace, const circe_cme *cme, c
     return CIRCE_OK;
 }
 
-/* ---- K^c as a matrix
- * -------------------------------------------------------------------------------------------------- */
+/* ---- K^c as a matrix --------------------------------------------------------------------------------------------- */
 
 /* Points of `rows` rows against each other or others; out (a rows, b rows). */
 static circe_status gram_into(circe_workspace *workspace, circe__factors kernel, const double *a, int64_t rows_a,

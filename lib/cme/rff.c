@@ -254,8 +254,7 @@ circe_status circe__cme_attach_rff(circe_cme *cme) {
     return status;
 }
 
-/* ---- a batch
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- a batch ----------------------------------------------------------------------------------------------------- */
 
 /* The chosen columns of the pool's matrices: W1 (2D, 2D) and N (r_z, 2D). */
 static void gather_chosen(const circe__rff *rff, double *W1, double *N) {
