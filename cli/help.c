@@ -5,7 +5,7 @@
 
 #include "text.h"
 
-enum { OPTION_COLUMN = 24, WORD_COLUMN = 20 };
+enum { OPTION_COLUMN = 24, WORD_COLUMN = 20 }; /* words that are longer move their column */
 
 void help_option_heading(char *out, size_t size, const spec_option *option) {
     char letter[8] = "";
@@ -55,8 +55,11 @@ static void print_argument(FILE *out, const spec_command *command, int width) {
     const char *words[32], *meanings[32];
     size_t n = spec_argument_words(command, words, meanings, 32);
     if (n == 0) return;
+    int column = WORD_COLUMN;
+    for (size_t i = 0; i < n; i++)
+        if ((int)strlen(words[i]) + 4 > column) column = (int)strlen(words[i]) + 4;
     fprintf(out, "%s is one of\n", command->argument);
-    for (size_t i = 0; i < n; i++) text_wrap(out, meanings[i], fprintf(out, "  %s", words[i]), WORD_COLUMN, width);
+    for (size_t i = 0; i < n; i++) text_wrap(out, meanings[i], fprintf(out, "  %s", words[i]), column, width);
     fputc('\n', out);
 }
 
