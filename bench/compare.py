@@ -5,16 +5,16 @@ every row both medians with their quartiles, the ratio with its spread over the 
 then how circe's time grows. bench/README.md says how to read it.
 """
 
-import argparse
 import json
 import math
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+
+import common
 
 TARGETS = {(256, 1267, 1): 200, (1024, 5898, 1): 500, (1024, 5898, 64): 200, "fit": 100}
 VALUE_TOLERANCE = 1e-8  # relative: low-rank features keep 1 - 1e-12 of the trace, which is 1e-9 in K^c
@@ -23,34 +23,19 @@ PRINTED_TOLERANCE = 1e-6  # of algorithm 1 with W1 and W2 as matrices: found 3e-
 LOO_TOLERANCE = 1e-6
 
 
-def parse_options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--circe", default="build/circe", help="the binary [build/circe]")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of both [all cores]")
-    parser.add_argument("--rounds", type=int, default=5, help="of PyTorch, then circe [5]")
+def more_options(parser):
     parser.add_argument("--fit-rounds", type=int, default=1, help="of PyTorch's fit, minutes each; 0 skips it [1]")
     parser.add_argument("--budget", type=float, default=2.0, help="seconds of PyTorch for each row and round [2]")
     parser.add_argument("--no-growth", action="store_true", help="skip the growth tables")
     parser.add_argument("--check-only", action="store_true", help="only check that both agree")
-    parser.add_argument("--json", metavar="OUT", help="also write everything here")
-    return parser.parse_args()
 
 
-OPTIONS = parse_options()
-os.environ["OMP_NUM_THREADS"] = str(OPTIONS.threads)  # before PyTorch and circe start their threads
+OPTIONS = common.options(__doc__, rounds=5, add=more_options)
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 import peer  # noqa: E402
-
-
-def run_circe(*arguments):
-    command = [OPTIONS.circe, *map(str, arguments), "--threads", str(OPTIONS.threads), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"compare.py: {' '.join(command)} failed with {done.returncode}: {done.stderr.strip()}")
-    return json.loads(done.stdout)
 
 
 # ---- the same thing? ----------------------------------------------------------------------------------------------
@@ -77,10 +62,10 @@ def check_size(folder, B, M, d_x, models, sigma2_y=0.1, ridge=0.1):
     for estimator in ("biased", "centered"):
         printed, _ = peer.loss_and_gradient(models[M][0], x, y, z, float(d_x), estimator)
         value, gradient = peer.loss_and_gradient(models[M][1], x, y, z, float(d_x), estimator)
-        ours = run_circe("measure", "circe", "--x", paths["x"], "--y", paths["y"], "--z", paths["z"],
-                         "--holdout-y", paths["Y"], "--holdout-z", paths["Z"], "--sigma2-x", d_x,
-                         "--sigma2-y", sigma2_y, "--sigma2-z", peer.SIGMA2_Z, "--ridge", ridge,
-                         "--estimator", estimator, "--dtype", "float64", "--grad", paths["gradient"])
+        ours = common.circe(OPTIONS, "measure", "circe", "--x", paths["x"], "--y", paths["y"], "--z", paths["z"],
+                            "--holdout-y", paths["Y"], "--holdout-z", paths["Z"], "--sigma2-x", d_x,
+                            "--sigma2-y", sigma2_y, "--sigma2-z", peer.SIGMA2_Z, "--ridge", ridge,
+                            "--estimator", estimator, "--dtype", "float64", "--grad", paths["gradient"])
         found = {"value": relative(ours["value"], value), "printed": relative(printed, value),
                  "gradient": relative(np.load(paths["gradient"]), gradient.numpy())}
         worst = {key: max(worst[key], found[key]) for key in worst}
@@ -95,9 +80,9 @@ def check_fit(folder, M=1267):
     np.save(folder / "fit_Y.npy", Y.numpy())
     np.save(folder / "fit_Z.npy", Z.numpy())
     table = np.array(peer.fit(Y, Z)[0])
-    ours = run_circe("fit", "--y", folder / "fit_Y.npy", "--z", folder / "fit_Z.npy", "--sigma2-z", peer.SIGMA2_Z,
-                     "--sigma2-y", ",".join(map(str, peer.SIGMA2_Y)), "--ridge", ",".join(map(str, peer.RIDGE)),
-                     "-o", folder / "model.safetensors")
+    ours = common.circe(OPTIONS, "fit", "--y", folder / "fit_Y.npy", "--z", folder / "fit_Z.npy",
+                        "--sigma2-z", peer.SIGMA2_Z, "--sigma2-y", ",".join(map(str, peer.SIGMA2_Y)),
+                        "--ridge", ",".join(map(str, peer.RIDGE)), "-o", folder / "model.safetensors")
     errors = np.array(ours["loo"]["error"])
     difference = float((np.abs(errors - table) / table).max())
     return {"M": M, "loo": difference,
@@ -136,7 +121,7 @@ def time_rounds():
         print(f"round {number + 1} of {OPTIONS.rounds}", file=sys.stderr, flush=True)
         torch_times = {size: [1e3 * t for t in step.times(OPTIONS.budget)] for size, step in steps.items()}
         time.sleep(0.2)  # PyTorch's threads stop spinning
-        rounds.append({"torch": torch_times, "circe": run_circe("bench", "--quick")})
+        rounds.append({"torch": torch_times, "circe": common.circe(OPTIONS, "bench", "--quick")})
     return rounds
 
 
@@ -253,7 +238,7 @@ def main():
           f"float32, median [quartiles] over {OPTIONS.rounds} rounds\n")
     print_table(rows)
     if not OPTIONS.no_growth:
-        bench = run_circe("bench")
+        bench = common.circe(OPTIONS, "bench")
         result["growth"] = growth_tables(bench)
         print_growth(result["growth"])
     if OPTIONS.json:

@@ -8,14 +8,13 @@ are expanded and shifted for every batch.
     python bench/images.py [--circe build/circe] [--threads N] [--rounds 3] [--json OUT]
 """
 
-import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import time
 from pathlib import Path
+
+import common
 
 # images a second, ours over theirs
 TARGETS = {("dsprites", "none"): 1.0, ("dsprites", "circe"): 3.0, ("resnet18", "none"): 0.9}
@@ -25,17 +24,7 @@ BATCH = {"dsprites": 1024, "resnet18": 16}
 HOLDOUT, SPRITES = 5898, 8192
 
 
-def parse_options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--circe", default="build/circe", help="the binary [build/circe]")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of both [all cores]")
-    parser.add_argument("--rounds", type=int, default=3, help="of PyTorch, then circe [3]")
-    parser.add_argument("--json", metavar="OUT", help="also write everything here")
-    return parser.parse_args()
-
-
-OPTIONS = parse_options()
-os.environ["OMP_NUM_THREADS"] = str(OPTIONS.threads)  # before PyTorch and circe start their threads
+OPTIONS = common.options(__doc__, rounds=3)
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
@@ -127,15 +116,8 @@ def time_torch(net, regularizer_name):
 
 
 def run_circe():
-    command = [OPTIONS.circe, "bench", "--only", "images", "--quick", "--threads", str(OPTIONS.threads), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"images.py: {' '.join(command)} failed with {done.returncode}: {done.stderr.strip()}")
-    return {(row["network"], row["regularizer"]): row for row in json.loads(done.stdout)["images"]}
-
-
-def spread(values, unit=1.0):
-    return f"{unit * statistics.median(values):.3g} [{unit * min(values):.3g}-{unit * max(values):.3g}]"
+    rows = common.circe(OPTIONS, "bench", "--only", "images", "--quick")["images"]
+    return {(row["network"], row["regularizer"]): row for row in rows}
 
 
 def main():
@@ -152,13 +134,10 @@ def main():
     out = []
     for name, target in TARGETS.items():
         ratios = [a / b for a, b in zip(ours[name], theirs[name])]
-        ratio = statistics.median(ratios)
-        print(f"{name[0]:10} {name[1]:12} {spread(theirs[name]):>24} {spread(ours[name]):>24}  {spread(ratios)}"
-              f"  target {target}: {'met' if ratio >= target else 'not met'}")
+        print(f"{name[0]:10} {name[1]:12} {common.spread(theirs[name]):>24} {common.spread(ours[name]):>24}  "
+              f"{common.spread(ratios)}  {common.verdict(statistics.median(ratios) >= target, target)}")
         out.append({"network": name[0], "regularizer": name[1], "torch": theirs[name], "circe": ours[name], "ratios": ratios})
-    share = statistics.median(shares)
-    print(f"\nthe regulariser's share of a dSprites step: {100 * share:.2f} %  target {100 * SHARE:.0f} %: "
-          f"{'met' if share <= SHARE else 'not met'}")
+    common.print_shares(shares, SHARE, "a dSprites step")
     if OPTIONS.json:
         Path(OPTIONS.json).write_text(json.dumps({"rows": out, "share": shares}, indent=1))
 

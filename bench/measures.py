@@ -7,32 +7,21 @@ Values are compared first, in float64. Data and settings are those of `circe ben
     python bench/measures.py [--circe build/circe] [--threads N] [--rounds 5] [--json OUT]
 """
 
-import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+import common
+
 TARGETS = {"hscic": 10, "kci": 20}
 SIGMA2_Y, RIDGE = 0.1, 0.01
 
 
-def parse_options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--circe", default="build/circe", help="the binary [build/circe]")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of both [all cores]")
-    parser.add_argument("--rounds", type=int, default=5, help="of the peer, then circe [5]")
-    parser.add_argument("--json", metavar="OUT", help="also write everything here")
-    return parser.parse_args()
-
-
-OPTIONS = parse_options()
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[name] = str(OPTIONS.threads)  # before the libraries start their threads
+OPTIONS = common.options(__doc__, rounds=5)
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
@@ -45,14 +34,6 @@ def draw(n, seed=0):
     rng = np.random.default_rng(seed)
     y, a, b = rng.standard_normal((3, n, 1))
     return y + 0.3 * b, y, y + 0.3 * a
-
-
-def run_circe(*arguments):
-    command = [OPTIONS.circe, *map(str, arguments), "--threads", str(OPTIONS.threads), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"measures.py: {' '.join(command)} failed with {done.returncode}: {done.stderr.strip()}")
-    return json.loads(done.stdout)
 
 
 # ---- the peers ----------------------------------------------------------------------------------------------------
@@ -120,13 +101,13 @@ def check(folder, n=300):
     files = [part for name in "xyz" for part in (f"--{name}", folder / f"{name}.npy")]
     widths = ["--sigma2-x", 1, "--sigma2-y", SIGMA2_Y, "--sigma2-z", 1, "--ridge", RIDGE]
     tensors = [torch.tensor(v) for v in (x, y, z)]
-    hscic = run_circe("measure", "hscic", *files, *widths)["value"]
+    hscic = common.circe(OPTIONS, "measure", "hscic", *files, *widths)["value"]
     worst = max(abs(hscic / float(peer(*tensors)) - 1) for peer in (hscic_loop, hscic_matrices))
     H = np.eye(n) - 1 / n
     K_x, K_y, K_z = (gaussian(t, t, s).numpy() for t, s in zip(tensors, (1.0, SIGMA2_Y, 1.0)))
     R = RIDGE * np.linalg.inv(H @ K_y @ H + RIDGE * np.eye(n))
     kci = np.trace(R @ H @ (K_x * K_y) @ H @ R @ R @ H @ K_z @ H @ R) / n
-    return {"hscic": worst, "kci": abs(run_circe("measure", "kci", *files, *widths)["value"] / kci - 1)}
+    return {"hscic": worst, "kci": abs(common.circe(OPTIONS, "measure", "kci", *files, *widths)["value"] / kci - 1)}
 
 
 # ---- the comparison -------------------------------------------------------------------------------------------------
@@ -154,7 +135,7 @@ def main():
     ours = {i: [] for i in range(len(peers))}
     ratios = {i: [] for i in range(len(peers))}
     for round_number in range(OPTIONS.rounds):
-        rows = run_circe("bench", "--only", "measures", "--quick")["measures"]
+        rows = common.circe(OPTIONS, "bench", "--only", "measures", "--quick")["measures"]
         for i, (measure, n, gradient, name, run) in enumerate(peers):
             try:
                 times = run()
@@ -172,13 +153,12 @@ def main():
         if not ratios[i]:
             continue
         theirs, mine, ratio = milliseconds(found[i]), milliseconds(ours[i]), statistics.median(ratios[i])
-        verdict = "met" if ratio >= TARGETS[measure] else "not met"
         print(f"{measure:8} {n:5}  {name:18} {theirs[0]:9.4g} [{theirs[1]:.4g}-{theirs[2]:.4g}]"
               f" {mine[0]:12.4g} [{mine[1]:.4g}-{mine[2]:.4g}]   {ratio:.1f} [{min(ratios[i]):.1f}-{max(ratios[i]):.1f}]"
-              f"  target {TARGETS[measure]}: {verdict}")
+              f"  {common.verdict(ratio >= TARGETS[measure], TARGETS[measure])}")
         out.append({"measure": measure, "n": n, "peer": name, "peer_ms": theirs, "circe_ms": mine, "ratio": ratio,
                     "ratios": ratios[i]})
-    large = [r for r in run_circe("bench", "--only", "measures")["measures"] if r["n"] >= 20000]
+    large = [r for r in common.circe(OPTIONS, "bench", "--only", "measures")["measures"] if r["n"] >= 20000]
     print("\n" + "\n".join(f"{r['measure']:8} {r['n']:5}  value, float64: {r['median_ms'] / 1e3:.2f} s" for r in large))
     if OPTIONS.json:
         Path(OPTIONS.json).write_text(json.dumps({"rows": out, "large": large, "differences": differences}, indent=1))

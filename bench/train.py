@@ -7,31 +7,20 @@ bench/peer.py writes it. A step is: take a batch, forward, loss, backward, optim
     python bench/train.py [--circe build/circe] [--threads N] [--rounds 5] [--json OUT]
 """
 
-import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import time
 from pathlib import Path
+
+import common
 
 TARGETS = {"none": 1.5, "circe": 5.0}
 SHARE = 0.15  # of a step that the regulariser may take
 ROWS, HOLDOUT, BATCH = 8192, 1000, 256
 
 
-def parse_options():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--circe", default="build/circe", help="the binary [build/circe]")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of both [all cores]")
-    parser.add_argument("--rounds", type=int, default=5, help="of PyTorch, then circe [5]")
-    parser.add_argument("--json", metavar="OUT", help="also write everything here")
-    return parser.parse_args()
-
-
-OPTIONS = parse_options()
-os.environ["OMP_NUM_THREADS"] = str(OPTIONS.threads)  # before PyTorch and circe start their threads
+OPTIONS = common.options(__doc__, rounds=5)
 
 import torch  # noqa: E402
 
@@ -98,23 +87,11 @@ def time_torch(regularized, steps=150):
     return (time.perf_counter() - start) / steps
 
 
-def run_circe():
-    command = [OPTIONS.circe, "bench", "--only", "train", "--quick", "--threads", str(OPTIONS.threads), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"train.py: {' '.join(command)} failed with {done.returncode}: {done.stderr.strip()}")
-    return {row["regularizer"]: row for row in json.loads(done.stdout)["train"]}
-
-
-def spread(values, unit=1e3):
-    return f"{unit * statistics.median(values):.3g} [{unit * min(values):.3g}-{unit * max(values):.3g}]"
-
-
 def main():
     print(f"load {os.getloadavg()[0]:.2f}, {OPTIONS.threads} threads, PyTorch {torch.__version__}")
     theirs, ours, shares = ({name: [] for name in TARGETS} for _ in range(3))
     for _ in range(OPTIONS.rounds):
-        rows = run_circe()
+        rows = {row["regularizer"]: row for row in common.circe(OPTIONS, "bench", "--only", "train", "--quick")["train"]}
         for name in TARGETS:
             theirs[name].append(time_torch(name == "circe"))
             ours[name].append(rows[name]["median_ms"] / 1e3)
@@ -123,13 +100,10 @@ def main():
     out = []
     for name, target in TARGETS.items():
         ratios = [a / b for a, b in zip(theirs[name], ours[name])]
-        ratio = statistics.median(ratios)
-        print(f"{name:12} {spread(theirs[name]):>22} {spread(ours[name]):>22}  {spread(ratios, 1)}"
-              f"  target {target}: {'met' if ratio >= target else 'not met'}")
+        print(f"{name:12} {common.spread(theirs[name], 1e3):>22} {common.spread(ours[name], 1e3):>22}  {common.spread(ratios)}"
+              f"  {common.verdict(statistics.median(ratios) >= target, target)}")
         out.append({"regularizer": name, "torch": theirs[name], "circe": ours[name], "ratios": ratios})
-    share = statistics.median(shares["circe"])
-    print(f"\nthe regulariser's share of a step: {100 * share:.1f} %  target {100 * SHARE:.0f} %: "
-          f"{'met' if share <= SHARE else 'not met'}")
+    common.print_shares(shares["circe"], SHARE, "a step")
     if OPTIONS.json:
         Path(OPTIONS.json).write_text(json.dumps({"rows": out, "share": shares["circe"]}, indent=1))
 
