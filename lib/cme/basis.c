@@ -35,8 +35,7 @@ void circe__basis_free(circe__basis *basis) {
     *basis = (circe__basis){0};
 }
 
-/* Room for `capacity` pivots; what is there stays. */
-static circe_status reserve(circe__basis *basis, int64_t capacity) {
+circe_status circe__basis_reserve(circe__basis *basis, int64_t capacity) {
     if (capacity <= basis->capacity) return CIRCE_OK;
     double *points = circe__alloc(basis->context, capacity * basis->dim, sizeof *points);
     double *L = circe__calloc(basis->context, capacity * capacity, sizeof *L);
@@ -60,7 +59,7 @@ circe_status circe__basis_copy(const circe__basis *from, circe__basis *to) {
     *to =
         (circe__basis){.context = from->context, .dim = from->dim, .n_factors = from->n_factors, .scale = from->scale};
     to->factors = circe__alloc(from->context, from->n_factors, sizeof *to->factors);
-    if (to->factors == NULL || reserve(to, from->rank) != CIRCE_OK) {
+    if (to->factors == NULL || circe__basis_reserve(to, from->rank) != CIRCE_OK) {
         circe__basis_free(to);
         return CIRCE_ERR_MEMORY;
     }
@@ -165,7 +164,7 @@ static circe_status grow_features(pivoting *work, int64_t max_rank) {
     circe__free(context, work->F);
     work->F = grown;
     work->ld = ld;
-    return reserve(work->basis, ld);
+    return circe__basis_reserve(work->basis, ld);
 }
 
 static int64_t largest(const double *v, int64_t n) {
@@ -217,7 +216,7 @@ static circe_status start_pivoting(pivoting *work) {
     void *scratch = circe__alloc(context, (int64_t)circe__basis_bytes(basis), 1);
     circe_status status = CIRCE_ERR_MEMORY;
     if (work->F != NULL && work->residual != NULL && work->column != NULL && scratch != NULL)
-        status = reserve(basis, work->ld);
+        status = circe__basis_reserve(basis, work->ld);
     if (status == CIRCE_OK) {
         circe__basis_features(basis, basis->rank, work->points, work->n, work->F, work->ld, work->column,
                               work->residual, scratch);
@@ -252,7 +251,7 @@ static circe_status pivot_by_lapack(pivoting *work, double tolerance, int64_t ma
         goto done;
     }
     basis->rank = 0;
-    status = reserve(basis, *found);
+    status = circe__basis_reserve(basis, *found);
     if (status != CIRCE_OK) goto done;
     for (int64_t i = 0; i < *found; i++) {
         for (int64_t k = 0; k <= i; k++) basis->L[i * basis->capacity + k] = K[k * n + i];
@@ -269,15 +268,20 @@ done:
     return status;
 }
 
-static circe_status refuse_rank(const pivoting *work, int64_t max_rank, const char *name) {
+circe_status circe__basis_refuse(int64_t max_rank, double left, const char *name) {
     return circe__fail(CIRCE_ERR_RANK,
                        "the kernel matrix of %s is not of low rank: after %lld pivots a share of %.1e of its trace is "
                        "left; use a larger tolerance or sigma2, or fewer points with method dense",
-                       name, (long long)max_rank, sum(work->residual, work->n) / work->trace);
+                       name, (long long)max_rank, left);
+}
+
+static circe_status refuse_rank(const pivoting *work, int64_t max_rank, const char *name) {
+    return circe__basis_refuse(max_rank, sum(work->residual, work->n) / work->trace, name);
 }
 
 circe_status circe__basis_extend(circe__basis *basis, const double *points, int64_t n, double tolerance,
                                  int64_t max_rank, const char *name) {
+    if (basis->crew != NULL) return basis->crew->extend(basis, points, n, tolerance, max_rank, name);
     pivoting work = {.basis = basis, .points = points, .n = n};
     int64_t first_rank = basis->rank;
     circe_status status = start_pivoting(&work);

@@ -57,28 +57,50 @@ static circe_status mark_random(const circe_context *context, int64_t n, int64_t
     return CIRCE_OK;
 }
 
+/* Each process of a crew has checked blocks of its own; then all know all of it. Only the first OUTLIERS stay. */
+static circe_status merge(const circe__basis *basis, double totals[2], bool *outlying, int64_t n) {
+    circe__sum(basis->crew, totals, 2);
+    if (outlying == NULL) return CIRCE_OK;
+    if (basis->crew != NULL) {
+        double *flags = circe__alloc(basis->context, n, sizeof *flags);
+        if (flags == NULL) return CIRCE_ERR_MEMORY;
+        for (int64_t i = 0; i < n; i++) flags[i] = outlying[i];
+        circe__sum(basis->crew, flags, n);
+        for (int64_t i = 0; i < n; i++) outlying[i] = flags[i] > 0.0;
+        circe__free(basis->context, flags);
+    }
+    for (int64_t i = 0, marked = 0; i < n; i++) {
+        marked += outlying[i];
+        if (marked > OUTLIERS) outlying[i] = false;
+    }
+    return CIRCE_OK;
+}
+
 circe_status circe__basis_outliers(const circe__basis *basis, const double *points, int64_t n, double relative,
                                    bool *outlying, double *trace_residual) {
+    if (basis->crew != NULL && basis->crew->outliers != NULL)
+        return basis->crew->outliers(basis, points, n, relative, outlying, trace_residual);
     const circe_context *context = basis->context;
-    int64_t rows = circe__min(n, BLOCK), marked = 0;
-    double trace = 0.0, left = 0.0;
+    int64_t rows = circe__min(n, BLOCK), rank = basis->crew == NULL ? 0 : basis->crew->rank,
+            size = basis->crew == NULL ? 1 : basis->crew->size;
+    double totals[2] = {0.0, 0.0}; /* trace, what is left of it */
     double *features = circe__alloc(context, rows * (basis->rank + 2), sizeof *features);
     void *scratch = circe__alloc(context, (int64_t)circe__basis_bytes(basis), 1);
     circe_status status = features == NULL || scratch == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
-    for (int64_t i = 0; status == CIRCE_OK && i < n; i += BLOCK) {
+    for (int64_t i = rank * BLOCK; status == CIRCE_OK && i < n; i += size * BLOCK) {
         int64_t here = circe__min(BLOCK, n - i);
         double *diagonal = features + here * basis->rank, *residual = diagonal + here;
         circe__basis_features(basis, basis->rank, points + i * basis->dim, here, features, basis->rank, diagonal,
                               residual, scratch);
         for (int64_t k = 0; k < here; k++) {
-            trace += diagonal[k];
-            left += residual[k];
-            bool out = residual[k] > relative * diagonal[k] && marked < OUTLIERS;
-            marked += out;
-            if (outlying != NULL) outlying[i + k] = out;
+            totals[0] += diagonal[k];
+            totals[1] += residual[k];
+            if (outlying != NULL) outlying[i + k] = residual[k] > relative * diagonal[k];
         }
     }
-    *trace_residual = trace > 0.0 ? left / trace : 0.0;
+    status = circe__agree(basis->crew, status);
+    if (status == CIRCE_OK) status = merge(basis, totals, outlying, n);
+    *trace_residual = totals[0] > 0.0 ? totals[1] / totals[0] : 0.0;
     circe__free(context, features);
     circe__free(context, scratch);
     return status;

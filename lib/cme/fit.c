@@ -69,21 +69,37 @@ static int64_t max_rank_y(const circe__holdout *holdout) {
     return circe__min(asked > 0 ? asked : DEFAULT_MAX_RANK, holdout->rows);
 }
 
+/* Bytes that a dense fit takes on this machine. */
+static double dense_bytes(const circe__crew *crew, int64_t rows, int64_t rank_z) {
+    return crew == NULL ? circe__dense_fit_bytes(rows, rank_z) : crew->dense_bytes(rows, rank_z);
+}
+
+static circe_status prepare_dense(circe__holdout *holdout, const circe_kernel *kernel_y,
+                                  circe__regression *regression) {
+    return (holdout->crew == NULL ? circe__dense_prepare : holdout->crew->dense_prepare)(holdout, kernel_y, regression);
+}
+
+/* Whether the matrix of all rows fits, as every process of a crew sees it. */
+static bool dense_is_possible(circe__holdout *holdout) {
+    double bytes = dense_bytes(holdout->crew, holdout->rows, holdout->z_basis->rank);
+    double tight = bytes > circe__memory_available(holdout->context);
+    circe__sum(holdout->crew, &tight, 1);
+    return tight == 0.0 && (holdout->crew != NULL || holdout->rows <= CIRCE__MAX_EIGEN);
+}
+
 /* auto: low rank where a third of the rows or fewer are pivots, else dense where memory allows. */
 static circe_status prepare(circe__holdout *holdout, const circe_kernel *kernel_y, circe__regression *regression) {
     circe_method method = holdout->options->method;
     if (method == CIRCE_METHOD_LOWRANK)
         return circe__lowrank_prepare(holdout, kernel_y, max_rank_y(holdout), regression);
     bool small = holdout->rows <= DENSE_ROWS;
-    if (method == CIRCE_METHOD_DENSE || small) return circe__dense_prepare(holdout, kernel_y, regression);
+    if (method == CIRCE_METHOD_DENSE || small) return prepare_dense(holdout, kernel_y, regression);
     int64_t worth = circe__min(max_rank_y(holdout), holdout->rows / 3);
     circe_status status = circe__lowrank_prepare(holdout, kernel_y, worth, regression);
     if (status != CIRCE_ERR_RANK) return status;
-    if (circe__dense_fit_bytes(holdout->rows, holdout->z_basis->rank) > circe__memory_available(holdout->context) ||
-        holdout->rows > CIRCE__MAX_EIGEN)
-        return status; /* whose text says what would help */
+    if (!dense_is_possible(holdout)) return status; /* whose text says what would help */
     circe__log(holdout->context, CIRCE_LOG_INFO, "%s: dense instead", circe_last_error());
-    return circe__dense_prepare(holdout, kernel_y, regression);
+    return prepare_dense(holdout, kernel_y, regression);
 }
 
 /* Errors of every ridge; ridges below what is safe are raised to it, unless forced. */
@@ -95,7 +111,8 @@ static circe_status fill_row(circe__holdout *holdout, const circe__regression *r
         ridge_used[l] = options->force_ridge ? options->ridge[l] : fmax(options->ridge[l], safe);
     if (regression->solver == CIRCE_METHOD_LOWRANK)
         return circe__lowrank_loo(holdout, regression, ridge_used, options->n_ridge, error);
-    return circe__dense_loo(holdout, regression, ridge_used, options->n_ridge, error);
+    return (holdout->crew == NULL ? circe__dense_loo : holdout->crew->dense_loo)(holdout, regression, ridge_used,
+                                                                                 options->n_ridge, error);
 }
 
 /* The best cell of a row, if it beats the best so far, becomes the model. */
@@ -106,7 +123,7 @@ static circe_status keep_if_better(circe_cme *cme, circe__holdout *holdout, circ
     int64_t best = 0;
     for (int64_t l = 1; l < options->n_ridge; l++)
         if (error[l] < error[best]) best = l;
-    if (cme->weights != NULL && !(error[best] < cme->info.loo_error)) return CIRCE_OK;
+    if (row > 0 && !(error[best] < cme->info.loo_error)) return CIRCE_OK;
 
     double *weights = NULL, *inverse = NULL;
     circe_kernel *kernel = NULL;
@@ -127,6 +144,7 @@ static circe_status keep_if_better(circe_cme *cme, circe__holdout *holdout, circ
     cme->inverse = inverse;
     cme->kernel_y = kernel;
     cme->y_basis = regression->y_basis; /* moved */
+    cme->y_basis.crew = NULL;
     regression->y_basis = (circe__basis){0};
     cme->info.solver = regression->solver;
     cme->info.rank_y = regression->n;
@@ -162,12 +180,14 @@ static circe_status fit_row(circe_cme *cme, circe__holdout *holdout, const circe
 static circe_status fit_z(circe_cme *cme, const circe__holdout *holdout, const circe_kernel *kernel_z) {
     int64_t limit = circe__max(circe__min(holdout->rows, CIRCE__ALL_ROWS), DEFAULT_MAX_RANK);
     circe_status status = circe__basis_init(holdout->context, kernel_z, holdout->dim_z, "z", &cme->z_basis);
+    cme->z_basis.crew = holdout->crew;
     if (status == CIRCE_OK)
         status = circe__basis_cover(&cme->z_basis, holdout->z, holdout->rows, holdout->options->tolerance, limit,
                                     holdout->options->seed, "z");
     if (status == CIRCE_OK)
         status =
             circe__basis_outliers(&cme->z_basis, holdout->z, holdout->rows, 1.0, NULL, &cme->info.trace_residual_z);
+    cme->z_basis.crew = NULL;
     return status;
 }
 
@@ -261,11 +281,11 @@ static circe_status fit_all(circe_cme *cme, circe__holdout *holdout, const circe
 }
 
 /* The data, a handful of blocks, and the spectrum of r_y; dense fits check for themselves when they are chosen. */
-static circe_status check_memory(circe_context *context, const circe_mat *y, const circe_mat *z,
-                                 const circe_cme_options *options) {
+static circe_status check_memory(circe_context *context, const circe__crew *crew, const circe_mat *y,
+                                 const circe_mat *z, const circe_cme_options *options) {
     double data = 8.0 * (double)y->rows * (double)(y->cols + z->cols);
     double bytes = data + 32e6;
-    if (options->method == CIRCE_METHOD_DENSE) bytes += circe__dense_fit_bytes(y->rows, 1);
+    if (options->method == CIRCE_METHOD_DENSE) bytes += dense_bytes(crew, y->rows, 1);
     return circe__memory_check(context, bytes, options->method == CIRCE_METHOD_DENSE ? "this dense fit" : "this fit",
                                options->method == CIRCE_METHOD_DENSE
                                    ? "use method lowrank, or fewer holdout points"
@@ -273,7 +293,13 @@ static circe_status check_memory(circe_context *context, const circe_mat *y, con
 }
 
 circe_status circe_cme_fit(circe_context *context, const circe_mat *y, const circe_mat *z, const circe_kernel *kernel_y,
-                           const circe_kernel *kernel_z, const circe_cme_options *given, circe_cme **cme) {
+                           const circe_kernel *kernel_z, const circe_cme_options *options, circe_cme **cme) {
+    return circe__cme_fit(context, NULL, y, z, kernel_y, kernel_z, options, cme);
+}
+
+circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, const circe_mat *y, const circe_mat *z,
+                            const circe_kernel *kernel_y, const circe_kernel *kernel_z, const circe_cme_options *given,
+                            circe_cme **cme) {
     circe_cme_options options;
     circe_cme *made = NULL;
     double *copy_y = NULL, *copy_z = NULL, start = circe__seconds();
@@ -286,7 +312,8 @@ circe_status circe_cme_fit(circe_context *context, const circe_mat *y, const cir
     if (status == CIRCE_OK && y->rows != z->rows)
         status = circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
                              (long long)y->rows, (long long)z->rows);
-    if (status == CIRCE_OK) status = check_memory(context, y, z, &options);
+    if (status == CIRCE_OK) status = check_memory(context, crew, y, z, &options);
+    status = circe__agree(crew, status);
     if (status != CIRCE_OK) return status;
 
     int previous = circe__threads_begin(context);
@@ -311,6 +338,7 @@ circe_status circe_cme_fit(circe_context *context, const circe_mat *y, const cir
     made->info = (circe_cme_info){.rows = y->rows, .dim_y = y->cols, .dim_z = z->cols};
     circe__holdout holdout = {.context = context,
                               .options = &options,
+                              .crew = crew,
                               .y = copy_y,
                               .z = copy_z,
                               .rows = y->rows,

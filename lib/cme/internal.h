@@ -17,10 +17,14 @@ enum {
     CIRCE__MAX_EIGEN = 32000, /* LAPACK's workspace of 2 n^2 numbers is counted in 32 bits */
 };
 
+typedef struct circe__crew circe__crew;
+typedef struct circe__parts circe__parts; /* of a matrix that lies over a crew: the crew's own */
+
 /* ---- basis.c: features of a kernel by pivoted Cholesky ------------------------------------------------------- */
 
 typedef struct circe__basis {
     const circe_context *context;
+    const circe__crew *crew;      /* while it is made by several processes; else NULL */
     circe_kernel_factor *factors; /* owned */
     int64_t n_factors;
     int64_t dim;  /* columns of a point */
@@ -44,6 +48,12 @@ static inline circe__factors circe__basis_kernel(const circe__basis *basis) {
  * basis as far as it came, where that would take more than max_rank. */
 circe_status circe__basis_extend(circe__basis *basis, const double *points, int64_t n, double tolerance,
                                  int64_t max_rank, const char *name);
+
+/* Room for `capacity` pivots; what is there stays. */
+circe_status circe__basis_reserve(circe__basis *basis, int64_t capacity);
+
+/* That there are more than max_rank pivots: CIRCE_ERR_RANK with a text. `left` is a share of the trace. */
+circe_status circe__basis_refuse(int64_t max_rank, double left, const char *name);
 
 /* Makes L^-1; for whoever filled in points and L by hand. */
 circe_status circe__basis_invert(circe__basis *basis);
@@ -87,6 +97,7 @@ typedef struct circe__holdout {
     int64_t rows, dim_y, dim_z;
     const circe__basis *z_basis;
     double trace_residual_z;
+    const circe__crew *crew;         /* NULL: this process alone */
     int64_t steps_done, steps_total; /* of progress */
 } circe__holdout;
 
@@ -100,6 +111,8 @@ typedef struct circe__regression {
     double *vectors; /* (n, n): v_k is row k */
     double *G;       /* (n, r_z): V F_y' F_z, or V F_z */
     double trace_residual;
+    const circe__crew *crew; /* NULL: this process alone */
+    circe__parts *parts;     /* dense over a crew: in place of vectors and G. Owned */
 } circe__regression;
 
 circe_status circe__lowrank_prepare(circe__holdout *holdout, const circe_kernel *kernel_y, int64_t max_rank,
@@ -135,6 +148,47 @@ void circe__rff_step(const circe_context *context, circe__rff *rff, int64_t step
 /* out (n, n) := -A - A' + B of algorithm 2, that is K^c without K_zz. */
 circe_status circe__rff_correction(circe_workspace *workspace, const circe__rff *rff, const double *y, const double *z,
                                    int64_t n, double *out);
+
+/* ---- several processes ---------------------------------------------------------------------------------------- */
+
+/* Processes that fit together; mpi/fit.c has the one crew there is. Each holds all the points and calls the same
+ * functions in the same order; sums over rows are made of the rows of each, and a dense matrix lies over all of them.
+ * Process 0 ends with the model, the others with its description alone. Libcirce itself knows no crew. */
+struct circe__crew {
+    int64_t rank, size;
+    circe_status (*agree)(circe_status status); /* the worst of all, with its text */
+    void (*sum)(double *values, int64_t n);     /* over the processes; the same bits in each */
+    void (*share)(void *data, size_t bytes);    /* that of process 0 */
+    circe_status (*extend)(circe__basis *basis, const double *points, int64_t n, double tolerance, int64_t max_rank,
+                           const char *name);
+    double (*dense_bytes)(int64_t rows, int64_t rank_z); /* on this machine */
+    circe_status (*dense_prepare)(circe__holdout *holdout, const circe_kernel *kernel_y, circe__regression *regression);
+    circe_status (*dense_loo)(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
+                              int64_t n_ridge, double *error);
+    circe_status (*dense_weights)(const circe__regression *regression, double ridge, double **weights);
+    void (*dense_free)(const circe_context *context, circe__parts *parts);
+    /* For a crew of one that computes elsewhere (lib/cuda/fit.c); NULL: by the rows of each process. They take the place
+     * of the functions of these names: circe__basis_outliers, the sums of circe__lowrank_prepare (S into
+     * regression->vectors), circe__lowrank_loo, circe__regression_decompose. */
+    circe_status (*outliers)(const circe__basis *basis, const double *points, int64_t n, double relative,
+                             bool *outlying, double *trace_residual);
+    circe_status (*sums)(circe__holdout *holdout, circe__regression *regression, double *cross);
+    circe_status (*lowrank_loo)(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
+                                int64_t n_ridge, double *error);
+    circe_status (*decompose)(const circe_context *context, circe__regression *regression);
+};
+
+static inline circe_status circe__agree(const circe__crew *crew, circe_status status) {
+    return crew == NULL ? status : crew->agree(status);
+}
+static inline void circe__sum(const circe__crew *crew, double *values, int64_t n) {
+    if (crew != NULL) crew->sum(values, n);
+}
+
+/* circe_cme_fit by a crew, whose processes hold the same data and options. */
+circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, const circe_mat *y, const circe_mat *z,
+                            const circe_kernel *kernel_y, const circe_kernel *kernel_z,
+                            const circe_cme_options *options, circe_cme **cme);
 
 /* ---- model.c -------------------------------------------------------------------------------------------------- */
 

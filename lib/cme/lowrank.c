@@ -10,7 +10,8 @@
  *     A_ii = sum_k q_ik^2 / (s_k + ridge),    residual_i = f_z(z_i) - G' diag(1/(s+ridge)) q_i,
  *     error = mean_i (|residual_i|^2 + left-out part of z_i) / (1 - A_ii)^2.
  *
- * Two passes over the rows: one for S and G, one for the errors. */
+ * Two passes over the rows: one for S and G, one for the errors. In a crew each process passes over blocks of its own,
+ * and the sums are added. */
 #include <omp.h>
 #include <string.h>
 
@@ -91,21 +92,23 @@ static circe_status pass_init(pass *p, circe__holdout *holdout, const circe__reg
 static circe_status pass_run(pass *p, void (*visit)(const pass *p, worker *w, int64_t first, int64_t n)) {
     circe__holdout *holdout = p->holdout;
     int64_t blocks = (holdout->rows + BLOCK - 1) / BLOCK;
+    int64_t first = holdout->crew == NULL ? 0 : holdout->crew->rank,
+            size = holdout->crew == NULL ? 1 : holdout->crew->size;
     circe_status status = CIRCE_OK; /* written by the first thread, which is the caller's */
     int stop = 0;
 #pragma omp parallel num_threads((int)p->team)
     {
         int64_t thread = omp_get_thread_num(), team = omp_get_num_threads();
-        for (int64_t b = thread; b < blocks; b += team) {
+        for (int64_t b = first + size * thread; b < blocks; b += size * team) {
             int stopped;
 #pragma omp atomic read
             stopped = stop;
             if (stopped) break;
             visit(p, &p->workers[thread], b * BLOCK, circe__min(BLOCK, holdout->rows - b * BLOCK));
             if (thread != 0) continue;
-            status =
-                circe__progress(holdout->context, "fitting",
-                                circe__min(holdout->steps_done + b + team, holdout->steps_total), holdout->steps_total);
+            status = circe__progress(holdout->context, "fitting",
+                                     circe__min(holdout->steps_done + b + size * team, holdout->steps_total),
+                                     holdout->steps_total);
             if (status != CIRCE_OK) {
 #pragma omp atomic write
                 stop = 1;
@@ -136,20 +139,27 @@ static void visit_sums(const pass *p, worker *w, int64_t first, int64_t n) {
 
 /* S into regression->vectors, F_y'F_z into cross. */
 static circe_status accumulate(circe__holdout *holdout, circe__regression *regression, double *cross) {
+    if (holdout->crew != NULL && holdout->crew->sums != NULL) return holdout->crew->sums(holdout, regression, cross);
     int64_t ry = regression->y_basis.rank, rz = holdout->z_basis->rank;
-    double trace = 0.0, left = 0.0;
+    double totals[2] = {0.0, 0.0}; /* trace, what is left of it */
     pass p;
     circe_status status = pass_init(&p, holdout, regression, 0);
     if (status == CIRCE_OK) status = pass_run(&p, visit_sums);
+    status = circe__agree(holdout->crew, status);
     memset(regression->vectors, 0, (size_t)(ry * ry) * sizeof(double));
     memset(cross, 0, (size_t)(ry * rz) * sizeof(double));
     for (int64_t t = 0; status == CIRCE_OK && t < p.team; t++) {
         for (int64_t e = 0; e < ry * ry; e++) regression->vectors[e] += p.workers[t].S[e];
         for (int64_t e = 0; e < ry * rz; e++) cross[e] += p.workers[t].cross[e];
-        trace += p.workers[t].trace;
-        left += p.workers[t].left;
+        totals[0] += p.workers[t].trace;
+        totals[1] += p.workers[t].left;
     }
-    regression->trace_residual = trace > 0.0 ? left / trace : 0.0;
+    if (status == CIRCE_OK) {
+        circe__sum(holdout->crew, regression->vectors, ry * ry);
+        circe__sum(holdout->crew, cross, ry * rz);
+        circe__sum(holdout->crew, totals, 2);
+    }
+    regression->trace_residual = totals[0] > 0.0 ? totals[1] / totals[0] : 0.0;
     pass_free(&p);
     return status;
 }
@@ -166,8 +176,9 @@ circe_status circe__lowrank_prepare(circe__holdout *holdout, const circe_kernel 
     circe_context *context = holdout->context;
     double *cross = NULL;
     int64_t rz = holdout->z_basis->rank, ry = 0;
-    *regression = (circe__regression){.solver = CIRCE_METHOD_LOWRANK};
+    *regression = (circe__regression){.solver = CIRCE_METHOD_LOWRANK, .crew = holdout->crew};
     circe_status status = circe__basis_init(context, kernel_y, holdout->dim_y, "y", &regression->y_basis);
+    regression->y_basis.crew = holdout->crew;
     if (status == CIRCE_OK)
         status = circe__basis_cover(&regression->y_basis, holdout->y, holdout->rows, holdout->options->tolerance,
                                     max_rank, holdout->options->seed, "y");
@@ -175,6 +186,7 @@ circe_status circe__lowrank_prepare(circe__holdout *holdout, const circe_kernel 
     ry = regression->n = regression->y_basis.rank;
     status = circe__memory_check(context, fit_bytes(holdout, ry), "a low-rank fit at the rank that was met",
                                  "use a larger tolerance or sigma2, or fewer threads");
+    status = circe__agree(holdout->crew, status);
     if (status != CIRCE_OK) goto done;
     regression->s = circe__alloc(context, ry, sizeof(double));
     regression->vectors = circe__alloc(context, ry * ry, sizeof(double));
@@ -182,6 +194,7 @@ circe_status circe__lowrank_prepare(circe__holdout *holdout, const circe_kernel 
     cross = circe__alloc(context, ry * rz, sizeof(double));
     if (regression->s == NULL || regression->vectors == NULL || regression->G == NULL || cross == NULL)
         status = CIRCE_ERR_MEMORY;
+    status = circe__agree(holdout->crew, status);
     if (status == CIRCE_OK) status = accumulate(holdout, regression, cross);
     if (status == CIRCE_OK) status = circe__regression_decompose(context, regression);
     if (status == CIRCE_OK)
@@ -246,6 +259,8 @@ static void visit_errors(const pass *p, worker *w, int64_t first, int64_t n) {
 
 circe_status circe__lowrank_loo(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
                                 int64_t n_ridge, double *error) {
+    if (holdout->crew != NULL && holdout->crew->lowrank_loo != NULL)
+        return holdout->crew->lowrank_loo(holdout, regression, ridge, n_ridge, error);
     const circe_context *context = holdout->context;
     double *inverse = inverse_spectra(context, regression, ridge, n_ridge);
     double *stacked =
@@ -262,10 +277,12 @@ circe_status circe__lowrank_loo(circe__holdout *holdout, const circe__regression
         context->backend->algebra->gemm(1, 1, ry, ry, ry, 1.0, regression->y_basis.inverse, ry, regression->vectors, ry,
                                         0.0, rotation, ry);
     if (status == CIRCE_OK) status = pass_run(&p, visit_errors);
+    status = circe__agree(holdout->crew, status);
     for (int64_t l = 0; status == CIRCE_OK && l < n_ridge; l++) {
         error[l] = 0.0;
         for (int64_t t = 0; t < p.team; t++) error[l] += p.workers[t].error[l] / (double)holdout->rows;
     }
+    if (status == CIRCE_OK) circe__sum(holdout->crew, error, n_ridge);
     pass_free(&p);
     circe__free(context, inverse);
     circe__free(context, stacked);

@@ -14,10 +14,11 @@ void circe__regression_free(const circe_context *context, circe__regression *reg
     circe__free(context, regression->s);
     circe__free(context, regression->vectors);
     circe__free(context, regression->G);
+    if (regression->parts != NULL) regression->crew->dense_free(context, regression->parts);
     *regression = (circe__regression){0};
 }
 
-circe_status circe__regression_decompose(const circe_context *context, circe__regression *regression) {
+static circe_status decompose(const circe_context *context, circe__regression *regression) {
     int64_t n = regression->n;
     if (n > CIRCE__MAX_EIGEN)
         return circe__fail(CIRCE_ERR_MEMORY,
@@ -37,6 +38,19 @@ circe_status circe__regression_decompose(const circe_context *context, circe__re
     return status;
 }
 
+/* In a crew process 0 does it for all: a matrix of this size is not worth splitting, and all have the same bits. */
+circe_status circe__regression_decompose(const circe_context *context, circe__regression *regression) {
+    const circe__crew *crew = regression->crew;
+    if (crew == NULL) return decompose(context, regression);
+    if (crew->decompose != NULL) return crew->decompose(context, regression);
+    size_t n = (size_t)regression->n;
+    circe_status status = crew->agree(crew->rank == 0 ? decompose(context, regression) : CIRCE_OK);
+    if (status != CIRCE_OK) return status;
+    crew->share(regression->s, n * sizeof(double));
+    crew->share(regression->vectors, n * n * sizeof(double));
+    return CIRCE_OK;
+}
+
 /* Eigenvalues carry an error of a few eps * s_max, and a low-rank factorisation leaves out a matrix whose norm is at
  * most its trace: a ridge below either regularises noise. The factor 1000 keeps three digits. */
 double circe__regression_safe_ridge(const circe__regression *regression, int64_t rows) {
@@ -47,6 +61,7 @@ double circe__regression_safe_ridge(const circe__regression *regression, int64_t
 
 circe_status circe__regression_weights(const circe_context *context, const circe__regression *regression,
                                        int64_t rank_z, double ridge, double **weights) {
+    if (regression->parts != NULL) return regression->crew->dense_weights(regression, ridge, weights);
     int64_t n = regression->n;
     double *scaled = circe__alloc(context, n * rank_z, sizeof *scaled);
     *weights = circe__alloc(context, n * rank_z, sizeof **weights);
