@@ -4,7 +4,9 @@ First checks in float64 that both compute the same thing. Then times, by device 
 compiled (bench/peer.py, dense, float32), and circe's call on a stream and as a replayed CUDA graph. The library is loaded
 as any C program would use it; the batch, its features and the gradient live on the GPU.
 
-    python bench/gpu.py --library build-cuda/libcirce.so [--no-compile] [--json FILE]
+    python bench/gpu.py --library build-cuda/libcirce.so [--no-compile] [--only circe|measures|fits] [--json FILE]
+
+bench/gpu_measures.py has the measures that regress the batch on itself, and the fits.
 """
 
 import argparse
@@ -14,6 +16,7 @@ import statistics
 
 import torch
 
+import gpu_measures
 import peer
 
 SIZES = [(256, 1267, 64), (1024, 5898, 64), (4096, 5898, 64)]  # B, M, d_x
@@ -61,11 +64,19 @@ class Library:
     def gaussian(self, sigma2):
         return self.make("circe_kernel_create", self.context, GAUSSIAN, ctypes.c_double(sigma2))
 
-    def fit(self, Y, Z):
+    def free_gaussian(self):
+        return self.gaussian(0.0)
+
+    def options(self, method):
         options = CmeOptions()
         self.c.circe_cme_options_init(ctypes.byref(options))
+        options.method = method
+        return options
+
+    def fit(self, Y, Z):
+        options = self.options(LOWRANK)
         ridge = ctypes.c_double(RIDGE)
-        options.method, options.ridge, options.n_ridge = LOWRANK, ctypes.pointer(ridge), 1
+        options.ridge, options.n_ridge = ctypes.pointer(ridge), 1
         return self.make("circe_cme_fit", self.context, ctypes.byref(mat(Y)), ctypes.byref(mat(Z)),
                          self.gaussian(SIGMA2_Y), self.gaussian(SIGMA2_Z), ctypes.byref(options))
 
@@ -96,18 +107,21 @@ class Step:
         if self.library.c.circe_cuda_measure_circe(*self.arguments) != 0:
             raise RuntimeError(self.library.c.circe_last_error().decode())
 
-    def use(self, stream):
-        self.library.call("circe_cuda_set_stream", self.library.cuda, ctypes.c_void_p(stream.cuda_stream))
 
-    def graph(self):
-        stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
-        self()
-        torch.cuda.synchronize()
-        self.use(stream)
-        with torch.cuda.graph(graph, stream=stream):
-            self()
-        self.use(torch.cuda.current_stream())
-        return graph.replay
+def graph_of(library, step):
+    """The call captured once, to be replayed."""
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+
+    def use(stream):
+        library.call("circe_cuda_set_stream", library.cuda, ctypes.c_void_p(stream.cuda_stream))
+
+    step()
+    torch.cuda.synchronize()
+    use(stream)
+    with torch.cuda.graph(graph, stream=stream):
+        step()
+    use(torch.cuda.current_stream())
+    return graph.replay
 
 
 def median_us(run, repeats, rounds):
@@ -164,16 +178,8 @@ def operations(B, d_x, columns):
     return B * (B + 1) / 2 * (2 * (columns + 1) + 3 * d_x)
 
 
-def main():
-    parser = argparse.ArgumentParser(description="circe and PyTorch on one GPU")
-    parser.add_argument("--library", default="build-cuda/libcirce.so")
-    parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile, which takes a minute")
-    parser.add_argument("--json", help="also write the numbers here")
-    options = parser.parse_args()
-    library = Library(options.library)
-    name = torch.cuda.get_device_name()
-    processors = torch.cuda.get_device_properties(0).multi_processor_count
-    print(f"{name}, {processors} multiprocessors, PyTorch {torch.__version__}")
+def compare(library, options):
+    """CIRCE at every size."""
     check(library)
     rows, models = [], {}
     for B, M, d_x in SIZES + EXTRA:
@@ -186,7 +192,7 @@ def main():
         step = Step(library, cme, x, y, z)
         row = {"B": B, "M": M, "d_x": d_x, "columns": step.zeta.cols}
         row["stream_us"] = median_us(step, 20, 60)
-        row["graph_us"] = median_us(step.graph(), 20, 60)
+        row["graph_us"] = median_us(graph_of(library, step), 20, 60)
         row["tera_fma"] = operations(B, d_x, step.zeta.cols) / row["graph_us"] / 1e6
         if (B, M, d_x) in SIZES:
             y, z = y.cuda(), z.cuda()
@@ -198,9 +204,27 @@ def main():
         text = ", ".join(f"{k[:-3]} {v:.1f} us" for k, v in row.items() if k.endswith("_us"))
         ratio = f", eager / stream {row['eager_us'] / row['stream_us']:.0f}" if "eager_us" in row else ""
         print(f"B={B} M={M} d_x={d_x} q={row['columns']}: {text}, {row['tera_fma']:.1f} TFMA/s{ratio}", flush=True)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description="circe and PyTorch on one GPU")
+    parser.add_argument("--library", default="build-cuda/libcirce.so")
+    parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile, which takes a minute")
+    parser.add_argument("--only", choices=["circe", "measures", "fits"], help="this part alone")
+    parser.add_argument("--json", help="also write the numbers here")
+    options = parser.parse_args()
+    library = Library(options.library)
+    name = torch.cuda.get_device_name()
+    processors = torch.cuda.get_device_properties(0).multi_processor_count
+    print(f"{name}, {processors} multiprocessors, PyTorch {torch.__version__}")
+    parts = {"circe": lambda: compare(library, options),
+             "measures": lambda: gpu_measures.measures(library, mat, graph_of, median_us),
+             "fits": lambda: gpu_measures.fits(library, mat, library.options)}
+    found = {part: run() for part, run in parts.items() if options.only in (None, part)}
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({"gpu": name, "torch": torch.__version__, "rows": rows}, file, indent=2)
+            json.dump({"gpu": name, "torch": torch.__version__, **found}, file, indent=2)
 
 
 if __name__ == "__main__":

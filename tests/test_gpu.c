@@ -22,75 +22,7 @@ TEST_MAIN("gpu", TEST(says_so))
 
 #else
 
-#include <cuda_runtime_api.h>
-
-#define assert_cuda(call) assert_string_equal(cudaGetErrorName(call), "cudaSuccess")
-
-/* ---- what a test owns on the device ---------------------------------------------------------------------- */
-
-enum { MOST = 4096 };
-static void *device_memory[MOST];
-static circe_cuda *handles[64];
-static int n_memory, n_handles;
-
-static int clean(void **state) {
-    while (n_handles > 0) circe_cuda_close(handles[--n_handles]);
-    while (n_memory > 0) cudaFree(device_memory[--n_memory]);
-    return test_clean(state);
-}
-#undef TEST
-#define TEST(function) cmocka_unit_test_teardown(function, clean)
-
-static circe_cuda *open_on(circe_context *context, void *stream) {
-    circe_cuda *cuda = NULL;
-    circe_status status = circe_cuda_open(context, 0, stream, &cuda);
-    if (status == CIRCE_ERR_UNSUPPORTED) {
-        printf("no NVIDIA GPU here: skipped (%s)\n", circe_last_error());
-        skip();
-    }
-    assert_ok(status);
-    assert_true(n_handles < COUNT(handles));
-    return handles[n_handles++] = cuda;
-}
-
-static void *device_block(size_t bytes) {
-    assert_true(n_memory < MOST);
-    assert_cuda(cudaMalloc(&device_memory[n_memory], bytes));
-    assert_cuda(cudaMemset(device_memory[n_memory], 0xff, bytes)); /* NaN: what is not written is seen */
-    return device_memory[n_memory++];
-}
-
-/* A view on the device with `gap` unused elements after each row. */
-static circe_mat device_empty(int64_t rows, int64_t cols, circe_dtype dtype, int64_t gap) {
-    size_t size = circe_dtype_size(dtype);
-    void *data = device_block((size_t)(rows * (cols + gap)) * size);
-    return (circe_mat){data, rows, cols, cols + gap, dtype};
-}
-
-static circe_mat device_copy(const circe_mat *from, circe_dtype dtype, int64_t gap) {
-    circe_mat own = test_copy(from, dtype), to = device_empty(from->rows, from->cols, dtype, gap);
-    size_t size = circe_dtype_size(dtype);
-    assert_cuda(cudaMemcpy2D(to.data, (size_t)to.ld * size, own.data, (size_t)own.ld * size, (size_t)own.cols * size,
-                             (size_t)own.rows, cudaMemcpyHostToDevice));
-    return to;
-}
-
-/* As float64. */
-static circe_mat host_copy(const circe_mat *from) {
-    circe_mat own = test_zeros(from->rows, from->cols, from->dtype);
-    size_t size = circe_dtype_size(from->dtype);
-    assert_cuda(cudaDeviceSynchronize());
-    assert_cuda(cudaMemcpy2D(own.data, (size_t)own.ld * size, from->data, (size_t)from->ld * size,
-                             (size_t)own.cols * size, (size_t)own.rows, cudaMemcpyDeviceToHost));
-    return test_copy(&own, CIRCE_FLOAT64);
-}
-
-static double host_value(const double *value) {
-    double copy = NAN;
-    assert_cuda(cudaDeviceSynchronize());
-    assert_cuda(cudaMemcpy(&copy, value, sizeof copy, cudaMemcpyDeviceToHost));
-    return copy;
-}
+#include "gpu_support.h"
 
 /* ---- cases ----------------------------------------------------------------------------------------------- */
 
@@ -128,9 +60,6 @@ static const gpu_case cases[] = {
 };
 
 static const circe_estimator estimators[] = {CIRCE_BIASED, CIRCE_DEBIASED, CIRCE_CENTERED, CIRCE_USTAT};
-static const circe_dtype dtypes[] = {CIRCE_FLOAT32, CIRCE_FLOAT64};
-
-static double tolerance_of(circe_dtype dtype) { return dtype == CIRCE_FLOAT32 ? 1e-4 : 1e-10; }
 
 /* A case with its points (float64, of values that float32 holds), kernels and places on the device. */
 typedef struct bench {
@@ -142,15 +71,6 @@ typedef struct bench {
     circe_mat x, y, zeta;
     double *value;
 } bench;
-
-static circe_mat draw(uint64_t stream, int64_t rows, int64_t cols, int64_t categories, double offset) {
-    circe_mat m = test_normal(stream, rows, cols), whole = test_categories(stream + 50, rows, cols, 3);
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++)
-            test_set(&m, i, j, j >= cols - categories ? test_at(&whole, i, j) : test_at(&m, i, j) + offset);
-    circe_mat rounded = test_copy(&m, CIRCE_FLOAT32);
-    return test_copy(&rounded, CIRCE_FLOAT64);
-}
 
 static bench set_up(const gpu_case *c) {
     bench b = {.c = c, .context = test_context(2)};
@@ -450,100 +370,65 @@ static circe_status run_step(step *s) {
                                     CIRCE_CENTERED, s->b.value, &s->grad);
 }
 
+static circe_status queue_step(void *own) { return run_step(own); }
+
+static gpu_step as_step(step *s) { return (gpu_step){queue_step, s, s->b.cuda, s->x, s->grad, s->b.value}; }
+
 static void same_bits(void **state) {
-    (void)state;
     static const gpu_case sizes[] = {GAUSSIAN_CASE(257, 1, 64, 39), GAUSSIAN_CASE(1500, 1, 64, 39),
                                      GAUSSIAN_CASE(3000, 1, 64, 39)};
     for (int64_t k = 0; k < COUNT(sizes); k++)
         for (int64_t t = 0; t < COUNT(dtypes); t++) {
             step s = make_step(NULL, &sizes[k], dtypes[t]);
-            assert_ok(run_step(&s));
-            circe_mat first = host_copy(&s.grad);
-            double value = host_value(s.b.value);
-            for (int again = 0; again < 5; again++) {
-                assert_ok(run_step(&s));
-                circe_mat second = host_copy(&s.grad);
-                assert_mat_equal(&first, &second);
-                assert_true(host_value(s.b.value) == value);
-            }
+            gpu_step queued = as_step(&s);
+            check_same_bits(&queued);
             clean(state);
         }
 }
 
-/* Two handles on two streams at once give what each gives alone. */
 static void two_streams(void **state) {
     (void)state;
     static const gpu_case c = GAUSSIAN_CASE(700, 1, 64, 39);
     circe_context *context = test_context(1);
     cudaStream_t streams[2];
     step steps[2];
-    circe_mat alone[2];
+    gpu_step queued[2];
     open_on(context, NULL); /* skips here where there is no GPU */
     for (int k = 0; k < 2; k++) {
         assert_cuda(cudaStreamCreateWithFlags(&streams[k], cudaStreamNonBlocking));
         steps[k] = make_step(open_on(context, streams[k]), &c, dtypes[k]);
-        assert_ok(run_step(&steps[k]));
-        alone[k] = host_copy(&steps[k].grad);
+        queued[k] = as_step(&steps[k]);
     }
-    for (int again = 0; again < 20; again++)
-        for (int k = 0; k < 2; k++) assert_ok(run_step(&steps[k]));
-    for (int k = 0; k < 2; k++) {
-        circe_mat together = host_copy(&steps[k].grad);
-        assert_mat_equal(&together, &alone[k]);
-    }
+    check_together(queued);
     for (int k = 0; k < 2; k++) assert_cuda(cudaStreamDestroy(streams[k]));
 }
 
-/* Captured once, replayed on other points; nothing is allocated after the reservation. */
 static void graph(void **state) {
     (void)state;
     static const gpu_case c = GAUSSIAN_CASE(500, 1, 64, 39);
     circe_context *context = test_context(1);
     cudaStream_t stream;
-    cudaGraph_t captured;
-    cudaGraphExec_t ready;
     open_on(context, NULL);
     assert_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     for (int64_t t = 0; t < COUNT(dtypes); t++) {
         step s = make_step(open_on(context, stream), &c, dtypes[t]);
+        gpu_step queued = as_step(&s);
         assert_ok(circe_cuda_reserve(s.b.cuda, c.n, c.d_x, dtypes[t]));
-        size_t bytes = circe_cuda_bytes(s.b.cuda);
-        assert_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-        assert_ok(run_step(&s));
-        assert_cuda(cudaStreamEndCapture(stream, &captured));
-        assert_cuda(cudaGraphInstantiate(&ready, captured, 0));
-        for (uint64_t other = 0; other < 3; other++) {
-            circe_mat points = draw(20 + other, c.n, c.d_x, 0, 0.0), own = test_copy(&points, dtypes[t]);
-            assert_cuda(cudaMemcpy(s.x.data, own.data, (size_t)(c.n * c.d_x) * circe_dtype_size(dtypes[t]),
-                                   cudaMemcpyHostToDevice));
-            assert_ok(run_step(&s));
-            circe_mat direct = host_copy(&s.grad);
-            assert_cuda(cudaMemset(s.grad.data, 0xff, (size_t)(c.n * c.d_x) * circe_dtype_size(dtypes[t])));
-            assert_cuda(cudaGraphLaunch(ready, stream));
-            circe_mat replayed = host_copy(&s.grad);
-            assert_mat_equal(&direct, &replayed);
-        }
-        assert_int_equal(circe_cuda_bytes(s.b.cuda), bytes);
-        assert_cuda(cudaGraphExecDestroy(ready));
-        assert_cuda(cudaGraphDestroy(captured));
+        check_replay(&queued, stream);
     }
     assert_cuda(cudaStreamDestroy(stream));
 }
 
-/* Scratch cannot grow during capture: an error that leaves the capture whole. */
 static void capture_without_scratch(void **state) {
     (void)state;
     static const gpu_case c = GAUSSIAN_CASE(500, 1, 64, 39);
     circe_context *context = test_context(1);
     cudaStream_t stream;
-    cudaGraph_t captured;
     open_on(context, NULL);
     assert_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     step s = make_step(open_on(context, stream), &c, CIRCE_FLOAT32);
-    assert_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    assert_refused(run_step(&s), CIRCE_ERR_ARGUMENT, "circe_cuda_reserve");
-    assert_cuda(cudaStreamEndCapture(stream, &captured));
-    assert_cuda(cudaGraphDestroy(captured));
+    gpu_step queued = as_step(&s);
+    check_not_captured(&queued, stream, "circe_cuda_reserve");
     assert_cuda(cudaStreamDestroy(stream));
 }
 

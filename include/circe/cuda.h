@@ -16,6 +16,7 @@
 #define CIRCE_CUDA_H
 
 #include "circe/cme.h"
+#include "circe/gcm.h"
 #include "circe/measure.h"
 
 CIRCE_BEGIN_DECLS
@@ -63,6 +64,66 @@ CIRCE_API circe_status circe_cuda_witness_features(circe_cuda *cuda, const circe
                                                    circe_mat *witness);
 CIRCE_API circe_status circe_cuda_witness_hsic(circe_cuda *cuda, const circe_kernel *kernel_z, const circe_mat *z,
                                                circe_hsic_estimator estimator, circe_mat *witness);
+
+/* ---- measures that regress the batch on its own y -------------------------------------------------------- */
+
+/* HSCIC, KCI and GCM by dense algebra in float64, O(n^3), whatever the dtype of the points: cuBLAS and cuSOLVER are
+ * opened at the first of these calls (CIRCE_ERR_UNSUPPORTED with what to install where they are missing). Of
+ * circe_batch_options the ridge counts; method and tolerance are checked, and the regression is dense all the same. A
+ * ridge that the CPU would refuse as lost in rounding, and a matrix that is not positive definite, give NaN.
+ *
+ * y and z (N, .) are of a data set of which the points are the rows index[0..n), n the rows of x (device memory), or
+ * the points themselves where index is NULL and N = n; an index out of range gives NaN. All matrices of a call are of
+ * one dtype; value is one double in device memory; grad may be NULL. */
+
+/* Scratch for any of these measures of n points, z_hat and a previous batch of n rows included. */
+CIRCE_API circe_status circe_cuda_reserve_batch(circe_cuda *cuda, int64_t n, int64_t cols_x, int64_t cols_y,
+                                                int64_t cols_z, circe_dtype dtype);
+
+/* As circe_measure_hscic and circe_witness_hscic. */
+CIRCE_API circe_status circe_cuda_measure_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
+                                                const circe_mat *y, const circe_mat *z, const int64_t *index,
+                                                const circe_batch_options *options, double *value, circe_mat *grad);
+CIRCE_API circe_status circe_cuda_witness_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
+                                                const circe_mat *z, const circe_batch_options *options,
+                                                circe_mat *witness);
+
+/* As circe_measure_hscic_holdout, from residual features zeta (N, q) in the place of z: of circe_cuda_features, or of
+ * circe_cuda_residual_features. kernel_y is the model's. */
+CIRCE_API circe_status circe_cuda_measure_hscic_holdout(circe_cuda *cuda, const circe_kernel *kernel_y,
+                                                        const circe_mat *y, const circe_mat *zeta, const int64_t *index,
+                                                        const circe_kernel *kernel_x, const circe_mat *x,
+                                                        const circe_batch_options *options, double *value,
+                                                        circe_mat *grad);
+
+/* As circe_measure_kci and circe_witness_kci. */
+CIRCE_API circe_status circe_cuda_measure_kci(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
+                                              const circe_mat *y, const circe_mat *z, const int64_t *index,
+                                              const circe_batch_options *options, double *value, circe_mat *grad);
+CIRCE_API circe_status circe_cuda_witness_kci(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
+                                              const circe_mat *z, const circe_batch_options *options,
+                                              circe_mat *witness);
+
+/* As circe_measure_gcm; options->previous_x and previous_y are points in device memory. In the place of
+ * options->holdout, which must be NULL here, z_hat (N, d_z) = E[z | y], made once for a data set by circe_cme_mean, row
+ * by row beside z; or NULL: z is regressed on the batch. */
+CIRCE_API circe_status circe_cuda_measure_gcm(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *x,
+                                              const circe_mat *y, const circe_mat *z, const circe_mat *z_hat,
+                                              const int64_t *index, const circe_gcm_options *options, double *value,
+                                              circe_mat *grad);
+
+/* to (n, d) := the rows index[0..n) of from (N, d), both of one dtype; an index out of range gives a row of NaN. */
+CIRCE_API circe_status circe_cuda_gather(circe_cuda *cuda, const circe_mat *from, const int64_t *index, circe_mat *to);
+
+/* ---- fits ------------------------------------------------------------------------------------------------ */
+
+/* As circe_cme_fit, with y (M, d_y) and z (M, d_z) in device memory: pivots, sums over the holdout, decompositions and
+ * the leave-one-out errors of the whole grid are the GPU's, in float64. The model is an ordinary one, in the host's
+ * memory. Waits for the device, allocates what it needs beside the handle's scratch and frees it. Needs cuBLAS and
+ * cuSOLVER. */
+CIRCE_API circe_status circe_cuda_cme_fit(circe_cuda *cuda, const circe_mat *y, const circe_mat *z,
+                                          const circe_kernel *kernel_y, const circe_kernel *kernel_z,
+                                          const circe_cme_options *options, circe_cme **cme);
 
 /* ---- residual features ----------------------------------------------------------------------------------- */
 

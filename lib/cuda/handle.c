@@ -2,6 +2,7 @@
  * for something, so a program that never asks needs neither driver nor GPU. */
 #include <string.h>
 
+#include "cuda/algebra.h"
 #include "cuda/internal.h"
 
 circe_status circe__cuda_status(cudaError_t error, const char *what) {
@@ -69,8 +70,9 @@ circe_status circe_cuda_open(circe_context *context, int device, void *stream, c
 void circe_cuda_close(circe_cuda *cuda) {
     int previous = 0;
     if (cuda == NULL) return;
-    if (cuda->n_blocks > 0 && circe__cuda_begin(cuda, &previous) == CIRCE_OK) {
+    if ((cuda->n_blocks > 0 || cuda->algebra != NULL) && circe__cuda_begin(cuda, &previous) == CIRCE_OK) {
         cudaDeviceSynchronize();
+        circe__cuda_algebra_free(cuda);
         for (int b = 0; b < cuda->n_blocks; b++) cudaFree(cuda->blocks[b].data);
         circe__cuda_end(cuda, previous);
     }
@@ -112,7 +114,7 @@ circe_status circe__cuda_alloc(size_t bytes, const char *what, void **data) {
                        what);
 }
 
-static bool is_capturing(const circe_cuda *cuda) {
+bool circe__cuda_is_capturing(const circe_cuda *cuda) {
     enum cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
     return cudaStreamIsCapturing(cuda->stream, &state) == cudaSuccess && state != cudaStreamCaptureStatusNone;
 }
@@ -123,7 +125,7 @@ circe_status circe__cuda_take(circe_cuda *cuda, size_t bytes, void **scratch) {
         *scratch = last->data;
         return CIRCE_OK;
     }
-    if (is_capturing(cuda))
+    if (circe__cuda_is_capturing(cuda))
         return circe__fail(
             CIRCE_ERR_ARGUMENT,
             "%.1f MB of scratch are missing and cannot be allocated during capture; call once before, or "

@@ -36,22 +36,21 @@ static circe_status launch(circe_cuda *cuda, circe__cuda_job *job) {
 
 /* ---- checks ---------------------------------------------------------------------------------------------- */
 
-static circe_status check_dtype(const circe_mat *mat, circe_dtype dtype, const char *name, const char *as) {
+circe_status circe__cuda_check_dtype(const circe_mat *mat, circe_dtype dtype, const char *name, const char *as) {
     if (mat->dtype == dtype) return CIRCE_OK;
     return circe__fail(CIRCE_ERR_ARGUMENT, "%s is %s and %s is %s; on a GPU they must be of one dtype", name,
                        mat->dtype == CIRCE_FLOAT32 ? "float32" : "float64", as,
                        dtype == CIRCE_FLOAT32 ? "float32" : "float64");
 }
 
-static circe_status check_rows(int64_t rows, int64_t n, const char *name) {
+circe_status circe__cuda_check_rows(int64_t rows, int64_t n, const char *name) {
     if (rows == n) return CIRCE_OK;
     return circe__fail(CIRCE_ERR_SHAPE, "%s has %lld rows and x has %lld; they must be the same points", name,
                        (long long)rows, (long long)n);
 }
 
-/* x, value and grad of the contraction, into the job. */
-static circe_status set_contraction(circe_cuda *cuda, const circe_mat *x, double *value, const circe_mat *grad,
-                                    circe__cuda_job *job) {
+circe_status circe__cuda_set_contraction(circe_cuda *cuda, const circe_mat *x, double *value, const circe_mat *grad,
+                                         circe__cuda_job *job) {
     circe_status status = circe__cuda_check_mat(cuda, x, "x", 1);
     if (status == CIRCE_OK) status = circe__cuda_check_pointer(cuda, value, "value");
     if (status == CIRCE_OK && grad != NULL) status = circe__check_output(grad, x->rows, x->cols, x->dtype, "grad");
@@ -86,13 +85,13 @@ static circe_status set_features(circe_cuda *cuda, const circe_mat *y, const cir
                                  circe_dtype dtype, circe__cuda_job *job) {
     circe_status status = circe__cuda_check_mat(cuda, y, "y", 1);
     if (status == CIRCE_OK) status = circe__cuda_check_mat(cuda, zeta, "zeta", 1);
-    if (status == CIRCE_OK) status = check_dtype(y, dtype, "y", "x");
-    if (status == CIRCE_OK) status = check_dtype(zeta, dtype, "zeta", "x");
+    if (status == CIRCE_OK) status = circe__cuda_check_dtype(y, dtype, "y", "x");
+    if (status == CIRCE_OK) status = circe__cuda_check_dtype(zeta, dtype, "zeta", "x");
     if (status == CIRCE_OK && index != NULL) status = circe__cuda_check_pointer(cuda, index, "index");
     if (status == CIRCE_OK && y->rows != zeta->rows)
         status = circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and zeta has %lld; they must be the same points",
                              (long long)y->rows, (long long)zeta->rows);
-    if (status == CIRCE_OK && index == NULL) status = check_rows(y->rows, job->n, "y");
+    if (status == CIRCE_OK && index == NULL) status = circe__cuda_check_rows(y->rows, job->n, "y");
     if (status != CIRCE_OK) return status;
     job->points = circe__cuda_points_of(y);
     job->zeta = circe__cuda_points_of(zeta);
@@ -110,8 +109,8 @@ static circe_status set_kernels(circe_cuda *cuda, const circe_kernel *kernel, in
     return status;
 }
 
-static circe_status set_kernel(circe_cuda *cuda, const circe_kernel *kernel, int64_t cols, const char *name,
-                               circe__cuda_kernel *out) {
+circe_status circe__cuda_set_kernel(circe_cuda *cuda, const circe_kernel *kernel, int64_t cols, const char *name,
+                                    circe__cuda_kernel *out) {
     circe_kernel_factor *factors = NULL;
     circe_status status = circe__resolve_into(cuda->workspace, kernel, cols, name, &factors);
     if (status != CIRCE_OK) return status;
@@ -139,7 +138,7 @@ circe_status circe_cuda_measure_circe(circe_cuda *cuda, const circe_kernel *kern
     circe__cuda_job job;
     memset(&job, 0, sizeof job);
     if (cuda == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
-    circe_status status = set_contraction(cuda, x, value, grad, &job);
+    circe_status status = circe__cuda_set_contraction(cuda, x, value, grad, &job);
     if (status == CIRCE_OK && x->rows != n)
         status =
             circe__fail(CIRCE_ERR_SHAPE, "x has %lld rows; there are %lld points", (long long)x->rows, (long long)n);
@@ -157,10 +156,10 @@ circe_status circe_cuda_measure_hsic(circe_cuda *cuda, const circe_kernels *kern
     circe__cuda_job job;
     memset(&job, 0, sizeof job);
     if (cuda == NULL || kernels == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda and kernels must not be NULL");
-    circe_status status = set_contraction(cuda, x, value, grad, &job);
+    circe_status status = circe__cuda_set_contraction(cuda, x, value, grad, &job);
     if (status == CIRCE_OK) status = check_hsic(cuda, z, estimator);
-    if (status == CIRCE_OK) status = check_dtype(z, x->dtype, "z", "x");
-    if (status == CIRCE_OK) status = check_rows(z->rows, x->rows, "z");
+    if (status == CIRCE_OK) status = circe__cuda_check_dtype(z, x->dtype, "z", "x");
+    if (status == CIRCE_OK) status = circe__cuda_check_rows(z->rows, x->rows, "z");
     if (status == CIRCE_OK) status = set_kernels(cuda, kernels->z, z->cols, "z", kernels->x, x->cols, &job);
     if (status != CIRCE_OK) return status;
     job.points = circe__cuda_points_of(z);
@@ -173,10 +172,10 @@ circe_status circe_cuda_contract(circe_cuda *cuda, const circe_kernel *kernel_x,
     circe__cuda_job job;
     memset(&job, 0, sizeof job);
     if (cuda == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
-    circe_status status = set_contraction(cuda, x, value, grad, &job);
+    circe_status status = circe__cuda_set_contraction(cuda, x, value, grad, &job);
     if (status == CIRCE_OK) status = circe__check_output(witness, x->rows, x->rows, x->dtype, "witness");
     if (status == CIRCE_OK) status = circe__cuda_check_pointer(cuda, witness->data, "witness");
-    if (status == CIRCE_OK) status = set_kernel(cuda, kernel_x, x->cols, "x", &job.kernel_x);
+    if (status == CIRCE_OK) status = circe__cuda_set_kernel(cuda, kernel_x, x->cols, "x", &job.kernel_x);
     if (status != CIRCE_OK) return status;
     job.witness = witness->data;
     job.ld_witness = witness->ld;
@@ -192,7 +191,7 @@ circe_status circe_cuda_witness_features(circe_cuda *cuda, const circe_kernel *k
     if (status == CIRCE_OK) status = set_witness_out(cuda, y, witness, &job);
     if (status == CIRCE_OK) status = circe__check_estimator(estimator, y->rows);
     if (status == CIRCE_OK) status = set_features(cuda, y, zeta, NULL, witness->dtype, &job);
-    if (status == CIRCE_OK) status = set_kernel(cuda, kernel_y, y->cols, "y", &job.kernel);
+    if (status == CIRCE_OK) status = circe__cuda_set_kernel(cuda, kernel_y, y->cols, "y", &job.kernel);
     if (status != CIRCE_OK) return status;
     set_estimator(&job, estimator);
     return launch(cuda, &job);
@@ -205,8 +204,8 @@ circe_status circe_cuda_witness_hsic(circe_cuda *cuda, const circe_kernel *kerne
     if (cuda == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
     circe_status status = check_hsic(cuda, z, estimator);
     if (status == CIRCE_OK) status = set_witness_out(cuda, z, witness, &job);
-    if (status == CIRCE_OK) status = check_dtype(z, witness->dtype, "z", "witness");
-    if (status == CIRCE_OK) status = set_kernel(cuda, kernel_z, z->cols, "z", &job.kernel);
+    if (status == CIRCE_OK) status = circe__cuda_check_dtype(z, witness->dtype, "z", "witness");
+    if (status == CIRCE_OK) status = circe__cuda_set_kernel(cuda, kernel_z, z->cols, "z", &job.kernel);
     if (status != CIRCE_OK) return status;
     job.points = circe__cuda_points_of(z);
     set_hsic(&job, estimator);

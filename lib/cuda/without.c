@@ -96,3 +96,65 @@ circe_status circe_cuda_features_get(const circe_cuda_features *copy, circe_mat 
     (void)copy, (void)y, (void)zeta;
     return refuse();
 }
+
+circe_status circe_cuda_reserve_batch(circe_cuda *cuda, int64_t n, int64_t cols_x, int64_t cols_y, int64_t cols_z,
+                                      circe_dtype dtype) {
+    (void)cuda, (void)n, (void)cols_x, (void)cols_y, (void)cols_z, (void)dtype;
+    return refuse();
+}
+
+circe_status circe_cuda_measure_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
+                                      const circe_mat *y, const circe_mat *z, const int64_t *index,
+                                      const circe_batch_options *options, double *value, circe_mat *grad) {
+    (void)cuda, (void)kernels, (void)x, (void)y, (void)z, (void)index, (void)options, (void)value, (void)grad;
+    return refuse();
+}
+
+circe_status circe_cuda_witness_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
+                                      const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
+    (void)cuda, (void)kernels, (void)y, (void)z, (void)options, (void)witness;
+    return refuse();
+}
+
+circe_status circe_cuda_measure_hscic_holdout(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
+                                              const circe_mat *zeta, const int64_t *index, const circe_kernel *kernel_x,
+                                              const circe_mat *x, const circe_batch_options *options, double *value,
+                                              circe_mat *grad) {
+    (void)cuda, (void)kernel_y, (void)y, (void)zeta, (void)index, (void)kernel_x, (void)x, (void)options;
+    (void)value, (void)grad;
+    return refuse();
+}
+
+circe_status circe_cuda_measure_kci(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
+                                    const circe_mat *y, const circe_mat *z, const int64_t *index,
+                                    const circe_batch_options *options, double *value, circe_mat *grad) {
+    (void)cuda, (void)kernels, (void)x, (void)y, (void)z, (void)index, (void)options, (void)value, (void)grad;
+    return refuse();
+}
+
+circe_status circe_cuda_witness_kci(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
+                                    const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
+    (void)cuda, (void)kernels, (void)y, (void)z, (void)options, (void)witness;
+    return refuse();
+}
+
+circe_status circe_cuda_measure_gcm(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *x,
+                                    const circe_mat *y, const circe_mat *z, const circe_mat *z_hat,
+                                    const int64_t *index, const circe_gcm_options *options, double *value,
+                                    circe_mat *grad) {
+    (void)cuda, (void)kernel_y, (void)x, (void)y, (void)z, (void)z_hat, (void)index, (void)options, (void)value;
+    (void)grad;
+    return refuse();
+}
+
+circe_status circe_cuda_gather(circe_cuda *cuda, const circe_mat *from, const int64_t *index, circe_mat *to) {
+    (void)cuda, (void)from, (void)index, (void)to;
+    return refuse();
+}
+
+circe_status circe_cuda_cme_fit(circe_cuda *cuda, const circe_mat *y, const circe_mat *z, const circe_kernel *kernel_y,
+                                const circe_kernel *kernel_z, const circe_cme_options *options, circe_cme **cme) {
+    (void)cuda, (void)y, (void)z, (void)kernel_y, (void)kernel_z, (void)options;
+    if (cme != NULL) *cme = NULL;
+    return refuse();
+}
