@@ -1,0 +1,37 @@
+# What the Python wheel holds beside its Python: libcirce, the command, the experiments' files, and the libraries that these
+# need, so that a wheel works where nothing of this is installed. Component `python`; pyproject.toml asks for nothing else.
+#
+#     circe/_bundle/lib/libcirce.so.0, libopenblas.so.0, ...    circe/_bundle/bin/circe    circe/_bundle/share/circe/experiments
+#
+# DT_RPATH, not DT_RUNPATH: it holds for the libraries' own libraries too, which then need no change.
+set(bundle circe/_bundle)
+set_target_properties(circe_shared PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
+set_target_properties(circe_cli PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/../lib")
+target_link_options(circe_shared PRIVATE "LINKER:--disable-new-dtags")
+target_link_options(circe_cli PRIVATE "LINKER:--disable-new-dtags")
+
+# Under its soname alone: a wheel holds no links.
+install(FILES $<TARGET_FILE:circe_shared> DESTINATION ${bundle}/lib RENAME libcirce.so.${PROJECT_VERSION_MAJOR}
+  COMPONENT python EXCLUDE_FROM_ALL)
+install(PROGRAMS $<TARGET_FILE:circe_cli> DESTINATION ${bundle}/bin COMPONENT python EXCLUDE_FROM_ALL)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/experiments DESTINATION ${bundle}/share/circe COMPONENT python EXCLUDE_FROM_ALL
+  FILES_MATCHING PATTERN "*.yaml")
+
+# The C and C++ runtimes and the driver are the machine's own.
+get_filename_component(openblas_dir ${CIRCE_OPENBLAS} DIRECTORY)
+install(CODE "
+  set(here \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${bundle}/lib\")
+  file(GET_RUNTIME_DEPENDENCIES
+    LIBRARIES $<TARGET_FILE:circe_shared> EXECUTABLES $<TARGET_FILE:circe_cli>
+    RESOLVED_DEPENDENCIES_VAR found UNRESOLVED_DEPENDENCIES_VAR missing
+    DIRECTORIES ${openblas_dir}
+    PRE_EXCLUDE_REGEXES \"^ld-linux\" \"^lib(c|m|mvec|dl|rt|pthread|gcc_s|stdc[+][+]|z|cuda|circe)[.]so\")
+  if(missing)
+    message(FATAL_ERROR \"the wheel needs libraries that were not found: \${missing}\")
+  endif()
+  foreach(library \${found})
+    get_filename_component(name \${library} NAME)
+    file(REAL_PATH \${library} real)
+    file(COPY_FILE \${real} \${here}/\${name} ONLY_IF_DIFFERENT)
+    message(STATUS \"Bundling: \${name}\")
+  endforeach()" COMPONENT python EXCLUDE_FROM_ALL)

@@ -1,0 +1,447 @@
+"""The conditional mean of z given y, fitted once on a holdout, and the residual features of a data set."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import ctypes
+import os
+import tempfile
+import threading
+import warnings
+from dataclasses import dataclass
+from typing import Optional, Sequence, Union
+
+import numpy as np
+
+from . import _arrays, _kernels, _native, _runtime, errors
+from ._kernels import KernelLike
+
+_METHOD_NAMES = {number: name for name, number in _native.METHODS.items()}
+
+
+class FitWarning(UserWarning):
+    """What the library has to say about a fit: a ridge that was raised, a best value at the edge of the grid."""
+
+
+@dataclass(frozen=True)
+class LooTable:
+    """The leave-one-out errors over the grid; error and ridge_used are (len(sigma2_y), len(ridge))."""
+
+    sigma2_y: np.ndarray
+    ridge: np.ndarray
+    error: np.ndarray
+    ridge_used: np.ndarray
+
+
+class Model:
+    """A fitted circe_cme. Many threads may measure with it at once; a forked process makes its own from it."""
+
+    def __init__(self, handle: _runtime.Handle):
+        self._handle: Optional[_runtime.Handle] = handle
+        self._forks = _runtime.forks
+        self.info = _native.CmeInfo()
+        _native.check(_native.library().circe_cme_get_info(handle.pointer, self.info))
+        self.random = self.info.method == _native.METHODS["rff"]
+        self.guard = self._make_guard()
+
+    def _make_guard(self):
+        """Held during a call; only random features change under one's hands (rff_step)."""
+        return threading.Lock() if self.random else contextlib.nullcontext()
+
+    @property
+    def handle(self) -> _runtime.Handle:
+        handle = self._handle
+        if handle is None:
+            raise errors.ClosedError("the ConditionalMean was closed")
+        return handle if self._forks == _runtime.forks else self._made_anew(handle)
+
+    @property
+    def pointer(self) -> int:
+        return self.handle.pointer
+
+    def _made_anew(self, inherited: _runtime.Handle) -> _runtime.Handle:
+        """In a forked process: the parent's model belongs to a context with the parent's threads (_runtime.py)."""
+        self._handle, self._forks = _load_bytes(_save_bytes(inherited.pointer)), _runtime.forks
+        self.guard = self._make_guard()
+        return self._handle
+
+    def close(self) -> None:
+        self._handle = None
+
+
+def _save_bytes(pointer: int) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="circe-") as folder:
+        path = os.path.join(folder, "mean.safetensors")
+        _native.check(_native.library().circe_cme_save(pointer, path.encode()))
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def _load(path: str) -> _runtime.Handle:
+    context = _runtime.context()
+    return _runtime.make("circe_cme_load", "circe_cme_destroy", context.pointer, os.fsencode(path), parents=[context.handle])
+
+
+def _load_bytes(data: bytes) -> _runtime.Handle:
+    with tempfile.TemporaryDirectory(prefix="circe-") as folder:
+        path = os.path.join(folder, "mean.safetensors")
+        with open(path, "wb") as file:
+            file.write(data)
+        return _load(path)
+
+
+def _grid(values, name: str):
+    """One number or several, as a C array; None: the library's grid."""
+    if values is None:
+        return None, 0
+    numbers = [_kernels.positive(v, name) for v in np.atleast_1d(np.asarray(values, dtype=object)).ravel()]
+    if not numbers:
+        raise errors.ArgumentError(f"{name} is empty; give one number or several")
+    return (ctypes.c_double * len(numbers))(*numbers), len(numbers)
+
+
+def _copied(values, shape) -> np.ndarray:
+    """A table of the library; NaN where a model from a file has none."""
+    return np.ctypeslib.as_array(values, shape).copy() if values else np.full(shape, np.nan)
+
+
+def _whole(value, name: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise errors.ArgumentError(f"{name} is {value!r}; it must be a whole number, at least {least}")
+    return int(value)
+
+
+class ConditionalMean:
+    """The conditional mean embedding of z given y, by kernel ridge regression.
+
+    Width of the kernel of y and ridge are chosen together by the exact leave-one-out error over a grid. Fit it on points
+    that will not be measured or trained on: a model of the measured points makes what y leaves of z look smaller than it is.
+
+    Parameters
+    ----------
+    kernel_y, kernel_z : text or Kernel
+        "gaussian", "laplace(0.5)", "0-2:gaussian*3:delta".
+    sigma2_y : number, several, "median" or None
+        Squared widths of the kernel of y to choose among. None: 1, 0.1, 0.01 and 0.001.
+    sigma2_z : number or "median"
+    ridge : number, several or None
+        lambda in (K + lambda I), not scaled by the number of rows. None: 0.01, 0.1, 1, 10 and 100.
+    method : "auto", "lowrank", "dense" or "rff"
+    tolerance, max_rank, force_ridge, seed, rff_features, rff_batch, rff_every
+        As the options of `circe fit`; None: the library's own.
+
+    Attributes after fit: loo_ (LooTable), sigma2_y_, ridge_, loo_error_, method_, rank_y_, rank_z_, kernel_y_, kernel_z_,
+    trace_residual_y_, trace_residual_z_, ridge_raised_, n_rows_, n_columns_y_, n_columns_z_, warnings_, seconds_.
+
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> y = random.normal(size=500)
+    >>> z = y**2 + random.normal(size=500)
+    >>> mean = ConditionalMean(sigma2_y=[1.0, 0.1], sigma2_z=1.0).fit(y, z)
+    >>> mean.sigma2_y_, mean.loo_.error.shape
+    (0.1, (2, 5))
+    >>> mean.residual_features(y[:10], z[:10]).zeta.shape[0]
+    10
+    """
+
+    def __init__(self, kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", *,
+                 sigma2_y: Union[float, Sequence[float], str, None] = None, sigma2_z: Union[float, str, None] = "median",
+                 ridge: Union[float, Sequence[float], None] = None, method: str = "auto",
+                 tolerance: Optional[float] = None, max_rank: Optional[int] = None, force_ridge: bool = False,
+                 seed: int = 0, rff_features: Optional[int] = None, rff_batch: Optional[int] = None,
+                 rff_every: Optional[int] = None):
+        self.kernel_y = kernel_y
+        self.kernel_z = kernel_z
+        self.sigma2_y = sigma2_y
+        self.sigma2_z = sigma2_z
+        self.ridge = ridge
+        self.method = method
+        self.tolerance = tolerance
+        self.max_rank = max_rank
+        self.force_ridge = force_ridge
+        self.seed = seed
+        self.rff_features = rff_features
+        self.rff_batch = rff_batch
+        self.rff_every = rff_every
+
+    _PARAMETERS = ("kernel_y", "kernel_z", "sigma2_y", "sigma2_z", "ridge", "method", "tolerance", "max_rank",
+                   "force_ridge", "seed", "rff_features", "rff_batch", "rff_every")
+
+    # ---- scikit-learn's conventions
+
+    def get_params(self, deep: bool = True) -> dict:
+        """The parameters by name, as scikit-learn's."""
+        return {name: getattr(self, name) for name in self._PARAMETERS}
+
+    def set_params(self, **parameters) -> "ConditionalMean":
+        for name, value in parameters.items():
+            if name not in self._PARAMETERS:
+                raise errors.ArgumentError(f"there is no parameter {name!r}; there are {', '.join(self._PARAMETERS)}")
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self):
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=True, multi_output=True))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return getattr(self, "_model", None) is not None
+
+    def __repr__(self) -> str:
+        default = ConditionalMean()
+        given = (f"{name}={value!r}" for name, value in self.get_params().items()
+                 if not (type(value) is type(getattr(default, name)) and np.array_equal(value, getattr(default, name))))
+        return f"ConditionalMean({', '.join(given)})"
+
+    # ---- fitting
+
+    def fit(self, y, z) -> "ConditionalMean":
+        """y (M,) or (M, d_y) and z (M,) or (M, d_z): the same points. The work is done in float64."""
+        mat_y, keep_y = _arrays.view(y, "y")
+        mat_z, keep_z = _arrays.view(z, "z")
+        context, library = _runtime.context(), _native.library()
+        options, keep_grids = self._options()
+        kernel_z = _kernels.bound(context, self.kernel_z, self.sigma2_z, mat_z, "z")
+        if isinstance(self.sigma2_y, str):
+            kernel_y = _kernels.bound(context, self.kernel_y, self.sigma2_y, mat_y, "y")
+        else:
+            kernel_y = _kernels.parse(context, self.kernel_y, "kernel_y")
+            if self.sigma2_y is not None and not library.circe_kernel_n_free(kernel_y.pointer):
+                raise errors.ArgumentError(f"sigma2_y is {self.sigma2_y!r}, but the kernel of y, {str(self.kernel_y)!r}, has "
+                                           "no width that is still to be chosen")
+        self._adopt(Model(_runtime.make(
+            "circe_cme_fit", "circe_cme_destroy", context.pointer, mat_y, mat_z, kernel_y.pointer, kernel_z.pointer,
+            options, parents=[context.handle])))
+        for text in self.warnings_:
+            warnings.warn(text, FitWarning, stacklevel=2)
+        return self
+
+    def _fit_quietly(self, y, z) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FitWarning)
+            self.fit(y, z)
+
+    def _options(self):
+        options = _native.CmeOptions()
+        _native.library().circe_cme_options_init(options)
+        options.method = _native.choice(_native.METHODS, "method", self.method)
+        widths = None if isinstance(self.sigma2_y, str) else self.sigma2_y
+        sigma2, options.n_sigma2_y = _grid(widths, "sigma2_y")
+        ridge, options.n_ridge = _grid(self.ridge, "ridge")
+        options.sigma2_y, options.ridge = sigma2, ridge
+        options.force_ridge = bool(self.force_ridge)
+        options.seed = _whole(self.seed, "seed", 0)
+        if self.tolerance is not None:
+            options.tolerance = _kernels.positive(self.tolerance, "tolerance")
+        for field, name, least in (("max_rank", "max_rank", 1), ("rff_pool", "rff_features", 1),
+                                   ("rff_every", "rff_every", 1), ("rff_batch", "rff_batch", 0)):
+            value = getattr(self, name)
+            if value is not None:
+                setattr(options, field, _whole(value, name, least))
+        if self.rff_batch is None and options.rff_batch > options.rff_pool:
+            options.rff_batch = 0
+        return options, (sigma2, ridge)
+
+    def _adopt(self, model: Model) -> None:
+        """Take over a fitted model and say what it is in attributes."""
+        library, pointer = _native.library(), model.pointer
+        info, table = model.info, _native.LooTable()
+        _native.check(library.circe_cme_get_loo(pointer, table))
+        shape = (table.n_sigma2_y, table.n_ridge)
+        self._model = model
+        self.loo_ = LooTable(*(_copied(values, size) for values, size in (
+            (table.sigma2_y, shape[:1]), (table.ridge, shape[1:]), (table.error, shape), (table.ridge_used, shape))))
+        self.method_ = _METHOD_NAMES[info.method]
+        self.solver_ = _METHOD_NAMES[info.solver]
+        self.n_rows_, self.n_columns_y_, self.n_columns_z_ = info.rows, info.dim_y, info.dim_z
+        self.rank_y_, self.rank_z_ = info.rank_y, info.rank_z
+        self.trace_residual_y_, self.trace_residual_z_ = info.trace_residual_y, info.trace_residual_z
+        self.sigma2_y_ = info.sigma2_y or None  # None: the kernel of y had no width to choose
+        self.ridge_, self.ridge_raised_ = info.ridge, bool(info.ridge_raised)
+        self.loo_error_, self.seconds_ = info.loo_error, info.seconds
+        self.kernel_y_ = _kernels.text(library.circe_cme_kernel_y(pointer))
+        self.kernel_z_ = _kernels.text(library.circe_cme_kernel_z(pointer))
+        self.warnings_ = [library.circe_cme_warning(pointer, i).decode()
+                          for i in range(library.circe_cme_n_warnings(pointer))]
+
+    # ---- the fitted model
+
+    @property
+    def model(self) -> Model:
+        """The fitted model of the library."""
+        model = getattr(self, "_model", None)
+        if model is None:
+            raise errors.NotFittedError("this ConditionalMean is not fitted yet; call fit(y, z) first")
+        return model
+
+    def close(self) -> None:
+        """Free the model now. What is asked of it afterwards raises ClosedError."""
+        self.model.close()
+
+    def residual_features(self, y, z, dtype=None) -> "ResidualFeatures":
+        """Residual features of a whole data set: compute once, measure and train by row numbers."""
+        return ResidualFeatures(self, y, z, dtype)
+
+    def residual_gram(self, y, z) -> np.ndarray:
+        """K^c (n, n): dot products of psi(z) - mu(y) between all pairs of points, float64."""
+        mat_y, keep_y = _arrays.view(y, "y")
+        mat_z, keep_z = _arrays.view(z, "z")
+        mat_out, out = _arrays.result((len(keep_y), len(keep_y)), np.float64)
+        model = self.model
+        with model.guard:
+            _native.check(_native.library().circe_residual_gram(_runtime.context().work, model.pointer, mat_y, mat_z, mat_out))
+        return out
+
+    def predict(self, y) -> np.ndarray:
+        """E[z | y] (n, d_z), for a model whose kernel of z is linear.
+
+        >>> import numpy as np
+        >>> y = np.linspace(-1, 1, 200)
+        >>> mean = ConditionalMean(kernel_z="linear", sigma2_y=1.0, ridge=0.01).fit(y, 3 * y)
+        >>> bool(abs(mean.predict([0.5])[0, 0] - 1.5) < 0.01)
+        True
+        """
+        model = self.model
+        mat_y, keep_y = _arrays.view(y, "y", np.dtype(np.float64))
+        mat_out, out = _arrays.result((len(keep_y), self.n_columns_z_), np.float64)
+        with model.guard:
+            _native.check(_native.library().circe_cme_mean(_runtime.context().work, model.pointer, mat_y, mat_out))
+        return out
+
+    def rff_step(self, step: int) -> None:
+        """For method "rff": move to batch number `step`, with the random features that belong to it."""
+        model = self.model
+        with model.guard:
+            _native.check(_native.library().circe_cme_rff_step(model.pointer, _whole(step, "step", 0)))
+
+    # ---- files, pickles, copies
+
+    def save(self, path) -> None:
+        """As .safetensors, readable by `circe measure --model`. An existing file is replaced whole or not at all."""
+        _native.check(_native.library().circe_cme_save(self.model.pointer, os.fsencode(path)))
+
+    @classmethod
+    def load(cls, path) -> "ConditionalMean":
+        """A fitted ConditionalMean from a file that save() or `circe fit` wrote."""
+        mean = cls()
+        mean._adopt(Model(_load(os.fspath(path))))
+        mean._parameters_from_model()
+        return mean
+
+    def _parameters_from_model(self) -> None:
+        """Parameters with which fit() would choose what the file holds."""
+        self.kernel_y, self.kernel_z = self.kernel_y_, self.kernel_z_
+        self.sigma2_z, self.ridge, self.method = None, self.ridge_, self.method_
+
+    def __getstate__(self) -> dict:
+        state = self.__dict__.copy()
+        model = state.pop("_model", None)
+        if model is not None:
+            state["_saved"] = _save_bytes(model.pointer)
+        return state
+
+    def __setstate__(self, state: dict) -> None:
+        saved = state.pop("_saved", None)
+        self.__dict__.update(state)
+        if saved is not None:
+            self._model = Model(_load_bytes(saved))
+
+    def __copy__(self) -> "ConditionalMean":
+        """Shares the fitted model, which does not change."""
+        other = ConditionalMean.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __deepcopy__(self, memo) -> "ConditionalMean":
+        other = self.__copy__()
+        for name in self._PARAMETERS:
+            setattr(other, name, copy.deepcopy(getattr(self, name), memo))
+        return other
+
+
+class ResidualFeatures:
+    """Residual features zeta = psi(z) - mu(y) of a data set's rows, beside its y.
+
+    The dot product of two rows of zeta is their K^c. `measure` and the losses of circe.torch take row numbers of it, so that
+    a training step gathers instead of computing. Where z is of high rank, zeta and gather are not offered (RankError);
+    measuring by row numbers is.
+
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> y = random.normal(size=300)
+    >>> z = y + random.normal(size=300)
+    >>> features = ConditionalMean(sigma2_z=1.0).fit(y[:200], z[:200]).residual_features(y[200:], z[200:])
+    >>> len(features), features.y.shape
+    (100, (100, 1))
+    >>> measured = features.measure(z[210:250], index=range(10, 50), sigma2_x=1.0)
+    >>> bool(measured.value > 0.001)
+    True
+    """
+
+    def __init__(self, mean: ConditionalMean, y, z, dtype=None):
+        if not isinstance(mean, ConditionalMean):
+            raise errors.DTypeError(f"mean is {type(mean).__name__}; it must be a fitted ConditionalMean")
+        mat_y, keep_y = _arrays.view(y, "y")
+        mat_z, keep_z = _arrays.view(z, "z")
+        self.mean = mean
+        self.dtype = np.dtype(np.float64 if dtype is None else dtype)
+        code = {"float32": _native.FLOAT32, "float64": _native.FLOAT64}.get(self.dtype.name)
+        if code is None:
+            raise errors.DTypeError(f"dtype is {self.dtype}; it must be float32 or float64")
+        context = _runtime.context()
+        model = mean.model.handle
+        self._handle: Optional[_runtime.Handle] = _runtime.make(
+            "circe_features_create", "circe_features_destroy", context.pointer, model.pointer, mat_y, mat_z, code,
+            parents=[context.handle, model])
+        self._n = len(keep_y)
+        self._views = None
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def pointer(self) -> int:
+        if self._handle is None:
+            raise errors.ClosedError("these ResidualFeatures were closed")
+        return self._handle.pointer
+
+    def close(self) -> None:
+        """Free the features now, once no array of them is in use. What is asked of them afterwards raises ClosedError."""
+        self._handle = self._views = None
+
+    def _get(self):
+        pointer = self.pointer
+        if self._views is None:
+            y, zeta = _native.Mat(), _native.Mat()
+            _native.check(_native.library().circe_features_get(pointer, ctypes.byref(y), ctypes.byref(zeta)))
+            self._views = tuple(_arrays.borrowed(found, self._handle) for found in (y, zeta))
+        return self._views
+
+    @property
+    def y(self) -> np.ndarray:
+        """(N, d_y), of dtype; read-only, without a copy."""
+        return self._get()[0]
+
+    @property
+    def zeta(self) -> np.ndarray:
+        """(N, q), of dtype; read-only, without a copy."""
+        return self._get()[1]
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        return self.zeta if dtype is None else self.zeta.astype(dtype)
+
+    def gather(self, index):
+        """(y, zeta) of some rows."""
+        rows = _arrays.index_array(index, "index", self._n)
+        return self.y[rows], self.zeta[rows]
+
+    def measure(self, x, index=None, **options):
+        """CIRCE of x, whose row i belongs to row index[i] of the data set; options as of circe.circe."""
+        from ._measures import circe_cached
+
+        return circe_cached(self, x, index, **options)
+
+    def __reduce__(self):
+        raise TypeError("ResidualFeatures cannot be pickled; pickle the ConditionalMean and compute them anew")

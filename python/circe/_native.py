@@ -1,0 +1,278 @@
+"""The C ABI of libcirce, through ctypes: one place that says what every function takes.
+
+Structures mirror include/circe/*.h field by field; tests/test_native.py compares both. Nothing is loaded before the first
+call, functions get their signature when they are first used, and the library's version is compared once at loading.
+ctypes releases the GIL for the time of every call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import threading
+from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any, Dict, Optional, Tuple
+
+from . import errors
+
+VERSION = (0, 1)  # major and minor of the headers that this file mirrors
+
+FLOAT32, FLOAT64 = 1, 2
+METHODS = {"auto": 0, "lowrank": 1, "dense": 2, "rff": 3}
+ESTIMATORS = {"biased": 1, "debiased": 2, "centered": 3, "ustat": 4}
+HSIC_ESTIMATORS = {"biased": 1, "unbiased": 2}
+GCM_REGRESSIONS = {"kernel": 1, "linear": 2}
+TEST_MEANS = {"auto": 0, "rows": 1, "split": 2}
+GCM_COMBINES = {"max": 1, "logsumexp": 2, "squares": 3}
+
+
+class Mat(ctypes.Structure):
+    """A view, where the library fills it in. Those that are handed over are packed: see `mat`."""
+
+    _fields_ = [("data", c_void_p), ("rows", c_int64), ("cols", c_int64), ("ld", c_int64), ("dtype", c_int)]
+
+
+# mat(data, rows, cols, ld, dtype): a circe_mat as bytes, which ctypes passes as a pointer. A Structure takes four times as
+# long to make, and a training step makes four.
+mat = struct.Struct("PqqqI4x").pack
+
+
+class CmeOptions(ctypes.Structure):
+    _fields_ = [("method", c_int), ("sigma2_y", POINTER(c_double)), ("n_sigma2_y", c_int64), ("ridge", POINTER(c_double)),
+                ("n_ridge", c_int64), ("tolerance", c_double), ("max_rank", c_int64), ("force_ridge", c_int),
+                ("seed", c_uint64), ("rff_pool", c_int64), ("rff_batch", c_int64), ("rff_every", c_int64)]
+
+
+class CmeInfo(ctypes.Structure):
+    _fields_ = [("method", c_int), ("solver", c_int), ("rows", c_int64), ("dim_y", c_int64), ("dim_z", c_int64),
+                ("rank_y", c_int64), ("rank_z", c_int64), ("trace_residual_y", c_double), ("trace_residual_z", c_double),
+                ("sigma2_y", c_double), ("ridge", c_double), ("ridge_safe", c_double), ("ridge_raised", c_int),
+                ("loo_error", c_double), ("seconds", c_double)]
+
+
+class LooTable(ctypes.Structure):
+    _fields_ = [("n_sigma2_y", c_int64), ("n_ridge", c_int64), ("sigma2_y", POINTER(c_double)),
+                ("ridge", POINTER(c_double)), ("error", POINTER(c_double)), ("ridge_used", POINTER(c_double))]
+
+
+class Allocator(ctypes.Structure):
+    _fields_ = [("allocate", c_void_p), ("release", c_void_p), ("user", c_void_p)]
+
+
+class ContextOptions(ctypes.Structure):
+    _fields_ = [("threads", c_int), ("memory_limit", c_size_t), ("allocator", Allocator), ("log", c_void_p),
+                ("log_user", c_void_p), ("progress", c_void_p), ("progress_user", c_void_p)]
+
+
+class Kernels(ctypes.Structure):
+    _fields_ = [("x", c_void_p), ("y", c_void_p), ("z", c_void_p)]
+
+
+class KernelFactor(ctypes.Structure):
+    _fields_ = [("kind", c_int), ("sigma2", c_double), ("first_col", c_int64), ("n_cols", c_int64)]
+
+
+class BatchOptions(ctypes.Structure):
+    _fields_ = [("ridge", c_double), ("method", c_int), ("tolerance", c_double)]
+
+
+class NormalizedOptions(ctypes.Structure):
+    _fields_ = [("epsilon", c_double), ("method", c_int), ("tolerance", c_double)]
+
+
+class GcmOptions(ctypes.Structure):
+    _fields_ = [("regression", c_int), ("combine", c_int), ("sharpness", c_double), ("batch", BatchOptions),
+                ("previous_x", c_char_p), ("previous_y", c_char_p), ("holdout", c_void_p)]
+
+
+class TestOptions(ctypes.Structure):
+    _fields_ = [("method", c_int), ("null", c_int), ("draws", c_int64), ("seed", c_uint64), ("alpha", c_double),
+                ("skip_checks", c_int), ("kernel_x", c_void_p), ("kernel_y", c_void_p), ("kernel_z", c_void_p),
+                ("weights", c_void_p), ("width", POINTER(c_double)), ("n_width", c_int64), ("ridge", POINTER(c_double)),
+                ("n_ridge", c_int64), ("undersmoothing", c_double), ("regression", c_int), ("max_rank", c_int64),
+                ("auxiliary_y", c_char_p), ("auxiliary_z", c_char_p), ("mean", c_int), ("test_share", c_double),
+                ("features_x", c_int64), ("features_y", c_int64), ("features_z", c_int64)]
+
+
+class TestRegression(ctypes.Structure):
+    _fields_ = [("used", c_int), ("sigma2_multiple", c_double), ("ridge_chosen", c_double), ("ridge", c_double),
+                ("loo_error", c_double), ("degrees", c_double), ("rows", c_int64), ("rank", c_int64), ("left_out", c_double),
+                ("remaining", c_double), ("check_p", c_double)]
+
+
+class TestResult(ctypes.Structure):
+    _fields_ = [("method", c_int), ("null", c_int), ("statistic", c_double), ("p_value", c_double), ("n", c_int64),
+                ("n_used", c_int64), ("n_tested", c_int64), ("n_train", c_int64), ("draws", c_int64), ("seconds", c_double),
+                ("null_mean", c_double), ("null_sd", c_double), ("x", TestRegression), ("z", TestRegression),
+                ("rank_x", c_int64), ("rank_z", c_int64), ("left_out_x", c_double), ("left_out_z", c_double),
+                ("kernel_x", c_char * 192), ("kernel_y", c_char * 192), ("kernel_z", c_char * 192), ("trust", c_int),
+                ("verdict", c_char * 640)]
+
+
+_handle, _out, _mat, _text = c_void_p, POINTER(c_void_p), c_void_p, c_char_p
+_value = POINTER(c_double)
+_index = c_void_p  # int64_t *
+
+# Every function that is called from here: what it returns ("status", or a C type), and what it takes.
+SIGNATURES: Dict[str, Tuple[Any, ...]] = {
+    "circe_version": (_text,),
+    "circe_build_info": (_text,),
+    "circe_last_error": (_text,),
+    "circe_status_name": (_text, c_int),
+    "circe_status_text": (_text, c_int),
+    # contexts
+    "circe_context_options_init": (None, POINTER(ContextOptions)),
+    "circe_context_create": ("status", POINTER(ContextOptions), _out),
+    "circe_context_destroy": (None, _handle),
+    "circe_context_threads": (c_int, _handle),
+    "circe_context_isa": (_text, _handle),
+    "circe_workspace_create": ("status", _handle, _out),
+    "circe_workspace_destroy": (None, _handle),
+    "circe_workspace_bytes": (c_size_t, _handle),
+    # kernels
+    "circe_kernel_parse": ("status", _handle, _text, _out),
+    "circe_kernel_copy": ("status", _handle, _out),
+    "circe_kernel_destroy": (None, _handle),
+    "circe_kernel_n_factors": (c_int64, _handle),
+    "circe_kernel_get_factor": ("status", _handle, c_int64, POINTER(KernelFactor)),
+    "circe_kernel_n_free": (c_int64, _handle),
+    "circe_kernel_bind": ("status", _handle, c_double),
+    "circe_kernel_bind_median": ("status", _handle, _mat),
+    "circe_kernel_text": (_text, _handle),
+    "circe_median_sigma2": ("status", _handle, _mat, c_int64, c_int64, _value),
+    "circe_gram": ("status", _handle, _handle, _mat, _mat, _mat),
+    # the conditional mean
+    "circe_cme_options_init": (None, POINTER(CmeOptions)),
+    "circe_cme_fit": ("status", _handle, _mat, _mat, _handle, _handle, POINTER(CmeOptions), _out),
+    "circe_cme_destroy": (None, _handle),
+    "circe_cme_get_info": ("status", _handle, POINTER(CmeInfo)),
+    "circe_cme_get_loo": ("status", _handle, POINTER(LooTable)),
+    "circe_cme_n_warnings": (c_int64, _handle),
+    "circe_cme_warning": (_text, _handle, c_int64),
+    "circe_cme_kernel_y": (_handle, _handle),
+    "circe_cme_kernel_z": (_handle, _handle),
+    "circe_cme_save": ("status", _handle, _text),
+    "circe_cme_load": ("status", _handle, _text, _out),
+    "circe_residual_gram": ("status", _handle, _handle, _mat, _mat, _mat),
+    "circe_cme_mean": ("status", _handle, _handle, _mat, _mat),
+    "circe_cme_rff_step": ("status", _handle, c_int64),
+    "circe_features_create": ("status", _handle, _handle, _mat, _mat, c_int, _out),
+    "circe_features_destroy": (None, _handle),
+    "circe_features_get": ("status", _handle, _mat, _mat),
+    "circe_features_gather": ("status", _handle, _index, c_int64, _mat, _mat),
+    # measures
+    "circe_measure_circe": ("status", _handle, _handle, _handle, _mat, _mat, _mat, c_int, _value, _mat),
+    "circe_measure_circe_cached": ("status", _handle, _handle, _handle, _index, c_int64, _handle, _mat, c_int, _value, _mat),
+    "circe_measure_circe_spectral": ("status", _handle, _handle, _handle, _mat, _mat, _mat, _value, _mat),
+    "circe_measure_hsic": ("status", _handle, POINTER(Kernels), _mat, _mat, c_int, _value, _mat),
+    "circe_batch_options_init": (None, POINTER(BatchOptions)),
+    "circe_measure_hscic": ("status", _handle, POINTER(Kernels), _mat, _mat, _mat, POINTER(BatchOptions), _value, _mat),
+    "circe_measure_hscic_holdout": ("status", _handle, _handle, _handle, _mat, _mat, _mat, POINTER(BatchOptions), _value,
+                                    _mat),
+    "circe_measure_kci": ("status", _handle, POINTER(Kernels), _mat, _mat, _mat, POINTER(BatchOptions), _value, _mat),
+    "circe_normalized_options_init": (None, POINTER(NormalizedOptions)),
+    "circe_measure_nocco": ("status", _handle, POINTER(Kernels), _mat, _mat, _mat, POINTER(NormalizedOptions), _value,
+                            _mat),
+    "circe_measure_kpc": ("status", _handle, POINTER(Kernels), _mat, _mat, _mat, POINTER(NormalizedOptions), _value, _mat),
+    "circe_gcm_options_init": (None, POINTER(GcmOptions)),
+    "circe_measure_gcm": ("status", _handle, _handle, _mat, _mat, _mat, POINTER(GcmOptions), _value, _mat),
+    "circe_gcm_table": ("status", _handle, _handle, _mat, _mat, _mat, POINTER(GcmOptions), _mat),
+    # tests
+    "circe_test_options_init": (None, POINTER(TestOptions)),
+    "circe_test_method_parse": ("status", _text, POINTER(c_int)),
+    "circe_test_null_parse": ("status", _text, POINTER(c_int)),
+    "circe_test_method_name": (_text, c_int),
+    "circe_test_null_name": (_text, c_int),
+    "circe_trust_name": (_text, c_int),
+    "circe_test": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), POINTER(TestResult)),
+    # on a GPU: pointers are of the device
+    "circe_cuda_open": ("status", _handle, c_int, c_void_p, _out),
+    "circe_cuda_close": (None, _handle),
+    "circe_cuda_measure_circe": ("status", _handle, _handle, _mat, _mat, _index, c_int64, _handle, _mat, c_int, c_void_p,
+                                 _mat),
+    "circe_cuda_measure_hsic": ("status", _handle, POINTER(Kernels), _mat, _mat, c_int, c_void_p, _mat),
+    "circe_cuda_measure_hscic": ("status", _handle, POINTER(Kernels), _mat, _mat, _mat, _index, POINTER(BatchOptions),
+                                 c_void_p, _mat),
+    "circe_cuda_measure_hscic_holdout": ("status", _handle, _handle, _mat, _mat, _index, _handle, _mat,
+                                         POINTER(BatchOptions), c_void_p, _mat),
+    "circe_cuda_measure_gcm": ("status", _handle, _handle, _mat, _mat, _mat, _mat, _index, POINTER(GcmOptions), c_void_p,
+                               _mat),
+    "circe_cuda_model_create": ("status", _handle, _handle, _out),
+    "circe_cuda_model_destroy": (None, _handle),
+    "circe_cuda_model_columns": (c_int64, _handle),
+    "circe_cuda_residual_features": ("status", _handle, _handle, _mat, _mat, _mat, c_void_p),
+}
+
+
+class Library:
+    """The loaded library. An attribute is a C function, with its signature set at first use."""
+
+    def __init__(self, path: str):
+        self.path = path
+        try:
+            self._dll = ctypes.CDLL(path)
+        except OSError as error:
+            raise errors.VersionError(f"libcirce could not be loaded: {error}") from None
+        found = self.circe_version().decode()
+        if tuple(int(part) for part in found.split(".")[:2]) != VERSION:
+            wanted = ".".join(map(str, VERSION))
+            raise errors.VersionError(f"{path} is libcirce {found}; this package was written for {wanted}. Install both "
+                                      "from one source, or unset CIRCE_LIBRARY")
+
+    def __getattr__(self, name: str):
+        if name not in SIGNATURES:
+            raise AttributeError(name)
+        result, *arguments = SIGNATURES[name]
+        try:
+            function = self._dll[name]
+        except AttributeError:
+            raise errors.VersionError(f"{self.path} has no function {name}: it is older than this package") from None
+        function.argtypes = arguments
+        function.restype = c_int if result == "status" else result
+        setattr(self, name, function)
+        return function
+
+
+def _library_path() -> str:
+    """CIRCE_LIBRARY, what the wheel brought, or what the system's loader finds."""
+    named = os.environ.get("CIRCE_LIBRARY")
+    if named:
+        return named
+    bundled = Path(__file__).parent / "_bundle" / "lib" / "libcirce.so.0"
+    return str(bundled) if bundled.exists() else "libcirce.so.0"
+
+
+_loading = threading.Lock()
+_library: Optional[Library] = None
+
+
+def library() -> Library:
+    """The library, loaded at the first call."""
+    global _library
+    if _library is None:
+        with _loading:
+            if _library is None:
+                _library = Library(_library_path())
+    return _library
+
+
+def fail(status: int, subject: str = "") -> errors.CirceError:
+    """The exception of a status, with this thread's text. `subject` opens it where the text itself names no argument."""
+    text = library().circe_last_error().decode(errors="replace")
+    kind = errors.BY_STATUS.get(status, errors.CirceError)
+    return kind(f"{subject}: {text}" if subject else text)
+
+
+def check(status: int, subject: str = "") -> None:
+    if status:
+        raise fail(status, subject)
+
+
+def choice(table: dict, name: str, value) -> int:
+    """The number of a word, or an ArgumentError that lists the words."""
+    number = table.get(value) if isinstance(value, str) else None
+    if number is None:
+        raise errors.ArgumentError(f"{name} is {value!r}; it must be one of {', '.join(table)}")
+    return number

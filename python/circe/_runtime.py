@@ -1,0 +1,138 @@
+"""Contexts: one for each thread of Python, made when it is first needed; threads, fork, and the life of C objects.
+
+A C object must be destroyed before the context it came from, also at the interpreter's end and when a thread ends before an
+object that it made: Handle sees to that.
+
+After fork() the OpenMP threads of the parent are gone, but its runtime does not know: a parallel region would wait for
+them for ever. A child therefore works with one thread, in contexts of its own; a model that was fitted by the parent is
+made anew there (_mean.py).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import os
+import threading
+from collections import OrderedDict
+
+from . import _native, errors
+
+_MAX_KERNELS = 64
+
+
+class Handle:
+    """An owned C object, destroyed with its last reference, and after all that was made from it.
+
+    References alone do not keep that order: objects of a garbage cycle are finalised in any. So each also knows its children
+    (a set and a list, whose methods are atomic: finalisers run in any thread).
+    """
+
+    __slots__ = ("pointer", "_own", "_destroy", "_parents", "_children", "_dead", "__weakref__")
+
+    def __init__(self, pointer: int, destroy, *parents: "Handle"):
+        self.pointer, self._own, self._destroy, self._parents = pointer, [pointer], destroy, parents
+        self._children: set = set()
+        self._dead = False
+        for parent in parents:
+            parent._children.add(id(self))
+
+    def __del__(self):
+        self._dead = True
+        self._free()
+
+    def _free(self) -> None:
+        if not self._dead or self._children:
+            return
+        try:
+            pointer = self._own.pop()
+        except IndexError:
+            return
+        self._destroy(pointer)
+        for parent in self._parents:
+            parent._children.discard(id(self))
+            parent._free()
+
+
+def make(name: str, destroy: str, *arguments, parents=(), subject: str = "") -> Handle:
+    """Call a function whose last argument takes the object it makes."""
+    library = _native.library()
+    made = ctypes.c_void_p()
+    status = getattr(library, name)(*arguments, ctypes.byref(made))
+    if status:
+        raise _native.fail(status, subject)
+    return Handle(made.value or 0, getattr(library, destroy), *parents)
+
+
+class Context:
+    """A context with a workspace and the kernels that were parsed in it."""
+
+    def __init__(self, threads: int, generation: int):
+        library = _native.library()
+        options = _native.ContextOptions()
+        library.circe_context_options_init(options)
+        options.threads = threads
+        self.generation = generation
+        self.handle = make("circe_context_create", "circe_context_destroy", ctypes.byref(options), subject="threads")
+        self.pointer = self.handle.pointer
+        self.workspace = make("circe_workspace_create", "circe_workspace_destroy", self.pointer,
+                              parents=[self.handle])
+        self.work = self.workspace.pointer
+        self.kernels: OrderedDict = OrderedDict()
+        self.cuda: OrderedDict = OrderedDict()
+
+    def remember(self, key, kernel: Handle) -> Handle:
+        """Keeps what was parsed, the latest so many."""
+        self.kernels[key] = kernel
+        if len(self.kernels) > _MAX_KERNELS:
+            self.kernels.popitem(last=False)
+        return kernel
+
+
+_local = threading.local()
+_threads = 0
+_generation = 0
+_forked = False
+forks = 0  # between the process that loaded this and this one
+
+
+def context() -> Context:
+    """This thread's context."""
+    found = getattr(_local, "context", None)
+    if found is None or found.generation != _generation:
+        found = _local.context = Context(1 if _forked else _threads, _generation)
+    return found
+
+
+def set_threads(n: int) -> None:
+    """How many threads the library works with, for all calls from now on; 0: all that OpenMP offers.
+
+    A model keeps the number that it was fitted or loaded with.
+    """
+    global _threads, _generation
+    try:
+        n = operator.index(n)
+    except TypeError:
+        raise errors.DTypeError(f"n is {n!r}; it must be a whole number of threads") from None
+    if _forked and n != 1:
+        raise errors.UnsupportedError("n: a forked process works with one thread; start processes with 'spawn' for more")
+    if not 0 <= n <= 4096:
+        raise errors.ArgumentError(f"n is {n}; it must be 0 (all) to 4096")
+    _threads = n
+    _generation += 1
+
+
+def get_threads() -> int:
+    """How many threads the library works with in this thread of Python."""
+    return _native.library().circe_context_threads(context().pointer)
+
+
+def _after_fork() -> None:
+    global _forked, _generation, forks
+    _forked = True
+    forks += 1
+    _generation += 1
+    _native._loading = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,105 @@
+"""What can go wrong, as exceptions. Every status of the C library has a class; the text is the library's own.
+
+All derive from CirceError, and each also from the built-in exception that a Python programmer would catch.
+"""
+
+from __future__ import annotations
+
+
+class CirceError(Exception):
+    """Base of all errors of this package. `status` is the C library's number, 0 where Python itself refused."""
+
+    status = 0
+
+
+class ArgumentError(CirceError, ValueError):
+    """An argument is out of its range."""
+
+    status = 1
+
+
+class ShapeError(CirceError, ValueError):
+    """The shapes of the arguments do not agree."""
+
+    status = 2
+
+
+class DataError(CirceError, ValueError):
+    """The data hold a NaN, an infinity or are otherwise unusable."""
+
+    status = 3
+
+
+class OutOfMemoryError(CirceError, MemoryError):
+    """Not enough memory."""
+
+    status = 4
+
+
+class NumericError(CirceError, ArithmeticError):
+    """A factorisation failed."""
+
+    status = 5
+
+
+class RankError(CirceError, ArithmeticError):
+    """The kernel matrix is not of low rank at the asked tolerance."""
+
+    status = 6
+
+
+class FileError(CirceError, OSError):
+    """A file could not be read or written."""
+
+    status = 7
+
+
+class FormatError(CirceError, ValueError):
+    """A file is damaged or of another format."""
+
+    status = 8
+
+
+class UnsupportedError(CirceError, RuntimeError):
+    """This combination or build does not offer the operation."""
+
+    status = 9
+
+
+class CancelledError(CirceError, RuntimeError):
+    """The work was asked to stop."""
+
+    status = 10
+
+
+class DeviceError(CirceError, RuntimeError):
+    """A GPU or its driver reported an error, or an argument lies on the wrong device."""
+
+    status = 11
+
+
+class DTypeError(CirceError, TypeError):
+    """An argument is of a type that holds no real numbers, or not those asked for."""
+
+
+class ClosedError(CirceError, ValueError):
+    """The object was closed; nothing can be asked of it any more."""
+
+
+class NotFittedError(CirceError, ValueError, AttributeError):
+    """fit() was not called yet."""
+
+
+class VersionError(CirceError, ImportError):
+    """The C library that was found is not the one this package was written for, or there is none."""
+
+
+class CommandError(CirceError, ValueError):
+    """The command circe refused or failed; the text is what it said."""
+
+
+BY_STATUS = {
+    kind.status: kind
+    for kind in (ArgumentError, ShapeError, DataError, OutOfMemoryError, NumericError, RankError, FileError, FormatError,
+                 UnsupportedError, CancelledError, DeviceError)
+}

@@ -1,0 +1,15 @@
+"""Conditional independence as a loss in PyTorch.
+
+    mean = circe.ConditionalMean().fit(y_holdout, z_holdout)
+    circe_loss = circe.torch.CirceLoss(mean, sigma2_x=0.1)
+    loss = criterion(prediction, b) + gamma * circe_loss(features, y, z)
+
+Values and gradients are libcirce's, computed together in the forward pass; the backward pass multiplies. Tensors of the CPU
+and of CUDA devices, float32 and float64 (others are computed in float32), under autocast, torch.compile and
+DistributedDataParallel.
+"""
+
+from ._data import IndexedDataset, residual_features
+from ._losses import CirceLoss, GCMLoss, HSCICLoss, HSICLoss
+
+__all__ = ["CirceLoss", "GCMLoss", "HSCICLoss", "HSICLoss", "IndexedDataset", "residual_features"]

@@ -1,0 +1,143 @@
+"""The losses, as modules."""
+
+from __future__ import annotations
+
+from typing import Optional, Union
+
+import torch
+from torch import Tensor
+
+from .. import errors
+from .._kernels import KernelLike
+from .._mean import ConditionalMean, ResidualFeatures
+from . import _evaluate, _gather, _plans
+
+
+class _Loss(torch.nn.Module):
+    """Base: a plan, and whether to gather the batch across ranks.
+
+    Under torch.distributed and in training mode the loss is of the batch of all ranks (gather=True), with the gradient that
+    DistributedDataParallel's averaging makes right. Ranks may have batches of different sizes; same_size=True promises that
+    they have not, and spares an exchange of sizes that waits for the device.
+    """
+
+    def __init__(self, plan: _plans.Plan, gather: bool, group, same_size: bool):
+        super().__init__()
+        plan.group, plan.same_size = group, bool(same_size)
+        self._plan, self._gather, self._group = plan, bool(gather), group
+
+    def _measure(self, x: Tensor, y, z, index=None) -> Tensor:
+        gather = self._gather and self.training and _gather.active() and _gather.world(self._group) > 1
+        return _evaluate.measure(self._plan, x, y, z, index, gather)
+
+    def __getstate__(self):
+        raise TypeError(f"a {type(self).__name__} cannot be pickled: pickle the ConditionalMean and make the loss anew")
+
+    def __deepcopy__(self, memo):
+        """Shares the plan, which does not change."""
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+
+class CirceLoss(_Loss):
+    """CIRCE of a batch: small where the features x tell nothing about z that y does not.
+
+    `mean` is the ConditionalMean of z given y, fitted on rows that are not trained on: circe_loss(x, y, z). Or it is the
+    ResidualFeatures of the training set (residual_features): circe_loss(x, index=index), with the row numbers of the batch,
+    which costs less. The estimator "ustat" is the safest where gamma is large: the others also fall when x shrinks.
+
+    On CUDA devices without `index` the residual features are those in the span of the holdout's z: fit on a holdout that
+    covers z, or use ResidualFeatures, which extend it.
+
+    >>> import numpy as np, torch, circe
+    >>> random = np.random.default_rng(0)
+    >>> y = random.normal(size=600)
+    >>> z = y**2 + random.normal(size=600)
+    >>> mean = circe.ConditionalMean(sigma2_z=1.0).fit(y[:400], z[:400])
+    >>> circe_loss = CirceLoss(mean, sigma2_x=1.0)
+    >>> x = torch.tensor(z[400:, None], requires_grad=True)
+    >>> loss = circe_loss(x, torch.tensor(y[400:]), torch.tensor(z[400:]))
+    >>> loss.backward()
+    >>> loss.item() > 0.001, tuple(x.grad.shape)
+    (True, (200, 1))
+    """
+
+    def __init__(self, mean: Union[ConditionalMean, ResidualFeatures], *, sigma2_x: Optional[float] = None,
+                 kernel_x: KernelLike = "gaussian", estimator: str = "centered", gather: bool = True, group=None,
+                 same_size: bool = False):
+        super().__init__(_plans.CircePlan(mean, kernel_x, sigma2_x, estimator), gather, group, same_size)
+        self.kernel_x, self.sigma2_x, self.estimator = kernel_x, sigma2_x, estimator
+
+    def forward(self, x: Tensor, y: Optional[Tensor] = None, z: Optional[Tensor] = None, *, index=None) -> Tensor:
+        if self._plan.features is None:
+            if index is not None:
+                raise errors.ArgumentError("index: this loss was made from a ConditionalMean and takes y and z; make it from "
+                                           "ResidualFeatures to take row numbers")
+        elif index is None or y is not None or z is not None:
+            raise errors.ArgumentError("index: this loss was made from ResidualFeatures and takes the row numbers of the "
+                                       "batch: circe_loss(x, index=index)")
+        return self._measure(x, y, z, index)
+
+    def extra_repr(self) -> str:
+        return f"kernel_x={str(self.kernel_x)!r}, sigma2_x={self.sigma2_x}, estimator={self.estimator!r}"
+
+
+class HSICLoss(_Loss):
+    """HSIC of a batch: small where x and z are independent, whatever they share through other variables.
+
+    >>> import torch
+    >>> x = torch.linspace(-1, 1, 50)
+    >>> HSICLoss(sigma2_x=1.0, sigma2_z=1.0)(x, x).item() > 0.01
+    True
+    """
+
+    def __init__(self, *, sigma2_x: Optional[float] = None, sigma2_z: Optional[float] = None,
+                 kernel_x: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", estimator: str = "biased",
+                 gather: bool = True, group=None, same_size: bool = False):
+        super().__init__(_plans.HsicPlan(kernel_x, kernel_z, sigma2_x, sigma2_z, estimator), gather, group, same_size)
+
+    def forward(self, x: Tensor, z: Tensor) -> Tensor:
+        return self._measure(x, None, z)
+
+
+class HSCICLoss(_Loss):
+    """HSCIC of a batch, which is regressed on its own y; with `mean` the conditional mean of z is the holdout's, and kernels
+    and ridge are the model's where they are not given.
+
+    >>> import torch
+    >>> x = torch.linspace(-1, 1, 50)
+    >>> HSCICLoss(sigma2_x=1.0, sigma2_y=1.0, sigma2_z=1.0, ridge=0.1)(x, x**2, x).item() > 0
+    True
+    """
+
+    def __init__(self, *, mean: Optional[ConditionalMean] = None, sigma2_x: Optional[float] = None,
+                 sigma2_y: Optional[float] = None, sigma2_z: Optional[float] = None, kernel_x: KernelLike = "gaussian",
+                 kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", ridge: Optional[float] = None,
+                 gather: bool = True, group=None, same_size: bool = False):
+        plan = _plans.HscicPlan(mean, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z, ridge)
+        super().__init__(plan, gather, group, same_size)
+
+    def forward(self, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+        return self._measure(x, y, z)
+
+
+class GCMLoss(_Loss):
+    """GCM of a batch: the correlation of what y leaves of x and of z. combine="logsumexp", the default here, is a smooth
+    maximum over pairs of columns.
+
+    >>> import torch
+    >>> y, x = torch.linspace(-1, 1, 60), torch.linspace(-1, 1, 60).sin() ** 2
+    >>> GCMLoss(regression="linear")(x, y, x).item() > 2
+    True
+    """
+
+    def __init__(self, *, mean: Optional[ConditionalMean] = None, sigma2_y: Optional[float] = None,
+                 kernel_y: KernelLike = "gaussian", ridge: Optional[float] = None, regression: str = "kernel",
+                 combine: str = "logsumexp", sharpness: float = 1.0, gather: bool = True, group=None,
+                 same_size: bool = False):
+        plan = _plans.GcmPlan(mean, kernel_y, sigma2_y, ridge, regression, combine, sharpness)
+        super().__init__(plan, gather, group, same_size)
+
+    def forward(self, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+        return self._measure(x, y, z)

@@ -1,0 +1,42 @@
+"""Runs the tests on the first of some interpreters that has NumPy and pytest; exit status 77 (skipped) where none has.
+
+    python3 run.py LIBRARY COMMAND INTERPRETER... [-- options of pytest]
+
+LIBRARY and COMMAND are those of a build tree. CIRCE_PRELOAD names the sanitizers' runtimes where it was built with them. Needs
+nothing but the standard library itself.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+NEEDED = "import numpy, pytest"
+
+
+def usable(interpreter):
+    try:
+        return subprocess.run([interpreter, "-c", NEEDED], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+def main():
+    library, command, *rest = sys.argv[1:]
+    cut = rest.index("--") if "--" in rest else len(rest)
+    interpreters, options = rest[:cut], rest[cut + 1:]
+    found = next((path for path in interpreters if usable(path)), None)
+    if found is None:
+        print(f"skipped: none of {', '.join(interpreters)} has NumPy and pytest (Debian: python3-numpy python3-pytest)")
+        return 77
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "CIRCE_LIBRARY": library, "CIRCE_COMMAND": command}
+    if environment.get("CIRCE_PRELOAD"):
+        environment["LD_PRELOAD"] = environment["CIRCE_PRELOAD"].strip()
+    print(f"tests of the Python package on {found}", flush=True)
+    return subprocess.run([found, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", "--durations=5", str(HERE),
+                           *options], cwd=HERE, env=environment).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

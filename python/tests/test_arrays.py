@@ -1,0 +1,133 @@
+"""What may be passed as x, y and z: without a copy where the layout allows, and with a clear refusal otherwise."""
+
+import numpy as np
+import pytest
+
+import circe
+from circe import _arrays, _native
+
+
+def seen(values, dtype=None):
+    """The view's fields, and the array it is of."""
+    packed, array = _arrays.view(values, "x", dtype)
+    return _native.Mat.from_buffer_copy(packed), array
+
+
+def read(found):
+    """The numbers that the library would read."""
+    view, keep = found
+    kind = {1: np.float32, 2: np.float64}[view.dtype]
+    raw = np.ctypeslib.as_array((np.ctypeslib.as_ctypes_type(kind) * (view.rows * view.ld)).from_address(view.data))
+    return np.array([raw[i * view.ld:i * view.ld + view.cols] for i in range(view.rows)])
+
+
+TABLE = np.arange(24.0).reshape(6, 4)
+
+
+@pytest.mark.parametrize("name,values", [
+    ("row-major", TABLE), ("float32", TABLE.astype(np.float32)), ("rows by a step", TABLE[::2]),
+    ("some columns", TABLE[:, 1:3]), ("one column", TABLE[:, 2]), ("one column of two dimensions", TABLE[:, 2:3]),
+    ("read-only", np.broadcast_to(TABLE, TABLE.shape)), ("vector", np.arange(5.0)), ("column-major vector", TABLE.T[:1].T)])
+def test_no_copy(name, values):
+    view, array = seen(values)
+    assert np.shares_memory(array, values)
+    assert view.data == values.ctypes.data
+    np.testing.assert_array_equal(read((view, array)), values.reshape(len(values), -1))
+
+
+@pytest.mark.parametrize("name,values", [
+    ("column-major", np.asfortranarray(TABLE)), ("backwards", TABLE[::-1]), ("columns by a step", TABLE[:, ::2]),
+    ("repeated rows", np.broadcast_to(TABLE[0], (3, 4))), ("integers", np.arange(6).reshape(3, 2)),
+    ("booleans", np.array([True, False])), ("float16", TABLE.astype(np.float16)), ("big-endian", TABLE.astype(">f8")),
+    ("list", [[1, 2], [3, 4]]), ("a number of threads", range(4)), ("unaligned", np.frombuffer(
+        b"\0" + TABLE.tobytes(), dtype=np.uint8)[1:].view(np.float64).reshape(6, 4))])
+def test_copies_that_are_right(name, values):
+    view, array = seen(values)
+    assert view.data % array.itemsize == 0
+    expected = np.asarray(values, dtype=float)
+    np.testing.assert_array_equal(read((view, array)), expected.reshape(len(expected), -1))
+
+
+def test_dtype_is_changed_on_request():
+    view, array = seen(TABLE, np.dtype(np.float32))
+    assert view.dtype == _native.FLOAT32
+    np.testing.assert_array_equal(read((view, array)), TABLE)
+
+
+@pytest.mark.parametrize("values,error,text", [
+    (np.zeros((2, 2, 2)), circe.ShapeError, "x has 3 dimensions"), (np.float64(1.0), circe.ShapeError, "x has 0 dimensions"),
+    (np.array(["a", "b"]), circe.DTypeError, "x holds <U1.*delta"), (np.array([1j]), circe.DTypeError, "x holds complex128"),
+    (np.array([object()]), circe.DTypeError, "x holds object"), (None, circe.ArgumentError, "x is missing"),
+    ([[1, 2], [3]], circe.DTypeError, "x is no array|x holds object"),
+    (np.array(["2020-01-01"], dtype="datetime64[D]"), circe.DTypeError, "x holds datetime64")])
+def test_refused(values, error, text):
+    with pytest.raises(error, match=text):
+        seen(values)
+
+
+def test_empty_is_named(points, mean):
+    with pytest.raises(circe.ShapeError, match="x is 0 by 1"):
+        circe.hsic(np.empty((0, 1)), points.z, sigma2_x=1.0, sigma2_z=1.0)
+    with pytest.raises(circe.ShapeError, match="y"):
+        circe.circe(points.x, np.empty((160, 0)), points.z, mean, sigma2_x=1.0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("which", ["x", "y", "z"])
+def test_nan_is_named_by_argument_row_and_column(points, mean, bad, which):
+    arrays = {"x": points.x.copy(), "y": points.y.copy(), "z": points.z.copy()}
+    arrays[which][7, 0] = bad
+    with pytest.raises(circe.DataError, match=f"{which} holds .* row 7, column 0"):
+        circe.circe(**arrays, mean=mean, sigma2_x=1.0)
+
+
+def test_rows_must_agree(points, mean):
+    with pytest.raises(circe.ShapeError, match="z"):
+        circe.circe(points.x, points.y, points.z[:-1], mean, sigma2_x=1.0)
+    with pytest.raises(circe.ShapeError, match="y"):
+        circe.circe(points.x, points.y[:-1], points.z[:-1], mean, sigma2_x=1.0)
+
+
+# ---- other libraries' tables --------------------------------------------------------------------------------------------
+
+
+def test_pandas(points, mean):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": points.x[:, 0], "y": points.y[:, 0], "z": points.z[:, 0]})
+    expected = circe.circe(points.x[:, 0], points.y, points.z, mean, sigma2_x=1.0).value
+    assert circe.circe(frame["x"], frame["y"], frame[["z"]], mean, sigma2_x=1.0).value == expected
+    view, array = seen(frame["y"])
+    assert np.shares_memory(array, frame["y"].to_numpy())
+    with pytest.raises(circe.DTypeError, match="y has a column of|y holds"):
+        circe.ConditionalMean().fit(pandas.Series(["a", "b"]), frame["z"][:2])
+    nullable = pandas.array([0.5] * 9 + [None], dtype="Float64")
+    with pytest.raises(circe.DataError, match="y holds a NaN at row 9"):
+        circe.ConditionalMean().fit(pandas.Series(nullable), frame["z"][:10])
+    mixed = pandas.DataFrame({"a": [1, 2, 3], "b": [0.5, 1.5, 2.5]})
+    np.testing.assert_array_equal(read(seen(mixed)), mixed.to_numpy(dtype=float))
+
+
+def test_polars(points, mean):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"x": points.x[:, 0], "y": points.y[:, 0], "z": points.z[:, 0]})
+    expected = circe.circe(points.x[:, 0], points.y, points.z, mean, sigma2_x=1.0).value
+    assert circe.circe(frame["x"], frame["y"], frame.select("z"), mean, sigma2_x=1.0).value == expected
+    column = frame["y"]
+    assert np.shares_memory(seen(column)[1], column.to_numpy())
+    with pytest.raises(circe.DTypeError, match="x holds"):
+        seen(polars.Series(["a", "b"]))
+
+
+def test_torch_on_the_cpu(points, mean):
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor(points.x, requires_grad=True)
+    view, array = seen(tensor)
+    assert view.data == tensor.data_ptr()
+    expected = circe.circe(points.x, points.y, points.z, mean, sigma2_x=1.0).value
+    assert circe.circe(tensor, torch.tensor(points.y), points.z, mean, sigma2_x=1.0).value == expected
+    assert seen(torch.arange(3))[0].dtype == _native.FLOAT64
+    np.testing.assert_array_equal(read(seen(torch.arange(3).to(torch.bfloat16))), [[0], [1], [2]])
+    with pytest.raises(circe.DeviceError, match="x is on meta"):
+        seen(torch.empty(3, device="meta"))
+    with pytest.raises(circe.DTypeError, match="x is a sparse tensor"):
+        seen(torch.eye(3).to_sparse())

@@ -1,0 +1,69 @@
+"""Every example that a reader may copy runs: docstrings, docs/python.md, python/examples."""
+
+import doctest
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from conftest import SOURCE
+
+MODULES = ["circe._inference", "circe._kernels", "circe._mean", "circe._measures", "circe.torch._data", "circe.torch._losses", "circe.sklearn"]
+NEEDS = {"circe.torch._data": "torch", "circe.torch._losses": "torch", "circe.sklearn": "sklearn"}
+EXAMPLES = sorted((SOURCE / "python" / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name):
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
+    failed, attempted = doctest.testmod(importlib.import_module(name))
+    assert attempted > 0 and failed == 0
+
+
+def blocks():
+    page = SOURCE / "docs" / "python.md"
+    return re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.S) if page.exists() else []
+
+
+@pytest.mark.skipif(not blocks(), reason="no docs/python.md here")
+def test_the_page(tmp_path, monkeypatch):
+    """Its blocks, one after the other, as a reader would type them."""
+    for module in ("torch", "sklearn", "pandas"):
+        pytest.importorskip(module)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for number, block in enumerate(blocks()):
+        exec(compile(block, f"docs/python.md, block {number}", "exec"), names)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+def test_examples(path, tmp_path):
+    pytest.importorskip("torch")
+    if "import sklearn" in path.read_text() or "from sklearn" in path.read_text():
+        pytest.importorskip("sklearn")
+    done = subprocess.run([sys.executable, str(path), "--quick"], capture_output=True, text=True, timeout=300, cwd=tmp_path,
+                          env={**os.environ})
+    assert done.returncode == 0, done.stderr
+    assert "times less" in done.stdout
+
+
+def test_the_notebook(tmp_path):
+    """Executed from its first cell to its last; the stored one holds outputs and figures."""
+    path = SOURCE / "python" / "examples" / "counterfactual.ipynb"
+    if not path.exists():
+        pytest.skip("no notebook here")
+    notebook = json.loads(path.read_text())
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] for cell in code if "plt.show" in "".join(cell["source"]))
+    assert len(path.read_bytes()) < 400_000
+    for module in ("torch", "matplotlib"):
+        pytest.importorskip(module)
+    script = "import matplotlib\nmatplotlib.use('Agg')\n" + "\n".join("".join(cell["source"]) for cell in code)
+    (tmp_path / "notebook.py").write_text(script)
+    done = subprocess.run([sys.executable, "notebook.py"], capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr

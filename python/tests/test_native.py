@@ -1,0 +1,135 @@
+"""The ABI: what is declared here against the headers, the handshake, the errors, the time an import takes."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+
+import circe
+from circe import _native, errors
+
+from conftest import SOURCE, run_python
+
+HEADERS = SOURCE / "include" / "circe"
+needs_headers = pytest.mark.skipif(not HEADERS.is_dir(), reason="no headers here: not in the source tree")
+
+STRUCTURES = {"circe_mat": _native.Mat, "circe_cme_options": _native.CmeOptions, "circe_cme_info": _native.CmeInfo,
+              "circe_loo_table": _native.LooTable, "circe_allocator": _native.Allocator,
+              "circe_context_options": _native.ContextOptions, "circe_kernels": _native.Kernels,
+              "circe_kernel_factor": _native.KernelFactor, "circe_batch_options": _native.BatchOptions,
+              "circe_normalized_options": _native.NormalizedOptions, "circe_gcm_options": _native.GcmOptions,
+              "circe_test_options": _native.TestOptions, "circe_test_regression": _native.TestRegression,
+              "circe_test_result": _native.TestResult}
+
+
+def declarations():
+    """Name and number of arguments of every public function."""
+    found = {}
+    for header in HEADERS.glob("*.h"):
+        text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
+        for match in re.finditer(r"CIRCE_API [^;]*?(circe_\w+)\(([^;]*)\);", text):
+            arguments = match.group(2).strip()
+            found[match.group(1)] = 0 if arguments == "void" else len(arguments.split(","))
+    return found
+
+
+@needs_headers
+def test_signatures_are_those_of_the_headers():
+    declared = declarations()
+    assert len(declared) > 60
+    for name, (_, *arguments) in _native.SIGNATURES.items():
+        assert name in declared, f"{name} is in no header"
+        assert len(arguments) == declared[name], name
+
+
+def test_every_function_is_in_the_library():
+    for name in _native.SIGNATURES:
+        assert getattr(_native.library(), name) is not None
+
+
+@needs_headers
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler here")
+def test_structures_are_laid_out_as_in_c(tmp_path):
+    lines = []
+    for name, structure in STRUCTURES.items():
+        lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
+        lines += [f'printf("{name}.{field} %zu\\n", offsetof({name}, {field}));' for field, _ in structure._fields_]
+    source = tmp_path / "layout.c"
+    source.write_text("#include <circe/circe.h>\n#include <circe/test.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {" +
+                      "\n".join(lines) + "return 0; }\n")
+    subprocess.run(["cc", f"-I{HEADERS.parent}", str(source), "-o", str(tmp_path / "layout")], check=True)
+    printed = subprocess.run([str(tmp_path / "layout")], capture_output=True, text=True, check=True).stdout
+    measured = dict(line.split() for line in printed.splitlines())
+    for name, structure in STRUCTURES.items():
+        assert ctypes.sizeof(structure) == int(measured[name]), name
+        for field, _ in structure._fields_:
+            assert getattr(structure, field).offset == int(measured[f"{name}.{field}"]), f"{name}.{field}"
+    packed = _native.mat(1, 2, 3, 4, 5)
+    assert len(packed) == int(measured["circe_mat"])
+    view = _native.Mat.from_buffer_copy(packed)
+    assert (view.data, view.rows, view.cols, view.ld, view.dtype) == (1, 2, 3, 4, 5)
+
+
+@needs_headers
+def test_every_status_has_its_exception():
+    text = (HEADERS / "status.h").read_text()
+    statuses = {int(number) for _, number in re.findall(r"X\((ERR_\w+), (\d+)", text)}
+    assert statuses == set(errors.BY_STATUS)
+    for kind in errors.BY_STATUS.values():
+        assert issubclass(kind, circe.CirceError)
+
+
+@needs_headers
+def test_enumerations_are_numbered_as_in_c():
+    text = "".join(header.read_text() for header in HEADERS.glob("*.h"))
+    numbers = {name: int(number) for name, number in re.findall(r"(CIRCE_\w+) = (\d+),", text)}
+    for table, prefix in ((_native.METHODS, "CIRCE_METHOD_"), (_native.ESTIMATORS, "CIRCE_"),
+                          (_native.HSIC_ESTIMATORS, "CIRCE_HSIC_"), (_native.GCM_REGRESSIONS, "CIRCE_GCM_")):
+        for name, number in table.items():
+            assert numbers[prefix + name.upper()] == number
+    assert [numbers[f"CIRCE_GCM_{name}"] for name in ("MAX", "LOGSUMEXP", "SUM_OF_SQUARES")] == list(
+        _native.GCM_COMBINES.values())
+
+
+def test_defaults_come_through():
+    options = _native.CmeOptions()
+    _native.library().circe_cme_options_init(options)
+    assert (options.tolerance, options.rff_pool, options.rff_batch, options.rff_every) == (1e-12, 1024, 512, 100)
+
+
+def test_another_version_is_refused(monkeypatch):
+    monkeypatch.setattr(_native, "VERSION", (99, 0))
+    with pytest.raises(circe.VersionError, match="written for 99.0"):
+        _native.Library(_native.library().path)
+
+
+def test_a_missing_library_is_named(tmp_path):
+    with pytest.raises(circe.VersionError, match="nowhere.so"):
+        _native.Library(str(tmp_path / "nowhere.so"))
+
+
+def test_version():
+    assert circe.__version__ == _native.library().circe_version().decode()
+    assert circe.build_info()["version"] == circe.__version__
+
+
+def test_import_is_quick_and_brings_nothing_along():
+    code = ("import sys, time; before = time.perf_counter(); import circe; print(time.perf_counter() - before); "
+            "print([m for m in ('numpy', 'torch', 'sklearn', 'pandas') if m in sys.modules])")
+    seconds, brought = [], "[]"
+    for _ in range(3):
+        first, brought = run_python(code).splitlines()
+        seconds.append(float(first))
+    assert min(seconds) < 0.15
+    assert brought == "[]"
+
+
+def test_names():
+    assert "CirceError" in dir(circe) and "torch" in dir(circe)
+    for name in circe.__all__:
+        assert getattr(circe, name) is not None
+    with pytest.raises(AttributeError, match="nonsense"):
+        circe.nonsense

@@ -1,0 +1,461 @@
+"""The losses in PyTorch: gradients, dtypes, autocast, compilation, ranks, row numbers, refusals."""
+
+import copy
+import ctypes
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import circe
+import circe.torch as ct
+from circe import _native, _runtime
+from circe.torch import _cuda, _evaluate
+
+VERSION = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+EVERY = ["circe", "circe-index", "hsic", "hscic", "hscic-holdout", "gcm", "gcm-linear", "gcm-holdout"]
+
+
+class Batch:
+    """Tensors of the batch, and every loss as a function of x."""
+
+    def __init__(self, points, mean, dtype=torch.float64, rows=slice(None)):
+        self.x, self.y, self.z = (torch.tensor(getattr(points, name)[rows], dtype=dtype) for name in "xyz")
+        self.points, self.mean, self.dtype = points, mean, dtype
+        self.index = torch.arange(160)[rows]
+
+    def loss(self, name, **options):
+        y, z = self.y, self.z
+        width = {"sigma2_x": 1.0, "sigma2_y": 0.5, "sigma2_z": 1.0}
+        if name == "circe":
+            module = ct.CirceLoss(self.mean, sigma2_x=1.0, **options)
+        elif name == "circe-index":
+            features = ct.residual_features(self.mean, self.points.y, self.points.z, self.dtype)
+            module = ct.CirceLoss(features, sigma2_x=1.0, **options)
+            return module, lambda x: module(x, index=self.index)
+        elif name == "hsic":
+            module = ct.HSICLoss(sigma2_x=1.0, sigma2_z=1.0, **options)
+            return module, lambda x: module(x, z)
+        elif name == "hscic":
+            module = ct.HSCICLoss(**width, ridge=0.1, **options)
+        elif name == "hscic-holdout":
+            module = ct.HSCICLoss(mean=self.mean, sigma2_x=1.0, **options)
+        elif name == "gcm":
+            module = ct.GCMLoss(sigma2_y=0.5, ridge=0.1, **options)
+        elif name == "gcm-linear":
+            module = ct.GCMLoss(regression="linear", combine="squares", **options)
+        elif name == "gcm-holdout":
+            linear = circe.ConditionalMean(kernel_z="linear", sigma2_y=0.5, ridge=0.1)
+            module = ct.GCMLoss(mean=linear.fit(self.points.Y, self.points.Z), **options)
+        return module, lambda x: module(x, y, z)
+
+
+@pytest.fixture
+def batch(points, mean):
+    return Batch(points, mean, rows=slice(0, 24))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_gradcheck(batch, name):
+    _, loss = batch.loss(name)
+    assert torch.autograd.gradcheck(loss, batch.x.clone().requires_grad_(True))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_numbers_are_the_librarys(points, mean, batch, name):
+    _, loss = batch.loss(name)
+    x = batch.x.clone().requires_grad_(True)
+    value = loss(x)
+    (3 * value).backward()
+    p, rows = points, slice(0, 24)
+    width = {"sigma2_x": 1.0, "sigma2_y": 0.5, "sigma2_z": 1.0}
+    linear = circe.ConditionalMean(kernel_z="linear", sigma2_y=0.5, ridge=0.1).fit(p.Y, p.Z)
+    measure, options = {
+        "circe": ("circe", {"mean": mean, "sigma2_x": 1.0}), "circe-index": ("circe", {"mean": mean, "sigma2_x": 1.0}),
+        "hsic": ("hsic", {"sigma2_x": 1.0, "sigma2_z": 1.0}), "hscic": ("hscic", {**width, "ridge": 0.1}),
+        "hscic-holdout": ("hscic", {"mean": mean, "sigma2_x": 1.0}),
+        "gcm": ("gcm", {"sigma2_y": 0.5, "ridge": 0.1, "combine": "logsumexp"}),
+        "gcm-linear": ("gcm", {"regression": "linear", "combine": "squares"}),
+        "gcm-holdout": ("gcm", {"mean": linear, "combine": "logsumexp"})}[name]
+    expected = circe.measure(measure, p.x[rows], p.y[rows], p.z[rows], grad=True, **options)
+    assert value.item() == pytest.approx(expected.value, rel=1e-6, abs=1e-10)
+    np.testing.assert_allclose(x.grad.numpy(), 3 * expected.grad, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_dtypes(points, mean, batch, dtype):
+    module, _ = batch.loss("circe")
+    x = batch.x.to(dtype).requires_grad_(True)
+    value = module(x, batch.y.to(dtype), batch.z)
+    value.backward()
+    assert value.dtype == torch.float32 and x.grad.dtype == dtype and value.dim() == 0
+    exact = module(x.detach().double(), batch.y.to(dtype).double(), batch.z)
+    assert value.item() == pytest.approx(exact.item(), rel=1e-4)
+
+
+def test_autocast(batch):
+    module, _ = batch.loss("circe")
+    layer = torch.nn.Linear(2, 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        features = layer(batch.x.float())
+        value = module(features, batch.y, batch.z)
+    assert features.dtype == torch.bfloat16 and value.dtype == torch.float32
+    value.backward()
+    assert torch.isfinite(layer.weight.grad).all() and layer.weight.grad.abs().sum() > 0
+
+
+def test_without_gradient(batch):
+    module, loss = batch.loss("circe")
+    with torch.no_grad():
+        value = loss(batch.x.clone().requires_grad_(True))
+    assert not value.requires_grad and not loss(batch.x).requires_grad
+    assert value.item() == loss(batch.x.clone().requires_grad_(True)).item()
+
+
+def test_second_derivatives_are_refused(batch):
+    _, loss = batch.loss("circe")
+    x = batch.x.clone().requires_grad_(True)
+    (grad,) = torch.autograd.grad(loss(x).square(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable|differentiate twice"):
+        grad.sum().backward()
+
+
+def test_layouts(batch):
+    """Strided rows, transposed, one dimension, integers: the same value, gradients shaped like x."""
+    module, loss = batch.loss("circe")
+    expected = loss(batch.x).item()
+    wide = torch.zeros(24, 7, dtype=torch.float64)
+    wide[:, 2:4] = batch.x
+    for x in (wide[:, 2:4], batch.x.t().contiguous().t(), batch.x.expand(24, 2)):
+        x = x.requires_grad_(True) if x.is_leaf else x.detach().requires_grad_(True)
+        value = loss(x)
+        value.backward()
+        assert value.item() == expected and x.grad.shape == x.shape
+    flat = module(batch.x[:, 0], batch.y[:, 0], batch.z[:, 0])
+    assert flat.item() == module(batch.x[:, :1], batch.y, batch.z).item()
+    whole = ct.HSICLoss(sigma2_x=1.0, kernel_z="delta")
+    groups = torch.arange(24) % 3
+    assert whole(batch.x, groups).item() == whole(batch.x, groups.double()).item()
+
+
+def test_training_makes_it_smaller(points, mean):
+    """x = z + w: the loss falls when x follows its gradient."""
+    batch = Batch(points, mean, torch.float32)
+    _, loss = batch.loss("circe", estimator="ustat")
+    x = batch.z.clone().requires_grad_(True)
+    optimizer = torch.optim.Adam([x], lr=0.05)
+    before = loss(x).item()
+    for _ in range(60):
+        optimizer.zero_grad()
+        value = loss(x)
+        value.backward()
+        optimizer.step()
+    assert loss(x).item() < 0.2 * before
+
+
+def test_modules(batch):
+    module, _ = batch.loss("circe")
+    assert "estimator='centered'" in repr(module) and not list(module.parameters()) and module.state_dict() == {}
+    twin = copy.deepcopy(module)
+    assert twin(batch.x, batch.y, batch.z).item() == module(batch.x, batch.y, batch.z).item()
+    with pytest.raises(TypeError, match="pickled"):
+        torch.save(module, os.devnull)
+
+
+# ---- row numbers --------------------------------------------------------------------------------------------------------
+
+
+def test_indexed_data(points, mean):
+    from torch.utils.data import DataLoader, TensorDataset
+
+    x, b = torch.tensor(points.x).float(), torch.tensor(points.z).float()
+    data = ct.IndexedDataset(TensorDataset(x, b))
+    loss = ct.CirceLoss(ct.residual_features(mean, points.y, points.z), sigma2_x=1.0)
+    plain = ct.CirceLoss(mean, sigma2_x=1.0)
+    assert len(data) == 160 and data[5][2] == 5 and ct.IndexedDataset([7.0])[0] == (7.0, 0)
+    seen = []
+    for rows, _, index in DataLoader(data, batch_size=50, shuffle=True):
+        expected = plain(rows, torch.tensor(points.y)[index], torch.tensor(points.z)[index])
+        assert loss(rows, index=index).item() == pytest.approx(expected.item(), rel=1e-4)
+        seen += index.tolist()
+    assert sorted(seen) == list(range(160))
+    for workers in (2,):  # processes that are forked beside OpenMP threads
+        assert sum(len(index) for _, _, index in DataLoader(data, batch_size=50, num_workers=workers)) == 160
+
+
+# ---- torch.compile ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(VERSION < (2, 4), reason="PyTorch before 2.4 has no custom operators")
+@pytest.mark.parametrize("name", ["circe", "circe-index", "hscic"])
+def test_compile_does_not_break_the_graph(batch, name):
+    _, loss = batch.loss(name)
+    x, twin = (batch.x.clone().requires_grad_(True) for _ in range(2))
+    function = torch.compile(lambda x: 2 * loss(torch.tanh(x)), fullgraph=True, backend="aot_eager")
+    value = function(x)
+    value.backward()
+    expected = 2 * loss(torch.tanh(twin))
+    expected.backward()
+    assert value.item() == pytest.approx(expected.item(), rel=1e-12)
+    torch.testing.assert_close(x.grad, twin.grad)
+
+
+@pytest.mark.skipif(VERSION < (2, 4), reason="PyTorch before 2.4 has no custom operators")
+def test_the_operator_is_well_behaved(batch):
+    module, _ = batch.loss("circe")
+    x = batch.x.clone().requires_grad_(True)
+    torch.library.opcheck(torch.ops.circe.measure, (x, batch.y, batch.z, None, module._plan.number, False))
+    with pytest.raises(circe.ClosedError, match="gone"):
+        torch.ops.circe.measure(x, batch.y, batch.z, None, 10**9, False)
+
+
+# ---- ranks --------------------------------------------------------------------------------------------------------------
+
+RANKS = """
+import sys, torch, numpy as np, circe, circe.torch as ct
+import torch.distributed as dist
+rank = int(sys.argv[1])
+dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+random = np.random.default_rng(0)
+y = random.normal(size=(460, 1)); z = y**2 + random.normal(size=(460, 1))
+mean = circe.ConditionalMean(sigma2_y=0.5, sigma2_z=1.0, ridge=0.1).fit(y[:400], z[:400])
+y, z = torch.tensor(y[400:]), torch.tensor(z[400:])
+a = torch.cat([y, z], 1)
+features = ct.residual_features(mean, y.numpy(), z.numpy(), torch.float64)
+
+def same(kind, loss, cut):
+    rows = torch.arange(60)[:cut] if rank == 0 else torch.arange(60)[cut:]
+    run = (lambda f, r: loss(f, index=r)) if kind == "index" else (lambda f, r: loss(f, y[r], z[r]))
+    torch.manual_seed(0)
+    network, alone = torch.nn.Linear(2, 2).double(), torch.nn.Linear(2, 2).double()
+    alone.load_state_dict(network.state_dict())
+    parallel = torch.nn.parallel.DistributedDataParallel(network)
+    value = run(parallel(a[rows]), rows)
+    value.backward()
+    loss.eval()                                     # from here on this rank alone
+    expected = run(alone(a), torch.arange(60))
+    expected.backward()
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(network.weight.grad, alone.weight.grad)
+    assert alone.weight.grad.abs().max() > 1e-5
+    assert abs(run(network(a[rows]), rows).item() - value.item()) > 1e-9
+    print(kind, "right")
+
+same("same", ct.CirceLoss(mean, sigma2_x=1.0, same_size=True), 30)
+same("different", ct.CirceLoss(mean, sigma2_x=1.0), 23)
+same("index", ct.CirceLoss(features, sigma2_x=1.0), 41)
+dist.barrier()
+"""
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="this PyTorch has no torch.distributed")
+def test_ranks_share_the_batch(tmp_path):
+    """Two processes with DistributedDataParallel: value and gradient of the global batch, also of unequal parts."""
+    script = tmp_path / "ranks.py"
+    script.write_text(RANKS)
+    processes = [subprocess.Popen([sys.executable, str(script), str(rank), str(tmp_path / "store")], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True,
+                                  env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}) for rank in range(2)]
+    for process in processes:
+        out, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+        assert out.split() == ["same", "right", "different", "right", "index", "right"]
+
+
+# ---- refusals -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change,error,text", [
+    ({"x": None}, circe.DTypeError, "x is NoneType"), ({"x": "numpy"}, circe.DTypeError, "x is ndarray"),
+    ({"x": lambda t: t.long()}, circe.DTypeError, "x holds torch.int64"),
+    ({"x": lambda t: t[:, :, None]}, circe.ShapeError, "x has 3 dimensions"),
+    ({"x": lambda t: t[:0]}, circe.ShapeError, "x is empty"), ({"x": lambda t: t[:5]}, circe.ShapeError, "x|y"),
+    ({"x": lambda t: t * float("nan")}, circe.DataError, "x holds a NaN at row 0, column 0"),
+    ({"x": lambda t: t.to("meta")}, circe.DeviceError, "z is on cpu and x on meta"),
+    ({"x": lambda t: t.to_sparse()}, circe.DTypeError, "x is a sparse tensor"),
+    ({"y": None}, circe.DTypeError, "y is missing"), ({"y": "numpy"}, circe.DTypeError, "y is ndarray; it must be a tensor"),
+    ({"y": lambda t: t.to("meta")}, circe.DeviceError, "y is on meta and x on cpu"),
+    ({"y": lambda t: t.requires_grad_(True)}, circe.ArgumentError, "y requires grad"),
+    ({"y": lambda t: t.to(torch.complex64)}, circe.DTypeError, "y holds torch.complex64"),
+    ({"y": lambda t: t[:3]}, circe.ShapeError, "y|z"), ({"z": lambda t: t[:3]}, circe.ShapeError, "z"),
+    ({"z": lambda t: t / 0}, circe.DataError, "z holds an infinity|z holds a NaN"),
+    ({"z": lambda t: t.expand(24, 3)}, circe.ShapeError, "z has 3 columns")])
+def test_refused(points, mean, change, error, text):
+    batch = Batch(points, mean, rows=slice(0, 24))
+    (name, how), = change.items()
+    tensors = {"x": batch.x, "y": batch.y, "z": batch.z}
+    tensors[name] = None if how is None else tensors[name].numpy() if how == "numpy" else how(tensors[name])
+    with pytest.raises(error, match=text):
+        ct.CirceLoss(mean, sigma2_x=1.0)(**tensors)
+
+
+def test_row_numbers_refused(points, mean):
+    loss = ct.CirceLoss(ct.residual_features(mean, points.y, points.z), sigma2_x=1.0)
+    x = torch.zeros(2, 1)
+    for arguments, error, text in (
+            ({"index": torch.tensor([0, 160])}, circe.ArgumentError, r"index\[1\] is 160; there are 160 rows"),
+            ({"index": torch.tensor([0.0, 1.0])}, circe.DTypeError, "index holds torch.float32"),
+            ({"index": torch.tensor([0])}, circe.ShapeError, "index has shape"),
+            ({"index": torch.zeros(2, device="meta").long()}, circe.DeviceError, "index is on meta"),
+            ({}, circe.ArgumentError, "index: this loss was made from ResidualFeatures"),
+            ({"y": x, "z": x, "index": [0, 1]}, circe.ArgumentError, "index:")):
+        with pytest.raises(error, match=text):
+            loss(x, **arguments)
+    with pytest.raises(circe.ArgumentError, match="index: this loss was made from a ConditionalMean"):
+        ct.CirceLoss(mean, sigma2_x=1.0)(x, x, x, index=[0, 1])
+
+
+@pytest.mark.parametrize("make,text", [
+    (lambda m: ct.CirceLoss(None, sigma2_x=1.0), "mean is None"), (lambda m: ct.CirceLoss(m), "kernel_x 'gaussian' has no width"),
+    (lambda m: ct.CirceLoss(m, sigma2_x="median"), "kernel_x 'gaussian' has no width"),
+    (lambda m: ct.CirceLoss(m, sigma2_x=0), "sigma2_x is 0"), (lambda m: ct.CirceLoss(m, sigma2_x=1.0, estimator="best"), "estimator is"),
+    (lambda m: ct.CirceLoss(circe.ConditionalMean(), sigma2_x=1.0), "not fitted"),
+    (lambda m: ct.HSICLoss(sigma2_x=1.0), "kernel_z 'gaussian' has no width"),
+    (lambda m: ct.HSCICLoss(sigma2_x=1.0, sigma2_y=1.0, sigma2_z=1.0), "ridge is missing"),
+    (lambda m: ct.GCMLoss(sigma2_y=1.0), "ridge is missing"), (lambda m: ct.GCMLoss(ridge=1.0), "kernel_y 'gaussian' has no width"),
+    (lambda m: ct.GCMLoss(regression="cubic"), "regression is"), (lambda m: ct.IndexedDataset(3), "dataset is int"),
+    (lambda m: ct.residual_features(m, [0.0], [0.0], torch.float16), "dtype is torch.float16")])
+def test_losses_refuse_what_cannot_work(mean, make, text):
+    with pytest.raises(circe.CirceError, match=text):
+        make(mean)
+
+
+def test_closed(points, batch):
+    mean = circe.ConditionalMean(sigma2_z=1.0).fit(points.Y, points.Z)
+    loss = ct.CirceLoss(mean, sigma2_x=1.0)
+    mean.close()
+    with pytest.raises(circe.ClosedError, match="closed"):
+        loss(batch.x, batch.y, batch.z)
+
+
+# ---- CUDA ---------------------------------------------------------------------------------------------------------------
+
+
+def cuda_served():
+    if not torch.cuda.is_available():
+        return False
+    try:
+        _cuda.current(torch.device("cuda", 0))
+    except circe.CirceError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not cuda_served(), reason="no CUDA device, or a library without CUDA")
+@pytest.mark.parametrize("name", ["circe", "circe-index", "hsic", "hscic", "hscic-holdout", "gcm", "gcm-linear"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_cuda_agrees_with_the_cpu(points, mean, name, dtype):
+    batch = Batch(points, mean, dtype)
+    _, loss = batch.loss(name)
+    x = batch.x.clone().requires_grad_(True)
+    expected = loss(x)
+    expected.backward()
+    batch.x, batch.y, batch.z, batch.index = (t.cuda() for t in (batch.x, batch.y, batch.z, batch.index))
+    _, loss = batch.loss(name)
+    on_gpu = batch.x.clone().requires_grad_(True)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        value = loss(on_gpu)
+        value.backward()
+    torch.cuda.synchronize()
+    assert value.device.type == "cuda" and value.dtype == dtype
+    tolerance = 1e-3 if dtype == torch.float32 else 1e-7
+    assert value.item() == pytest.approx(expected.item(), rel=tolerance)
+    torch.testing.assert_close(on_gpu.grad.cpu(), x.grad, rtol=10 * tolerance, atol=tolerance * x.grad.abs().max().item())
+    if name != "circe-index":
+        with pytest.raises(circe.DeviceError, match="z is on cpu and x on cuda:0"):
+            batch.z = batch.z.cpu()
+            batch.loss(name)[1](on_gpu)
+
+
+class Pretended:
+    """The library, whose calls for a GPU are done by the CPU: what is passed to them must be right, whatever the device."""
+
+    def __init__(self, library):
+        self.library = library
+        self.called = []
+
+    def __getattr__(self, name):
+        if not name.startswith("circe_cuda_"):
+            return getattr(self.library, name)
+        assert len(_native.SIGNATURES[name]) > 1
+
+        def call(*arguments):
+            assert len(arguments) == len(_native.SIGNATURES[name]) - 1, name
+            self.called.append(name)
+            return getattr(self, name[len("circe_cuda_"):])(*arguments)
+
+        return call
+
+    @staticmethod
+    def value(address):
+        return ctypes.cast(address, ctypes.POINTER(ctypes.c_double))
+
+    def measure_hsic(self, cuda, kernels, x, z, form, value, grad):
+        return self.library.circe_measure_hsic(_runtime.context().work, kernels, x, z, form, self.value(value), grad)
+
+    def measure_hscic(self, cuda, kernels, x, y, z, index, options, value, grad):
+        assert index is None
+        return self.library.circe_measure_hscic(_runtime.context().work, kernels, x, y, z, options, self.value(value), grad)
+
+    def measure_gcm(self, cuda, kernel_y, x, y, z, z_hat, index, options, value, grad):
+        assert z_hat is None and index is None
+        return self.library.circe_measure_gcm(_runtime.context().work, kernel_y, x, y, z, options, self.value(value), grad)
+
+    def measure_circe(self, cuda, kernel_y, y, zeta, index, n, kernel_x, x, form, value, grad):
+        """By the witness of features and a contraction."""
+        dll, work = self.library._dll, ctypes.c_void_p(_runtime.context().work)
+        y, zeta = (self.rows(view, index, n) for view in (y, zeta))
+        witness = np.zeros((n, n), y[1].dtype)
+        packed = _native.mat(witness.ctypes.data, n, n, n, _native.Mat.from_buffer_copy(x).dtype)
+        status = dll.circe_witness_features(work, ctypes.c_void_p(kernel_y), y[0], zeta[0], form, packed)
+        return status or dll.circe_contract(work, ctypes.c_void_p(kernel_x), x, packed, self.value(value), grad)
+
+    @staticmethod
+    def rows(packed, index, n):
+        view = _native.Mat.from_buffer_copy(packed)
+        kind = {1: ctypes.c_float, 2: ctypes.c_double}[view.dtype]
+        array = np.ctypeslib.as_array((kind * (view.rows * view.ld)).from_address(view.data)).reshape(view.rows, view.ld)
+        if index:
+            array = array[np.ctypeslib.as_array((ctypes.c_int64 * n).from_address(index))]
+        array = np.ascontiguousarray(array)
+        assert len(array) == n
+        return _native.mat(array.ctypes.data, *array.shape, array.shape[1], view.dtype), array
+
+
+class PretendedGpu:
+    pointer = None
+
+    def __init__(self, mean, batch):
+        self.context, self.device, self.mean, self.batch = _runtime.context(), torch.device("cpu"), mean, batch
+
+    view = staticmethod(_cuda.Gpu.view)
+
+    def residual_features(self, model, y, z):
+        assert model is self.mean.model and y is not None and z is not None
+        return torch.tensor(np.asarray(self.mean.residual_features(y, z, y.numpy().dtype)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["circe", "circe-index", "hsic", "hscic", "gcm", "gcm-linear"])
+def test_calls_for_a_gpu(points, mean, monkeypatch, name, dtype):
+    batch = Batch(points, mean, dtype, slice(0, 40))
+    _, loss = batch.loss(name)
+    x = batch.x.clone().requires_grad_(True)
+    expected = loss(x)
+    expected.backward()
+    library = Pretended(_native.library())
+    monkeypatch.setattr(_native, "_library", library)
+    monkeypatch.setattr(_cuda, "current", lambda device: PretendedGpu(mean, batch))
+    monkeypatch.setattr(_evaluate, "_compute_cpu", _evaluate._compute_cuda)
+    twin = batch.x.clone().requires_grad_(True)
+    value = loss(twin)
+    value.backward()
+    assert len(library.called) == 1
+    torch.testing.assert_close(value, expected, rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(twin.grad, x.grad, rtol=1e-3, atol=1e-6)
