@@ -565,6 +565,7 @@ class BadInputTest(TrainTest):
         self.refuse(2, ["table.csv", "'gruop'", "did you mean 'group'"], *self.train_args(features="a,gruop"))
         self.refuse(2, ["--features", "'a'", "twice"], *self.train_args(features="a,y,a"))
         self.refuse(2, ["--features", "empty"], *self.train_args(features="a,,y"))
+        self.refuse(2, ["--features", "name 2", "cannot be seen"], *self.train_args(features="a,y\r"))
         self.refuse(2, ["'b'", "--target", "--features"], *self.train_args(features="a,b"))
         self.refuse(2, ["'z'", "--target", "--invariant-to"], *self.train_args(target="z", features="a,y"))
         self.refuse(2, ["'z'", "--given", "--invariant-to"], *self.train_args(given="z"))

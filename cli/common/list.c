@@ -75,6 +75,13 @@ static bool take_name(const char **at, char *name) {
     return *c == ',';
 }
 
+/* A file's reader would take it for the end of a line, and the name for another. */
+static bool has_control(const char *name) {
+    for (; *name != '\0'; name++)
+        if ((unsigned char)*name < ' ' || *name == 127) return true;
+    return false;
+}
+
 int name_list_split(const char *option, const char *text, name_list *list) {
     char *name = small_alloc(strlen(text) + 1);
     const char *at = text;
@@ -84,6 +91,11 @@ int name_list_split(const char *option, const char *text, name_list *list) {
         more = take_name(&at, name);
         if (name[0] == '\0')
             status = message_fail(EXIT_INPUT, "--%s: there is an empty name in '%s'", option, text);
+        else if (has_control(name))
+            status = message_fail(EXIT_INPUT,
+                                  "--%s: name %lld holds a character that cannot be seen, such as the \\r "
+                                  "at the end of a line of Windows; leave it out",
+                                  option, (long long)list->n + 1);
         else if (name_list_find(list, name) >= 0)
             status = message_fail(EXIT_INPUT, "--%s: '%s' is there twice", option, name);
         else
