@@ -901,6 +901,26 @@ static void never_saved(void **state) {
     drop(&o);
 }
 
+static int lose_parameter(void *user, const train_progress *progress) {
+    if (progress->step == 4) train_network_params(user)[0] = NAN;
+    return 0;
+}
+
+/* A network that has diverged is told of by its loss, not by a regulariser that refuses its features. */
+static void loss_comes_first(void **state) {
+    (void)state;
+    problem p = small_problem(TRAIN_REG_CIRCE);
+    objects o = make(&p);
+    train_result result;
+    p.options.progress = lose_parameter;
+    p.options.user = o.network;
+    circe_status status = train_run(o.network, o.regularizer, &o.data, NULL, &p.options, &result);
+    train_refused(status, CIRCE_ERR_NUMERIC, "the loss is ");
+    assert_non_null(strstr(train_last_error(), "in step 5 "));
+    train_result_free(&result);
+    drop(&o);
+}
+
 /* ---- gradients -------------------------------------------------------------------------------------------------- */
 
 /* The objective of all training rows at once, from its parts. */
@@ -944,7 +964,8 @@ static void check_gradient(problem *p) {
     circe_tensor_file_close(file);
     objects o = make(p);
     float *params = train_network_params(o.network), *start = params_of(&o);
-    double norm = 0.0;
+    double norm = 0.0, noted = out.history[0].loss + p->options.gamma * out.history[0].regularizer;
+    assert_near(noted, objective(&o, p), 1e-4, 1.0 + fabs(noted)); /* the only step, taken from the start */
     for (int64_t i = 0; i < out.n_params; i++) norm += (double)gradient[i] * (double)gradient[i];
     norm = sqrt(norm);
     for (uint64_t d = 0; d < DIRECTIONS; d++) {
@@ -1678,46 +1699,20 @@ static void refusals(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    TEST(resume_none),
-    TEST(resume_circe),
-    TEST(resume_random_features),
-    TEST(resume_hscic),
-    TEST(resume_gcm),
-    TEST(resume_hsic),
-    TEST(resume_patience),
-    TEST(resume_steps),
-    TEST(reused),
-    TEST(written_when),
-    TEST(killed),
-    TEST(damaged),
-    TEST(foreign),
-    TEST(foreign_data),
-    TEST(fresh),
-    TEST(full_disk),
-    TEST(missing_folder),
-    TEST(nan_in_target),
-    TEST(diverging),
-    TEST(never_saved),
-    TEST(gradients),
-    TEST(gamma_zero),
-    TEST(no_allocation),
-    TEST(schedules),
-    TEST(steps),
-    TEST(validate_every),
-    TEST(early_stopping),
-    TEST(validation),
-    TEST(stopping_with_gamma),
-    TEST(images),
-    TEST(resume_images),
-    TEST(validates_images),
-    TEST(inner_images),
-    TEST(foreign_images),
-    TEST(predicts_images),
-    TEST(learns),
-    TEST(classifies),
-    TEST(deterministic),
-    TEST(recorded),
-    TEST(refusals),
+    TEST(resume_none),     TEST(resume_circe),   TEST(resume_random_features),
+    TEST(resume_hscic),    TEST(resume_gcm),     TEST(resume_hsic),
+    TEST(resume_patience), TEST(resume_steps),   TEST(reused),
+    TEST(written_when),    TEST(killed),         TEST(damaged),
+    TEST(foreign),         TEST(foreign_data),   TEST(fresh),
+    TEST(full_disk),       TEST(missing_folder), TEST(nan_in_target),
+    TEST(diverging),       TEST(never_saved),    TEST(loss_comes_first),
+    TEST(gradients),       TEST(gamma_zero),     TEST(no_allocation),
+    TEST(schedules),       TEST(steps),          TEST(validate_every),
+    TEST(early_stopping),  TEST(validation),     TEST(stopping_with_gamma),
+    TEST(images),          TEST(resume_images),  TEST(validates_images),
+    TEST(inner_images),    TEST(foreign_images), TEST(predicts_images),
+    TEST(learns),          TEST(classifies),     TEST(deterministic),
+    TEST(recorded),        TEST(refusals),
 };
 
 int main(int argc, char **argv) {

@@ -59,6 +59,9 @@ typedef struct train_layer {
 
 typedef struct train_device train_device;
 
+/* Work that was recorded, to be queued again as it is. */
+typedef struct train_recording train_recording;
+
 /* Points that a device can feed to a network; what it keeps of them is its own. */
 typedef struct train_source_handle train_source_handle;
 
@@ -120,7 +123,7 @@ typedef struct train_image_ops {
     /* From (rows, channel, line, column) and back. */
     void (*pack)(train_device *device, train_shape shape, int64_t rows, const float *plain, float *images);
     void (*unpack)(train_device *device, train_shape shape, int64_t rows, const float *images, float *plain);
-    /* Whether none of n numbers is NaN or infinite. */
+    /* Whether none of n numbers is NaN or infinite; NULL: the layers pass NaN on to the network's output. */
     bool (*finite)(train_device *device, int64_t n, const float *x);
 } train_image_ops;
 
@@ -129,37 +132,66 @@ typedef struct train_image_ops {
 typedef struct train_adamw {
     double rate, beta1, beta2, epsilon, decay; /* in float32, 1 - 0.999 would be wrong in its fifth digit */
     int64_t step;
+    const double *values; /* (n_values), in the device's memory: where one is not finite, nothing is changed */
+    int64_t n_values;
 } train_adamw;
 
+typedef struct train_measure_ops train_measure_ops; /* measures.h */
+
+/* Every pointer is to the device's memory unless it says otherwise: what a device is told and what it finds stays
+ * there, so that a step is queued without waiting for anything, and a recorded one can be queued again unchanged. */
 typedef struct train_device_ops {
     const char *name;
+    /* Work is done some time after it was asked for: `download` and `check` wait for it. */
+    bool queues;
+    void (*close)(train_device *device);
     /* Zeroed, 64-byte aligned; NULL with the error text set. release takes NULL. */
     void *(*allocate)(train_device *device, size_t bytes);
     void (*release)(train_device *device, void *block);
+    /* From and to host memory, which may be used again at once. */
     void (*upload)(train_device *device, void *to, const void *from, size_t bytes);
     void (*download)(train_device *device, void *to, const void *from, size_t bytes);
+    /* How everything went that was asked for so far, the void functions too; waits for it. After a failure, what is in
+     * the device's memory is not to be trusted. */
+    circe_status (*check)(train_device *device);
+
+    /* What is asked for between record and its end is not done but kept, and done by every replay. Nothing may be
+     * allocated, uploaded or downloaded meanwhile. NULL: this device does not record. */
+    circe_status (*record)(train_device *device);
+    circe_status (*record_end)(train_device *device, train_recording **recording);
+    circe_status (*replay)(train_device *device, train_recording *recording);
+    void (*forget)(train_device *device, train_recording *recording); /* takes NULL */
+    /* Two marks in the work, 0 and 1; and the seconds from the last 0 to the last 1 that was done. */
+    void (*mark)(train_device *device, int which);
+    double (*elapsed)(train_device *device);
 
     /* NULL: this device has no such layer. */
     const train_layer_ops *(*layer)(train_layer_kind kind);
-    const train_image_ops *images; /* NULL: this device has no layers for images */
+    const train_image_ops *images;     /* NULL: this device has no layers for images */
+    const train_measure_ops *measures; /* regularisers that it computes in its own memory; NULL: the host does */
 
     /* Points as source.h describes them, which train_source_check has found sound. The handle borrows the source's
      * arrays; a device with a memory of its own takes the stored values, still bits or bytes, into it. close takes
      * NULL. */
     circe_status (*source_open)(train_device *device, const train_source *source, train_source_handle **handle);
     void (*source_close)(train_device *device, train_source_handle *handle);
-    /* out (n, train_source_cols) := points index[0..n), or first .. first + n - 1 where the index, which lies in host
-     * memory, is NULL. */
+    /* out (n, train_source_cols) := points index[0..n), or first .. first + n - 1 where the index is NULL. */
     void (*source_gather)(train_device *device, const train_source_handle *handle, const int64_t *index, int64_t first,
                           int64_t n, float *out);
-    /* out (n, cols) := rows index[0..n) of from; the index lies in host memory. */
+    /* out (n, cols) := rows index[0..n) of from. */
     void (*gather)(train_device *device, const float *from, int64_t cols, const int64_t *index, int64_t n, float *out);
+    /* to := block number *which of `blocks`, of `bytes` each (a multiple of 8). */
+    void (*pick)(train_device *device, const void *blocks, size_t bytes, const int64_t *which, void *to);
+    /* Block number *which of `blocks` := the n numbers `from`; then, where all of them are finite, ++*which. */
+    void (*append)(train_device *device, double *blocks, int64_t n, int64_t *which, const double *from);
     /* The loss of n rows and, where grad is not NULL, d loss / d prediction. A class that is none of 0..cols-1 makes
      * the loss NaN. */
     void (*loss)(train_device *device, train_loss_kind kind, int64_t n, int64_t cols, const float *prediction,
                  const float *target, double *value, float *grad);
     /* y += a x. This and zero are called from several threads at once where layers are rowwise. */
     void (*add)(train_device *device, int64_t n, float a, const float *x, float *y);
+    /* The same with an a in the device's memory. */
+    void (*add_times)(train_device *device, int64_t n, const double *a, const float *x, float *y);
     void (*adamw)(train_device *device, const train_adamw *how, int64_t n, const float *grads, float *params, float *m,
                   float *v);
     void (*zero)(train_device *device, int64_t n, float *x);
@@ -172,6 +204,13 @@ struct train_device {
 
 /* The CPU, with the context's threads. */
 circe_status train_device_cpu(circe_context *context, train_device **device);
+/* An NVIDIA GPU, from 0. Needs a build with CUDA, a driver, and cuBLAS and cuDNN, which are opened here:
+ * CIRCE_ERR_UNSUPPORTED says what is missing. */
+circe_status train_device_cuda(circe_context *context, int gpu, train_device **device);
+/* By name: "cpu", "cuda" (GPU 0), "cuda:1", or "auto", which is a GPU where one can be used, else the CPU. */
+circe_status train_device_open(circe_context *context, const char *name, train_device **device);
+/* Whether a name is one of these, whatever this machine has. */
+bool train_device_is_name(const char *name);
 void train_device_destroy(train_device *device);
 
 #endif

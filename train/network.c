@@ -295,7 +295,7 @@ static circe_status predict_rows(train_network *network, int64_t rows, const flo
         if (made == NULL) return CIRCE_ERR_MEMORY;
         device->ops->download(device, out + done * outputs, made, (size_t)(n * outputs) * sizeof(float));
     }
-    return CIRCE_OK;
+    return device->ops->check(device);
 }
 
 circe_status train_network_predict(train_network *network, int64_t rows, const float *in, float *out) {

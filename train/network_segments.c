@@ -104,7 +104,9 @@ static void show_divergence(train_network *network, int64_t rows) {
     static const float nothing = NAN;
     train_device *device = network->device;
     int64_t last = network->n_layers - 1, numbers = train_network_numbers(network, last);
-    if (!network->has_images || device->ops->images->finite(device, network->n_params, network->params)) return;
+    if (!network->has_images || device->ops->images->finite == NULL ||
+        device->ops->images->finite(device, network->n_params, network->params))
+        return;
     for (int64_t r = 0; r < rows; r++)
         device->ops->upload(device, network->activations[last] + r * numbers, &nothing, sizeof nothing);
 }

@@ -28,8 +28,9 @@ static circe_status predict_batch(train_network *network, const train_source_han
     size_t bytes = (size_t)(n * train_shape_count(train_network_layer(network, last)->out)) * sizeof *out;
     device->ops->source_gather(device, handle, NULL, first, n, in);
     circe_status status = train_network_forward(network, n, in);
-    if (status == CIRCE_OK) device->ops->download(device, out, train_network_output(network), bytes);
-    return status;
+    if (status != CIRCE_OK) return status;
+    device->ops->download(device, out, train_network_output(network), bytes);
+    return device->ops->check(device);
 }
 
 circe_status train_predict(train_network *network, const train_source *source, float *out) {

@@ -60,7 +60,7 @@ static void *renew(void *block, int64_t count, size_t size) {
     return calloc((size_t)(count > 0 ? count : 1), size);
 }
 
-static circe_status kernel_of_x(train_regularizer *r, int64_t cols, const circe_kernel **kernel) {
+circe_status train_regularizer_kernel_x(train_regularizer *r, int64_t cols, const circe_kernel **kernel) {
     for (int64_t k = 0; k < r->n_x_kernels; k++)
         if (r->x_kernels[k].cols == cols) {
             *kernel = r->x_kernels[k].kernel;
@@ -103,7 +103,7 @@ static circe_status gather_batch(train_regularizer *r, const int64_t *index, int
 
 enum { MOST_PLACES = 4096 };
 
-static bool carries(const train_regularizer *r) {
+bool train_regularizer_carries(const train_regularizer *r) {
     return (r->row->needs & TRAIN_USES_PREVIOUS) && r->options.gcm_previous_batch && r->y != NULL;
 }
 
@@ -159,6 +159,15 @@ static circe_status remember(train_previous *p, const int64_t *index, const circ
     return CIRCE_OK;
 }
 
+const train_previous *train_regularizer_previous(const train_regularizer *r, int64_t place) {
+    return place < r->n_places && r->places[place].rows > 0 ? &r->places[place] : NULL;
+}
+
+circe_status train_regularizer_remember(train_regularizer *r, int64_t place, const int64_t *index, const circe_mat *x) {
+    train_previous *previous = find_place(r, place);
+    return previous == NULL ? no_memory(x->rows) : remember(previous, index, x);
+}
+
 /* ---- batches and other points ----------------------------------------------------------------------------------- */
 
 static circe_status check_batch(const train_regularizer *r, int64_t place, const int64_t *index, int64_t n,
@@ -183,9 +192,9 @@ circe_status train_regularizer_batch_at(train_regularizer *r, int64_t place, int
     train_points points = {.index = index, .step = step, .x = x, .y = &y, .z = &z};
     train_previous *previous = NULL;
     circe_status status = check_batch(r, place, index, n, x);
-    if (status == CIRCE_OK) status = kernel_of_x(r, x->cols, &points.kernel_x);
+    if (status == CIRCE_OK) status = train_regularizer_kernel_x(r, x->cols, &points.kernel_x);
     if (status == CIRCE_OK && r->y != NULL) status = gather_batch(r, index, n, &y, &z);
-    if (status == CIRCE_OK && carries(r)) {
+    if (status == CIRCE_OK && train_regularizer_carries(r)) {
         previous = find_place(r, place);
         status = previous == NULL ? no_memory(n) : recall(r, previous, x, &previous_x, &previous_y, &points);
     }
@@ -208,12 +217,11 @@ circe_status train_regularizer_value(train_regularizer *r, const circe_mat *x, c
     if (((r->row->needs & TRAIN_USES_Y) && y->cols != r->cols_y) || z->cols != r->cols_z)
         return train_fail(CIRCE_ERR_SHAPE, "y and z have %lld and %lld columns; those of training have %lld and %lld",
                           (long long)y->cols, (long long)z->cols, (long long)r->cols_y, (long long)r->cols_z);
-    circe_status status = kernel_of_x(r, x->cols, &points.kernel_x);
+    circe_status status = train_regularizer_kernel_x(r, x->cols, &points.kernel_x);
     return status == CIRCE_OK ? train_pass(r->row->measure(r, &points, value, NULL)) : status;
 }
 
-/* ---- state: the number of places, then for each its rows, columns, index and x ------------------------------------
- */
+/* ---- state: the number of places, then for each its rows, columns, index and x ----------------------------------- */
 
 static size_t place_bytes(int64_t rows, int64_t cols) {
     return 2 * sizeof(int64_t) + (size_t)rows * sizeof(int64_t) + (size_t)(rows * cols) * sizeof(float);
@@ -288,7 +296,7 @@ circe_status train_regularizer_set_state(train_regularizer *r, const void *state
     int64_t places = 0;
     if (r != NULL) forget(r);
     if (bytes == 0) return CIRCE_OK;
-    if (r == NULL || state == NULL || !carries(r)) return damaged();
+    if (r == NULL || state == NULL || !train_regularizer_carries(r)) return damaged();
     if (!take(&in, &places, sizeof places) || places < 0 || places > MOST_PLACES) return damaged();
     circe_status status = CIRCE_OK;
     for (int64_t p = 0; p < places && status == CIRCE_OK; p++) status = read_place(r, p, &in);

@@ -17,7 +17,7 @@ bool train_regularizer_holds_out(const train_regularizer *r) {
     return (r->row->needs & TRAIN_USES_REGRESSION) && r->options.regress_z_on_holdout;
 }
 
-static circe_batch_options batch_options(const train_regularizer *r) {
+circe_batch_options train_regularizer_batch_options(const train_regularizer *r) {
     circe_batch_options options;
     circe_batch_options_init(&options);
     options.method = r->options.method;
@@ -39,19 +39,24 @@ static circe_status measure_circe(train_regularizer *r, const train_points *p, d
 }
 
 static circe_status measure_hscic(train_regularizer *r, const train_points *p, double *value, circe_mat *grad) {
-    circe_batch_options options = batch_options(r);
+    circe_batch_options options = train_regularizer_batch_options(r);
     if (train_regularizer_holds_out(r))
         return circe_measure_hscic_holdout(r->workspace, r->cme, p->kernel_x, p->x, p->y, p->z, &options, value, grad);
     circe_kernels kernels = {.x = p->kernel_x, .y = r->kernel_y, .z = r->kernel_z};
     return circe_measure_hscic(r->workspace, &kernels, p->x, p->y, p->z, &options, value, grad);
 }
 
-static circe_status measure_gcm(train_regularizer *r, const train_points *p, double *value, circe_mat *grad) {
+circe_gcm_options train_regularizer_gcm_options(const train_regularizer *r) {
     circe_gcm_options options;
     circe_gcm_options_init(&options);
     options.regression = r->options.gcm_regression;
     options.combine = r->options.gcm_combine;
-    options.batch = batch_options(r);
+    options.batch = train_regularizer_batch_options(r);
+    return options;
+}
+
+static circe_status measure_gcm(train_regularizer *r, const train_points *p, double *value, circe_mat *grad) {
+    circe_gcm_options options = train_regularizer_gcm_options(r);
     options.previous_x = p->previous_x;
     options.previous_y = p->previous_y;
     if (train_regularizer_holds_out(r)) options.holdout = r->cme;

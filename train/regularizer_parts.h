@@ -68,6 +68,18 @@ struct train_regularizer {
     char text[512];
 };
 
+/* The kernel of an x with so many columns; the regulariser's. */
+circe_status train_regularizer_kernel_x(train_regularizer *r, int64_t cols, const circe_kernel **kernel);
+
+/* Of measures that regress a batch. */
+circe_batch_options train_regularizer_batch_options(const train_regularizer *r);
+circe_gcm_options train_regularizer_gcm_options(const train_regularizer *r);
+
+/* Whether it carries the batch before; that of a place (NULL: none yet), and setting it. */
+bool train_regularizer_carries(const train_regularizer *r);
+const train_previous *train_regularizer_previous(const train_regularizer *r, int64_t place);
+circe_status train_regularizer_remember(train_regularizer *r, int64_t place, const int64_t *index, const circe_mat *x);
+
 /* Whether batches are regressed with the kernel and ridge of y (gcm has a linear regression as well). */
 bool train_regularizer_smooths(const train_regularizer *r);
 /* Whether z's mean of a batch measure comes from the holdout. */

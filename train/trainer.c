@@ -45,13 +45,17 @@ static circe_status collect(train_loop *loop) {
     train_state *s = &loop->state;
     const train_device_ops *ops = loop->device->ops;
     size_t bytes = (size_t)loop->n_params * sizeof(float);
-    size_t carried = train_regularizer_state_bytes(loop->regularizer);
     ops->download(loop->device, s->params, train_network_params(loop->network), bytes);
     ops->download(loop->device, s->m, loop->m, bytes);
     ops->download(loop->device, s->v, loop->v, bytes);
     ops->download(loop->device, s->buffers, train_network_buffers(loop->network),
                   (size_t)loop->n_buffers * sizeof(float));
+    circe_status status = ops->check(loop->device);
+    if (status == CIRCE_OK && loop->measure != NULL && loop->measure->collect != NULL)
+        status = loop->measure->collect(loop->device, loop->measures);
+    if (status != CIRCE_OK) return status;
     if (!is_finite(s)) return train_loop_stop(loop, "the parameters are no longer finite", false);
+    size_t carried = train_regularizer_state_bytes(loop->regularizer);
     if (carried != s->regularizer_bytes) {
         free(s->regularizer);
         s->regularizer = malloc(carried > 0 ? carried : 1);
@@ -93,6 +97,8 @@ static circe_status adopt(train_loop *loop) {
                           loop->options->checkpoint, (long long)s->now.epochs, (long long)s->now.batches,
                           (long long)loop->batches, (long long)s->now.steps);
     circe_status status = train_regularizer_set_state(loop->regularizer, s->regularizer, s->regularizer_bytes);
+    if (status == CIRCE_OK && loop->measure != NULL && loop->measure->adopt != NULL)
+        status = loop->measure->adopt(loop->device, loop->measures);
     if (status != CIRCE_OK) return status;
     ops->upload(loop->device, train_network_params(loop->network), s->params, bytes);
     ops->upload(loop->device, loop->m, s->m, bytes);
@@ -166,7 +172,7 @@ static bool report(const train_loop *loop, bool epoch_ended) {
 static circe_status run_to_end(train_loop *loop, bool *interrupted) {
     while (!is_finished(loop)) {
         bool ending = loop->state.now.batches == train_loop_batches(loop);
-        circe_status status = ending ? train_loop_end_epoch(loop) : train_loop_step(loop);
+        circe_status status = ending ? train_loop_end_epoch(loop) : train_loop_steps(loop);
         if (status != CIRCE_OK) return status;
         count_seconds(loop);
         bool stop = report(loop, ending);

@@ -17,6 +17,8 @@ typedef struct train_data {
 
 typedef struct train_progress train_progress;
 
+enum { TRAIN_MOST_QUEUED = 64 };
+
 typedef struct train_options {
     train_loss_kind loss;
     int64_t epochs, batch;
@@ -36,7 +38,9 @@ typedef struct train_options {
     double checkpoint_minutes;
     const char *fingerprint; /* of data and settings: a checkpoint of another one is refused */
     int resume;              /* continue from the checkpoint where there is one */
-    /* Called after every step and every epoch; non-zero stops: a checkpoint is written first. */
+    int unrecorded;          /* never record a step to queue it again, on devices that can; gives the same bits */
+    /* Called after every step and every epoch; non-zero stops: a checkpoint is written first. On a device that queues
+     * its work, after some steps at once (TRAIN_MOST_QUEUED) where the regulariser is computed there. */
     int (*progress)(void *user, const train_progress *progress);
     void *user;
 } train_options;

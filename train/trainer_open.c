@@ -141,9 +141,50 @@ static circe_status open_rows(const train_loop *loop, const train_data *data, tr
     return status == CIRCE_OK ? upload(loop, &data->target, &rows->target) : status;
 }
 
+/* Those of an epoch, on both sides. */
+static circe_status make_batches(train_loop *loop) {
+    int64_t batch = loop->options->batch, batches = loop->batches;
+    float *blocks[4] = {NULL};
+    loop->n_values = 1 + loop->n_places;
+    loop->batch_bytes = sizeof(train_batch) + (size_t)batch * sizeof(int64_t);
+    const size_t bytes[] = {(size_t)batches * loop->batch_bytes, loop->batch_bytes, sizeof *loop->turn,
+                            (size_t)((batches + 1) * loop->n_values) * sizeof(double)};
+    circe_status status = CIRCE_OK;
+    for (int k = 0; k < 4 && status == CIRCE_OK; k++)
+        status = on_device(loop, 1, (int64_t)(bytes[k] / sizeof(float)), &blocks[k]);
+    loop->told = blocks[0];
+    loop->now = (train_batch *)(void *)blocks[1];
+    loop->turn = (int64_t *)(void *)blocks[2];
+    loop->values = (double *)(void *)blocks[3];
+    if (status != CIRCE_OK) return status;
+    loop->noted = loop->values + loop->n_values;
+    loop->order = calloc((size_t)loop->training.n, sizeof *loop->order);
+    for (int k = 0; k < 2; k++) loop->telling[k] = calloc((size_t)batches, loop->batch_bytes);
+    loop->seen = calloc((size_t)(batches * loop->n_values), sizeof *loop->seen);
+    if (loop->order != NULL && loop->telling[0] != NULL && loop->telling[1] != NULL && loop->seen != NULL)
+        return CIRCE_OK;
+    return train_fail(CIRCE_ERR_MEMORY, "no memory for batches of %lld rows", (long long)batch);
+}
+
+/* The device's own measures, or the host's. */
+static circe_status open_measures(train_loop *loop) {
+    const train_data *v = loop->validation;
+    const train_measure_plan plan = {.batch = loop->options->batch,
+                                     .places = loop->n_places,
+                                     .widest = loop->widest,
+                                     .y = v == NULL ? NULL : &v->y,
+                                     .z = v == NULL ? NULL : &v->z};
+    circe_status status = CIRCE_ERR_UNSUPPORTED;
+    if (loop->regularizer == NULL) return CIRCE_OK;
+    loop->measure = loop->device->ops->measures;
+    if (loop->measure != NULL) status = loop->measure->open(loop->device, loop->regularizer, &plan, &loop->measures);
+    if (status != CIRCE_ERR_UNSUPPORTED) return status;
+    loop->measure = &train_host_measures;
+    return loop->measure->open(loop->device, loop->regularizer, &plan, &loop->measures);
+}
+
 static circe_status make_buffers(train_loop *loop) {
     int64_t batch = loop->options->batch;
-    size_t wide = (size_t)(batch * (loop->widest > 0 ? loop->widest : 1));
     circe_status status = open_rows(loop, loop->data, &loop->training);
     if (status == CIRCE_OK && loop->validation != NULL) status = open_rows(loop, loop->validation, &loop->checking);
     if (status == CIRCE_OK) status = on_device(loop, batch, loop->inputs, &loop->in);
@@ -151,12 +192,9 @@ static circe_status make_buffers(train_loop *loop) {
     if (status == CIRCE_OK) status = on_device(loop, batch, loop->widest, &loop->staging);
     if (status == CIRCE_OK) status = on_device(loop, 1, loop->n_params, &loop->m);
     if (status == CIRCE_OK) status = on_device(loop, 1, loop->n_params, &loop->v);
+    if (status == CIRCE_OK) status = make_batches(loop);
+    if (status == CIRCE_OK) status = open_measures(loop);
     if (status != CIRCE_OK) return status;
-    loop->order = calloc((size_t)loop->training.n, sizeof *loop->order);
-    loop->x = calloc(wide, sizeof *loop->x);
-    loop->grad_x = calloc(wide, sizeof *loop->grad_x);
-    if (loop->order == NULL || loop->x == NULL || loop->grad_x == NULL)
-        return train_fail(CIRCE_ERR_MEMORY, "no memory for batches of %lld rows", (long long)batch);
     return train_state_create(loop->epochs, loop->n_params, loop->n_buffers, loop->options->patience > 0, &loop->state);
 }
 
@@ -218,7 +256,7 @@ static void plan(train_loop *loop) {
 }
 
 circe_status train_loop_open(train_loop *loop) {
-    loop->order_of = loop->saved = loop->saved_end = -1;
+    loop->told_of = loop->tells[0] = loop->tells[1] = loop->saved = loop->saved_end = -1;
     measure_up(loop);
     circe_status status = check_options(loop->options);
     if (status == CIRCE_OK) status = check_training(loop);
@@ -242,17 +280,30 @@ static void clear_taps(const train_loop *loop) {
 }
 
 void train_loop_close(train_loop *loop) {
-    float *blocks[] = {
-        loop->training.target, loop->checking.target, loop->in, loop->want, loop->staging, loop->m, loop->v};
-    loop->device->ops->source_close(loop->device, loop->training.features);
-    loop->device->ops->source_close(loop->device, loop->checking.features);
+    const train_device_ops *ops = loop->device->ops;
+    void *blocks[] = {loop->training.target,
+                      loop->checking.target,
+                      loop->in,
+                      loop->want,
+                      loop->staging,
+                      loop->m,
+                      loop->v,
+                      loop->told,
+                      loop->now,
+                      loop->turn,
+                      loop->values};
+    if (ops->forget != NULL) ops->forget(loop->device, loop->recording);
+    if (loop->measure != NULL) loop->measure->close(loop->device, loop->measures);
+    ops->source_close(loop->device, loop->training.features);
+    ops->source_close(loop->device, loop->checking.features);
     for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++)
-        if (blocks[b] != NULL) loop->device->ops->release(loop->device, blocks[b]);
+        if (blocks[b] != NULL) ops->release(loop->device, blocks[b]);
     clear_taps(loop);
     free(loop->places);
     free(loop->order);
-    free(loop->x);
-    free(loop->grad_x);
+    free(loop->telling[0]);
+    free(loop->telling[1]);
+    free(loop->seen);
     train_state_free(&loop->state);
     train_identity_free(&loop->identity);
 }

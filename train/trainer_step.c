@@ -1,11 +1,14 @@
 /* A step and the end of an epoch.
  *
- *     step    batch b of epoch e is rows order[b B .. b B + B) of a permutation of the training rows by (seed, e); rows
- *             that fill no batch are left out of this epoch; gathered from bits or bytes into floats where they are
- * images objective = loss + gamma_t sum_layers R(x_layer), gradient, AdamW at rate_t epoch   validation loss over all
- * rows, the network in its state of use; R as the mean over whole chunks of B rows, in their order (fewer rows than B:
- * one chunk of all), since its size and noise depend on the number of points. With patience, the epoch of the least
- * loss + gamma R is the best, from the end of gamma's warm-up on: before, it is another objective in every epoch. */
+ * A step: batch b of epoch e is rows order[b B .. b B + B) of a permutation of the training rows by (seed, e); rows
+ * that fill no batch are left out of this epoch; images are gathered from bits or bytes into floats. Then the
+ * objective, loss + gamma_t sum_layers R(x_layer), its gradient, and AdamW at rate_t. The device is told all of an
+ * epoch at once, so that every step is the same work: it is recorded where the device records, and queued again.
+ *
+ * The end of an epoch: validation loss over all rows, the network in its state of use; R as the mean over whole chunks
+ * of B rows, in their order (fewer rows than B: one chunk of all), since its size and noise depend on the number of
+ * points. With patience, the epoch of the least loss + gamma R is the best, from the end of gamma's warm-up on: before,
+ * it is another objective in every epoch. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,24 +63,66 @@ static circe_status stop_at_loss(const train_loop *loop, double loss, const int6
     return train_loop_stop(loop, what, true);
 }
 
+/* ---- what a step is told ---------------------------------------------------------------------------------------- */
+
+/* Batch b of the epoch under way, in host memory. */
+static train_batch *batch_of(const train_loop *loop, int64_t b) {
+    return (train_batch *)(void *)(loop->telling[loop->state.now.epochs % 2] + (size_t)b * loop->batch_bytes);
+}
+
+static void write_batch(const train_loop *loop, int64_t epoch, int64_t b, train_batch *batch) {
+    const train_options *o = loop->options;
+    int64_t step = epoch * loop->batches + b;
+    batch->adamw = (train_adamw){.rate = o->rate * train_schedule_at(&loop->rate, step),
+                                 .beta1 = o->beta1,
+                                 .beta2 = o->beta2,
+                                 .epsilon = o->epsilon,
+                                 .decay = o->decay,
+                                 .step = step + 1,
+                                 .values = loop->values,
+                                 .n_values = loop->n_values};
+    batch->gamma = o->gamma * train_schedule_at(&loop->gamma, step);
+    memcpy(batch->index, loop->order + b * o->batch, (size_t)o->batch * sizeof *loop->order);
+}
+
+/* All batches of an epoch, in host memory. */
+static void write_epoch(train_loop *loop, int64_t epoch) {
+    enum { FIRST_STREAM = 1000 };
+    char *to = loop->telling[epoch % 2];
+    circe_random generator = {.seed = loop->options->seed, .stream = (uint64_t)(FIRST_STREAM + epoch)};
+    if (epoch >= loop->epochs || loop->tells[epoch % 2] == epoch) return;
+    circe_random_permutation(generator, loop->training.n, loop->order);
+    for (int64_t b = 0; b < loop->batches; b++)
+        write_batch(loop, epoch, b, (train_batch *)(void *)(to + (size_t)b * loop->batch_bytes));
+    loop->tells[epoch % 2] = epoch;
+}
+
+/* Those of the epoch under way to the device. */
+static void tell_epoch(train_loop *loop) {
+    const train_device_ops *ops = loop->device->ops;
+    const train_standing *now = &loop->state.now;
+    if (loop->told_of == now->epochs) return;
+    write_epoch(loop, now->epochs);
+    ops->upload(loop->device, loop->told, batch_of(loop, 0), (size_t)loop->batches * loop->batch_bytes);
+    ops->upload(loop->device, loop->turn, &now->batches, sizeof now->batches);
+    loop->told_of = now->epochs;
+}
+
 /* ---- the regulariser -------------------------------------------------------------------------------------------- */
 
-static circe_status fetch(const train_loop *loop, const train_place *place, int64_t rows) {
-    const float *from = train_network_activation(loop->network, place->layer);
-    if (from == NULL)
-        return train_fail(CIRCE_ERR_MEMORY, "no memory for the output of layer %lld", (long long)place->layer);
-    loop->device->ops->download(loop->device, loop->x, from, (size_t)(rows * place->cols) * sizeof *loop->x);
-    return CIRCE_OK;
+static circe_status find_features(const train_loop *loop, const train_place *place, const float **x) {
+    *x = train_network_activation(loop->network, place->layer);
+    if (*x != NULL) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_MEMORY, "no memory for the output of layer %lld", (long long)place->layer);
 }
 
 /* gamma times the gradient to where backward looks for it. */
-static void send(const train_loop *loop, const train_place *place, double gamma) {
+static void send(const train_loop *loop, const train_place *place) {
     const train_device_ops *ops = loop->device->ops;
     int64_t n = loop->options->batch * place->cols;
     float *to = place->tap != NULL ? place->tap : train_network_output_grad(loop->network);
-    ops->upload(loop->device, loop->staging, loop->grad_x, (size_t)n * sizeof *loop->grad_x);
     if (place->tap != NULL) ops->zero(loop->device, n, to);
-    ops->add(loop->device, n, (float)gamma, loop->staging, to);
+    ops->add_times(loop->device, n, &loop->now->gamma, loop->staging, to);
 }
 
 /* An x that is no number is the run's failure, not the caller's. */
@@ -89,114 +134,143 @@ static circe_status stop_at_regularizer(const train_loop *loop, circe_status sta
     return train_loop_stop(loop, what, in_step);
 }
 
-/* The sum over the layers; with gamma = 0 it is only measured. */
-static circe_status regularize(train_loop *loop, const int64_t *index, double gamma, double *sum) {
-    int64_t batch = loop->options->batch;
-    *sum = 0.0;
+/* At each of the layers; with gamma = 0 it is only measured. */
+static circe_status regularize(train_loop *loop) {
+    const train_standing *now = &loop->state.now;
+    bool counts = loop->options->gamma > 0.0;
+    if (loop->measure == NULL) return CIRCE_OK;
     for (int64_t p = 0; p < loop->n_places; p++) {
         const train_place *place = &loop->places[p];
-        double value = NAN;
-        circe_mat x = circe_mat_f32(loop->x, batch, place->cols);
-        circe_mat grad = circe_mat_f32(loop->grad_x, batch, place->cols);
-        circe_status status = fetch(loop, place, batch);
+        train_measured points = {.place = p,
+                                 .step = now->steps,
+                                 .n = loop->options->batch,
+                                 .cols = place->cols,
+                                 .index = loop->now->index,
+                                 .host_index = batch_of(loop, now->batches)->index,
+                                 .loss = loop->values,
+                                 .value = loop->values + 1 + p,
+                                 .grad = counts ? loop->staging : NULL};
+        circe_status status = find_features(loop, place, &points.x);
         if (status != CIRCE_OK) return status;
-        status = train_regularizer_batch_at(loop->regularizer, p, loop->state.now.steps, index, batch, &x, &value,
-                                            gamma > 0.0 ? &grad : NULL);
+        status = loop->measure->batch(loop->device, loop->measures, &points);
         if (status != CIRCE_OK) return stop_at_regularizer(loop, status, true);
-        if (gamma > 0.0) send(loop, place, gamma);
-        *sum += value;
+        if (counts) send(loop, place);
     }
-    if (isfinite(*sum)) return CIRCE_OK;
-    char what[64];
-    snprintf(what, sizeof what, "the regulariser is %g", *sum);
-    return train_loop_stop(loop, what, true);
+    return CIRCE_OK;
 }
 
 /* ---- a step ----------------------------------------------------------------------------------------------------- */
 
-static const int64_t *batch_index(train_loop *loop) {
-    const train_standing *now = &loop->state.now;
-    enum { FIRST_STREAM = 1000 };
-    if (loop->order_of != now->epochs) {
-        circe_random generator = {.seed = loop->options->seed, .stream = (uint64_t)(FIRST_STREAM + now->epochs)};
-        circe_random_permutation(generator, loop->training.n, loop->order);
-        loop->order_of = now->epochs;
-    }
-    return loop->order + now->batches * loop->options->batch;
-}
-
 /* Output and loss of the batch, with its gradient in place. */
-static circe_status forward(train_loop *loop, const int64_t *index, double *loss) {
+static circe_status forward(train_loop *loop) {
     const train_device_ops *ops = loop->device->ops;
     int64_t batch = loop->options->batch;
+    const int64_t *index = loop->now->index;
     ops->source_gather(loop->device, loop->training.features, index, 0, batch, loop->in);
     ops->gather(loop->device, loop->training.target, loop->target_cols, index, batch, loop->want);
     circe_status status = train_network_forward(loop->network, batch, loop->in);
     if (status != CIRCE_OK) return status;
     ops->loss(loop->device, loop->options->loss, batch, loop->outputs, train_network_output(loop->network), loop->want,
-              loss, train_network_output_grad(loop->network));
-    return isfinite(*loss) ? CIRCE_OK : stop_at_loss(loop, *loss, index);
-}
-
-static circe_status descend(train_loop *loop, double rate) {
-    const train_options *o = loop->options;
-    circe_status status = train_network_backward(loop->network, o->batch, loop->in);
-    if (status != CIRCE_OK) return status;
-    train_adamw how = {.rate = rate,
-                       .beta1 = o->beta1,
-                       .beta2 = o->beta2,
-                       .epsilon = o->epsilon,
-                       .decay = o->decay,
-                       .step = loop->state.now.steps + 1};
-    loop->device->ops->adamw(loop->device, &how, loop->n_params, train_network_grads(loop->network),
-                             train_network_params(loop->network), loop->m, loop->v);
+              loop->values, train_network_output_grad(loop->network));
     return CIRCE_OK;
 }
 
-circe_status train_loop_step(train_loop *loop) {
+/* The batch whose turn it is, from taking it to noting its values. Where one is not finite nothing is changed, and it
+ * stays this batch's turn. */
+static circe_status queue_step(train_loop *loop) {
+    const train_device_ops *ops = loop->device->ops;
+    train_device *device = loop->device;
+    ops->pick(device, loop->told, loop->batch_bytes, loop->turn, loop->now);
+    circe_status status = forward(loop);
+    ops->mark(device, 0);
+    if (status == CIRCE_OK) status = regularize(loop);
+    ops->mark(device, 1);
+    if (status == CIRCE_OK) status = train_network_backward(loop->network, loop->options->batch, loop->in);
+    if (status != CIRCE_OK) return status;
+    ops->adamw(device, &loop->now->adamw, loop->n_params, train_network_grads(loop->network),
+               train_network_params(loop->network), loop->m, loop->v);
+    ops->append(device, loop->noted, loop->n_values, loop->turn, loop->values);
+    return CIRCE_OK;
+}
+
+/* The first step makes what is still missing, the second is recorded. */
+static circe_status run_step(train_loop *loop) {
+    const train_device_ops *ops = loop->device->ops;
+    bool records =
+        ops->record != NULL && !loop->options->unrecorded && (loop->measure == NULL || loop->measure->queues);
+    if (!records || !loop->warm) {
+        loop->warm = true;
+        return queue_step(loop);
+    }
+    if (loop->recording == NULL) {
+        circe_status status = ops->record(loop->device);
+        if (status == CIRCE_OK) status = queue_step(loop);
+        circe_status ended = ops->record_end(loop->device, &loop->recording);
+        if (status != CIRCE_OK || ended != CIRCE_OK) return status != CIRCE_OK ? status : ended;
+    }
+    return ops->replay(loop->device, loop->recording);
+}
+
+/* ---- what became of steps --------------------------------------------------------------------------------------- */
+
+/* The next of those that were taken into the sums, or the end of the run. */
+static circe_status count_step(train_loop *loop, const double *values) {
     train_standing *now = &loop->state.now;
-    double rate = loop->options->rate * train_schedule_at(&loop->rate, now->steps);
-    double gamma = loop->options->gamma * train_schedule_at(&loop->gamma, now->steps);
-    double loss = NAN, regularizer = 0.0;
-    const int64_t *index = batch_index(loop);
-    circe_status status = forward(loop, index, &loss);
-    if (status != CIRCE_OK) return status;
-    double began = train_seconds();
-    status = regularize(loop, index, gamma, &regularizer);
-    now->regularizer_seconds += loop->n_places > 0 ? train_seconds() - began : 0.0;
-    if (status == CIRCE_OK) status = descend(loop, rate);
-    if (status != CIRCE_OK) return status;
-    now->loss = loss;
+    const train_batch *batch = batch_of(loop, now->batches);
+    double regularizer = 0.0;
+    if (!isfinite(values[0])) return stop_at_loss(loop, values[0], batch->index);
+    for (int64_t p = 0; p < loop->n_places; p++) regularizer += values[1 + p];
+    if (!isfinite(regularizer)) {
+        char what[64];
+        snprintf(what, sizeof what, "the regulariser is %g", regularizer);
+        return train_loop_stop(loop, what, true);
+    }
+    now->loss = values[0];
     now->regularizer = regularizer;
-    now->sums.loss += loss;
+    now->sums.loss += now->loss;
     now->sums.regularizer += regularizer;
-    now->sums.rate += rate;
-    now->sums.gamma += loop->n_places > 0 ? gamma : 0.0;
+    now->sums.rate += batch->adamw.rate;
+    now->sums.gamma += loop->n_places > 0 ? batch->gamma : 0.0;
     now->steps++;
     now->batches++;
     return CIRCE_OK;
 }
 
-/* ---- the end of an epoch ---------------------------------------------------------------------------------------- */
-
-static circe_mat rows_of(const circe_mat *m, int64_t first, int64_t n) {
-    circe_mat part = *m;
-    part.data = (char *)m->data + (size_t)(first * m->ld) * circe_dtype_size(m->dtype);
-    part.rows = n;
-    return part;
+static circe_status count_steps(train_loop *loop, int64_t n) {
+    train_standing *now = &loop->state.now;
+    const train_device_ops *ops = loop->device->ops;
+    ops->download(loop->device, loop->seen, loop->noted + now->batches * loop->n_values,
+                  (size_t)(n * loop->n_values) * sizeof *loop->seen);
+    circe_status status = ops->check(loop->device);
+    if (status == CIRCE_OK && loop->n_places > 0) now->regularizer_seconds += (double)n * ops->elapsed(loop->device);
+    for (int64_t k = 0; k < n && status == CIRCE_OK; k++) status = count_step(loop, loop->seen + k * loop->n_values);
+    return status;
 }
+
+circe_status train_loop_steps(train_loop *loop) {
+    bool queues = loop->device->ops->queues && (loop->measure == NULL || loop->measure->queues);
+    int64_t left = train_loop_batches(loop) - loop->state.now.batches, most = queues ? TRAIN_MOST_QUEUED : 1;
+    int64_t n = left < most ? left : most;
+    tell_epoch(loop);
+    for (int64_t k = 0; k < n; k++) {
+        circe_status status = run_step(loop);
+        if (status != CIRCE_OK) return status;
+    }
+    if (queues && n == left) write_epoch(loop, loop->state.now.epochs + 1); /* while the device is at work */
+    return count_steps(loop, n);
+}
+
+/* ---- the end of an epoch ---------------------------------------------------------------------------------------- */
 
 /* The sum over the layers on validation rows that the network has just seen. */
 static circe_status measure_chunk(train_loop *loop, int64_t first, int64_t n, double *sum) {
-    const train_data *data = loop->validation;
-    circe_mat y = data->y.cols > 0 ? rows_of(&data->y, first, n) : data->y, z = rows_of(&data->z, first, n);
     *sum = 0.0;
     for (int64_t p = 0; p < loop->n_places; p++) {
+        const float *x = NULL;
         double value = NAN;
-        circe_mat x = circe_mat_f32(loop->x, n, loop->places[p].cols);
-        circe_status status = fetch(loop, &loop->places[p], n);
+        circe_status status = find_features(loop, &loop->places[p], &x);
         if (status != CIRCE_OK) return status;
-        status = train_regularizer_value(loop->regularizer, &x, &y, &z, &value);
+        status = loop->measure->rows(loop->device, loop->measures, first, n, loop->places[p].cols, x, &value);
         if (status != CIRCE_OK) return stop_at_regularizer(loop, status, false);
         *sum += value;
     }
@@ -210,8 +284,9 @@ static circe_status forward_chunk(train_loop *loop, int64_t first, int64_t rows,
     circe_status status = train_network_forward(loop->network, rows, loop->in);
     if (status != CIRCE_OK) return status;
     ops->loss(loop->device, loop->options->loss, rows, loop->outputs, train_network_output(loop->network),
-              loop->checking.target + first * loop->target_cols, loss, NULL);
-    return CIRCE_OK;
+              loop->checking.target + first * loop->target_cols, loop->values, NULL);
+    ops->download(loop->device, loss, loop->values, sizeof *loss);
+    return ops->check(loop->device);
 }
 
 static circe_status validate_chunks(train_loop *loop, double *loss, double *regularizer) {

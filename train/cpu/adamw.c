@@ -42,6 +42,8 @@ static void advance_part(void *user, int64_t part, int64_t first, int64_t n) {
 void train_cpu_adamw(train_device *device, const train_adamw *how, int64_t n, const float *grads, float *params,
                      float *m, float *v) {
     double step = (double)how->step;
+    for (int64_t i = 0; i < how->n_values; i++)
+        if (!isfinite(how->values[i])) return;
     update u = {.grads = grads,
                 .params = params,
                 .m = m,

@@ -1,13 +1,14 @@
 /* The CPU as a device: its memory is the host's, its threads are the context's. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cpu/cpu.h"
 #include "error.h"
 #include "parallel.h"
 
-/* ---- memory -------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 enum { ALIGNMENT = 64 }; /* a cache line, and an AVX-512 register */
 
@@ -39,8 +40,7 @@ static void copy(train_device *device, void *to, const void *from, size_t bytes)
     if (bytes > 0) memcpy(to, from, bytes);
 }
 
-/* ---- loops over numbers -------------------------------------------------------------------------------------------
- */
+/* ---- loops over numbers ------------------------------------------------------------------------------------------ */
 
 enum { LEAST = 32768 }; /* numbers that are worth a thread */
 
@@ -85,8 +85,48 @@ static void gather(train_device *device, const float *from, int64_t cols, const 
         train_parallel(device->context, train_parts(device->context, n, LEAST / cols + 1), n, gather_part, &o);
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------------
- */
+static void add_times(train_device *device, int64_t n, const double *a, const float *x, float *y) {
+    add(device, n, (float)*a, x, y);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+static void pick(train_device *device, const void *blocks, size_t bytes, const int64_t *which, void *to) {
+    copy(device, to, (const char *)blocks + (size_t)*which * bytes, bytes);
+}
+
+static void append(train_device *device, double *blocks, int64_t n, int64_t *which, const double *from) {
+    bool finite = true;
+    for (int64_t i = 0; i < n; i++) finite = finite && isfinite(from[i]);
+    copy(device, blocks + *which * n, from, (size_t)n * sizeof *from);
+    if (finite) ++*which;
+}
+
+/* The CPU as a device, with what `mark` keeps. */
+typedef struct cpu_device {
+    train_device device;
+    double marks[2];
+} cpu_device;
+
+static void mark(train_device *device, int which) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    ((cpu_device *)device)->marks[which] = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double elapsed(train_device *device) {
+    const cpu_device *cpu = (const cpu_device *)device;
+    return cpu->marks[1] - cpu->marks[0];
+}
+
+static circe_status check(train_device *device) {
+    (void)device;
+    return CIRCE_OK;
+}
+
+static void close_device(train_device *device) { free(device); }
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static const train_layer_ops *layer(train_layer_kind kind) {
     static const struct {
@@ -105,10 +145,14 @@ static const train_layer_ops *layer(train_layer_kind kind) {
 
 static const train_device_ops ops = {
     .name = "cpu",
+    .close = close_device,
     .allocate = allocate,
     .release = release,
     .upload = copy,
     .download = copy,
+    .check = check,
+    .mark = mark,
+    .elapsed = elapsed,
     .layer = layer,
 #if CIRCE_ONEDNN
     .images = &train_cpu_images,
@@ -117,18 +161,20 @@ static const train_device_ops ops = {
     .source_close = train_cpu_source_close,
     .source_gather = train_cpu_source_gather,
     .gather = gather,
+    .pick = pick,
+    .append = append,
     .loss = train_cpu_loss,
     .add = add,
+    .add_times = add_times,
     .adamw = train_cpu_adamw,
     .zero = zero,
 };
 
 circe_status train_device_cpu(circe_context *context, train_device **device) {
     if (device == NULL || context == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "context and device must not be NULL");
-    *device = malloc(sizeof **device);
-    if (*device == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a device");
-    **device = (train_device){.ops = &ops, .context = context};
+    cpu_device *made = calloc(1, sizeof *made);
+    *device = made == NULL ? NULL : &made->device;
+    if (made == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a device");
+    made->device = (train_device){.ops = &ops, .context = context};
     return CIRCE_OK;
 }
-
-void train_device_destroy(train_device *device) { free(device); }

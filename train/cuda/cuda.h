@@ -1,0 +1,133 @@
+/* Inside of the GPU device: what its files share. */
+#ifndef TRAIN_CUDA_H
+#define TRAIN_CUDA_H
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include "circe/cuda.h"
+#include "cuda/kernels.h"
+#include "cuda/libraries.h"
+#include "device.h"
+
+#define TRAIN_CUDA_BLAS(X)   \
+    X(cublasCreate_v2)       \
+    X(cublasDestroy_v2)      \
+    X(cublasSetStream_v2)    \
+    X(cublasSetWorkspace_v2) \
+    X(cublasSetMathMode)     \
+    X(cublasSgemm_v2)
+
+#define TRAIN_CUDA_DNN(X)                            \
+    X(cudnnCreate)                                   \
+    X(cudnnDestroy)                                  \
+    X(cudnnSetStream)                                \
+    X(cudnnGetErrorString)                           \
+    X(cudnnCreateTensorDescriptor)                   \
+    X(cudnnSetTensor4dDescriptor)                    \
+    X(cudnnDestroyTensorDescriptor)                  \
+    X(cudnnCreateFilterDescriptor)                   \
+    X(cudnnSetFilter4dDescriptor)                    \
+    X(cudnnDestroyFilterDescriptor)                  \
+    X(cudnnCreateConvolutionDescriptor)              \
+    X(cudnnSetConvolution2dDescriptor)               \
+    X(cudnnSetConvolutionMathType)                   \
+    X(cudnnDestroyConvolutionDescriptor)             \
+    X(cudnnGetConvolutionForwardAlgorithm_v7)        \
+    X(cudnnGetConvolutionBackwardDataAlgorithm_v7)   \
+    X(cudnnGetConvolutionBackwardFilterAlgorithm_v7) \
+    X(cudnnConvolutionForward)                       \
+    X(cudnnConvolutionBackwardData)                  \
+    X(cudnnConvolutionBackwardFilter)                \
+    X(cudnnCreatePoolingDescriptor)                  \
+    X(cudnnSetPooling2dDescriptor)                   \
+    X(cudnnDestroyPoolingDescriptor)                 \
+    X(cudnnPoolingForward)                           \
+    X(cudnnPoolingBackward)                          \
+    X(cudnnBatchNormalizationForwardTraining)        \
+    X(cudnnBatchNormalizationForwardInference)       \
+    X(cudnnBatchNormalizationBackward)
+
+typedef struct train_cuda_blas {
+    TRAIN_CUDA_BLAS(CIRCE__LIBRARY_POINTER)
+} train_cuda_blas;
+
+typedef struct train_cuda_dnn {
+    TRAIN_CUDA_DNN(CIRCE__LIBRARY_POINTER)
+} train_cuda_dnn;
+
+typedef struct train_cuda_device {
+    train_device device;
+    int gpu;
+    cudaStream_t stream;
+    cudaEvent_t marks[2];
+    bool marked[2], recording;
+    train_cuda_blas blas;
+    cublasHandle_t blas_handle;
+    void *blas_workspace;
+    train_cuda_dnn dnn;
+    cudnnHandle_t dnn_handle; /* NULL: no layer has asked for it yet */
+    void *dnn_workspace;
+    double *partial;     /* (TRAIN_CUDA_LOSS_PARTIALS) */
+    circe_cuda *measure; /* libcirce's handle on the same stream */
+    circe_status failed; /* of a function that returns nothing; CIRCE_OK: none */
+    char text[256];
+} train_cuda_device;
+
+/* Of any convolution; those that would want more are not chosen. */
+enum { TRAIN_CUDA_WORKSPACE = 256 << 20 };
+
+static inline train_cuda_device *train_cuda_of(train_device *device) { return (train_cuda_device *)device; }
+
+/* CUDA's, cuBLAS's and cuDNN's errors as statuses; `what` says what was being done. */
+circe_status train_cuda_status(cudaError_t error, const char *what);
+circe_status train_cuda_blas_status(cublasStatus_t error, const char *what);
+circe_status train_cuda_dnn_status(const train_cuda_device *cuda, cudnnStatus_t error, const char *what);
+/* The first failure is kept for `check`. */
+void train_cuda_note(train_cuda_device *cuda, cudaError_t error, const char *what);
+
+/* Opens the libraries: cuBLAS with the device, cuDNN when it is first needed. */
+circe_status train_cuda_open_blas(train_cuda_device *cuda);
+circe_status train_cuda_need_dnn(train_cuda_device *cuda);
+void train_cuda_close_libraries(train_cuda_device *cuda);
+
+static inline cuda_bend train_cuda_merged(const train_layer *layer) {
+    return (cuda_bend){.kind = (int)layer->merged, .slope = layer->slope};
+}
+
+static inline cuda_batch train_cuda_batch_of(train_shape shape, int64_t rows) {
+    bool images = shape.n_dims == 3;
+    return (cuda_batch){rows, (int)shape.size[0], images ? (int)(shape.size[1] * shape.size[2]) : 1};
+}
+
+static inline cuda_window train_cuda_window(const train_layer *layer, int64_t rows) {
+    return (cuda_window){.rows = rows,
+                         .channels = (int)layer->in.size[0],
+                         .height = (int)layer->in.size[1],
+                         .width = (int)layer->in.size[2],
+                         .outputs = (int)layer->out.size[0],
+                         .out_height = (int)layer->out.size[1],
+                         .out_width = (int)layer->out.size[2],
+                         .kernel = (int)layer->kernel,
+                         .stride = (int)layer->stride,
+                         .padding = (int)layer->padding};
+}
+
+bool train_cuda_merges(train_layer_kind activation);
+
+extern const train_layer_ops train_cuda_dense, train_cuda_activation, train_cuda_convolution, train_cuda_max_pool,
+    train_cuda_batch_norm, train_cuda_addition, train_cuda_average_pool, train_cuda_flatten;
+extern const train_image_ops train_cuda_images;
+extern const train_measure_ops train_cuda_measures;
+
+circe_status train_cuda_source_open(train_device *device, const train_source *source, train_source_handle **handle);
+void train_cuda_source_close(train_device *device, train_source_handle *handle);
+void train_cuda_source_gather(train_device *device, const train_source_handle *handle, const int64_t *index,
+                              int64_t first, int64_t n, float *out);
+
+/* A tensor of rows by a shape, (row, channel, line, column). */
+circe_status train_cuda_tensor(const train_cuda_device *cuda, int64_t rows, train_shape shape,
+                               cudnnTensorDescriptor_t *tensor);
+
+#endif

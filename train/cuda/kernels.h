@@ -1,0 +1,100 @@
+/* The kernels of the GPU device, as its C files start them. Every function queues work on the stream and returns CUDA's
+ * error, 0 for none. All arrays are in the GPU's memory. No sum depends on anything but the sizes: there are no atomic
+ * additions, and the same inputs give the same bits. */
+#ifndef TRAIN_CUDA_KERNELS_H
+#define TRAIN_CUDA_KERNELS_H
+
+#include <driver_types.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Activations as numbers of train_layer_kind; 0: none. `slope` is that of leaky ReLU. */
+typedef struct cuda_bend {
+    int kind;
+    float slope;
+} cuda_bend;
+
+/* Points as source.h describes them, with its arrays in the GPU's memory. */
+typedef struct cuda_points {
+    int element;
+    const void *values;
+    int64_t stride; /* numbers of a row of floats, bytes of others */
+    const int32_t *stored;
+    const int8_t *shift;
+    int plane, once, cols; /* pixels of a channel, of all of them, and with their repetitions */
+    int height, width;
+    float scale, offset, background;
+} cuda_points;
+
+/* A batch of rows by channels by points; dense layers have one point. */
+typedef struct cuda_batch {
+    int64_t rows;
+    int channels, points;
+} cuda_batch;
+
+/* ---- moving.cu --------------------------------------------------------------------------------------------------- */
+cudaError_t train_cuda_gather_points(const cuda_points *from, const int64_t *index, int64_t first, int64_t n,
+                                     float *out, void *stream);
+cudaError_t train_cuda_gather(const float *from, int64_t cols, const int64_t *index, int64_t n, float *out,
+                              void *stream);
+cudaError_t train_cuda_pick(const void *blocks, int64_t words, const int64_t *which, void *to, void *stream);
+cudaError_t train_cuda_append(double *blocks, int64_t n, int64_t *which, const double *from, void *stream);
+
+/* ---- elementwise.cu ---------------------------------------------------------------------------------------------- */
+/* y += a x; y += *a x */
+cudaError_t train_cuda_add(int64_t n, float a, const float *x, float *y, void *stream);
+cudaError_t train_cuda_add_times(int64_t n, const double *a, const float *x, float *y, void *stream);
+/* out := f(in), also in place; out := f(x + y) */
+cudaError_t train_cuda_bend(cuda_bend f, int64_t n, const float *in, float *out, void *stream);
+cudaError_t train_cuda_bend_sum(cuda_bend f, int64_t n, const float *x, const float *y, float *out, void *stream);
+/* grad_in := f'(.) grad_out, by the output of f; also in place */
+cudaError_t train_cuda_bend_back(cuda_bend f, int64_t n, const float *out, const float *grad_out, float *grad_in,
+                                 void *stream);
+/* x := f(x + bias), bias (channels) */
+cudaError_t train_cuda_bias(cuda_bend f, cuda_batch batch, const float *bias, float *x, void *stream);
+
+/* ---- sums.cu ----------------------------------------------------------------------------------------------------- */
+/* grad := f'(.) grad, in place, by the output of f (no f: left as it is); d_bias (channels) := its sums over rows and
+ * points. `partial` has room for train_cuda_bias_partials doubles. */
+int64_t train_cuda_bias_partials(cuda_batch batch);
+cudaError_t train_cuda_bias_back(cuda_bend f, cuda_batch batch, const float *out, float *grad, double *partial,
+                                 float *d_bias, void *stream);
+/* The loss and, where grad is not NULL, its gradient; `partial` has room for TRAIN_CUDA_LOSS_PARTIALS doubles. */
+enum { TRAIN_CUDA_LOSS_PARTIALS = 64 };
+cudaError_t train_cuda_mse(int64_t n, int64_t cols, const float *prediction, const float *target, double *partial,
+                           double *value, float *grad, void *stream);
+cudaError_t train_cuda_cross_entropy(int64_t n, int64_t cols, const float *prediction, const float *target,
+                                     double *partial, double *value, float *grad, void *stream);
+/* Batch norm with running statistics: d_weight, d_bias (channels) and grad_in. */
+cudaError_t train_cuda_norm_back(cuda_batch batch, float epsilon, const float *in, const float *mean,
+                                 const float *variance, const float *weight, const float *grad_out, float *grad_in,
+                                 float *d_weight, float *d_bias, void *stream);
+
+/* ---- weights.cu -------------------------------------------------------------------------------------------------- */
+/* A square window that moves over images: rows by channels by height by width to outputs by out_height by out_width. */
+typedef struct cuda_window {
+    int64_t rows;
+    int channels, height, width, outputs, out_height, out_width, kernel, stride, padding;
+} cuda_window;
+/* The gradient at the input of a max-pool whose windows do not overlap and need no border: to the first of the largest
+ * numbers of each. (pooling.cu) */
+cudaError_t train_cuda_pool_back(cuda_window window, const float *in, const float *out, const float *grad_out,
+                                 float *grad_in, void *stream);
+/* The gradient of a convolution's weights, by kernels of ours; scratch of so many bytes, 0: not for this one. */
+int64_t train_cuda_weights_bytes(cuda_window window);
+cudaError_t train_cuda_weights_back(cuda_window window, const float *in, const float *grad, void *scratch,
+                                    float *d_weights, void *stream);
+
+/* ---- adamw.cu ---------------------------------------------------------------------------------------------------- */
+/* `how` is a train_adamw in the GPU's memory. */
+cudaError_t train_cuda_adamw_step(const void *how, int64_t n, const float *grads, float *params, float *m, float *v,
+                                  void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

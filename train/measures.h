@@ -1,0 +1,49 @@
+/* A regulariser in the loop: its value and gradient at features that lie in the device's memory. A device has measures
+ * of its own (device.h, `measures`) for the regularisers that it knows; for all others, and on the CPU, the host
+ * measures: features come, gradients go back. */
+#ifndef TRAIN_MEASURES_H
+#define TRAIN_MEASURES_H
+
+#include "device.h"
+#include "regularizer.h"
+
+typedef struct train_measures train_measures;
+
+/* A batch of training rows at one of the regularised layers. In the device's memory unless it says otherwise. */
+typedef struct train_measured {
+    int64_t place, step;
+    int64_t n, cols;
+    const float *x;            /* (n, cols) */
+    const int64_t *index;      /* (n) training rows */
+    const int64_t *host_index; /* the same in host memory; only where the measures do not queue */
+    const double *loss;        /* of the batch: where it is not finite, the value may be NaN without a look at x */
+    double *value;
+    float *grad; /* (n, cols); NULL: not wanted */
+} train_measured;
+
+/* What the measures are opened for. */
+typedef struct train_measure_plan {
+    int64_t batch, places, widest; /* rows of a batch, layers, the most columns of one */
+    const circe_mat *y, *z;        /* of the validation rows, in host memory; NULL: there are none */
+} train_measure_plan;
+
+struct train_measure_ops {
+    /* Their work can be queued and recorded: step, host_index and loss of a batch are not looked at. */
+    bool queues;
+    /* CIRCE_ERR_UNSUPPORTED: not for this regulariser. The regulariser is borrowed. */
+    circe_status (*open)(train_device *device, train_regularizer *regularizer, const train_measure_plan *plan,
+                         train_measures **measures);
+    void (*close)(train_device *device, train_measures *measures); /* takes NULL */
+    circe_status (*batch)(train_device *device, train_measures *measures, const train_measured *points);
+    /* Validation rows first .. first + n - 1; the value lies in host memory. */
+    circe_status (*rows)(train_device *device, train_measures *measures, int64_t first, int64_t n, int64_t cols,
+                         const float *x, double *value);
+    /* What is carried from batch to batch, to the regulariser, whose state a checkpoint keeps, and from there. NULL:
+     * the regulariser has it. */
+    circe_status (*collect)(train_device *device, train_measures *measures);
+    circe_status (*adopt)(train_device *device, train_measures *measures);
+};
+
+extern const train_measure_ops train_host_measures;
+
+#endif
