@@ -3,7 +3,7 @@
  *
  * Real frames are found through the environment variable CIRCE_DATA. Chi-square statistics are of fixed seeds and must
  * lie below the quantile of 4 standard deviations (a chance of 3e-5), by Wilson and Hilferty's approximation. */
-#include "support.h"
+#include "train_support.h"
 
 #include <unistd.h>
 #include <zip.h>
@@ -14,15 +14,6 @@
 #include "io.h"
 
 enum { SIDE = DSPRITES_SIDE, PIXELS = SIDE * SIDE };
-
-static void check_status(circe_status status, circe_status expected, const char *part, const char *call, int line) {
-    if (status == expected && (status == CIRCE_OK || strstr(train_last_error(), part) != NULL)) return;
-    print_error("%s\n  gives %s, not %s with '%s': %s\n", call, circe_status_name(status), circe_status_name(expected),
-                part, train_last_error());
-    _fail(__FILE__, line);
-}
-#define assert_done(call) check_status(call, CIRCE_OK, "", #call, __LINE__)
-#define assert_not_done(call, status, part) check_status(call, status, part, #call, __LINE__)
 
 static int pixel(const uint8_t *bits, int row, int column) {
     return bits[row * SIDE / 8 + column / 8] >> (7 - column % 8) & 1;
@@ -224,8 +215,8 @@ static void many_at_once(void **state) {
     for (int i = 0; i < N; i++) images[i] = (int32_t)random_image(4, i);
     images[0] = 0;
     images[1] = DSPRITES_IMAGES - 1;
-    for (int k = 0; k < 2; k++) assert_done(dsprites_make(test_context(1 + k), &all[k]));
-    assert_done(dsprites_render_some(test_context(2), images, N, some));
+    for (int k = 0; k < 2; k++) train_ok(dsprites_make(test_context(1 + k), &all[k]));
+    train_ok(dsprites_render_some(test_context(2), images, N, some));
     for (int i = 0; i < N; i++) {
         dsprites_latents l = dsprites_latents_of(images[i]);
         dsprites_render(&l, one);
@@ -237,9 +228,9 @@ static void many_at_once(void **state) {
     free(all[1]);
     assert_int_equal(different, 0);
     images[2] = DSPRITES_IMAGES;
-    assert_not_done(dsprites_render_some(test_context(1), images, N, some), CIRCE_ERR_ARGUMENT, "737279");
+    train_refused(dsprites_render_some(test_context(1), images, N, some), CIRCE_ERR_ARGUMENT, "737279");
     images[2] = -1;
-    assert_not_done(dsprites_render_some(test_context(1), images, N, some), CIRCE_ERR_ARGUMENT, "picture -1");
+    train_refused(dsprites_render_some(test_context(1), images, N, some), CIRCE_ERR_ARGUMENT, "picture -1");
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
@@ -274,21 +265,21 @@ static void written_and_read(void **state) {
     enum { N = 3072 };
     const char *path = test_path("sprites.npz"), *again = test_path("again.npz");
     uint8_t *bits = test_memory((size_t)N * DSPRITES_BYTES), one[DSPRITES_BYTES];
-    assert_done(dsprites_write_first(test_context(2), path, N, NULL, NULL));
-    assert_done(dsprites_write_first(test_context(1), again, N, NULL, NULL));
+    train_ok(dsprites_write_first(test_context(2), path, N, NULL, NULL));
+    train_ok(dsprites_write_first(test_context(1), again, N, NULL, NULL));
     contents file = read_whole(path), same = read_whole(again);
     assert_int_equal(file.bytes, same.bytes);
     assert_memory_equal(file.data, same.data, same.bytes);
-    assert_done(dsprites_parse(file.data, file.bytes, "sprites.npz", N, bits));
+    train_ok(dsprites_parse(file.data, file.bytes, "sprites.npz", N, bits));
     for (int64_t i = 0; i < N; i++) {
         dsprites_latents l = dsprites_latents_of(i);
         dsprites_render(&l, one);
         assert_memory_equal(bits + i * DSPRITES_BYTES, one, sizeof one);
     }
-    assert_not_done(dsprites_parse(file.data, file.bytes, "sprites.npz", N - 1, bits), CIRCE_ERR_SHAPE,
-                    "(3072, 64, 64); dSprites has (3071, 64, 64)");
+    train_refused(dsprites_parse(file.data, file.bytes, "sprites.npz", N - 1, bits), CIRCE_ERR_SHAPE,
+                  "(3072, 64, 64); dSprites has (3071, 64, 64)");
     uint8_t *none;
-    assert_not_done(dsprites_read(test_context(1), path, &none), CIRCE_ERR_SHAPE, "(737280, 64, 64)");
+    train_refused(dsprites_read(test_context(1), path, &none), CIRCE_ERR_SHAPE, "(737280, 64, 64)");
     assert_null(none);
 }
 
@@ -300,7 +291,7 @@ static void latents_as_tables(void **state) {
     io_table classes, values;
     io_error error = {""};
     const char *path = test_path("sprites.npz");
-    assert_done(dsprites_write_first(test_context(1), path, N, NULL, NULL));
+    train_ok(dsprites_write_first(test_context(1), path, N, NULL, NULL));
     snprintf(source[0], sizeof source[0], "%s:latents_classes", path);
     snprintf(source[1], sizeof source[1], "%s:latents_values", path);
     assert_int_equal(io_read(source[0], NULL, &classes, &error), CIRCE_OK);
@@ -328,7 +319,7 @@ static void loaded_by_numpy(void **state) {
         print_message("skipped: python3 has no numpy\n");
         skip();
     }
-    assert_done(dsprites_write_first(test_context(1), path, 2048, NULL, NULL));
+    train_ok(dsprites_write_first(test_context(1), path, 2048, NULL, NULL));
     snprintf(command, sizeof command,
              "python3 -c 'import numpy as n; f = n.load(\"%s\"); i = f[\"imgs\"]; c = f[\"latents_classes\"]; "
              "v = f[\"latents_values\"]; assert i.shape == (2048, 64, 64) and i.dtype == n.uint8 and i.max() == 1; "
@@ -352,18 +343,18 @@ static void writing_stopped(void **state) {
     const char *path = test_path("kept.npz"), *nowhere = test_path("none/sprites.npz");
     char list[4200];
     write_whole(path, "before", 6);
-    assert_not_done(dsprites_write_first(test_context(1), path, 4096, stop_at, limit), CIRCE_ERR_CANCELLED, "kept.npz");
+    train_refused(dsprites_write_first(test_context(1), path, 4096, stop_at, limit), CIRCE_ERR_CANCELLED, "kept.npz");
     assert_int_equal(limit[1], 2048);
     contents kept = read_whole(path);
     assert_true(kept.bytes == 6 && memcmp(kept.data, "before", 6) == 0);
     /* Nothing else is left in the folder. */
     snprintf(list, sizeof list, "test \"$(ls -A '%s')\" = kept.npz", test_directory());
     assert_int_equal(system(list), 0);
-    assert_done(dsprites_write_first(test_context(1), path, 2048, stop_at, never));
+    train_ok(dsprites_write_first(test_context(1), path, 2048, stop_at, never));
     assert_int_equal(never[1], 2048);
-    assert_not_done(dsprites_write_first(test_context(1), nowhere, 1024, NULL, NULL), CIRCE_ERR_IO, "No such file");
-    assert_not_done(dsprites_write_first(test_context(1), "/dev/full", 1024, NULL, NULL), CIRCE_ERR_IO, "No space");
-    assert_not_done(dsprites_write_first(test_context(1), path, 1000, NULL, NULL), CIRCE_ERR_ARGUMENT, "1000 pictures");
+    train_refused(dsprites_write_first(test_context(1), nowhere, 1024, NULL, NULL), CIRCE_ERR_IO, "No such file");
+    train_refused(dsprites_write_first(test_context(1), "/dev/full", 1024, NULL, NULL), CIRCE_ERR_IO, "No space");
+    train_refused(dsprites_write_first(test_context(1), path, 1000, NULL, NULL), CIRCE_ERR_ARGUMENT, "1000 pictures");
 }
 
 /* An .npz of one member: an .npy header of 128 bytes with this descr and shape, and then bytes. */
@@ -391,10 +382,10 @@ static void bad_files(void **state) {
     uint8_t pixels[2 * PIXELS + 1] = {0}, bits[2 * DSPRITES_BYTES], *none;
     pixels[0] = pixels[7] = pixels[8] = pixels[2 * PIXELS - 1] = 1;
     contents c = make_npz(ZIP_CM_DEFLATE, "imgs.npy", "|u1", "False", "(2, 64, 64)", pixels, 2 * PIXELS);
-    assert_done(dsprites_parse(c.data, c.bytes, "f", 2, bits));
+    train_ok(dsprites_parse(c.data, c.bytes, "f", 2, bits));
     assert_true(bits[0] == 0x81 && bits[1] == 0x80 && bits[2] == 0 && bits[2 * DSPRITES_BYTES - 1] == 1);
     for (size_t cut = 0; cut < c.bytes; cut++)
-        assert_not_done(dsprites_parse(c.data, cut, "f", 2, bits), CIRCE_ERR_FORMAT, "f: ");
+        train_refused(dsprites_parse(c.data, cut, "f", 2, bits), CIRCE_ERR_FORMAT, "f: ");
     contents damaged = {test_memory(c.bytes), c.bytes};
     for (int at = 45; at < 100; at++) { /* within the deflated data */
         memcpy(damaged.data, c.data, c.bytes);
@@ -403,15 +394,15 @@ static void bad_files(void **state) {
     }
     /* A pixel that is wrong, and could be right: only the checksum tells. */
     c = make_npz(ZIP_CM_STORE, "imgs.npy", "|u1", "False", "(2, 64, 64)", pixels, 2 * PIXELS);
-    assert_done(dsprites_parse(c.data, c.bytes, "f", 2, bits));
+    train_ok(dsprites_parse(c.data, c.bytes, "f", 2, bits));
     size_t data_at = 30 + (size_t)c.data[26] + (size_t)c.data[28]; /* behind the name and the extra field */
     assert_int_equal(c.data[data_at], 0x93);
     c.data[data_at + 128 + 100] ^= 1;
-    assert_not_done(dsprites_parse(c.data, c.bytes, "f", 2, bits), CIRCE_ERR_FORMAT, "damaged");
+    train_refused(dsprites_parse(c.data, c.bytes, "f", 2, bits), CIRCE_ERR_FORMAT, "damaged");
     pixels[PIXELS + 65] = 2;
     c = make_npz(ZIP_CM_DEFLATE, "imgs.npy", "|u1", "False", "(2, 64, 64)", pixels, 2 * PIXELS);
-    assert_not_done(dsprites_parse(c.data, c.bytes, "f", 2, bits), CIRCE_ERR_VALUE,
-                    "holds 2 in picture 1, row 1, column 1");
+    train_refused(dsprites_parse(c.data, c.bytes, "f", 2, bits), CIRCE_ERR_VALUE,
+                  "holds 2 in picture 1, row 1, column 1");
     pixels[PIXELS + 65] = 0;
     static const struct {
         const char *member, *descr, *order, *shape, *text;
@@ -433,16 +424,15 @@ static void bad_files(void **state) {
     for (int64_t i = 0; i < COUNT(cases); i++) {
         c = make_npz(ZIP_CM_DEFLATE, cases[i].member, cases[i].descr, cases[i].order, cases[i].shape, pixels,
                      cases[i].n);
-        assert_not_done(dsprites_parse(c.data, c.bytes, "f", 2, bits), cases[i].status, cases[i].text);
+        train_refused(dsprites_parse(c.data, c.bytes, "f", 2, bits), cases[i].status, cases[i].text);
     }
     const char *path = test_path("text.npz");
     write_whole(path, "this is no archive at all", 25);
-    assert_not_done(dsprites_read(test_context(1), path, &none), CIRCE_ERR_FORMAT,
-                    "text.npz: it cannot be read as .npz");
+    train_refused(dsprites_read(test_context(1), path, &none), CIRCE_ERR_FORMAT, "text.npz: it cannot be read as .npz");
     write_whole(path, "", 0);
-    assert_not_done(dsprites_read(test_context(1), path, &none), CIRCE_ERR_FORMAT, "empty");
-    assert_not_done(dsprites_read(test_context(1), test_path("absent.npz"), &none), CIRCE_ERR_IO, "No such file");
-    assert_not_done(dsprites_read(test_context(1), test_directory(), &none), CIRCE_ERR_IO, "directory");
+    train_refused(dsprites_read(test_context(1), path, &none), CIRCE_ERR_FORMAT, "empty");
+    train_refused(dsprites_read(test_context(1), test_path("absent.npz"), &none), CIRCE_ERR_IO, "No such file");
+    train_refused(dsprites_read(test_context(1), test_directory(), &none), CIRCE_ERR_IO, "directory");
 }
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
@@ -461,7 +451,7 @@ static dsprites_task make_task(dsprites_dependence dependence, uint64_t seed, in
         options.n_validation = options.n_test = n_train / 8;
         options.n_holdout = n_train / 10;
     }
-    assert_done(dsprites_task_make(&options, &task));
+    train_ok(dsprites_task_make(&options, &task));
     return task;
 }
 
@@ -722,23 +712,23 @@ static void bad_tasks(void **state) {
     dsprites_dependence found = DSPRITES_LINEAR;
     dsprites_task_options_init(&options);
     options.n_train = DSPRITES_MOST_TRAIN + 1;
-    assert_not_done(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "583927 training");
+    train_refused(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "583927 training");
     options.n_train = 0;
-    assert_not_done(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "1 to 583926");
+    train_refused(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "1 to 583926");
     options.n_train = 10;
     options.n_holdout = 5899;
-    assert_not_done(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "holdout");
+    train_refused(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "holdout");
     options.n_holdout = 10;
     options.n_test = -1;
-    assert_not_done(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "test");
+    train_refused(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "test");
     options.n_test = options.n_validation = 0; /* allowed: no such points */
     options.dependence = (dsprites_dependence)4;
-    assert_not_done(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "linear, nonlinear and ycone");
+    train_refused(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "linear, nonlinear and ycone");
     assert_true(dsprites_find("nonlinear", &options.dependence) && options.dependence == DSPRITES_NONLINEAR);
     assert_string_equal(dsprites_name(options.dependence), "nonlinear");
     assert_false(dsprites_find("cone", &found));
-    assert_done(dsprites_task_make(&options, &task));
-    assert_done(dsprites_task_render(test_context(1), 0, &task));
+    train_ok(dsprites_task_make(&options, &task));
+    train_ok(dsprites_task_render(test_context(1), 0, &task));
     assert_int_equal(task.parts[IMAGE_TEST].points.n, 0);
     dsprites_task_free(&task);
 }
@@ -761,16 +751,16 @@ static void pictures_of_points(void **state) {
     uint8_t *all = NULL, one[DSPRITES_BYTES];
     const unsigned some = 1U << IMAGE_TRAIN | 1U << IMAGE_OOD_TEST;
     circe_context *context = test_context(2);
-    assert_done(dsprites_make(context, &all));
+    train_ok(dsprites_make(context, &all));
     for (int way = 0; way < 3; way++) {
         if (way == 0)
             dsprites_task_use(&task, all);
         else
-            assert_done(dsprites_task_render(context, way == 1 ? 0 : some, &task));
+            train_ok(dsprites_task_render(context, way == 1 ? 0 : some, &task));
         for (int k = 0; k < IMAGE_PARTS; k++) {
             if (way == 2 && (some >> k & 1) == 0) continue;
             train_source source = dsprites_task_source(&task, (image_part_kind)k);
-            assert_done(train_source_check(&source, "dSprites"));
+            train_ok(train_source_check(&source, "dSprites"));
             assert_true(source.n == task.parts[k].points.n && source.shift == task.parts[k].points.shift);
             assert_true(train_source_cols(&source) == PIXELS && source.element == TRAIN_BITS);
             assert_true(source.scale == 2.0F && source.offset == -1.0F && source.background == -1.0F);

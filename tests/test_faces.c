@@ -13,18 +13,8 @@
 #include "png_file.h"
 #include "resize.h"
 #include "sheet.h"
-#include "support.h"
+#include "train_support.h"
 #include "yaleb_task.h"
-
-#define images_ok(call) check_status(call, CIRCE_OK, "", #call, __LINE__)
-#define images_refused(call, status, part) check_status(call, status, part, #call, __LINE__)
-
-static void check_status(circe_status status, circe_status expected, const char *part, const char *call, int line) {
-    if (status == expected && (status == CIRCE_OK || strstr(train_last_error(), part) != NULL)) return;
-    print_error("%s\n  gives %s, not %s with '%s': %s\n", call, circe_status_name(status), circe_status_name(expected),
-                part, train_last_error());
-    _fail(__FILE__, line);
-}
 
 static void write_file(const char *path, const void *data, size_t bytes) {
     FILE *file = fopen(path, "wb");
@@ -46,10 +36,10 @@ static void pgm_round_trip(void **state) {
     (void)state;
     for (int64_t channels = 1; channels <= 3; channels += 2) {
         image_picture picture, back;
-        images_ok(image_picture_make(7, 5, channels, "made", &picture));
+        train_ok(image_picture_make(7, 5, channels, "made", &picture));
         for (int64_t i = 0; i < 35 * channels; i++) picture.pixels[i] = (uint8_t)(i * 73);
-        images_ok(pgm_write(test_path("p.pgm"), &picture));
-        images_ok(image_picture_read(test_path("p.pgm"), &back));
+        train_ok(pgm_write(test_path("p.pgm"), &picture));
+        train_ok(image_picture_read(test_path("p.pgm"), &back));
         assert_true(back.width == 7 && back.height == 5 && back.channels == channels);
         assert_memory_equal(picture.pixels, back.pixels, (size_t)(35 * channels));
         image_picture_free(&picture);
@@ -59,7 +49,7 @@ static void pgm_round_trip(void **state) {
 
 static void check_pixels(circe_status status, image_picture *picture, int64_t width, int64_t height,
                          const uint8_t *pixels) {
-    images_ok(status);
+    train_ok(status);
     assert_int_equal(picture->width, width);
     assert_int_equal(picture->height, height);
     assert_memory_equal(picture->pixels, pixels, (size_t)(width * height * picture->channels));
@@ -78,7 +68,7 @@ static void pgm_forms(void **state) {
     check_pixels(parse(TEXT("P5 3 1 1000\n\x00\x00\x01\xf4\x03\xe8"), &p), &p, 3, 1, scaled);
     check_pixels(parse(TEXT("P2 # plain\n3 1 4\n0 2#x\n4 # end"), &p), &p, 3, 1, scaled);
     check_pixels(parse(TEXT("P3 1 1 255 1 2 3\n"), &p), &p, 1, 1, three);
-    images_ok(parse(TEXT("P6 1 1 255\n\x0a\x14\x1e"), &p));
+    train_ok(parse(TEXT("P6 1 1 255\n\x0a\x14\x1e"), &p));
     image_picture_grey(&p);
     assert_true(p.channels == 1 && p.pixels[0] == 18); /* 0.299 10 + 0.587 20 + 0.114 30 = 18.15 */
     image_picture_free(&p);
@@ -119,15 +109,15 @@ static void pgm_refusals(void **state) {
     };
     for (int64_t i = 0; i < COUNT(bad); i++) {
         image_picture p = {0};
-        images_refused(parse(bad[i].data, bad[i].bytes, &p), CIRCE_ERR_FORMAT, bad[i].part);
+        train_refused(parse(bad[i].data, bad[i].bytes, &p), CIRCE_ERR_FORMAT, bad[i].part);
         assert_null(p.pixels);
         assert_non_null(strstr(train_last_error(), "a.pgm"));
     }
     image_picture p;
-    images_refused(image_picture_read(test_path("none.pgm"), &p), CIRCE_ERR_IO, "none.pgm: cannot be read: No such");
-    images_refused(image_picture_read(test_directory(), &p), CIRCE_ERR_IO, "cannot be read");
-    images_ok(image_picture_make(1, 1, 1, "made", &p));
-    images_refused(pgm_write(test_path("no/such.pgm"), &p), CIRCE_ERR_IO, "no/such.pgm: cannot be written");
+    train_refused(image_picture_read(test_path("none.pgm"), &p), CIRCE_ERR_IO, "none.pgm: cannot be read: No such");
+    train_refused(image_picture_read(test_directory(), &p), CIRCE_ERR_IO, "cannot be read");
+    train_ok(image_picture_make(1, 1, 1, "made", &p));
+    train_refused(pgm_write(test_path("no/such.pgm"), &p), CIRCE_ERR_IO, "no/such.pgm: cannot be written");
     image_picture_free(&p);
 }
 
@@ -138,10 +128,10 @@ static void png_round_trip(void **state) {
     (void)state;
     for (int64_t channels = 1; channels <= 3; channels += 2) {
         image_picture picture, back;
-        images_ok(image_picture_make(9, 4, channels, "made", &picture));
+        train_ok(image_picture_make(9, 4, channels, "made", &picture));
         for (int64_t i = 0; i < 36 * channels; i++) picture.pixels[i] = (uint8_t)(i * 41);
-        images_ok(png_file_write(test_path("p.png"), &picture));
-        images_ok(image_picture_read(test_path("p.png"), &back));
+        train_ok(png_file_write(test_path("p.png"), &picture));
+        train_ok(image_picture_read(test_path("p.png"), &back));
         assert_true(back.width == 9 && back.height == 4 && back.channels == channels);
         assert_memory_equal(picture.pixels, back.pixels, (size_t)(36 * channels));
         image_picture_free(&picture);
@@ -153,19 +143,19 @@ static void png_refusals(void **state) {
     (void)state;
     image_picture picture, back;
     unsigned char bytes[2000];
-    images_ok(image_picture_make(20, 20, 1, "made", &picture));
-    images_ok(png_file_write(test_path("p.png"), &picture));
+    train_ok(image_picture_make(20, 20, 1, "made", &picture));
+    train_ok(png_file_write(test_path("p.png"), &picture));
     FILE *file = fopen(test_path("p.png"), "rb");
     size_t n = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
-    images_refused(image_picture_parse(bytes, 20, "short.png", &back), CIRCE_ERR_FORMAT, "short.png: not a good .png");
-    images_refused(image_picture_parse(bytes, n - 25, "cut.png", &back), CIRCE_ERR_FORMAT, "cut.png: a damaged .png");
+    train_refused(image_picture_parse(bytes, 20, "short.png", &back), CIRCE_ERR_FORMAT, "short.png: not a good .png");
+    train_refused(image_picture_parse(bytes, n - 25, "cut.png", &back), CIRCE_ERR_FORMAT, "cut.png: a damaged .png");
     unsigned char *data = memmem(bytes, n, "IDAT", 4);
     assert_non_null(data);
     data[6] ^= 0x55;
-    images_refused(image_picture_parse(bytes, n, "hurt.png", &back), CIRCE_ERR_FORMAT, "hurt.png: a damaged .png");
+    train_refused(image_picture_parse(bytes, n, "hurt.png", &back), CIRCE_ERR_FORMAT, "hurt.png: a damaged .png");
     assert_null(back.pixels);
-    images_refused(png_file_write(test_path("no/such.png"), &picture), CIRCE_ERR_IO, "no/such.png");
+    train_refused(png_file_write(test_path("no/such.png"), &picture), CIRCE_ERR_IO, "no/such.png");
     image_picture_free(&picture);
 }
 
@@ -175,7 +165,7 @@ static void png_refusals(void **state) {
 /* A smooth picture, which .jpg of the best quality keeps to a few levels; the caller frees the bytes with tjFree. */
 static unsigned char *make_jpeg(image_picture *picture, int64_t channels, int format, unsigned long *bytes) {
     unsigned char *data = NULL;
-    images_ok(image_picture_make(19, 10, channels, "made", picture));
+    train_ok(image_picture_make(19, 10, channels, "made", picture));
     for (int64_t i = 0; i < 190 * channels; i++)
         picture->pixels[i] = (uint8_t)(10 * (i / channels % 19) + 40 * (i % channels));
     tjhandle jpeg = tjInitCompress();
@@ -193,7 +183,7 @@ static void jpeg_pixels(void **state) {
         image_picture picture, back;
         unsigned long bytes = 0;
         unsigned char *data = make_jpeg(&picture, channels, channels == 1 ? TJPF_GRAY : TJPF_RGB, &bytes);
-        images_ok(image_picture_parse(data, bytes, "p.jpg", &back));
+        train_ok(image_picture_parse(data, bytes, "p.jpg", &back));
         assert_true(back.width == 19 && back.height == 10 && back.channels == channels);
         for (int64_t i = 0; i < 190 * channels; i++) assert_in_range(abs(picture.pixels[i] - back.pixels[i]), 0, 4);
         image_picture_free(&picture);
@@ -207,14 +197,13 @@ static void jpeg_refusals(void **state) {
     image_picture picture, back;
     unsigned long bytes = 0;
     unsigned char *data = make_jpeg(&picture, 3, TJPF_RGB, &bytes);
-    images_refused(image_picture_parse(data, 10, "short.jpg", &back), CIRCE_ERR_FORMAT, "short.jpg: not a good .jpg");
-    images_refused(image_picture_parse(data, bytes - 60, "cut.jpg", &back), CIRCE_ERR_FORMAT,
-                   "cut.jpg: a damaged .jpg");
+    train_refused(image_picture_parse(data, 10, "short.jpg", &back), CIRCE_ERR_FORMAT, "short.jpg: not a good .jpg");
+    train_refused(image_picture_parse(data, bytes - 60, "cut.jpg", &back), CIRCE_ERR_FORMAT, "cut.jpg: a damaged .jpg");
     assert_null(back.pixels);
     image_picture_free(&picture);
     tjFree(data);
     data = make_jpeg(&picture, 4, TJPF_CMYK, &bytes);
-    images_refused(image_picture_parse(data, bytes, "print.jpg", &back), CIRCE_ERR_FORMAT, "convert it to RGB");
+    train_refused(image_picture_parse(data, bytes, "print.jpg", &back), CIRCE_ERR_FORMAT, "convert it to RGB");
     image_picture_free(&picture);
     tjFree(data);
 }
@@ -226,31 +215,31 @@ static void resizing(void **state) {
     (void)state;
     image_picture p;
     uint8_t out[64 * 64];
-    images_ok(image_picture_make(8, 8, 1, "made", &p));
+    train_ok(image_picture_make(8, 8, 1, "made", &p));
     for (int i = 0; i < 64; i++) p.pixels[i] = (uint8_t)(i * 4);
-    images_ok(image_resize(&p, 8, 8, out));
+    train_ok(image_resize(&p, 8, 8, out));
     assert_memory_equal(out, p.pixels, 64); /* the same size: the same picture */
     memset(p.pixels, 77, 64);
     static const int64_t sizes[] = {1, 3, 13, 64};
     for (int64_t k = 0; k < COUNT(sizes); k++) {
-        images_ok(image_resize(&p, sizes[k], sizes[k], out));
+        train_ok(image_resize(&p, sizes[k], sizes[k], out));
         for (int64_t i = 0; i < sizes[k] * sizes[k]; i++) assert_int_equal(out[i], 77);
     }
     /* Fine stripes shrink to their mean: no aliasing. */
     for (int i = 0; i < 64; i++) p.pixels[i] = i % 2 == 0 ? 0 : 200;
-    images_ok(image_resize(&p, 4, 4, out));
+    train_ok(image_resize(&p, 4, 4, out));
     for (int i = 0; i < 16; i++) {
         if (i % 4 != 0 && i % 4 != 3) assert_int_equal(out[i], 100);
     }
     /* Every pixel counts: the first column has 0.625 of 3.5 in the left half, whose filter reaches 4 pixels. */
     for (int i = 0; i < 64; i++) p.pixels[i] = i % 8 == 0 ? 200 : 0;
-    images_ok(image_resize(&p, 2, 2, out));
+    train_ok(image_resize(&p, 2, 2, out));
     assert_int_equal(out[0], 36);
     /* A ramp stays one: between the outer centres, linear interpolation is exact. */
     for (int i = 0; i < 64; i++) p.pixels[i] = (uint8_t)(10 * (i % 8));
-    images_ok(image_resize(&p, 16, 8, out));
+    train_ok(image_resize(&p, 16, 8, out));
     for (int c = 1; c < 15; c++) assert_near(out[c], 10.0 * ((c + 0.5) / 2.0 - 0.5), 0.5, 1.0);
-    images_refused(image_resize(&p, 0, 4, out), CIRCE_ERR_ARGUMENT, "not 0 by 4");
+    train_refused(image_resize(&p, 0, 4, out), CIRCE_ERR_ARGUMENT, "not 0 by 4");
     image_picture_free(&p);
 }
 
@@ -331,9 +320,9 @@ static void make_folder(const char *name) { assert_int_equal(mkdir(test_path(nam
 /* A picture of 12 by 10 pixels, all of this grey. */
 static void put_picture(const char *name, uint8_t grey) {
     image_picture p;
-    images_ok(image_picture_make(12, 10, 1, "made", &p));
+    train_ok(image_picture_make(12, 10, 1, "made", &p));
     memset(p.pixels, grey, 120);
-    images_ok(pgm_write(test_path(name), &p));
+    train_ok(pgm_write(test_path(name), &p));
     image_picture_free(&p);
 }
 
@@ -358,7 +347,7 @@ static void folder_is_read(void **state) {
     (void)state;
     make_set();
     yaleb_store store;
-    images_ok(yaleb_read(test_path("set"), 16, 2, NULL, NULL, &store));
+    train_ok(yaleb_read(test_path("set"), 16, 2, NULL, NULL, &store));
     assert_true(store.n == 4 && store.size == 16 && store.bad == 1 && store.ambient == 1);
     for (int64_t i = 0; i < 4; i++) { /* by name, whatever the folders */
         for (int64_t k = 0; k < 256; k++) assert_int_equal(store.pixels[i * 256 + k], 10 * (i + 1));
@@ -369,7 +358,7 @@ static void folder_is_read(void **state) {
     assert_near(source.scale * 255.0f + source.offset, 1.0, 1e-6, 1.0);
     yaleb_store_free(&store);
     image_picture sheet;
-    images_ok(image_sheet_faces(test_path("set"), &sheet));
+    train_ok(image_sheet_faces(test_path("set"), &sheet));
     assert_true(sheet.width > 800 && sheet.height > 800);
     image_picture_free(&sheet);
 }
@@ -384,28 +373,28 @@ static void folder_refusals(void **state) {
     (void)state;
     yaleb_store store;
     int calls = 0;
-    images_refused(yaleb_read(test_path("none"), 16, 1, NULL, NULL, &store), CIRCE_ERR_IO,
-                   "none: cannot be read: No such");
+    train_refused(yaleb_read(test_path("none"), 16, 1, NULL, NULL, &store), CIRCE_ERR_IO,
+                  "none: cannot be read: No such");
     make_folder("empty");
     write_file(test_path("empty/readme"), "x", 1);
-    images_refused(yaleb_read(test_path("empty"), 16, 1, NULL, NULL, &store), CIRCE_ERR_FORMAT,
-                   "empty: no picture named as yaleB11_P00A+000E+00.pgm in it or below; there are 1 other files");
-    images_refused(yaleb_read(test_path("empty/readme"), 16, 1, NULL, NULL, &store), CIRCE_ERR_IO, "Not a directory");
+    train_refused(yaleb_read(test_path("empty"), 16, 1, NULL, NULL, &store), CIRCE_ERR_FORMAT,
+                  "empty: no picture named as yaleB11_P00A+000E+00.pgm in it or below; there are 1 other files");
+    train_refused(yaleb_read(test_path("empty/readme"), 16, 1, NULL, NULL, &store), CIRCE_ERR_IO, "Not a directory");
     make_set();
-    images_refused(yaleb_read(test_path("set"), 4, 1, NULL, NULL, &store), CIRCE_ERR_ARGUMENT, "not 4");
-    images_refused(yaleb_read(test_path("set"), 16, 1, stop, &calls, &store), CIRCE_ERR_CANCELLED, "interrupted");
+    train_refused(yaleb_read(test_path("set"), 4, 1, NULL, NULL, &store), CIRCE_ERR_ARGUMENT, "not 4");
+    train_refused(yaleb_read(test_path("set"), 16, 1, stop, &calls, &store), CIRCE_ERR_CANCELLED, "interrupted");
     write_file(test_path("set/yaleB12/yaleB12_P02A+000E+00.pgm"), "P5 2 2 255\nabc", 14);
-    images_refused(yaleb_read(test_path("set"), 16, 2, NULL, NULL, &store), CIRCE_ERR_FORMAT,
-                   "yaleB12/yaleB12_P02A+000E+00.pgm: cut short: 2 by 2 pixels need 4 bytes, and 3 follow");
+    train_refused(yaleb_read(test_path("set"), 16, 2, NULL, NULL, &store), CIRCE_ERR_FORMAT,
+                  "yaleB12/yaleB12_P02A+000E+00.pgm: cut short: 2 by 2 pixels need 4 bytes, and 3 follow");
     assert_null(store.pixels);
     put_picture("set/yaleB12/yaleB12_P02A+000E+00.pgm", 1);
     put_picture("set/yaleB12/yaleB12_P01A+000E+00.pgm", 1);
-    images_refused(yaleb_read(test_path("set"), 16, 1, NULL, NULL, &store), CIRCE_ERR_FORMAT,
-                   "yaleB12_P01A+000E+00.pgm are the same picture");
+    train_refused(yaleb_read(test_path("set"), 16, 1, NULL, NULL, &store), CIRCE_ERR_FORMAT,
+                  "yaleB12_P01A+000E+00.pgm are the same picture");
     assert_int_equal(unlink(test_path("set/yaleB12/yaleB12_P01A+000E+00.pgm")), 0);
     put_picture("set/yaleB12/yaleB12_P1A+000E+00.pgm", 1);
-    images_refused(yaleb_read(test_path("set"), 16, 1, NULL, NULL, &store), CIRCE_ERR_FORMAT,
-                   "yaleB12_P1A+000E+00.pgm: a picture is named as yaleB11_P00A+000E+00.pgm");
+    train_refused(yaleb_read(test_path("set"), 16, 1, NULL, NULL, &store), CIRCE_ERR_FORMAT,
+                  "yaleB12_P1A+000E+00.pgm: a picture is named as yaleB11_P00A+000E+00.pgm");
 }
 
 /* ---- the task ------------------------------------------------------------------------------------------------------
@@ -434,7 +423,7 @@ static yaleb_task task_of(const yaleb_store *store, uint64_t seed) {
     yaleb_task task;
     yaleb_task_options_init(&options);
     options.seed = seed;
-    images_ok(yaleb_task_make(store, &options, &task));
+    train_ok(yaleb_task_make(store, &options, &task));
     return task;
 }
 
@@ -588,16 +577,16 @@ static void task_refusals(void **state) {
     yaleb_task task;
     yaleb_task_options_init(&options);
     few.n = 2 * 576;
-    images_refused(yaleb_task_make(&few, &options, &task), CIRCE_ERR_ARGUMENT, "2 identities are too few");
-    images_refused(yaleb_task_make(&none, &options, &task), CIRCE_ERR_ARGUMENT, "needs pictures");
+    train_refused(yaleb_task_make(&few, &options, &task), CIRCE_ERR_ARGUMENT, "2 identities are too few");
+    train_refused(yaleb_task_make(&none, &options, &task), CIRCE_ERR_ARGUMENT, "needs pictures");
     few.n = 3 * 576;
-    images_ok(yaleb_task_make(&few, &options, &task));
+    train_ok(yaleb_task_make(&few, &options, &task));
     yaleb_task_free(&task);
     options.holdout = 1.0;
-    images_refused(yaleb_task_make(&store, &options, &task), CIRCE_ERR_ARGUMENT, "not 0.1, 0.1 and 1");
+    train_refused(yaleb_task_make(&store, &options, &task), CIRCE_ERR_ARGUMENT, "not 0.1, 0.1 and 1");
     options.holdout = 0.0;
     options.pose_noise = NAN;
-    images_refused(yaleb_task_make(&store, &options, &task), CIRCE_ERR_ARGUMENT, "0 or more, not nan");
+    train_refused(yaleb_task_make(&store, &options, &task), CIRCE_ERR_ARGUMENT, "0 or more, not nan");
 }
 
 /* ---- heads ---------------------------------------------------------------------------------------------------------
@@ -611,7 +600,7 @@ typedef struct shot {
 
 static faces_model *model_of(const faces_head *head, int threads) {
     faces_model *model = NULL;
-    images_ok(faces_model_make(head, threads, &model));
+    train_ok(faces_model_make(head, threads, &model));
     return model;
 }
 
@@ -619,8 +608,8 @@ static shot take_shot(const faces_model *model, int pose, int azimuth, int eleva
     faces_view *view = NULL;
     shot s;
     assert_int_equal(faces_width(HIGH), WIDE);
-    images_ok(faces_view_make(model, pose, HIGH, &view));
-    images_ok(faces_shade(view, (faces_light){azimuth, elevation}, sigma, 1, stream, s.pixels));
+    train_ok(faces_view_make(model, pose, HIGH, &view));
+    train_ok(faces_shade(view, (faces_light){azimuth, elevation}, sigma, 1, stream, s.pixels));
     faces_view_free(view);
     return s;
 }
@@ -750,10 +739,10 @@ static void check_one_picture(const faces_options *options) {
     uint8_t pixels[24 * 21];
     faces_head_draw(options->seed, 1, &head);
     faces_model *model = model_of(&head, 1);
-    images_ok(faces_view_make(model, 8, 24, &view));
-    images_ok(faces_shade(view, faces_lights[63], 1.5f, options->seed, (9 + 8) * 64 + 63, pixels));
+    train_ok(faces_view_make(model, 8, 24, &view));
+    train_ok(faces_shade(view, faces_lights[63], 1.5f, options->seed, (9 + 8) * 64 + 63, pixels));
     assert_true(faces_lights[63].azimuth == -130 && faces_lights[63].elevation == 20);
-    images_ok(image_picture_read(test_path("faces/yaleB12/yaleB12_P08A-130E+20.pgm"), &p));
+    train_ok(image_picture_read(test_path("faces/yaleB12/yaleB12_P08A-130E+20.pgm"), &p));
     assert_memory_equal(p.pixels, pixels, sizeof pixels);
     image_picture_free(&p);
     faces_view_free(view);
@@ -765,13 +754,13 @@ static void written_set_is_read_back(void **state) {
     (void)state;
     faces_options options = small_set(2);
     yaleb_store made, read;
-    images_ok(faces_write(test_path("faces"), &options, false, NULL, NULL));
+    train_ok(faces_write(test_path("faces"), &options, false, NULL, NULL));
     assert_int_equal(entries(test_path("faces")), 2);
     assert_int_equal(entries(test_path("faces/yaleB11")), 576);
     assert_int_equal(access(test_path("faces/yaleB12/yaleB12_P08A-130E+20.pgm"), R_OK), 0);
     check_one_picture(&options);
-    images_ok(yaleb_read(test_path("faces"), 20, 0, NULL, NULL, &read));
-    images_ok(yaleb_render(&options, 20, NULL, NULL, &made));
+    train_ok(yaleb_read(test_path("faces"), 20, 0, NULL, NULL, &read));
+    train_ok(yaleb_render(&options, 20, NULL, NULL, &made));
     assert_true(made.n == 1152 && read.n == 1152);
     for (int64_t i = 0; i < made.n; i++) assert_int_equal(yaleb_compare(&made.names[i], &read.names[i]), 0);
     assert_memory_equal(made.pixels, read.pixels, (size_t)(made.n * 400));
@@ -783,33 +772,33 @@ static void folders_are_not_overwritten(void **state) {
     (void)state;
     faces_options options = small_set(1);
     int calls = 0;
-    images_refused(faces_write(test_path("faces"), &options, false, stop, &calls), CIRCE_ERR_CANCELLED, "interrupted");
+    train_refused(faces_write(test_path("faces"), &options, false, stop, &calls), CIRCE_ERR_CANCELLED, "interrupted");
     assert_int_equal(entries(test_path("faces")), -1); /* nothing is left */
     make_folder("faces");
     write_file(test_path("faces/notes"), "mine", 4);
-    images_refused(faces_write(test_path("faces"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT,
-                   "faces: the folder is not empty (it holds notes)");
+    train_refused(faces_write(test_path("faces"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT,
+                  "faces: the folder is not empty (it holds notes)");
     calls = 0;
-    images_refused(faces_write(test_path("faces"), &options, true, stop, &calls), CIRCE_ERR_CANCELLED, "interrupted");
+    train_refused(faces_write(test_path("faces"), &options, true, stop, &calls), CIRCE_ERR_CANCELLED, "interrupted");
     assert_int_equal(entries(test_path("faces")), 1);
     make_folder("faces/yaleB11");
     put_picture("faces/yaleB11/yaleB11_P00A+000E+00.pgm", 9); /* to be replaced */
-    images_ok(faces_write(test_path("faces"), &options, true, NULL, NULL));
+    train_ok(faces_write(test_path("faces"), &options, true, NULL, NULL));
     assert_int_equal(entries(test_path("faces")), 2);
     assert_int_equal(entries(test_path("faces/yaleB11")), 576);
     image_picture p;
-    images_ok(image_picture_read(test_path("faces/yaleB11/yaleB11_P00A+000E+00.pgm"), &p));
+    train_ok(image_picture_read(test_path("faces/yaleB11/yaleB11_P00A+000E+00.pgm"), &p));
     assert_true(p.width == 21 && p.height == 24);
     image_picture_free(&p);
-    images_refused(faces_write(test_path("no/such/place"), &options, false, NULL, NULL), CIRCE_ERR_IO,
-                   "no/such/place: cannot be written: No such file");
-    images_refused(faces_write(test_path("faces/notes"), &options, false, NULL, NULL), CIRCE_ERR_IO, "Not a directory");
+    train_refused(faces_write(test_path("no/such/place"), &options, false, NULL, NULL), CIRCE_ERR_IO,
+                  "no/such/place: cannot be written: No such file");
+    train_refused(faces_write(test_path("faces/notes"), &options, false, NULL, NULL), CIRCE_ERR_IO, "Not a directory");
     options.identities = 29;
-    images_refused(faces_write(test_path("more"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT,
-                   "1 to 28 identities");
+    train_refused(faces_write(test_path("more"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT,
+                  "1 to 28 identities");
     options.identities = 1;
     options.height = 15;
-    images_refused(faces_write(test_path("more"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT, "16 to 1024");
+    train_refused(faces_write(test_path("more"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT, "16 to 1024");
 }
 
 TEST_MAIN("faces", TEST(pgm_round_trip), TEST(pgm_forms), TEST(pgm_refusals), TEST(png_round_trip), TEST(png_refusals),

@@ -9,23 +9,8 @@
  * divides by the spread of a small batch as well (one thread against two, on the CPU, makes 3e-3). */
 #include "error.h"
 #include "layers.h"
-#include "support.h"
+#include "train_support.h"
 #include "trainer.h"
-
-#define train_ok(call) check_ok(call, #call, __LINE__)
-
-static void check_ok(circe_status status, const char *call, int line) {
-    if (status == CIRCE_OK) return;
-    print_error("%s\n  gives %s: %s\n", call, circe_status_name(status), train_last_error());
-    _fail(__FILE__, line);
-}
-
-static void check_refused(circe_status status, circe_status expected, const char *part) {
-    if (status == expected && strstr(train_last_error(), part) != NULL) return;
-    print_error("%s, not %s with '%s': %s\n", circe_status_name(status), circe_status_name(expected), part,
-                train_last_error());
-    fail();
-}
 
 /* Names of devices are known everywhere. */
 static void knows_names(void **state) {
@@ -36,7 +21,7 @@ static void knows_names(void **state) {
     for (int64_t k = 0; k < COUNT(good); k++) assert_true(train_device_is_name(good[k]));
     for (int64_t k = 0; k < COUNT(bad); k++) {
         assert_false(train_device_is_name(bad[k]));
-        check_refused(train_device_open(test_context(1), bad[k], &device), CIRCE_ERR_ARGUMENT, "is no device");
+        train_refused(train_device_open(test_context(1), bad[k], &device), CIRCE_ERR_ARGUMENT, "is no device");
     }
     train_ok(train_device_open(test_context(1), "auto", &device));
     assert_non_null(device);
@@ -77,7 +62,7 @@ static void steps_wait(void **state) {
 static void says_so(void **state) {
     train_device *device = NULL;
     (void)state;
-    check_refused(train_device_open(test_context(1), "cuda", &device), CIRCE_ERR_UNSUPPORTED, "CIRCE_CUDA=ON");
+    train_refused(train_device_open(test_context(1), "cuda", &device), CIRCE_ERR_UNSUPPORTED, "CIRCE_CUDA=ON");
     assert_null(device);
 }
 

@@ -4,7 +4,7 @@
  *
  * The recurring tolerance is FLOAT32: the layers compute in float32 (6e-8) through sums of up to some 300 terms, some
  * ten layers and the division of batch norm, compared with float64: 5e-5 of the largest number of the same array. */
-#include "support.h"
+#include "train_support.h"
 
 #include <omp.h>
 
@@ -28,22 +28,9 @@ static int clean(void **state) {
     return test_clean(state);
 }
 
-static void done(circe_status status, const char *call, int line) {
-    if (status != CIRCE_OK) fail_msg("line %d: %s: %s: %s", line, call, circe_status_name(status), train_last_error());
-}
-#define assert_done(call) done(call, #call, __LINE__)
-
-static void refused(circe_status status, circe_status expected, const char *part, const char *call, int line) {
-    if (status != expected)
-        fail_msg("line %d: %s: %s instead of %s", line, call, circe_status_name(status), circe_status_name(expected));
-    if (strstr(train_last_error(), part) == NULL)
-        fail_msg("line %d: '%s' does not say '%s'", line, train_last_error(), part);
-}
-#define assert_not_done(call, status, part) refused(call, status, part, #call, __LINE__)
-
 static train_device *make_device(int threads) {
     assert_true(n_devices < MAX_OBJECTS);
-    assert_done(train_device_cpu(test_context(threads), &devices[n_devices]));
+    train_ok(train_device_cpu(test_context(threads), &devices[n_devices]));
     return devices[n_devices++];
 }
 
@@ -62,9 +49,9 @@ static double *doubles(const float *from, int64_t n) {
 static train_network *make_network(train_device *device, train_shape input, const train_layer_spec *specs, int64_t n,
                                    int64_t max_batch) {
     assert_true(n_networks < MAX_OBJECTS);
-    assert_done(train_network_create(device, input, specs, n, max_batch, &networks[n_networks]));
+    train_ok(train_network_create(device, input, specs, n, max_batch, &networks[n_networks]));
     train_network *network = networks[n_networks++];
-    assert_done(train_network_initialise(network, 7));
+    train_ok(train_network_initialise(network, 7));
     const float *noise = normals(70, train_network_n_params(network));
     for (int64_t i = 0; i < train_network_n_params(network); i++) train_network_params(network)[i] += 0.2f * noise[i];
     return network;
@@ -74,7 +61,7 @@ static train_network *make_parsed(train_device *device, const char *text, train_
                                   train_shape input, int64_t outputs, int64_t max_batch) {
     train_layer_spec *specs = NULL;
     int64_t n = 0;
-    assert_done(train_network_parse(text, activation, outputs, &specs, &n));
+    train_ok(train_network_parse(text, activation, outputs, &specs, &n));
     train_network *network = make_network(device, input, specs, n, max_batch);
     free(specs);
     return network;
@@ -284,22 +271,22 @@ static problem make_problem(train_network *network, train_device *device, int64_
 
 static void put_tap(problem *p, int64_t l) {
     float *tap = NULL;
-    assert_done(train_network_tap(p->network, l, &tap));
+    train_ok(train_network_tap(p->network, l, &tap));
     p->weights[l] = normals(200 + (uint64_t)l, numbers_of(p, l));
 }
 
 static void forward_backward(const problem *p) {
     int64_t last = train_network_n_layers(p->network) - 1;
     train_network_set_training(p->network, p->training);
-    assert_done(train_network_forward(p->network, p->rows, p->in));
+    train_ok(train_network_forward(p->network, p->rows, p->in));
     memcpy(train_network_output_grad(p->network), p->weights[last], (size_t)numbers_of(p, last) * sizeof(float));
     for (int64_t l = 0; l < last; l++) {
         float *tap = NULL;
         if (p->weights[l] == NULL) continue;
-        assert_done(train_network_tap(p->network, l, &tap));
+        train_ok(train_network_tap(p->network, l, &tap));
         memcpy(tap, p->weights[l], (size_t)numbers_of(p, l) * sizeof *tap);
     }
-    assert_done(train_network_backward(p->network, p->rows, p->in));
+    train_ok(train_network_backward(p->network, p->rows, p->in));
 }
 
 static double **make_outputs(const problem *p) {
@@ -592,17 +579,17 @@ static void as_pytorch(void **state) {
         buffers[3 + c] = (float)(wave(11.0, c) * wave(11.0, c));
     }
     for (int64_t i = 0; i < 120; i++) in[i] = (float)wave(12.0, i);
-    assert_done(train_network_forward(network, 2, in));
+    train_ok(train_network_forward(network, 2, in));
     for (int64_t i = 0; i < 4; i++) train_network_output_grad(network)[i] = (float)wave(13.0, i);
     assert_arrays(train_network_output(network), torch_output, 4, FLOAT32);
-    assert_done(train_network_backward(network, 2, in));
+    train_ok(train_network_backward(network, 2, in));
     assert_arrays(buffers, torch_buffers, 6, FLOAT32);
     int64_t first = 0;
     for (int64_t t = 0; t < COUNT(counts); first += counts[t], t++) {
         if (t == 1) continue; /* the bias before batch norm: its gradient is rounding, here and there */
         assert_arrays(train_network_grads(network) + first, torch_grads + first, counts[t], FLOAT32);
     }
-    assert_done(train_network_predict(network, 2, in, out));
+    train_ok(train_network_predict(network, 2, in, out));
     assert_arrays(out, torch_evaluated, 4, FLOAT32);
     assert_arrays(buffers, torch_buffers, 6, FLOAT32); /* predictions are not remembered */
 }
@@ -616,7 +603,7 @@ static void running_statistics(void **state) {
     train_device *device = make_device(2);
     train_network *network = make_network(device, (train_shape){3, {17, 3, 2}}, &spec, 1, 4);
     assert_int_equal(train_network_n_buffers(network), 34);
-    assert_done(train_network_create(device, (train_shape){3, {17, 3, 2}}, &spec, 1, 4, &networks[n_networks]));
+    train_ok(train_network_create(device, (train_shape){3, {17, 3, 2}}, &spec, 1, 4, &networks[n_networks]));
     assert_true(train_network_buffers(networks[n_networks++])[33] == 1.0f); /* also without initialise */
     for (int64_t c = 0; c < 17; c++)
         assert_true(train_network_buffers(network)[c] == 0.0f && train_network_buffers(network)[17 + c] == 1.0f);
@@ -626,7 +613,7 @@ static void running_statistics(void **state) {
         int64_t rows = step == 1 ? 3 : 4, n = rows * 6;
         const float *in = normals(step, 17 * n);
         double *x = doubles(in, 17 * n);
-        assert_done(train_network_forward(network, rows, in));
+        train_ok(train_network_forward(network, rows, in));
         plain p = {.layer = train_network_layer(network, 0), .rows = rows, .in = x};
         for (int64_t c = 0; c < 17; c++) {
             double m, v;
@@ -638,15 +625,15 @@ static void running_statistics(void **state) {
         assert_arrays(train_network_buffers(network) + 17, variance, 17, FLOAT32);
     }
     train_network_set_training(network, false);
-    assert_done(train_network_forward(network, 4, normals(9, 17 * 24)));
+    train_ok(train_network_forward(network, 4, normals(9, 17 * 24)));
     assert_arrays(train_network_buffers(network), mean, 17, FLOAT32);
-    assert_done(train_network_initialise(network, 3));
+    train_ok(train_network_initialise(network, 3));
     assert_true(train_network_buffers(network)[0] == 0.0f && train_network_buffers(network)[20] == 1.0f);
     network = make_network(device, (train_shape){3, {2, 1, 1}}, &spec, 1, 2);
-    assert_not_done(train_network_forward(network, 1, normals(1, 2)), CIRCE_ERR_SHAPE, "a single number a channel");
-    assert_not_done(train_network_backward(network, 1, normals(1, 2)), CIRCE_ERR_ARGUMENT, "the last forward had 0");
+    train_refused(train_network_forward(network, 1, normals(1, 2)), CIRCE_ERR_SHAPE, "a single number a channel");
+    train_refused(train_network_backward(network, 1, normals(1, 2)), CIRCE_ERR_ARGUMENT, "the last forward had 0");
     train_network_set_training(network, false);
-    assert_done(train_network_forward(network, 1, normals(1, 2)));
+    train_ok(train_network_forward(network, 1, normals(1, 2)));
 }
 
 /* ---- what is stored -----------------------------------------------------------------------------------------------
@@ -677,8 +664,8 @@ static void merged_layers(void **state) {
     for (int64_t k = 0; k < COUNT(stored); k++) assert_non_null(train_network_activation(network, stored[k]));
     for (int64_t k = 0; k < COUNT(merged); k++) {
         float *tap = NULL;
-        assert_done(train_network_tap(network, merged[k], &tap));
-        assert_not_done(train_network_backward(network, 4, p.in), CIRCE_ERR_ARGUMENT, "the last forward had 0");
+        train_ok(train_network_tap(network, merged[k], &tap));
+        train_refused(train_network_backward(network, 4, p.in), CIRCE_ERR_ARGUMENT, "the last forward had 0");
         memcpy(train_network_buffers(network), normals(93, train_network_n_buffers(network)), 8 * sizeof(float));
         forward_backward(&p);
         assert_non_null(train_network_activation(network, merged[k]));
@@ -703,7 +690,7 @@ static void divergence_shows(void **state) {
         for (int64_t i = -1; i < n; i += 1 + n / 50) {
             float *at = i < 0 ? NULL : &train_network_params(network)[i], kept = i < 0 ? 0.0f : *at;
             if (i >= 0) *at = bad[i % 3];
-            assert_done(train_network_forward(network, 3, in));
+            train_ok(train_network_forward(network, 3, in));
             for (int r = 0; r < 3; r++) assert_int_equal(isfinite(train_network_output(network)[2 * r]) != 0, i < 0);
             if (i >= 0) *at = kept;
         }
@@ -726,16 +713,16 @@ static void other_batches(void **state) {
     train_network *network = make_parsed(device, small, TRAIN_LEAKY_RELU, small_input, 2, ROWS);
     const float *in = normals(1, ROWS * 480);
     float whole[2 * ROWS], part[2 * ROWS];
-    assert_done(train_network_predict(network, ROWS, in, whole));
+    train_ok(train_network_predict(network, ROWS, in, whole));
     double *expected = doubles(whole, (int64_t)2 * ROWS);
     for (int64_t rows = 1; rows <= ROWS; rows++) {
         for (int64_t first = 0; first < ROWS; first += rows)
-            assert_done(train_network_predict(network, first + rows > ROWS ? ROWS - first : rows, in + first * 480,
-                                              part + 2 * first));
+            train_ok(train_network_predict(network, first + rows > ROWS ? ROWS - first : rows, in + first * 480,
+                                           part + 2 * first));
         assert_arrays(part, expected, 2 * ROWS, 1e-5); /* other kernels for other sizes */
     }
     train_network *narrow = make_parsed(device, small, TRAIN_LEAKY_RELU, small_input, 2, 4);
-    assert_done(train_network_predict(narrow, ROWS, in, part));
+    train_ok(train_network_predict(narrow, ROWS, in, part));
     assert_arrays(part, expected, 2 * ROWS, 1e-5);
 }
 
@@ -769,10 +756,10 @@ static void in_first_part(void *user, int64_t part, int64_t first, int64_t n) {
     (void)first, (void)n;
     if (part != 0) return;
     const train_layer_spec spec = CONV(2, 3, 1, 1);
-    assert_not_done(train_network_forward(p->network, p->rows, p->in), CIRCE_ERR_UNSUPPORTED, "inside a team");
-    assert_not_done(train_network_backward(p->network, p->rows, p->in), CIRCE_ERR_ARGUMENT, "the last forward had 0");
-    assert_not_done(train_network_create(p->device, small_input, &spec, 1, 2, &of_team), CIRCE_ERR_UNSUPPORTED,
-                    "inside a team");
+    train_refused(train_network_forward(p->network, p->rows, p->in), CIRCE_ERR_UNSUPPORTED, "inside a team");
+    train_refused(train_network_backward(p->network, p->rows, p->in), CIRCE_ERR_ARGUMENT, "the last forward had 0");
+    train_refused(train_network_create(p->device, small_input, &spec, 1, 2, &of_team), CIRCE_ERR_UNSUPPORTED,
+                  "inside a team");
 }
 
 /* Inside a team of the caller's there are no threads to be had, and oneDNN would wait for them: it is refused. Whatever
@@ -796,35 +783,7 @@ static void threads_of_the_caller(void **state) {
     omp_set_num_threads(before);
 }
 
-static train_device_ops counting_ops;
-static const train_device_ops *counted_ops;
-static int64_t allocations, live, fail_at;
-
-static void *counting_allocate(train_device *device, size_t bytes) {
-    if (allocations++ == fail_at) {
-        train_fail(CIRCE_ERR_MEMORY, "told to fail");
-        return NULL;
-    }
-    live++;
-    return counted_ops->allocate(device, bytes);
-}
-
-static void counting_release(train_device *device, void *block) {
-    live -= block != NULL;
-    counted_ops->release(device, block);
-}
-
-static train_device *make_counting_device(int threads) {
-    train_device *device = make_device(threads);
-    counted_ops = device->ops;
-    counting_ops = *device->ops;
-    counting_ops.allocate = counting_allocate;
-    counting_ops.release = counting_release;
-    device->ops = &counting_ops;
-    allocations = live = 0;
-    fail_at = -1;
-    return device;
-}
+static train_device *make_counting_device(int threads) { return train_counting(make_device(threads)); }
 
 /* From the second step of a size on, and with a tap on images. oneDNN itself keeps a list of arguments for the time of
  * a call, so that the process is not counted. */
@@ -837,10 +796,10 @@ static void no_allocation_in_a_step(void **state) {
     fewer.rows = 5;
     int64_t before = 0;
     for (int s = 0; s < 8; s++) {
-        if (s == 2) before = allocations;
+        if (s == 2) before = train_counts.allocations;
         forward_backward(s % 2 == 0 ? &p : &fewer);
     }
-    assert_int_equal(allocations, before);
+    assert_int_equal(train_counts.allocations, before);
 }
 
 /* Every allocation fails once: creation, a tap that makes a new plan, a batch of another size. */
@@ -850,16 +809,16 @@ static void memory_that_fails(void **state) {
     train_layer_spec *specs = NULL;
     int64_t n = 0, k;
     train_network *network = NULL;
-    assert_done(train_network_parse(small, TRAIN_RELU, 2, &specs, &n));
+    train_ok(train_network_parse(small, TRAIN_RELU, 2, &specs, &n));
     for (k = 0; k < 200; k++) {
-        allocations = 0;
-        fail_at = k;
+        train_counts.allocations = 0;
+        train_counts.fail_at = k;
         circe_status status = train_network_create(device, small_input, specs, n, 6, &network);
         if (status == CIRCE_OK) break;
         assert_int_equal(status, CIRCE_ERR_MEMORY);
         assert_string_equal(train_last_error(), "told to fail");
         assert_null(network);
-        assert_int_equal(live, 0);
+        assert_int_equal(train_counts.live, 0);
     }
     assert_true(k > 20 && k < 200);
     networks[n_networks++] = network;
@@ -867,21 +826,21 @@ static void memory_that_fails(void **state) {
     const float *in = normals(1, 6 * 480);
     for (k = 0; k < 200; k++) {
         float *tap = NULL;
-        fail_at = allocations + k;
+        train_counts.fail_at = train_counts.allocations + k;
         if (train_network_tap(network, 0, &tap) == CIRCE_OK) break;
         assert_null(tap);
-        if (k > 0) assert_not_done(train_network_forward(network, 6, in), CIRCE_ERR_MEMORY, "tap failed");
+        if (k > 0) train_refused(train_network_forward(network, 6, in), CIRCE_ERR_MEMORY, "tap failed");
     }
     assert_true(k > 20 && k < 200);
     for (k = 0; k < 200; k++) {
-        fail_at = allocations + k;
+        train_counts.fail_at = train_counts.allocations + k;
         if (train_network_forward(network, 5, in) == CIRCE_OK) break;
-        fail_at = -1;
-        assert_done(train_network_forward(network, 6, in));
+        train_counts.fail_at = -1;
+        train_ok(train_network_forward(network, 6, in));
     }
     assert_true(k > 5 && k < 200);
-    fail_at = -1;
-    assert_done(train_network_backward(network, 5, in));
+    train_counts.fail_at = -1;
+    train_ok(train_network_backward(network, 5, in));
 }
 
 /* ---- refusals -----------------------------------------------------------------------------------------------------
@@ -921,7 +880,7 @@ static void networks_refused(void **state) {
     for (int64_t c = 0; c < COUNT(cases); c++) {
         train_network *network = (train_network *)device;
         int64_t n = cases[c].specs[1].kind == 0 ? 1 : 2;
-        assert_not_done(
+        train_refused(
             train_network_create(device, cases[c].features ? features : image, cases[c].specs, n, 2, &network),
             cases[c].status, cases[c].says);
         assert_null(network);
@@ -931,8 +890,8 @@ static void networks_refused(void **state) {
     train_device poorer = {.ops = &without, .context = device->context};
     train_network *network = NULL;
     const train_layer_spec spec = CONV(4, 3, 1, 1);
-    assert_not_done(train_network_create(&poorer, image, &spec, 1, 2, &network), CIRCE_ERR_UNSUPPORTED,
-                    "need a build with oneDNN");
+    train_refused(train_network_create(&poorer, image, &spec, 1, 2, &network), CIRCE_ERR_UNSUPPORTED,
+                  "need a build with oneDNN");
 }
 
 /* ---- text ---------------------------------------------------------------------------------------------------------
@@ -945,7 +904,7 @@ static void assert_layers(const char *text, const char *expected) {
     train_layer_spec *specs = NULL;
     int64_t n = 0;
     char made[2000] = "";
-    assert_done(train_network_parse(text, TRAIN_TANH, 3, &specs, &n));
+    train_ok(train_network_parse(text, TRAIN_TANH, 3, &specs, &n));
     for (int64_t l = 0; l < n; l++) {
         const train_layer_spec *s = &specs[l];
         size_t used = strlen(made);
@@ -1012,8 +971,7 @@ static void texts_refused(void **state) {
     for (int64_t k = 0; k < COUNT(cases); k++) {
         train_layer_spec *specs = NULL;
         int64_t n = 0;
-        assert_not_done(train_network_parse(cases[k].text, TRAIN_RELU, 1, &specs, &n), CIRCE_ERR_ARGUMENT,
-                        cases[k].says);
+        train_refused(train_network_parse(cases[k].text, TRAIN_RELU, 1, &specs, &n), CIRCE_ERR_ARGUMENT, cases[k].says);
         assert_null(specs);
     }
 }
@@ -1029,19 +987,19 @@ static void dsprites_network(void **state) {
     train_device *device = make_device(2);
     train_layer_spec *specs = NULL;
     int64_t n = 0;
-    assert_done(train_network_parse("dsprites", TRAIN_RELU, 1, &specs, &n));
-    assert_done(train_network_create(device, (train_shape){3, {1, 64, 64}}, specs, n, 2, &networks[n_networks]));
+    train_ok(train_network_parse("dsprites", TRAIN_RELU, 1, &specs, &n));
+    train_ok(train_network_create(device, (train_shape){3, {1, 64, 64}}, specs, n, 2, &networks[n_networks]));
     free(specs);
     train_network *network = networks[n_networks++];
     circe_tensor tensors[12];
     assert_int_equal(train_network_n_tensors(network), 12);
     assert_int_equal(train_network_n_buffer_tensors(network), 0);
     assert_int_equal(train_network_n_params(network), 16 * 10 + 32 * 145 + 64 * 289 + 128 * 257 + 64 * 129 + 65);
-    assert_done(train_network_tensors(network, train_network_params(network), "", tensors));
+    train_ok(train_network_tensors(network, train_network_params(network), "", tensors));
     for (int64_t k = 0; k < 12; k++) assert_string_equal(tensors[k].name, names[k]);
     assert_true(tensors[2].n_dims == 4 && tensors[2].shape[0] == 32 && tensors[2].shape[1] == 16 &&
                 tensors[2].shape[2] == 3 && tensors[2].shape[3] == 3);
-    assert_done(train_network_initialise(network, 5));
+    train_ok(train_network_initialise(network, 5));
     double square = 0.0;
     for (int64_t i = 0; i < 18432; i++) square += pow(((const float *)tensors[4].data)[i], 2.0) / 18432.0;
     assert_near(square, 2.0 / 288.0, 5.0 * sqrt(2.0 / 18432.0), 2.0 / 288.0); /* five standard errors */
@@ -1060,8 +1018,8 @@ enum { MOST_TENSORS = 200 };
 static int64_t list_tensors(train_network *network, circe_tensor *tensors) {
     int64_t n = train_network_n_tensors(network), m = train_network_n_buffer_tensors(network);
     assert_true(n + m <= MOST_TENSORS);
-    assert_done(train_network_tensors(network, train_network_params(network), "", tensors));
-    assert_done(train_network_buffer_tensors(network, train_network_buffers(network), "", tensors + n));
+    train_ok(train_network_tensors(network, train_network_params(network), "", tensors));
+    train_ok(train_network_buffer_tensors(network, train_network_buffers(network), "", tensors + n));
     return n + m;
 }
 
@@ -1105,18 +1063,18 @@ static void resnet_tensors(void **state) {
     size_t buffer_bytes = (size_t)train_network_n_buffers(network) * sizeof(float);
     float *params = test_memory(bytes), *buffers = test_memory(buffer_bytes);
     circe_tensor_file *file = open_tensors(device->context, path);
-    assert_done(train_network_read_tensors(network, file, "", params));
-    assert_done(train_network_read_buffers(network, file, "", buffers));
+    train_ok(train_network_read_tensors(network, file, "", params));
+    train_ok(train_network_read_buffers(network, file, "", buffers));
     circe_tensor_file_close(file);
     assert_memory_equal(params, train_network_params(network), bytes);
     assert_memory_equal(buffers, train_network_buffers(network), buffer_bytes);
 
     train_network *other = make_parsed(device, "resnet18", TRAIN_TANH, input, 1, 1); /* another head */
     int64_t head = train_network_layer(other, train_network_find(other, "fc.0"))->first_param;
-    assert_done(train_network_initialise(other, 8));
+    train_ok(train_network_initialise(other, 8));
     float *before =
         memcpy(test_memory(bytes), train_network_params(other), (size_t)train_network_n_params(other) * sizeof(float));
-    assert_done(train_network_load_body(other, path));
+    train_ok(train_network_load_body(other, path));
     assert_memory_equal(train_network_params(other), params, (size_t)head * sizeof(float));
     assert_memory_equal(train_network_params(other) + head, before + head,
                         (size_t)(train_network_n_params(other) - head) * sizeof(float));
@@ -1135,24 +1093,24 @@ static void weights_refused(void **state) {
     const char *path = test_path("weights.safetensors");
     /* A counter may be missing: it is the last. */
     assert_ok(circe_tensor_file_write(device->context, path, tensors, n - 1, NULL, 0));
-    assert_done(train_network_load_body(network, path));
+    train_ok(train_network_load_body(network, path));
     /* running_var of the last batch norm, and the head, which the body does not need. */
     assert_ok(circe_tensor_file_write(device->context, path, tensors, n - 2, NULL, 0));
-    assert_not_done(train_network_load_body(network, path), CIRCE_ERR_FORMAT, "no tensor '7.running_var'");
+    train_refused(train_network_load_body(network, path), CIRCE_ERR_FORMAT, "no tensor '7.running_var'");
     const circe_tensor saved = tensors[0];
     tensors[0].shape[0] = 1;
     tensors[0].shape[1] = 4;
     tensors[1].name = "strange";
     assert_ok(circe_tensor_file_write(device->context, path, tensors, n, NULL, 0));
     train_network_params(network)[0] = kept[0] = 77.0f;
-    assert_not_done(train_network_load_body(network, path), CIRCE_ERR_SHAPE,
-                    "tensor '0.weight' is (1, 4, 3, 3) in the file; this network needs (4, 1, 3, 3)");
-    assert_not_done(train_network_load_body(network, path), CIRCE_ERR_SHAPE, "with 1 more: 1.weight");
+    train_refused(train_network_load_body(network, path), CIRCE_ERR_SHAPE,
+                  "tensor '0.weight' is (1, 4, 3, 3) in the file; this network needs (4, 1, 3, 3)");
+    train_refused(train_network_load_body(network, path), CIRCE_ERR_SHAPE, "with 1 more: 1.weight");
     assert_memory_equal(train_network_params(network), kept, (size_t)n_params * sizeof(float));
     tensors[0] = saved;
-    assert_not_done(train_network_load_body(network, test_path("none.safetensors")), CIRCE_ERR_IO, "none.safetensors");
+    train_refused(train_network_load_body(network, test_path("none.safetensors")), CIRCE_ERR_IO, "none.safetensors");
     train_network *dense = make_parsed(device, "4", TRAIN_RELU, (train_shape){1, {3}}, 1, 1);
-    assert_not_done(train_network_load_body(dense, path), CIRCE_ERR_ARGUMENT, "no body");
+    train_refused(train_network_load_body(dense, path), CIRCE_ERR_ARGUMENT, "no body");
 }
 
 #define CASE(function) cmocka_unit_test_teardown(function, clean)

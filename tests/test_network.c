@@ -1,10 +1,11 @@
 /* Networks and the CPU device: layers and losses against a plain float64 model of them, its derivatives by central
- * differences; the optimiser against a sequence computed by hand; threads, odd batches, names, texts, allocations.
+ * differences; the optimiser against a sequence computed by hand; threads, odd batches, names, texts,
+ * allocations.
  *
  * Two tolerances recur. FLOAT32: the network computes in float32 (6e-8) through sums of up to some 256 terms and some
  * ten layers, compared with float64: 2e-5 of the largest number in the same array. ORDER: the same sums in another
  * order (threads, sizes of blocks): 1e-6 for values. */
-#include "support.h"
+#include "train_support.h"
 
 #include <malloc.h>
 #include <omp.h>
@@ -17,8 +18,7 @@
 #define FLOAT32 2e-5
 #define ORDER 1e-6
 
-/* ---- allocations of this process ----------------------------------------------------------------------------------
- */
+/* ---- allocations of this process --------------------------------------------------------------------------------- */
 
 #if defined(__has_feature)
 #define HAS_FEATURE(x) __has_feature(x)
@@ -65,22 +65,9 @@ static int clean(void **state) {
     return test_clean(state);
 }
 
-static void done(circe_status status, const char *call, int line) {
-    if (status != CIRCE_OK) fail_msg("line %d: %s: %s: %s", line, call, circe_status_name(status), train_last_error());
-}
-#define assert_done(call) done(call, #call, __LINE__)
-
-static void refused(circe_status status, circe_status expected, const char *part, const char *call, int line) {
-    if (status != expected)
-        fail_msg("line %d: %s: %s instead of %s", line, call, circe_status_name(status), circe_status_name(expected));
-    if (strstr(train_last_error(), part) == NULL)
-        fail_msg("line %d: '%s' does not say '%s'", line, train_last_error(), part);
-}
-#define assert_not_done(call, status, part) refused(call, status, part, #call, __LINE__)
-
 static train_device *make_device(int threads) {
     assert_true(n_devices < MAX_OBJECTS);
-    assert_done(train_device_cpu(test_context(threads), &devices[n_devices]));
+    train_ok(train_device_cpu(test_context(threads), &devices[n_devices]));
     return devices[n_devices++];
 }
 
@@ -88,8 +75,8 @@ static train_network *make_network(train_device *device, int64_t inputs, const t
                                    int64_t max_batch) {
     train_shape input = {1, {inputs}};
     assert_true(n_networks < MAX_OBJECTS);
-    assert_done(train_network_create(device, input, specs, n, max_batch, &networks[n_networks]));
-    assert_done(train_network_initialise(networks[n_networks], 7));
+    train_ok(train_network_create(device, input, specs, n, max_batch, &networks[n_networks]));
+    train_ok(train_network_initialise(networks[n_networks], 7));
     return networks[n_networks++];
 }
 
@@ -98,7 +85,7 @@ static train_network *make_parsed(train_device *device, const char *text, train_
                                   int64_t outputs, int64_t max_batch) {
     train_layer_spec *specs = NULL;
     int64_t n = 0;
-    assert_done(train_network_parse(text, activation, outputs, &specs, &n));
+    train_ok(train_network_parse(text, activation, outputs, &specs, &n));
     train_network *network = make_network(device, inputs, specs, n, max_batch);
     free(specs);
     float *params = train_network_params(network);
@@ -239,14 +226,14 @@ static double forward_backward(const problem *p) {
     for (int64_t l = 0; p->taps != NULL && l < train_network_n_layers(network); l++) {
         float *tap = NULL;
         if (p->taps[l] == NULL) continue;
-        assert_done(train_network_tap(network, l, &tap));
+        train_ok(train_network_tap(network, l, &tap));
         int64_t numbers = p->rows * train_shape_count(train_network_layer(network, l)->out);
         memcpy(tap, p->taps[l], (size_t)numbers * sizeof *tap);
     }
-    assert_done(train_network_forward(network, p->rows, p->in));
+    train_ok(train_network_forward(network, p->rows, p->in));
     device->ops->loss(device, p->loss, p->rows, train_shape_count(last_layer(network)->out),
                       train_network_output(network), p->target, &loss, train_network_output_grad(network));
-    assert_done(train_network_backward(network, p->rows, p->in));
+    train_ok(train_network_backward(network, p->rows, p->in));
     return loss;
 }
 
@@ -344,11 +331,11 @@ static void taps(void **state) {
             check_problem(&p);
         }
     float *tap = NULL, *again = NULL;
-    assert_done(train_network_tap(networks[0], 1, &tap));
-    assert_done(train_network_tap(networks[0], 1, &again));
+    train_ok(train_network_tap(networks[0], 1, &tap));
+    train_ok(train_network_tap(networks[0], 1, &again));
     assert_ptr_equal(tap, again);
-    assert_not_done(train_network_tap(networks[0], 7, &tap), CIRCE_ERR_ARGUMENT, "no layer 7");
-    assert_not_done(train_network_tap(networks[0], -1, &tap), CIRCE_ERR_ARGUMENT, "no layer -1");
+    train_refused(train_network_tap(networks[0], 7, &tap), CIRCE_ERR_ARGUMENT, "no layer 7");
+    train_refused(train_network_tap(networks[0], -1, &tap), CIRCE_ERR_ARGUMENT, "no layer -1");
 }
 
 /* Activations first and last, two in a row, and a layer that is not rowwise: it meets the whole batch, between segments
@@ -466,7 +453,7 @@ static void along_directions(void **state) {
         }
         for (int s = 0; s < 2; s++) {
             for (int64_t i = 0; i < n; i++) params[i] = (float)((double)kept[i] + (2 * s - 1) * step * direction[i]);
-            assert_done(train_network_forward(network, ROWS, p.in));
+            train_ok(train_network_forward(network, ROWS, p.in));
             device->ops->loss(device, TRAIN_MSE, ROWS, 1, train_network_output(network), p.target, &side[s], NULL);
         }
         memcpy(params, kept, (size_t)n * sizeof *kept);
@@ -590,7 +577,7 @@ static void not_a_number_passes(void **state) {
         train_network *network = make_parsed(device, "2x20", activations[a], 3, 1, 4);
         float *in = normals(1, 12);
         in[4] = NAN;
-        assert_done(train_network_forward(network, 4, in));
+        train_ok(train_network_forward(network, 4, in));
         for (int r = 0; r < 4; r++) assert_int_equal(isnan(train_network_output(network)[r]) != 0, r == 1);
     }
 }
@@ -809,7 +796,7 @@ static void odd_batches(void **state) {
     train_network *single = make_parsed(device, "3x48", TRAIN_LEAKY_RELU, 3, 2, 1);
     int64_t n = train_network_n_params(network);
     float *tap = NULL;
-    assert_done(train_network_tap(network, 3, &tap));
+    train_ok(train_network_tap(network, 3, &tap));
     for (int64_t b = 0; b < COUNT(batches); b++) {
         problem all = make_problem(network, TRAIN_MSE, batches[b]);
         double *grads = test_memory((size_t)n * sizeof *grads), *outputs = test_memory(512 * sizeof *outputs);
@@ -831,15 +818,15 @@ static void batches_refused(void **state) {
     (void)state;
     train_network *network = make_parsed(make_device(1), "4", TRAIN_RELU, 3, 1, 8);
     const float *in = normals(1, 27);
-    assert_not_done(train_network_backward(network, 8, in), CIRCE_ERR_ARGUMENT, "backward of 8 rows");
-    assert_not_done(train_network_forward(network, 9, in), CIRCE_ERR_ARGUMENT,
-                    "a batch of 9 rows; the network was made "
-                    "for 1 to 8");
-    assert_not_done(train_network_forward(network, 0, in), CIRCE_ERR_ARGUMENT, "a batch of 0 rows");
-    assert_not_done(train_network_forward(network, 1, NULL), CIRCE_ERR_ARGUMENT, "NULL");
-    assert_done(train_network_forward(network, 5, in));
-    assert_not_done(train_network_backward(network, 6, in), CIRCE_ERR_ARGUMENT, "the last forward had 5");
-    assert_done(train_network_backward(network, 5, in));
+    train_refused(train_network_backward(network, 8, in), CIRCE_ERR_ARGUMENT, "backward of 8 rows");
+    train_refused(train_network_forward(network, 9, in), CIRCE_ERR_ARGUMENT,
+                  "a batch of 9 rows; the network was made "
+                  "for 1 to 8");
+    train_refused(train_network_forward(network, 0, in), CIRCE_ERR_ARGUMENT, "a batch of 0 rows");
+    train_refused(train_network_forward(network, 1, NULL), CIRCE_ERR_ARGUMENT, "NULL");
+    train_ok(train_network_forward(network, 5, in));
+    train_refused(train_network_backward(network, 6, in), CIRCE_ERR_ARGUMENT, "the last forward had 5");
+    train_ok(train_network_backward(network, 5, in));
 }
 
 static void predictions(void **state) {
@@ -851,47 +838,19 @@ static void predictions(void **state) {
     const float *in = normals(1, 3 * ROWS);
     float out[2 * ROWS + 1];
     out[2 * ROWS] = 5.0f;
-    assert_done(train_network_predict(network, ROWS, in, out));
-    assert_done(train_network_forward(large, ROWS, in));
+    train_ok(train_network_predict(network, ROWS, in, out));
+    train_ok(train_network_forward(large, ROWS, in));
     assert_arrays(out, doubles(train_network_output(large), 2 * ROWS), 2 * ROWS, ORDER);
     assert_true(out[2 * ROWS] == 5.0f);
-    assert_done(train_network_predict(network, 0, NULL, NULL));
-    assert_not_done(train_network_predict(network, 1, in, NULL), CIRCE_ERR_ARGUMENT, "NULL");
-    assert_not_done(train_network_predict(network, -1, in, out), CIRCE_ERR_ARGUMENT, "-1 rows");
+    train_ok(train_network_predict(network, 0, NULL, NULL));
+    train_refused(train_network_predict(network, 1, in, NULL), CIRCE_ERR_ARGUMENT, "NULL");
+    train_refused(train_network_predict(network, -1, in, out), CIRCE_ERR_ARGUMENT, "-1 rows");
 }
 
 /* ---- memory -------------------------------------------------------------------------------------------------------
  */
 
-static train_device_ops counting_ops;
-static const train_device_ops *counted_ops;
-static int64_t allocations, live, fail_at;
-
-static void *counting_allocate(train_device *device, size_t bytes) {
-    if (allocations++ == fail_at) {
-        train_fail(CIRCE_ERR_MEMORY, "told to fail");
-        return NULL;
-    }
-    live++;
-    return counted_ops->allocate(device, bytes);
-}
-
-static void counting_release(train_device *device, void *block) {
-    live -= block != NULL;
-    counted_ops->release(device, block);
-}
-
-static train_device *make_counting_device(int threads) {
-    train_device *device = make_device(threads);
-    counted_ops = device->ops;
-    counting_ops = *device->ops;
-    counting_ops.allocate = counting_allocate;
-    counting_ops.release = counting_release;
-    device->ops = &counting_ops;
-    allocations = live = 0;
-    fail_at = -1;
-    return device;
-}
+static train_device *make_counting_device(int threads) { return train_counting(make_device(threads)); }
 
 /* From the second step on, neither of the device nor of the process, on any thread. */
 static void no_allocation_in_a_step(void **state) {
@@ -903,14 +862,14 @@ static void no_allocation_in_a_step(void **state) {
         float *m = test_memory((size_t)n * sizeof *m), *v = test_memory((size_t)n * sizeof *v), *tap = NULL;
         float *rows = test_memory(256 * 3 * sizeof *rows);
         problem p = make_problem(network, TRAIN_MSE, 256);
-        assert_done(train_network_tap(network, 3, &tap));
+        train_ok(train_network_tap(network, 3, &tap));
         for (int64_t i = 0; i < 256; i++) index[i] = 255 - i;
         int64_t mallocs = 0, blocks = 0;
         for (int64_t s = 1; s <= 10; s++) {
             const train_adamw how = {.rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .step = s};
             if (s == 2) {
                 mallocs = mallocs_so_far();
-                blocks = allocations;
+                blocks = train_counts.allocations;
             }
             device->ops->gather(device, p.in, 3, index, 256, rows);
             problem own = p;
@@ -920,7 +879,7 @@ static void no_allocation_in_a_step(void **state) {
             device->ops->adamw(device, &how, n, train_network_grads(network), train_network_params(network), m, v);
         }
         assert_int_equal(mallocs_so_far(), mallocs);
-        assert_int_equal(allocations, blocks);
+        assert_int_equal(train_counts.allocations, blocks);
     }
 }
 
@@ -930,11 +889,11 @@ static void memory_that_fails(void **state) {
     train_layer_spec *specs = NULL;
     int64_t n = 0, k;
     train_shape input = {1, {3}};
-    assert_done(train_network_parse("4x64", TRAIN_RELU, 1, &specs, &n));
+    train_ok(train_network_parse("4x64", TRAIN_RELU, 1, &specs, &n));
     for (k = 0; k < 100; k++) {
         train_network *network = NULL;
-        allocations = 0;
-        fail_at = k;
+        train_counts.allocations = 0;
+        train_counts.fail_at = k;
         circe_status status = train_network_create(device, input, specs, n, 64, &network);
         if (status == CIRCE_OK) {
             train_network_destroy(network);
@@ -942,23 +901,23 @@ static void memory_that_fails(void **state) {
         }
         assert_int_equal(status, CIRCE_ERR_MEMORY);
         assert_null(network);
-        assert_int_equal(live, 0);
+        assert_int_equal(train_counts.live, 0);
         assert_string_equal(train_last_error(), "told to fail");
     }
     assert_true(k > 10 && k < 100);
     free(specs);
-    fail_at = -1;
+    train_counts.fail_at = -1;
     train_network *network = make_parsed(device, "4", TRAIN_RELU, 3, 1, 8);
     float *tap = NULL;
-    fail_at = allocations;
-    assert_not_done(train_network_tap(network, 0, &tap), CIRCE_ERR_MEMORY, "told to fail");
-    assert_done(train_network_tap(network, 0, &tap));
-    assert_null(counted_ops->allocate(device, SIZE_MAX - 8));
-    counted_ops->release(device, NULL);
-    float *block = counted_ops->allocate(device, 1000);
+    train_counts.fail_at = train_counts.allocations;
+    train_refused(train_network_tap(network, 0, &tap), CIRCE_ERR_MEMORY, "told to fail");
+    train_ok(train_network_tap(network, 0, &tap));
+    assert_null(train_counts.counted->allocate(device, SIZE_MAX - 8));
+    train_counts.counted->release(device, NULL);
+    float *block = train_counts.counted->allocate(device, 1000);
     assert_true((uintptr_t)block % 64 == 0);
     for (int i = 0; i < 250; i++) assert_true(block[i] == 0.0f);
-    counted_ops->release(device, block);
+    train_counts.counted->release(device, block);
 }
 
 static void loops_over_numbers(void **state) {
@@ -986,26 +945,24 @@ static void networks_refused(void **state) {
     train_network *network = (train_network *)device; /* must be overwritten */
     train_shape input = {1, {3}};
     train_layer_spec dense = {.kind = TRAIN_DENSE, .width = 2}, bad = dense;
-    assert_not_done(train_network_create(device, input, &dense, 0, 1, &network), CIRCE_ERR_ARGUMENT,
-                    "1 to 2001 layers");
+    train_refused(train_network_create(device, input, &dense, 0, 1, &network), CIRCE_ERR_ARGUMENT, "1 to 2001 layers");
     assert_null(network);
-    assert_not_done(train_network_create(device, input, &dense, 1, 0, &network), CIRCE_ERR_ARGUMENT, "max_batch is 0");
-    assert_not_done(train_network_create(NULL, input, &dense, 1, 1, &network), CIRCE_ERR_ARGUMENT, "NULL");
+    train_refused(train_network_create(device, input, &dense, 1, 0, &network), CIRCE_ERR_ARGUMENT, "max_batch is 0");
+    train_refused(train_network_create(NULL, input, &dense, 1, 1, &network), CIRCE_ERR_ARGUMENT, "NULL");
     input.size[0] = 0;
-    assert_not_done(train_network_create(device, input, &dense, 1, 1, &network), CIRCE_ERR_SHAPE, "size 0");
+    train_refused(train_network_create(device, input, &dense, 1, 1, &network), CIRCE_ERR_SHAPE, "size 0");
     input = (train_shape){2, {3, 3}};
-    assert_not_done(train_network_create(device, input, &dense, 1, 1, &network), CIRCE_ERR_SHAPE, "1 or 3 dimensions");
+    train_refused(train_network_create(device, input, &dense, 1, 1, &network), CIRCE_ERR_SHAPE, "1 or 3 dimensions");
     input = (train_shape){1, {3}};
     bad.width = 0;
-    assert_not_done(train_network_create(device, input, &bad, 1, 1, &network), CIRCE_ERR_ARGUMENT,
-                    "layer 0: its width is 0");
+    train_refused(train_network_create(device, input, &bad, 1, 1, &network), CIRCE_ERR_ARGUMENT,
+                  "layer 0: its width is 0");
     bad.kind = (train_layer_kind)99;
-    assert_not_done(train_network_create(device, input, &bad, 1, 1, &network), CIRCE_ERR_ARGUMENT, "no kind 99");
+    train_refused(train_network_create(device, input, &bad, 1, 1, &network), CIRCE_ERR_ARGUMENT, "no kind 99");
     bad = (train_layer_spec){.kind = TRAIN_LEAKY_RELU, .slope = -1.0f};
-    assert_not_done(train_network_create(device, input, &bad, 1, 1, &network), CIRCE_ERR_ARGUMENT, "slope");
+    train_refused(train_network_create(device, input, &bad, 1, 1, &network), CIRCE_ERR_ARGUMENT, "slope");
     input.size[0] = INT32_MAX;
-    assert_not_done(train_network_create(device, input, &dense, 1, 1, &network), CIRCE_ERR_ARGUMENT,
-                    "too many weights");
+    train_refused(train_network_create(device, input, &dense, 1, 1, &network), CIRCE_ERR_ARGUMENT, "too many weights");
 }
 
 /* A device without a kind of layer says so. */
@@ -1042,10 +999,10 @@ static void layers_of_a_network(void **state) {
     const train_layer_spec spec = {.kind = TRAIN_TANH};
     train_network *refused_network = NULL;
     train_shape image = {3, {1, 4, 5}};
-    assert_not_done(train_network_create(&other, image, &spec, 1, 1, &refused_network), CIRCE_ERR_UNSUPPORTED,
-                    "layer 0: cpu has no tanh layers");
+    train_refused(train_network_create(&other, image, &spec, 1, 1, &refused_network), CIRCE_ERR_UNSUPPORTED,
+                  "layer 0: cpu has no tanh layers");
     const train_layer_spec pair[] = {{.kind = TRAIN_RELU}, {.kind = TRAIN_DENSE, .width = 2}};
-    assert_done(train_network_create(device, image, pair, 2, 1, &networks[n_networks]));
+    train_ok(train_network_create(device, image, pair, 2, 1, &networks[n_networks]));
     assert_int_equal(train_network_layer(networks[n_networks++], 1)->fan_in, 20);
 }
 
@@ -1079,14 +1036,14 @@ static void initialisation_is_a_function(void **state) {
     train_network *one = make_parsed(make_device(1), "20,9", TRAIN_RELU, 3, 1, 16);
     train_network *three = make_parsed(make_device(3), "20,30", TRAIN_TANH, 3, 2, 300);
     size_t shared = (3 * 20 + 20) * sizeof(float);
-    assert_done(train_network_initialise(one, 11));
-    assert_done(train_network_initialise(three, 11));
+    train_ok(train_network_initialise(one, 11));
+    train_ok(train_network_initialise(three, 11));
     assert_memory_equal(train_network_params(one), train_network_params(three), shared);
     double normal[60];
     circe_random_normal((circe_random){11, 2}, 0, 60, normal);
     for (int64_t i = 0; i < 60; i++)
         assert_true(train_network_params(one)[80 + i] == (float)(sqrt(2.0 / 20.0) * normal[i]));
-    assert_done(train_network_initialise(three, 12));
+    train_ok(train_network_initialise(three, 12));
     assert_memory_not_equal(train_network_params(one), train_network_params(three), shared);
 }
 
@@ -1096,7 +1053,7 @@ static void initialisation_is_a_function(void **state) {
 static void assert_parsed(const char *text, const int64_t *widths, int64_t n) {
     train_layer_spec *specs = NULL;
     int64_t n_specs = 0;
-    assert_done(train_network_parse(text, TRAIN_TANH, 3, &specs, &n_specs));
+    train_ok(train_network_parse(text, TRAIN_TANH, 3, &specs, &n_specs));
     assert_int_equal(n_specs, 2 * n + 1);
     for (int64_t l = 0; l < n; l++) {
         assert_true(specs[2 * l].kind == TRAIN_DENSE && specs[2 * l].width == widths[l]);
@@ -1150,8 +1107,7 @@ static void texts_refused(void **state) {
     for (int64_t k = 0; k < COUNT(cases); k++) {
         train_layer_spec *specs = (train_layer_spec *)&specs;
         int64_t n = 5;
-        assert_not_done(train_network_parse(cases[k].text, TRAIN_RELU, 1, &specs, &n), CIRCE_ERR_ARGUMENT,
-                        cases[k].says);
+        train_refused(train_network_parse(cases[k].text, TRAIN_RELU, 1, &specs, &n), CIRCE_ERR_ARGUMENT, cases[k].says);
         char shown[80];
         snprintf(shown, sizeof shown, "network '%s'", cases[k].text);
         assert_non_null(strstr(train_last_error(), shown));
@@ -1159,9 +1115,9 @@ static void texts_refused(void **state) {
     }
     train_layer_spec *specs = NULL;
     int64_t n = 0;
-    assert_not_done(train_network_parse("4", TRAIN_DENSE, 1, &specs, &n), CIRCE_ERR_ARGUMENT, "activation");
-    assert_not_done(train_network_parse("4", TRAIN_RELU, 0, &specs, &n), CIRCE_ERR_ARGUMENT, "0 outputs");
-    assert_not_done(train_network_parse(NULL, TRAIN_RELU, 1, &specs, &n), CIRCE_ERR_ARGUMENT, "NULL");
+    train_refused(train_network_parse("4", TRAIN_DENSE, 1, &specs, &n), CIRCE_ERR_ARGUMENT, "activation");
+    train_refused(train_network_parse("4", TRAIN_RELU, 0, &specs, &n), CIRCE_ERR_ARGUMENT, "0 outputs");
+    train_refused(train_network_parse(NULL, TRAIN_RELU, 1, &specs, &n), CIRCE_ERR_ARGUMENT, "NULL");
 }
 
 /* ---- named tensors ------------------------------------------------------------------------------------------------
@@ -1183,7 +1139,7 @@ static void tensors_round_trip(void **state) {
     assert_int_equal(n_tensors, 6);
     circe_tensor tensors[18];
     float *flat[3] = {train_network_params(network), normals(1, n), normals(2, n)};
-    for (int k = 0; k < 3; k++) assert_done(train_network_tensors(network, flat[k], prefixes[k], tensors + 6 * k));
+    for (int k = 0; k < 3; k++) train_ok(train_network_tensors(network, flat[k], prefixes[k], tensors + 6 * k));
     assert_string_equal(tensors[0].name, "0.weight");
     assert_string_equal(tensors[5].name, "4.bias");
     assert_string_equal(tensors[8].name, "m.2.weight");
@@ -1195,7 +1151,7 @@ static void tensors_round_trip(void **state) {
     circe_tensor_file *file = open_tensors(device->context, path);
     float *read = test_memory((size_t)n * sizeof *read);
     for (int k = 0; k < 3; k++) {
-        assert_done(train_network_read_tensors(network, file, prefixes[k], read));
+        train_ok(train_network_read_tensors(network, file, prefixes[k], read));
         assert_memory_equal(read, flat[k], (size_t)n * sizeof *read);
     }
     circe_tensor_file_close(file);
@@ -1208,17 +1164,17 @@ static void tensors_refused(void **state) {
     train_network *wider = make_parsed(device, "8,6", TRAIN_RELU, 3, 2, 4);
     train_network *deeper = make_parsed(device, "8,5,2", TRAIN_RELU, 3, 2, 4);
     circe_tensor tensors[6];
-    assert_done(train_network_tensors(network, train_network_params(network), "", tensors));
+    train_ok(train_network_tensors(network, train_network_params(network), "", tensors));
     const char *path = test_path("network.safetensors");
     assert_ok(circe_tensor_file_write(device->context, path, tensors, 6, NULL, 0));
     circe_tensor_file *file = open_tensors(device->context, path);
     float flat[200], *kept = normals(3, 200);
     memcpy(flat, kept, sizeof flat);
-    assert_not_done(train_network_read_tensors(wider, file, "", flat), CIRCE_ERR_SHAPE,
-                    "tensor '2.weight' is (5, 8) in the file; this network needs (6, 8)");
-    assert_not_done(train_network_read_tensors(deeper, file, "", flat), CIRCE_ERR_FORMAT, "no tensor '6.weight'");
-    assert_not_done(train_network_read_tensors(network, file, "m.", flat), CIRCE_ERR_FORMAT, "no tensor 'm.0.weight'");
-    assert_not_done(train_network_read_tensors(network, NULL, "", flat), CIRCE_ERR_ARGUMENT, "NULL");
+    train_refused(train_network_read_tensors(wider, file, "", flat), CIRCE_ERR_SHAPE,
+                  "tensor '2.weight' is (5, 8) in the file; this network needs (6, 8)");
+    train_refused(train_network_read_tensors(deeper, file, "", flat), CIRCE_ERR_FORMAT, "no tensor '6.weight'");
+    train_refused(train_network_read_tensors(network, file, "m.", flat), CIRCE_ERR_FORMAT, "no tensor 'm.0.weight'");
+    train_refused(train_network_read_tensors(network, NULL, "", flat), CIRCE_ERR_ARGUMENT, "NULL");
     assert_memory_equal(flat, kept, sizeof flat);
     circe_tensor_file_close(file);
 }
@@ -1238,7 +1194,7 @@ static void tensors_of_others(void **state) {
     const char *path = test_path("other.safetensors");
     assert_ok(circe_tensor_file_write(device->context, path, tensors, 2, NULL, 0));
     circe_tensor_file *file = open_tensors(device->context, path);
-    assert_done(train_network_read_tensors(network, file, "", flat));
+    train_ok(train_network_read_tensors(network, file, "", flat));
     circe_tensor_file_close(file);
     for (int i = 0; i < 4; i++) assert_true(flat[i] == (float)weight[i]);
     assert_true(flat[4] == 7.0f && flat[5] == 8.0f);
@@ -1247,8 +1203,8 @@ static void tensors_of_others(void **state) {
     tensors[0].shape[0] = 4;
     assert_ok(circe_tensor_file_write(device->context, path, tensors, 2, NULL, 0));
     file = open_tensors(device->context, path);
-    assert_not_done(train_network_read_tensors(network, file, "", flat), CIRCE_ERR_SHAPE,
-                    "'0.weight' is (4) in the file; this network needs (2, 2)");
+    train_refused(train_network_read_tensors(network, file, "", flat), CIRCE_ERR_SHAPE,
+                  "'0.weight' is (4) in the file; this network needs (2, 2)");
     circe_tensor_file_close(file);
 
     tensors[0].n_dims = 2;
@@ -1258,8 +1214,8 @@ static void tensors_of_others(void **state) {
     snprintf(tensors[1].dtype, sizeof tensors[1].dtype, "I32");
     assert_ok(circe_tensor_file_write(device->context, path, tensors, 2, NULL, 0));
     file = open_tensors(device->context, path);
-    assert_not_done(train_network_read_tensors(network, file, "", flat), CIRCE_ERR_FORMAT,
-                    "tensor '0.bias' is of dtype I32");
+    train_refused(train_network_read_tensors(network, file, "", flat), CIRCE_ERR_FORMAT,
+                  "tensor '0.bias' is of dtype I32");
     circe_tensor_file_close(file);
 }
 

@@ -4,23 +4,7 @@
  * Numbers are compared bit for bit: a pixel is one multiplication and one addition in float32, or a copy. */
 #include "device.h"
 #include "error.h"
-#include "support.h"
-
-#define train_ok(call) check_ok(call, #call, __LINE__)
-#define train_refused(call, status, part) check_refused(call, status, part, #call, __LINE__)
-
-static void check_ok(circe_status status, const char *call, int line) {
-    if (status == CIRCE_OK) return;
-    print_error("%s\n  gives %s: %s\n", call, circe_status_name(status), train_last_error());
-    _fail(__FILE__, line);
-}
-
-static void check_refused(circe_status status, circe_status expected, const char *part, const char *call, int line) {
-    if (status == expected && strstr(train_last_error(), part) != NULL) return;
-    print_error("%s\n  gives %s, not %s with '%s': %s\n", call, circe_status_name(status), circe_status_name(expected),
-                part, train_last_error());
-    _fail(__FILE__, line);
-}
+#include "train_support.h"
 
 /* ---- the plain loop ---------------------------------------------------------------------------------------------- */
 

@@ -6,18 +6,8 @@
 #include <omp.h>
 
 #include "error.h"
-#include "support.h"
 #include "synthetic.h"
-
-#define train_ok(call) check_status(call, CIRCE_OK, "", #call, __LINE__)
-#define train_refused(call, status, part) check_status(call, status, part, #call, __LINE__)
-
-static void check_status(circe_status status, circe_status expected, const char *part, const char *call, int line) {
-    if (status == expected && (status == CIRCE_OK || strstr(train_last_error(), part) != NULL)) return;
-    print_error("%s\n  gives %s, not %s with '%s': %s\n", call, circe_status_name(status), circe_status_name(expected),
-                part, train_last_error());
-    _fail(__FILE__, line);
-}
+#include "train_support.h"
 
 static const synthetic_model models[] = {{SYNTHETIC_UNIVARIATE_1, 1},    {SYNTHETIC_UNIVARIATE_2, 1},
                                          {SYNTHETIC_MULTIVARIATE_1, 2},  {SYNTHETIC_MULTIVARIATE_1, 5},

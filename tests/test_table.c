@@ -4,17 +4,7 @@
  * 1e-5, from float32 sums of 64 products; probabilities 1e-6. */
 #include "error.h"
 #include "model.h"
-#include "support.h"
-
-#define train_ok(call) check_status(call, CIRCE_OK, "", #call, __LINE__)
-#define train_refused(call, status, part) check_status(call, status, part, #call, __LINE__)
-
-static void check_status(circe_status status, circe_status expected, const char *part, const char *call, int line) {
-    if (status == expected && (status == CIRCE_OK || strstr(train_last_error(), part) != NULL)) return;
-    print_error("%s\n  gives %s, not %s with '%s': %s\n", call, circe_status_name(status), circe_status_name(expected),
-                part, train_last_error());
-    _fail(__FILE__, line);
-}
+#include "train_support.h"
 
 /* ---- scaling ----------------------------------------------------------------------------------------------------- */
 
