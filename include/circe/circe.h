@@ -12,6 +12,7 @@
 #include "circe/random.h"
 #include "circe/safetensors.h"
 #include "circe/status.h"
+#include "circe/test.h"
 #include "circe/version.h"
 
 #endif

@@ -1,0 +1,116 @@
+/* Calibration: the test on data whose x was drawn again given y (resample.c), and what the p-values say. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inference/resample.h"
+
+/* Results of nested calls go nowhere. */
+static circe_status run_null(const circe__resampler *resampler, int64_t repetition, double *x, double *p_value) {
+    circe__data null = *resampler->data; /* borrows everything but x */
+    circe_test_result result;
+    circe__resample(resampler, (uint64_t)repetition, x);
+    null.x.points = x;
+    null.options.seed += 0x9e3779b97f4a7c15u * (uint64_t)(repetition + 1);
+    null.options.skip_checks = 1;
+    circe_status status = circe__test_run(&null, &result);
+    *p_value = result.p_value;
+    return status;
+}
+
+circe_status circe_test_calibrate(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
+                                  const circe_test_options *options, int64_t repetitions, double *p_values) {
+    circe__data data;
+    circe__resampler resampler = {0};
+    if (p_values == NULL || repetitions < 1)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "calibration needs at least 1 repetition and an array for its p-values");
+    circe_status status = circe__data_begin(context, x, y, z, options, &data);
+    if (status != CIRCE_OK) return status;
+    double *again = circe__alloc(context, data.n * data.x.dim, sizeof *again);
+    status = again == NULL ? CIRCE_ERR_MEMORY : circe__resampler_make(&data, &resampler);
+    for (int64_t r = 0; status == CIRCE_OK && r < repetitions; r++) {
+        status = run_null(&resampler, r, again, &p_values[r]);
+        if (status == CIRCE_OK) status = circe__progress(context, "calibration", r + 1, repetitions);
+    }
+    circe__free(context, again);
+    circe__resampler_free(context, &resampler);
+    circe__data_free(&data);
+    return status;
+}
+
+/* ---- the summary ------------------------------------------------------------------------------------------------- */
+
+/* Wilson's 95 % interval of a share. */
+static void wilson(double share, double n, double *lower, double *upper) {
+    const double z = 1.959963984540054;
+    double middle = (share + z * z / (2.0 * n)) / (1.0 + z * z / n);
+    double half = z / (1.0 + z * z / n) * sqrt(share * (1.0 - share) / n + z * z / (4.0 * n * n));
+    *lower = fmax(middle - half, 0.0);
+    *upper = fmin(middle + half, 1.0);
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Kolmogorov's limit, with Stephens' correction for small n. */
+static double kolmogorov_p(const double *sorted, int64_t n) {
+    double largest = 0.0, sum = 0.0, root = sqrt((double)n);
+    for (int64_t i = 0; i < n; i++) {
+        largest = fmax(largest, fabs((double)(i + 1) / (double)n - sorted[i]));
+        largest = fmax(largest, fabs(sorted[i] - (double)i / (double)n));
+    }
+    double t = (root + 0.12 + 0.11 / root) * largest;
+    if (t < 0.2) return 1.0;
+    for (int k = 1; k <= 100; k++) sum += (k % 2 == 1 ? 2.0 : -2.0) * exp(-2.0 * (double)(k * k) * t * t);
+    return fmin(fmax(sum, 0.0), 1.0);
+}
+
+static void say(double alpha, int64_t n, circe_calibration *s) {
+    if (s->level_lower <= alpha) {
+        s->trust = CIRCE_TRUST_GOOD;
+        snprintf(s->verdict, sizeof s->verdict,
+                 "On %lld data sets like this one, but without dependence, the test rejects %.1f %% of the time at "
+                 "level %g (95 %% interval %.1f to %.1f %%): its level is right%s.",
+                 (long long)n, 100.0 * s->level, alpha, 100.0 * s->level_lower, 100.0 * s->level_upper,
+                 s->level_upper < alpha ? ", on the safe side" : "");
+        return;
+    }
+    s->trust = s->level_lower <= 1.5 * alpha ? CIRCE_TRUST_DOUBTFUL : CIRCE_TRUST_POOR;
+    snprintf(
+        s->verdict, sizeof s->verdict,
+        "On %lld data sets like this one, but without dependence, the test rejects %.1f %% of the time at level %g "
+        "(95 %% interval %.1f to %.1f %%): its p-values are too small here, %s.",
+        (long long)n, 100.0 * s->level, alpha, 100.0 * s->level_lower, 100.0 * s->level_upper,
+        s->trust == CIRCE_TRUST_POOR ? "do not use them" : "use them with care");
+}
+
+circe_status circe_calibration_summary(const double *p_values, int64_t n, double alpha, int64_t bins, int64_t *counts,
+                                       circe_calibration *summary) {
+    if (p_values == NULL || summary == NULL || n < 1)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "a summary needs at least 1 p-value");
+    if (!(alpha > 0.0 && alpha < 1.0))
+        return circe__fail(CIRCE_ERR_ARGUMENT, "alpha is %g; it must lie between 0 and 1", alpha);
+    if (counts == NULL ? bins != 0 : bins < 1)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "a histogram needs at least 1 bin and an array for its counts");
+    for (int64_t i = 0; i < n; i++)
+        if (!(p_values[i] >= 0.0 && p_values[i] <= 1.0))
+            return circe__fail(CIRCE_ERR_VALUE, "p-value %lld is %g", (long long)i, p_values[i]);
+    double *sorted = malloc((size_t)n * sizeof *sorted);
+    if (sorted == NULL) return circe__fail(CIRCE_ERR_MEMORY, "no memory for %lld p-values", (long long)n);
+    memcpy(sorted, p_values, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    *summary = (circe_calibration){0};
+    if (counts != NULL) memset(counts, 0, (size_t)bins * sizeof *counts);
+    for (int64_t i = 0; i < n; i++) {
+        summary->level += (p_values[i] <= alpha) / (double)n;
+        if (counts != NULL) counts[circe__min((int64_t)(p_values[i] * (double)bins), bins - 1)]++;
+    }
+    wilson(summary->level, (double)n, &summary->level_lower, &summary->level_upper);
+    summary->uniform_p = kolmogorov_p(sorted, n);
+    say(alpha, n, summary);
+    free(sorted);
+    return CIRCE_OK;
+}

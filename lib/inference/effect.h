@@ -1,0 +1,28 @@
+/* Residuals of x and z as a sample of rows, for effect sizes and where they sit. */
+#ifndef CIRCE_INFERENCE_EFFECT_H
+#define CIRCE_INFERENCE_EFFECT_H
+
+#include "inference/internal.h"
+
+/* left (n, p) and right (n, q): residuals of both sides, of few columns. */
+typedef struct circe__sides {
+    int64_t n;
+    circe__table left, right;
+} circe__sides;
+
+circe_status circe__sides_make(const circe__data *data, circe__sides *sides);
+void circe__sides_free(const circe_context *context, circe__sides *sides);
+
+/* The rows index[0..n) of both; index NULL: all. M (p, q) = sum of left_i (x) right_i, and the normalisation: the value
+ * is (|M|^2 - sum |left_i|^2 |right_i|^2) / norm. */
+circe_status circe__sides_sums(const circe__data *data, const circe__sides *sides, const int64_t *index, int64_t n,
+                               double *M, double *value, double *norm);
+
+/* At most `most` rows of the data, at random: index (*n) and the part; frees nothing on success. */
+circe_status circe__some_rows(const circe__data *data, int64_t most, int64_t **index, circe__data *part);
+
+/* Order statistics of v[0..n), which is sorted: interpolated quantile. */
+double circe__quantile(const double *sorted, int64_t n, double share);
+void circe__sort(double *v, int64_t n);
+
+#endif

@@ -1,0 +1,180 @@
+/* Features of kernels for tests: K ~ F F', F (n, r), by pivoted Cholesky, with a largest rank.
+ *
+ * A test stays a test under any kernel, the one of F F' included: what the features leave out costs power, never the
+ * level. So tolerances are those of statistics (a thousandth of the trace), not of arithmetic, and a rank that would
+ * exceed what is affordable is cut, and reported. Up to 8,192 rows all are candidates for pivots; beyond, pivots come
+ * from a few thousand (cme/cover.c). O(n r^2). */
+#include <math.h>
+#include <string.h>
+
+#include "inference/internal.h"
+
+void circe__table_free(const circe_context *context, circe__table *table) {
+    circe__free(context, table->data);
+    *table = (circe__table){0};
+}
+
+circe_status circe__table_new(const circe_context *context, int64_t rows, int64_t cols, circe__table *table) {
+    *table = (circe__table){rows, cols, circe__alloc(context, circe__max(rows * cols, 1), sizeof(double))};
+    return table->data == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+}
+
+circe_status circe__table_copy(const circe_context *context, const circe__table *from, circe__table *to) {
+    circe_status status = circe__table_new(context, from->rows, from->cols, to);
+    if (status == CIRCE_OK) memcpy(to->data, from->data, (size_t)(from->rows * from->cols) * sizeof(double));
+    return status;
+}
+
+double circe__square_norm(const double *a, int64_t n) {
+    double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) sum += a[i] * a[i];
+    return sum;
+}
+
+/* All rows are candidates: the backend's factor (r, n), transposed. */
+static circe_status factor_rows(const circe_context *context, const circe_kernel *kernel, const double *points,
+                                int64_t n, int64_t dim, double tolerance, int64_t most, const char *name,
+                                circe__table *features, double *left) {
+    const circe__loops *loops = circe__loops_for(context->backend, CIRCE_FLOAT64);
+    circe_kernel_factor *factors = NULL;
+    double *F = NULL;
+    void *scratch = NULL;
+    int64_t capacity = circe__min(most, n);
+    circe_status status = circe__resolve(kernel, dim, name, &factors);
+    if (status != CIRCE_OK) return status;
+    F = circe__alloc(context, capacity * n, sizeof *F);
+    scratch = circe__alloc(context, (int64_t)loops->factor_bytes(n, dim, context->threads), 1);
+    status = F == NULL || scratch == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) {
+        circe_mat mat = circe_mat_f64(points, n, dim), out = circe__mat(F, capacity, n, CIRCE_FLOAT64);
+        circe__factors resolved = {factors, circe_kernel_n_factors(kernel)};
+        circe__factored result = loops->factor(resolved, &mat, tolerance, HUGE_VAL, 0, &out, context->threads, scratch);
+        *left = result.trace > 0.0 ? fmax(result.left, 0.0) / result.trace : 0.0;
+        status = circe__table_new(context, n, result.rank, features);
+    }
+    for (int64_t i = 0; status == CIRCE_OK && i < n; i++)
+        for (int64_t k = 0; k < features->cols; k++) features->data[i * features->cols + k] = F[k * n + i];
+    circe__free(context, factors);
+    circe__free(context, F);
+    circe__free(context, scratch);
+    return status;
+}
+
+/* Pivots from candidates, then the features of every row. */
+static circe_status cover_rows(const circe__data *data, const circe_kernel *kernel, const double *points, int64_t n,
+                               int64_t dim, double tolerance, int64_t most, const char *name, circe__table *features,
+                               double *left) {
+    const circe_context *context = data->context;
+    circe__basis basis = {0};
+    void *scratch = NULL;
+    double *residual = NULL, sum = 0.0, trace = 0.0;
+    circe_status status = circe__basis_init(context, kernel, dim, name, &basis);
+    if (status == CIRCE_OK) status = circe__basis_cover(&basis, points, n, tolerance, most, data->options.seed, name);
+    if (status == CIRCE_ERR_RANK) status = circe__basis_invert(&basis);
+    if (status == CIRCE_OK) status = circe__table_new(context, n, basis.rank, features);
+    if (status != CIRCE_OK) goto done;
+    scratch = circe__alloc(context, (int64_t)circe__basis_bytes(&basis), 1);
+    residual = circe__alloc(context, 2 * n, sizeof *residual);
+    status = scratch == NULL || residual == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status != CIRCE_OK) goto done;
+    circe__basis_features(&basis, basis.rank, points, n, features->data, basis.rank, residual + n, residual, scratch);
+    for (int64_t i = 0; i < n; i++) {
+        sum += residual[i];
+        trace += residual[n + i];
+    }
+    *left = trace > 0.0 ? sum / trace : 0.0;
+
+done:
+    circe__basis_free(&basis);
+    circe__free(context, scratch);
+    circe__free(context, residual);
+    return status;
+}
+
+circe_status circe__features_of(const circe__data *data, const circe_kernel *kernel, const double *points, int64_t n,
+                                int64_t dim, double tolerance, int64_t most, const char *name, circe__table *features,
+                                double *left) {
+    *features = (circe__table){0};
+    *left = 0.0;
+    if (n <= CIRCE__ALL_ROWS)
+        return factor_rows(data->context, kernel, points, n, dim, tolerance, most, name, features, left);
+    return cover_rows(data, kernel, points, n, dim, tolerance, most, name, features, left);
+}
+
+circe_status circe__joint_features(const circe__data *data, double tolerance, int64_t most, circe__table *features,
+                                   double *left) {
+    const circe__variable *x = &data->x, *y = &data->y;
+    circe_kernel *kernel = NULL;
+    int64_t n = data->n, dim = x->dim + y->dim;
+    if (y->dim == 0)
+        return circe__features_of(data, x->kernel, x->points, n, dim, tolerance, most, "x", features, left);
+    double *points = circe__alloc(data->context, n * dim, sizeof *points);
+    circe_status status = points == NULL ? CIRCE_ERR_MEMORY : circe_kernel_copy(x->kernel, &kernel);
+    for (int64_t f = 0; status == CIRCE_OK && f < kernel->n_factors; f++) /* "to the last column" no longer means x */
+        if (kernel->factors[f].n_cols == -1) kernel->factors[f].n_cols = x->dim - kernel->factors[f].first_col;
+    for (int64_t f = 0; status == CIRCE_OK && f < circe_kernel_n_factors(y->kernel); f++) {
+        circe_kernel_factor factor = y->kernel->factors[f];
+        factor.first_col += x->dim;
+        status = circe_kernel_multiply(kernel, &factor);
+    }
+    for (int64_t i = 0; status == CIRCE_OK && i < n; i++) {
+        memcpy(points + i * dim, x->points + i * x->dim, (size_t)x->dim * sizeof *points);
+        memcpy(points + i * dim + x->dim, y->points + i * y->dim, (size_t)y->dim * sizeof *points);
+    }
+    if (status == CIRCE_OK)
+        status = circe__features_of(data, kernel, points, n, dim, tolerance, most, "(x, y)", features, left);
+    circe_kernel_destroy(kernel);
+    circe__free(data->context, points);
+    return status;
+}
+
+void circe__weigh(const circe__data *data, circe__table *table) {
+    int64_t n = table->rows, q = table->cols;
+    double length = 0.0;
+    for (int64_t i = 0; i < n; i++) length += data->root[i] * data->root[i];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t k = 0; k < q; k++) table->data[i * q + k] *= data->root[i];
+    for (int64_t k = 0; k < q; k++) {
+        double mean = 0.0;
+        for (int64_t i = 0; i < n; i++) mean += data->root[i] * table->data[i * q + k];
+        mean /= length;
+        for (int64_t i = 0; i < n; i++) table->data[i * q + k] -= mean * data->root[i];
+    }
+}
+
+circe_status circe__compress(const circe__data *data, circe__table *table, circe__table *along, int64_t most,
+                             double *lost) {
+    const circe__algebra *algebra = data->context->backend->algebra;
+    int64_t q = table->cols;
+    *lost = 0.0;
+    if (q <= most) return CIRCE_OK;
+    double *V = circe__alloc(data->context, 3 * q * q + 8 * q + 8, sizeof *V);
+    int *iwork = circe__alloc(data->context, 3 + 5 * q, sizeof *iwork);
+    circe__table *both[2] = {table, along};
+    circe_status status = V == NULL || iwork == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) {
+        double *w = V + q * q, kept = 0.0, all = 0.0;
+        algebra->gram_update(q, table->rows, table->data, q, 0.0, V, q);
+        if (algebra->eigen(q, V, w, w + q, iwork) != 0)
+            status = circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of features did not converge");
+        for (int64_t k = 0; k < q; k++) {
+            all += w[k];
+            if (k >= q - most) kept += w[k];
+        }
+        *lost = all > 0.0 ? 1.0 - kept / all : 0.0;
+    }
+    for (int b = 0; status == CIRCE_OK && b < 2; b++) {
+        circe__table rotated;
+        if (both[b] == NULL) continue;
+        status = circe__table_new(data->context, both[b]->rows, most, &rotated);
+        if (status != CIRCE_OK) break;
+        algebra->gemm(0, 1, rotated.rows, most, q, 1.0, both[b]->data, q, V + (q - most) * q, q, 0.0, rotated.data,
+                      most);
+        circe__table_free(data->context, both[b]);
+        *both[b] = rotated;
+    }
+    circe__free(data->context, V);
+    circe__free(data->context, iwork);
+    return status;
+}

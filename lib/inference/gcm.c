@@ -1,0 +1,74 @@
+/* GCM (Shah and Peters 2020) as a test: the columns of x against those of z, both regressed on y.
+ *
+ *     T_ab = (left_a . right_b) / sqrt(sum_i left_ia^2 noise_ib^2)
+ *
+ * with the sides of pair.c: the covariance of residuals over its standard error, the noise being leave-one-out
+ * residuals. One pair of columns: standard normal. More: the largest |T| against the same with random signs on the
+ * noise. Columns under a delta kernel are indicators of their categories. */
+#include <math.h>
+
+#include "inference/internal.h"
+
+/* T (p, q), and 1 / its standard errors; 0 where there is no spread. Returns the largest |T|. */
+static double table_of(const circe__data *data, const circe__pair *pair, double *T, double *inverse) {
+    int64_t p = pair->p, q = pair->q;
+    double largest = 0.0;
+    data->context->backend->algebra->gemm(1, 0, p, q, pair->n, 1.0, pair->left.data, p, pair->right.data, q, 0.0, T, q);
+    for (int64_t e = 0; e < p * q; e++) inverse[e] = 0.0;
+    for (int64_t i = 0; i < pair->n; i++)
+        for (int64_t a = 0; a < p; a++) {
+            double l = pair->left.data[i * p + a];
+            for (int64_t b = 0; b < q; b++) {
+                double r = l * pair->noise.data[i * q + b];
+                inverse[a * q + b] += r * r;
+            }
+        }
+    for (int64_t e = 0; e < p * q; e++) {
+        inverse[e] = inverse[e] > 1e-24 * (double)pair->n ? 1.0 / sqrt(inverse[e]) : 0.0; /* columns have unit size */
+        T[e] *= inverse[e];
+        largest = fmax(largest, fabs(T[e]));
+    }
+    return largest;
+}
+
+circe_status circe__test_gcm(const circe__data *data, circe_test_result *result) {
+    const circe__pair_plan plan = {.regress_x = true, .columns = true};
+    const circe_context *context = data->context;
+    circe__regressions regressions;
+    circe__pair pair;
+    int64_t draws = data->options.draws;
+    circe_status status = circe__pair_make(data, &plan, &pair, &regressions, result);
+    if (status != CIRCE_OK) return status;
+    int64_t pairs = pair.p * pair.q;
+    double *T = circe__alloc(context, 2 * pairs + 1, sizeof *T), *null = circe__alloc(context, draws, sizeof *null);
+    if (T == NULL || null == NULL) {
+        status = CIRCE_ERR_MEMORY;
+        goto done;
+    }
+    if (data->options.null == CIRCE_NULL_NORMAL && pairs > 1) {
+        status = circe__fail(CIRCE_ERR_UNSUPPORTED,
+                             "gcm is standard normal for one column of x and one of z; here are %lld pairs: use the "
+                             "null multiplier",
+                             (long long)pairs);
+        goto done;
+    }
+    bool normal = pairs <= 1 && data->options.null != CIRCE_NULL_MULTIPLIER;
+    result->null = normal ? CIRCE_NULL_NORMAL : CIRCE_NULL_MULTIPLIER;
+    result->statistic = pairs == 0 ? 0.0 : table_of(data, &pair, T, T + pairs);
+    result->null_sd = 1.0;
+    if (pairs == 1) result->statistic = T[0];
+    if (normal) {
+        result->p_value = circe__clip_p(2.0 * circe__normal_tail(fabs(result->statistic)));
+    } else {
+        status = circe__wild(data, &pair, T + pairs, draws, CIRCE__STREAM_SIGNS, null);
+        result->p_value = circe__rank_p(fabs(result->statistic), null, draws);
+        result->draws = draws;
+    }
+
+done:
+    circe__free(context, T);
+    circe__free(context, null);
+    circe__pair_free(context, &pair);
+    circe__regressions_free(context, &regressions);
+    return status;
+}

@@ -1,0 +1,148 @@
+/* Moments and spectrum of the null |left' diag(g) noise|^2 = g' W g, W_ij = (left_i . left_j) (noise_i . noise_j).
+ *
+ * For normal g it is a weighted sum of chi-squares, the weights being the eigenvalues of W (or of C'C, C_i = left_i (x)
+ * noise_i, which has the same): mean trace W, variance 2 |W|_F^2. Those of W/n converge to those of the covariance of
+ * left (x) noise, so beyond a few thousand rows, whose n^2 pairs are much work, a random part of the rows gives them:
+ * the mean, always exact, carries the scale. */
+#include <math.h>
+#include <string.h>
+
+#include "inference/internal.h"
+
+enum { ROWS = 256, EXACT = 1024 };
+
+/* Some rows of the pair as tables of their own: all of them where there are at most `most`. */
+typedef struct sample {
+    int64_t n;
+    const double *left, *noise;
+    double *owned;
+} sample;
+
+static circe_status take_sample(const circe__data *data, const circe__pair *pair, int64_t most, sample *s) {
+    int64_t p = pair->p, q = pair->q;
+    *s = (sample){pair->n, pair->left.data, pair->noise.data, NULL};
+    if (pair->n <= most) return CIRCE_OK;
+    int64_t *index = circe__alloc(data->context, most, sizeof *index);
+    double *owned = circe__alloc(data->context, most * (p + q), sizeof *owned);
+    if (index == NULL || owned == NULL) {
+        circe__free(data->context, index);
+        circe__free(data->context, owned);
+        return CIRCE_ERR_MEMORY;
+    }
+    circe_random_subset((circe_random){data->options.seed, CIRCE__STREAM_ROWS}, pair->n, most, index);
+    for (int64_t i = 0; i < most; i++) {
+        memcpy(owned + i * p, pair->left.data + index[i] * p, (size_t)p * sizeof *owned);
+        memcpy(owned + most * p + i * q, pair->noise.data + index[i] * q, (size_t)q * sizeof *owned);
+    }
+    *s = (sample){most, owned, owned + most * p, owned};
+    circe__free(data->context, index);
+    return CIRCE_OK;
+}
+
+/* W of rows [row, row + rows) against all of the sample's; K is scratch of the same size. */
+static void weight_rows(const circe__data *data, const circe__pair *pair, const sample *s, int64_t row, int64_t rows,
+                        double *W, double *K) {
+    const circe__algebra *algebra = data->context->backend->algebra;
+    int64_t p = pair->p, q = pair->q, m = s->n;
+    algebra->gemm(0, 1, rows, m, p, 1.0, s->left + row * p, p, s->left, p, 0.0, W, m);
+    algebra->gemm(0, 1, rows, m, q, 1.0, s->noise + row * q, q, s->noise, q, 0.0, K, m);
+    for (int64_t e = 0; e < rows * m; e++) W[e] *= K[e];
+}
+
+static double diagonal_at(const circe__pair *pair, int64_t i) {
+    return circe__square_norm(pair->left.data + i * pair->p, pair->p) *
+           circe__square_norm(pair->noise.data + i * pair->q, pair->q);
+}
+
+circe_status circe__moments(const circe__data *data, const circe__pair *pair, int64_t most, double *mean,
+                            double *variance) {
+    int64_t n = pair->n;
+    double trace = 0.0, diagonal = 0.0, off = 0.0;
+    sample s;
+    for (int64_t i = 0; i < n; i++) {
+        double w = diagonal_at(pair, i);
+        trace += w;
+        diagonal += w * w;
+    }
+    *mean = trace;
+    *variance = 0.0;
+    if (pair->p == 0 || pair->q == 0) return CIRCE_OK;
+    circe_status status = take_sample(data, pair, most, &s);
+    if (status != CIRCE_OK) return status;
+    double *W = circe__alloc(data->context, 2 * ROWS * s.n, sizeof *W);
+    if (W == NULL) status = CIRCE_ERR_MEMORY;
+    for (int64_t row = 0; status == CIRCE_OK && row < s.n; row += ROWS) {
+        int64_t rows = circe__min(ROWS, s.n - row);
+        weight_rows(data, pair, &s, row, rows, W, W + ROWS * s.n);
+        for (int64_t i = 0; i < rows; i++)
+            off += circe__square_norm(W + i * s.n, s.n) - W[i * s.n + row + i] * W[i * s.n + row + i];
+    }
+    double pairs = (double)n * (double)(n - 1) / ((double)s.n * (double)(s.n - 1));
+    *variance = 2.0 * (diagonal + off * pairs);
+    circe__free(data->context, W);
+    circe__free(data->context, s.owned);
+    return status;
+}
+
+/* The Gram matrix C'C (p q, p q), lower triangle, in blocks of rows. */
+static circe_status product_gram(const circe__data *data, const circe__pair *pair, double *gram) {
+    int64_t p = pair->p, q = pair->q, size = p * q;
+    double *C = circe__alloc(data->context, ROWS * size, sizeof *C);
+    if (C == NULL) return CIRCE_ERR_MEMORY;
+    for (int64_t row = 0; row < pair->n; row += ROWS) {
+        int64_t rows = circe__min(ROWS, pair->n - row);
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t a = 0; a < p; a++)
+                for (int64_t b = 0; b < q; b++)
+                    C[i * size + a * q + b] = pair->left.data[(row + i) * p + a] * pair->noise.data[(row + i) * q + b];
+        data->context->backend->algebra->gram_update(size, rows, C, size, row == 0 ? 0.0 : 1.0, gram, size);
+    }
+    circe__free(data->context, C);
+    return CIRCE_OK;
+}
+
+static circe_status sample_gram(const circe__data *data, const circe__pair *pair, const sample *s, double *gram) {
+    double *K = circe__alloc(data->context, s->n * s->n, sizeof *K);
+    if (K == NULL) return CIRCE_ERR_MEMORY;
+    weight_rows(data, pair, s, 0, s->n, gram, K);
+    double scale = (double)pair->n / (double)s->n;
+    for (int64_t e = 0; e < s->n * s->n; e++) gram[e] *= scale;
+    circe__free(data->context, K);
+    return CIRCE_OK;
+}
+
+circe_status circe__null_weights(const circe__data *data, const circe__pair *pair, double **weights, int64_t *n) {
+    const circe_context *context = data->context;
+    bool products = pair->p * pair->q <= circe__min(pair->n, EXACT);
+    sample s = {0};
+    *weights = NULL;
+    *n = 0;
+    circe_status status = products ? CIRCE_OK : take_sample(data, pair, EXACT, &s);
+    if (status != CIRCE_OK) return status;
+    int64_t size = products ? pair->p * pair->q : s.n;
+    double *gram = circe__alloc(context, 3 * size * size + 6 * size + 8, sizeof *gram);
+    double *w = circe__alloc(context, size + 1, sizeof *w);
+    int *iwork = circe__alloc(context, 3 + 5 * size, sizeof *iwork);
+    status = gram == NULL || w == NULL || iwork == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK && size > 0)
+        status = products ? product_gram(data, pair, gram) : sample_gram(data, pair, &s, gram);
+    if (status == CIRCE_OK && size > 0 &&
+        context->backend->algebra->eigen(size, gram, w, gram + size * size, iwork) != 0)
+        status = circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the null did not converge");
+    for (int64_t k = 0; status == CIRCE_OK && k < size; k++) w[k] = fmax(w[k], 0.0);
+    for (int64_t k = 0; status == CIRCE_OK && k < size / 2; k++) { /* ascending to descending */
+        double held = w[k];
+        w[k] = w[size - 1 - k];
+        w[size - 1 - k] = held;
+    }
+    circe__free(context, gram);
+    circe__free(context, iwork);
+    circe__free(context, s.owned);
+    if (status != CIRCE_OK) {
+        circe__free(context, w);
+        return status;
+    }
+    *weights = w;
+    *n = size;
+    return CIRCE_OK;
+}

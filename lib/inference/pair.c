@@ -1,0 +1,310 @@
+/* Left against right: what every kernel test here is made of.
+ *
+ *     right (n, q)   features of z, centred
+ *     left (n, p)    R_z R_x (features of (x, y), or of x's columns), R = I - S the residual makers of regression.c
+ *     statistic      |left' right|^2 = |(R_x left_0)' (R_z right)|^2,   R being symmetric
+ *
+ * So regressing the right side is the same as regressing the left one once more, and what the statistic does to any
+ * other draw of z's noise is |left' noise*|^2 with the same `left`: a draw repeats the regression at no cost. That is
+ * what makes the null right although the regression was fitted on the tested rows: the variance of the fit is in it,
+ * where a bootstrap of the residuals alone would leave it out. The noise is had from leave-one-out residuals,
+ * (R_z right)_i / (1 - S_ii): in-sample ones are too small by what the fit took from them.
+ *
+ * Auxiliary rows of (y, z) have right features and no x: their left features are 0 before R_z. */
+#include <math.h>
+#include <string.h>
+
+#include "inference/internal.h"
+
+enum {
+    MOST_LEFT = 512,
+    MOST_RIGHT = 256,
+    TARGET_COLUMNS = 48, /* features of x that its regression is chosen by */
+    MANY_ROWS = 8192,    /* from here on the sides are compressed, so that the bootstrap stays affordable */
+    MANY_LEFT = 64,
+    MANY_RIGHT = 16,
+    MOST_CATEGORIES = 64,
+};
+
+void circe__pair_free(const circe_context *context, circe__pair *pair) {
+    circe__table_free(context, &pair->left);
+    circe__table_free(context, &pair->right);
+    circe__table_free(context, &pair->noise);
+}
+
+double circe__pair_statistic(const circe__data *data, const circe__pair *pair) {
+    int64_t p = pair->p, q = pair->q;
+    if (p == 0 || q == 0) return 0.0;
+    double *product = circe__alloc(data->context, p * q, sizeof *product);
+    if (product == NULL) return NAN;
+    data->context->backend->algebra->gemm(1, 0, p, q, pair->n, 1.0, pair->left.data, p, pair->right.data, q, 0.0,
+                                          product, q);
+    double value = circe__square_norm(product, p * q);
+    circe__free(data->context, product);
+    return value;
+}
+
+/* Indicators of the categories of a variable's delta columns, beside its other columns; for gcm. */
+static circe_status column_features(const circe__data *data, const circe__variable *v, int64_t rows,
+                                    circe__table *out) {
+    bool *category = circe__calloc(data->context, v->dim, sizeof *category);
+    circe__table indicators = {0};
+    circe_kernel *kernel = NULL;
+    int64_t plain = 0, at = 0;
+    double left;
+    circe_status status = category == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    for (int64_t f = 0; status == CIRCE_OK && f < v->kernel->n_factors; f++) {
+        circe_kernel_factor factor = v->kernel->factors[f];
+        if (factor.kind != CIRCE_KERNEL_DELTA) continue;
+        int64_t end = factor.n_cols == -1 ? v->dim : factor.first_col + factor.n_cols;
+        for (int64_t c = factor.first_col; c < end; c++) category[c] = true;
+        if (kernel == NULL) {
+            status = circe_kernel_create(data->context, CIRCE_KERNEL_DELTA, 0.0, &kernel);
+            if (status == CIRCE_OK) kernel->factors[0] = factor;
+        } else {
+            status = circe_kernel_multiply(kernel, &factor);
+        }
+    }
+    if (status == CIRCE_OK && kernel != NULL)
+        status = circe__features_of(data, kernel, v->points, rows, v->dim, 1e-6, MOST_CATEGORIES, "categories",
+                                    &indicators, &left);
+    for (int64_t c = 0; status == CIRCE_OK && c < v->dim; c++) plain += !category[c];
+    if (status == CIRCE_OK) status = circe__table_new(data->context, rows, plain + indicators.cols, out);
+    for (int64_t c = 0; status == CIRCE_OK && c < v->dim; c++) {
+        if (category[c]) continue;
+        for (int64_t i = 0; i < rows; i++) out->data[i * out->cols + at] = v->points[i * v->dim + c];
+        at++;
+    }
+    for (int64_t i = 0; status == CIRCE_OK && indicators.cols > 0 && i < rows; i++)
+        memcpy(out->data + i * out->cols + plain, indicators.data + i * indicators.cols,
+               (size_t)indicators.cols * sizeof(double));
+    circe_kernel_destroy(kernel);
+    circe__table_free(data->context, &indicators);
+    circe__free(data->context, category);
+    return status;
+}
+
+/* Columns to unit length, so that one width and ridge suit them all; a column of rounding to zero. */
+static void normalize_columns(circe__table *t, const circe__variable *v) {
+    for (int64_t c = 0; c < t->cols; c++) {
+        double largest = 0.0, square = 0.0;
+        for (int64_t i = 0; i < t->rows; i++) largest = fmax(largest, fabs(t->data[i * t->cols + c]));
+        for (int64_t i = 0; largest > 0.0 && i < t->rows; i++) {
+            double value = t->data[i * t->cols + c] / largest;
+            square += value * value;
+        }
+        double scale = v->constant || !(square > 0.0) ? 0.0 : 1.0 / (largest * sqrt(square / (double)t->rows));
+        for (int64_t i = 0; i < t->rows; i++) t->data[i * t->cols + c] *= scale;
+    }
+}
+
+/* What the right side is, and by what the left side's regression is chosen. */
+static circe_status right_side(const circe__data *data, const circe__pair_plan *plan, circe__pair *pair,
+                               circe__table *target, circe_test_result *result) {
+    const circe__variable *x = &data->x, *z = &data->z;
+    double left;
+    circe_status status;
+    if (plan->columns)
+        status = column_features(data, z, data->total, &pair->right);
+    else
+        status = circe__features_of(data, z->kernel, z->points, data->total, z->dim, 1e-5, MOST_RIGHT, "z",
+                                    &pair->right, &result->left_out_z);
+    if (status == CIRCE_OK) circe__weigh(data, &pair->right);
+    if (status == CIRCE_OK && plan->columns) normalize_columns(&pair->right, z);
+    if (status != CIRCE_OK || !plan->regress_x) return status;
+    status = plan->columns ? column_features(data, x, data->n, target)
+                           : circe__features_of(data, x->kernel, x->points, data->n, x->dim, 1e-3, TARGET_COLUMNS, "x",
+                                                target, &left);
+    if (status == CIRCE_OK) circe__weigh(data, target);
+    if (status == CIRCE_OK && plan->columns) normalize_columns(target, x);
+    return status;
+}
+
+/* Rows of zeros for the auxiliary ones. */
+static circe_status extend_rows(const circe__data *data, circe__table *table) {
+    circe__table longer;
+    if (table->rows == data->total) return CIRCE_OK;
+    circe_status status = circe__table_new(data->context, data->total, table->cols, &longer);
+    if (status != CIRCE_OK) return status;
+    memset(longer.data, 0, (size_t)(longer.rows * longer.cols) * sizeof(double));
+    memcpy(longer.data, table->data, (size_t)(table->rows * table->cols) * sizeof(double));
+    circe__table_free(data->context, table);
+    *table = longer;
+    return CIRCE_OK;
+}
+
+circe_status circe__center_y(const circe__data *data, const circe__regressor *regressor, circe__table *left) {
+    if (left->rows == data->total) return circe__residual(regressor, left);
+    circe__data part = {0};
+    circe__spectrum spectrum = {0};
+    circe__regressor own = {0};
+    int64_t *index = circe__alloc(data->context, data->n, sizeof *index);
+    if (index == NULL) return CIRCE_ERR_MEMORY;
+    for (int64_t i = 0; i < data->n; i++) index[i] = i;
+    circe_status status = circe__data_subset(data, index, data->n, &part);
+    if (status == CIRCE_OK) status = circe__spectrum_make(&part, regressor->info.sigma2_multiple, &spectrum);
+    if (status == CIRCE_OK) status = circe__regressor_set(&part, &spectrum, regressor->ridge, &own);
+    if (status == CIRCE_OK) status = circe__residual(&own, left);
+    circe__free(data->context, index);
+    circe__free(data->context, own.leverage);
+    circe__spectrum_free(data->context, &spectrum);
+    circe__data_free(&part);
+    return status;
+}
+
+/* info.remaining of the left side: what its regression leaves of the target. */
+static circe_status left_remaining(const circe__data *data, const circe__table *target, circe__regressor *regressor) {
+    circe__table copy = {0};
+    int64_t size = target->rows * target->cols;
+    double before = circe__square_norm(target->data, size);
+    circe_status status = circe__table_copy(data->context, target, &copy);
+    if (status == CIRCE_OK) status = circe__residual(regressor, &copy);
+    if (status == CIRCE_OK)
+        regressor->info.remaining = before > 0.0 ? circe__square_norm(copy.data, size) / before : 0.0;
+    circe__table_free(data->context, &copy);
+    return status;
+}
+
+static circe_status left_side(const circe__data *data, const circe__pair_plan *plan, const circe__table *target,
+                              circe__regressions *regressions, circe__pair *pair, circe_test_result *result) {
+    circe__regressor *sides = regressions->side;
+    circe_status status = plan->columns
+                              ? circe__table_copy(data->context, target, &pair->left)
+                              : circe__joint_features(data, 1e-5, MOST_LEFT, &pair->left, &result->left_out_x);
+    if (status == CIRCE_OK && !plan->columns) circe__weigh(data, &pair->left);
+    if (status == CIRCE_OK && plan->center_y) status = circe__center_y(data, &sides[1], &pair->left);
+    if (status == CIRCE_OK) status = extend_rows(data, &pair->left);
+    if (status == CIRCE_OK && plan->regress_x) status = left_remaining(data, target, &sides[0]);
+    if (status == CIRCE_OK && plan->regress_x) status = circe__residual(&sides[0], &pair->left);
+    if (status == CIRCE_OK) status = circe__residual(&sides[1], &pair->left);
+    return status;
+}
+
+circe_status circe__noise(const circe__data *data, const circe__regressor *regressor, const circe__table *right,
+                          circe__table *noise) {
+    circe_status status = circe__table_copy(data->context, right, noise);
+    if (status == CIRCE_OK) status = circe__residual(regressor, noise);
+    for (int64_t i = 0; status == CIRCE_OK && i < noise->rows; i++) {
+        double rest = circe__rest(regressor, i);
+        for (int64_t k = 0; k < noise->cols; k++) noise->data[i * noise->cols + k] /= rest;
+    }
+    return status;
+}
+
+/* Nothing but rounding on a side counts as nothing: then the statistic is 0 and the p-value 1. */
+static void silence(circe__pair *pair, const circe__data *data, double remaining_x, double remaining_z) {
+    const double rounding = 1e-20;
+    if (data->x.constant || data->z.constant || remaining_x < rounding || remaining_z < rounding) pair->p = pair->q = 0;
+}
+
+/* The regressions that the plan asks for. */
+static circe_status regress_sides(const circe__data *data, const circe__pair_plan *plan, const circe__table *target,
+                                  const circe__table *right, circe__regressions *made) {
+    const circe__table *targets[2] = {plan->regress_x ? target : NULL, right};
+    if (!plan->columns || data->options.regression != CIRCE_GCM_LINEAR) return circe__regress(data, targets, made);
+    circe_status status = circe__spectrum_linear(data, &made->spectra[0]);
+    for (int t = 0; status == CIRCE_OK && t < 2; t++)
+        status = circe__regressor_set(data, &made->spectra[0], 0.0, &made->side[t]);
+    return status;
+}
+
+/* The noise of the right side, and what its regression leaves. */
+static circe_status right_noise(const circe__data *data, circe__regressor *regressor, circe__pair *pair) {
+    int64_t q = pair->right.cols;
+    double before = circe__square_norm(pair->right.data, pair->n * q), after = 0.0;
+    circe_status status = circe__noise(data, regressor, &pair->right, &pair->noise);
+    for (int64_t i = 0; status == CIRCE_OK && i < pair->n; i++) {
+        double rest = circe__rest(regressor, i);
+        after += rest * rest * circe__square_norm(pair->noise.data + i * q, q);
+    }
+    regressor->info.remaining = before > 0.0 ? after / before : 0.0;
+    return status;
+}
+
+static circe_status check_sides(const circe__data *data, const circe__pair_plan *plan, const circe__table *target,
+                                circe__regressions *regressions, const circe__pair *pair) {
+    circe__table noise = {0};
+    circe_status status = circe__check_residual(data, &regressions->side[1], &pair->right, &pair->noise);
+    if (status != CIRCE_OK || !plan->regress_x) return status;
+    status = circe__noise(data, &regressions->side[0], target, &noise);
+    if (status == CIRCE_OK) status = circe__check_residual(data, &regressions->side[0], target, &noise);
+    circe__table_free(data->context, &noise);
+    return status;
+}
+
+/* Few directions of either side where there are many rows. */
+static circe_status compress_sides(const circe__data *data, circe__pair *pair, circe_test_result *result) {
+    double lost = 0.0;
+    circe_status status = circe__compress(data, &pair->left, NULL, MANY_LEFT, &lost);
+    result->left_out_x += lost;
+    if (status == CIRCE_OK) status = circe__compress(data, &pair->noise, &pair->right, MANY_RIGHT, &lost);
+    result->left_out_z += lost;
+    return status;
+}
+
+circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *plan, circe__pair *pair,
+                              circe__regressions *regressions, circe_test_result *result) {
+    circe__table target = {0};
+    *pair = (circe__pair){.n = data->total, .scale = 1.0};
+    *regressions = (circe__regressions){0};
+    circe__regressor *sides = regressions->side;
+    circe_status status = right_side(data, plan, pair, &target, result);
+    if (status == CIRCE_OK) status = regress_sides(data, plan, &target, &pair->right, regressions);
+    if (status == CIRCE_OK) status = left_side(data, plan, &target, regressions, pair, result);
+    if (status == CIRCE_OK) status = right_noise(data, &sides[1], pair);
+    if (status == CIRCE_OK && !data->options.skip_checks) status = check_sides(data, plan, &target, regressions, pair);
+    if (status == CIRCE_OK && data->n > MANY_ROWS && !plan->columns) status = compress_sides(data, pair, result);
+    circe__table_free(data->context, &target);
+    if (status != CIRCE_OK) {
+        circe__pair_free(data->context, pair);
+        circe__regressions_free(data->context, regressions);
+        return status;
+    }
+    pair->p = pair->left.cols;
+    pair->q = pair->right.cols;
+    silence(pair, data, plan->regress_x ? sides[0].info.remaining : 1.0, sides[1].info.remaining);
+    result->rank_x = pair->p;
+    result->rank_z = pair->q;
+    if (plan->regress_x) result->x = sides[0].info;
+    result->z = sides[1].info;
+    result->n_tested = data->n;
+    result->n_train = data->total - data->n;
+    return CIRCE_OK;
+}
+
+/* ---- the p-value ------------------------------------------------------------------------------------------------- */
+
+static circe_status by_draws(const circe__data *data, const circe__pair *pair, double value,
+                             circe_test_result *result) {
+    int64_t draws = data->options.draws;
+    double *null = circe__alloc(data->context, draws, sizeof *null);
+    if (null == NULL) return CIRCE_ERR_MEMORY;
+    circe_status status = circe__wild(data, pair, NULL, draws, CIRCE__STREAM_SIGNS, null);
+    if (status == CIRCE_OK) circe__report_draws(value, null, draws, pair->scale, result);
+    circe__free(data->context, null);
+    return status;
+}
+
+circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, circe_test_null null,
+                              circe_test_result *result) {
+    enum { MOMENT_ROWS = 4096 };
+    double value = circe__pair_statistic(data, pair), mean = 0.0, variance = 0.0, *weights = NULL;
+    int64_t n = 0;
+    if (isnan(value)) return CIRCE_ERR_MEMORY;
+    result->null = null;
+    result->statistic = pair->scale * value;
+    if (null == CIRCE_NULL_WILD) return by_draws(data, pair, value, result);
+    circe_status status = circe__moments(data, pair, MOMENT_ROWS, &mean, &variance);
+    if (status == CIRCE_OK && null == CIRCE_NULL_SPECTRAL) status = circe__null_weights(data, pair, &weights, &n);
+    if (status != CIRCE_OK) return status;
+    result->null_mean = pair->scale * mean;
+    result->null_sd = pair->scale * sqrt(variance);
+    if (!(mean > 0.0))
+        result->p_value = 1.0;
+    else if (null == CIRCE_NULL_GAMMA)
+        result->p_value = circe__clip_p(circe__moment_tail(mean, variance, value));
+    else
+        result->p_value = circe__clip_p(circe__weighted_tail(weights, n, value));
+    circe__free(data->context, weights);
+    return CIRCE_OK;
+}

@@ -1,0 +1,310 @@
+/* Regressions on y: kernel ridge with an unpenalised constant, width and ridge by leave-one-out.
+ *
+ *     F (n, r)   features of y, times the root of the weights, minus their part along `unit`;  F'F = V' diag(s) V
+ *     Q = F V'   Q'Q = diag(s)
+ *     S = unit unit' + Q diag(1 / (s + ridge)) Q',   R = I - S
+ *
+ * One spectrum serves every ridge: the leave-one-out residual of row i is (R t)_i / (1 - S_ii). Nothing is divided by s
+ * alone. The ridge that leave-one-out likes best balances the bias of the regression against its variance; the null of
+ * a test accounts for the variance (wild.c) and not for the bias, so the ridge that is used is a tenth of it
+ * (docs/math.md, Tests). O(n r^2) for each width.
+ *
+ * Where y has few values and many rows of each, an outcome of two classes for one, nothing need be smooth: the
+ * regression is the mean of every value, a delta kernel without a ridge, and has no bias at all. */
+#include <math.h>
+#include <string.h>
+
+#include "inference/internal.h"
+
+enum {
+    BLOCK = 1024,     /* rows at a time in a pass */
+    LOO_COLUMNS = 48, /* of a target's features: the first, which hold most of it */
+    LEAST_MAX_RANK = 256,
+    MOST_MAX_RANK = 760, /* below the rank where pivoting turns to LAPACK */
+};
+
+void circe__spectrum_free(const circe_context *context, circe__spectrum *spectrum) {
+    circe__free(context, spectrum->Q);
+    circe__free(context, spectrum->s);
+    *spectrum = (circe__spectrum){0};
+}
+
+static int64_t most_rank(const circe__data *data) {
+    if (data->options.max_rank > 0) return circe__min(data->options.max_rank, MOST_MAX_RANK);
+    return circe__min(circe__max(data->total / 4, LEAST_MAX_RANK), MOST_MAX_RANK);
+}
+
+/* table := table V', V (rank, columns of the table). */
+static circe_status rotate(const circe_context *context, circe__table *table, const double *V, int64_t rank) {
+    circe__table rotated;
+    circe_status status = circe__table_new(context, table->rows, rank, &rotated);
+    if (status != CIRCE_OK) return status;
+    context->backend->algebra->gemm(0, 1, table->rows, rank, table->cols, 1.0, table->data, circe__max(table->cols, 1),
+                                    V, circe__max(table->cols, 1), 0.0, rotated.data, circe__max(rank, 1));
+    circe__table_free(context, table);
+    *table = rotated;
+    return CIRCE_OK;
+}
+
+/* Q and s from F, which is consumed; `also`, of the same columns, is rotated with it. Directions below rounding go. */
+circe_status circe__decompose(const circe__data *data, circe__table *F, circe__table *also, circe__spectrum *spectrum) {
+    const circe_context *context = data->context;
+    const circe__algebra *algebra = context->backend->algebra;
+    int64_t n = F->rows, r = F->cols, first = 0;
+    double *V = circe__alloc(context, 3 * r * r + 6 * r + 8, sizeof *V), *s = circe__alloc(context, r + 1, sizeof *s);
+    int *iwork = circe__alloc(context, 3 + 5 * r, sizeof *iwork);
+    double *Q = NULL;
+    circe_status status = V == NULL || s == NULL || iwork == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status != CIRCE_OK) goto done;
+    algebra->gram_update(r, n, F->data, circe__max(r, 1), 0.0, V, circe__max(r, 1));
+    if (r > 0 && algebra->eigen(r, V, s, V + r * r, iwork) != 0) {
+        status = circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of y's kernel did not converge");
+        goto done;
+    }
+    while (first < r && s[first] <= 1e-13 * s[r - 1]) first++; /* ascending */
+    int64_t rank = r - first;
+    Q = circe__alloc(context, circe__max(n * rank, 1), sizeof *Q);
+    if (Q == NULL) {
+        status = CIRCE_ERR_MEMORY;
+        goto done;
+    }
+    algebra->gemm(0, 1, n, rank, r, 1.0, F->data, circe__max(r, 1), V + first * r, circe__max(r, 1), 0.0, Q,
+                  circe__max(rank, 1));
+    if (also != NULL) status = rotate(context, also, V + first * r, rank);
+    memmove(s, s + first, (size_t)rank * sizeof *s);
+    spectrum->n = n;
+    spectrum->rank = rank;
+    spectrum->Q = Q;
+    spectrum->s = s;
+    s = NULL;
+
+done:
+    circe__free(context, V);
+    circe__free(context, s);
+    circe__free(context, iwork);
+    circe__table_free(context, F);
+    return status;
+}
+
+circe_status circe__features_y(const circe__data *data, double multiple, circe__table *features, double *left) {
+    circe_kernel *kernel = NULL;
+    *left = 0.0;
+    if (data->y.dim == 0) return circe__table_new(data->context, data->total, 0, features);
+    circe_status status = data->by_value ? circe_kernel_create(data->context, CIRCE_KERNEL_DELTA, 0.0, &kernel)
+                                         : circe__scaled_kernel(data, &data->y, multiple, &kernel);
+    if (status == CIRCE_OK)
+        status = circe__features_of(data, kernel, data->y.points, data->total, data->y.dim, 1e-8, most_rank(data), "y",
+                                    features, left);
+    circe_kernel_destroy(kernel);
+    return status;
+}
+
+circe_status circe__spectrum_make(const circe__data *data, double multiple, circe__spectrum *spectrum) {
+    circe__table F = {0};
+    *spectrum = (circe__spectrum){.multiple = multiple};
+    circe_status status = circe__features_y(data, multiple, &F, &spectrum->left_out);
+    if (status == CIRCE_OK) circe__weigh(data, &F);
+    if (status == CIRCE_OK) status = circe__decompose(data, &F, NULL, spectrum);
+    if (status != CIRCE_OK) circe__spectrum_free(data->context, spectrum);
+    return status;
+}
+
+/* Least squares on [1, y]: the columns, each of unit length, and no ridge. */
+circe_status circe__spectrum_linear(const circe__data *data, circe__spectrum *spectrum) {
+    int64_t n = data->total, d = data->y.dim, kept = 0;
+    circe__table F = {0};
+    *spectrum = (circe__spectrum){0};
+    circe_status status = circe__table_new(data->context, n, d, &F);
+    if (status != CIRCE_OK) return status;
+    if (d > 0) memcpy(F.data, data->y.points, (size_t)(n * d) * sizeof(double));
+    for (int64_t c = 0; c < d; c++) { /* largest element 1: no overflow, and equal say */
+        double largest = 0.0;
+        for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(F.data[i * d + c]));
+        for (int64_t i = 0; largest > 0.0 && i < n; i++) F.data[i * d + c] /= largest;
+    }
+    circe__weigh(data, &F);
+    status = circe__decompose(data, &F, NULL, spectrum);
+    if (status != CIRCE_OK) return status;
+    while (kept < spectrum->rank && spectrum->s[kept] <= 1e-10 * spectrum->s[spectrum->rank - 1]) kept++;
+    for (int64_t k = 0; k < kept; k++) spectrum->s[k] = HUGE_VAL; /* collinear: 1 / s is 0 */
+    return CIRCE_OK;
+}
+
+/* ---- leave-one-out ----------------------------------------------------------------------------------------------- */
+
+/* Adds the squared leave-one-out residuals of rows [first, first + n) to errors. */
+static void loo_block(const circe__data *data, const circe__spectrum *sp, const circe__table *target, int64_t columns,
+                      const double *scaled, const double *ridge, int64_t n_ridge, int64_t first, int64_t n,
+                      double *means, double *errors) {
+    const circe__algebra *algebra = data->context->backend->algebra;
+    int64_t r = sp->rank;
+    for (int64_t l = 0; l < n_ridge; l++) {
+        algebra->gemm(0, 0, n, columns, r, 1.0, sp->Q + first * r, circe__max(r, 1), scaled + l * r * columns, columns,
+                      0.0, means, columns);
+        for (int64_t i = 0; i < n; i++) {
+            const double *q = sp->Q + (first + i) * r, *t = target->data + (first + i) * target->cols;
+            double u = data->unit[first + i], h = u * u, square = 0.0;
+#pragma omp simd reduction(+ : h)
+            for (int64_t k = 0; k < r; k++) h += q[k] * q[k] / (sp->s[k] + ridge[l]);
+#pragma omp simd reduction(+ : square)
+            for (int64_t c = 0; c < columns; c++) {
+                double d = t[c] - means[i * columns + c];
+                square += d * d;
+            }
+            double rest = fmax(1.0 - h, 1e-3);
+            errors[l] += square / (rest * rest);
+        }
+    }
+}
+
+circe_status circe__loo(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
+                        const double *ridge, int64_t n_ridge, double *errors, double *alone) {
+    const circe_context *context = data->context;
+    const circe__algebra *algebra = context->backend->algebra;
+    int64_t n = spectrum->n, r = spectrum->rank, columns = circe__min(target->cols, LOO_COLUMNS);
+    double *P = circe__alloc(context, r * columns + 1, sizeof *P);
+    double *scaled = circe__alloc(context, n_ridge * r * columns + 1, sizeof *scaled);
+    double *means = circe__alloc(context, BLOCK * columns + 1, sizeof *means);
+    circe_status status = P == NULL || scaled == NULL || means == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    memset(errors, 0, (size_t)n_ridge * sizeof *errors);
+    *alone = 0.0;
+    if (status == CIRCE_OK && columns > 0) {
+        algebra->gemm(1, 0, r, columns, n, 1.0, spectrum->Q, circe__max(r, 1), target->data, target->cols, 0.0, P,
+                      columns);
+        for (int64_t l = 0; l < n_ridge; l++)
+            for (int64_t k = 0; k < r; k++)
+                for (int64_t c = 0; c < columns; c++)
+                    scaled[(l * r + k) * columns + c] = P[k * columns + c] / (spectrum->s[k] + ridge[l]);
+        for (int64_t first = 0; first < n; first += BLOCK)
+            loo_block(data, spectrum, target, columns, scaled, ridge, n_ridge, first, circe__min(BLOCK, n - first),
+                      means, errors);
+        for (int64_t i = 0; i < n; i++) {
+            double rest = 1.0 - data->unit[i] * data->unit[i];
+            *alone += circe__square_norm(target->data + i * target->cols, columns) / (rest * rest);
+        }
+    }
+    for (int64_t l = 0; l < n_ridge; l++) errors[l] /= (double)n;
+    *alone /= (double)n;
+    circe__free(context, P);
+    circe__free(context, scaled);
+    circe__free(context, means);
+    return status;
+}
+
+/* ---- the choice -------------------------------------------------------------------------------------------------- */
+
+circe_status circe__regressor_set(const circe__data *data, const circe__spectrum *spectrum, double ridge,
+                                  circe__regressor *regressor) {
+    int64_t n = spectrum->n, r = spectrum->rank;
+    double *leverage = circe__alloc(data->context, n, sizeof *leverage), degrees = 0.0;
+    if (leverage == NULL) return CIRCE_ERR_MEMORY;
+    for (int64_t i = 0; i < n; i++) {
+        const double *q = spectrum->Q + i * r;
+        double h = data->unit[i] * data->unit[i];
+        for (int64_t k = 0; k < r; k++) h += q[k] * q[k] / (spectrum->s[k] + ridge);
+        leverage[i] = h;
+        degrees += h;
+    }
+    regressor->data = data;
+    regressor->spectrum = spectrum;
+    regressor->ridge = ridge;
+    regressor->leverage = leverage;
+    circe_test_regression *info = &regressor->info;
+    info->used = 1;
+    info->sigma2_multiple = spectrum->multiple;
+    info->ridge = ridge;
+    info->degrees = degrees;
+    info->rows = n;
+    info->rank = r;
+    info->left_out = spectrum->left_out;
+    info->remaining = 1.0;
+    info->check_p = NAN;
+    return CIRCE_OK;
+}
+
+typedef struct choice {
+    double error, alone, width, ridge;
+} choice;
+
+/* Every width of the grid against both targets. */
+static circe_status search(const circe__data *data, const circe__table *const targets[2], choice best[2]) {
+    const circe_test_options *o = &data->options;
+    int64_t widths = data->y.dim == 0 ? 1 : o->n_width;
+    bool any = false;
+    for (int64_t f = 0; data->y.dim > 0 && f < data->y.kernel->n_factors; f++) any = any || data->y.free[f];
+    if (!any || data->by_value) widths = 1;
+    double *errors = circe__alloc(data->context, o->n_ridge, sizeof *errors);
+    circe_status status = errors == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    for (int64_t w = 0; status == CIRCE_OK && w < widths; w++) {
+        circe__spectrum spectrum = {0};
+        double width = data->by_value ? 0.0 : any ? o->width[w] : 1.0;
+        status = circe__spectrum_make(data, width, &spectrum);
+        for (int t = 0; status == CIRCE_OK && t < 2; t++) {
+            double alone = 0.0;
+            if (targets[t] == NULL) continue;
+            status = circe__loo(data, &spectrum, targets[t], o->ridge, o->n_ridge, errors, &alone);
+            for (int64_t l = 0; status == CIRCE_OK && l < o->n_ridge; l++)
+                if (errors[l] < best[t].error) best[t] = (choice){errors[l], alone, width, o->ridge[l]};
+        }
+        circe__spectrum_free(data->context, &spectrum);
+        if (status == CIRCE_OK) status = circe__progress(data->context, "regressions on y", w + 1, widths);
+    }
+    circe__free(data->context, errors);
+    return status;
+}
+
+static circe_status settle(const circe__data *data, const choice *best, circe__regressions *made, int t) {
+    const circe__spectrum *spectrum = NULL;
+    for (int64_t k = 0; k < made->n_spectra; k++)
+        if (made->spectra[k].multiple == best->width) spectrum = &made->spectra[k];
+    circe_status status = CIRCE_OK;
+    if (spectrum == NULL) {
+        status = circe__spectrum_make(data, best->width, &made->spectra[made->n_spectra]);
+        if (status != CIRCE_OK) return status;
+        spectrum = &made->spectra[made->n_spectra++];
+    }
+    circe__regressor *regressor = &made->side[t];
+    double ridge = data->by_value ? CIRCE__NO_RIDGE : best->ridge;
+    status = circe__regressor_set(data, spectrum, ridge * data->options.undersmoothing, regressor);
+    if (status != CIRCE_OK) return status;
+    regressor->info.ridge_chosen = ridge;
+    regressor->info.loo_error = best->alone > 0.0 ? best->error / best->alone : 1.0;
+    return CIRCE_OK;
+}
+
+circe_status circe__regress(const circe__data *data, const circe__table *const targets[2], circe__regressions *made) {
+    choice best[2] = {{HUGE_VAL, 0.0, 1.0, 1.0}, {HUGE_VAL, 0.0, 1.0, 1.0}};
+    *made = (circe__regressions){0};
+    circe_status status = search(data, targets, best);
+    for (int t = 0; status == CIRCE_OK && t < 2; t++)
+        if (targets[t] != NULL) status = settle(data, &best[t], made, t);
+    if (status != CIRCE_OK) circe__regressions_free(data->context, made);
+    return status;
+}
+
+void circe__regressions_free(const circe_context *context, circe__regressions *made) {
+    for (int t = 0; t < 2; t++) {
+        circe__spectrum_free(context, &made->spectra[t]);
+        circe__free(context, made->side[t].leverage);
+    }
+    *made = (circe__regressions){0};
+}
+
+circe_status circe__residual(const circe__regressor *regressor, circe__table *table) {
+    const circe__data *data = regressor->data;
+    const circe__algebra *algebra = data->context->backend->algebra;
+    const circe__spectrum *sp = regressor->spectrum;
+    int64_t n = sp->n, r = sp->rank, q = table->cols;
+    double *inner = circe__alloc(data->context, (r + 1) * q + 1, sizeof *inner);
+    if (inner == NULL) return CIRCE_ERR_MEMORY;
+    if (q > 0) {
+        algebra->gemm(1, 0, 1, q, n, 1.0, data->unit, 1, table->data, q, 0.0, inner, q);
+        algebra->gemm(0, 0, n, q, 1, -1.0, data->unit, 1, inner, q, 1.0, table->data, q);
+        algebra->gemm(1, 0, r, q, n, 1.0, sp->Q, circe__max(r, 1), table->data, q, 0.0, inner, q);
+        for (int64_t k = 0; k < r; k++)
+            for (int64_t c = 0; c < q; c++) inner[k * q + c] /= sp->s[k] + regressor->ridge;
+        algebra->gemm(0, 0, n, q, r, -1.0, sp->Q, circe__max(r, 1), inner, q, 1.0, table->data, q);
+    }
+    circe__free(data->context, inner);
+    return CIRCE_OK;
+}

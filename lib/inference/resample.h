@@ -1,0 +1,20 @@
+/* x drawn again given y: what data like these would look like if x and z were independent given y. */
+#ifndef CIRCE_INFERENCE_RESAMPLE_H
+#define CIRCE_INFERENCE_RESAMPLE_H
+
+#include "inference/internal.h"
+
+typedef struct circe__resampler {
+    const circe__data *data;
+    double *fitted, *residual; /* (n, dim): x = fitted + residual; categories: fitted 0 */
+    circe_kernel *near;        /* of y, narrow: the chance of a neighbour; NULL where there is no y */
+    circe_kernel_factor *factors;
+} circe__resampler;
+
+circe_status circe__resampler_make(const circe__data *data, circe__resampler *resampler);
+void circe__resampler_free(const circe_context *context, circe__resampler *resampler);
+
+/* x (n, dim) := draw number `draw`. */
+void circe__resample(const circe__resampler *resampler, uint64_t draw, double *x);
+
+#endif
