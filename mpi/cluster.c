@@ -1,0 +1,185 @@
+/* Finding and loading the part that speaks MPI, and what is made of its table. */
+#define _GNU_SOURCE
+#include "cluster.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/core.h"
+
+static struct {
+    const cluster_engine *engine; /* NULL: one process */
+    cluster_place place;
+} cluster = {.place = {.size = 1, .neighbours = 1}};
+
+/* ---- loading ------------------------------------------------------------------------------------------------------
+ */
+
+/* Beside the program (a build folder), and where an installation has it. MPI wants its symbols to be global: it loads
+ * parts of its own. */
+static void *load(void) {
+    static const char *const places[] = {"", CLUSTER_INSTALLED "/"};
+    char program[PATH_MAX], path[PATH_MAX + 64];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length < 0) return NULL;
+    program[length] = '\0';
+    char *slash = strrchr(program, '/');
+    if (slash != NULL) slash[1] = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(path, sizeof path, "%s%scirce_mpi.so", program, places[i]);
+        void *library = access(path, R_OK) == 0 ? dlopen(path, RTLD_NOW | RTLD_GLOBAL) : NULL;
+        if (library != NULL || access(path, R_OK) == 0) return library;
+    }
+    return NULL;
+}
+
+static circe_status find_engine(const cluster_launch *launch, const cluster_engine **engine) {
+    void *library = load();
+    const char *problem = library == NULL ? dlerror() : NULL;
+    if (library == NULL)
+        return circe__fail(CIRCE_ERR_UNSUPPORTED,
+                           "%s started %d of this program, which %s%s; start one, or build circe with -DCIRCE_MPI=ON",
+                           launch->by, launch->size, problem != NULL ? "cannot load MPI: " : "was built without MPI",
+                           problem != NULL ? problem : "");
+    union { /* a pointer to data becomes one to a function, as POSIX allows */
+        void *symbol;
+        cluster_engine_fn *function;
+    } found = {dlsym(library, CLUSTER_ENGINE_SYMBOL)};
+    *engine = found.symbol != NULL ? found.function() : NULL;
+    if (*engine == NULL || (*engine)->version != CLUSTER_ENGINE_VERSION)
+        return circe__fail(CIRCE_ERR_UNSUPPORTED,
+                           "circe_mpi.so is of another version than this program; install both from one build");
+    return CIRCE_OK;
+}
+
+circe_status cluster_open(void) {
+    cluster_launch launch = cluster_launched();
+    const cluster_engine *engine = NULL;
+    if (launch.by == NULL || launch.size == 1) return CIRCE_OK;
+    if (launch.without)
+        return circe__fail(
+            CIRCE_ERR_UNSUPPORTED,
+            "srun started %d tasks, but without MPI; use srun --mpi=pmix (srun --mpi=list shows what there "
+            "is), or CIRCE_CLUSTER=off for tasks that have nothing to do with each other",
+            launch.size);
+    circe_status status = find_engine(&launch, &engine);
+    if (status != CIRCE_OK) return status;
+    cluster_place place = {0};
+    if (!engine->open(&place)) return circe__fail(CIRCE_ERR_UNSUPPORTED, "MPI could not be started");
+    if (launch.size > 0 && place.size != launch.size)
+        return circe__fail(CIRCE_ERR_UNSUPPORTED,
+                           "%s started %d processes, but %s sees %d; start circe with that MPI's own mpirun, or with "
+                           "srun --mpi=pmix",
+                           launch.by, launch.size, engine->name(), place.size);
+    cluster.place = place;
+    if (place.size > 1) cluster.engine = engine;
+    return CIRCE_OK;
+}
+
+void cluster_close(void) {
+    if (cluster.engine != NULL) cluster.engine->close();
+    cluster.engine = NULL;
+}
+
+void cluster_abort(int status) {
+    if (cluster.engine != NULL) cluster.engine->abort(status);
+    exit(status);
+}
+
+/* ---- places -------------------------------------------------------------------------------------------------------
+ */
+
+int cluster_rank(void) { return cluster.place.rank; }
+
+int cluster_size(void) { return cluster.place.size; }
+
+int cluster_neighbours(void) { return cluster.place.neighbours; }
+
+const char *cluster_host(void) { return cluster.place.host; }
+
+const char *cluster_name(void) { return cluster.engine != NULL ? cluster.engine->name() : NULL; }
+
+const cluster_engine *cluster_engine_used(void) { return cluster.engine; }
+
+/* Where the launcher bound this process to some cores, those are its own; else the machine is divided. */
+int64_t cluster_cores(void) {
+    cpu_set_t set;
+    int64_t all = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t bound = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : all;
+    int64_t share = circe__max(1, all / cluster.place.neighbours);
+    return bound < all ? circe__max(1, bound) : share;
+}
+
+/* ---- together -----------------------------------------------------------------------------------------------------
+ */
+
+void cluster_broadcast(int from, void *data, size_t bytes) {
+    if (cluster.engine != NULL) cluster.engine->broadcast(from, data, bytes);
+}
+
+void cluster_sum(double *values, int64_t n) {
+    if (cluster.engine != NULL) cluster.engine->sum(values, n);
+}
+
+void cluster_gather(const void *own, size_t bytes, void *everyones) {
+    if (cluster.engine != NULL)
+        cluster.engine->gather(own, bytes, everyones);
+    else
+        memcpy(everyones, own, bytes);
+}
+
+int cluster_first(int report, char *text, int *who) {
+    int *reports = malloc((size_t)cluster.place.size * sizeof *reports), found = 0;
+    if (reports == NULL) cluster_abort(1);
+    cluster_gather(&report, sizeof report, reports);
+    for (int rank = 0; rank < cluster.place.size && found == 0; rank++) {
+        found = reports[rank];
+        if (found != 0) *who = rank;
+    }
+    free(reports);
+    if (found != 0) cluster_broadcast(*who, text, CLUSTER_TEXT_BYTES);
+    return found;
+}
+
+circe_status cluster_agree(circe_status status) {
+    char text[CLUSTER_TEXT_BYTES] = "";
+    int who = 0;
+    if (cluster.engine == NULL) return status;
+    if (status != CIRCE_OK) {
+        const char *said = circe_last_error()[0] != '\0' ? circe_last_error() : circe_status_text(status);
+        if (cluster.place.rank == 0)
+            snprintf(text, sizeof text, "%s", said);
+        else
+            snprintf(text, sizeof text, "rank %d on %s: %s", cluster.place.rank, cluster.place.host, said);
+    }
+    circe_status worst = (circe_status)cluster_first((int)status, text, &who);
+    return worst == CIRCE_OK ? CIRCE_OK : circe__fail(worst, "%s", text);
+}
+
+uint64_t cluster_hash(uint64_t hash, const void *data, size_t bytes) {
+    const char *at = data;
+    for (size_t left = bytes; left > 0;) {
+        uint64_t word = 0;
+        size_t taken = left < sizeof word ? left : sizeof word;
+        memcpy(&word, at, taken);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+        at += taken;
+        left -= taken;
+    }
+    return (hash ^ bytes) * 0xbf58476d1ce4e5b9u;
+}
+
+circe_status cluster_same(const void *data, size_t bytes, const char *what) {
+    uint64_t own = cluster_hash(0, data, bytes), first = own;
+    cluster_broadcast(0, &first, sizeof first);
+    circe_status status = CIRCE_OK;
+    if (own != first)
+        status = circe__fail(CIRCE_ERR_VALUE, "%s here is not what rank 0 has; every rank must see the same", what);
+    return cluster_agree(status);
+}

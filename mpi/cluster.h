@@ -1,0 +1,51 @@
+/* Several processes as one: opened where a launcher (mpirun, srun) started more than one of this program, and otherwise
+ * one process that is everything. There is one cluster, as MPI has it. Functions marked "all" are called by every
+ * process in the same order. */
+#ifndef CLUSTER_H
+#define CLUSTER_H
+
+#include "circe/status.h"
+#include "engine.h"
+#include "launch.h"
+
+/* Loads MPI and starts it where a launcher is seen that started several, else does nothing. All. A failure has a text
+ * in circe_last_error; then the processes do not know of each other, and only the launch tells which may speak. */
+circe_status cluster_open(void);
+/* All: waits for the others. */
+void cluster_close(void);
+/* Ends every process at once, with this exit status. */
+void cluster_abort(int status);
+
+int cluster_rank(void);
+int cluster_size(void);
+/* Processes on this machine, with this one. */
+int cluster_neighbours(void);
+const char *cluster_host(void);
+/* "Open MPI v4.1.4"; NULL: one process. */
+const char *cluster_name(void);
+/* Cores for this process: those it is bound to, or its share of the machine's. */
+int64_t cluster_cores(void);
+
+/* NULL: one process. */
+const cluster_engine *cluster_engine_used(void);
+
+void cluster_broadcast(int from, void *data, size_t bytes);
+void cluster_sum(double *values, int64_t n);
+void cluster_gather(const void *own, size_t bytes, void *everyones);
+
+/* All: the first process that reports something other than 0 decides. Returns what it reported, with its number in *who
+ * and its text in `text` of CLUSTER_TEXT_BYTES, everywhere; 0, with nothing changed, where none did. */
+enum { CLUSTER_TEXT_BYTES = 2048 };
+int cluster_first(int report, char *text, int *who);
+
+/* The same for the status of a call of the library, whose text becomes circe_last_error. */
+circe_status cluster_agree(circe_status status);
+
+/* All: CIRCE_ERR_VALUE, with a text that names the first process that has other bytes than process 0, and `what` they
+ * are. */
+circe_status cluster_same(const void *data, size_t bytes, const char *what);
+
+/* A hash of bytes, to be gone on with: starts at 0. */
+uint64_t cluster_hash(uint64_t hash, const void *data, size_t bytes);
+
+#endif

@@ -1,0 +1,76 @@
+/* What processes of one job can do together: the table that the loadable part (circe_mpi.so: engine_mpi.c,
+ * engine_scalapack.c) fills. It alone is linked with MPI and ScaLAPACK, so that a program that nobody started by a
+ * launcher loads neither, and runs where neither is installed. It knows nothing of libcirce.
+ *
+ * Functions without a result do not fail: MPI ends the job where it cannot go on. Those marked "all" are called by
+ * every process in the same order. Waiting yields the core after a moment, since a process may wait for minutes. */
+#ifndef CLUSTER_ENGINE_H
+#define CLUSTER_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CLUSTER_ENGINE_VERSION = 1, CLUSTER_HOST_BYTES = 64 };
+
+typedef struct cluster_place {
+    int rank, size;
+    int neighbours; /* processes on this machine, with this one */
+    char host[CLUSTER_HOST_BYTES];
+} cluster_place;
+
+/* Processes in rows and columns, numbered row by row; this one's place in it. */
+typedef struct cluster_grid {
+    int context; /* of BLACS */
+    int rows, cols, row, col;
+} cluster_grid;
+
+/* A matrix over a grid in blocks of `block` by `block`, dealt out cyclically; the local part lies column by column. */
+typedef struct cluster_matrix {
+    double *data; /* (local_rows, local_cols), ld = max(local_rows, 1) */
+    int64_t rows, cols, block, local_rows, local_cols;
+} cluster_matrix;
+
+typedef struct cluster_engine {
+    int version;
+    const char *(*name)(void);
+
+    bool (*open)(cluster_place *place);
+    void (*close)(void);       /* all */
+    void (*abort)(int status); /* ends every process */
+
+    void (*broadcast)(int from, void *data, size_t bytes);               /* all */
+    void (*gather)(const void *own, size_t bytes, void *everyones);      /* all: into every process, by rank */
+    void (*sum)(double *values, int64_t n);                              /* all: into every process */
+    void (*sum_to_first)(const double *values, int64_t n, double *sums); /* all: into process 0 */
+
+    /* Messages. Sending copies and never waits; `waiting` tells of one that has come, whose length it gives. */
+    void (*send)(int to, const void *data, size_t bytes);
+    bool (*waiting)(int *from, size_t *bytes);
+    void (*receive)(int from, void *data, size_t bytes);
+
+    /* Dense algebra over a grid; all. Results other than 0 are ScaLAPACK's info. */
+    void (*grid_open)(int rows, int cols, cluster_grid *grid);
+    void (*grid_close)(cluster_grid *grid);
+    /* Numbers that `eigen` needs as work: of doubles, of ints. */
+    int (*eigen_work)(const cluster_grid *grid, const cluster_matrix *a, const cluster_matrix *vectors,
+                      int64_t *doubles, int64_t *ints);
+    /* a, of which the lower triangle is read, = vectors diag(s) vectors', s ascending; a is lost. */
+    int (*eigen)(const cluster_grid *grid, cluster_matrix *a, double *s, cluster_matrix *vectors, double *work,
+                 int64_t doubles, int *iwork, int64_t ints);
+    /* a = L L', its lower triangle := L. */
+    int (*factor)(const cluster_grid *grid, cluster_matrix *a);
+    /* b := a^-1 b, a factored. */
+    int (*solve)(const cluster_grid *grid, const cluster_matrix *a, cluster_matrix *b);
+    /* a, factored, := the lower triangle of its inverse. */
+    int (*invert)(const cluster_grid *grid, cluster_matrix *a);
+    /* c := op(a) b */
+    void (*multiply)(const cluster_grid *grid, bool transposed, const cluster_matrix *a, const cluster_matrix *b,
+                     cluster_matrix *c);
+} cluster_engine;
+
+/* The symbol of the loadable part. */
+typedef const cluster_engine *cluster_engine_fn(void);
+#define CLUSTER_ENGINE_SYMBOL "circe_cluster_engine"
+
+#endif

@@ -1,0 +1,207 @@
+/* The table of engine.h, by MPI.
+ *
+ * MPI's blocking calls spin. Here every collective is started and then tested for, first in a tight loop (they take
+ * microseconds where all are there), then with ever longer pauses: a rank that waits for another's minutes of work
+ * leaves it the core. */
+#include <mpi.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine_scalapack.h"
+
+enum { TAG = 7, MOST_COUNT = 1 << 26 }; /* MPI counts in 32 bits: longer arrays go in pieces */
+
+/* A message on its way, with the copy it is sent from. */
+typedef struct outgoing {
+    MPI_Request request;
+    struct outgoing *next;
+    char data[];
+} outgoing;
+
+static outgoing *under_way;
+static bool own_init;
+
+/* ---- waiting ------------------------------------------------------------------------------------------------------
+ */
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void wait_for(MPI_Request *request) {
+    const double patience = 200e-6, longest = 1e-3;
+    double start = now(), pause = 20e-6;
+    for (int done = 0;;) {
+        MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        if (done) return;
+        if (now() - start < patience) {
+            sched_yield();
+            continue;
+        }
+        struct timespec time = {0, (long)(pause * 1e9)};
+        nanosleep(&time, NULL);
+        if (pause < longest) pause *= 1.5;
+    }
+}
+
+/* ---- beginning and end --------------------------------------------------------------------------------------------
+ */
+
+static const char *name(void) {
+    static char text[MPI_MAX_LIBRARY_VERSION_STRING];
+    int length = 0;
+    if (text[0] == '\0') MPI_Get_library_version(text, &length);
+    text[strcspn(text, ",\n")] = '\0';
+    return text;
+}
+
+static bool open_cluster(cluster_place *place) {
+    int there = 0, provided = 0, length = 0;
+    char host[MPI_MAX_PROCESSOR_NAME];
+    MPI_Initialized(&there);
+    if (!there && MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) return false;
+    own_init = !there;
+    MPI_Comm machine;
+    MPI_Comm_rank(MPI_COMM_WORLD, &place->rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &place->size);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, place->rank, MPI_INFO_NULL, &machine);
+    MPI_Comm_size(machine, &place->neighbours);
+    MPI_Comm_free(&machine);
+    MPI_Get_processor_name(host, &length);
+    host[length < CLUSTER_HOST_BYTES - 1 ? length : CLUSTER_HOST_BYTES - 1] = '\0';
+    memset(place->host, 0, sizeof place->host);
+    memcpy(place->host, host, strlen(host));
+    return true;
+}
+
+static void forget_sent(bool all) {
+    for (outgoing **at = &under_way; *at != NULL;) {
+        int done = 0;
+        if (all) wait_for(&(*at)->request);
+        if (!all) MPI_Test(&(*at)->request, &done, MPI_STATUS_IGNORE);
+        if (!all && !done) {
+            at = &(*at)->next;
+            continue;
+        }
+        outgoing *gone = *at;
+        *at = gone->next;
+        free(gone);
+    }
+}
+
+static void close_cluster(void) {
+    MPI_Request request;
+    forget_sent(true);
+    MPI_Ibarrier(MPI_COMM_WORLD, &request);
+    wait_for(&request);
+    if (own_init) MPI_Finalize();
+}
+
+static void abort_cluster(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
+
+/* ---- together -----------------------------------------------------------------------------------------------------
+ */
+
+static void broadcast(int from, void *data, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += MOST_COUNT) {
+        MPI_Request request;
+        size_t here = bytes - at < MOST_COUNT ? bytes - at : MOST_COUNT;
+        MPI_Ibcast((char *)data + at, (int)here, MPI_BYTE, from, MPI_COMM_WORLD, &request);
+        wait_for(&request);
+    }
+}
+
+static void gather(const void *own, size_t bytes, void *everyones) {
+    MPI_Request request;
+    MPI_Iallgather(own, (int)bytes, MPI_BYTE, everyones, (int)bytes, MPI_BYTE, MPI_COMM_WORLD, &request);
+    wait_for(&request);
+}
+
+/* Summed in one place and handed out, so that every process has the same bits whatever MPI's algorithm. */
+static void sum_to_first(const double *values, int64_t n, double *sums) {
+    for (int64_t at = 0; at < n; at += MOST_COUNT / 8) {
+        MPI_Request request;
+        int64_t here = n - at < MOST_COUNT / 8 ? n - at : MOST_COUNT / 8;
+        MPI_Ireduce(values + at, sums == NULL ? NULL : sums + at, (int)here, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD,
+                    &request);
+        wait_for(&request);
+    }
+}
+
+static void sum(double *values, int64_t n) {
+    for (int64_t at = 0; at < n; at += MOST_COUNT / 8) {
+        MPI_Request request;
+        int64_t here = n - at < MOST_COUNT / 8 ? n - at : MOST_COUNT / 8;
+        int rank = 0;
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        MPI_Ireduce(rank == 0 ? MPI_IN_PLACE : values + at, values + at, (int)here, MPI_DOUBLE, MPI_SUM, 0,
+                    MPI_COMM_WORLD, &request);
+        wait_for(&request);
+        broadcast(0, values + at, (size_t)here * sizeof *values);
+    }
+}
+
+/* ---- messages -----------------------------------------------------------------------------------------------------
+ */
+
+static void send_message(int to, const void *data, size_t bytes) {
+    forget_sent(false);
+    outgoing *message = malloc(sizeof *message + bytes);
+    if (message == NULL) { /* a few kilobytes: without them there is no way on */
+        abort_cluster(1);
+        return;
+    }
+    memcpy(message->data, data, bytes);
+    message->next = under_way;
+    under_way = message;
+    MPI_Isend(message->data, (int)bytes, MPI_BYTE, to, TAG, MPI_COMM_WORLD, &message->request);
+}
+
+static bool waiting(int *from, size_t *bytes) {
+    MPI_Status status;
+    int there = 0, count = 0;
+    forget_sent(false);
+    MPI_Iprobe(MPI_ANY_SOURCE, TAG, MPI_COMM_WORLD, &there, &status);
+    if (!there) return false;
+    MPI_Get_count(&status, MPI_BYTE, &count);
+    *from = status.MPI_SOURCE;
+    *bytes = (size_t)count;
+    return true;
+}
+
+static void receive(int from, void *data, size_t bytes) {
+    MPI_Recv(data, (int)bytes, MPI_BYTE, from, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* ---- the table ----------------------------------------------------------------------------------------------------
+ */
+
+__attribute__((visibility("default"))) const cluster_engine *circe_cluster_engine(void);
+
+const cluster_engine *circe_cluster_engine(void) {
+    static const cluster_engine engine = {.version = CLUSTER_ENGINE_VERSION,
+                                          .name = name,
+                                          .open = open_cluster,
+                                          .close = close_cluster,
+                                          .abort = abort_cluster,
+                                          .broadcast = broadcast,
+                                          .gather = gather,
+                                          .sum = sum,
+                                          .sum_to_first = sum_to_first,
+                                          .send = send_message,
+                                          .waiting = waiting,
+                                          .receive = receive,
+                                          .grid_open = scalapack_grid_open,
+                                          .grid_close = scalapack_grid_close,
+                                          .eigen_work = scalapack_eigen_work,
+                                          .eigen = scalapack_eigen,
+                                          .factor = scalapack_factor,
+                                          .solve = scalapack_solve,
+                                          .invert = scalapack_invert,
+                                          .multiply = scalapack_multiply};
+    return &engine;
+}
