@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run build check check-asan check-tsan check-long fuzz bench lint format install setup clean
+.PHONY: help run build check check-asan check-python check-tsan check-long fuzz bench lint format install setup clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -16,9 +16,11 @@ build: setup ## the release preset; the command is build/circe
 	cmake --build --preset release -j $(JOBS)
 
 check: build ## every test
+	@scripts/setup.sh check
 	ctest --preset release -j $(JOBS)
 
 check-asan: setup ## every test under the address and undefined-behaviour sanitizers
+	@scripts/setup.sh check
 	cmake --preset asan > /dev/null
 	cmake --build --preset asan -j $(JOBS)
 	ctest --preset asan -j $(JOBS)
@@ -28,6 +30,11 @@ check-tsan: setup ## the tests of the library under the thread sanitizer
 	cmake --preset tsan > /dev/null
 	cmake --build --preset tsan -j $(JOBS)
 	ctest --preset tsan -L 'unit|golden|property' -E 'rff|io|safetensors'
+
+check-python: build ## the Python package on PyPI's current PyTorch, pandas, polars and scikit-learn, and its wheel
+	scripts/setup.sh python
+	ctest --preset release -R 'python' -V
+	.venv/bin/python python/tests/wheel.py
 
 check-long: build ## statistical tests with many more draws
 	CIRCE_LONG=1 ctest --preset release -L statistics
@@ -46,6 +53,7 @@ bench: build ## compare with PyTorch on this machine (installs it into .venv)
 	.venv/bin/python bench/measures.py --circe build/circe
 	.venv/bin/python bench/train.py --circe build/circe
 	.venv/bin/python bench/images.py --circe build/circe
+	.venv/bin/python bench/python.py --library build/libcirce.so
 
 lint: setup ## warnings as errors, clang-tidy, cppcheck, formatting
 	scripts/setup.sh lint

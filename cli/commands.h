@@ -6,6 +6,8 @@
 
 int cmd_fit(const args *arguments);
 int cmd_measure(const args *arguments);
+int cmd_test(const args *arguments);
+int cmd_audit(const args *arguments);
 int cmd_train(const args *arguments);
 int cmd_predict(const args *arguments);
 int cmd_experiment(const args *arguments);

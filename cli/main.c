@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "help.h"
 #include "message.h"
+#include "ranks.h"
 #include "suggest.h"
 
 static int unknown_command(const char *name) {
@@ -68,9 +69,20 @@ static int cmd_generate_man(const args *arguments) {
     return manpage_write_all(arguments->argument);
 }
 
+/* A command that several processes do together, where mpirun or srun started several; `parsed` is what became of its
+ * arguments. */
+static int run_by_ranks(int (*run)(const args *), const args *arguments, int parsed) {
+    int status = ranks_open();
+    if (status != EXIT_DONE) return status;
+    status = ranks_agree(parsed);
+    return ranks_close(status == EXIT_DONE ? run(arguments) : status);
+}
+
 static int run_command(const spec_command *command, int argc, char **argv) {
     static int (*const run[SPEC_N_COMMANDS])(const args *) = {[SPEC_FIT] = cmd_fit,
                                                               [SPEC_MEASURE] = cmd_measure,
+                                                              [SPEC_TEST] = cmd_test,
+                                                              [SPEC_AUDIT] = cmd_audit,
                                                               [SPEC_TRAIN] = cmd_train,
                                                               [SPEC_PREDICT] = cmd_predict,
                                                               [SPEC_EXPERIMENT] = cmd_experiment,
@@ -81,11 +93,15 @@ static int run_command(const spec_command *command, int argc, char **argv) {
                                                               [SPEC_HELP] = cmd_help,
                                                               [SPEC_COMPLETION] = cmd_completion,
                                                               [SPEC_MAN] = cmd_generate_man};
+    bool shared = command == &spec_commands[SPEC_FIT] || command == &spec_commands[SPEC_EXPERIMENT];
     message_set_command(command->name);
+    if (shared) ranks_quieten();
     args arguments;
     int status = args_parse(command, argc, argv, &arguments);
     if (status == EXIT_DONE && args_given(&arguments, OPT_HELP))
         help_command(stdout, command);
+    else if (shared)
+        status = run_by_ranks(run[command - spec_commands], &arguments, status);
     else if (status == EXIT_DONE)
         status = run[command - spec_commands](&arguments);
     args_free(&arguments);

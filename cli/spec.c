@@ -4,18 +4,21 @@
 #include <string.h>
 
 #include "measures.h"
+#include "tests.h"
 
 #define FIT SPEC_BIT(SPEC_FIT)
 #define MEASURE SPEC_BIT(SPEC_MEASURE)
+#define TEST SPEC_BIT(SPEC_TEST)
+#define AUDIT SPEC_BIT(SPEC_AUDIT)
 #define TRAIN SPEC_BIT(SPEC_TRAIN)
 #define PREDICT SPEC_BIT(SPEC_PREDICT)
 #define EXPERIMENT SPEC_BIT(SPEC_EXPERIMENT)
 #define DATA SPEC_BIT(SPEC_DATA)
 #define DEMO SPEC_BIT(SPEC_DEMO)
 #define BENCH SPEC_BIT(SPEC_BENCH)
-#define EVERY                                                                                             \
-    (FIT | MEASURE | TRAIN | PREDICT | EXPERIMENT | DATA | DEMO | BENCH | SPEC_BIT(SPEC_EXPERIMENT_RUN) | \
-     SPEC_BIT(SPEC_HELP) | SPEC_BIT(SPEC_COMPLETION) | SPEC_BIT(SPEC_MAN))
+#define EVERY                                                                            \
+    (FIT | MEASURE | TEST | AUDIT | TRAIN | PREDICT | EXPERIMENT | DATA | DEMO | BENCH | \
+     SPEC_BIT(SPEC_EXPERIMENT_RUN) | SPEC_BIT(SPEC_HELP) | SPEC_BIT(SPEC_COMPLETION) | SPEC_BIT(SPEC_MAN))
 
 #define LARGE_INTEGER 9007199254740992.0 /* 2^53: every integer up to here is exact in a double */
 
@@ -34,26 +37,45 @@ const spec_option spec_options[OPT_COUNT] = {
                    "What is conditioned on: dependence that runs through it is allowed. Default: the target."},
     [OPT_INVARIANT_TO] = {"invariant-to", 0, SPEC_LIST, TRAIN, 0, "LIST", NULL, NULL, 0, 0, "Data",
                           "What the prediction must not depend on once --given is known. They may be features too."},
-    [OPT_X] = {"x", 0, SPEC_PATH, MEASURE, MEASURE, "FILE", NULL, NULL, 0, 0, "Data",
+    [OPT_PREDICTION] = {"prediction", 0, SPEC_LIST, AUDIT, AUDIT, "LIST", NULL, NULL, 0, 0, "Data",
+                        "The column of the prediction: a number, a probability or a score, or one of two classes. "
+                        "Several, before,after, are put side by side."},
+    [OPT_AUDIT_TARGET] = {"target", 0, SPEC_TEXT, AUDIT, AUDIT, "COLUMN", NULL, NULL, 0, 0, "Data",
+                          "The column of the outcome: dependence that runs through it is allowed."},
+    [OPT_SENSITIVE] = {"sensitive", 0, SPEC_LIST, AUDIT, AUDIT, "LIST", NULL, NULL, 0, 0, "Data",
+                       "Columns that the prediction should not depend on once the outcome is known: numbers, which "
+                       "need no binning, or text, whose words are categories."},
+    [OPT_POSITIVE] = {"positive", 0, SPEC_TEXT, AUDIT, 0, "WORD", NULL, NULL, 0, 0, "Data",
+                      "For an outcome of two words or two numbers: the one that counts as positive, which the "
+                      "prediction is of. Default: the larger number, or the last word of the alphabet."},
+    [OPT_THRESHOLD] = {"threshold", 0, SPEC_NUMBER, AUDIT, 0, "T", NULL, "0.5", -1e300, 1e300, "Data",
+                       "For an outcome of two values: a prediction of at least T counts as positive in the true and "
+                       "false positive rates."},
+    [OPT_X] = {"x", 0, SPEC_PATH, MEASURE | TEST, MEASURE | TEST, "FILE", NULL, NULL, 0, 0, "Data",
                "The feature: what must not depend on z once y is known."},
-    [OPT_Y] = {"y", 0, SPEC_PATH, FIT | MEASURE, FIT, "FILE", NULL, NULL, 0, 0, "Data",
-               "The variable that is conditioned on, for example the label."},
-    [OPT_Z] = {"z", 0, SPEC_PATH, FIT | MEASURE, FIT | MEASURE, "FILE", NULL, NULL, 0, 0, "Data",
+    [OPT_Y] =
+        {"y", 0, SPEC_PATH, FIT | MEASURE | TEST, FIT, "FILE", NULL, NULL, 0, 0, "Data",
+         "The variable that is conditioned on, for example the label. (`circe test` without it is the marginal test.)"},
+    [OPT_Z] = {"z", 0, SPEC_PATH, FIT | MEASURE | TEST, FIT | MEASURE | TEST, "FILE", NULL, NULL, 0, 0, "Data",
                "The distractor: what a feature should carry no information about beyond y."},
-    [OPT_DATA] = {"data", 0, SPEC_PATH, FIT | MEASURE, 0, "FILE", NULL, NULL, 0, 0, "Data",
+    [OPT_DATA] = {"data", 0, SPEC_PATH, FIT | MEASURE | TEST, 0, "FILE", NULL, NULL, 0, 0, "Data",
                   "One file for every variable, whose options then list columns of this .csv (or name an array of this "
                   ".npz or .safetensors) instead of files: --data people.csv --y income --z age,sex."},
-    [OPT_COLUMNS_X] = {"columns-x", 0, SPEC_TEXT, MEASURE, 0, "LIST", NULL, NULL, 0, 0, "Data",
+    [OPT_COLUMNS_X] = {"columns-x", 0, SPEC_TEXT, MEASURE | TEST, 0, "LIST", NULL, NULL, 0, 0, "Data",
                        "Columns of the .csv given as --x, by name or by index from 0: age,income."},
-    [OPT_COLUMNS_Y] = {"columns-y", 0, SPEC_TEXT, FIT | MEASURE, 0, "LIST", NULL, NULL, 0, 0, "Data",
+    [OPT_COLUMNS_Y] = {"columns-y", 0, SPEC_TEXT, FIT | MEASURE | TEST, 0, "LIST", NULL, NULL, 0, 0, "Data",
                        "Columns of the .csv that holds y."},
-    [OPT_COLUMNS_Z] = {"columns-z", 0, SPEC_TEXT, FIT | MEASURE, 0, "LIST", NULL, NULL, 0, 0, "Data",
+    [OPT_COLUMNS_Z] = {"columns-z", 0, SPEC_TEXT, FIT | MEASURE | TEST, 0, "LIST", NULL, NULL, 0, 0, "Data",
                        "Columns of the .csv that holds z."},
-    [OPT_MISSING] = {"missing", 0, SPEC_CHOICE, FIT | MEASURE | TRAIN, 0, "WHAT", "error|drop", "error", 0, 0, "Data",
+    [OPT_MISSING] = {"missing", 0, SPEC_CHOICE, FIT | MEASURE | TEST | AUDIT | TRAIN, 0, "WHAT", "error|drop", "error",
+                     0, 0, "Data",
                      "Missing cells (empty, NA or ? in a .csv, NaN in an array): refuse them, or drop their rows from "
                      "all variables together. Infinities are always refused."},
     [OPT_MISSING_ROWS] = {"missing", 0, SPEC_CHOICE, PREDICT, 0, "WHAT", "error|empty", "error", 0, 0, "Data",
                           "Missing cells: refuse them, or leave the predictions of their rows empty (NaN in an .npy)."},
+    [OPT_ROW_WEIGHTS] = {"weights", 0, SPEC_PATH, TEST, 0, "COLUMN", NULL, NULL, 0, 0, "Data",
+                         "Weights of the rows, at least 0: a column of --data, or without it a file. Not for splitkci "
+                         "and permutations."},
     [OPT_VALIDATION] = {"validation", 0, SPEC_NUMBER, TRAIN, 0, "SHARE", NULL, "0.1", 0, 0.9, "Data",
                         "Share of the rows that error and measures are reported on; they are not trained on."},
     [OPT_HOLDOUT] = {"holdout", 0, SPEC_NUMBER, TRAIN, 0, "SHARE", NULL, "0.1", 0, 0.9, "Data",
@@ -125,15 +147,49 @@ const spec_option spec_options[OPT_COUNT] = {
                   "Also write d value / d x, an array shaped like the measured rows of x."},
     [OPT_DTYPE] = {"dtype", 0, SPEC_CHOICE, MEASURE, 0, "TYPE", "float32|float64", "float64", 0, 0, "Measure",
                    "Precision of the batch work. Fits are always done in float64."},
-    [OPT_KERNEL_X] = {"kernel-x", 0, SPEC_TEXT, MEASURE, 0, "KERNEL", NULL, NULL, 0, 0, "Kernels",
+    [OPT_AUDIT_TEST] = {"test", 0, SPEC_CHOICE, AUDIT, 0, "METHOD", "kci+gcm|kci|circe|splitkci|gcm|rcot", "kci+gcm", 0,
+                        0, "Test",
+                        "What decides; choose before looking. kci+gcm: the smaller of their p-values, times 2, so that "
+                        "plain correlation is found as well as any other dependence. Others are shown beside it."},
+    [OPT_ALPHA] = {"alpha", 0, SPEC_POSITIVE, TEST | AUDIT, 0, "A", NULL, "0.05", 0, 1, "Test",
+                   "The level: how often dependence may be found where there is none."},
+    [OPT_NULL] =
+        {"null", 0, SPEC_CHOICE, TEST, 0, "HOW", "auto|gamma|spectral|wild|permutation|normal|multiplier", "auto", 0, 0,
+         "Test",
+         "How the distribution under independence is had. kci: gamma, spectral or wild; circe, splitkci: wild; "
+         "gcm: normal or multiplier; rcot: spectral; hsic: permutation, gamma or wild."},
+    [OPT_DRAWS] = {"draws", 0, SPEC_INTEGER, TEST | AUDIT, 0, "N", NULL, "1000", 19, 1e6, "Test",
+                   "Draws from that distribution; the smallest p-value is 1/(N + 1)."},
+    [OPT_TEST_REGRESSION] = {"regression", 0, SPEC_CHOICE, TEST, 0, "HOW", "kernel|linear", "kernel", 0, 0, "Test",
+                             "For gcm: regress on y by kernel ridge regression, or by least squares."},
+    [OPT_AUXILIARY_Y] = {"auxiliary-y", 0, SPEC_PATH, TEST, 0, "FILE", NULL, NULL, 0, 0, "Test",
+                         "For circe: more rows of y, whose x is not known, to learn the mean of z given y from; "
+                         "FILE:COLUMNS of a .csv."},
+    [OPT_AUXILIARY_Z] = {"auxiliary-z", 0, SPEC_PATH, TEST, 0, "FILE", NULL, NULL, 0, 0, "Test",
+                         "Their z; rows as in --auxiliary-y."},
+    [OPT_TEST_MEAN] = {"mean", 0, SPEC_CHOICE, TEST, 0, "FROM", "auto|rows|split", "auto", 0, 0, "Test",
+                       "For circe: the mean of z given y from the tested rows themselves (and auxiliary ones), or "
+                       "from a part of the rows that is then not tested."},
+    [OPT_TEST_SHARE] = {"test-share", 0, SPEC_POSITIVE, TEST, 0, "SHARE", NULL, NULL, 0, 1, "Test",
+                        "For splitkci, and circe with --mean split: the share of rows that is tested. Default: a half; "
+                        "splitkci takes less where its regressions need more."},
+    [OPT_CALIBRATE] = {"calibrate", 0, SPEC_COUNT, TEST, 0, "[N]", NULL, "200", 20, 1e6, "Test",
+                       "Is the test right for data like these? Draw x again given y, N times, independently of z, test "
+                       "each, and show the histogram of the p-values, which should be flat."},
+    [OPT_AUDIT_CALIBRATE] = {"calibrate", 0, SPEC_INTEGER, AUDIT, 0, "N", NULL, "200", 0, 1e6, "Test",
+                             "Data sets, x drawn again, on which the test is calibrated; 0: leave that out."},
+    [OPT_EFFECTS] = {"effects", 0, SPEC_FLAG, TEST, 0, NULL, NULL, NULL, 0, 0, "Test",
+                     "How much, and where: KPC and a normalised CIRCE in [0, 1] with intervals, and the dependence "
+                     "along the first column of y."},
+    [OPT_KERNEL_X] = {"kernel-x", 0, SPEC_TEXT, MEASURE | TEST, 0, "KERNEL", NULL, NULL, 0, 0, "Kernels",
                       "gaussian, laplace, linear or delta (categories), with a width in parentheses: laplace(0.5). "
                       "Factors on columns are joined by *: 0-2:gaussian*3:delta, or age:gaussian*sex:delta with the "
                       "names of a .csv. Default: gaussian, and delta for columns of text."},
     [OPT_KERNEL_Y] =
-        {"kernel-y", 0, SPEC_TEXT, FIT | MEASURE, 0, "KERNEL", NULL, NULL, 0, 0, "Kernels",
+        {"kernel-y", 0, SPEC_TEXT, FIT | MEASURE | TEST, 0, "KERNEL", NULL, NULL, 0, 0, "Kernels",
          "The kernel of y: gaussian, laplace, linear or delta (categories), or factors on columns joined by *: "
          "0-2:gaussian*3:delta, age:gaussian*sex:delta. Default: gaussian, and delta for columns of text."},
-    [OPT_KERNEL_Z] = {"kernel-z", 0, SPEC_TEXT, FIT | MEASURE, 0, "KERNEL", NULL, NULL, 0, 0, "Kernels",
+    [OPT_KERNEL_Z] = {"kernel-z", 0, SPEC_TEXT, FIT | MEASURE | TEST, 0, "KERNEL", NULL, NULL, 0, 0, "Kernels",
                       "The same for z."},
     [OPT_SIGMA2_X] = {"sigma2-x", 0, SPEC_POSITIVE, MEASURE, 0, "S", "median", "median", 0, 0, "Kernels",
                       "The squared width of x's kernel: exp(-d^2/(2 S)) for gaussian, exp(-d/sqrt(S)) for laplace; or "
@@ -232,21 +288,32 @@ const spec_option spec_options[OPT_COUNT] = {
                                 "removed when the model is there."},
     [OPT_RESUME] = {"resume", 0, SPEC_FLAG, TRAIN, 0, NULL, NULL, NULL, 0, 0, "Checkpoints",
                     "Continue from MODEL.checkpoint, to the very numbers of a run that was never interrupted (on this "
-                    "machine, with as many threads). Data and settings must be the same."},
-    [OPT_SEED] =
-        {"seed", 0, SPEC_INTEGER, FIT | MEASURE | TRAIN | DATA | DEMO | BENCH, 0, "N", NULL, "0", 0, LARGE_INTEGER,
-         "Machine",
-         "Seed of everything random: splits, weights, batches, pivot candidates, random features, generated data."},
-    [OPT_THREADS] = {"threads", 0, SPEC_INTEGER, FIT | MEASURE | TRAIN | PREDICT | DATA | BENCH, 0, "N", NULL, NULL, 1,
-                     4096, "Machine", "Threads to use. Default: all that OpenMP offers (OMP_NUM_THREADS)."},
+                    "machine, with as many threads). Data and settings must be the same; --device may change."},
+    [OPT_SEED] = {"seed", 0, SPEC_INTEGER, FIT | MEASURE | TEST | AUDIT | TRAIN | DATA | DEMO | BENCH, 0, "N", NULL,
+                  "0", 0, LARGE_INTEGER, "Machine",
+                  "Seed of everything random: splits, draws, weights, batches, pivot candidates, random features, "
+                  "generated data."},
+    [OPT_DEVICE] =
+        {"device", 0, SPEC_TEXT, TRAIN | PREDICT | EXPERIMENT | BENCH | SPEC_BIT(SPEC_EXPERIMENT_RUN), 0, "NAME", NULL,
+         "cpu", 0, 0, "Machine",
+         "Where networks are run: cpu; cuda, an NVIDIA GPU (cuda:1: the second); auto, a GPU where one can be "
+         "used. Of bench, the training step on images. docs/gpu.md has what a GPU needs."},
+    [OPT_THREADS] =
+        {"threads", 0, SPEC_INTEGER, FIT | MEASURE | TEST | AUDIT | TRAIN | PREDICT | DATA | BENCH, 0, "N", NULL, NULL,
+         1, 4096, "Machine",
+         "Threads to use. Default: all that OpenMP offers (OMP_NUM_THREADS); under mpirun, a rank's share of the "
+         "machine."},
     [OPT_DEMO_THREADS] = {"threads", 0, SPEC_INTEGER, DEMO, 0, "N", NULL, "1", 1, 4096, "Machine",
                           "Threads to use. For small networks one is almost as fast as two, and does not mind other "
                           "work on the machine."},
-    [OPT_JOBS] = {"jobs", 'j', SPEC_INTEGER, EXPERIMENT, 0, "N", NULL, NULL, 1, 4096, "Machine",
-                  "Runs side by side. Default: as many as the cores have room for."},
+    [OPT_JOBS] =
+        {"jobs", 'j', SPEC_INTEGER, EXPERIMENT, 0, "N", NULL, NULL, 1, 4096, "Machine",
+         "Runs side by side; under mpirun, of each rank. Default: as many as the cores have room for; on a GPU, "
+         "4 at most."},
     [OPT_RUN_THREADS] = {"threads", 0, SPEC_INTEGER, EXPERIMENT, 0, "N", NULL, "1", 1, 4096, "Machine",
                          "Threads of each run. One is best where there are more runs than cores."},
-    [OPT_MEMORY] = {"memory", 0, SPEC_BYTES, FIT | MEASURE | TRAIN | BENCH, 0, "SIZE", NULL, NULL, 0, 0, "Machine",
+    [OPT_MEMORY] = {"memory", 0, SPEC_BYTES, FIT | MEASURE | TEST | AUDIT | TRAIN | BENCH, 0, "SIZE", NULL, NULL, 0, 0,
+                    "Machine",
                     "Memory the work may use, as 512M or 4G; a job that needs more is refused before it starts. "
                     "Default: what the machine has free."},
     [OPT_OUTPUT_MODEL] =
@@ -271,17 +338,22 @@ const spec_option spec_options[OPT_COUNT] = {
         {"output", 'o', SPEC_PATH, PREDICT, 0, "OUT", NULL, "-", 0, 0, "Output",
          "Where to write the predictions: a .csv, or an .npy of numbers alone; - prints a .csv, or with --json puts "
          "them into the object."},
+    [OPT_OUTPUT_FIGURES] = {"output", 'o', SPEC_PATH, TEST, 0, "DIR", NULL, NULL, 0, 0, "Output",
+                            "With --calibrate: a folder for calibration.svg, with its script and data."},
+    [OPT_OUTPUT_AUDIT] = {"output", 'o', SPEC_PATH, AUDIT, AUDIT, "DIR", NULL, NULL, 0, 0, "Output",
+                          "Folder for report.html, its figures, results.json and results.csv. One that exists is used; "
+                          "files of these names are replaced."},
     [OPT_REPORT] = {"report", 0, SPEC_PATH, TRAIN, 0, "DIR", NULL, NULL, 0, 0, "Output",
                     "Folder for report.html, figures, results.csv and results.json. Default: MODEL-report, without "
                     "MODEL's ending."},
     [OPT_NO_REPORT] = {"no-report", 0, SPEC_FLAG, TRAIN, 0, NULL, NULL, NULL, 0, 0, "Output", "Leave the report out."},
     [OPT_CONFIG] = {"config", 0, SPEC_PATH, TRAIN | PREDICT, 0, "FILE.yaml", NULL, NULL, 0, 0, "Output",
                     "Options from a file, as `gamma: 1000` or `features: [a, y, z]`; those of the command line win."},
-    [OPT_JSON] = {"json", 0, SPEC_FLAG, FIT | MEASURE | TRAIN | PREDICT | EXPERIMENT | DATA | BENCH, 0, NULL, NULL,
-                  NULL, 0, 0, "Output",
+    [OPT_JSON] = {"json", 0, SPEC_FLAG, FIT | MEASURE | TEST | AUDIT | TRAIN | PREDICT | EXPERIMENT | DATA | BENCH, 0,
+                  NULL, NULL, NULL, 0, 0, "Output",
                   "Print one JSON object on standard output, numbers with 17 digits, and nothing else there."},
-    [OPT_QUIET] = {"quiet", 'q', SPEC_FLAG, FIT | MEASURE | TRAIN | PREDICT | EXPERIMENT | DATA, 0, NULL, NULL, NULL, 0,
-                   0, "Output", "No progress bar, no warnings, no explanations."},
+    [OPT_QUIET] = {"quiet", 'q', SPEC_FLAG, FIT | MEASURE | TEST | AUDIT | TRAIN | PREDICT | EXPERIMENT | DATA, 0, NULL,
+                   NULL, NULL, 0, 0, "Output", "No progress bar, no warnings, no explanations."},
     [OPT_HELP] = {"help", 'h', SPEC_FLAG, EVERY, 0, NULL, NULL, NULL, 0, 0, "Output", "Show this help."},
 };
 
@@ -341,6 +413,59 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
                        "circe measure hscic --x x.npy --y y.npy --z z.npy --regress-z holdout --model "
                        "model.safetensors"},
                       {"For scripts", "circe measure circe --x x.npy --y y.npy --z z.npy --json | jq .value"}}},
+    [SPEC_TEST] =
+        {.name = "test",
+         .argument = "METHOD",
+         .synopsis = "METHOD --x FILE --y FILE --z FILE [--alpha A] [--calibrate [N]] [--effects] [options]",
+         .summary = "is x independent of z given y: a p-value, and how far to trust it",
+         .explanation =
+             "Tests whether x is independent of z once y is known. A small p-value says that such data would be rare "
+             "if they were; a large one says that no dependence was found, which is not the same as there being "
+             "none.\n\n"
+             "Every such test regresses on y, and its p-value is as good as these regressions. So the output says how "
+             "good they are (do the residuals still know y?) and what that makes of the p-value: its trust is good, "
+             "doubtful or poor. --calibrate goes further: it draws x again given y, many times, independently of z, "
+             "and looks at the p-values of those, which must be spread evenly. --effects says how large the "
+             "dependence is and where along y it sits.\n\n"
+             "Columns of text are categories, with a kernel of their own. Without --y the test is marginal. p-values "
+             "are never 0, and the same --seed gives the same one on any number of threads.",
+         .examples =
+             {{"A score, given the outcome, against age and sex",
+               "circe test kci --data people.csv --x score --y income --z age,sex"},
+              {"The same, with effect sizes and the place along income",
+               "circe test kci --data people.csv --x score --y income --z age --effects"},
+              {"Is the test right for data like these? 500 data sets, and the figure",
+               "circe test kci --data people.csv --x score --y income --z age --calibrate 500 -o figures"},
+              {"More pairs (y, z), whose x is not known",
+               "circe test circe --x x.npy --y y.npy --z z.npy --auxiliary-y more_y.npy --auxiliary-z more_z.npy"},
+              {"A million rows", "circe test rcot --x x.npy --y y.npy --z z.npy"},
+              {"Every test, to look around", "circe test all --x x.npy --y y.npy --z z.npy"}}},
+    [SPEC_AUDIT] =
+        {.name = "audit",
+         .argument = "DATA",
+         .synopsis = "DATA.csv --prediction P --target Y --sensitive A,B [--alpha 0.05] [options] -o DIR",
+         .summary = "a report on predictions you have: do they depend on an attribute beyond the outcome",
+         .explanation =
+             "Takes a table with predictions, outcomes and sensitive attributes, and asks of each attribute: given the "
+             "outcome, does the prediction still depend on it (equalised odds, without binning); how much, where, and "
+             "how sure is that? The answer is a report.html to send to a colleague, with the same in results.json and "
+             "results.csv.\n\n"
+             "The verdict rests on what --test names beforehand, with Holm's correction across the attributes. "
+             "Beside it stand the other tests, effect sizes with intervals, the gaps between groups of the attribute "
+             "that people know (true and false positive rates; for an outcome of numbers, mean predictions at "
+             "equal outcome) for several binnings, the error along the attribute, and whether the test is "
+             "calibrated on data like these.\n\n"
+             "Two predictions, --prediction before,after, are put side by side. Rows should be ones that the "
+             "predictor was not trained on.",
+         .examples = {{"One prediction, two attributes",
+                       "circe audit people.csv --prediction score --target income --sensitive age,sex -o report"},
+                      {"A predictor before and after it was made invariant",
+                       "circe audit people.csv --prediction before,after --target income --sensitive age -o report"},
+                      {"Classes, with the positive one named",
+                       "circe audit loans.csv --prediction p --target repaid --positive yes --sensitive age -o report"},
+                      {"For a script",
+                       "circe audit people.csv --prediction score --target income --sensitive age -o "
+                       "report --json"}}},
     [SPEC_TRAIN] =
         {.name = "train",
          .synopsis =
@@ -496,6 +621,9 @@ const spec_example spec_tour[SPEC_MAX_EXAMPLES] = {
     {"Or fit once and measure often", "circe fit --y holdout_y.npy --z holdout_z.npy -o model.safetensors"},
     {NULL, "circe measure circe --x x.npy --y y.npy --z z.npy --model model.safetensors"},
     {"Every measure side by side", "circe measure all --x x.npy --y y.npy --z z.npy"},
+    {"Or ask for a p-value", "circe test kci --x x.npy --y y.npy --z z.npy"},
+    {"A report on predictions you have",
+     "circe audit people.csv --prediction score --target income --sensitive age,sex -o report"},
     {"Train a predictor of b that does not depend on z once y is known",
      "circe train --data people.csv --features a,y,z --target b --given y --invariant-to z --gamma 1e3 -o "
      "m.safetensors"},
@@ -526,6 +654,15 @@ size_t spec_argument_words(const spec_command *command, const char **words, cons
         if (n < limit) {
             words[n] = measure_all_name;
             meanings[n++] = measure_all_summary;
+        }
+    } else if (command == &spec_commands[SPEC_TEST]) {
+        for (; n < n_tests && n < limit; n++) {
+            words[n] = tests[n].name;
+            meanings[n] = tests[n].summary;
+        }
+        if (n < limit) {
+            words[n] = test_all_name;
+            meanings[n++] = test_all_summary;
         }
     } else if (command == &spec_commands[SPEC_HELP]) {
         for (int i = 0; i < SPEC_N_COMMANDS && n < limit; i++) {

@@ -10,6 +10,8 @@
 typedef enum spec_command_id {
     SPEC_FIT,
     SPEC_MEASURE,
+    SPEC_TEST,
+    SPEC_AUDIT,
     SPEC_TRAIN,
     SPEC_PREDICT,
     SPEC_EXPERIMENT,
@@ -31,6 +33,11 @@ typedef enum spec_option_id {
     OPT_TARGET,
     OPT_GIVEN,
     OPT_INVARIANT_TO,
+    OPT_PREDICTION,
+    OPT_AUDIT_TARGET,
+    OPT_SENSITIVE,
+    OPT_POSITIVE,
+    OPT_THRESHOLD,
     OPT_X,
     OPT_Y,
     OPT_Z,
@@ -40,6 +47,7 @@ typedef enum spec_option_id {
     OPT_COLUMNS_Z,
     OPT_MISSING,
     OPT_MISSING_ROWS,
+    OPT_ROW_WEIGHTS,
     OPT_VALIDATION,
     OPT_HOLDOUT,
     OPT_IMAGES,
@@ -63,6 +71,18 @@ typedef enum spec_option_id {
     OPT_COMBINE,
     OPT_GRAD,
     OPT_DTYPE,
+    OPT_AUDIT_TEST,
+    OPT_ALPHA,
+    OPT_NULL,
+    OPT_DRAWS,
+    OPT_TEST_REGRESSION,
+    OPT_AUXILIARY_Y,
+    OPT_AUXILIARY_Z,
+    OPT_TEST_MEAN,
+    OPT_TEST_SHARE,
+    OPT_CALIBRATE,
+    OPT_AUDIT_CALIBRATE,
+    OPT_EFFECTS,
     OPT_KERNEL_X,
     OPT_KERNEL_Y,
     OPT_KERNEL_Z,
@@ -105,6 +125,7 @@ typedef enum spec_option_id {
     OPT_CHECKPOINT_MINUTES,
     OPT_RESUME,
     OPT_SEED,
+    OPT_DEVICE,
     OPT_THREADS,
     OPT_DEMO_THREADS,
     OPT_JOBS,
@@ -118,6 +139,8 @@ typedef enum spec_option_id {
     OPT_OUTPUT_RESULTS,
     OPT_OUTPUT_RUN,
     OPT_OUTPUT_PREDICTIONS,
+    OPT_OUTPUT_FIGURES,
+    OPT_OUTPUT_AUDIT,
     OPT_REPORT,
     OPT_NO_REPORT,
     OPT_CONFIG,
@@ -134,6 +157,7 @@ typedef enum spec_kind {
     SPEC_PATH,
     SPEC_CHOICE,    /* one of `words`, "a|b|c" */
     SPEC_INTEGER,   /* low <= value <= high */
+    SPEC_COUNT,     /* the same; without a value it is `fallback` */
     SPEC_NUMBER,    /* low <= a number <= high; high = 0: no upper limit */
     SPEC_POSITIVE,  /* a number > 0 and < high, or the word in `words` */
     SPEC_POSITIVES, /* a comma-separated list of them, or the word */

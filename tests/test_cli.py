@@ -21,7 +21,7 @@ BINARY = os.environ.get("CIRCE_BINARY", str(pathlib.Path(__file__).resolve().par
 GOLDEN = pathlib.Path(os.environ.get("CIRCE_GOLDEN", pathlib.Path(__file__).resolve().parent / "golden"))
 
 
-COMMANDS = ("fit", "measure", "train", "predict", "experiment", "data", "demo", "bench")
+COMMANDS = ("fit", "measure", "test", "audit", "train", "predict", "experiment", "data", "demo", "bench")
 MEASURES = ("circe", "circe-spectral", "hsic", "hscic", "gcm", "kci", "nocco", "kpc")
 
 

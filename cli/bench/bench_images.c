@@ -6,7 +6,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "devices.h"
 #include "dsprites_task.h"
 #include "error.h"
 #include "progress.h"
@@ -14,6 +16,7 @@
 #include "trainer.h"
 
 enum { SPRITES = 8192, HOLDOUT = 5898, SPRITE_BATCH = 1024, FACE_SIZE = 224, FACE_BATCH = 16, MAX_REPETITIONS = 7 };
+enum { QUEUED_SPRITES = 65536, QUEUED_STEPS = 128 }; /* times as many on a device that is told of many steps at once */
 
 static int fail_train(circe_status status) {
     return status == CIRCE_OK ? EXIT_DONE : message_fail(EXIT_WORK, "%s", train_last_error());
@@ -28,6 +31,7 @@ static int stop_on_interrupt(void *user, const train_progress *progress) {
 
 typedef struct bench_job {
     const session *s;
+    const args *arguments;
     uint64_t seed;
     const char *net;
     train_shape input;
@@ -68,8 +72,10 @@ static int time_job(const bench_job *j) {
     train_network *network = NULL;
     image_time *row = j->row;
     double seconds[MAX_REPETITIONS], shares[MAX_REPETITIONS];
-    circe_status status = train_device_cpu(j->s->context, &device);
-    if (status == CIRCE_OK) status = open_network(j, device, &network);
+    int opened = device_open(j->arguments, j->s->context, &device);
+    if (opened != EXIT_DONE) return opened;
+    if (device->ops->queues) row->steps *= QUEUED_STEPS;
+    circe_status status = open_network(j, device, &network);
     for (int64_t r = -1; status == CIRCE_OK && r < row->repetitions; r++) /* one to warm up */
         status = run_once(j, network, r < 0 ? 2 : row->steps, &seconds[r < 0 ? 0 : r], &shares[r < 0 ? 0 : r]);
     train_network_destroy(network);
@@ -89,12 +95,12 @@ static int time_job(const bench_job *j) {
 
 /* ---- dSprites ---------------------------------------------------------------------------------------------------- */
 
-static circe_status make_sprites(const session *s, uint64_t seed, dsprites_task *task) {
+static circe_status make_sprites(const session *s, uint64_t seed, int64_t n, dsprites_task *task) {
     dsprites_task_options options;
     dsprites_task_options_init(&options);
     dsprites_find("nonlinear", &options.dependence);
     options.seed = seed;
-    options.n_train = SPRITES;
+    options.n_train = n;
     options.n_validation = options.n_test = 16;
     options.n_holdout = HOLDOUT;
     circe_status status = dsprites_task_make(&options, task);
@@ -116,16 +122,18 @@ static circe_status make_circe(const session *s, const dsprites_task *task, trai
     return train_regularizer_create(s->context, &options, &y, &z, &holdout_y, &holdout_z, regularizer);
 }
 
-static int time_sprites(const session *s, uint64_t seed, bool quick, image_times *out) {
+static int time_sprites(const session *s, const args *arguments, uint64_t seed, bool quick, image_times *out) {
     dsprites_task task = {0};
     train_regularizer *regularizer = NULL;
-    int status = fail_train(make_sprites(s, seed, &task));
+    int64_t n = strcmp(device_name(arguments), "cpu") == 0 ? SPRITES : QUEUED_SPRITES;
+    int status = fail_train(make_sprites(s, seed, n, &task));
     if (status == EXIT_DONE) status = fail_train(make_circe(s, &task, &regularizer));
     for (int with = 0; with < 2 && status == EXIT_DONE; with++) {
         image_part *points = &task.parts[IMAGE_TRAIN].points;
         image_time *row = &out->rows[out->n++];
         *row = (image_time){.batch = SPRITE_BATCH, .steps = quick ? 4 : 16, .repetitions = quick ? 3 : MAX_REPETITIONS};
         bench_job job = {.s = s,
+                         .arguments = arguments,
                          .seed = seed,
                          .net = "dsprites",
                          .input = {3, {1, 64, 64}},
@@ -143,7 +151,7 @@ static int time_sprites(const session *s, uint64_t seed, bool quick, image_times
 
 /* ---- ResNet-18 --------------------------------------------------------------------------------------------------- */
 
-static int time_resnet(const session *s, uint64_t seed, bool quick, image_times *out) {
+static int time_resnet(const session *s, const args *arguments, uint64_t seed, bool quick, image_times *out) {
     enum { N = 4 * FACE_BATCH, PIXELS = FACE_SIZE * FACE_SIZE };
     uint8_t *pixels = small_alloc((size_t)N * PIXELS);
     double *noise = small_alloc(PIXELS * sizeof *noise);
@@ -156,6 +164,7 @@ static int time_resnet(const session *s, uint64_t seed, bool quick, image_times 
     image_time *row = &out->rows[out->n++];
     *row = (image_time){.batch = FACE_BATCH, .steps = quick ? 2 : 4, .repetitions = quick ? 2 : MAX_REPETITIONS};
     bench_job job = {.s = s,
+                     .arguments = arguments,
                      .seed = seed,
                      .net = "resnet18",
                      .input = {3, {3, FACE_SIZE, FACE_SIZE}},
@@ -181,10 +190,10 @@ static int time_resnet(const session *s, uint64_t seed, bool quick, image_times 
 
 /* ------------------------------------------------------------------------------------------------------------------ */
 
-int bench_images(const session *s, uint64_t seed, bool quick, image_times *out) {
+int bench_images(const session *s, const args *arguments, uint64_t seed, bool quick, image_times *out) {
     *out = (image_times){0};
-    int status = time_sprites(s, seed, quick, out);
-    return status == EXIT_DONE ? time_resnet(s, seed, quick, out) : status;
+    int status = time_sprites(s, arguments, seed, quick, out);
+    return status == EXIT_DONE ? time_resnet(s, arguments, seed, quick, out) : status;
 }
 
 void bench_images_print(const image_times *times) {

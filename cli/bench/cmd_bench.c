@@ -398,7 +398,8 @@ static int run(bench *b) {
     int status = EXIT_DONE;
     if (wants(b, PART_MEASURES)) status = bench_measures(&b->s, b->seed, b->budget, quick, &b->measures);
     if (status == EXIT_DONE && wants(b, PART_TRAIN)) status = bench_train(&b->s, b->seed, quick, &b->training);
-    if (status == EXIT_DONE && wants(b, PART_IMAGES)) status = bench_images(&b->s, b->seed, quick, &b->images);
+    if (status == EXIT_DONE && wants(b, PART_IMAGES))
+        status = bench_images(&b->s, b->arguments, b->seed, quick, &b->images);
     if (status != EXIT_DONE || !wants(b, PART_CIRCE)) return status;
     status = run_sizes(b);
     if (status == EXIT_DONE) status = add_fit(b, 5898, quick ? 3 : 9);

@@ -1,6 +1,7 @@
 /* From options to a fitted model. */
 #include "fitting.h"
 
+#include "fit.h"
 #include "kernels.h"
 #include "progress.h"
 
@@ -53,7 +54,7 @@ circe_status fitting_with(const session *s, const args *arguments, const input *
         options.ridge = &ridge;
         options.n_ridge = 1;
     }
-    circe_status status = circe_cme_fit(s->context, &y->values, &z->values, kernel_y, kernel_z, &options, cme);
+    circe_status status = cluster_fit(s->context, &y->values, &z->values, kernel_y, kernel_z, &options, cme);
     progress_clear();
     for (int64_t i = 0; status == CIRCE_OK && i < circe_cme_n_warnings(*cme); i++)
         notes_add(warnings, "%s", circe_cme_warning(*cme, i));

@@ -6,7 +6,8 @@
 #include "inputs.h"
 #include "session.h"
 
-/* Fits on y and z with the kernels of the options; `linear_z` fits the mean of z itself instead, by a linear kernel.
+/* Fits on y and z with the kernels of the options, by all ranks where there are several: rank 0 gets the model, the
+ * others NULL; `linear_z` fits the mean of z itself instead, by a linear kernel.
  * What the user should know of it is added to `warnings`. Prints what is wrong and returns an exit status. */
 int fitting_run(const session *s, const args *arguments, const input *y, const input *z, bool linear_z, notes *warnings,
                 circe_cme **cme);

@@ -125,6 +125,7 @@ static int bind_median(const input *in, circe_kernel *kernel) {
 
 static int bind_widths(const args *arguments, const input *in, width_rule rule, notes *warnings, circe_kernel *kernel) {
     const args_value *sigma2 = &arguments->values[in->of->sigma2];
+    if (rule == WIDTH_FREE) return EXIT_DONE;
     if (circe_kernel_n_free(kernel) == 0) {
         if (sigma2->given)
             notes_add(warnings, "--sigma2-%s was ignored: the kernel of %s, %s, has no width left to set",

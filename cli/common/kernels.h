@@ -10,6 +10,7 @@ typedef enum width_rule {
     WIDTH_ONE,  /* by the one number of --sigma2-*; otherwise by the median heuristic, also where the default is a list
                  */
     WIDTH_GRID, /* numbers are left to leave-one-out: the kernel stays free; median is bound */
+    WIDTH_FREE, /* left to the library */
 } width_rule;
 
 /* The kernel of one variable. Names of columns come from `in`, and so does the median. Adds a note where --sigma2-* has

@@ -13,12 +13,31 @@ static const char *command_name; /* one command runs per process */
 
 static const char *message_place;
 
+static bool holding;
+static char held[2048];
+
 void message_set_command(const char *name) { command_name = name; }
 
 void message_set_place(const char *place) { message_place = place; }
 
+void message_hold(void) { holding = true; }
+
+const char *message_held(void) { return held[0] != '\0' ? held : "it said nothing"; }
+
+/* The first message is what went wrong; others follow from it. */
+PRINTF_LIKE(2, 0)
+static void hold(const char *kind, const char *format, va_list arguments) {
+    if (held[0] != '\0') return;
+    int used = snprintf(held, sizeof held, "%s%s", message_place != NULL ? message_place : "", kind);
+    vsnprintf(held + used, sizeof held - (size_t)used, format, arguments);
+}
+
 PRINTF_LIKE(2, 0)
 static void say(const char *kind, const char *format, va_list arguments) {
+    if (holding) {
+        hold(kind, format, arguments);
+        return;
+    }
     progress_clear();
     fflush(stdout);
     fprintf(stderr, "circe%s%s: %s%s", command_name != NULL ? " " : "", command_name != NULL ? command_name : "",
@@ -45,9 +64,11 @@ void message_note(const char *format, ...) {
 void message_hint(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    fputs("hint: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    if (!holding) {
+        fputs("hint: ", stderr);
+        vfprintf(stderr, format, arguments);
+        fputc('\n', stderr);
+    }
     va_end(arguments);
 }
 

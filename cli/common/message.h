@@ -21,6 +21,11 @@ void message_set_command(const char *name);
 /* What stands before the text of every message, "run.yaml, line 3: ", until it is NULL again. Borrowed. */
 void message_set_place(const char *place);
 
+/* Of a process that another one speaks for: from now on nothing is printed. The first message since, without the name
+ * of the command. */
+void message_hold(void);
+const char *message_held(void);
+
 /* "circe fit: TEXT"; returns `status`, so that a refusal is one statement. */
 int message_fail(int status, const char *format, ...) PRINTF_LIKE(2, 3);
 void message_hint(const char *format, ...) PRINTF_LIKE(1, 2);

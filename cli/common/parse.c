@@ -2,6 +2,7 @@
  * that start with a dash. */
 #include "parse.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -162,6 +163,7 @@ static int convert(const spec_option *option, args_value *value) {
             value->choice = spec_word_index(option->words, text);
             return value->choice >= 0 ? EXIT_DONE : bad_choice(option, text);
         case SPEC_INTEGER:
+        case SPEC_COUNT:
             return convert_integer(option, text, value);
         case SPEC_NUMBER:
             return convert_number(option, text, value);
@@ -183,7 +185,10 @@ static int store(args *out, spec_option_id id, const char *inlined, int argc, ch
     if (option->kind == SPEC_FLAG)
         return inlined == NULL ? EXIT_DONE : message_fail(EXIT_INPUT, "--%s takes no value", option->name);
     value->text = inlined;
-    if (inlined == NULL && *at + 1 < argc) {
+    if (option->kind == SPEC_COUNT && inlined == NULL) {
+        bool number = *at + 1 < argc && isdigit((unsigned char)argv[*at + 1][0]);
+        value->text = number ? argv[++*at] : option->fallback;
+    } else if (inlined == NULL && *at + 1 < argc) {
         const char *next = argv[*at + 1];
         bool is_option = next[0] == '-' && next[1] == '-' &&
                          find_option(out->command, next + 2, strcspn(next + 2, "=")) != OPT_COUNT;

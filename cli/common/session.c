@@ -5,13 +5,16 @@
 
 #include "message.h"
 #include "progress.h"
+#include "ranks.h"
 
 int session_open(const args *arguments, session *out) {
     *out = (session){0};
-    progress_start(!args_given(arguments, OPT_QUIET));
+    progress_start(!args_given(arguments, OPT_QUIET) && ranks_first());
+    if (ranks_several()) progress_catch_termination(); /* how a scheduler ends a job */
     circe_context_options options;
     circe_context_options_init(&options);
     options.threads = (int)args_integer(arguments, OPT_THREADS);
+    if (ranks_several() && !args_given(arguments, OPT_THREADS)) options.threads = (int)cluster_cores();
     options.memory_limit = (size_t)args_integer(arguments, OPT_MEMORY);
     options.progress = progress_step;
     circe_status status = circe_context_create(&options, &out->context);

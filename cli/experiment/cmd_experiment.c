@@ -10,12 +10,15 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "devices.h"
 #include "experiment_output.h"
 #include "experiment_pictures.h"
 #include "experiment_pool.h"
+#include "experiment_ranks.h"
 #include "experiment_run.h"
 #include "message.h"
 #include "progress.h"
+#include "ranks.h"
 #include "session.h"
 
 /* ---- one run ----------------------------------------------------------------------------------------------------- */
@@ -60,7 +63,11 @@ int cmd_experiment_run(const args *arguments) {
     const char *path = args_text(arguments, OPT_OUTPUT_RUN);
     char *text = read_standard_input(), *checkpoint = checkpoint_beside(path);
     cJSON *json = cJSON_Parse(text);
-    experiment_work work = {.settings = &settings, .checkpoint = checkpoint, .progress = tell, .user = &last};
+    experiment_work work = {.settings = &settings,
+                            .device = device_name(arguments),
+                            .checkpoint = checkpoint,
+                            .progress = tell,
+                            .user = &last};
     catch_signals();
     experiment_result_init(&result);
     int status = json != NULL ? EXIT_DONE : message_fail(EXIT_INPUT, "standard input holds no JSON: settings of a run");
@@ -110,20 +117,29 @@ static int make_folders(const char *folder) {
 /* The command line again, for the report and for going on. */
 static char *command_line(const args *arguments, const experiment_config *config, const char *folder) {
     char seeds[48] = "";
+    const char *device = args_given(arguments, OPT_DEVICE) ? device_name(arguments) : NULL;
     const char *file = args_text(arguments, OPT_EXPERIMENT_CONFIG);
     if (args_given(arguments, OPT_SEEDS))
         snprintf(seeds, sizeof seeds, " --seeds %" PRId64, args_integer(arguments, OPT_SEEDS));
-    return small_format("circe experiment %s%s%s%s%s%s%s", config->name, config->quick ? " --quick" : "", seeds,
+    return small_format("circe experiment %s%s%s%s%s%s%s%s%s", config->name, config->quick ? " --quick" : "", seeds,
+                        device != NULL ? " --device " : "", device != NULL ? device : "",
                         file != NULL ? " --config " : "", file != NULL ? file : "",
                         args_given(arguments, OPT_OUTPUT_RESULTS) ? " -o " : "",
                         args_given(arguments, OPT_OUTPUT_RESULTS) ? folder : "");
 }
 
-static int64_t number_of_jobs(const args *arguments, const experiment_plan *plan) {
-    int64_t cores = sysconf(_SC_NPROCESSORS_ONLN), threads = args_integer(arguments, OPT_RUN_THREADS);
+/* Of this process; of several on a machine, each has its share of the cores. */
+static int64_t number_of_jobs(const args *arguments) {
+    int64_t cores = cluster_cores(), threads = args_integer(arguments, OPT_RUN_THREADS);
+    enum { MOST_ON_A_GPU = 4 }; /* they take turns there: more only keep each other waiting */
     int64_t jobs = args_given(arguments, OPT_JOBS) ? args_integer(arguments, OPT_JOBS) : cores / threads;
-    if (jobs > plan->n_runs) jobs = plan->n_runs;
+    if (!args_given(arguments, OPT_JOBS) && strcmp(device_name(arguments), "cpu") != 0 && jobs > MOST_ON_A_GPU)
+        jobs = MOST_ON_A_GPU;
     return jobs < 1 ? 1 : jobs;
+}
+
+static experiment_means means_of(const args *arguments) {
+    return (experiment_means){.threads = args_integer(arguments, OPT_RUN_THREADS), .device = device_name(arguments)};
 }
 
 static int stopped(const experiment_plan *plan, const char *command) {
@@ -134,14 +150,10 @@ static int stopped(const experiment_plan *plan, const char *command) {
 }
 
 static int run_plan(const args *arguments, experiment_plan *plan, const char *command) {
-    int64_t jobs = number_of_jobs(arguments, plan), before = experiment_plan_count(plan, RUN_DONE);
+    experiment_means means = means_of(arguments);
     bool quiet = args_given(arguments, OPT_QUIET), interrupted = false;
     double start = session_clock();
-    if (!quiet)
-        message_note("%" PRId64 " runs, %" PRId64 " of them finished before; %" PRId64
-                     " side by side; results go to %s",
-                     plan->n_runs, before, jobs, plan->folder);
-    experiment_pool_run(plan, jobs, args_integer(arguments, OPT_RUN_THREADS), quiet, &interrupted);
+    int64_t jobs = experiment_pool_run(plan, number_of_jobs(arguments), &means, quiet, &interrupted);
     if (interrupted) return stopped(plan, command);
     experiment_summary summary;
     experiment_summary_make(plan, &summary);
@@ -166,6 +178,7 @@ static int run_experiment(const args *arguments, experiment_config *config) {
     experiment_plan plan = {0};
     int status = make_folders(folder);
     if (status == EXIT_DONE) status = experiment_pictures_prepare(config, folder, args_given(arguments, OPT_QUIET));
+    status = experiment_ranks_meet(status, folder, config->training.weights);
     if (status == EXIT_DONE) {
         experiment_plan_make(config, folder, &plan);
         status = run_plan(arguments, &plan, command);
@@ -176,11 +189,28 @@ static int run_experiment(const args *arguments, experiment_config *config) {
     return status;
 }
 
+/* Before every run fails for want of it. */
+static int try_device(const args *arguments) {
+    train_device *device = NULL;
+    circe_context *context = NULL;
+    if (strcmp(device_name(arguments), "cpu") == 0) return EXIT_DONE;
+    circe_status made = circe_context_create(NULL, &context);
+    int status = made == CIRCE_OK ? device_open(arguments, context, &device) : message_library(made, NULL);
+    train_device_destroy(device);
+    circe_context_destroy(context);
+    return status;
+}
+
 int cmd_experiment(const args *arguments) {
     if (arguments->argument == NULL && !args_given(arguments, OPT_EXPERIMENT_CONFIG)) return experiment_config_list();
+    if (!ranks_first()) {
+        experiment_means means = means_of(arguments);
+        return experiment_ranks_serve(try_device(arguments), number_of_jobs(arguments), &means);
+    }
     experiment_config config;
     int status = experiment_config_read(arguments, &config);
-    if (status == EXIT_DONE) status = run_experiment(arguments, &config);
+    if (status == EXIT_DONE) status = try_device(arguments);
+    status = status == EXIT_DONE ? run_experiment(arguments, &config) : experiment_ranks_meet(status, "", NULL);
     experiment_config_free(&config);
     return status;
 }

@@ -84,7 +84,7 @@ int experiment_result_write(const char *path, const experiment_settings *setting
 
 /* ---- in ---------------------------------------------------------------------------------------------------------- */
 
-static char *read_small_file(const char *path) {
+char *experiment_result_text(const char *path) {
     enum { MOST = 1 << 20 };
     FILE *in = fopen(path, "rb");
     if (in == NULL) return NULL;
@@ -109,10 +109,16 @@ static bool take(const cJSON *object, experiment_number number, experiment_resul
 
 bool experiment_result_read(const char *path, const experiment_kind *kind, const char *fingerprint,
                             experiment_result *result) {
-    experiment_result_init(result);
-    char *text = read_small_file(path);
-    cJSON *json = text != NULL ? cJSON_Parse(text) : NULL;
+    char *text = experiment_result_text(path);
+    bool good = experiment_result_parse(text, kind, fingerprint, result);
     free(text);
+    return good;
+}
+
+bool experiment_result_parse(const char *text, const experiment_kind *kind, const char *fingerprint,
+                             experiment_result *result) {
+    experiment_result_init(result);
+    cJSON *json = text != NULL ? cJSON_Parse(text) : NULL;
     const cJSON *found = cJSON_GetObjectItemCaseSensitive(json, "result");
     const char *mark = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "fingerprint"));
     bool good = mark != NULL && strcmp(mark, fingerprint) == 0 && cJSON_IsObject(found);

@@ -51,6 +51,11 @@ int experiment_result_write(const char *path, const experiment_settings *setting
 bool experiment_result_read(const char *path, const experiment_kind *kind, const char *fingerprint,
                             experiment_result *result);
 
+/* The same in two steps: the text of a file, to be freed, or NULL; the result in it, none where it is NULL. */
+char *experiment_result_text(const char *path);
+bool experiment_result_parse(const char *text, const experiment_kind *kind, const char *fingerprint,
+                             experiment_result *result);
+
 /* The numbers as members of an object. */
 void experiment_result_json(cJSON *object, const experiment_kind *kind, const experiment_result *result);
 

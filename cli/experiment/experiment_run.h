@@ -9,6 +9,7 @@ typedef int (*experiment_progress)(void *user, double share);
 
 typedef struct experiment_work {
     const experiment_settings *settings;
+    const char *device;     /* by its name: device.h */
     const char *checkpoint; /* file that a long run may keep, and goes on from */
     experiment_progress progress;
     void *user;

@@ -1,13 +1,16 @@
 /* circe fit: from y and z to a model file. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "commands.h"
+#include "fit.h"
 #include "fitting.h"
 #include "model_file.h"
 #include "output.h"
 #include "paths.h"
 #include "progress.h"
+#include "ranks.h"
 
 static int print_json(const args *arguments, const circe_cme *cme, const notes *warnings, int64_t dropped) {
     circe_cme_info info;
@@ -67,15 +70,30 @@ static int fit_and_save(const session *s, const args *arguments, const input *y,
     int status = fitting_run(s, arguments, y, z, false, &warnings, &cme);
     if (status == EXIT_DONE && progress_interrupted())
         status = message_fail(EXIT_WORK, "interrupted; nothing was written");
-    if (status == EXIT_DONE) status = model_save(cme, y, z, model);
-    if (status == EXIT_DONE && !quiet) notes_print(&warnings);
-    if (status == EXIT_DONE && args_given(arguments, OPT_JSON))
-        status = print_json(arguments, cme, &warnings, dropped);
-    else if (status == EXIT_DONE && !quiet)
-        print_text(arguments, cme);
+    status = ranks_agree(status);
+    if (status == EXIT_DONE && ranks_first()) {
+        status = model_save(cme, y, z, model);
+        if (status == EXIT_DONE && !quiet) notes_print(&warnings);
+        if (status == EXIT_DONE && args_given(arguments, OPT_JSON))
+            status = print_json(arguments, cme, &warnings, dropped);
+        else if (status == EXIT_DONE && !quiet)
+            print_text(arguments, cme);
+    }
     notes_free(&warnings);
     circe_cme_destroy(cme);
     return status;
+}
+
+/* Every rank has read the files for itself; what follows relies on their being the same. */
+static int compare_ranks(const input *y, const input *z) {
+    const input *const group[] = {y, z};
+    circe_status same = CIRCE_OK;
+    for (int i = 0; i < 2 && same == CIRCE_OK; i++) {
+        char *what = small_format("%s (%s)", group[i]->of->label, input_source(group[i]));
+        same = cluster_same_data(&group[i]->values, what);
+        free(what);
+    }
+    return same == CIRCE_OK ? EXIT_DONE : message_library(same, NULL);
 }
 
 int cmd_fit(const args *arguments) {
@@ -83,13 +101,15 @@ int cmd_fit(const args *arguments) {
     input y = {0}, z = {0};
     input *const group[] = {&y, &z};
     int64_t dropped = 0;
-    int status = path_check_writable("-o", args_text(arguments, OPT_OUTPUT_MODEL));
+    int status = ranks_first() ? path_check_writable("-o", args_text(arguments, OPT_OUTPUT_MODEL)) : EXIT_DONE;
     if (status == EXIT_DONE) status = session_open(arguments, &s);
     if (status == EXIT_DONE) status = input_read(arguments, &variable_y, false, &y);
     if (status == EXIT_DONE) status = input_read(arguments, &variable_z, false, &z);
     if (status == EXIT_DONE) status = inputs_check(arguments, group, 2, 2, &dropped);
     if (status == EXIT_DONE && dropped > 0 && !args_given(arguments, OPT_QUIET))
         message_note("left out %" PRId64 " rows with missing cells", dropped);
+    status = ranks_agree(status);
+    if (status == EXIT_DONE) status = compare_ranks(&y, &z);
     if (status == EXIT_DONE) status = fit_and_save(&s, arguments, &y, &z, dropped);
     input_free(&y);
     input_free(&z);

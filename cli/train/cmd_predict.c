@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "commands.h"
+#include "devices.h"
 #include "error.h"
 #include "io.h"
 #include "model.h"
@@ -217,8 +218,9 @@ static int64_t rows_at_once(const prediction *p) {
 
 static int predict(prediction *p) {
     const char *source = p->has_images ? p->request.path : input_source(&p->table.in);
-    circe_status status = train_device_cpu(p->s.context, &p->device);
-    if (status == CIRCE_OK) status = train_model_network(p->device, &p->model, rows_at_once(p), &p->network);
+    int opened = device_open(p->arguments, p->s.context, &p->device);
+    if (opened != EXIT_DONE) return opened;
+    circe_status status = train_model_network(p->device, &p->model, rows_at_once(p), &p->network);
     if (status == CIRCE_OK) status = p->has_images ? predict_images(p) : predict_table(p);
     if (status != CIRCE_OK) return refuse_library(status, source);
     for (int64_t i = 0; i < p->n; i++) {

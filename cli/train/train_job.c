@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "devices.h"
 #include "error.h"
 #include "paths.h"
 #include "progress.h"
@@ -133,9 +134,10 @@ static int make_network(training_job *job, const train_layer_spec *specs, int64_
     bool images = job->set.has_images;
     train_shape table = {.n_dims = 1, .size = {job->set.inputs.n}};
     train_shape shape = images ? images_shape(&job->set.images) : table;
-    circe_status status = train_device_cpu(job->s->context, &job->device);
-    if (status != CIRCE_OK) return refuse_library(status, NULL);
-    status = train_network_create(job->device, shape, specs, n_specs, args_integer(a, OPT_BATCH), &job->network);
+    int opened = device_open(a, job->s->context, &job->device);
+    if (opened != EXIT_DONE) return opened;
+    circe_status status =
+        train_network_create(job->device, shape, specs, n_specs, args_integer(a, OPT_BATCH), &job->network);
     if (status == CIRCE_ERR_MEMORY) return refuse_memory(job);
     if (status != CIRCE_OK) return refuse_library(status, "--net");
     status = train_network_initialise(job->network, (uint64_t)args_integer(a, OPT_SEED));
@@ -193,6 +195,8 @@ static const char *net_of(const args *arguments) {
     return args_given(arguments, OPT_IMAGES) ? "conv16s2,conv32s2,pool2,128,64" : "3x64";
 }
 
+static bool trains_on_cpu(const training_job *job) { return strcmp(job->device->ops->name, "cpu") == 0; }
+
 int training_job_open(const args *arguments, const session *s, const char *label, training_job *job) {
     train_layer_spec *specs = NULL;
     int64_t n_specs = 0;
@@ -203,6 +207,7 @@ int training_job_open(const args *arguments, const session *s, const char *label
                           .net = net_of(arguments)};
     job->checkpoint = small_format("%s.checkpoint", job->output);
     int status = check_settings(job);
+    if (status == EXIT_DONE) status = device_check(arguments);
     if (status == EXIT_DONE) status = path_check_writable("-o", job->output);
     if (status == EXIT_DONE) status = training_set_read(arguments, job->net, needs_holdout(job), &job->set);
     if (status == EXIT_DONE) status = parse_network(job, &specs, &n_specs);
@@ -213,8 +218,11 @@ int training_job_open(const args *arguments, const session *s, const char *label
     free(specs);
     if (status != EXIT_DONE) return status;
     note_unused(job);
-    job->fingerprint =
-        small_format("data %016" PRIx64 ", %d threads", job->set.hash, circe_context_threads(s->context));
+    if (trains_on_cpu(job))
+        job->fingerprint =
+            small_format("data %016" PRIx64 ", %d threads", job->set.hash, circe_context_threads(s->context));
+    else /* its numbers do not depend on the threads of the CPU */
+        job->fingerprint = small_format("data %016" PRIx64 ", a GPU", job->set.hash);
     return EXIT_DONE;
 }
 
@@ -282,7 +290,7 @@ static int on_progress(void *user, const train_progress *p) {
 
 /* What the trainer cannot say of a checkpoint of another run, since it sees a fingerprint only. Files that are no
  * checkpoint, or a damaged one, are left to it. */
-static int compare_fingerprint(const training_job *job) {
+static int compare_fingerprint(training_job *job) {
     circe_tensor_file *file = NULL;
     if (circe_tensor_file_open(job->s->context, job->checkpoint, &file) != CIRCE_OK) return EXIT_DONE;
     const char *there = circe_tensor_file_metadata(file, "fingerprint");
@@ -294,6 +302,9 @@ static int compare_fingerprint(const training_job *job) {
                      job->checkpoint);
         message_hint("resume with the data it was made from, or start again without --resume");
         status = EXIT_INPUT;
+    } else if (comma != NULL && (!trains_on_cpu(job) || strstr(comma, "threads") == NULL)) {
+        free(job->fingerprint); /* from one device to another: the run goes on, with numbers rounded otherwise */
+        job->fingerprint = small_format("%s", there);
     } else if (comma != NULL && strcmp(there, job->fingerprint) != 0) {
         message_note("%s: the checkpoint is of a run with%.20s, and this one has%s", job->checkpoint, comma + 1,
                      strchr(job->fingerprint, ',') + 1);

@@ -1,0 +1,212 @@
+/* The measures of dependence, to place an audit beside other work; and what the outcome leaves of a prediction.
+ *
+ * CIRCE takes the mean of the attribute given the outcome from one half of the rows and is measured on the other; the
+ * others are of all rows, with the width and the ridge that leave-one-out chose there. Where there are many rows, they
+ * are of a random part: these measures describe, nothing is decided by them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "audit.h"
+#include "progress.h"
+
+enum { MOST_MEASURED = 2000, MOST_FITTED = 4000 };
+
+const char *const audit_measure_names[AUDIT_MEASURES] = {"CIRCE", "HSCIC", "GCM", "HSIC"};
+
+static int library(circe_status status) {
+    progress_clear();
+    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
+}
+
+/* ---- measures ---------------------------------------------------------------------------------------------------- */
+
+/* Everything one pair needs, freed as one. */
+typedef struct problem {
+    double *x, *y, *z;
+    circe_mat mat_x, mat_y, mat_z;
+    circe_kernel *kernel_x, *kernel_y, *kernel_z;
+    circe_cme *mean;
+    circe_kernels kernels;
+    circe_batch_options batch;
+} problem;
+
+static void problem_free(problem *p) {
+    circe_cme_destroy(p->mean);
+    circe_kernel_destroy(p->kernel_x);
+    circe_kernel_destroy(p->kernel_y);
+    circe_kernel_destroy(p->kernel_z);
+    free(p->x);
+    free(p->y);
+    free(p->z);
+}
+
+static circe_mat rows_of(const circe_mat *m, int64_t first, int64_t n) {
+    circe_mat part = *m;
+    part.data = (double *)m->data + first * m->ld;
+    part.rows = n;
+    return part;
+}
+
+static circe_status make_kernel(circe_context *context, const audit_column *column, const circe_mat *values,
+                                circe_kernel **kernel) {
+    circe_kernel_kind kind = column->categories != NULL ? CIRCE_KERNEL_DELTA : CIRCE_KERNEL_GAUSSIAN;
+    circe_status status = circe_kernel_create(context, kind, 0, kernel);
+    return status == CIRCE_OK && kind == CIRCE_KERNEL_GAUSSIAN ? circe_kernel_bind_median(*kernel, values) : status;
+}
+
+/* A random order, so that the halves are alike whatever the order of the table. */
+static circe_status prepare(const audit *a, const audit_finding *f, problem *p) {
+    int64_t n = 0, *rows = audit_sample(a, MOST_MEASURED, 3, &n);
+    int64_t *order = small_alloc((size_t)n * sizeof *order), *drawn = small_alloc((size_t)n * sizeof *drawn);
+    circe_random_permutation((circe_random){.seed = (uint64_t)args_integer(a->arguments, OPT_SEED), .stream = 4}, n,
+                             order);
+    for (int64_t i = 0; i < n; i++) drawn[i] = rows[order[i]];
+    p->x = audit_take(f->prediction, drawn, n);
+    p->y = audit_take(&a->data.target, drawn, n);
+    p->z = audit_take(f->attribute, drawn, n);
+    free(order);
+    free(drawn);
+    free(rows);
+    p->mat_x = circe_mat_f64(p->x, n, 1);
+    p->mat_y = circe_mat_f64(p->y, n, 1);
+    p->mat_z = circe_mat_f64(p->z, n, 1);
+    circe_context *context = a->s.context;
+    circe_status status = make_kernel(context, f->prediction, &p->mat_x, &p->kernel_x);
+    if (status == CIRCE_OK) status = make_kernel(context, &a->data.target, &p->mat_y, &p->kernel_y);
+    if (status == CIRCE_OK) status = make_kernel(context, f->attribute, &p->mat_z, &p->kernel_z);
+    return status;
+}
+
+/* Width of the outcome's kernel: multiples of the median. */
+static circe_status fit_mean(const audit *a, problem *p) {
+    static const double multiples[] = {0.01, 0.03, 0.1, 0.3, 1};
+    circe_kernel_factor factor;
+    circe_kernel *free_y = NULL;
+    circe_cme_options options;
+    double widths[5];
+    circe_cme_options_init(&options);
+    circe_status status = circe_kernel_get_factor(p->kernel_y, 0, &factor);
+    for (int i = 0; i < 5; i++) widths[i] = multiples[i] * factor.sigma2;
+    if (status == CIRCE_OK) status = circe_kernel_create(a->s.context, factor.kind, 0, &free_y);
+    if (factor.kind == CIRCE_KERNEL_GAUSSIAN) options.sigma2_y = widths, options.n_sigma2_y = 5;
+    int64_t half = p->mat_x.rows / 2;
+    circe_mat y = rows_of(&p->mat_y, 0, half), z = rows_of(&p->mat_z, 0, half);
+    if (status == CIRCE_OK) status = circe_cme_fit(a->s.context, &y, &z, free_y, p->kernel_z, &options, &p->mean);
+    circe_kernel_destroy(free_y);
+    if (status != CIRCE_OK) return status;
+    circe_cme_info info;
+    circe_cme_get_info(p->mean, &info);
+    circe_batch_options_init(&p->batch);
+    p->batch.ridge = info.ridge;
+    p->kernels = (circe_kernels){p->kernel_x, circe_cme_kernel_y(p->mean), p->kernel_z};
+    return CIRCE_OK;
+}
+
+static circe_status measure_gcm(const audit *a, const audit_finding *f, const problem *p, double *value) {
+    const audit_column *z = f->attribute;
+    int64_t n = p->mat_z.rows, cols = z->n_categories > 2 ? z->n_categories : 1;
+    double *coded = small_alloc((size_t)(n * cols) * sizeof *coded);
+    for (int64_t i = 0; i < n; i++) {
+        if (cols > 1)
+            coded[i * cols + (int64_t)p->z[i]] = 1;
+        else
+            coded[i] = p->z[i];
+    }
+    circe_mat mat = circe_mat_f64(coded, n, cols);
+    circe_gcm_options options;
+    circe_gcm_options_init(&options);
+    options.batch = p->batch;
+    circe_status status =
+        circe_measure_gcm(a->s.workspace, p->kernels.y, &p->mat_x, &p->mat_y, &mat, &options, value, NULL);
+    free(coded);
+    return status;
+}
+
+static circe_status measure_all(const audit *a, const audit_finding *f, problem *p, double *value) {
+    int64_t n = p->mat_x.rows, half = n / 2;
+    circe_mat x = rows_of(&p->mat_x, half, n - half), y = rows_of(&p->mat_y, half, n - half),
+              z = rows_of(&p->mat_z, half, n - half);
+    circe_workspace *w = a->s.workspace;
+    circe_status status = circe_measure_circe(w, p->mean, p->kernel_x, &x, &y, &z, CIRCE_USTAT, &value[0], NULL);
+    if (status == CIRCE_OK)
+        status = circe_measure_hscic(w, &p->kernels, &p->mat_x, &p->mat_y, &p->mat_z, &p->batch, &value[1], NULL);
+    if (status == CIRCE_OK) status = measure_gcm(a, f, p, &value[2]);
+    if (status == CIRCE_OK)
+        status = circe_measure_hsic(w, &p->kernels, &p->mat_x, &p->mat_z, CIRCE_HSIC_UNBIASED, &value[3], NULL);
+    return status;
+}
+
+int audit_measure(audit *a, audit_finding *f) {
+    problem p = {0};
+    circe_status status = prepare(a, f, &p);
+    if (status == CIRCE_OK) status = fit_mean(a, &p);
+    if (status == CIRCE_OK) status = measure_all(a, f, &p, f->measures);
+    f->measured_rows = p.mat_x.rows;
+    problem_free(&p);
+    return library(status);
+}
+
+/* ---- residuals --------------------------------------------------------------------------------------------------- */
+
+/* The mean in every class, where the outcome is one. */
+static void class_means(const audit *a, const audit_column *c, double *mean) {
+    int64_t k = a->outcome.n_groups, n = a->data.n;
+    double *sum = small_alloc((size_t)(2 * k) * sizeof *sum), *count = sum + k;
+    for (int64_t i = 0; i < n; i++) {
+        sum[a->outcome.of[i]] += c->values[i];
+        count[a->outcome.of[i]] += 1;
+    }
+    for (int64_t i = 0; i < n; i++) mean[i] = sum[a->outcome.of[i]] / count[a->outcome.of[i]];
+    free(sum);
+}
+
+static void standardise(const audit_column *c, const double *from, int64_t n, double *to) {
+    for (int64_t i = 0; i < n; i++) to[i] = (from[i] - c->mean) / c->deviation;
+}
+
+/* Kernel regression on the outcome, fitted on a part of the rows where there are many. */
+static circe_status regress(const audit *a, const audit_column *c, double *mean) {
+    int64_t m = 0, n = a->data.n, *rows = audit_sample(a, MOST_FITTED, 5, &m);
+    double *y = audit_take(&a->data.target, rows, m), *x = audit_take(c, rows, m);
+    double *all = small_alloc((size_t)n * sizeof *all);
+    circe_kernel *gaussian = NULL, *linear = NULL;
+    circe_cme *cme = NULL;
+    standardise(&a->data.target, y, m, y);
+    standardise(c, x, m, x);
+    standardise(&a->data.target, a->data.target.values, n, all);
+    circe_mat mat_y = circe_mat_f64(y, m, 1), mat_x = circe_mat_f64(x, m, 1), at = circe_mat_f64(all, n, 1),
+              out = circe_mat_f64(mean, n, 1);
+    circe_status status = circe_kernel_create(a->s.context, CIRCE_KERNEL_GAUSSIAN, 0, &gaussian);
+    if (status == CIRCE_OK) status = circe_kernel_create(a->s.context, CIRCE_KERNEL_LINEAR, 0, &linear);
+    if (status == CIRCE_OK) status = circe_cme_fit(a->s.context, &mat_y, &mat_x, gaussian, linear, NULL, &cme);
+    if (status == CIRCE_OK) status = circe_cme_mean(a->s.workspace, cme, &at, &out);
+    for (int64_t i = 0; i < n; i++) mean[i] = mean[i] * c->deviation + c->mean;
+    circe_cme_destroy(cme);
+    circe_kernel_destroy(gaussian);
+    circe_kernel_destroy(linear);
+    free(rows);
+    free(all);
+    free(x);
+    free(y);
+    return status;
+}
+
+int audit_find_residuals(audit *a) {
+    int64_t n = a->data.n;
+    a->residuals = small_alloc((size_t)a->data.n_predictions * sizeof *a->residuals);
+    for (int64_t p = 0; p < a->data.n_predictions; p++) {
+        const audit_column *c = &a->data.predictions[p];
+        double *residual = malloc((size_t)n * sizeof *residual);
+        a->residuals[p] = residual;
+        if (residual == NULL) return message_fail(EXIT_WORK, "out of memory for %lld rows", (long long)n);
+        circe_status status = CIRCE_OK;
+        if (a->data.outcome == OUTCOME_NUMBERS)
+            status = regress(a, c, residual);
+        else
+            class_means(a, c, residual);
+        if (status != CIRCE_OK) return library(status);
+        for (int64_t i = 0; i < n; i++) residual[i] = c->values[i] - residual[i];
+    }
+    return EXIT_DONE;
+}

@@ -1,0 +1,24 @@
+#include "devices.h"
+
+#include "error.h"
+#include "message.h"
+
+const char *device_name(const args *arguments) {
+    const char *name = args_text(arguments, OPT_DEVICE);
+    return name != NULL ? name : "cpu";
+}
+
+int device_check(const args *arguments) {
+    const char *name = device_name(arguments);
+    if (train_device_is_name(name)) return EXIT_DONE;
+    message_note("--device %s: there is no such device", name);
+    message_hint("it may be cpu, cuda, cuda:1 (the second GPU) or auto");
+    return EXIT_INPUT;
+}
+
+int device_open(const args *arguments, circe_context *context, train_device **device) {
+    int status = device_check(arguments);
+    if (status != EXIT_DONE) return status;
+    circe_status opened = train_device_open(context, device_name(arguments), device);
+    return opened == CIRCE_OK ? EXIT_DONE : message_read(opened, "--device", train_last_error());
+}

@@ -1,0 +1,17 @@
+/* The device that --device names. */
+#ifndef CLI_DEVICES_H
+#define CLI_DEVICES_H
+
+#include "device.h"
+#include "parse.h"
+
+/* Its name; "cpu" for commands that have no --device. */
+const char *device_name(const args *arguments);
+
+/* Whether it is the name of one. Prints what is wrong and returns an exit status. */
+int device_check(const args *arguments);
+
+/* The device itself, which the caller destroys. Prints what is wrong and returns an exit status. */
+int device_open(const args *arguments, circe_context *context, train_device **device);
+
+#endif
