@@ -365,7 +365,8 @@ class AuditTest(InferenceTest):
         refuse(["prediction 'group' is text"], prediction="group")
         refuse(["says '", "'no' or 'yes'"], prediction="group", target="label")
         refuse(["nothere.csv"], data="nothere.csv")
-        refuse(["line end"], prediction="free\r")
+        refuse(["cannot be seen"], prediction="free\r")
+        refuse(["line end"], target="y\r")
         for alpha in ("0", "1", "2"):
             self.refuse(2, ["--alpha"], *self.audit_args(out="bad"), "--alpha", alpha)
         self.refuse(2, ["--positive 'maybe'", "'no' and 'yes'"],
