@@ -246,17 +246,15 @@ static double predict(const double *y, const double *t, const double *w, int64_t
     return value;
 }
 
-/* Residuals, leverages and leave-one-out errors are those of the definition, with weights: 1e-6, what y's features
- * leave out over the ridge. */
-static void regressions(void **state) {
-    (void)state;
+/* Residuals, leverages and leave-one-out errors are those of the definition, with weights; also where the fit goes
+ * through every point. To 1e-5: what y's features leave out over the ridge. */
+static void check_regression(circe_context *context, const char *kernel, double sigma2, double ridge) {
     enum { N = 24 };
-    circe_context *context = test_context(1);
     circe_mat x = test_normal(1, N, 1), y = test_normal(2, N, 1), z = test_normal(3, N, 1);
     circe_test_options options = options_of(CIRCE_TEST_KCI);
-    double weights[N], ridge = 0.05, total = 0.0, error = 0.0, alone, expected = 0.0;
+    double weights[N], total = 0.0, error = 0.0, alone, expected = 0.0;
     for (int64_t i = 0; i < N; i++) total += weights[i] = 0.5 + (double)(i % 4);
-    options.kernel_y = test_kernel(context, "gaussian(0.7)");
+    options.kernel_y = test_kernel(context, kernel);
     options.kernel_z = test_kernel(context, "linear");
     options.weights = weights;
     circe__data data;
@@ -273,8 +271,8 @@ static void regressions(void **state) {
     assert_ok(circe__residual(&regressor, &residual));
     for (int64_t i = 0; i < N; i++) weights[i] *= N / total; /* the library's scale: a mean of 1 */
     for (int64_t i = 0; i < N; i++) {
-        double in = zs[i] - predict(ys, zs, weights, N, 0.7, ridge, -1, i);
-        double out = zs[i] - predict(ys, zs, weights, N, 0.7, ridge, i, i);
+        double in = zs[i] - predict(ys, zs, weights, N, sigma2, ridge, -1, i);
+        double out = zs[i] - predict(ys, zs, weights, N, sigma2, ridge, i, i);
         assert_near(residual.data[i], sqrt(weights[i]) * in, 1e-6, 1.0);
         assert_near(1.0 - regressor.leverage[i], in / out, 1e-5, 1.0);
         expected += weights[i] * out * out / N;
@@ -284,6 +282,26 @@ static void regressions(void **state) {
     circe__free(context, regressor.leverage);
     circe__spectrum_free(context, &spectrum);
     circe__data_free(&data);
+}
+
+static void regressions(void **state) {
+    (void)state;
+    circe_context *context = test_context(1);
+    check_regression(context, "gaussian(0.7)", 0.7, 0.05);
+    check_regression(context, "gaussian(0.00001)", 0.00001, 1e-4);
+}
+
+/* The ridge used: a tenth of the chosen one, or as much of it as leaves two thirds of the degrees of freedom. */
+static void undersmoothing(void **state) {
+    (void)state;
+    double s[30];
+    circe__spectrum spectrum = {.n = 30, .rank = 30, .s = s};
+    for (int k = 0; k < 30; k++) s[k] = k < 4 ? 10.0 : 1e-3;
+    assert_near(circe__undersmoothed(&spectrum, 0.1, 0.1), 0.01, 1e-12, 1.0);
+    for (int k = 0; k < 30; k++) s[k] = 1.0;
+    double ridge = circe__undersmoothed(&spectrum, 8.0, 0.1), degrees = 1.0 + 30.0 / (1.0 + ridge);
+    assert_true(ridge > 0.8 && ridge < 8.0 && degrees <= 10.0);
+    assert_near(circe__undersmoothed(&spectrum, 0.5, 0.1), 0.5, 1e-12, 1.0); /* never above the chosen one */
 }
 
 /* ---- statistics against their definitions -------------------------------------------------------------------------
@@ -452,6 +470,20 @@ static void threads_and_seeds(void **state) {
         options.seed = 6;
         circe_test_result other = run(test_context(1), &s.x, &s.y, &s.z, &options);
         if (one.draws > 0) assert_true(other.null_mean != one.null_mean || one.null_mean == 0.0);
+    }
+}
+
+/* Many blocks of rows in rcot, pivots from candidates in kci: still the same. */
+static void threads_on_many_rows(void **state) {
+    (void)state;
+    sample s = draw(40, 9000, 0.01);
+    const circe_test_method some[] = {CIRCE_TEST_KCI, CIRCE_TEST_RCOT};
+    for (int64_t m = 0; m < COUNT(some); m++) {
+        circe_test_options options = options_of(some[m]);
+        circe_test_result one = run(test_context(1), &s.x, &s.y, &s.z, &options);
+        circe_test_result more = run(test_context(3), &s.x, &s.y, &s.z, &options);
+        assert_near(more.p_value, one.p_value, 1e-8, 1.0);
+        assert_near(more.statistic, one.statistic, 1e-9, one.statistic);
     }
 }
 
@@ -817,6 +849,30 @@ static void calibration(void **state) {
 /* ---- effects ------------------------------------------------------------------------------------------------------
  */
 
+/* The normalised value is the sum over pairs of different rows that the definition says. */
+static void effect_definition(void **state) {
+    (void)state;
+    enum { N = 15, P = 3, Q = 2 };
+    circe_context *context = test_context(1);
+    circe_mat left = test_normal(81, N, P), right = test_normal(82, N, Q);
+    circe__data data = bare(context, N);
+    circe__sides sides = {N, {N, P, left.data}, {N, Q, right.data}};
+    double sums[3] = {0}, M[P * Q], value, norm;
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t j = 0; j < N; j++) {
+            double l = 0.0, r = 0.0;
+            if (i == j) continue;
+            for (int64_t a = 0; a < P; a++) l += test_at(&left, i, a) * test_at(&left, j, a);
+            for (int64_t b = 0; b < Q; b++) r += test_at(&right, i, b) * test_at(&right, j, b);
+            sums[0] += l * r;
+            sums[1] += l * l;
+            sums[2] += r * r;
+        }
+    assert_ok(circe__sides_sums(&data, &sides, NULL, N, M, &value, &norm));
+    assert_near(value, sums[0] / sqrt(sums[1] * sums[2]), 1e-12, 1.0);
+    assert_near(norm, sqrt(sums[1] * sums[2]), 1e-12, norm);
+}
+
 static void effects(void **state) {
     (void)state;
     circe_context *context = test_context(1);
@@ -913,7 +969,8 @@ static void out_of_memory(void **state) {
 }
 
 TEST_MAIN("inference", TEST(gamma_tails), TEST(weighted_tails), TEST(ranks), TEST(wild_draws), TEST(moments),
-          TEST(regressions), TEST(kci_statistic), TEST(hsic_statistic), TEST(gcm_statistic), TEST(fourier_features),
-          TEST(threads_and_seeds), TEST(decisions), TEST(nulls_agree), TEST(degenerate_data), TEST(empty_y),
-          TEST(weights), TEST(categories), TEST(few_values), TEST(circe_means), TEST(refusals), TEST(mistrust),
-          TEST(calibration), TEST(effects), TEST(along_y), TEST(out_of_memory))
+          TEST(regressions), TEST(undersmoothing), TEST(kci_statistic), TEST(hsic_statistic), TEST(gcm_statistic),
+          TEST(fourier_features), TEST(threads_and_seeds), TEST(threads_on_many_rows), TEST(decisions),
+          TEST(nulls_agree), TEST(degenerate_data), TEST(empty_y), TEST(weights), TEST(categories), TEST(few_values),
+          TEST(circe_means), TEST(refusals), TEST(mistrust), TEST(calibration), TEST(effect_definition), TEST(effects),
+          TEST(along_y), TEST(out_of_memory))

@@ -79,7 +79,8 @@ typedef struct circe_test_options {
     int64_t n_width;
     const double *ridge; /* grid of lambda; n_ridge = 0: 1e-4 .. 1e2, two a decade */
     int64_t n_ridge;
-    double undersmoothing;           /* times the ridge that leave-one-out chose: 0.1. 1: that ridge itself */
+    double
+        undersmoothing; /* times the ridge that leave-one-out chose: 0.1; less of it beyond n / 3 degrees of freedom */
     circe_gcm_regression regression; /* gcm only: kernel or linear */
     int64_t max_rank;                /* of the features of y; 0: n / 4, between 256 and 760 */
 

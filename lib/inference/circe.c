@@ -83,18 +83,13 @@ static circe_status settle_right(const circe__data *data, const circe__fold *fol
 /* left: the features of (x, y) of the tested rows, centred by functions of y. */
 static circe_status split_left(const circe__data *data, const circe__fold *fold, const circe__regressor *regressor,
                                circe__table *left, circe_test_result *result) {
-    circe__data part = {0};
-    circe__spectrum spectrum = {0};
-    circe__regressor own = {0};
-    circe_status status = circe__data_subset(data, fold->test, fold->n_test, &part);
-    if (status == CIRCE_OK) status = circe__joint_features(&part, 1e-5, MOST_LEFT, left, &result->left_out_x);
-    if (status == CIRCE_OK) circe__weigh(&part, left);
-    if (status == CIRCE_OK) status = circe__spectrum_make(&part, regressor->info.sigma2_multiple, &spectrum);
-    if (status == CIRCE_OK) status = circe__regressor_set(&part, &spectrum, regressor->ridge, &own);
-    if (status == CIRCE_OK) status = circe__residual(&own, left);
-    circe__free(data->context, own.leverage);
-    circe__spectrum_free(data->context, &spectrum);
-    circe__data_free(&part);
+    circe__local local = {0};
+    circe_status status =
+        circe__local_make(data, fold->test, fold->n_test, regressor->info.sigma2_multiple, regressor->ridge, &local);
+    if (status == CIRCE_OK) status = circe__joint_features(&local.part, 1e-5, MOST_LEFT, left, &result->left_out_x);
+    if (status == CIRCE_OK) circe__weigh(&local.part, left);
+    if (status == CIRCE_OK) status = circe__residual(&local.regressor, left);
+    circe__local_free(data->context, &local);
     return status;
 }
 
@@ -135,7 +130,7 @@ static void report_split(const circe__data *data, const circe__outside *fit, con
 static circe_status split_pair(const circe__data *data, circe__pair *pair, circe_test_result *result) {
     circe__table target = {0}, features = {0};
     circe__outside fit = {0};
-    circe__fold fold;
+    circe__fold fold = {0};
     int64_t *order = NULL;
     *pair = (circe__pair){0};
     circe_status status = split_order(data, &order, &fold);

@@ -134,6 +134,9 @@ void circe__regressions_free(const circe_context *context, circe__regressions *m
 circe_status circe__loo(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
                         const double *ridge, int64_t n_ridge, double *errors, double *alone);
 
+/* `factor` times the ridge that was chosen, but no more than a third of the rows as degrees of freedom for it. */
+double circe__undersmoothed(const circe__spectrum *spectrum, double chosen, double factor);
+
 circe_status circe__regressor_set(const circe__data *data, const circe__spectrum *spectrum, double ridge,
                                   circe__regressor *regressor);
 
@@ -174,6 +177,18 @@ circe_status circe__outside_residual(const circe__data *data, const circe__outsi
 /* The rows index[0..n) of a table. */
 circe_status circe__table_rows(const circe_context *context, const circe__table *from, const int64_t *index, int64_t n,
                                circe__table *to);
+
+/* A regression on some rows alone, with a width and ridge that were chosen before: what centring by functions of y is
+ * made with. The regressor points into the object. */
+typedef struct circe__local {
+    circe__data part;
+    circe__spectrum spectrum;
+    circe__regressor regressor;
+} circe__local;
+
+circe_status circe__local_make(const circe__data *data, const int64_t *index, int64_t n, double multiple, double ridge,
+                               circe__local *local);
+void circe__local_free(const circe_context *context, circe__local *local);
 
 /* Features of y at a multiple of its median width, all rows. */
 circe_status circe__features_y(const circe__data *data, double multiple, circe__table *features, double *left);

@@ -76,10 +76,10 @@ static circe_status choose_ridge(circe__outside *fit, const circe__table *target
     circe_status status = circe__loo(&fit->part, &fit->spectrum, target, o->ridge, o->n_ridge, errors, &alone);
     for (int64_t l = 1; status == CIRCE_OK && l < o->n_ridge; l++)
         if (errors[l] < errors[best]) best = l;
-    double ridge = fit->part.by_value ? CIRCE__NO_RIDGE : o->ridge[best];
-    if (status == CIRCE_OK)
-        status = circe__regressor_set(&fit->part, &fit->spectrum, ridge * o->undersmoothing, &fit->regressor);
-    fit->regressor.info.ridge_chosen = ridge;
+    double chosen = fit->part.by_value ? CIRCE__NO_RIDGE : o->ridge[best];
+    double ridge = fit->part.by_value ? chosen : circe__undersmoothed(&fit->spectrum, chosen, o->undersmoothing);
+    if (status == CIRCE_OK) status = circe__regressor_set(&fit->part, &fit->spectrum, ridge, &fit->regressor);
+    fit->regressor.info.ridge_chosen = chosen;
     fit->regressor.info.loo_error = alone > 0.0 ? errors[best] / alone : 1.0;
     circe__free(fit->part.context, errors);
     return status;
@@ -116,4 +116,24 @@ circe_status circe__outside_residual(const circe__data *data, const circe__outsi
     circe__free(data->context, inner);
     circe__table_free(data->context, &train);
     return status;
+}
+
+/* ---- on some rows, with a ridge that is given ---------------------------------------------------------------------
+ */
+
+circe_status circe__local_make(const circe__data *data, const int64_t *index, int64_t n, double multiple, double ridge,
+                               circe__local *local) {
+    *local = (circe__local){0};
+    circe_status status = circe__data_subset(data, index, n, &local->part);
+    if (status == CIRCE_OK) status = circe__spectrum_make(&local->part, multiple, &local->spectrum);
+    if (status == CIRCE_OK) status = circe__regressor_set(&local->part, &local->spectrum, ridge, &local->regressor);
+    if (status != CIRCE_OK) circe__local_free(data->context, local);
+    return status;
+}
+
+void circe__local_free(const circe_context *context, circe__local *local) {
+    circe__free(context, local->regressor.leverage);
+    circe__spectrum_free(context, &local->spectrum);
+    circe__data_free(&local->part);
+    *local = (circe__local){0};
 }

@@ -135,20 +135,15 @@ static circe_status extend_rows(const circe__data *data, circe__table *table) {
 
 circe_status circe__center_y(const circe__data *data, const circe__regressor *regressor, circe__table *left) {
     if (left->rows == data->total) return circe__residual(regressor, left);
-    circe__data part = {0};
-    circe__spectrum spectrum = {0};
-    circe__regressor own = {0};
+    circe__local local = {0};
     int64_t *index = circe__alloc(data->context, data->n, sizeof *index);
     if (index == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t i = 0; i < data->n; i++) index[i] = i;
-    circe_status status = circe__data_subset(data, index, data->n, &part);
-    if (status == CIRCE_OK) status = circe__spectrum_make(&part, regressor->info.sigma2_multiple, &spectrum);
-    if (status == CIRCE_OK) status = circe__regressor_set(&part, &spectrum, regressor->ridge, &own);
-    if (status == CIRCE_OK) status = circe__residual(&own, left);
+    circe_status status =
+        circe__local_make(data, index, data->n, regressor->info.sigma2_multiple, regressor->ridge, &local);
+    if (status == CIRCE_OK) status = circe__residual(&local.regressor, left);
     circe__free(data->context, index);
-    circe__free(data->context, own.leverage);
-    circe__spectrum_free(data->context, &spectrum);
-    circe__data_free(&part);
+    circe__local_free(data->context, &local);
     return status;
 }
 

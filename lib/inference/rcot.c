@@ -156,7 +156,7 @@ static void add_errors(const layout *l, const double *block, const double *fitte
 #pragma omp simd reduction(+ : h)
         for (int64_t k = 0; k < l->fy; k++) h += q[k] * q[k] * inverse[k];
         for (int64_t c = 0; c < wide; c++) square[c >= l->fx] += (t[c] - f[c]) * (t[c] - f[c]);
-        double rest = fmax(1.0 - h, 1e-3);
+        double rest = fmax(1.0 - h, 1e-9);
         error[0] += square[0] / (rest * rest);
         error[1] += square[1] / (rest * rest);
     }

@@ -151,7 +151,7 @@ static void loo_block(const circe__data *data, const circe__spectrum *sp, const 
                 double d = t[c] - means[i * columns + c];
                 square += d * d;
             }
-            double rest = fmax(1.0 - h, 1e-3);
+            double rest = fmax(1.0 - h, 1e-9); /* no more than rounding needs: a fit through every point is no fit */
             errors[l] += square / (rest * rest);
         }
     }
@@ -222,6 +222,16 @@ circe_status circe__regressor_set(const circe__data *data, const circe__spectrum
     return CIRCE_OK;
 }
 
+double circe__undersmoothed(const circe__spectrum *spectrum, double chosen, double factor) {
+    double ridge = chosen * factor, most = (double)spectrum->n / 3.0;
+    for (; ridge < chosen; ridge = fmin(1.5 * ridge, chosen)) {
+        double degrees = 1.0;
+        for (int64_t k = 0; k < spectrum->rank; k++) degrees += spectrum->s[k] / (spectrum->s[k] + ridge);
+        if (degrees <= most) break;
+    }
+    return ridge;
+}
+
 typedef struct choice {
     double error, alone, width, ridge;
 } choice;
@@ -264,10 +274,10 @@ static circe_status settle(const circe__data *data, const choice *best, circe__r
         spectrum = &made->spectra[made->n_spectra++];
     }
     circe__regressor *regressor = &made->side[t];
-    double ridge = data->by_value ? CIRCE__NO_RIDGE : best->ridge;
-    status = circe__regressor_set(data, spectrum, ridge * data->options.undersmoothing, regressor);
+    double ridge = circe__undersmoothed(spectrum, best->ridge, data->options.undersmoothing);
+    status = circe__regressor_set(data, spectrum, data->by_value ? CIRCE__NO_RIDGE : ridge, regressor);
     if (status != CIRCE_OK) return status;
-    regressor->info.ridge_chosen = ridge;
+    regressor->info.ridge_chosen = data->by_value ? CIRCE__NO_RIDGE : best->ridge;
     regressor->info.loo_error = best->alone > 0.0 ? best->error / best->alone : 1.0;
     return CIRCE_OK;
 }

@@ -228,25 +228,18 @@ static circe_status split_null(const circe__data *data, const residuals *r, int6
 /* a and b centred by functions of y on the test rows, and the check of z's residuals there. */
 static circe_status center_tested(const circe__data *data, const int64_t *order, int64_t tested, residuals *r,
                                   circe_test_result *result) {
-    circe__data part = {0};
-    circe__spectrum spectrum = {0};
-    circe__regressor own = {0};
+    circe__local local = {0};
     circe__table noise = {0};
-    circe_status status = circe__data_subset(data, order, tested, &part);
-    if (status == CIRCE_OK) status = circe__spectrum_make(&part, result->z.sigma2_multiple, &spectrum);
-    if (status == CIRCE_OK) status = circe__regressor_set(&part, &spectrum, result->z.ridge, &own);
-    if (status == CIRCE_OK) status = circe__residual(&own, &r->a);
-    if (status == CIRCE_OK) status = circe__residual(&own, &r->b);
+    circe_status status = circe__local_make(data, order, tested, result->z.sigma2_multiple, result->z.ridge, &local);
+    if (status == CIRCE_OK) status = circe__residual(&local.regressor, &r->a);
+    if (status == CIRCE_OK) status = circe__residual(&local.regressor, &r->b);
     if (status == CIRCE_OK && !data->options.skip_checks) {
-        own.info.sigma2_multiple = result->z.sigma2_multiple;
-        status = circe__noise(&part, &own, &r->c, &noise);
-        if (status == CIRCE_OK) status = circe__check_residual(&part, &own, &r->c, &noise);
-        result->z.check_p = own.info.check_p;
+        status = circe__noise(&local.part, &local.regressor, &r->c, &noise);
+        if (status == CIRCE_OK) status = circe__check_residual(&local.part, &local.regressor, &r->c, &noise);
+        result->z.check_p = local.regressor.info.check_p;
     }
     circe__table_free(data->context, &noise);
-    circe__free(data->context, own.leverage);
-    circe__spectrum_free(data->context, &spectrum);
-    circe__data_free(&part);
+    circe__local_free(data->context, &local);
     return status;
 }
 
