@@ -17,7 +17,7 @@ circe_status cluster_extend(circe__basis *basis, const double *points, int64_t n
                             const char *name);
 
 /* dense.c */
-double cluster_dense_bytes(int64_t rows, int64_t rank_z);
+double cluster_dense_bytes(int64_t rows, int64_t rank_z, int64_t n_ridge);
 circe_status cluster_dense_prepare(circe__holdout *holdout, const circe_kernel *kernel_y,
                                    circe__regression *regression);
 circe_status cluster_dense_loo(circe__holdout *holdout, const circe__regression *regression, const double *ridge,

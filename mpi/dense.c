@@ -94,23 +94,28 @@ void cluster_dense_free(const circe_context *context, circe__parts *parts) {
     circe__free(context, parts);
 }
 
-/* On this machine: K_YY, its vectors, and a workspace of twice that, in each of its ranks. */
-double cluster_dense_bytes(int64_t rows, int64_t rank_z) {
+/* Matrices of the size of K_YY, over all ranks: itself, its vectors, and a workspace of twice that; or, with one ridge,
+ * itself. */
+static double matrices(int64_t n_ridge) { return n_ridge == 1 ? 1.0 : 4.0; }
+
+/* On this machine: of each of its ranks. */
+double cluster_dense_bytes(int64_t rows, int64_t rank_z, int64_t n_ridge) {
     int grid_rows, grid_cols;
     shape_of(&grid_rows, &grid_cols);
     double m = (double)rows, all = (double)cluster_size();
     double features = m * (double)rank_z * (3.0 / all + 1.0 / grid_rows);
-    return 8.0 * (double)cluster_neighbours() * (4.0 * m * m / all + features);
+    return 8.0 * (double)cluster_neighbours() * (matrices(n_ridge) * m * m / all + features);
 }
 
-static circe_status check_size(int64_t rows) {
-    double local = 2.0 * (double)rows * (double)rows / cluster_size();
-    if (rows < INT32_MAX && local < 0.98 * MOST_LOCAL) return CIRCE_OK;
+/* The largest array of a rank: the workspace, or K_YY. */
+static circe_status check_size(int64_t rows, int64_t n_ridge) {
+    double most = 0.98 * MOST_LOCAL, numbers = (n_ridge == 1 ? 1.0 : 2.0) * (double)rows * (double)rows;
+    if (rows < INT32_MAX && numbers / cluster_size() < most) return CIRCE_OK;
     return circe__fail(
         CIRCE_ERR_MEMORY,
-        "a dense fit of %lld points on %d ranks is beyond ScaLAPACK's 32-bit workspace; use at least %.0f "
+        "a dense fit of %lld points on %d ranks is beyond ScaLAPACK's 32-bit counting; use at least %.0f "
         "ranks, method lowrank, or fewer holdout points",
-        (long long)rows, cluster_size(), ceil(2.0 * (double)rows * (double)rows / (0.98 * MOST_LOCAL)));
+        (long long)rows, cluster_size(), ceil(numbers / most));
 }
 
 /* ---- filling ------------------------------------------------------------------------------------------------------
@@ -264,13 +269,13 @@ static circe_status largest_eigenvalue(const circe_context *context, circe__part
 circe_status cluster_dense_prepare(circe__holdout *holdout, const circe_kernel *kernel_y,
                                    circe__regression *regression) {
     circe_context *context = holdout->context;
-    int64_t M = holdout->rows, rz = holdout->z_basis->rank, block = block_for(M);
+    int64_t M = holdout->rows, rz = holdout->z_basis->rank, block = block_for(M), n_ridge = holdout->options->n_ridge;
     int grid_rows, grid_cols;
     *regression = (circe__regression){.solver = CIRCE_METHOD_DENSE, .n = M, .crew = holdout->crew};
     circe_status status =
-        circe__memory_check(context, cluster_dense_bytes(M, rz), "a dense fit on this machine's ranks",
+        circe__memory_check(context, cluster_dense_bytes(M, rz, n_ridge), "a dense fit on this machine's ranks",
                             "use more machines, method lowrank with a larger tolerance, or fewer holdout points");
-    if (status == CIRCE_OK) status = check_size(M);
+    if (status == CIRCE_OK) status = check_size(M, n_ridge);
     circe__parts *p = circe__calloc(context, 1, sizeof *p);
     regression->s = circe__calloc(context, M, sizeof(double));
     if (status == CIRCE_OK && (p == NULL || regression->s == NULL)) status = CIRCE_ERR_MEMORY;
@@ -285,7 +290,7 @@ circe_status cluster_dense_prepare(circe__holdout *holdout, const circe_kernel *
     regression->parts = p;
     p->context = context;
     p->s = regression->s;
-    p->one_ridge = holdout->options->n_ridge == 1;
+    p->one_ridge = n_ridge == 1;
     status = make(context, p, M, M, block, &p->K);
     if (status == CIRCE_OK) status = make(context, p, M, rz, block, &p->F);
     if (status == CIRCE_OK && !p->one_ridge) status = make(context, p, M, rz, block, &p->G);

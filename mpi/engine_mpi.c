@@ -121,7 +121,6 @@ static void gather(const void *own, size_t bytes, void *everyones) {
     wait_for(&request);
 }
 
-/* Summed in one place and handed out, so that every process has the same bits whatever MPI's algorithm. */
 static void sum_to_first(const double *values, int64_t n, double *sums) {
     for (int64_t at = 0; at < n; at += MOST_COUNT / 8) {
         MPI_Request request;
@@ -132,6 +131,7 @@ static void sum_to_first(const double *values, int64_t n, double *sums) {
     }
 }
 
+/* Summed in one place and handed out, so that every process has the same bits whatever MPI's algorithm. */
 static void sum(double *values, int64_t n) {
     for (int64_t at = 0; at < n; at += MOST_COUNT / 8) {
         MPI_Request request;

@@ -70,8 +70,8 @@ static int64_t max_rank_y(const circe__holdout *holdout) {
 }
 
 /* Bytes that a dense fit takes on this machine. */
-static double dense_bytes(const circe__crew *crew, int64_t rows, int64_t rank_z) {
-    return crew == NULL ? circe__dense_fit_bytes(rows, rank_z) : crew->dense_bytes(rows, rank_z);
+static double dense_bytes(const circe__crew *crew, const circe_cme_options *options, int64_t rows, int64_t rank_z) {
+    return crew == NULL ? circe__dense_fit_bytes(rows, rank_z) : crew->dense_bytes(rows, rank_z, options->n_ridge);
 }
 
 static circe_status prepare_dense(circe__holdout *holdout, const circe_kernel *kernel_y,
@@ -81,7 +81,7 @@ static circe_status prepare_dense(circe__holdout *holdout, const circe_kernel *k
 
 /* Whether the matrix of all rows fits, as every process of a crew sees it. */
 static bool dense_is_possible(circe__holdout *holdout) {
-    double bytes = dense_bytes(holdout->crew, holdout->rows, holdout->z_basis->rank);
+    double bytes = dense_bytes(holdout->crew, holdout->options, holdout->rows, holdout->z_basis->rank);
     double tight = bytes > circe__memory_available(holdout->context);
     circe__sum(holdout->crew, &tight, 1);
     return tight == 0.0 && (holdout->crew != NULL || holdout->rows <= CIRCE__MAX_EIGEN);
@@ -285,7 +285,7 @@ static circe_status check_memory(circe_context *context, const circe__crew *crew
                                  const circe_mat *z, const circe_cme_options *options) {
     double data = 8.0 * (double)y->rows * (double)(y->cols + z->cols);
     double bytes = data + 32e6;
-    if (options->method == CIRCE_METHOD_DENSE) bytes += dense_bytes(crew, y->rows, 1);
+    if (options->method == CIRCE_METHOD_DENSE) bytes += dense_bytes(crew, options, y->rows, 1);
     return circe__memory_check(context, bytes, options->method == CIRCE_METHOD_DENSE ? "this dense fit" : "this fit",
                                options->method == CIRCE_METHOD_DENSE
                                    ? "use method lowrank, or fewer holdout points"

@@ -161,14 +161,14 @@ struct circe__crew {
     void (*share)(void *data, size_t bytes);    /* that of process 0 */
     circe_status (*extend)(circe__basis *basis, const double *points, int64_t n, double tolerance, int64_t max_rank,
                            const char *name);
-    double (*dense_bytes)(int64_t rows, int64_t rank_z); /* on this machine */
+    double (*dense_bytes)(int64_t rows, int64_t rank_z, int64_t n_ridge); /* on this machine */
     circe_status (*dense_prepare)(circe__holdout *holdout, const circe_kernel *kernel_y, circe__regression *regression);
     circe_status (*dense_loo)(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
                               int64_t n_ridge, double *error);
     circe_status (*dense_weights)(const circe__regression *regression, double ridge, double **weights);
     void (*dense_free)(const circe_context *context, circe__parts *parts);
-    /* For a crew of one that computes elsewhere (lib/cuda/fit.c); NULL: by the rows of each process. They take the place
-     * of the functions of these names: circe__basis_outliers, the sums of circe__lowrank_prepare (S into
+    /* For a crew of one that computes elsewhere (lib/cuda/fit.c); NULL: by the rows of each process. They take the
+     * place of the functions of these names: circe__basis_outliers, the sums of circe__lowrank_prepare (S into
      * regression->vectors), circe__lowrank_loo, circe__regression_decompose. */
     circe_status (*outliers)(const circe__basis *basis, const double *points, int64_t n, double relative,
                              bool *outlying, double *trace_residual);

@@ -17,7 +17,10 @@ struct circe__parts {
 };
 
 /* In the host's memory: the weights, and little else. */
-double circe__fit_dense_bytes(int64_t rows, int64_t rank_z) { return 16.0 * (double)rows * (double)(rank_z + 2); }
+double circe__fit_dense_bytes(int64_t rows, int64_t rank_z, int64_t n_ridge) {
+    (void)n_ridge;
+    return 16.0 * (double)rows * (double)(rank_z + 2);
+}
 
 void circe__fit_dense_free(const circe_context *context, circe__parts *parts) { circe__free(context, parts); }
 

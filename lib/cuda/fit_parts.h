@@ -83,7 +83,7 @@ circe_status circe__fit_sums(circe__holdout *holdout, circe__regression *regress
 circe_status circe__fit_decompose(const circe_context *context, circe__regression *regression);
 circe_status circe__fit_lowrank_loo(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
                                     int64_t n_ridge, double *error);
-double circe__fit_dense_bytes(int64_t rows, int64_t rank_z);
+double circe__fit_dense_bytes(int64_t rows, int64_t rank_z, int64_t n_ridge);
 void circe__fit_dense_free(const circe_context *context, circe__parts *parts);
 circe_status circe__fit_dense_prepare(circe__holdout *holdout, const circe_kernel *kernel_y,
                                       circe__regression *regression);
