@@ -37,7 +37,7 @@ methods:
 """
 
 # Runs of some tenths of a second, to be ended on the way.
-SLOW = TINY.replace("epochs: 1,", "epochs: %d," % (200 if os.environ.get("CIRCE_SANITIZED") else 2000))
+SLOW = TINY.replace("epochs: 1,", "epochs: %d," % (600 if os.environ.get("CIRCE_SANITIZED") else 2000))
 
 
 def write_npy(path, rows, cols, values):
@@ -258,7 +258,7 @@ class Sweeps(Case):
             json.loads(path.read_text())
         self.assertFalse((self.folder / name / "results.json").exists())
         self.assertGreaterEqual(len(kept), 1)
-        self.assertLess(len(kept), 10)
+        self.assertLess(len(kept), 12)  # of all
         _, again = self.experiment(2, config, name, "--jobs", "1")
         self.assertIn("%d of them finished before" % len(kept), again)
         self.assertEqual(kept, {path: path.stat().st_mtime_ns for path in kept})
