@@ -10,8 +10,8 @@
  * diagonal.
  *
  * As published, but that a and b are centred on the test rows not by a constant alone but by functions of y
- * (circe__center_y): what the two fits of z have in common, and their variance, are functions of y, and go. With y in
- * five dimensions that takes the level from .58 to .05 (docs/testing.md).
+ * (circe__local), twice, as circe is: what the two fits of z have in common, and their variance, are functions of y,
+ * and go. With y in five dimensions that takes the level from .58 to .05 (docs/testing.md).
  *
  * How many rows are tested: the largest share of which the regressions pass their check, residuals against y, on
  * held-out training rows. One factorisation of y's kernel serves every share, fold and ridge (outside.c), so that 32
@@ -225,14 +225,17 @@ static circe_status split_null(const circe__data *data, const residuals *r, int6
     return status;
 }
 
-/* a and b centred by functions of y on the test rows, and the check of z's residuals there. */
+/* a and b centred by functions of y on the test rows, twice so that its own bias is squared, and the check of z's
+ * residuals there. */
 static circe_status center_tested(const circe__data *data, const int64_t *order, int64_t tested, residuals *r,
                                   circe_test_result *result) {
     circe__local local = {0};
     circe__table noise = {0};
     circe_status status = circe__local_make(data, order, tested, result->z.sigma2_multiple, result->z.ridge, &local);
-    if (status == CIRCE_OK) status = circe__residual(&local.regressor, &r->a);
-    if (status == CIRCE_OK) status = circe__residual(&local.regressor, &r->b);
+    for (int times = 0; status == CIRCE_OK && times < 2; times++) {
+        status = circe__residual(&local.regressor, &r->a);
+        if (status == CIRCE_OK) status = circe__residual(&local.regressor, &r->b);
+    }
     if (status == CIRCE_OK && !data->options.skip_checks) {
         status = circe__noise(&local.part, &local.regressor, &r->c, &noise);
         if (status == CIRCE_OK) status = circe__check_residual(&local.part, &local.regressor, &r->c, &noise);
