@@ -73,6 +73,14 @@ def command_of(pid):
         return [b""]
 
 
+def state_of(pid):
+    """R, S, T (stopped), Z (over) …; Z too where there is no such process."""
+    try:
+        return pathlib.Path("/proc/%d/stat" % pid).read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "Z"
+
+
 class Case(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="circe-mpi-"))
@@ -240,15 +248,34 @@ class Sweeps(Case):
             time.sleep(0.05)
         self.assertFalse([pid for pid in pids if b"experiment-run" in command_of(pid)])
 
+    def hold_a_run(self, process):
+        """Stops one run, so that the sweep can't come to its end however fast the machine is."""
+        for _ in range(200):
+            held = self.ranks_of(process)[1][0]
+            try:
+                os.kill(held, signal.SIGSTOP)
+            except ProcessLookupError:
+                continue
+            deadline = time.time() + 5
+            while time.time() < deadline and state_of(held) not in "TZ":
+                time.sleep(0.01)
+            if state_of(held) == "T":
+                return held
+        self.fail("every run was over before it could be stopped")
+
     def end_and_go_on(self, name, end):
         config = self.write("slow.yaml", SLOW)
         process = self.start(2, "experiment", "--config", config, "-o", name, "--jobs", "1")
-        ranks, runs = self.ranks_of(process)
+        held = self.hold_a_run(process)
         deadline = time.time() + 60
         while not list((self.folder / name / "runs").glob("*.json")) and time.time() < deadline:
             time.sleep(0.02)
         ranks, runs = self.ranks_of(process)
         end(process, ranks)
+        try:
+            process.wait(timeout=3)  # mpirun passes a signal on after one second, and kills after two
+        except subprocess.TimeoutExpired:
+            os.kill(held, signal.SIGCONT)
         _, err = process.communicate(timeout=60)
         self.assertNotEqual(process.returncode, 0)
         self.wait_until_gone(runs)
@@ -258,7 +285,7 @@ class Sweeps(Case):
             json.loads(path.read_text())
         self.assertFalse((self.folder / name / "results.json").exists())
         self.assertGreaterEqual(len(kept), 1)
-        self.assertLess(len(kept), 12)  # of all
+        self.assertLess(len(kept), 12)  # of all: at least the held one is missing
         _, again = self.experiment(2, config, name, "--jobs", "1")
         self.assertIn("%d of them finished before" % len(kept), again)
         self.assertEqual(kept, {path: path.stat().st_mtime_ns for path in kept})
@@ -275,17 +302,21 @@ class Sweeps(Case):
         self.assertEqual(err.count("runs are finished and stay in"), 1, err)
         self.assertIn("the same command goes on from there", err)
 
-    def test_sigterm_to_the_first_rank_stops_runs_of_others(self):
+    def end_endless_runs(self, end):
         config = self.write("endless.yaml", TINY.replace("epochs: 1,", "epochs: 1000000,"))
         process = self.start(2, "experiment", "--config", config, "-o", "out", "--jobs", "1")
         ranks, runs = self.ranks_of(process)
-        os.kill(ranks[0], signal.SIGTERM)  # the first to be started
+        end(process, ranks)
         _, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 1, err)
-        self.assertIn("stopped: 0 of 12 runs are finished", err)
+        self.assertEqual(err.count("stopped: 0 of 12 runs are finished"), 1, err)
         self.wait_until_gone(runs)
 
+    def test_sigterm_to_the_first_rank_stops_runs_of_others(self):
+        self.end_endless_runs(lambda process, ranks: os.kill(ranks[0], signal.SIGTERM))  # the first to be started
+
     def test_sigterm_to_mpirun_stops_all(self):
+        self.end_endless_runs(lambda process, ranks: process.send_signal(signal.SIGTERM))
         self.end_and_go_on("ended", lambda process, ranks: process.send_signal(signal.SIGTERM))
 
 
