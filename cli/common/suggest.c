@@ -1,7 +1,10 @@
 /* Edit distance with transpositions (optimal string alignment), as people mistype. */
 #include "suggest.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "message.h"
 
 enum { LONGEST = 63 };
 
@@ -38,4 +41,17 @@ const char *suggest_nearest(const char *text, const char *const *words, size_t n
         }
     }
     return nearest;
+}
+
+int suggest_refuse(const char *kind, const char *name, const char *usage, const char *const *words, size_t n) {
+    const char *nearest = name != NULL ? suggest_nearest(name, words, n) : NULL;
+    if (name != NULL)
+        message_note("there is no %s '%s'", kind, name);
+    else
+        message_note("which %s? %s", kind, usage);
+    fprintf(stderr, "%ss: ", kind);
+    for (size_t i = 0; i < n; i++) fprintf(stderr, "%s%s", i > 0 ? ", " : "", words[i]);
+    fputc('\n', stderr);
+    if (nearest != NULL) message_hint("did you mean '%s'?", nearest);
+    return EXIT_INPUT;
 }

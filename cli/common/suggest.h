@@ -7,4 +7,8 @@
 /* The word nearest to `text`, or NULL where none is near enough to be a slip of the fingers. */
 const char *suggest_nearest(const char *text, const char *const *words, size_t n);
 
+/* Refuses what follows the command's name: no such `kind` ("measure") as `name`, or none given (NULL), where `usage`
+ * says what would be right; with the words that there are. Returns EXIT_INPUT. */
+int suggest_refuse(const char *kind, const char *name, const char *usage, const char *const *words, size_t n);
+
 #endif

@@ -8,26 +8,12 @@
 
 enum { MAX_NAMES = 32 };
 
-static size_t measure_names(const char **names) {
+static int refuse_name(const char *name) {
+    const char *names[MAX_NAMES];
     size_t n = 0;
     for (; n < n_measures && n + 1 < MAX_NAMES; n++) names[n] = measures[n].name;
     names[n++] = measure_all_name;
-    return n;
-}
-
-static int refuse_name(const char *name) {
-    const char *names[MAX_NAMES];
-    size_t n = measure_names(names);
-    const char *nearest = name != NULL ? suggest_nearest(name, names, n) : NULL;
-    if (name != NULL)
-        message_note("there is no measure '%s'", name);
-    else
-        message_note("which measure? circe measure NAME --x X --y Y --z Z");
-    fputs("measures: ", stderr);
-    for (size_t i = 0; i < n; i++) fprintf(stderr, "%s%s", i > 0 ? ", " : "", names[i]);
-    fputc('\n', stderr);
-    if (nearest != NULL) message_hint("did you mean '%s'?", nearest);
-    return EXIT_INPUT;
+    return suggest_refuse("measure", name, "circe measure NAME --x X --y Y --z Z", names, n);
 }
 
 static bool is_word(const args *arguments, spec_option_id id, const char *word) {

@@ -23,16 +23,7 @@ static int refuse_name(const char *name) {
     size_t n = 0;
     for (; n < n_tests && n + 1 < MAX_NAMES; n++) names[n] = tests[n].name;
     names[n++] = test_all_name;
-    const char *nearest = name != NULL ? suggest_nearest(name, names, n) : NULL;
-    if (name != NULL)
-        message_note("there is no test '%s'", name);
-    else
-        message_note("which test? circe test METHOD --x X --y Y --z Z");
-    fputs("tests: ", stderr);
-    for (size_t i = 0; i < n; i++) fprintf(stderr, "%s%s", i > 0 ? ", " : "", names[i]);
-    fputc('\n', stderr);
-    if (nearest != NULL) message_hint("did you mean '%s'?", nearest);
-    return EXIT_INPUT;
+    return suggest_refuse("test", name, "circe test METHOD --x X --y Y --z Z", names, n);
 }
 
 static int check_all(const args *a) {
