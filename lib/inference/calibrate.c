@@ -73,9 +73,11 @@ static void say(double alpha, int64_t n, circe_calibration *s) {
         s->trust = CIRCE_TRUST_GOOD;
         snprintf(s->verdict, sizeof s->verdict,
                  "On %lld data sets like this one, but without dependence, the test rejects %.1f %% of the time at "
-                 "level %g (95 %% interval %.1f to %.1f %%): its level is right%s.",
+                 "level %g (95 %% interval %.1f to %.1f %%): %s.",
                  (long long)n, 100.0 * s->level, alpha, 100.0 * s->level_lower, 100.0 * s->level_upper,
-                 s->level_upper < alpha ? ", on the safe side" : "");
+                 s->level_upper < alpha         ? "its level is kept, on the safe side"
+                 : s->level_upper < 2.0 * alpha ? "that agrees with its level"
+                                                : "that may be its level, and more of them would say more");
         return;
     }
     s->trust = s->level_lower <= 1.5 * alpha ? CIRCE_TRUST_DOUBTFUL : CIRCE_TRUST_POOR;

@@ -4,6 +4,7 @@
  * over all of them. Medians are of at most 512 rows at random: half a thousand pairs decide a median to some percent,
  * and the quadratic heuristic would otherwise be the slowest part of a small test. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "inference/internal.h"
@@ -80,10 +81,13 @@ static circe_status check_null(const circe_test_options *o) {
     const circe_test_null *known = nulls_of(o->method);
     for (const circe_test_null *null = known; *null != 0; null++)
         if (o->null == CIRCE_NULL_AUTO || o->null == *null) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_UNSUPPORTED, "%s has no null '%s'; it has '%s'%s%s%s%s",
-                       circe_test_method_name(o->method), circe_test_null_name(o->null), circe_test_null_name(known[0]),
-                       known[1] ? ", '" : "", known[1] ? circe_test_null_name(known[1]) : "", known[1] ? "'" : "",
-                       known[1] && known[2] ? " and others" : "");
+    char names[64] = "";
+    for (const circe_test_null *null = known; *null != 0; null++) {
+        size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", null == known ? "" : ", ", circe_test_null_name(*null));
+    }
+    return circe__fail(CIRCE_ERR_UNSUPPORTED, "%s has no null '%s'; it has %s", circe_test_method_name(o->method),
+                       circe_test_null_name(o->null), names);
 }
 
 circe_status circe__test_fill(const circe_test_options *given, circe_test_options *options) {
