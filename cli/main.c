@@ -93,7 +93,8 @@ static int run_command(const spec_command *command, int argc, char **argv) {
                                                               [SPEC_HELP] = cmd_help,
                                                               [SPEC_COMPLETION] = cmd_completion,
                                                               [SPEC_MAN] = cmd_generate_man};
-    bool shared = command == &spec_commands[SPEC_FIT] || command == &spec_commands[SPEC_EXPERIMENT];
+    bool shared = command == &spec_commands[SPEC_FIT] || command == &spec_commands[SPEC_EXPERIMENT] ||
+                  command == &spec_commands[SPEC_TRAIN];
     message_set_command(command->name);
     if (shared) ranks_quieten();
     args arguments;

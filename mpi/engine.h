@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CLUSTER_ENGINE_VERSION = 1, CLUSTER_HOST_BYTES = 64 };
+enum { CLUSTER_ENGINE_VERSION = 2, CLUSTER_HOST_BYTES = 64 };
 
 typedef struct cluster_place {
     int rank, size;
@@ -43,6 +43,15 @@ typedef struct cluster_engine {
     void (*gather)(const void *own, size_t bytes, void *everyones);      /* all: into every process, by rank */
     void (*sum)(double *values, int64_t n);                              /* all: into every process */
     void (*sum_to_first)(const double *values, int64_t n, double *sums); /* all: into process 0 */
+    /* All: bytes[k] of process k, one after the other, into every process; out_bytes[k] to process k and in_bytes[k]
+     * from it. Each below 2^31 in all. */
+    void (*gather_parts)(const void *own, const size_t *bytes, void *everyones);
+    void (*exchange)(const void *out, const size_t *out_bytes, void *in, const size_t *in_bytes);
+    /* All: sums in place, into every process, that are under way until sums_end; sums_move sees to it that they go on.
+     */
+    void (*sum_floats_begin)(float *values, int64_t n);
+    void (*sums_move)(void);
+    void (*sums_end)(void);
 
     /* Messages. Sending copies and never waits; `waiting` tells of one that has come, whose length it gives. */
     void (*send)(int to, const void *data, size_t bytes);

@@ -11,7 +11,7 @@
 
 #include "engine_scalapack.h"
 
-enum { TAG = 7, MOST_COUNT = 1 << 26 }; /* MPI counts in 32 bits: longer arrays go in pieces */
+enum { TAG = 7, MOST_COUNT = 1 << 26, MOST_SUMS = 64 }; /* MPI counts in 32 bits: longer arrays go in pieces */
 
 /* A message on its way, with the copy it is sent from. */
 typedef struct outgoing {
@@ -145,6 +145,67 @@ static void sum(double *values, int64_t n) {
     }
 }
 
+/* ---- parts of different sizes ---------------------------------------------------------------------------------------
+ */
+
+/* As MPI wants them: counts and where each begins. Two such lists are needed at a time. */
+static const int *counts_of(const size_t *bytes, int which, const int **starts) {
+    static int *lists[2];
+    int size = 0, at = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (lists[which] == NULL) lists[which] = malloc(2 * (size_t)size * sizeof(int));
+    if (lists[which] == NULL) abort_cluster(1);
+    for (int k = 0; k < size; k++) {
+        lists[which][k] = (int)bytes[k];
+        lists[which][size + k] = at;
+        at += (int)bytes[k];
+    }
+    *starts = lists[which] + size;
+    return lists[which];
+}
+
+static void gather_parts(const void *own, const size_t *bytes, void *everyones) {
+    MPI_Request request;
+    const int *starts, *counts = counts_of(bytes, 0, &starts);
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Iallgatherv(own, counts[rank], MPI_BYTE, everyones, counts, starts, MPI_BYTE, MPI_COMM_WORLD, &request);
+    wait_for(&request);
+}
+
+static void exchange(const void *out, const size_t *out_bytes, void *in, const size_t *in_bytes) {
+    MPI_Request request;
+    const int *out_starts, *in_starts;
+    const int *out_counts = counts_of(out_bytes, 0, &out_starts), *in_counts = counts_of(in_bytes, 1, &in_starts);
+    MPI_Ialltoallv(out, out_counts, out_starts, MPI_BYTE, in, in_counts, in_starts, MPI_BYTE, MPI_COMM_WORLD, &request);
+    wait_for(&request);
+}
+
+/* ---- sums under way -------------------------------------------------------------------------------------------------
+ */
+
+static MPI_Request sums[MOST_SUMS];
+static int n_sums;
+
+static void sums_move(void) {
+    int index = 0, done = 0;
+    if (n_sums > 0) MPI_Testany(n_sums, sums, &index, &done, MPI_STATUS_IGNORE);
+}
+
+static void sums_end(void) {
+    for (int k = 0; k < n_sums; k++) wait_for(&sums[k]);
+    n_sums = 0;
+}
+
+static void sum_floats_begin(float *values, int64_t n) {
+    for (int64_t at = 0; at < n; at += MOST_COUNT) {
+        int64_t here = n - at < MOST_COUNT ? n - at : MOST_COUNT;
+        if (n_sums == MOST_SUMS) sums_end();
+        MPI_Iallreduce(MPI_IN_PLACE, values + at, (int)here, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &sums[n_sums++]);
+    }
+    sums_move();
+}
+
 /* ---- messages -----------------------------------------------------------------------------------------------------
  */
 
@@ -192,6 +253,11 @@ const cluster_engine *circe_cluster_engine(void) {
                                           .gather = gather,
                                           .sum = sum,
                                           .sum_to_first = sum_to_first,
+                                          .gather_parts = gather_parts,
+                                          .exchange = exchange,
+                                          .sum_floats_begin = sum_floats_begin,
+                                          .sums_move = sums_move,
+                                          .sums_end = sums_end,
                                           .send = send_message,
                                           .waiting = waiting,
                                           .receive = receive,

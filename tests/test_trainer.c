@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "checkpoint.h"
+#include "checkpoint_hash.h"
 #include "error.h"
 #include "train_support.h"
 #include "trainer.h"
@@ -668,12 +669,18 @@ static void foreign(void **state) {
     refused(&p, CIRCE_ERR_IO, path);
 }
 
+static train_known known_by(const objects *o, const train_data *data) {
+    int64_t n = data->features.n;
+    return (train_known){n, train_hash_points(o->context, data, 0) + train_hash_form(&data->features, n)};
+}
+
 /* The checkpoint as one would be that says nothing of its data nor of newer options; other fields as they are. */
 static void forget(const problem *p, const objects *o) {
     train_state state = {0};
     train_identity identity, known = {0};
     train_ok(train_state_create(p->options.epochs, train_network_n_params(o->network), 0, false, &state));
-    train_ok(train_identity_make(o->network, o->regularizer, &o->data, &o->validation, &p->options, &identity));
+    train_ok(train_identity_make(o->network, o->regularizer, known_by(o, &o->data), known_by(o, &o->validation),
+                                 &p->options, &identity));
     train_ok(train_checkpoint_read(o->context, p->options.checkpoint, &identity, &state));
     for (int64_t i = 0; i < identity.n; i++) {
         const char *key = identity.pairs[i].key;

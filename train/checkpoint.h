@@ -58,9 +58,15 @@ typedef struct train_identity {
     circe_metadata pairs[TRAIN_MOST_IDENTITY];
 } train_identity;
 
-/* regularizer and validation may be NULL. */
+/* Points as a run is known by them: how many, and their hash. */
+typedef struct train_known {
+    int64_t n;
+    uint64_t hash;
+} train_known;
+
+/* regularizer may be NULL. */
 circe_status train_identity_make(const train_network *network, const train_regularizer *regularizer,
-                                 const train_data *data, const train_data *validation, const train_options *options,
+                                 train_known training, train_known validation, const train_options *options,
                                  train_identity *identity);
 void train_identity_free(train_identity *identity);
 

@@ -35,6 +35,7 @@ uint64_t train_hash_bytes(uint64_t hash, const void *data, size_t bytes) {
 
 typedef struct hashing {
     const train_data *data;
+    int64_t first;
     _Atomic uint64_t sum;
 } hashing;
 
@@ -45,9 +46,9 @@ static uint64_t hash_row(uint64_t hash, const circe_mat *m, int64_t i) {
     return train_hash_bytes(hash, (const char *)m->data + (size_t)(i * m->ld) * size, (size_t)m->cols * size);
 }
 
-static uint64_t hash_point(const train_data *data, int64_t i) {
+static uint64_t hash_point(const train_data *data, int64_t i, int64_t place) {
     const train_source *s = &data->features;
-    uint64_t hash = train_hash_word(1, (uint64_t)i);
+    uint64_t hash = train_hash_word(1, (uint64_t)place);
     hash = train_hash_word(hash, (uint64_t)(s->shift != NULL ? s->shift[i] : 0));
     hash = train_hash_bytes(hash, train_source_row_start(s, train_source_row(s, i)), (size_t)train_source_row_bytes(s));
     return hash_row(hash_row(hash_row(hash, &data->target, i), &data->y, i), &data->z, i);
@@ -57,17 +58,20 @@ static void hash_part(void *user, int64_t part, int64_t first, int64_t n) {
     hashing *h = user;
     uint64_t sum = 0;
     (void)part;
-    for (int64_t i = first; i < first + n; i++) sum += hash_point(h->data, i);
+    for (int64_t i = first; i < first + n; i++) sum += hash_point(h->data, i, h->first + i);
     atomic_fetch_add(&h->sum, sum);
 }
 
-uint64_t train_hash_data(const circe_context *context, const train_data *data) {
-    enum { LEAST = 64 }; /* points that are worth a thread */
-    const train_source *s = &data->features;
-    const int64_t whole[] = {(int64_t)s->element, s->n, s->channels, s->height, s->width, s->repeat};
+uint64_t train_hash_form(const train_source *s, int64_t n) {
+    const int64_t whole[] = {(int64_t)s->element, n, s->channels, s->height, s->width, s->repeat};
     const float real[] = {s->scale, s->offset, s->background};
-    hashing h = {.data = data, .sum = train_hash_bytes(2, whole, sizeof whole)};
-    if (s->element != TRAIN_FLOATS) h.sum += train_hash_bytes(3, real, sizeof real);
-    train_parallel(context, train_parts(context, s->n, LEAST), s->n, hash_part, &h);
+    uint64_t hash = train_hash_bytes(2, whole, sizeof whole);
+    return s->element != TRAIN_FLOATS ? hash + train_hash_bytes(3, real, sizeof real) : hash;
+}
+
+uint64_t train_hash_points(const circe_context *context, const train_data *data, int64_t first) {
+    enum { LEAST = 64 }; /* points that are worth a thread */
+    hashing h = {.data = data, .first = first};
+    train_parallel(context, train_parts(context, data->features.n, LEAST), data->features.n, hash_part, &h);
     return h.sum;
 }

@@ -8,8 +8,10 @@
 uint64_t train_hash_word(uint64_t hash, uint64_t word);
 uint64_t train_hash_bytes(uint64_t hash, const void *data, size_t bytes);
 
-/* Of all that a run sees of the data: how pixels are shown, and for every point what it shows, its shift, target, y and
- * z. The same for any number of threads. */
-uint64_t train_hash_data(const circe_context *context, const train_data *data);
+/* Of all that a run sees of n points is the sum of two: how pixels are shown; and for every point what it shows, its
+ * shift, target, y and z, and its place, of which `first` is that of the data's first. The latter is the same for any
+ * number of threads, and a sum over any parts of the points. */
+uint64_t train_hash_form(const train_source *features, int64_t n);
+uint64_t train_hash_points(const circe_context *context, const train_data *data, int64_t first);
 
 #endif

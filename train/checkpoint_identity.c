@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include "checkpoint.h"
-#include "checkpoint_hash.h"
 #include "error.h"
 #include "layers.h"
 
@@ -92,22 +91,16 @@ static void say_options(train_identity *identity, const train_options *o) {
     say(identity, "seed", "%llu", (unsigned long long)o->seed);
 }
 
-/* Two numbers: training, validation. */
-static void say_data(train_identity *identity, const circe_context *context, const train_data *data,
-                     const train_data *validation) {
-    say(identity, "data", "%016" PRIx64 " %016" PRIx64, train_hash_data(context, data),
-        validation != NULL ? train_hash_data(context, validation) : 0);
-}
-
 circe_status train_identity_make(const train_network *network, const train_regularizer *regularizer,
-                                 const train_data *data, const train_data *validation, const train_options *options,
+                                 train_known training, train_known validation, const train_options *options,
                                  train_identity *identity) {
     *identity = (train_identity){0};
     say(identity, "fingerprint", "%s", options->fingerprint != NULL ? options->fingerprint : "");
     identity->pairs[identity->n++] = (circe_metadata){"network", network_text(network)};
-    say_count(identity, "training rows", data->features.n);
-    say_count(identity, "validation rows", validation != NULL ? validation->features.n : 0);
-    if (options->checkpoint != NULL) say_data(identity, train_network_device(network)->context, data, validation);
+    say_count(identity, "training rows", training.n);
+    say_count(identity, "validation rows", validation.n);
+    if (options->checkpoint != NULL)
+        say(identity, "data", "%016" PRIx64 " %016" PRIx64, training.hash, validation.hash);
     say(identity, "regularizer", "%s", train_regularizer_text(regularizer));
     identity->pairs[identity->n++] = (circe_metadata){"layers", layers_text(options)};
     say_options(identity, options);

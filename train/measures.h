@@ -6,6 +6,7 @@
 
 #include "device.h"
 #include "regularizer.h"
+#include "team.h"
 
 typedef struct train_measures train_measures;
 
@@ -23,6 +24,7 @@ typedef struct train_measured {
 
 /* What the measures are opened for. */
 typedef struct train_measure_plan {
+    const train_team *team;        /* NULL: one process */
     int64_t batch, places, widest; /* rows of a batch, layers, the most columns of one */
     const circe_mat *y, *z;        /* of the validation rows, in host memory; NULL: there are none */
 } train_measure_plan;
@@ -44,6 +46,17 @@ struct train_measure_ops {
     circe_status (*adopt)(train_device *device, train_measures *measures);
 };
 
+/* Rows first .. first + n - 1. */
+static inline circe_mat train_rows_of(const circe_mat *m, int64_t first, int64_t n) {
+    circe_mat part = *m;
+    part.data = (char *)m->data + (size_t)(first * m->ld) * circe_dtype_size(m->dtype);
+    part.rows = n;
+    return part;
+}
+
 extern const train_measure_ops train_host_measures;
+/* Of several processes, each with a slice of the rows: `batch` is told n and x of the slice, and the index of all;
+ * `rows` the first and n of all, with an x of the slice, and gives a value that is to be summed over the processes. */
+extern const train_measure_ops train_team_measures;
 
 #endif

@@ -52,17 +52,10 @@ static circe_status measure_batch(train_device *device, train_measures *m, const
     return CIRCE_OK;
 }
 
-static circe_mat rows_of(const circe_mat *m, int64_t first, int64_t n) {
-    circe_mat part = *m;
-    part.data = (char *)m->data + (size_t)(first * m->ld) * circe_dtype_size(m->dtype);
-    part.rows = n;
-    return part;
-}
-
 static circe_status measure_rows(train_device *device, train_measures *m, int64_t first, int64_t n, int64_t cols,
                                  const float *from, double *value) {
-    circe_mat x = circe_mat_f32(m->x, n, cols), z = rows_of(m->plan.z, first, n);
-    circe_mat y = m->plan.y->cols > 0 ? rows_of(m->plan.y, first, n) : *m->plan.y;
+    circe_mat x = circe_mat_f32(m->x, n, cols), z = train_rows_of(m->plan.z, first, n);
+    circe_mat y = m->plan.y->cols > 0 ? train_rows_of(m->plan.y, first, n) : *m->plan.y;
     device->ops->download(device, m->x, from, (size_t)(n * cols) * sizeof *m->x);
     return train_regularizer_value(m->regularizer, &x, &y, &z, value);
 }

@@ -282,6 +282,12 @@ circe_status train_network_backward(train_network *network, int64_t rows, const 
     return train_segments_backward(network, rows, in);
 }
 
+void train_network_on_gradients(train_network *network, void (*on_gradients)(void *user, int64_t first, int64_t n),
+                                void *user) {
+    network->on_gradients = on_gradients;
+    network->on_gradients_user = user;
+}
+
 static circe_status predict_rows(train_network *network, int64_t rows, const float *in, float *out) {
     train_device *device = network->device;
     int64_t inputs = train_shape_count(network->input);

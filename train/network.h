@@ -99,6 +99,10 @@ circe_status train_network_tap(train_network *network, int64_t layer, float **gr
 /* grads := d/d params of everything put into output_grad and the taps. `in` is that of forward. output_grad may be
  * overwritten: fill it again before the next one. */
 circe_status train_network_backward(train_network *network, int64_t rows, const float *in);
+/* Called by backward, from the thread that called it, with numbers [first, first + n) of the gradients as soon as they
+ * are final: the last layers' first. NULL: nobody. */
+void train_network_on_gradients(train_network *network, void (*on_gradients)(void *user, int64_t first, int64_t n),
+                                void *user);
 
 /* Any number of rows, host memory in and out. Overwrites what the last forward kept. */
 circe_status train_network_predict(train_network *network, int64_t rows, const float *in, float *out);

@@ -79,7 +79,9 @@ struct train_network {
     size_t scratch_bytes;
     train_states states[TRAIN_MAX_STATES];
     int64_t n_forwards;
-    int64_t last_rows; /* of the last forward; 0: none yet */
+    int64_t last_rows;                                          /* of the last forward; 0: none yet */
+    void (*on_gradients)(void *user, int64_t first, int64_t n); /* NULL: nobody waits for them */
+    void *on_gradients_user;
 };
 
 /* Numbers that a row of layer l's output takes. */

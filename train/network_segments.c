@@ -143,6 +143,11 @@ static float *grad_below(const passage *p, int64_t l, int64_t first_row) {
     return p->grad_in == NULL ? NULL : p->grad_in + first_row * in_of(network, l);
 }
 
+/* Gradients [first, first + n) are final. */
+static void tell(const train_network *network, int64_t first, int64_t n) {
+    if (network->on_gradients != NULL && n > 0) network->on_gradients(network->on_gradients_user, first, n);
+}
+
 static void backward_part(void *user, int64_t part, int64_t first, int64_t n) {
     const passage *p = user;
     const train_network *network = p->network;
@@ -158,6 +163,7 @@ static void backward_part(void *user, int64_t part, int64_t first, int64_t n) {
             device->ops->add(device, n * out, 1.0f, network->taps[l] + first * out, grad);
         network->ops[l]->backward(device, layer, n, network->params + layer->first_param, input_of(p, l, first),
                                   network->activations[l] + first * out, grad, below, grads + layer->first_param);
+        if (p->parts == 1) tell(network, layer->first_param, layer->n_params);
         grad = below;
     }
 }
@@ -178,6 +184,7 @@ static void backward_rows(passage *p, int64_t rows) {
     if (p->parts == 1) return;
     train_parallel(context, train_parts(context, p->segment->n_params, LEAST_SUMS), p->segment->n_params, reduce_part,
                    p);
+    tell(p->network, p->segment->first_param, p->segment->n_params);
 }
 
 static void copy_slot(const train_network *network, int64_t to, int64_t from, int64_t n) {
@@ -223,6 +230,7 @@ static circe_status backward_segment(train_network *network, passage *p, int64_t
         backward_rows(p, rows);
     else
         status = run_pass(p, whole);
+    if (whole != NULL && status == CIRCE_OK) tell(network, segment->first_param, segment->n_params);
     hand_on(network, &segment->grad[0], segment->from, rows);
     hand_on(network, &segment->grad[1], segment->other, rows);
     return status;

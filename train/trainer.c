@@ -68,9 +68,11 @@ static circe_status collect(train_loop *loop) {
 
 static circe_status save(train_loop *loop) {
     const train_state *s = &loop->state;
+    const train_team *team = loop->share.team;
     circe_status status = collect(loop);
-    if (status == CIRCE_OK)
+    if (status == CIRCE_OK && (team == NULL || team->rank == 0))
         status = train_checkpoint_write(loop->device->context, loop->options->checkpoint, &loop->identity, s);
+    status = train_loop_agree(loop, status);
     if (status != CIRCE_OK) return status;
     loop->saved = s->now.steps;
     loop->saved_end = s->now.epochs;
@@ -81,8 +83,14 @@ static circe_status save(train_loop *loop) {
 static bool is_due(const train_loop *loop, bool epoch_ended) {
     const train_options *o = loop->options;
     if (o->checkpoint == NULL) return false;
-    if (epoch_ended && o->checkpoint_epochs > 0 && loop->state.now.epochs % o->checkpoint_epochs == 0) return true;
-    return o->checkpoint_minutes > 0.0 && train_seconds() - loop->saved_clock >= 60.0 * o->checkpoint_minutes;
+    return epoch_ended && o->checkpoint_epochs > 0 && loop->state.now.epochs % o->checkpoint_epochs == 0;
+}
+
+/* By the clock, which is another one in every process. */
+static bool is_late(const train_loop *loop) {
+    const train_options *o = loop->options;
+    if (o->checkpoint == NULL || o->checkpoint_minutes <= 0.0) return false;
+    return train_seconds() - loop->saved_clock >= 60.0 * o->checkpoint_minutes;
 }
 
 static circe_status adopt(train_loop *loop) {
@@ -114,12 +122,19 @@ static circe_status adopt(train_loop *loop) {
  * run ends here. */
 static circe_status begin(train_loop *loop, bool *resumed) {
     const train_options *o = loop->options;
+    const train_team *team = loop->share.team;
     struct stat info;
     train_regularizer_set_state(loop->regularizer, NULL, 0); /* of another run */
     if (!o->resume || o->checkpoint == NULL) return CIRCE_OK;
-    if (stat(o->checkpoint, &info) != 0 && errno == ENOENT) return CIRCE_OK;
-    circe_status status = train_checkpoint_read(loop->device->context, o->checkpoint, &loop->identity, &loop->state);
-    if (status == CIRCE_OK) status = adopt(loop);
+    bool reads = team == NULL || team->rank == 0;
+    int there = reads && (stat(o->checkpoint, &info) == 0 || errno != ENOENT);
+    if (team != NULL) team->broadcast(&there, sizeof there);
+    if (!there) return CIRCE_OK;
+    circe_status status =
+        reads ? train_checkpoint_read(loop->device->context, o->checkpoint, &loop->identity, &loop->state) : CIRCE_OK;
+    status = train_loop_agree(loop, status);
+    if (status == CIRCE_OK) status = train_share_state(loop);
+    if (status == CIRCE_OK) status = train_loop_agree(loop, adopt(loop));
     *resumed = status == CIRCE_OK;
     return status;
 }
@@ -175,9 +190,10 @@ static circe_status run_to_end(train_loop *loop, bool *interrupted) {
         circe_status status = ending ? train_loop_end_epoch(loop) : train_loop_steps(loop);
         if (status != CIRCE_OK) return status;
         count_seconds(loop);
-        bool stop = report(loop, ending);
+        bool stop = train_share_wish(loop, TRAIN_WISH_STOP, report(loop, ending));
         if (is_finished(loop)) break;
-        if (is_due(loop, ending) || (stop && loop->options->checkpoint != NULL)) status = save(loop);
+        bool due = is_due(loop, ending) || train_share_wish(loop, TRAIN_WISH_SAVE, is_late(loop));
+        if (due || (stop && loop->options->checkpoint != NULL)) status = save(loop);
         if (status != CIRCE_OK) return status;
         if (stop) {
             *interrupted = true;

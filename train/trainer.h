@@ -6,6 +6,7 @@
 #include "predict.h"
 #include "regularizer.h"
 #include "schedule.h"
+#include "team.h"
 
 /* Points in host memory. What the network sees of them (source.h: train_source_floats of a table's matrix, or images)
  * and target (n, outputs, or 1 class) float32; y and z, float64 or float32, are what the regulariser sees; they may
@@ -38,6 +39,7 @@ typedef struct train_options {
     double checkpoint_minutes;
     const char *fingerprint; /* of data and settings: a checkpoint of another one is refused */
     int resume;              /* continue from the checkpoint where there is one */
+    const train_team *team;  /* of processes, each of which calls train_run; NULL: this one alone */
     int unrecorded;          /* never record a step to queue it again, on devices that can; gives the same bits */
     /* Called after every step and every epoch; non-zero stops: a checkpoint is written first. On a device that queues
      * its work, after some steps at once (TRAIN_MOST_QUEUED) where the regulariser is computed there. */
@@ -76,7 +78,12 @@ typedef struct train_result {
  * an interrupted run (CIRCE_OK, result->interrupted) with those of its last step. Epochs are whole batches: rows left
  * over sit out. validation may have no rows, or be NULL. Its loss is that of all its rows, its regulariser the mean
  * over whole chunks of a batch's size; while gamma warms up, no epoch is the best one. CIRCE_ERR_NUMERIC where the loss
- * is no longer finite: the text names the step, the batch and the last checkpoint. */
+ * is no longer finite: the text names the step, the batch and the last checkpoint.
+ *
+ * By a team: `data` are this process's slice (train_team_slice) of the training rows; the regulariser is of all
+ * training rows in every process, and so are the validation rows, network and options. Batches are those of one
+ * process, cut into slices; the result is that of one process to rounding, the same in every process. Only process 0
+ * reads and writes checkpoints, and those are of any number of processes. On the CPU, without batch norm. */
 circe_status train_run(train_network *network, train_regularizer *regularizer, const train_data *data,
                        const train_data *validation, const train_options *options, train_result *result);
 void train_result_free(train_result *result);

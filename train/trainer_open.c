@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "checkpoint_hash.h"
 #include "error.h"
 #include "trainer_parts.h"
 
@@ -104,7 +105,7 @@ static circe_status check_validation(const train_loop *loop) {
 
 static circe_status check_training(const train_loop *loop) {
     const train_data *data = loop->data;
-    int64_t n = data->features.n;
+    int64_t n = loop->share.total;
     circe_status status = check_data(loop, data, "training");
     if (status != CIRCE_OK || n >= loop->options->batch) return status;
     return train_fail(CIRCE_ERR_SHAPE, "there are %lld training rows, fewer than a batch of %lld", (long long)n,
@@ -141,6 +142,14 @@ static circe_status open_rows(const train_loop *loop, const train_data *data, tr
     return status == CIRCE_OK ? upload(loop, &data->target, &rows->target) : status;
 }
 
+/* Alone, batches are gathered from the data; in a team, from what is dealt. */
+static circe_status open_training(train_loop *loop) {
+    train_rows *rows = &loop->training;
+    rows->n = loop->share.total;
+    if (loop->share.team == NULL) return open_rows(loop, loop->data, rows);
+    return train_share_open(loop);
+}
+
 /* Those of an epoch, on both sides. */
 static circe_status make_batches(train_loop *loop) {
     int64_t batch = loop->options->batch, batches = loop->batches;
@@ -158,7 +167,7 @@ static circe_status make_batches(train_loop *loop) {
     loop->values = (double *)(void *)blocks[3];
     if (status != CIRCE_OK) return status;
     loop->noted = loop->values + loop->n_values;
-    loop->order = calloc((size_t)loop->training.n, sizeof *loop->order);
+    loop->order = calloc((size_t)loop->share.total, sizeof *loop->order);
     for (int k = 0; k < 2; k++) loop->telling[k] = calloc((size_t)batches, loop->batch_bytes);
     loop->seen = calloc((size_t)(batches * loop->n_values), sizeof *loop->seen);
     if (loop->order != NULL && loop->telling[0] != NULL && loop->telling[1] != NULL && loop->seen != NULL)
@@ -170,12 +179,17 @@ static circe_status make_batches(train_loop *loop) {
 static circe_status open_measures(train_loop *loop) {
     const train_data *v = loop->validation;
     const train_measure_plan plan = {.batch = loop->options->batch,
+                                     .team = loop->share.team,
                                      .places = loop->n_places,
                                      .widest = loop->widest,
                                      .y = v == NULL ? NULL : &v->y,
                                      .z = v == NULL ? NULL : &v->z};
     circe_status status = CIRCE_ERR_UNSUPPORTED;
     if (loop->regularizer == NULL) return CIRCE_OK;
+    if (loop->share.team != NULL) {
+        loop->measure = &train_team_measures;
+        return loop->measure->open(loop->device, loop->regularizer, &plan, &loop->measures);
+    }
     loop->measure = loop->device->ops->measures;
     if (loop->measure != NULL) status = loop->measure->open(loop->device, loop->regularizer, &plan, &loop->measures);
     if (status != CIRCE_ERR_UNSUPPORTED) return status;
@@ -184,15 +198,15 @@ static circe_status open_measures(train_loop *loop) {
 }
 
 static circe_status make_buffers(train_loop *loop) {
-    int64_t batch = loop->options->batch;
-    circe_status status = open_rows(loop, loop->data, &loop->training);
+    int64_t rows = loop->share.most;
+    circe_status status = make_batches(loop);
+    if (status == CIRCE_OK) status = open_training(loop);
     if (status == CIRCE_OK && loop->validation != NULL) status = open_rows(loop, loop->validation, &loop->checking);
-    if (status == CIRCE_OK) status = on_device(loop, batch, loop->inputs, &loop->in);
-    if (status == CIRCE_OK) status = on_device(loop, batch, loop->target_cols, &loop->want);
-    if (status == CIRCE_OK) status = on_device(loop, batch, loop->widest, &loop->staging);
+    if (status == CIRCE_OK) status = on_device(loop, rows, loop->inputs, &loop->in);
+    if (status == CIRCE_OK) status = on_device(loop, rows, loop->target_cols, &loop->want);
+    if (status == CIRCE_OK) status = on_device(loop, rows, loop->widest, &loop->staging);
     if (status == CIRCE_OK) status = on_device(loop, 1, loop->n_params, &loop->m);
     if (status == CIRCE_OK) status = on_device(loop, 1, loop->n_params, &loop->v);
-    if (status == CIRCE_OK) status = make_batches(loop);
     if (status == CIRCE_OK) status = open_measures(loop);
     if (status != CIRCE_OK) return status;
     return train_state_create(loop->epochs, loop->n_params, loop->n_buffers, loop->options->patience > 0, &loop->state);
@@ -246,7 +260,7 @@ static void measure_up(train_loop *loop) {
 
 static void plan(train_loop *loop) {
     const train_options *o = loop->options;
-    loop->batches = loop->data->features.n / o->batch;
+    loop->batches = loop->share.total / o->batch;
     loop->epochs = o->steps > 0 ? (o->steps - 1) / loop->batches + 1 : o->epochs;
     loop->steps = o->steps > 0 ? o->steps : o->epochs * loop->batches;
     loop->rate = (train_schedule){
@@ -255,28 +269,42 @@ static void plan(train_loop *loop) {
         (train_schedule){.warmup = llround(o->gamma_warmup_epochs * (double)loop->batches), .total = loop->steps};
 }
 
+static circe_status check_given(const train_loop *loop) {
+    circe_status status = check_training(loop);
+    if (status == CIRCE_OK) status = check_validation(loop);
+    bool writes = loop->share.team == NULL || loop->share.team->rank == 0;
+    return status == CIRCE_OK && writes ? check_checkpoint(loop->options->checkpoint) : status;
+}
+
+static circe_status make_identity(train_loop *loop) {
+    const train_data *v = loop->validation;
+    bool compared = loop->options->checkpoint != NULL;
+    train_known training = {loop->share.total, compared ? train_share_hash(loop) : 0}, validation = {0};
+    if (v != NULL) validation.n = v->features.n;
+    if (v != NULL && compared)
+        validation.hash = train_hash_points(loop->device->context, v, 0) + train_hash_form(&v->features, v->features.n);
+    return train_identity_make(loop->network, loop->regularizer, training, validation, loop->options, &loop->identity);
+}
+
 circe_status train_loop_open(train_loop *loop) {
     loop->told_of = loop->tells[0] = loop->tells[1] = loop->saved = loop->saved_end = -1;
     measure_up(loop);
     circe_status status = check_options(loop->options);
-    if (status == CIRCE_OK) status = check_training(loop);
-    if (status == CIRCE_OK) status = check_validation(loop);
-    if (status == CIRCE_OK) status = check_checkpoint(loop->options->checkpoint);
+    if (status == CIRCE_OK) status = train_share_plan(loop);
+    if (status == CIRCE_OK) status = train_loop_agree(loop, check_given(loop));
     if (status != CIRCE_OK) return status;
     plan(loop);
     status = make_places(loop);
     if (status == CIRCE_OK) status = make_buffers(loop);
-    if (status == CIRCE_OK)
-        status = train_identity_make(loop->network, loop->regularizer, loop->data, loop->validation, loop->options,
-                                     &loop->identity);
-    return status;
+    status = train_loop_agree(loop, status);
+    return status == CIRCE_OK ? train_loop_agree(loop, make_identity(loop)) : status;
 }
 
 /* Taps stay with the network, and are added in every backward to come. */
 static void clear_taps(const train_loop *loop) {
     for (int64_t p = 0; p < loop->n_places; p++)
         if (loop->places[p].tap != NULL)
-            loop->device->ops->zero(loop->device, loop->options->batch * loop->places[p].cols, loop->places[p].tap);
+            loop->device->ops->zero(loop->device, loop->share.rows * loop->places[p].cols, loop->places[p].tap);
 }
 
 void train_loop_close(train_loop *loop) {
@@ -304,6 +332,7 @@ void train_loop_close(train_loop *loop) {
     free(loop->telling[0]);
     free(loop->telling[1]);
     free(loop->seen);
+    train_share_close(&loop->share);
     train_state_free(&loop->state);
     train_identity_free(&loop->identity);
 }

@@ -4,6 +4,7 @@
 
 #include "checkpoint.h"
 #include "measures.h"
+#include "team.h"
 
 /* A layer whose output is regularised. */
 typedef struct train_place {
@@ -23,8 +24,32 @@ typedef struct train_rows {
 typedef struct train_batch {
     train_adamw adamw;
     double gamma;
+    double pull;     /* what the regulariser's gradient counts here: gamma, times batch / rows of this process */
     int64_t index[]; /* (batch): training rows */
 } train_batch;
+
+/* What one process may want of all. */
+typedef enum train_wish { TRAIN_WISH_STOP, TRAIN_WISH_SAVE, TRAIN_N_WISHES } train_wish;
+
+/* This process's part of the run (trainer_team.c); alone it has all of it. */
+typedef struct train_share {
+    const train_team *team;    /* NULL: alone, and nothing below `weight` is there */
+    int64_t own, first, total; /* training rows that it holds, which is the first, and of all processes */
+    int64_t rows, from;        /* of a batch: those it takes, and which is the first */
+    int64_t most;              /* that any process takes */
+    double weight;             /* rows / batch */
+    /* Rows of the epoch under way: batches by `rows`, in order. */
+    train_source source;
+    char *values;   /* as the source stores them */
+    int8_t *shift;  /* NULL: there are none */
+    float *target;  /* (target_cols) each */
+    int64_t *index; /* 0, 1, 2, ... */
+    char *out, *in; /* records on their way */
+    size_t record, *bytes;
+    int64_t waiting_first, waiting_end; /* gradients that are final and not yet sent off */
+    double *sums;                       /* (n_values + wishes) */
+    bool wishes[TRAIN_N_WISHES], granted[TRAIN_N_WISHES];
+} train_share;
 
 typedef struct train_loop {
     train_network *network;
@@ -33,6 +58,7 @@ typedef struct train_loop {
     const train_data *data, *validation;
     const train_options *options;
     train_identity identity;
+    train_share share;
     int64_t inputs, outputs, target_cols, n_params, n_buffers;
     int64_t batches;       /* of a whole epoch */
     int64_t epochs, steps; /* of the whole run */
@@ -42,8 +68,8 @@ typedef struct train_loop {
 
     /* In the device's memory. */
     train_rows training, checking;
-    float *in, *want;       /* (batch, inputs), (batch, target_cols): the batch */
-    float *staging;         /* (batch, widest): a gradient on its way */
+    float *in, *want;       /* (rows, inputs), (rows, target_cols): of the batch */
+    float *staging;         /* (rows, widest): a gradient on its way */
     float *m, *v;           /* (n_params) */
     void *told;             /* (batches) train_batch, of batch_bytes each: the epoch's */
     train_batch *now;       /* the one at work */
@@ -86,6 +112,32 @@ circe_status train_loop_end_epoch(train_loop *loop);
 
 /* CIRCE_ERR_NUMERIC with the text `what`, where the run stands, and the last good checkpoint. */
 circe_status train_loop_stop(const train_loop *loop, const char *what, bool in_step);
+
+/* ---- several processes (trainer_team.c); alone, these do nothing ------------------------------------------------- */
+
+/* The first failure of any, everywhere. */
+circe_status train_loop_agree(const train_loop *loop, circe_status status);
+/* A failure in the middle of a step, of which the others cannot know: ends all. */
+circe_status train_loop_lost(const train_loop *loop, circe_status status);
+
+/* Who takes what; buffers, with the source that batches are gathered from. */
+circe_status train_share_plan(train_loop *loop);
+circe_status train_share_open(train_loop *loop);
+void train_share_close(train_share *share);
+/* Of all training data, whoever holds them. */
+uint64_t train_share_hash(const train_loop *loop);
+/* The rows of the epoch whose order was just drawn to those who train on them. */
+void train_share_deal(train_loop *loop);
+/* Backward, with the gradients' sums begun on the way; their end, and the sums of the values. */
+circe_status train_share_backward(train_loop *loop);
+void train_share_sum(train_loop *loop);
+void train_share_sum_validation(train_loop *loop, double *loss, double *regularizer);
+/* Whether all do what some wanted when the last sums were made; this process wants it too from now on, or not. Alone:
+ * `wanted`. */
+bool train_share_wish(train_loop *loop, train_wish wish, bool wanted);
+/* Process 0's parameters and moments, and its whole state, to all. */
+void train_share_parameters(train_loop *loop);
+circe_status train_share_state(train_loop *loop);
 
 double train_seconds(void);
 

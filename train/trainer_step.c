@@ -46,6 +46,7 @@ circe_status train_loop_stop(const train_loop *loop, const char *what, bool in_s
 /* The first row of the batch whose target is no number; -1: none. */
 static int64_t bad_target(const train_loop *loop, const int64_t *index) {
     const circe_mat *target = &loop->data->target;
+    if (loop->share.team != NULL) return -1; /* it may be another's */
     for (int64_t i = 0; i < loop->options->batch; i++)
         for (int64_t c = 0; c < target->cols; c++)
             if (!isfinite(((const float *)target->data)[index[i] * target->ld + c])) return index[i];
@@ -82,6 +83,7 @@ static void write_batch(const train_loop *loop, int64_t epoch, int64_t b, train_
                                  .values = loop->values,
                                  .n_values = loop->n_values};
     batch->gamma = o->gamma * train_schedule_at(&loop->gamma, step);
+    batch->pull = batch->gamma / loop->share.weight;
     memcpy(batch->index, loop->order + b * o->batch, (size_t)o->batch * sizeof *loop->order);
 }
 
@@ -91,7 +93,7 @@ static void write_epoch(train_loop *loop, int64_t epoch) {
     char *to = loop->telling[epoch % 2];
     circe_random generator = {.seed = loop->options->seed, .stream = (uint64_t)(FIRST_STREAM + epoch)};
     if (epoch >= loop->epochs || loop->tells[epoch % 2] == epoch) return;
-    circe_random_permutation(generator, loop->training.n, loop->order);
+    circe_random_permutation(generator, loop->share.total, loop->order);
     for (int64_t b = 0; b < loop->batches; b++)
         write_batch(loop, epoch, b, (train_batch *)(void *)(to + (size_t)b * loop->batch_bytes));
     loop->tells[epoch % 2] = epoch;
@@ -103,6 +105,7 @@ static void tell_epoch(train_loop *loop) {
     const train_standing *now = &loop->state.now;
     if (loop->told_of == now->epochs) return;
     write_epoch(loop, now->epochs);
+    train_share_deal(loop);
     ops->upload(loop->device, loop->told, batch_of(loop, 0), (size_t)loop->batches * loop->batch_bytes);
     ops->upload(loop->device, loop->turn, &now->batches, sizeof now->batches);
     loop->told_of = now->epochs;
@@ -119,10 +122,10 @@ static circe_status find_features(const train_loop *loop, const train_place *pla
 /* gamma times the gradient to where backward looks for it. */
 static void send(const train_loop *loop, const train_place *place) {
     const train_device_ops *ops = loop->device->ops;
-    int64_t n = loop->options->batch * place->cols;
+    int64_t n = loop->share.rows * place->cols;
     float *to = place->tap != NULL ? place->tap : train_network_output_grad(loop->network);
     if (place->tap != NULL) ops->zero(loop->device, n, to);
-    ops->add_times(loop->device, n, &loop->now->gamma, loop->staging, to);
+    ops->add_times(loop->device, n, &loop->now->pull, loop->staging, to);
 }
 
 /* An x that is no number is the run's failure, not the caller's. */
@@ -164,13 +167,16 @@ static circe_status regularize(train_loop *loop) {
 /* Output and loss of the batch, with its gradient in place. */
 static circe_status forward(train_loop *loop) {
     const train_device_ops *ops = loop->device->ops;
-    int64_t batch = loop->options->batch;
-    const int64_t *index = loop->now->index;
-    ops->source_gather(loop->device, loop->training.features, index, 0, batch, loop->in);
-    ops->gather(loop->device, loop->training.target, loop->target_cols, index, batch, loop->want);
-    circe_status status = train_network_forward(loop->network, batch, loop->in);
+    const train_share *share = &loop->share;
+    bool dealt = share->team != NULL;
+    int64_t rows = share->rows;
+    const int64_t *index = dealt ? share->index + loop->state.now.batches * rows : loop->now->index;
+    ops->source_gather(loop->device, loop->training.features, index, 0, rows, loop->in);
+    ops->gather(loop->device, dealt ? share->target : loop->training.target, loop->target_cols, index, rows,
+                loop->want);
+    circe_status status = train_network_forward(loop->network, rows, loop->in);
     if (status != CIRCE_OK) return status;
-    ops->loss(loop->device, loop->options->loss, batch, loop->outputs, train_network_output(loop->network), loop->want,
+    ops->loss(loop->device, loop->options->loss, rows, loop->outputs, train_network_output(loop->network), loop->want,
               loop->values, train_network_output_grad(loop->network));
     return CIRCE_OK;
 }
@@ -185,8 +191,9 @@ static circe_status queue_step(train_loop *loop) {
     ops->mark(device, 0);
     if (status == CIRCE_OK) status = regularize(loop);
     ops->mark(device, 1);
-    if (status == CIRCE_OK) status = train_network_backward(loop->network, loop->options->batch, loop->in);
-    if (status != CIRCE_OK) return status;
+    if (status == CIRCE_OK) status = train_share_backward(loop);
+    if (status != CIRCE_OK) return train_loop_lost(loop, status);
+    train_share_sum(loop);
     ops->adamw(device, &loop->now->adamw, loop->n_params, train_network_grads(loop->network),
                train_network_params(loop->network), loop->m, loop->v);
     ops->append(device, loop->noted, loop->n_values, loop->turn, loop->values);
@@ -277,9 +284,11 @@ static circe_status measure_chunk(train_loop *loop, int64_t first, int64_t n, do
     return CIRCE_OK;
 }
 
-/* The network's output and its loss on validation rows first .. first + rows - 1. */
+/* The network's output and its loss on validation rows first .. first + rows - 1, of which there may be none here. */
 static circe_status forward_chunk(train_loop *loop, int64_t first, int64_t rows, double *loss) {
     const train_device_ops *ops = loop->device->ops;
+    *loss = 0.0;
+    if (rows == 0) return CIRCE_OK;
     ops->source_gather(loop->device, loop->checking.features, NULL, first, rows, loop->in);
     circe_status status = train_network_forward(loop->network, rows, loop->in);
     if (status != CIRCE_OK) return status;
@@ -289,23 +298,28 @@ static circe_status forward_chunk(train_loop *loop, int64_t first, int64_t rows,
     return ops->check(loop->device);
 }
 
+/* In a team each process takes its slice of every chunk. */
 static circe_status validate_chunks(train_loop *loop, double *loss, double *regularizer) {
     int64_t n = loop->checking.n, batch = loop->options->batch, chunks = 0;
+    const train_team *team = loop->share.team;
     *loss = *regularizer = 0.0;
     for (int64_t first = 0; first < n; first += batch) {
-        int64_t rows = n - first < batch ? n - first : batch;
+        int64_t rows = n - first < batch ? n - first : batch, own = rows, from = 0;
         double part = NAN;
-        circe_status status = forward_chunk(loop, first, rows, &part);
-        if (status != CIRCE_OK) return status;
-        *loss += part * (double)rows / (double)n;
-        if (!isfinite(*loss)) return train_loop_stop(loop, "the validation loss is no longer finite", false);
+        if (team != NULL) from = train_team_slice(rows, team->rank, team->size, &own);
+        circe_status status = forward_chunk(loop, first + from, own, &part);
+        if (status != CIRCE_OK) return train_loop_lost(loop, status);
+        *loss += part * (double)own / (double)n;
+        if (team == NULL && !isfinite(*loss)) break;
         if (loop->n_places == 0 || (rows < batch && n >= batch)) continue;
         status = measure_chunk(loop, first, rows, &part);
-        if (status != CIRCE_OK) return status;
+        if (status != CIRCE_OK) return train_loop_lost(loop, status);
         *regularizer += part;
         chunks++;
     }
     if (chunks > 0) *regularizer /= (double)chunks;
+    train_share_sum_validation(loop, loss, regularizer);
+    if (!isfinite(*loss)) return train_loop_stop(loop, "the validation loss is no longer finite", false);
     if (!isfinite(*regularizer)) return train_loop_stop(loop, "the validation regulariser is no longer finite", false);
     return CIRCE_OK;
 }
@@ -363,6 +377,7 @@ circe_status train_loop_end_epoch(train_loop *loop) {
         if (status != CIRCE_OK) return status;
         judge(loop, epoch);
     }
+    train_share_parameters(loop);
     double clock = train_seconds();
     epoch->seconds = now->sums.seconds + clock - loop->clock;
     now->seconds += clock - loop->clock;

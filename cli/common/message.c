@@ -22,6 +22,8 @@ void message_set_place(const char *place) { message_place = place; }
 
 void message_hold(void) { holding = true; }
 
+void message_release(void) { holding = false; }
+
 const char *message_held(void) { return held[0] != '\0' ? held : "it said nothing"; }
 
 /* The first message is what went wrong; others follow from it. */

@@ -24,6 +24,7 @@ void message_set_place(const char *place);
 /* Of a process that another one speaks for: from now on nothing is printed. The first message since, without the name
  * of the command. */
 void message_hold(void);
+void message_release(void); /* it has to speak for itself after all */
 const char *message_held(void);
 
 /* "circe fit: TEXT"; returns `status`, so that a refusal is one statement. */

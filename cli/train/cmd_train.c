@@ -1,10 +1,11 @@
-/* circe train: from a table, or from images, to an invariant predictor. */
+/* circe train: from a table, or from images, to an invariant predictor; by one process or several. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
 #include "paths.h"
 #include "progress.h"
+#include "ranks.h"
 #include "train_job.h"
 
 /* --report, or the model's path with "-report" in the place of its ending; NULL: none is wanted. To be freed. */
@@ -17,11 +18,14 @@ static char *report_folder(const args *arguments) {
     return small_format("%.*s-report", ending ? (int)(dot - model) : (int)strlen(model), model);
 }
 
+/* Process 0 judges, writes and speaks for all. */
 static int run(const args *arguments, const session *s, const char *report, training_job *job) {
     int status = training_job_open(arguments, s, NULL, job);
-    if (status == EXIT_DONE && report != NULL) status = path_make_folder(report);
+    if (status == EXIT_DONE && report != NULL && ranks_first()) status = path_make_folder(report);
+    status = ranks_agree(status);
     if (status == EXIT_DONE) status = training_job_run(job);
-    if (status == EXIT_DONE) status = training_job_judge(job);
+    if (status != EXIT_DONE || !ranks_first()) return status;
+    status = training_job_judge(job);
     if (status == EXIT_DONE) status = training_job_save(job);
     if (status == EXIT_DONE && report != NULL) status = training_report_write(job, report);
     return status;
@@ -34,7 +38,7 @@ int cmd_train(const args *arguments) {
     int status = session_open(arguments, &s);
     progress_catch_termination();
     if (status == EXIT_DONE) status = run(arguments, &s, report, &job);
-    if (status == EXIT_DONE) {
+    if (status == EXIT_DONE && ranks_first()) {
         training_job_say(&job);
         if (args_given(arguments, OPT_JSON))
             status = json_print(training_json(&job, report));

@@ -13,6 +13,8 @@
 #include "error.h"
 #include "paths.h"
 #include "progress.h"
+#include "ranks.h"
+#include "train_team.h"
 
 static int refuse_library(circe_status status, const char *subject) {
     if (status == CIRCE_ERR_CANCELLED) return message_fail(EXIT_WORK, "interrupted; nothing was written");
@@ -136,8 +138,8 @@ static int make_network(training_job *job, const train_layer_spec *specs, int64_
     train_shape shape = images ? images_shape(&job->set.images) : table;
     int opened = device_open(a, job->s->context, &job->device);
     if (opened != EXIT_DONE) return opened;
-    circe_status status =
-        train_network_create(job->device, shape, specs, n_specs, args_integer(a, OPT_BATCH), &job->network);
+    int64_t rows = (args_integer(a, OPT_BATCH) + cluster_size() - 1) / cluster_size(); /* of a batch, here */
+    circe_status status = train_network_create(job->device, shape, specs, n_specs, rows, &job->network);
     if (status == CIRCE_ERR_MEMORY) return refuse_memory(job);
     if (status != CIRCE_OK) return refuse_library(status, "--net");
     status = train_network_initialise(job->network, (uint64_t)args_integer(a, OPT_SEED));
@@ -208,7 +210,7 @@ int training_job_open(const args *arguments, const session *s, const char *label
     job->checkpoint = small_format("%s.checkpoint", job->output);
     int status = check_settings(job);
     if (status == EXIT_DONE) status = device_check(arguments);
-    if (status == EXIT_DONE) status = path_check_writable("-o", job->output);
+    if (status == EXIT_DONE && ranks_first()) status = path_check_writable("-o", job->output);
     if (status == EXIT_DONE) status = training_set_read(arguments, job->net, needs_holdout(job), &job->set);
     if (status == EXIT_DONE) status = parse_network(job, &specs, &n_specs);
     if (status == EXIT_DONE) status = training_set_fill(s, &job->set);
@@ -218,7 +220,9 @@ int training_job_open(const args *arguments, const session *s, const char *label
     free(specs);
     if (status != EXIT_DONE) return status;
     note_unused(job);
-    if (trains_on_cpu(job))
+    if (ranks_several()) /* however many: the numbers are rounded otherwise, and that is all */
+        job->fingerprint = small_format("data %016" PRIx64 ", several processes", job->set.hash);
+    else if (trains_on_cpu(job))
         job->fingerprint =
             small_format("data %016" PRIx64 ", %d threads", job->set.hash, circe_context_threads(s->context));
     else /* its numbers do not depend on the threads of the CPU */
@@ -280,6 +284,7 @@ static int on_progress(void *user, const train_progress *p) {
     int64_t tenth = 10 * p->step / p->steps;
     bool line = !progress_is_shown() && p->epoch_ended && tenth > job->last_tenth;
     if (progress_is_shown() || line) describe_progress(job, p, text, sizeof text);
+    if (!ranks_first()) return progress_interrupted();
     progress_show((double)p->step / (double)p->steps, text);
     if (line && !args_given(job->arguments, OPT_QUIET)) fprintf(stderr, "%s\n", text);
     if (line) job->last_tenth = tenth;
@@ -302,8 +307,8 @@ static int compare_fingerprint(training_job *job) {
                      job->checkpoint);
         message_hint("resume with the data it was made from, or start again without --resume");
         status = EXIT_INPUT;
-    } else if (comma != NULL && (!trains_on_cpu(job) || strstr(comma, "threads") == NULL)) {
-        free(job->fingerprint); /* from one device to another: the run goes on, with numbers rounded otherwise */
+    } else if (comma != NULL && (strstr(job->fingerprint, "threads") == NULL || strstr(comma, "threads") == NULL)) {
+        free(job->fingerprint); /* another device or number of processes: the run goes on, rounded otherwise */
         job->fingerprint = small_format("%s", there);
     } else if (comma != NULL && strcmp(there, job->fingerprint) != 0) {
         message_note("%s: the checkpoint is of a run with%.20s, and this one has%s", job->checkpoint, comma + 1,
@@ -352,6 +357,7 @@ static void fill_options(training_job *job, train_options *options) {
     options->checkpoint_minutes = args_number(a, OPT_CHECKPOINT_MINUTES);
     options->fingerprint = job->fingerprint;
     options->resume = args_given(a, OPT_RESUME);
+    options->team = training_team();
     options->progress = on_progress;
     options->user = job;
 }
@@ -389,19 +395,23 @@ int training_job_interrupted(const training_job *job) {
 int training_job_run(training_job *job) {
     train_options options;
     const training_set *set = &job->set;
+    int status = training_team_same(set->hash, training_data(set));
+    if (status != EXIT_DONE) return status;
+    training_team_divide(&job->set);
     train_data training = set->training.data, validation = set->validation.data;
     training.z = *training_z(&set->training, job->kind);
     validation.z = *training_z(&set->validation, job->kind);
-    fill_options(job, &options);
-    int status = check_checkpoint(job);
+    if (ranks_first()) status = check_checkpoint(job);
     training_job_say(job);
-    if (status == EXIT_DONE) status = predict_validation(job, &job->before);
+    if (status == EXIT_DONE && ranks_first()) status = predict_validation(job, &job->before);
+    status = ranks_agree(status);
     if (status != EXIT_DONE) return status;
+    fill_options(job, &options);
     circe_status run = train_run(job->network, job->regularizer, &training, &validation, &options, &job->result);
     progress_clear();
     if (run != CIRCE_OK) return refuse_run(job, run);
     if (job->result.interrupted) return training_job_interrupted(job);
-    return predict_validation(job, &job->after);
+    return ranks_first() ? predict_validation(job, &job->after) : EXIT_DONE;
 }
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */

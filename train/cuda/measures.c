@@ -92,13 +92,6 @@ static circe_status bring_checking(train_device *device, train_measures *m) {
     return status == CIRCE_OK ? bring(device, m, m->plan.z, &m->checking_z) : status;
 }
 
-static circe_mat rows_of(const circe_mat *m, int64_t first, int64_t n) {
-    circe_mat part = *m;
-    part.data = (float *)m->data + first * m->ld;
-    part.rows = n;
-    return part;
-}
-
 /* Features in another form than columns stay with the host. */
 static circe_status bring_features(train_measures *m, const circe_features *features, circe_cuda_features **copy,
                                    circe_mat *y, circe_mat *zeta) {
@@ -133,7 +126,7 @@ static circe_status batch_circe(train_device *device, train_measures *m, const t
 }
 
 static circe_status rows_circe(train_measures *m, int64_t first, const circe_kernels *kernels, const circe_mat *x) {
-    circe_mat y = rows_of(&m->checking_y, first, x->rows), zeta = rows_of(&m->checking_z, first, x->rows);
+    circe_mat y = train_rows_of(&m->checking_y, first, x->rows), zeta = train_rows_of(&m->checking_z, first, x->rows);
     return circe_cuda_measure_circe(m->cuda, circe_cme_kernel_y(m->regularizer->cme), &y, &zeta, NULL, x->rows,
                                     kernels->x, x, m->regularizer->options.estimator, m->value, NULL);
 }
@@ -158,7 +151,7 @@ static circe_status batch_hsic(train_device *device, train_measures *m, const tr
 }
 
 static circe_status rows_hsic(train_measures *m, int64_t first, const circe_kernels *kernels, const circe_mat *x) {
-    circe_mat z = rows_of(&m->checking_z, first, x->rows);
+    circe_mat z = train_rows_of(&m->checking_z, first, x->rows);
     return circe_cuda_measure_hsic(m->cuda, kernels, x, &z, hsic_estimator(m), m->value, NULL);
 }
 
@@ -197,7 +190,7 @@ static circe_status batch_hscic(train_device *device, train_measures *m, const t
 
 static circe_status rows_hscic(train_measures *m, int64_t first, const circe_kernels *kernels, const circe_mat *x) {
     circe_batch_options options = train_regularizer_batch_options(m->regularizer);
-    circe_mat y = rows_of(&m->checking_y, first, x->rows), z = rows_of(&m->checking_z, first, x->rows);
+    circe_mat y = train_rows_of(&m->checking_y, first, x->rows), z = train_rows_of(&m->checking_z, first, x->rows);
     return circe_cuda_measure_hscic(m->cuda, kernels, x, &y, &z, NULL, &options, m->value, NULL);
 }
 

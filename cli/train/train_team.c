@@ -1,0 +1,108 @@
+/* Over MPI (mpi/). Every process reads the whole table, which the splits and scales are made from; of what the network
+ * learns from, it then keeps its slice. */
+#include "train_team.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "message.h"
+#include "ranks.h"
+
+/* ---- the team ---------------------------------------------------------------------------------------------------- */
+
+static void name_rank(char *text) {
+    char held[TRAIN_TEAM_TEXT];
+    snprintf(held, sizeof held, "%s", text);
+    if (!ranks_first()) snprintf(text, TRAIN_TEAM_TEXT, "rank %d on %s: %.900s", cluster_rank(), cluster_host(), held);
+}
+
+static circe_status agree(circe_status status, char *text) {
+    char all[CLUSTER_TEXT_BYTES] = "";
+    int who = 0;
+    if (status != CIRCE_OK) name_rank(text);
+    snprintf(all, sizeof all, "%s", text);
+    int first = cluster_first((int)status, all, &who);
+    if (first != 0) snprintf(text, TRAIN_TEAM_TEXT, "%.*s", TRAIN_TEAM_TEXT - 1, all);
+    return (circe_status)first;
+}
+
+/* This process alone knows, and the others wait for it: it says so itself, whoever it is. */
+static void give_up(circe_status status, const char *text) {
+    char named[TRAIN_TEAM_TEXT];
+    (void)status;
+    snprintf(named, sizeof named, "%s", text);
+    name_rank(named);
+    message_release();
+    message_fail(EXIT_WORK, "%s", named);
+    cluster_abort(EXIT_WORK);
+}
+
+static void broadcast(void *data, size_t bytes) { cluster_broadcast(0, data, bytes); }
+
+static void sum_integers(uint64_t *values, int64_t n) {
+    uint64_t *all = malloc((size_t)(n * cluster_size()) * sizeof *all);
+    if (all == NULL) give_up(CIRCE_ERR_MEMORY, "out of memory for a sum");
+    cluster_gather(values, (size_t)n * sizeof *values, all);
+    memset(values, 0, (size_t)n * sizeof *values);
+    for (int64_t i = 0; i < n * cluster_size(); i++) values[i % n] += all[i];
+    free(all);
+}
+
+const train_team *training_team(void) {
+    static train_team team;
+    const cluster_engine *engine = cluster_engine_used();
+    if (engine == NULL) return NULL;
+    team = (train_team){.rank = cluster_rank(),
+                        .size = cluster_size(),
+                        .agree = agree,
+                        .give_up = give_up,
+                        .broadcast = broadcast,
+                        .sum = cluster_sum,
+                        .sum_integers = sum_integers,
+                        .gather = engine->gather_parts,
+                        .exchange = engine->exchange,
+                        .sum_begin = engine->sum_floats_begin,
+                        .sum_move = engine->sums_move,
+                        .sum_end = engine->sums_end};
+    return &team;
+}
+
+/* ---- data -------------------------------------------------------------------------------------------------------- */
+
+int training_team_same(uint64_t hash, const char *file) {
+    circe_status status = cluster_same(&hash, sizeof hash, file);
+    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
+}
+
+static void keep_rows(circe_mat *m, int64_t first, int64_t n) {
+    if (m->data == NULL || m->cols == 0) return;
+    m->rows = n;
+    size_t row = (size_t)m->ld * circe_dtype_size(m->dtype);
+    memmove(m->data, (char *)m->data + (size_t)first * row, (size_t)n * row);
+    void *less = realloc(m->data, (size_t)n * row + 1);
+    if (less != NULL) m->data = less;
+}
+
+void training_team_divide(training_set *set) {
+    const train_team *team = training_team();
+    training_part *part = &set->training;
+    int64_t n = 0;
+    if (team == NULL) return;
+    int64_t first = train_team_slice(part->n, team->rank, team->size, &n);
+    keep_rows(&part->features, first, n);
+    keep_rows(&part->data.z, first, n);
+    keep_rows(&part->z_numbers, first, n);
+    if (team->rank == 0) { /* its rows are the first; the floor will be estimated on more of them */
+        part->data.target.rows = part->data.y.rows = n;
+    } else {
+        keep_rows(&part->data.target, first, n);
+        keep_rows(&part->data.y, first, n);
+    }
+    if (set->has_images) {
+        memmove(part->shown, part->shown + first, (size_t)n * sizeof *part->shown);
+        part->data.features.n = n;
+    } else {
+        part->data.features = train_source_floats(&part->features);
+    }
+}

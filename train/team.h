@@ -1,0 +1,43 @@
+/* Processes that train one network together: what the loop asks of them, filled by whoever started them (the command,
+ * over MPI). The loop knows nothing of messages. Functions are called by all processes in the same order; those without
+ * a result do not fail. */
+#ifndef TRAIN_TEAM_H
+#define TRAIN_TEAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "circe/status.h"
+
+enum { TRAIN_TEAM_TEXT = 1024 };
+
+typedef struct train_team {
+    int rank, size;
+    /* The first process that has a failure decides: its status, and its text in `text` of TRAIN_TEAM_TEXT bytes,
+     * everywhere. */
+    circe_status (*agree)(circe_status status, char *text);
+    /* Ends all processes, with these last words: for a failure of one that the others cannot know of. */
+    void (*give_up)(circe_status status, const char *text);
+    void (*broadcast)(void *data, size_t bytes); /* that of process 0 */
+    void (*sum)(double *values, int64_t n);      /* the same bits everywhere */
+    void (*sum_integers)(uint64_t *values, int64_t n);
+    /* Blocks of bytes[rank] one after the other. */
+    void (*gather)(const void *own, const size_t *bytes, void *everyones);
+    /* Blocks out_bytes[rank] to each, in_bytes[rank] from each. */
+    void (*exchange)(const void *out, const size_t *out_bytes, void *in, const size_t *in_bytes);
+    /* Sums of float32 in place, under way until sum_end: any number at once. sum_begin also moves those on that are
+     * under way, as does sum_move. */
+    void (*sum_begin)(float *values, int64_t n);
+    void (*sum_move)(void);
+    void (*sum_end)(void);
+} train_team;
+
+/* Of `total` things in a row, process `rank` of `size` has n from the returned one on: near-equal parts, in order. */
+static inline int64_t train_team_slice(int64_t total, int rank, int size, int64_t *n) {
+    int64_t first = total / size * rank + total % size * rank / size;
+    int64_t end = total / size * (rank + 1) + total % size * (rank + 1) / size;
+    *n = end - first;
+    return first;
+}
+
+#endif

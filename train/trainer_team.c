@@ -1,0 +1,347 @@
+/* Training by several processes: the rows they hold, the rows they get, and what they add up.
+ *
+ * Each of N processes holds a share of the training rows: those of train_team_slice. Batch b of an epoch is that of one
+ * process alone, rows order[b B .. b B + B) of the same permutation; process k takes its slice of it, rows
+ * [B k / N, B (k + 1) / N). So the rows move: once an epoch each process sends what it holds to those who will train on
+ * it, as records (what is stored of its features, shift, target), and gets its slices of all batches, in order. That is
+ * a second share of memory and n / N records a process and epoch, in a few large messages.
+ *
+ *     objective        L + gamma R,  L the mean over the B rows, R of the whole batch
+ *     process k        grads_k = d mean_k + (B / rows_k) gamma dR|own rows,  weight_k = rows_k / B
+ *     all              grads = sum_k weight_k grads_k
+ *
+ * Gradients are summed while backward is still at work on earlier layers: a layer's are final once it is passed, and
+ * pieces of PIECE numbers are sent off at once. All processes have the same parameters, to the bit: sums are the same
+ * everywhere, and process 0's are handed out at the end of every epoch, should processors round differently.
+ *
+ * What one process wants (to stop, a checkpoint) travels with the sums of a step and holds from then on for all. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint_hash.h"
+#include "error.h"
+#include "trainer_parts.h"
+
+enum { PIECE = 8192, MOST_SENT = 1 << 28 }; /* numbers of a sum; bytes of an exchange */
+
+/* ---- agreeing ---------------------------------------------------------------------------------------------------- */
+
+circe_status train_loop_agree(const train_loop *loop, circe_status status) {
+    char text[TRAIN_TEAM_TEXT];
+    if (loop->share.team == NULL) return status;
+    strncpy(text, status != CIRCE_OK ? train_last_error() : "", sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    circe_status first = loop->share.team->agree(status, text);
+    return first == CIRCE_OK ? CIRCE_OK : train_fail(first, "%s", text);
+}
+
+circe_status train_loop_lost(const train_loop *loop, circe_status status) {
+    if (loop->share.team != NULL && status != CIRCE_OK) loop->share.team->give_up(status, train_last_error());
+    return status;
+}
+
+/* ---- shares ------------------------------------------------------------------------------------------------------ */
+
+static circe_status check_share(const train_loop *loop) {
+    const train_share *s = &loop->share;
+    int64_t due = 0, batch = loop->options->batch;
+    train_team_slice(s->total, s->team->rank, s->team->size, &due);
+    if (loop->device->ops->queues)
+        return train_fail(CIRCE_ERR_UNSUPPORTED, "several processes train on CPUs; this one has device %s",
+                          loop->device->ops->name);
+    if (batch < s->team->size)
+        return train_fail(CIRCE_ERR_SHAPE, "a batch of %lld rows cannot be divided among %d processes",
+                          (long long)batch, s->team->size);
+    if (s->own != due)
+        return train_fail(CIRCE_ERR_SHAPE, "this process has %lld of %lld training rows; its share is %lld",
+                          (long long)s->own, (long long)s->total, (long long)due);
+    for (int64_t l = 0; l < train_network_n_layers(loop->network); l++)
+        if (train_network_layer(loop->network, l)->kind == TRAIN_BATCH_NORM)
+            return train_fail(CIRCE_ERR_UNSUPPORTED,
+                              "layer %s is a batch norm, whose statistics are of the whole batch; several processes "
+                              "train networks without",
+                              train_network_layer(loop->network, l)->name);
+    return CIRCE_OK;
+}
+
+circe_status train_share_plan(train_loop *loop) {
+    train_share *s = &loop->share;
+    const train_team *team = loop->options->team;
+    int64_t batch = loop->options->batch;
+    *s = (train_share){
+        .own = loop->data->features.n, .total = loop->data->features.n, .rows = batch, .most = batch, .weight = 1.0};
+    if (team == NULL || team->size == 1) return CIRCE_OK;
+    uint64_t total = (uint64_t)s->own;
+    s->team = team;
+    team->sum_integers(&total, 1);
+    s->total = (int64_t)total;
+    circe_status status = train_loop_agree(loop, check_share(loop));
+    if (status != CIRCE_OK) return status;
+    s->first = train_team_slice(s->total, team->rank, team->size, &s->own);
+    s->from = train_team_slice(batch, team->rank, team->size, &s->rows);
+    s->most = (batch + team->size - 1) / team->size;
+    s->weight = (double)s->rows / (double)batch;
+    return CIRCE_OK;
+}
+
+uint64_t train_share_hash(const train_loop *loop) {
+    const train_share *s = &loop->share;
+    uint64_t hash = train_hash_points(loop->device->context, loop->data, s->first);
+    if (s->team != NULL) s->team->sum_integers(&hash, 1);
+    return hash + train_hash_form(&loop->data->features, s->total);
+}
+
+/* ---- rows on their way ---------------------------------------------------------------------------------------------
+ */
+
+static size_t target_bytes(const train_loop *loop) { return (size_t)loop->target_cols * sizeof(float); }
+
+/* Batches whose rows travel at once. */
+static int64_t batches_at_once(const train_loop *loop) {
+    const train_share *s = &loop->share;
+    int64_t most = (int64_t)((size_t)MOST_SENT / (s->record * (size_t)s->most * (size_t)s->team->size));
+    return most < 1 ? 1 : most < loop->batches ? most : loop->batches;
+}
+
+static circe_status make_epoch(train_loop *loop) {
+    train_share *s = &loop->share;
+    const train_source *from = &loop->data->features;
+    size_t row = (size_t)train_source_row_bytes(from);
+    int64_t rows = loop->batches * s->rows;
+    s->record = row + (from->shift != NULL ? 1 : 0) + target_bytes(loop);
+    size_t at_once = (size_t)(batches_at_once(loop) * s->most) * s->record;
+    s->values = malloc((size_t)rows * row);
+    s->shift = from->shift != NULL ? malloc((size_t)rows) : NULL;
+    s->target = malloc((size_t)rows * target_bytes(loop));
+    s->index = malloc((size_t)rows * sizeof *s->index);
+    s->out = malloc(s->own > 0 ? (size_t)s->own * s->record : 1);
+    s->in = malloc(at_once);
+    s->bytes = calloc(4 * (size_t)s->team->size, sizeof *s->bytes);
+    s->sums = calloc((size_t)loop->n_values + 1 + TRAIN_N_WISHES, sizeof *s->sums);
+    if (s->values == NULL || (from->shift != NULL && s->shift == NULL) || s->target == NULL || s->index == NULL ||
+        s->out == NULL || s->in == NULL || s->bytes == NULL || s->sums == NULL)
+        return train_fail(CIRCE_ERR_MEMORY, "no memory for the %lld training rows of an epoch", (long long)rows);
+    for (int64_t i = 0; i < rows; i++) s->index[i] = i;
+    s->source = *from;
+    s->source.values = s->values;
+    s->source.n = s->source.n_stored = rows;
+    s->source.stride = from->element == TRAIN_FLOATS ? (int64_t)(row / sizeof(float)) : (int64_t)row;
+    s->source.stored = NULL;
+    s->source.shift = s->shift;
+    return CIRCE_OK;
+}
+
+circe_status train_share_open(train_loop *loop) {
+    train_share *s = &loop->share;
+    if (s->team == NULL) return CIRCE_OK;
+    circe_status status = make_epoch(loop);
+    if (status == CIRCE_OK) status = loop->device->ops->source_open(loop->device, &s->source, &loop->training.features);
+    return status;
+}
+
+void train_share_close(train_share *s) {
+    free(s->values);
+    free(s->shift);
+    free(s->target);
+    free(s->index);
+    free(s->out);
+    free(s->in);
+    free(s->bytes);
+    free(s->sums);
+}
+
+/* Who holds training row r. */
+static int holder(const train_share *s, int64_t r) {
+    int64_t n = 0;
+    int k = (int)((double)r / (double)s->total * s->team->size);
+    if (k >= s->team->size) k = s->team->size - 1;
+    while (k > 0 && train_team_slice(s->total, k, s->team->size, &n) > r) k--;
+    while (k + 1 < s->team->size && train_team_slice(s->total, k + 1, s->team->size, &n) <= r) k++;
+    return k;
+}
+
+static void write_record(const train_loop *loop, int64_t row, char *to) {
+    const train_source *from = &loop->data->features;
+    const circe_mat *target = &loop->data->target;
+    size_t bytes = (size_t)train_source_row_bytes(from);
+    memcpy(to, train_source_row_start(from, train_source_row(from, row)), bytes);
+    to += bytes;
+    if (from->shift != NULL) *to++ = (char)from->shift[row];
+    memcpy(to, (const float *)target->data + row * target->ld, target_bytes(loop));
+}
+
+static void read_record(train_loop *loop, int64_t at, const char *from) {
+    train_share *s = &loop->share;
+    size_t bytes = s->record - target_bytes(loop) - (s->shift != NULL ? 1 : 0);
+    memcpy(s->values + (size_t)at * bytes, from, bytes);
+    from += bytes;
+    if (s->shift != NULL) s->shift[at] = (int8_t)*from++;
+    memcpy((char *)s->target + (size_t)at * target_bytes(loop), from, target_bytes(loop));
+}
+
+/* Those of batches [first, end) that this process holds, by who takes them, in the order of the epoch. */
+static void pack(train_loop *loop, int64_t first, int64_t end) {
+    train_share *s = &loop->share;
+    int64_t batch = loop->options->batch, n = 0;
+    char *to = s->out;
+    for (int k = 0; k < s->team->size; k++) {
+        int64_t from = train_team_slice(batch, k, s->team->size, &n);
+        const char *start = to;
+        for (int64_t b = first; b < end; b++)
+            for (int64_t p = from; p < from + n; p++) {
+                int64_t row = loop->order[b * batch + p] - s->first;
+                if (row < 0 || row >= s->own) continue;
+                write_record(loop, row, to);
+                to += s->record;
+            }
+        s->bytes[k] = (size_t)(to - start);
+    }
+}
+
+/* How much comes from whom; then where each record goes. */
+static void unpack(train_loop *loop, int64_t first, int64_t end, bool counts) {
+    train_share *s = &loop->share;
+    size_t *bytes = s->bytes + s->team->size, *at = bytes + s->team->size;
+    int64_t batch = loop->options->batch;
+    if (counts) memset(bytes, 0, (size_t)s->team->size * sizeof *bytes);
+    for (int k = 0; !counts && k < s->team->size; k++) at[k] = k > 0 ? at[k - 1] + bytes[k - 1] : 0;
+    for (int64_t b = first; b < end; b++)
+        for (int64_t p = 0; p < s->rows; p++) {
+            int from = holder(s, loop->order[b * batch + s->from + p]);
+            if (counts) {
+                bytes[from] += s->record;
+                continue;
+            }
+            read_record(loop, b * s->rows + p, s->in + at[from]);
+            at[from] += s->record;
+        }
+}
+
+void train_share_deal(train_loop *loop) {
+    train_share *s = &loop->share;
+    if (s->team == NULL) return;
+    int64_t step = batches_at_once(loop);
+    for (int64_t first = 0; first < loop->batches; first += step) {
+        int64_t end = first + step < loop->batches ? first + step : loop->batches;
+        pack(loop, first, end);
+        unpack(loop, first, end, true);
+        s->team->exchange(s->out, s->bytes, s->in, s->bytes + s->team->size);
+        unpack(loop, first, end, false);
+    }
+}
+
+/* ---- sums ----------------------------------------------------------------------------------------------------------
+ */
+
+/* Off with numbers [first, end) of the gradients that wait for company. */
+static void send_off(train_loop *loop) {
+    train_share *s = &loop->share;
+    float *grads = train_network_grads(loop->network) + s->waiting_first, weight = (float)s->weight;
+    int64_t n = s->waiting_end - s->waiting_first;
+    for (int64_t i = 0; i < n; i++) grads[i] *= weight;
+    if (n > 0) s->team->sum_begin(grads, n);
+    s->waiting_end = s->waiting_first;
+}
+
+/* Backward has passed a layer: its gradients are final. It goes from the last layer to the first, and so do they. */
+static void on_gradients(void *user, int64_t first, int64_t n) {
+    train_loop *loop = user;
+    train_share *s = &loop->share;
+    if (s->waiting_end > s->waiting_first && first + n != s->waiting_first) send_off(loop);
+    if (s->waiting_end == s->waiting_first) s->waiting_end = first + n;
+    s->waiting_first = first;
+    if (s->waiting_end - first >= PIECE)
+        send_off(loop);
+    else
+        s->team->sum_move();
+}
+
+circe_status train_share_backward(train_loop *loop) {
+    train_share *s = &loop->share;
+    if (s->team == NULL) return train_network_backward(loop->network, s->rows, loop->in);
+    s->waiting_first = s->waiting_end = 0;
+    train_network_on_gradients(loop->network, on_gradients, loop);
+    circe_status status = train_network_backward(loop->network, s->rows, loop->in);
+    train_network_on_gradients(loop->network, NULL, NULL);
+    if (status == CIRCE_OK) send_off(loop);
+    return status;
+}
+
+/* values := the weighted sums over the processes; and what anybody wants. */
+static void sum_values(train_share *s, double weight, int64_t n, double *values) {
+    for (int64_t v = 0; v < n; v++) s->sums[v] = weight * values[v];
+    for (int w = 0; w < TRAIN_N_WISHES; w++) s->sums[n + w] = s->wishes[w] ? 1.0 : 0.0;
+    s->team->sum(s->sums, n + TRAIN_N_WISHES);
+    memcpy(values, s->sums, (size_t)n * sizeof *values);
+    for (int w = 0; w < TRAIN_N_WISHES; w++) {
+        s->granted[w] = s->sums[n + w] > 0.0;
+        s->wishes[w] = false;
+    }
+}
+
+void train_share_sum(train_loop *loop) {
+    train_share *s = &loop->share;
+    if (s->team == NULL) return;
+    sum_values(s, s->weight, loop->n_values, loop->values); /* on the CPU, the device's memory is the host's */
+    s->team->sum_end();
+}
+
+void train_share_sum_validation(train_loop *loop, double *loss, double *regularizer) {
+    train_share *s = &loop->share;
+    double values[] = {*loss, *regularizer};
+    if (s->team == NULL) return;
+    sum_values(s, 1.0, 2, values);
+    *loss = values[0];
+    *regularizer = values[1];
+}
+
+bool train_share_wish(train_loop *loop, train_wish wish, bool wanted) {
+    train_share *s = &loop->share;
+    if (s->team == NULL) return wanted;
+    if (wish == TRAIN_WISH_SAVE && s->team->rank > 0) wanted = false; /* one clock decides */
+    s->wishes[wish] = s->wishes[wish] || wanted;
+    return s->granted[wish];
+}
+
+/* ---- the state -----------------------------------------------------------------------------------------------------
+ */
+
+static void share_array(const train_share *s, float *values, int64_t n) {
+    if (values != NULL && n > 0) s->team->broadcast(values, (size_t)n * sizeof *values);
+}
+
+void train_share_parameters(train_loop *loop) {
+    const train_share *s = &loop->share;
+    if (s->team == NULL) return;
+    share_array(s, train_network_params(loop->network), loop->n_params);
+    share_array(s, loop->m, loop->n_params);
+    share_array(s, loop->v, loop->n_params);
+}
+
+circe_status train_share_state(train_loop *loop) {
+    const train_share *s = &loop->share;
+    train_state *state = &loop->state;
+    size_t bytes = state->regularizer_bytes;
+    if (s->team == NULL) return CIRCE_OK;
+    s->team->broadcast(&state->now, sizeof state->now);
+    s->team->broadcast(state->history, (size_t)state->epochs * sizeof *state->history);
+    share_array(s, state->params, state->n_params);
+    share_array(s, state->m, state->n_params);
+    share_array(s, state->v, state->n_params);
+    share_array(s, state->buffers, state->n_buffers);
+    share_array(s, state->best, state->n_params);
+    share_array(s, state->best_buffers, state->n_buffers);
+    s->team->broadcast(&bytes, sizeof bytes);
+    if (bytes != state->regularizer_bytes) {
+        free(state->regularizer);
+        state->regularizer = malloc(bytes > 0 ? bytes : 1);
+        state->regularizer_bytes = state->regularizer != NULL ? bytes : 0;
+    }
+    circe_status status = state->regularizer_bytes == bytes
+                              ? CIRCE_OK
+                              : train_fail(CIRCE_ERR_MEMORY, "no memory for the regulariser's state");
+    status = train_loop_agree(loop, status);
+    if (status == CIRCE_OK && bytes > 0) s->team->broadcast(state->regularizer, bytes);
+    return status;
+}
