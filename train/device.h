@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "source.h"
+#include "team.h"
 
 typedef enum train_layer_kind {
     TRAIN_DENSE = 1, /* out = in W' + b, W (out, in) */
@@ -200,6 +201,8 @@ typedef struct train_device_ops {
 struct train_device {
     const train_device_ops *ops;
     circe_context *context; /* threads, allocator; borrowed */
+    const train_team *team; /* of processes that a batch in training is spread over; NULL: it is whole */
+    double weight;          /* of a team: the share of the batch that is here */
 };
 
 /* The CPU, with the context's threads. */

@@ -83,7 +83,7 @@ typedef struct train_result {
  * By a team: `data` are this process's slice (train_team_slice) of the training rows; the regulariser is of all
  * training rows in every process, and so are the validation rows, network and options. Batches are those of one
  * process, cut into slices; the result is that of one process to rounding, the same in every process. Only process 0
- * reads and writes checkpoints, and those are of any number of processes. On the CPU, without batch norm. */
+ * reads and writes checkpoints, and those are of any number of processes. On the CPU. */
 circe_status train_run(train_network *network, train_regularizer *regularizer, const train_data *data,
                        const train_data *validation, const train_options *options, train_result *result);
 void train_result_free(train_result *result);

@@ -332,7 +332,7 @@ void train_loop_close(train_loop *loop) {
     free(loop->telling[0]);
     free(loop->telling[1]);
     free(loop->seen);
-    train_share_close(&loop->share);
+    train_share_close(loop);
     train_state_free(&loop->state);
     train_identity_free(&loop->identity);
 }

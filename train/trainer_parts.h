@@ -123,7 +123,7 @@ circe_status train_loop_lost(const train_loop *loop, circe_status status);
 /* Who takes what; buffers, with the source that batches are gathered from. */
 circe_status train_share_plan(train_loop *loop);
 circe_status train_share_open(train_loop *loop);
-void train_share_close(train_share *share);
+void train_share_close(train_loop *loop);
 /* Of all training data, whoever holds them. */
 uint64_t train_share_hash(const train_loop *loop);
 /* The rows of the epoch whose order was just drawn to those who train on them. */

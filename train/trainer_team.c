@@ -56,12 +56,6 @@ static circe_status check_share(const train_loop *loop) {
     if (s->own != due)
         return train_fail(CIRCE_ERR_SHAPE, "this process has %lld of %lld training rows; its share is %lld",
                           (long long)s->own, (long long)s->total, (long long)due);
-    for (int64_t l = 0; l < train_network_n_layers(loop->network); l++)
-        if (train_network_layer(loop->network, l)->kind == TRAIN_BATCH_NORM)
-            return train_fail(CIRCE_ERR_UNSUPPORTED,
-                              "layer %s is a batch norm, whose statistics are of the whole batch; several processes "
-                              "train networks without",
-                              train_network_layer(loop->network, l)->name);
     return CIRCE_OK;
 }
 
@@ -82,6 +76,8 @@ circe_status train_share_plan(train_loop *loop) {
     s->from = train_team_slice(batch, team->rank, team->size, &s->rows);
     s->most = (batch + team->size - 1) / team->size;
     s->weight = (double)s->rows / (double)batch;
+    loop->device->team = team;
+    loop->device->weight = s->weight;
     return CIRCE_OK;
 }
 
@@ -140,7 +136,9 @@ circe_status train_share_open(train_loop *loop) {
     return status;
 }
 
-void train_share_close(train_share *s) {
+void train_share_close(train_loop *loop) {
+    train_share *s = &loop->share;
+    loop->device->team = NULL;
     free(s->values);
     free(s->shift);
     free(s->target);
@@ -317,6 +315,7 @@ void train_share_parameters(train_loop *loop) {
     share_array(s, train_network_params(loop->network), loop->n_params);
     share_array(s, loop->m, loop->n_params);
     share_array(s, loop->v, loop->n_params);
+    share_array(s, train_network_buffers(loop->network), loop->n_buffers);
 }
 
 circe_status train_share_state(train_loop *loop) {

@@ -4,9 +4,11 @@
  *
  * In training mean and variance (over m) are the batch's, and the running ones move towards them by a tenth, the
  * variance as over m - 1, as PyTorch does it; otherwise they are the running ones, and constants to the derivative.
- * ReLU behind it is part of oneDNN's primitive, which keeps a bit a number for backward. */
+ * ReLU behind it is part of oneDNN's primitive, which keeps a bit a number for backward. Where the batch is spread over
+ * processes, its statistics are theirs together (batch_norm_team.c). */
 #include <stdlib.h>
 
+#include "cpu/batch_norm_team.h"
 #include "cpu/onednn.h"
 #include "error.h"
 
@@ -19,7 +21,10 @@ struct train_layer_state {
     onednn_call forward[N_MODES], backward[N_MODES];
     void *workspace;        /* NULL: no ReLU */
     float *mean, *variance; /* (channels), of the batch */
+    double *sums;           /* (2 channels): of a team */
+    float *lines;           /* the same */
     int mode;               /* of the last forward */
+    bool given;             /* mean and variance of the batch were given to oneDNN, which takes them for constants */
 };
 
 /* ---- making -------------------------------------------------------------------------------------------------------
@@ -56,6 +61,9 @@ static circe_status make_memory(train_device *device, const train_layer *layer, 
     }
     s->mean = device->ops->allocate(device, channels);
     s->variance = device->ops->allocate(device, channels);
+    s->sums = device->ops->allocate(device, 4 * channels);
+    s->lines = device->ops->allocate(device, 2 * channels);
+    if (s->sums == NULL || s->lines == NULL) return CIRCE_ERR_MEMORY;
     if (workspace > 0) s->workspace = device->ops->allocate(device, workspace);
     return s->mean == NULL || s->variance == NULL || (workspace > 0 && s->workspace == NULL) ? CIRCE_ERR_MEMORY
                                                                                              : CIRCE_OK;
@@ -70,6 +78,8 @@ static void destroy(train_device *device, train_layer_state *s) {
     device->ops->release(device, s->workspace);
     device->ops->release(device, s->mean);
     device->ops->release(device, s->variance);
+    device->ops->release(device, s->sums);
+    device->ops->release(device, s->lines);
     free(s);
 }
 
@@ -113,8 +123,9 @@ static void remember(const train_layer *layer, const train_layer_state *s, int64
 
 static circe_status bind_statistics(const train_layer *layer, train_layer_state *s, const train_visit *pass,
                                     onednn_call *call) {
-    const float *mean = s->mode == RUNNING ? pass->buffers : s->mean;
-    const float *variance = s->mode == RUNNING ? pass->buffers + layer->in.size[0] : s->variance;
+    bool running = s->mode == RUNNING && !s->given;
+    const float *mean = running ? pass->buffers : s->mean;
+    const float *variance = running ? pass->buffers + layer->in.size[0] : s->variance;
     circe_status status = onednn_bind(call, DNNL_ARG_SRC, pass->in);
     if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_MEAN, mean);
     if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_VARIANCE, variance);
@@ -126,8 +137,9 @@ static circe_status bind_statistics(const train_layer *layer, train_layer_state 
 static circe_status forward(train_device *device, const train_layer *layer, train_layer_state *s,
                             const train_visit *pass) {
     int64_t numbers = pass->rows * layer->in.size[1] * layer->in.size[2];
-    (void)device;
-    s->mode = pass->training ? OF_BATCH : RUNNING;
+    s->given = pass->training && device->team != NULL;
+    s->mode = pass->training && !s->given ? OF_BATCH : RUNNING;
+    if (s->given) numbers = train_team_statistics(device, layer, pass->rows, pass->in, s->sums, s->mean, s->variance);
     if (pass->training && numbers < 2)
         return train_fail(CIRCE_ERR_SHAPE,
                           "layer %s: batch norm of a single number a channel; in training a batch needs two or more",
@@ -143,13 +155,15 @@ static circe_status forward(train_device *device, const train_layer *layer, trai
 static circe_status backward(train_device *device, const train_layer *layer, train_layer_state *s,
                              const train_visit *pass) {
     onednn_call *call = &s->backward[s->mode];
-    (void)device;
     circe_status status = bind_statistics(layer, s, pass, call);
     if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_DST, pass->grad_out);
     if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_SRC, pass->grad_in);
     if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_SCALE, pass->grads);
     if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_SHIFT, pass->grads + layer->in.size[0]);
-    return status == CIRCE_OK ? onednn_run(call, pass->scratch) : status;
+    if (status == CIRCE_OK) status = onednn_run(call, pass->scratch);
+    if (status == CIRCE_OK && s->given)
+        train_team_correct(device, layer, pass, EPSILON, s->sums, s->mean, s->variance, s->lines);
+    return status;
 }
 
 static bool merges(train_layer_kind activation) { return activation == TRAIN_RELU; }
