@@ -41,6 +41,20 @@ void image_stack_free(image_stack *stack) {
     *stack = (image_stack){0};
 }
 
+void image_stack_keep(image_stack *stack, const char *keep, int32_t *place) {
+    size_t row = (size_t)stack->stride * (stack->element == TRAIN_FLOATS ? sizeof(float) : 1);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < stack->n; i++) {
+        place[i] = keep[i] ? (int32_t)kept : -1;
+        if (!keep[i]) continue;
+        if (kept < i) memcpy((char *)stack->pixels + (size_t)kept * row, (char *)stack->pixels + (size_t)i * row, row);
+        kept++;
+    }
+    void *less = realloc(stack->pixels, (size_t)kept * row + 1);
+    if (less != NULL) stack->pixels = less;
+    stack->n = kept;
+}
+
 train_source image_stack_source(const image_stack *stack) {
     bool floats = stack->element == TRAIN_FLOATS;
     return (train_source){.element = stack->element,

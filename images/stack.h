@@ -36,6 +36,8 @@ circe_status image_stack_read_files(circe_context *context, char *const *paths, 
 circe_status image_stack_read_array(circe_context *context, const char *path, const char *array,
                                     const image_stack_options *options, image_stack *stack);
 void image_stack_free(image_stack *stack);
+/* Lets go of all pictures but those with keep[i] != 0; place[i] := where picture i is then, or -1. Both (n). */
+void image_stack_keep(image_stack *stack, const char *keep, int32_t *place);
 
 /* The pictures with pixels from -1 to 1, a point each. Borrows. */
 train_source image_stack_source(const image_stack *stack);

@@ -212,6 +212,7 @@ int images_read_paths(const session *s, const images_request *request, const col
     circe_status read =
         image_stack_read_files(s->context, files.paths, files.n, &request->options, &out->stack, &wrong);
     if (read != CIRCE_OK) status = refuse_file(request, &files, wrong, read);
+    out->total = out->stack.n;
     progress_clear();
     free_files(&files);
     return status;
@@ -229,6 +230,7 @@ int images_read_array(const session *s, const images_request *request, int64_t t
         return status;
     }
     progress_clear();
+    out->total = out->stack.n;
     int status = make_points(n < 0 ? out->stack.n : n, out);
     for (int64_t i = 0; status == EXIT_DONE && i < out->n; i++) out->shown[i] = (int32_t)(at != NULL ? at[i] : i);
     return status;
@@ -283,8 +285,8 @@ static double megabytes(const image_stack *s) {
 
 const char *images_text(const image_points *images, char *out, size_t size) {
     const image_stack *s = &images->stack;
-    snprintf(out, size, "%" PRId64 " of %" PRId64 " by %" PRId64 " pixels, %s, kept as %s (%.3g MB)", s->n, s->width,
-             s->height,
+    snprintf(out, size, "%" PRId64 " of %" PRId64 " by %" PRId64 " pixels, %s, kept as %s (%.3g MB)", images->total,
+             s->width, s->height,
              s->channels == 3 ? "in colour"
              : s->repeat == 3 ? "grey, shown as red, green and blue"
                               : "grey",
@@ -300,7 +302,7 @@ cJSON *images_json(const images_request *request, const image_points *images) {
         cJSON_AddStringToObject(out, "path_column", request->column);
     else if (path_ends_with(request->path, ".npz"))
         cJSON_AddStringToObject(out, "array", request->array);
-    json_integer(out, "images", s->n);
+    json_integer(out, "images", images->total);
     json_integer(out, "channels", s->channels * s->repeat);
     json_integer(out, "height", s->height);
     json_integer(out, "width", s->width);

@@ -25,6 +25,7 @@ typedef struct image_points {
     image_stack stack;
     int32_t *shown; /* (n): which stored picture a point shows */
     int64_t n;
+    int64_t total; /* pictures that were read; one of several processes then keeps some */
 } image_points;
 
 /* All print what is wrong and return an exit status. */

@@ -84,6 +84,28 @@ static void keep_rows(circe_mat *m, int64_t first, int64_t n) {
     if (less != NULL) m->data = less;
 }
 
+/* The pictures of validation and of this process's training rows. Without memory for the lists, all stay. */
+static void keep_pictures(training_set *set) {
+    training_part *parts[] = {&set->training, &set->validation};
+    int64_t counts[] = {set->training.data.features.n, set->validation.n}, n = set->images.stack.n;
+    char *keep = calloc((size_t)n + 1, 1);
+    int32_t *place = malloc((size_t)(n + 1) * sizeof *place);
+    if (keep != NULL && place != NULL) {
+        for (int p = 0; p < 2; p++)
+            for (int64_t i = 0; i < counts[p]; i++) keep[parts[p]->shown[i]] = 1;
+        image_stack_keep(&set->images.stack, keep, place);
+        for (int p = 0; p < 2; p++) {
+            for (int64_t i = 0; i < counts[p]; i++) parts[p]->shown[i] = place[parts[p]->shown[i]];
+            train_source source = image_stack_source(&set->images.stack);
+            source.n = counts[p];
+            source.stored = parts[p]->shown;
+            parts[p]->data.features = source;
+        }
+    }
+    free(keep);
+    free(place);
+}
+
 void training_team_divide(training_set *set) {
     const train_team *team = training_team();
     training_part *part = &set->training;
@@ -102,6 +124,7 @@ void training_team_divide(training_set *set) {
     if (set->has_images) {
         memmove(part->shown, part->shown + first, (size_t)n * sizeof *part->shown);
         part->data.features.n = n;
+        keep_pictures(set);
     } else {
         part->data.features = train_source_floats(&part->features);
     }
