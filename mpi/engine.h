@@ -47,6 +47,9 @@ typedef struct cluster_engine {
      * from it. Each below 2^31 in all. */
     void (*gather_parts)(const void *own, const size_t *bytes, void *everyones);
     void (*exchange)(const void *out, const size_t *out_bytes, void *in, const size_t *in_bytes);
+    /* All: sums in place, into every process, of float64 or float32; in one step of MPI's, whose bits may depend on the
+     * number of processes. */
+    void (*sum_quickly)(void *values, int64_t n, bool floats);
     /* All: sums in place, into every process, that are under way until sums_end; sums_move sees to it that they go on.
      */
     void (*sum_floats_begin)(float *values, int64_t n);

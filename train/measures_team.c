@@ -1,8 +1,8 @@
 /* Regularisers of a batch whose rows are spread over processes: each sends the features of its slice to all, so that
- * every process has the batch as one process would have it; all compute the same value, and each keeps the gradient of
- * its own rows. On the CPU.
+ * every process has the batch as one process would have it, and each keeps the gradient of its own rows. On the CPU.
  *
- * The work of the measure is done by every process. What is gathered is batch by columns numbers. */
+ * CIRCE with residual features in coordinates divides its O(B^2) work among the processes (circe_company); of the other
+ * measures, whose work is one of regressions, every process does all. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +15,12 @@ struct train_measures {
     train_measure_plan plan;
     float *x, *grad; /* (batch, widest) */
     size_t *bytes;   /* (size): what comes from whom */
-    int64_t chunk;   /* of validation rows: one process measures it, in turn */
 };
 
 static void close_measures(train_device *device, train_measures *m) {
     (void)device;
     if (m == NULL) return;
+    train_regularizer_set_company(m->regularizer, NULL);
     free(m->x);
     free(m->grad);
     free(m->bytes);
@@ -37,6 +37,8 @@ static circe_status open_measures(train_device *device, train_regularizer *regul
         m->x = calloc(numbers, sizeof *m->x);
         m->grad = calloc(numbers, sizeof *m->grad);
         m->bytes = calloc((size_t)plan->team->size, sizeof *m->bytes);
+        train_regularizer_set_company(regularizer,
+                                      &(circe_company){plan->team->rank, plan->team->size, plan->team->sum_of, NULL});
         if (m->x != NULL && m->grad != NULL && m->bytes != NULL) return CIRCE_OK;
     }
     close_measures(device, m);

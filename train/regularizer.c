@@ -48,6 +48,10 @@ const circe_cme *train_regularizer_cme(const train_regularizer *r) { return r ==
 
 const char *train_regularizer_text(const train_regularizer *r) { return r == NULL ? "none" : r->text; }
 
+void train_regularizer_set_company(train_regularizer *r, const circe_company *company) {
+    circe_workspace_set_company(r->workspace, company);
+}
+
 /* ---- buffers ---------------------------------------------------------------------------------------------------- */
 
 static circe_status no_memory(int64_t rows) {

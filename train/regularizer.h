@@ -51,6 +51,10 @@ circe_status train_regularizer_create(circe_context *context, const train_regula
                                       const circe_mat *holdout_z, train_regularizer **regularizer);
 void train_regularizer_destroy(train_regularizer *regularizer);
 
+/* Batches are measured by a company of processes together from now on, where the kind knows how; NULL: alone. Every
+ * process must be told, and measure the same batches. */
+void train_regularizer_set_company(train_regularizer *regularizer, const circe_company *company);
+
 /* Value and gradient (NULL: not wanted) for training rows index[0..n), x (n, d) float32; `step` counts the batches
  * (redraws of rff). */
 circe_status train_regularizer_batch(train_regularizer *regularizer, int64_t step, const int64_t *index, int64_t n,

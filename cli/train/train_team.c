@@ -40,6 +40,13 @@ static void give_up(circe_status status, const char *text) {
 
 static void broadcast(void *data, size_t bytes) { cluster_broadcast(0, data, bytes); }
 
+static void sum(double *values, int64_t n) { cluster_engine_used()->sum_quickly(values, n, false); }
+
+static void sum_of(void *unused, void *values, int64_t n, int floats) {
+    (void)unused;
+    cluster_engine_used()->sum_quickly(values, n, floats != 0);
+}
+
 static void sum_integers(uint64_t *values, int64_t n) {
     uint64_t *all = malloc((size_t)(n * cluster_size()) * sizeof *all);
     if (all == NULL) give_up(CIRCE_ERR_MEMORY, "out of memory for a sum");
@@ -58,7 +65,8 @@ const train_team *training_team(void) {
                         .agree = agree,
                         .give_up = give_up,
                         .broadcast = broadcast,
-                        .sum = cluster_sum,
+                        .sum = sum,
+                        .sum_of = sum_of,
                         .sum_integers = sum_integers,
                         .gather = engine->gather_parts,
                         .exchange = engine->exchange,

@@ -79,6 +79,7 @@ struct circe_workspace {
     circe_context *context;
     void *blocks[CIRCE__N_SLOTS];
     size_t bytes[CIRCE__N_SLOTS];
+    circe_company company; /* size 0: alone */
 };
 
 /* NULL on failure, error text set. */

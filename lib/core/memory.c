@@ -110,6 +110,10 @@ void circe_workspace_destroy(circe_workspace *workspace) {
     circe__free(workspace->context, workspace);
 }
 
+void circe_workspace_set_company(circe_workspace *workspace, const circe_company *company) {
+    workspace->company = company != NULL ? *company : (circe_company){0};
+}
+
 size_t circe_workspace_bytes(const circe_workspace *workspace) {
     size_t total = 0;
     for (int slot = 0; slot < CIRCE__N_SLOTS; slot++) total += workspace->bytes[slot];
