@@ -3,10 +3,11 @@
     python bench/python.py --library build/libcirce.so [--threads N] [--budget S] [--json FILE]
 
 First the overhead: value and gradient of 4 points, where the C call takes microseconds, called from C (bench/python_call.c,
-compiled here), through the NumPy function, and as a loss with its backward pass. The difference is what Python adds. Part of it
-is that C code which takes turns with PyTorch finds its instructions gone from the caches; `without C` is the same step with the
-C call left out: what Python and PyTorch themselves execute. A backward pass costs PyTorch something whatever it computes: `empty`
-is an autograd function that does nothing, forward and backward.
+compiled here), through the NumPy function, and as a loss with its backward pass. The difference is what Python adds. `without C`
+is the same step with the C call left out. It is less than what is added: C code that takes turns with PyTorch finds its
+instructions gone from the caches, and a core that has just executed 512-bit instructions (OpenBLAS and libcirce do) clocks lower
+for about a millisecond, Python's part included. A backward pass costs PyTorch something whatever it computes: `empty` is an
+autograd function that does nothing, forward and backward, and `floor` what it costs in turns with a bare C call.
 
 Then the loop: loss and gradient of the sizes of bench/peer.py, float32, in one run and on the same threads. `raw` starts from
 x, y, z; `cached` finds residual features by row number. Medians over rounds in which both sides take turns; the brackets are
@@ -56,15 +57,20 @@ from circe import _native
 # ---- overhead -----------------------------------------------------------------------------------------------------------
 
 
-def microseconds(call, rounds=15, calls=2000):
-    """Of the processor, in this thread; the quickest round: whatever else the machine does only adds."""
-    best = float("inf")
-    for _ in range(rounds):
-        before = time.thread_time()
-        for _ in range(calls):
-            call()
-        best = min(best, time.thread_time() - before)
-    return 1e6 * best / calls
+class Microseconds(float):
+    """Of the processor, in this thread, per call: the quickest round, since whatever else the machine does only adds; `median`
+    over the rounds beside it."""
+
+    def __new__(cls, call, rounds=15, calls=2000):
+        taken = []
+        for _ in range(rounds):
+            before = time.thread_time()
+            for _ in range(calls):
+                call()
+            taken.append(1e6 * (time.thread_time() - before) / calls)
+        made = super().__new__(cls, min(taken))
+        made.median = statistics.median(taken)
+        return made
 
 
 def time_in_c(folder, points):
@@ -117,23 +123,41 @@ def measure_overhead():
         x, y, z = (points[name].astype(dtype) for name in "xyz")
         tensors = [torch.tensor(array) for array in (x, y, z)]
         tensors[0].requires_grad_(True)
-        called = microseconds(lambda: circe.circe(x, y, z, mean, sigma2_x=1.0, grad=True))
-        trained = microseconds(lambda: step(*tensors))
-        library, measure = _native.library(), _native.library().circe_measure_circe
-        library.circe_measure_circe = lambda *arguments: 0
-        alone = microseconds(lambda: step(*tensors))
-        library.circe_measure_circe = measure
-        rows.append({"dtype": dtype, "c": in_c[dtype], "numpy": called, "torch": trained, "without_c": alone,
-                     "empty": microseconds(nothing)})
+        called = Microseconds(lambda: circe.circe(x, y, z, mean, sigma2_x=1.0, grad=True))
+        trained = Microseconds(lambda: step(*tensors))
+        bare = bare_call(loss, tensors)
+        beside = Microseconds(lambda: (nothing(), bare())) - Microseconds(bare)
+        frame = loss._plan.frame()
+        measure, frame.function = frame.function, lambda *arguments: 0
+        alone = Microseconds(lambda: step(*tensors))
+        frame.function = measure
+        rows.append({"dtype": dtype, "c": in_c[dtype], "numpy": called, "numpy_median": called.median, "torch": trained,
+                     "torch_median": trained.median, "without_c": alone, "empty": Microseconds(nothing), "floor": beside})
     return rows
 
 
+def bare_call(loss, tensors):
+    """The C call of a loss, with arguments that stay."""
+    grad = torch.empty_like(tensors[0])
+    frame = loss._plan.frame()
+    code = {torch.float32: _native.FLOAT32, torch.float64: _native.FLOAT64}[grad.dtype]
+    views = [(tensor.data_ptr(), len(tensor), 1, 1, code) for tensor in (*tensors, grad)]
+
+    def call(keep=grad):
+        frame.write(frame.block, 0, *views[0], *views[1], *views[2], *views[3])
+        frame.function(*frame.with_grad)
+
+    return call
+
+
 def print_overhead(rows):
-    print(f"overhead of a call with 4 points, one thread, microseconds of processor time (below {NUMPY_US} and {TORCH_US} asked for)")
-    print(f"{'':10}{'in C':>8}{'NumPy':>9}{'adds':>8}{'loss + backward':>18}{'adds':>8}{'without C':>12}{'empty':>8}")
+    print(f"overhead of a call with 4 points, one thread, microseconds of processor time: best of 15 rounds (their median); below "
+          f"{NUMPY_US} and {TORCH_US} asked for")
+    print(f"{'':10}{'in C':>8}{'NumPy':>15}{'adds':>8}{'loss + backward':>18}{'adds':>8}{'floor':>8}{'without C':>12}{'empty':>8}")
     for row in rows:
-        print(f"{row['dtype']:10}{row['c']:8.1f}{row['numpy']:9.1f}{row['numpy'] - row['c']:8.1f}{row['torch']:18.1f}"
-              f"{row['torch'] - row['c']:8.1f}{row['without_c']:12.1f}{row['empty']:8.1f}")
+        print(f"{row['dtype']:10}{row['c']:8.1f}{row['numpy']:8.1f} ({row['numpy_median']:4.1f}){row['numpy'] - row['c']:8.1f}"
+              f"{row['torch']:10.1f} ({row['torch_median']:5.1f}){row['torch'] - row['c']:8.1f}{row['floor']:8.1f}"
+              f"{row['without_c']:12.1f}{row['empty']:8.1f}")
 
 
 # ---- the loop -----------------------------------------------------------------------------------------------------------

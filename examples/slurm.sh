@@ -28,3 +28,10 @@ export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 #
 #   #SBATCH --nodes=8 --ntasks-per-node=8 --cpus-per-task=4
 #   srun --mpi=pmix circe fit --y y.npy --z z.npy --method dense --threads 4 -o model.safetensors
+
+# One network by all ranks, with batches of all of them together; --resume goes on after a time limit, with any number.
+#
+#   #SBATCH --nodes=2 --ntasks-per-node=32 --cpus-per-task=1
+#   resume=(); [[ -e model.safetensors.checkpoint ]] && resume=(--resume)
+#   srun --mpi=pmix circe train --data d.csv --features a,y,z --target b --given y --invariant-to z --regularizer circe \
+#       --gamma 1000 --batch 8192 --checkpoint-minutes 10 "${resume[@]}" -o model.safetensors
