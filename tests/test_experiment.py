@@ -206,7 +206,8 @@ class WholeTest(ExperimentTest):
             runs = [r for r in results["runs"] if (r["model"], r["method"]) == (model, "circe")]
             scores = {}
             for r in (r for r in runs if r["role"] == "tuning"):
-                score = max(r["validation_mse"], r["validation_floor"]) + r["validation_vcf"]
+                floor = r["validation_floor"]
+                score = floor + abs(r["validation_mse"] - floor) + r["validation_vcf"]
                 scores.setdefault((r["gamma"], r["rate"], r["decay"]), []).append(score)
             self.assertEqual(len(scores), 8)
             self.assertEqual({len(s) for s in scores.values()}, {2})

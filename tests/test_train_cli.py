@@ -273,6 +273,16 @@ class SameBitsTest(TrainTest):
         self.assertEqual(self.model(out), self.model(whole))
         self.assertFalse(checkpoint.exists())
 
+    def test_another_number_of_threads_goes_on_with_a_warning(self):
+        out = "threads.safetensors"
+        started = time.monotonic()
+        self.interrupt(out, signal.SIGTERM, lambda: time.monotonic() > started + 0.2)
+        result = self.as_json(*self.train_args(out, "gcm", *self.LONG, "--threads", "2"), "--no-report", "--quiet",
+                              "--resume")
+        self.assertTrue(result["resumed"])
+        self.assertEqual(result["epochs"], 1500)
+        self.assertIn("a run with 1 threads, and this one has 2 threads", " ".join(result["warnings"]))
+
     def test_a_checkpoint_of_another_run_is_refused(self):
         out = "other.safetensors"
         checkpoint = self.path / (out + ".checkpoint")
@@ -288,7 +298,6 @@ class SameBitsTest(TrainTest):
         resume(2, ["another run", "gamma", "'10'", "'20'"], "--gamma", "20")
         resume(2, ["another run", "epochs"], "--epochs", "9")
         resume(2, ["another run", "data"], features="a,y")
-        resume(2, ["1 threads", "2 threads", "--threads"], "--threads", "2")
         damaged = bytearray(good)
         damaged[len(good) // 2] ^= 1
         for content in (bytes(damaged), good[:-100], b"nonsense", b""):

@@ -307,14 +307,13 @@ static int compare_fingerprint(training_job *job) {
                      job->checkpoint);
         message_hint("resume with the data it was made from, or start again without --resume");
         status = EXIT_INPUT;
-    } else if (comma != NULL && (strstr(job->fingerprint, "threads") == NULL || strstr(comma, "threads") == NULL)) {
-        free(job->fingerprint); /* another device or number of processes: the run goes on, rounded otherwise */
-        job->fingerprint = small_format("%s", there);
     } else if (comma != NULL && strcmp(there, job->fingerprint) != 0) {
-        message_note("%s: the checkpoint is of a run with%.20s, and this one has%s", job->checkpoint, comma + 1,
-                     strchr(job->fingerprint, ',') + 1);
-        message_hint("the same number, by --threads, gives the numbers of a run that was never interrupted");
-        status = EXIT_INPUT;
+        notes_add(&job->warnings,
+                  "the checkpoint is of a run with%.40s, and this one has%s: it goes on with numbers that are rounded "
+                  "otherwise",
+                  comma + 1, strchr(job->fingerprint, ',') + 1);
+        free(job->fingerprint);
+        job->fingerprint = small_format("%s", there);
     }
     circe_tensor_file_close(file);
     return status;
