@@ -482,7 +482,9 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
              "takes a table as it is. Images are kept as bytes, or as bits, and shown to the network from -1 to 1.\n\n"
              "At the end stand the error on the validation rows, the measures of dependence before and after, and, "
              "where --given is not the target, an estimate of the floor: the error of predicting from --given alone. "
-             "A folder beside the model holds the same as a report to send to a colleague.",
+             "A folder beside the model holds the same as a report to send to a colleague.\n\n"
+             "Started by mpirun or srun, all processes train the one network, to the same result: each takes its "
+             "slice of every batch and holds its share of the rows.",
          .examples = {{"A score from a, y and z that does not depend on z once y is known",
                        "circe train --data people.csv --features a,y,z --target b --given y --invariant-to z --gamma "
                        "1e3 -o model.safetensors"},
