@@ -54,9 +54,9 @@ static inline circe_mat train_rows_of(const circe_mat *m, int64_t first, int64_t
     return part;
 }
 
+/* Of several processes (plan.team), each with a slice of the rows, `batch` is told n and x of the slice, and the index
+ * of all; `rows` the first and n of all, with an x of the slice, and gives a value that is to be summed over the
+ * processes. */
 extern const train_measure_ops train_host_measures;
-/* Of several processes, each with a slice of the rows: `batch` is told n and x of the slice, and the index of all;
- * `rows` the first and n of all, with an x of the slice, and gives a value that is to be summed over the processes. */
-extern const train_measure_ops train_team_measures;
 
 #endif

@@ -186,11 +186,7 @@ static circe_status open_measures(train_loop *loop) {
                                      .z = v == NULL ? NULL : &v->z};
     circe_status status = CIRCE_ERR_UNSUPPORTED;
     if (loop->regularizer == NULL) return CIRCE_OK;
-    if (loop->share.team != NULL) {
-        loop->measure = &train_team_measures;
-        return loop->measure->open(loop->device, loop->regularizer, &plan, &loop->measures);
-    }
-    loop->measure = loop->device->ops->measures;
+    if (loop->share.team == NULL) loop->measure = loop->device->ops->measures;
     if (loop->measure != NULL) status = loop->measure->open(loop->device, loop->regularizer, &plan, &loop->measures);
     if (status != CIRCE_ERR_UNSUPPORTED) return status;
     loop->measure = &train_host_measures;
