@@ -14,7 +14,7 @@ circe_status cluster_open(void);
 /* All: waits for the others. */
 void cluster_close(void);
 /* Ends every process at once, with this exit status. */
-void cluster_abort(int status);
+__attribute__((noreturn)) void cluster_abort(int status);
 
 int cluster_rank(void);
 int cluster_size(void);

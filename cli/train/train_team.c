@@ -28,7 +28,7 @@ static circe_status agree(circe_status status, char *text) {
 }
 
 /* This process alone knows, and the others wait for it: it says so itself, whoever it is. */
-static void give_up(circe_status status, const char *text) {
+__attribute__((noreturn)) static void give_up(circe_status status, const char *text) {
     char named[TRAIN_TEAM_TEXT];
     (void)status;
     snprintf(named, sizeof named, "%s", text);
