@@ -12,8 +12,8 @@ static const double detectable = 2; /* standard errors */
 /* ---- synthetic models -------------------------------------------------------------------------------------------- */
 
 double experiment_score_synthetic(const experiment_result *r, bool regularized) {
-    double error = r->number[NUMBER_VALIDATION_MSE];
-    return regularized ? fmax(error, r->number[NUMBER_VALIDATION_FLOOR]) + r->number[NUMBER_VALIDATION_VCF] : error;
+    double error = r->number[NUMBER_VALIDATION_MSE], floor = r->number[NUMBER_VALIDATION_FLOOR];
+    return regularized ? floor + fabs(error - floor) + r->number[NUMBER_VALIDATION_VCF] : error;
 }
 
 /* Something is better than nothing. */

@@ -14,9 +14,9 @@ void experiment_settle(experiment_plan *plan, int64_t group);
 /* ---- by kind of experiment: of one run, and between the rows of two choices ---------------------------------------
  */
 
-/* Synthetic models: the smaller mean over runs of max(error, floor) + VCF. An error below the floor is had by following
- * z and earns nothing; a constant predictor scores 1, so that collapsing does not pay. Without a regulariser it is the
- * error: there is no invariance to be had. */
+/* Synthetic models: the smaller mean over runs of floor + |error - floor| + VCF. An error below the floor is had by
+ * following z, and counts like one above it; a constant predictor scores 1, so that collapsing does not pay. Without a
+ * regulariser it is the error: there is no invariance to be had. */
 bool experiment_better_synthetic(const summary_row *a, const summary_row *b);
 double experiment_score_synthetic(const experiment_result *result, bool regularized);
 

@@ -97,13 +97,13 @@ static const experiment_kind synthetic = {
         "Chosen on validation data, and by nothing else; medians over the tuning seeds. In units of Var(B).",
     .text_sweep =
         "The table above shows, of every method, the gamma with the best mean score on validation data: "
-        "max(error, floor) + VCF. These are all of them.",
+        "floor + |error - floor| + VCF. These are all of them.",
     .text_tuning =
         "On validation data, by runs with seeds that are not among those above: the smallest mean of "
-        "max(error, floor) + VCF. An error below the floor is had by following Z and earns nothing; a constant "
-        "prediction scores 1, so that collapsing does not pay.",
+        "floor + |error - floor| + VCF. An error below the floor is had by following Z and counts like one above; a "
+        "constant prediction scores 1, so that collapsing does not pay.",
     .footer = "floor: no predictor that is invariant to Z can have a smaller error.",
-    .footer_choice = "Chosen on validation rows, by max(error, floor) + VCF",
+    .footer_choice = "Chosen on validation rows, by floor + |error - floor| + VCF",
 };
 
 static const char limits_caption[] =
