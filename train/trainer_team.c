@@ -106,13 +106,17 @@ static circe_status make_epoch(train_loop *loop) {
     size_t row = (size_t)train_source_row_bytes(from);
     int64_t rows = loop->batches * s->rows;
     s->record = row + (from->shift != NULL ? 1 : 0) + target_bytes(loop);
-    size_t at_once = (size_t)(batches_at_once(loop) * s->most) * s->record;
+    int64_t at_once = batches_at_once(loop), held = at_once * loop->options->batch;
+    if ((double)loop->options->batch * (double)s->record > INT32_MAX)
+        return train_fail(CIRCE_ERR_UNSUPPORTED,
+                          "a batch of %lld rows of %zu bytes: by several processes it has at most 2 GB",
+                          (long long)loop->options->batch, s->record);
     s->values = malloc((size_t)rows * row);
     s->shift = from->shift != NULL ? malloc((size_t)rows) : NULL;
     s->target = malloc((size_t)rows * target_bytes(loop));
     s->index = malloc((size_t)rows * sizeof *s->index);
-    s->out = malloc(s->own > 0 ? (size_t)s->own * s->record : 1);
-    s->in = malloc(at_once);
+    s->out = malloc((size_t)(held < s->own ? held : s->own) * s->record + 1);
+    s->in = malloc((size_t)(at_once * s->most) * s->record);
     s->bytes = calloc(4 * (size_t)s->team->size, sizeof *s->bytes);
     s->sums = calloc((size_t)loop->n_values + 1 + TRAIN_N_WISHES, sizeof *s->sums);
     if (s->values == NULL || (from->shift != NULL && s->shift == NULL) || s->target == NULL || s->index == NULL ||
