@@ -52,6 +52,8 @@ def _view_of_any(array: np.ndarray, name: str, dtype):
         (row_stride,), col_stride = array.strides, 0
     else:
         raise errors.ShapeError(f"{name} has {ndim} dimensions; it must be (n,) or (n, columns)")
+    if rows == 0:
+        raise errors.ShapeError(f"{name} is 0 by {cols}; it needs at least 1 row and one column")
     size = wanted.itemsize
     if (array.dtype != wanted or (col_stride != size and cols != 1) or row_stride % size or row_stride < cols * size
             or not array.flags.aligned):
@@ -134,6 +136,18 @@ class _Borrowed:
         self.__array_interface__ = {
             "data": (found.data, True), "shape": (found.rows, found.cols), "typestr": dtype.str, "version": 3,
             "strides": (found.ld * dtype.itemsize, dtype.itemsize)}
+
+
+def several(values, name: str, count: int, what: str) -> tuple:
+    """What an argument holds that must hold so many values."""
+    try:
+        found = tuple(values)
+    except TypeError:
+        found = ()
+    if isinstance(values, str) or len(found) != count:
+        given = repr(values) if np.ndim(values) == 0 else f"a {type(values).__name__} of {len(found)}"
+        raise errors.ArgumentError(f"{name} is {given}; it must be {what}")
+    return found
 
 
 def index_array(index, name: str, n_rows: int) -> np.ndarray:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import ctypes
 import math
 from numbers import Real
-from typing import Optional, Tuple, Union
+from typing import TYPE_CHECKING, Optional, Tuple, Union
 
 from . import _native, _runtime, errors
+
+if TYPE_CHECKING:
+    import numpy as np
 
 KernelLike = Union[str, "Kernel"]
 Columns = Union[int, Tuple[int, int], range, None]
@@ -58,7 +61,7 @@ class Kernel:
     def __reduce__(self):
         return Kernel, (self.text,)
 
-    def gram(self, a, b=None):
+    def gram(self, a, b=None) -> "np.ndarray":
         """The matrix of k(a_i, b_j), of the dtype of a; b: None is a itself."""
         return gram(self, a, b)
 
@@ -88,7 +91,11 @@ def _factor(name: str, sigma2: Optional[float], columns: Columns) -> Kernel:
 
 
 def gaussian(sigma2: Optional[float] = None, columns: Columns = None) -> Kernel:
-    """exp(-|a - b|^2 / (2 sigma2)) on some columns: a number, (first, last), or None for all. Without sigma2 it is free."""
+    """exp(-|a - b|^2 / (2 sigma2)) on some columns: a number, (first, last), or None for all. Without sigma2 it is free.
+
+    >>> gaussian(0.5, columns=(0, 2))
+    Kernel('0-2:gaussian(0.5)')
+    """
     return _factor("gaussian", sigma2, columns)
 
 
@@ -158,8 +165,13 @@ def text(pointer: int) -> str:
     return _native.library().circe_kernel_text(pointer).decode()
 
 
-def gram(kernel: KernelLike, a, b=None, sigma2=None):
-    """The matrix of k(a_i, b_j), of the dtype of a; b: None is a itself."""
+def gram(kernel: KernelLike, a, b=None, sigma2=None) -> "np.ndarray":
+    """The matrix of k(a_i, b_j), of the dtype of a; b: None is a itself. sigma2: for a kernel without a width.
+
+    >>> gram("linear", [[1.0], [2.0]])
+    array([[1., 2.],
+           [2., 4.]])
+    """
     from . import _arrays
 
     context = _runtime.context()

@@ -68,6 +68,7 @@ class Model:
 
     def close(self) -> None:
         self._handle = None
+        _runtime.changed()
 
 
 def _save_bytes(pointer: int) -> bytes:
@@ -211,9 +212,10 @@ class ConditionalMean:
             if self.sigma2_y is not None and not library.circe_kernel_n_free(kernel_y.pointer):
                 raise errors.ArgumentError(f"sigma2_y is {self.sigma2_y!r}, but the kernel of y, {str(self.kernel_y)!r}, has "
                                            "no width that is still to be chosen")
-        self._adopt(Model(_runtime.make(
-            "circe_cme_fit", "circe_cme_destroy", context.pointer, mat_y, mat_z, kernel_y.pointer, kernel_z.pointer,
-            options, parents=[context.handle])))
+        with _runtime.interruptible():
+            fitted = _runtime.make("circe_cme_fit", "circe_cme_destroy", context.pointer, mat_y, mat_z, kernel_y.pointer,
+                                   kernel_z.pointer, options, parents=[context.handle])
+        self._adopt(Model(fitted))
         for text in self.warnings_:
             warnings.warn(text, FitWarning, stacklevel=2)
         return self
@@ -251,6 +253,7 @@ class ConditionalMean:
         _native.check(library.circe_cme_get_loo(pointer, table))
         shape = (table.n_sigma2_y, table.n_ridge)
         self._model = model
+        _runtime.changed()
         self.loo_ = LooTable(*(_copied(values, size) for values, size in (
             (table.sigma2_y, shape[:1]), (table.ridge, shape[1:]), (table.error, shape), (table.ridge_used, shape))))
         self.method_ = _METHOD_NAMES[info.method]
@@ -392,9 +395,10 @@ class ResidualFeatures:
             raise errors.DTypeError(f"dtype is {self.dtype}; it must be float32 or float64")
         context = _runtime.context()
         model = mean.model.handle
-        self._handle: Optional[_runtime.Handle] = _runtime.make(
-            "circe_features_create", "circe_features_destroy", context.pointer, model.pointer, mat_y, mat_z, code,
-            parents=[context.handle, model])
+        with _runtime.interruptible():
+            self._handle: Optional[_runtime.Handle] = _runtime.make(
+                "circe_features_create", "circe_features_destroy", context.pointer, model.pointer, mat_y, mat_z, code,
+                parents=[context.handle, model])
         self._n = len(keep_y)
         self._views = None
 
@@ -402,14 +406,20 @@ class ResidualFeatures:
         return self._n
 
     @property
-    def pointer(self) -> int:
-        if self._handle is None:
+    def handle(self) -> _runtime.Handle:
+        handle = self._handle
+        if handle is None:
             raise errors.ClosedError("these ResidualFeatures were closed")
-        return self._handle.pointer
+        return handle
+
+    @property
+    def pointer(self) -> int:
+        return self.handle.pointer
 
     def close(self) -> None:
         """Free the features now, once no array of them is in use. What is asked of them afterwards raises ClosedError."""
         self._handle = self._views = None
+        _runtime.changed()
 
     def _get(self):
         pointer = self.pointer

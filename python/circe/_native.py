@@ -61,9 +61,13 @@ class Allocator(ctypes.Structure):
     _fields_ = [("allocate", c_void_p), ("release", c_void_p), ("user", c_void_p)]
 
 
+# Called during long work; what it returns, if not 0, ends it.
+Progress = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_int64, c_int64)
+
+
 class ContextOptions(ctypes.Structure):
     _fields_ = [("threads", c_int), ("memory_limit", c_size_t), ("allocator", Allocator), ("log", c_void_p),
-                ("log_user", c_void_p), ("progress", c_void_p), ("progress_user", c_void_p)]
+                ("log_user", c_void_p), ("progress", Progress), ("progress_user", c_void_p)]
 
 
 class Kernels(ctypes.Structure):
@@ -109,6 +113,19 @@ class TestResult(ctypes.Structure):
                 ("rank_x", c_int64), ("rank_z", c_int64), ("left_out_x", c_double), ("left_out_z", c_double),
                 ("kernel_x", c_char * 192), ("kernel_y", c_char * 192), ("kernel_z", c_char * 192), ("trust", c_int),
                 ("verdict", c_char * 640)]
+
+
+class Calibration(ctypes.Structure):
+    _fields_ = [("level", c_double), ("level_lower", c_double), ("level_upper", c_double), ("uniform_p", c_double),
+                ("trust", c_int), ("verdict", c_char * 640)]
+
+
+class Effect(ctypes.Structure):
+    _fields_ = [("value", c_double), ("lower", c_double), ("upper", c_double), ("chance", c_double)]
+
+
+class Effects(ctypes.Structure):
+    _fields_ = [("kpc", Effect), ("circe", Effect), ("rows", c_int64), ("seconds", c_double)]
 
 
 _handle, _out, _mat, _text = c_void_p, POINTER(c_void_p), c_void_p, c_char_p
@@ -187,6 +204,11 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_test_null_name": (_text, c_int),
     "circe_trust_name": (_text, c_int),
     "circe_test": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), POINTER(TestResult)),
+    "circe_test_calibrate": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), c_int64, c_void_p),
+    "circe_calibration_summary": ("status", c_void_p, c_int64, c_double, c_int64, c_void_p, POINTER(Calibration)),
+    "circe_test_effects": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), c_int64, POINTER(Effects)),
+    "circe_test_along": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), c_int64, c_int64, c_void_p, c_void_p,
+                         c_void_p, c_void_p, c_void_p),
     # on a GPU: pointers are of the device
     "circe_cuda_open": ("status", _handle, c_int, c_void_p, _out),
     "circe_cuda_close": (None, _handle),

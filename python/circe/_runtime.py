@@ -10,15 +10,19 @@ made anew there (_mean.py).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import itertools
 import operator
 import os
+import signal
 import threading
 from collections import OrderedDict
 
 from . import _native, errors
 
 _MAX_KERNELS = 64
+_local = threading.local()
 
 
 class Handle:
@@ -72,6 +76,7 @@ class Context:
         options = _native.ContextOptions()
         library.circe_context_options_init(options)
         options.threads = threads
+        options.progress = _progress
         self.generation = generation
         self.handle = make("circe_context_create", "circe_context_destroy", ctypes.byref(options), subject="threads")
         self.pointer = self.handle.pointer
@@ -89,11 +94,49 @@ class Context:
         return kernel
 
 
-_local = threading.local()
+# One for all contexts: those of the library live as long as a model that was made in them, longer than a Context.
+_progress = _native.Progress(lambda user, stage, done, total: getattr(_local, "stop", 0))
+
+
+@contextlib.contextmanager
+def interruptible():
+    """Ctrl-C ends the library's work, at the next step that it reports, and is then raised as ever.
+
+    Python runs its handler of a signal between two of its own instructions, which in a long call of the library are those of
+    the progress function alone, where an exception would have nowhere to go: so the handler only notes the signal there.
+    """
+    usual = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if not callable(usual):  # another thread, or Ctrl-C is ignored or ends the process
+        yield
+        return
+    noted = []
+
+    def note(number, frame):
+        _local.stop = 1
+        noted.append(frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+        _local.stop = 0
+        if noted:
+            usual(signal.SIGINT, noted[0])
+
+
 _threads = 0
 _generation = 0
 _forked = False
 forks = 0  # between the process that loaded this and this one
+_count = itertools.count(1)
+changes = 0  # grows when a context or an object of the library may be another than before; see changed()
+
+
+def changed() -> None:
+    """To be called after something was closed or fitted again: what others remember of it is then looked up anew."""
+    global changes
+    changes = next(_count)
 
 
 def context() -> Context:
@@ -108,6 +151,12 @@ def set_threads(n: int) -> None:
     """How many threads the library works with, for all calls from now on; 0: all that OpenMP offers.
 
     A model keeps the number that it was fitted or loaded with.
+
+    >>> before = get_threads()
+    >>> set_threads(1)
+    >>> get_threads()
+    1
+    >>> set_threads(before)
     """
     global _threads, _generation
     try:
@@ -120,6 +169,7 @@ def set_threads(n: int) -> None:
         raise errors.ArgumentError(f"n is {n}; it must be 0 (all) to 4096")
     _threads = n
     _generation += 1
+    changed()
 
 
 def get_threads() -> int:
@@ -132,6 +182,7 @@ def _after_fork() -> None:
     _forked = True
     forks += 1
     _generation += 1
+    changed()
     _native._loading = threading.Lock()
 
 

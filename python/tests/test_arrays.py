@@ -70,6 +70,8 @@ def test_empty_is_named(points, mean):
         circe.hsic(np.empty((0, 1)), points.z, sigma2_x=1.0, sigma2_z=1.0)
     with pytest.raises(circe.ShapeError, match="y"):
         circe.circe(points.x, np.empty((160, 0)), points.z, mean, sigma2_x=1.0)
+    with pytest.raises(circe.ShapeError, match="y is 0 by 1"):
+        circe.circe(points.x, [], points.z, mean, sigma2_x=1.0)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

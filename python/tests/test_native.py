@@ -22,7 +22,8 @@ STRUCTURES = {"circe_mat": _native.Mat, "circe_cme_options": _native.CmeOptions,
               "circe_kernel_factor": _native.KernelFactor, "circe_batch_options": _native.BatchOptions,
               "circe_normalized_options": _native.NormalizedOptions, "circe_gcm_options": _native.GcmOptions,
               "circe_test_options": _native.TestOptions, "circe_test_regression": _native.TestRegression,
-              "circe_test_result": _native.TestResult}
+              "circe_test_result": _native.TestResult, "circe_calibration": _native.Calibration,
+              "circe_effect": _native.Effect, "circe_effects": _native.Effects}
 
 
 def declarations():
@@ -87,7 +88,8 @@ def test_enumerations_are_numbered_as_in_c():
     text = "".join(header.read_text() for header in HEADERS.glob("*.h"))
     numbers = {name: int(number) for name, number in re.findall(r"(CIRCE_\w+) = (\d+),", text)}
     for table, prefix in ((_native.METHODS, "CIRCE_METHOD_"), (_native.ESTIMATORS, "CIRCE_"),
-                          (_native.HSIC_ESTIMATORS, "CIRCE_HSIC_"), (_native.GCM_REGRESSIONS, "CIRCE_GCM_")):
+                          (_native.HSIC_ESTIMATORS, "CIRCE_HSIC_"), (_native.GCM_REGRESSIONS, "CIRCE_GCM_"),
+                          (_native.TEST_MEANS, "CIRCE_MEAN_")):
         for name, number in table.items():
             assert numbers[prefix + name.upper()] == number
     assert [numbers[f"CIRCE_GCM_{name}"] for name in ("MAX", "LOGSUMEXP", "SUM_OF_SQUARES")] == list(

@@ -5,6 +5,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -277,6 +278,7 @@ def test_ranks_share_the_batch(tmp_path):
     ({"x": lambda t: t * float("nan")}, circe.DataError, "x holds a NaN at row 0, column 0"),
     ({"x": lambda t: t.to("meta")}, circe.DeviceError, "z is on cpu and x on meta"),
     ({"x": lambda t: t.to_sparse()}, circe.DTypeError, "x is a sparse tensor"),
+    ({"x": lambda t: t.float().to_mkldnn()}, circe.DTypeError, "x is a tensor of torch._mkldnn; it must be dense"),
     ({"y": None}, circe.DTypeError, "y is missing"), ({"y": "numpy"}, circe.DTypeError, "y is ndarray; it must be a tensor"),
     ({"y": lambda t: t.to("meta")}, circe.DeviceError, "y is on meta and x on cpu"),
     ({"y": lambda t: t.requires_grad_(True)}, circe.ArgumentError, "y requires grad"),
@@ -322,6 +324,103 @@ def test_row_numbers_refused(points, mean):
 def test_losses_refuse_what_cannot_work(mean, make, text):
     with pytest.raises(circe.CirceError, match=text):
         make(mean)
+
+
+def test_what_a_loss_remembers_is_not_stale(points, batch):
+    """A loss keeps the pointers of its last call; fitting again, closing, and another number of threads must be seen."""
+    mean = circe.ConditionalMean(sigma2_y=1.0, sigma2_z=1.0, ridge=1.0).fit(points.Y, points.Z)
+    features = ct.residual_features(mean, points.y, points.z)
+    loss, by_row = ct.CirceLoss(mean, sigma2_x=1.0), ct.CirceLoss(features, sigma2_x=1.0)
+    index = torch.arange(160)
+    x, y, z = (torch.tensor(values) for values in (points.x, points.y, points.z))
+    before = loss(x, y, z).item()
+    assert by_row(x.float(), index=index).item() == pytest.approx(before, rel=1e-4)
+    threads = circe.get_threads()
+    circe.set_threads(1)
+    try:
+        assert loss(x, y, z).item() == pytest.approx(before, rel=1e-12)
+        assert loss._plan.frame().context is _runtime.context()
+    finally:
+        circe.set_threads(threads)
+    assert loss(x, y, z).item() == pytest.approx(before, rel=1e-12)  # which it remembers from here on
+    mean.fit(points.Y[::2], points.Z[::2])
+    again = loss(x, y, z).item()
+    assert again != before and again == pytest.approx(circe.circe(x, y, z, mean, sigma2_x=1.0).value, rel=1e-12)
+    by_row(x.float(), index=index)
+    features.close()
+    with pytest.raises(circe.ClosedError, match="ResidualFeatures were closed"):
+        by_row(x.float(), index=index)
+    loss(x, y, z)
+    mean.close()
+    with pytest.raises(circe.ClosedError, match="ConditionalMean was closed"):
+        loss(x, y, z)
+
+
+def test_closing_frees_although_a_loss_remembers(points, batch):
+    mean = circe.ConditionalMean(sigma2_z=1.0).fit(points.Y, points.Z)
+    loss = ct.CirceLoss(mean, sigma2_x=1.0)
+    loss(batch.x, batch.y, batch.z)
+    model = weakref.ref(mean.model.handle)
+    mean.close()
+    assert model() is None
+
+
+@pytest.mark.parametrize("name", ["circe", "circe-index", "hsic", "hscic", "gcm"])
+def test_every_layout_gives_the_same(points, mean, name):
+    """Tensors that are used where they lie by the quick way, and those that are not."""
+    batch = Batch(points, mean, rows=slice(0, 40))
+    first = batch.x.clone().requires_grad_(True)
+    expected = batch.loss(name)[1](first)
+    expected.backward()
+    for wrapped in (lambda t: t.t().contiguous().t(), lambda t: t.repeat(1, 2)[:, :t.shape[1]], lambda t: t.repeat_interleave(2, 0)[::2]):
+        other = Batch(points, mean, rows=slice(0, 40))
+        x, other.y, other.z = (wrapped(t) for t in (other.x, other.y, other.z))
+        x = x.detach().requires_grad_(True)
+        value = other.loss(name)[1](x)
+        value.backward()
+        assert value.item() == pytest.approx(expected.item(), rel=1e-12)
+        torch.testing.assert_close(x.grad, first.grad)
+
+
+def test_what_pytorch_could_get_wrong_is_refused(batch):
+    """Ways of PyTorch in which a value or a derivative would be silently wrong."""
+    import torch.autograd.forward_ad as forward
+
+    _, loss = batch.loss("circe")
+    with pytest.raises(circe.UnsupportedError, match="x is under torch.jit.trace"):
+        torch.jit.trace(loss, batch.x)
+    for x in (batch.x, batch.x.clone().requires_grad_(True)):
+        with forward.dual_level(), pytest.raises((NotImplementedError, RuntimeError), match="jvp"):
+            loss(forward.make_dual(x, torch.ones_like(x)))
+    if hasattr(torch, "func"):
+        with pytest.raises(circe.UnsupportedError, match=r"x is under torch.func"):
+            torch.func.grad(loss)(batch.x)
+        with pytest.raises(circe.UnsupportedError, match=r"x is under torch.func"):
+            torch.vmap(loss)(batch.x[None])
+
+
+def test_without_a_gradient(batch):
+    _, loss = batch.loss("circe")
+    x = batch.x.clone().requires_grad_(True)
+    expected = loss(x)
+    for how in (torch.no_grad(), torch.inference_mode()):
+        with how:
+            value = loss(x)
+        assert not value.requires_grad and value.item() == expected.item()
+    assert not loss(batch.x).requires_grad and expected.requires_grad
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        loss(batch.x).backward()
+
+
+@pytest.mark.skipif(VERSION < (2, 0), reason="PyTorch before 2.0 has no such checkpoints")
+def test_checkpoints(batch):
+    from torch.utils.checkpoint import checkpoint
+
+    _, loss = batch.loss("circe")
+    x, twin = (batch.x.clone().requires_grad_(True) for _ in range(2))
+    checkpoint(lambda x: loss(torch.tanh(x)), x, use_reentrant=False).backward()
+    loss(torch.tanh(twin)).backward()
+    torch.testing.assert_close(x.grad, twin.grad)
 
 
 def test_closed(points, batch):
@@ -453,6 +552,8 @@ def test_calls_for_a_gpu(points, mean, monkeypatch, name, dtype):
     monkeypatch.setattr(_native, "_library", library)
     monkeypatch.setattr(_cuda, "current", lambda device: PretendedGpu(mean, batch))
     monkeypatch.setattr(_evaluate, "_compute_cpu", _evaluate._compute_cuda)
+    for name in ("_quick", "_quick_rows"):
+        monkeypatch.setattr(_evaluate, name, lambda *arguments: None)
     twin = batch.x.clone().requires_grad_(True)
     value = loss(twin)
     value.backward()

@@ -6,17 +6,20 @@ implementation, so that the graph does not break. PyTorch before 2.4 has no such
 
 from __future__ import annotations
 
-import ctypes
-from typing import Optional, Tuple
+import contextlib
+from typing import Optional, Tuple, Union
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .. import _native, _runtime, errors
+from .. import _native, errors
 from . import _cuda, _gather, _plans
 
 _CODES = _cuda._CODES
+_strided = torch.strided
+_unguarded = contextlib.nullcontext()
+Value = Union[float, Tensor]
 
 
 # ---- checks -------------------------------------------------------------------------------------------------------------
@@ -41,7 +44,8 @@ def _points(tensor, name: str, x: Tensor) -> Tensor:
 
 def _rows(tensor: Tensor, name: str) -> Tensor:
     if tensor.layout is not torch.strided:
-        raise errors.DTypeError(f"{name} is a sparse tensor; it must be dense: {name}.to_dense()")
+        kind = "a sparse tensor" if "sparse" in str(tensor.layout) else f"a tensor of {tensor.layout}"
+        raise errors.DTypeError(f"{name} is {kind}; it must be dense: {name}.to_dense()")
     if tensor.dim() == 2 and tensor.is_contiguous() and tensor.numel():  # the common case, and the quick one
         return tensor
     if tensor.dim() == 1:
@@ -70,9 +74,11 @@ def _index(index, x: Tensor) -> Tensor:
 
 
 def _widened(x) -> Tensor:
-    """x as float32: half precision is widened, with its gradient."""
+    """x as float32 or float64: half precision is widened, with its gradient."""
     if not isinstance(x, Tensor):
         raise errors.DTypeError(f"x is {type(x).__name__}; it must be a tensor")
+    if x.dtype in _CODES:
+        return x
     if not x.is_floating_point():
         raise errors.DTypeError(f"x holds {x.dtype}; it must hold floating-point numbers")
     return x.float()
@@ -81,55 +87,128 @@ def _widened(x) -> Tensor:
 # ---- value and gradient -------------------------------------------------------------------------------------------------
 
 
+def _sides(shape: torch.Size) -> Tuple[int, int]:
+    """Rows and columns; 0 and 0 of what has neither one dimension nor two."""
+    return shape if len(shape) == 2 else (shape[0], 1) if len(shape) == 1 else (0, 0)
+
+
+def _quick(plan: _plans.Plan, x: Tensor, y: Optional[Tensor], z: Optional[Tensor], with_grad: bool):
+    """(value, gradient) of tensors that lie as the library wants them, as those of a training step do; None for all others,
+    which are then looked at one by one. Written out: a call costs more than what is done in it, and this is every step's."""
+    if y is None and not plan.uses_y:
+        y = z
+    if not (x.__class__ is y.__class__ is z.__class__ is Tensor and x.is_cpu and y.is_cpu and z.is_cpu
+            and x.layout is y.layout is z.layout is _strided
+            and x.is_contiguous() and y.is_contiguous() and z.is_contiguous()) or y.requires_grad or z.requires_grad:
+        return None
+    code_x, code_y, code_z = _CODES.get(x.dtype), _CODES.get(y.dtype), _CODES.get(z.dtype)
+    shape_x, shape_y, shape_z = x.shape, y.shape, z.shape
+    rows_x, cols_x = shape_x if len(shape_x) == 2 else _sides(shape_x)
+    rows_y, cols_y = shape_y if len(shape_y) == 2 else _sides(shape_y)
+    rows_z, cols_z = shape_z if len(shape_z) == 2 else _sides(shape_z)
+    if not (code_x and code_y and code_z and rows_x and cols_x and rows_y and cols_y and rows_z and cols_z):
+        return None
+    frame = plan.frame()
+    if with_grad:
+        grad, arguments = torch.empty_like(x), frame.with_grad
+        address = grad.data_ptr()
+    else:
+        grad, arguments, address = None, frame.without, 0
+    frame.write(frame.block, 0, x.data_ptr(), rows_x, cols_x, cols_x, code_x, y.data_ptr(), rows_y, cols_y, cols_y, code_y,
+                z.data_ptr(), rows_z, cols_z, cols_z, code_z, address, rows_x, cols_x, cols_x, code_x)
+    alive = frame.held()  # to the end of the call, whoever closes it
+    if frame.guard is None:
+        status = frame.function(*arguments)
+    else:
+        with frame.guard:
+            status = frame.function(*arguments)
+    if status:
+        raise _native.fail(status)
+    return frame.value.value, grad
+
+
+def _quick_rows(plan: _plans.Plan, x: Tensor, index, with_grad: bool):
+    """The same where y and z are those of row numbers."""
+    if not (x.__class__ is index.__class__ is Tensor and x.is_cpu and index.is_cpu and x.layout is index.layout is _strided
+            and index.dtype is torch.int64 and x.is_contiguous() and index.is_contiguous()):
+        return None
+    code, (rows, cols) = _CODES.get(x.dtype), _sides(x.shape)
+    if not (code and rows and cols and index.shape == (rows,)):
+        return None
+    grad = torch.empty_like(x) if with_grad else None
+    view_grad = None if grad is None else (grad.data_ptr(), rows, cols, cols, code)
+    return _call(plan, (x.data_ptr(), rows, cols, cols, code), _plans.NO_VIEW, _plans.NO_VIEW, view_grad,
+                 index.data_ptr()), grad
+
+
+def _call(plan: _plans.Plan, x, y, z, grad, index: Optional[int]) -> float:
+    """The value; views are five numbers each (_plans.Frame)."""
+    frame = plan.frame()
+    frame.write(frame.block, 0, *x, *y, *z, *(grad or _plans.NO_VIEW))
+    arguments = frame.with_grad if grad else frame.without
+    if index is not None:
+        arguments = (*arguments[:_plans.INDEX_AT], index, x[1], *arguments[_plans.INDEX_AT:])
+    alive = frame.held()
+    with frame.guard or _unguarded:
+        status = frame.function(*arguments)
+    if status:
+        raise _native.fail(status)
+    return frame.value.value
+
+
 def evaluate(plan: _plans.Plan, x: Tensor, y: Optional[Tensor], z: Optional[Tensor], index: Optional[Tensor],
-             with_grad: bool, gather: bool) -> Tuple[Tensor, Optional[Tensor]]:
-    """The value, a tensor without dimensions, and d value / d x."""
-    points = _rows(x, "x")
+             with_grad: bool, gather: bool) -> Tuple[Value, Optional[Tensor]]:
+    """The value, a number or a tensor of the device, and d value / d x."""
+    if gather:
+        found = None
+    elif plan.features is None:
+        found = _quick(plan, x, y, z, with_grad)
+    else:
+        found = _quick_rows(plan, x, index, with_grad)
+    return found or _evaluate_any(plan, x, y, z, index, with_grad, gather)
+
+
+def _evaluate_any(plan, x, y, z, index, with_grad, gather):
+    """The same of tensors anywhere and of any layout, and where something is wrong with them."""
+    points = _rows(x.detach(), "x")
     if plan.features is None:
         z = _points(z, "z", x)
         y = _points(y, "y", x) if plan.uses_y else None
     else:
         index = _index(index, x)
-    if not gather:
-        value, grad = _compute(plan, points, y, z, index, with_grad)
-    else:
-        value, grad = _compute_global(plan, points, y, z, index, with_grad)
+    compute = _compute_global if gather else _compute
+    value, grad = compute(plan, points, y, z, index, with_grad)
     return value, grad if grad is None or grad.shape == x.shape else grad.view(x.shape)
 
 
 def _compute(plan, x, y, z, index, with_grad):
     grad = torch.empty_like(x, memory_format=torch.contiguous_format) if with_grad else None
+    rows = None if index is None else index.data_ptr()
     if x.device.type == "cpu":
-        return _compute_cpu(plan, x, y, z, index, grad), grad
+        return _compute_cpu(plan, x, y, z, rows, grad), grad
     if x.device.type == "cuda":
-        return _compute_cuda(plan, x, y, z, index, grad), grad
+        return _compute_cuda(plan, x, y, z, rows, grad), grad
     raise errors.DeviceError(f"x is on {x.device}; tensors of the CPU and of CUDA devices are served")
 
 
-def _view(tensor: Optional[Tensor]) -> Optional[bytes]:
+def _view(tensor: Optional[Tensor]) -> Tuple[int, int, int, int, int]:
     if tensor is None:
-        return None
+        return _plans.NO_VIEW
     rows, cols = tensor.shape
-    ld = cols if tensor.is_contiguous() else tensor.stride(0)
-    return _native.mat(tensor.data_ptr(), rows, cols, ld, _CODES[tensor.dtype])
+    return tensor.data_ptr(), rows, cols, cols if tensor.is_contiguous() else tensor.stride(0), _CODES[tensor.dtype]
 
 
-def _compute_cpu(plan, x, y, z, index, grad) -> Tensor:
-    value = ctypes.c_double()
-    status = plan.on_cpu(_runtime.context(), _view(x), _view(y), _view(z), None if index is None else index.data_ptr(),
-                         len(x), value, _view(grad))
-    if status:
-        raise _native.fail(status)
-    return torch.scalar_tensor(value.value, dtype=x.dtype)
+def _compute_cpu(plan, x, y, z, index, grad) -> float:
+    return _call(plan, _view(x), _view(y), _view(z), None if grad is None else _view(grad), index)
 
 
 def _compute_cuda(plan, x, y, z, index, grad) -> Tensor:
     value = torch.empty((), dtype=torch.float64, device=x.device)
-    status = plan.on_cuda(_cuda.current(x.device), x, y, z, None if index is None else index.data_ptr(), len(x),
-                          value.data_ptr(), _view(grad))
+    status = plan.on_cuda(_cuda.current(x.device), x, y, z, index, len(x), value.data_ptr(),
+                          None if grad is None else _native.mat(*_view(grad)))
     if status:
         raise _native.fail(status)
-    return value.to(x.dtype)
+    return value
 
 
 def _compute_global(plan, x, y, z, index, with_grad):
@@ -144,28 +223,36 @@ def _compute_global(plan, x, y, z, index, with_grad):
     return value, grad
 
 
+def _tensor(value: Value, dtype: torch.dtype) -> Tensor:
+    """Without dimensions, of the dtype of x."""
+    return torch.scalar_tensor(value, dtype=dtype) if isinstance(value, float) else value.to(dtype)
+
+
 class _Measure(torch.autograd.Function):
+    """Value and gradient were computed together; here they become a node of the graph."""
+
     @staticmethod
-    def forward(ctx, x, plan, y, z, index, gather):
-        value, grad = evaluate(plan, x, y, z, index, ctx.needs_input_grad[0], gather)
+    def forward(ctx, x, value, grad):
         if grad is not None:
             ctx.save_for_backward(grad)
-        return value
+        return _tensor(value, x.dtype)
 
     @staticmethod
     def backward(ctx, d_value):
         if torch.is_grad_enabled():
             return _backward_once(ctx, d_value)
-        return ctx.saved_tensors[0] * d_value, None, None, None, None, None
+        return ctx.saved_tensors[0] * d_value, None, None
 
 
 @once_differentiable
 def _backward_once(ctx, d_value):
     """Where a graph of the backward pass is asked for: a second derivative through here is refused."""
-    return ctx.saved_tensors[0] * d_value, None, None, None, None, None
+    return ctx.saved_tensors[0] * d_value, None, None
 
 
-_measure_eagerly = _Measure.apply
+_node = _Measure.apply
+_is_tracing = torch._C._get_tracing_state  # of torch.jit.trace; None where there is none
+_is_transformed = getattr(torch._C, "_are_functorch_transforms_active", bool)  # bool() is False
 
 
 # ---- torch.compile ------------------------------------------------------------------------------------------------------
@@ -180,7 +267,7 @@ if _HAS_OPERATORS:
                   gather: bool) -> Tuple[Tensor, Tensor]:
         value, grad = evaluate(_plans.find(plan), x, y, z, index, True, gather)
         assert grad is not None
-        return value, grad
+        return _tensor(value, x.dtype), grad
 
     @_operator.register_fake
     def _(x, y, z, index, plan, gather):
@@ -198,14 +285,25 @@ else:
     def _is_compiling() -> bool:
         return False
 
-    if hasattr(torch, "_dynamo"):  # 2.0 to 2.3: a clean break of the graph
-        _measure_eagerly = torch._dynamo.disable(_measure_eagerly)
-
 
 def measure(plan: _plans.Plan, x: Tensor, y, z, index, gather: bool) -> Tensor:
     """The loss, with its gradient in x."""
-    if not isinstance(x, Tensor) or x.dtype not in _CODES:
+    if x.__class__ is not Tensor or x.dtype not in _CODES:
         x = _widened(x)
     if _is_compiling():
         return torch.ops.circe.measure(x, y, z, index, plan.number, gather)[0]
-    return _measure_eagerly(x, plan, y, z, index, gather)
+    if _is_tracing():
+        raise errors.UnsupportedError("x is under torch.jit.trace, which would keep this batch's value for all others; use "
+                                      "torch.compile")
+    try:
+        value, grad = evaluate(plan, x, y, z, index, x.requires_grad and torch.is_grad_enabled(), gather)
+    except RuntimeError as error:
+        if _is_transformed() and not isinstance(error, errors.CirceError):
+            raise errors.UnsupportedError("x is under torch.func (grad, vmap, jvp, ...), which sees no tensor with numbers in it; "
+                                          "use loss.backward() or torch.autograd.grad") from error
+        raise
+    return _node(x, value, grad)  # also without a gradient: forward-mode differentiation is refused by it
+
+
+if not _HAS_OPERATORS and hasattr(torch, "_dynamo"):  # 2.0 to 2.3: a clean break of the graph
+    measure = torch._dynamo.disable(measure)

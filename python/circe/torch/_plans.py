@@ -1,14 +1,19 @@
 """What a loss computes, apart from how PyTorch calls it: kernels, options, and the calls on the CPU and on a GPU.
 
-A plan is given views of tensors that were checked (_evaluate.py) and queues or does the work; it returns a status.
+A plan is given tensors that were checked (_evaluate.py) and does or queues the work; it returns a status.
+
+On the CPU a training step calls the same function with the same arguments, but for addresses and sizes. A Frame holds them
+ready for ctypes, one for each thread that uses the plan: a call writes its views into it, and makes nothing anew.
 """
 
 from __future__ import annotations
 
 import ctypes
 import itertools
+import struct
+import threading
 import weakref
-from typing import Optional
+from typing import Any, Callable, Optional
 
 import torch
 
@@ -27,6 +32,39 @@ def find(number: int) -> "Plan":
     return plan
 
 
+_VIEW = "PqqqI4x"  # a circe_mat, as _native.mat
+_address: Any = ctypes.c_void_p.from_param
+NO_VIEW = (0, 0, 0, 0, 0)
+INDEX_AT = 3  # of circe_measure_circe_cached
+
+
+class Frame:
+    """A call on the CPU, in one thread. `write(block, 0, *x, *y, *z, *grad)` fills in the views, five numbers each:
+    address, rows, columns, stride, dtype. function(*with_grad) or function(*without) is the call; it leaves `value`."""
+
+    __slots__ = ("change", "context", "held", "guard", "block", "views", "value", "function", "with_grad", "without", "keep")
+    write = staticmethod(struct.Struct(4 * _VIEW).pack_into)
+
+    def __init__(self, change: int, context: _runtime.Context, held: Optional[_runtime.Handle]):
+        self.change, self.context = change, context
+        self.held = _nothing if held is None else weakref.ref(held)  # weak: close() frees it
+        self.guard = None  # held during a call, where there is one
+        self.block = ctypes.create_string_buffer(struct.calcsize(4 * _VIEW))
+        self.views = [_address(ctypes.addressof(self.block) + i * struct.calcsize(_VIEW)) for i in range(4)]
+        self.value = ctypes.c_double()
+
+    def set(self, function: Callable, *arguments, keep=None) -> None:
+        """The function, and its arguments but for the last two, which are the value and the gradient of every measure.
+        `keep`: what lives as long as the pointers to it."""
+        every = (*arguments, ctypes.byref(self.value))
+        self.function, self.keep = function, keep
+        self.with_grad, self.without = (*every, self.views[3]), (*every, None)
+
+
+def _nothing() -> None:
+    return None
+
+
 class Plan:
     """Base. `uses_y`: whether y is asked for. `features`: residual features that rows are taken from, or None."""
 
@@ -38,19 +76,37 @@ class Plan:
     def __init__(self, kernel_x=None, sigma2_x=None):
         self.number = next(_numbers)
         _plans[self.number] = self
+        self._local = threading.local()
         self.kernel_x, self.sigma2_x = kernel_x, sigma2_x
         if kernel_x is not None:
             self.kernel(_runtime.context(), "x")  # what is wrong with it is said now
 
-    def kernel(self, context: _runtime.Context, variable: str) -> int:
+    def kernel(self, context: _runtime.Context, variable: str) -> _runtime.Handle:
         """The bound kernel of x, y or z in this thread's context."""
-        if variable == "x":
-            return _kernels.bound(context, self.kernel_x, self.sigma2_x, None, "x").pointer
-        return _kernels.bound(context, getattr(self, f"kernel_{variable}"), getattr(self, f"sigma2_{variable}"), None,
-                              variable).pointer
+        return _kernels.bound(context, getattr(self, f"kernel_{variable}"), getattr(self, f"sigma2_{variable}"), None, variable)
 
-    def on_cpu(self, context, x, y, z, index, n, value, grad) -> int:
+    def kernels(self, context: _runtime.Context, variables: str):
+        """(structure of the bound kernels, what keeps them)."""
+        keep = {variable: self.kernel(context, variable) for variable in variables}
+        return _native.Kernels(**{variable: handle.pointer for variable, handle in keep.items()}), keep
+
+    def held(self) -> Optional[_runtime.Handle]:
+        """The library's object that a call needs, which keeps all others; raises where one was closed."""
+        return None
+
+    def fill(self, frame: Frame) -> None:
+        """Sets the frame's function and arguments."""
         raise NotImplementedError
+
+    def frame(self) -> Frame:
+        """This thread's."""
+        frame = getattr(self._local, "frame", None)
+        if frame is None or frame.change != _runtime.changes:
+            self._local.frame = None
+            frame = Frame(_runtime.changes, _runtime.context(), self.held())
+            self.fill(frame)
+            self._local.frame = frame
+        return frame
 
     def on_cuda(self, gpu, x, y, z, index, n, value, grad) -> int:
         raise NotImplementedError
@@ -78,13 +134,19 @@ class CircePlan(Plan):
                                          for values in (features.y, features.zeta))
         return self._on_device[key]
 
-    def on_cpu(self, context, x, y, z, index, n, value, grad):
-        library, model, kernel = _native.library(), self.mean.model, self.kernel(context, "x")
-        if self.features is not None:
-            return library.circe_measure_circe_cached(context.work, model.pointer, self.features.pointer, index, n, kernel, x,
-                                                      self.form, value, grad)
-        with model.guard:
-            return library.circe_measure_circe(context.work, model.pointer, kernel, x, y, z, self.form, value, grad)
+    def held(self):
+        model = self.mean.model.handle
+        return model if self.features is None else self.features.handle
+
+    def fill(self, frame):
+        library, work, (x, y, z, _) = _native.library(), frame.context.work, frame.views
+        kernel, model = self.kernel(frame.context, "x"), self.mean.model.pointer
+        frame.guard = self.mean.model.guard if self.mean.model.random else None
+        if self.features is None:
+            frame.set(library.circe_measure_circe, work, model, kernel.pointer, x, y, z, self.form, keep=kernel)
+        else:  # INDEX_AT: between these come row numbers, and how many
+            frame.set(library.circe_measure_circe_cached, work, model, self.features.pointer, kernel.pointer, x, self.form,
+                      keep=kernel)
 
     def on_cuda(self, gpu, x, y, z, index, n, value, grad):
         context = gpu.context
@@ -94,7 +156,8 @@ class CircePlan(Plan):
         else:
             zeta = gpu.residual_features(self.mean.model, y, z)
         return _native.library().circe_cuda_measure_circe(gpu.pointer, kernel_y, gpu.view(y), gpu.view(zeta), index, n,
-                                                          self.kernel(context, "x"), gpu.view(x), self.form, value, grad)
+                                                          self.kernel(context, "x").pointer, gpu.view(x), self.form, value,
+                                                          grad)
 
 
 class HsicPlan(Plan):
@@ -106,15 +169,14 @@ class HsicPlan(Plan):
         super().__init__(kernel_x, sigma2_x)
         self.kernel(_runtime.context(), "z")
 
-    def _kernels(self, context):
-        return _native.Kernels(self.kernel(context, "x"), None, self.kernel(context, "z"))
-
-    def on_cpu(self, context, x, y, z, index, n, value, grad):
-        return _native.library().circe_measure_hsic(context.work, self._kernels(context), x, z, self.form, value, grad)
+    def fill(self, frame):
+        kernels, keep = self.kernels(frame.context, "xz")
+        x, _, z, _ = frame.views
+        frame.set(_native.library().circe_measure_hsic, frame.context.work, kernels, x, z, self.form, keep=keep)
 
     def on_cuda(self, gpu, x, y, z, index, n, value, grad):
-        return _native.library().circe_cuda_measure_hsic(gpu.pointer, self._kernels(gpu.context), gpu.view(x), gpu.view(z),
-                                                         self.form, value, grad)
+        kernels, keep = self.kernels(gpu.context, "xz")
+        return _native.library().circe_cuda_measure_hsic(gpu.pointer, kernels, gpu.view(x), gpu.view(z), self.form, value, grad)
 
 
 def _batch_options(ridge) -> _native.BatchOptions:
@@ -136,29 +198,34 @@ class HscicPlan(Plan):
         self.kernel_y, self.kernel_z, self.sigma2_y, self.sigma2_z = kernel_y, kernel_z, sigma2_y, sigma2_z
         super().__init__(kernel_x, sigma2_x)
         if mean is None:
-            self._kernels(_runtime.context())
+            self.kernels(_runtime.context(), "xyz")
 
-    def _kernels(self, context):
-        return _native.Kernels(*(self.kernel(context, variable) for variable in "xyz"))
+    def held(self):
+        return None if self.mean is None else self.mean.model.handle
 
-    def on_cpu(self, context, x, y, z, index, n, value, grad):
-        library = _native.library()
+    def fill(self, frame):
+        library, work, (x, y, z, _) = _native.library(), frame.context.work, frame.views
+        options = ctypes.byref(self.options)
         if self.mean is None:
-            return library.circe_measure_hscic(context.work, self._kernels(context), x, y, z, self.options, value, grad)
-        model = self.mean.model
-        with model.guard:
-            return library.circe_measure_hscic_holdout(context.work, model.pointer, self.kernel(context, "x"), x, y, z,
-                                                       self.options, value, grad)
+            kernels, keep = self.kernels(frame.context, "xyz")
+            frame.set(library.circe_measure_hscic, work, kernels, x, y, z, options, keep=keep)
+        else:
+            kernel = self.kernel(frame.context, "x")
+            frame.set(library.circe_measure_hscic_holdout, work, self.mean.model.pointer, kernel.pointer, x, y, z, options,
+                      keep=kernel)
+            frame.guard = self.mean.model.guard
 
     def on_cuda(self, gpu, x, y, z, index, n, value, grad):
         library, context = _native.library(), gpu.context
         if self.mean is None:
-            return library.circe_cuda_measure_hscic(gpu.pointer, self._kernels(context), gpu.view(x), gpu.view(y), gpu.view(z),
-                                                    None, self.options, value, grad)
+            kernels, keep = self.kernels(context, "xyz")
+            return library.circe_cuda_measure_hscic(gpu.pointer, kernels, gpu.view(x), gpu.view(y), gpu.view(z), None,
+                                                    self.options, value, grad)
         zeta = gpu.residual_features(self.mean.model, y, z)
         kernel_y = _kernels.bound(context, self.mean.kernel_y_, None, None, "y").pointer
         return library.circe_cuda_measure_hscic_holdout(gpu.pointer, kernel_y, gpu.view(y), gpu.view(zeta), None,
-                                                        self.kernel(context, "x"), gpu.view(x), self.options, value, grad)
+                                                        self.kernel(context, "x").pointer, gpu.view(x), self.options, value,
+                                                        grad)
 
 
 class GcmPlan(Plan):
@@ -185,15 +252,20 @@ class GcmPlan(Plan):
     def _kernel_y(self, context):
         return self.kernel(context, "y") if self.by_kernel else None
 
-    def on_cpu(self, context, x, y, z, index, n, value, grad):
-        options = _native.GcmOptions.from_buffer_copy(self.options)
-        if self.mean is not None:
-            options.holdout = self.mean.model.pointer
-        return _native.library().circe_measure_gcm(context.work, self._kernel_y(context), x, y, z, options, value, grad)
+    def held(self):
+        return None if self.mean is None else self.mean.model.handle
+
+    def fill(self, frame):
+        x, y, z, _ = frame.views
+        kernel, options = self._kernel_y(frame.context), _native.GcmOptions.from_buffer_copy(self.options)
+        options.holdout = None if self.mean is None else self.mean.model.pointer
+        frame.set(_native.library().circe_measure_gcm, frame.context.work, kernel and kernel.pointer, x, y, z, options,
+                  keep=kernel)
 
     def on_cuda(self, gpu, x, y, z, index, n, value, grad):
         if self.mean is not None:
             raise errors.UnsupportedError("mean: GCMLoss takes it for tensors of the CPU only; leave it out on a GPU")
+        kernel = self._kernel_y(gpu.context)
         return _native.library().circe_cuda_measure_gcm(
-            gpu.pointer, self._kernel_y(gpu.context), gpu.view(x), gpu.view(y), gpu.view(z), None, None,
+            gpu.pointer, kernel and kernel.pointer, gpu.view(x), gpu.view(y), gpu.view(z), None, None,
             ctypes.byref(self.options), value, grad)
