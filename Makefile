@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run build check check-asan check-python check-tsan check-long fuzz bench lint format install setup clean
+.PHONY: help run build check check-asan check-python check-tsan check-long fuzz bench lint format install setup clean wheel
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -35,6 +35,10 @@ check-python: build ## the Python package on PyPI's current PyTorch, pandas, pol
 	scripts/setup.sh python
 	ctest --preset release -R 'python' -V
 	.venv/bin/python python/tests/wheel.py
+
+wheel: setup ## the Python wheel for every CPython, with its manylinux tag, in dist/
+	scripts/setup.sh python
+	.venv/bin/python python/release.py -w dist
 
 check-long: build ## statistical tests with many more draws
 	CIRCE_LONG=1 ctest --preset release -L statistics
@@ -69,4 +73,4 @@ setup: ## install what is missing, with the system's package manager
 	@scripts/setup.sh build
 
 clean: ## remove everything that was built
-	rm -rf build build-* .venv
+	rm -rf build build-* dist .venv

@@ -1,19 +1,26 @@
-"""Builds the wheel as pip does, installs it alone into a fresh environment, and uses it away from the sources.
+"""Builds the wheel, tags it where auditwheel is here, installs it alone into a fresh environment, and uses it away from the
+sources.
 
-    python wheel.py [--keep FOLDER]
+    python wheel.py [--wheel FILE] [--tests]
 
-Needs pip, and PyPI (or a cache of it) for scikit-build-core and NumPy. About a minute.
+--wheel: one that was built before. --tests: also run the tests of the package on what was installed (needs PyPI for pytest).
+Needs pip, and PyPI (or a cache of it) for scikit-build-core and NumPy. About two minutes.
 """
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
 from pathlib import Path
 
 SOURCE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "python"))
+
+import release
 
 USE = """
 import circe, numpy as np, sys, time
@@ -22,9 +29,11 @@ y = np.random.default_rng(0).normal(size=600)
 mean = circe.ConditionalMean(sigma2_z=1.0).fit(y[:300], y[:300] ** 2)
 assert circe.circe(y[300:], y[300:], y[300:] ** 2, mean).value >= 0
 mean.save("mean.safetensors")
+assert circe.test(y[:100], y[100:200], y[200:300]).p_value > 0
 loaded = {line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}
 outside = {path for path in loaded if "blas" in path or "gomp" in path or "gfortran" in path or "cjson" in path}
 assert all("site-packages" in path for path in outside), outside
+assert len([path for path in loaded if "gomp" in path]) == 1, loaded   # one OpenMP
 print("circe", circe.__version__)
 """
 
@@ -33,15 +42,36 @@ def run(*command, **options):
     return subprocess.run([str(part) for part in command], check=True, **options)
 
 
+def glibc_of(wheel):
+    """The newest glibc that anything in the wheel asks for, by its own symbols."""
+    found = set()
+    with zipfile.ZipFile(wheel) as archive:
+        for name in archive.namelist():
+            data = archive.read(name)
+            if data[:4] == b"\x7fELF":
+                found |= {tuple(map(int, version.split(b"."))) for version in re.findall(rb"GLIBC_(\d+\.\d+)\b", data)}
+    return max(found)
+
+
+def make(folder):
+    plain = release.build(folder)
+    assert "-py3-none-" in plain.name, plain.name  # one for every CPython
+    if not release.has_auditwheel():
+        print("not tagged: no auditwheel here")
+        return plain
+    tagged = release.tag(plain, folder)
+    major, minor = map(int, re.search(r"-py3-none-manylinux_(\d+)_(\d+)_x86_64", tagged.name).groups())
+    assert (major, minor) == glibc_of(tagged), (tagged.name, glibc_of(tagged))
+    return tagged
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--keep", help="leave the wheel here")
+    parser.add_argument("--wheel", type=Path)
+    parser.add_argument("--tests", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="circe-wheel-") as folder:
-        wheels = Path(options.keep or folder)
-        run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", wheels, SOURCE)
-        (wheel,) = wheels.glob("circe-*.whl")
-        assert "-py3-none-" in wheel.name, wheel.name  # one for every CPython
+        wheel = options.wheel.resolve() if options.wheel else make(Path(folder))
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB")
         venv.create(Path(folder) / "environment", with_pip=True)
         python = Path(folder) / "environment" / "bin" / "python"
@@ -50,6 +80,9 @@ def main():
                  if name not in ("PYTHONPATH", "CIRCE_LIBRARY", "CIRCE_COMMAND", "LD_LIBRARY_PATH")}
         run(python, "-c", USE, cwd=folder, env=clean)
         run(python, "-m", "circe", "measure", "hsic", "--help", cwd=folder, env=clean, stdout=subprocess.DEVNULL)
+        if options.tests:
+            run(python, "-m", "pip", "install", "-q", "pytest")
+            run(python, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", SOURCE / "python" / "tests", cwd=folder, env=clean)
     print("the wheel works by itself")
 
 
