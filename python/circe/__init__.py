@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import causallearn, errors, sklearn, torch
-    from ._inference import TestResult, test
+    from ._inference import Along, Calibration, Effect, Effects, TestResult, calibrate, effects, test
     from ._kernels import Kernel, delta, gaussian, gram, laplace, linear, median_sigma2
     from ._mean import ConditionalMean, FitWarning, LooTable, ResidualFeatures
     from ._measures import (MEASURES, Measurement, circe, circe_cached, gcm, hscic, hsic, kci, kpc, measure, nocco,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
                          ShapeError, UnsupportedError, VersionError)
 
 _WHERE = {
-    "_inference": "TestResult test",
+    "_inference": "Along Calibration Effect Effects TestResult calibrate effects test",
     "_kernels": "Kernel gaussian laplace linear delta gram median_sigma2",
     "_mean": "ConditionalMean FitWarning LooTable ResidualFeatures",
     "_measures": "MEASURES Measurement circe circe_cached gcm hscic hsic kci kpc measure nocco spectral",

@@ -1,10 +1,15 @@
-"""Tests of x independent of z given y: a p-value, and how far it can be trusted."""
+"""Tests of x independent of z given y: a p-value and how far it can be trusted, the calibration of the test on data like
+these, and how large the dependence is.
+
+The three functions take the same data and options; what they return are records with named fields.
+"""
 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
-from typing import Optional, Sequence, Union
+import time
+from dataclasses import dataclass, fields
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -12,15 +17,37 @@ from . import _arrays, _kernels, _native, _runtime, errors
 from ._kernels import KernelLike
 from ._mean import _grid, _whole
 
+Grid = Union[float, Sequence[float], None]
 
-@dataclass(frozen=True)
-class TestResult:
-    """`p_value`, `statistic`, `trust` ("good", "doubtful" or "poor") and `verdict`, both in words. float() gives the p-value.
+_LEAST_REPETITIONS = 20  # of calibrate, and half-samples of effects: less says nothing
+
+
+# ---- results ------------------------------------------------------------------------------------------------------------
+
+
+class _Record:
+    """repr() in the names of some fields."""
+
+    _shown: Tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={_short(getattr(self, name))}' for name in self._shown)})"
+
+
+def _short(value) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+@dataclass(frozen=True, repr=False)
+class TestResult(_Record):
+    """`p_value`, `statistic`, `trust` ("good", "doubtful" or "poor") and `verdict`, both in words. float() gives the p-value;
+    `pvalue` is the same by SciPy's name.
 
     `x` and `z` describe the regressions on y (None where the method has none): ridge, loo_error, degrees, remaining, check_p...
     """
 
     __test__ = False  # pytest: not one of yours
+    _shown = ("method", "p_value", "statistic", "null", "trust", "n")
 
     method: str
     null: str
@@ -35,15 +62,105 @@ class TestResult:
     draws: int
     null_mean: float
     null_sd: float
-    kernel_x: str
-    kernel_y: str
-    kernel_z: str
+    rank_x: int
+    rank_z: int
+    left_out_x: float
+    left_out_z: float
+    kernel_x: Optional[str]
+    kernel_y: Optional[str]
+    kernel_z: Optional[str]
     x: Optional[dict]
     z: Optional[dict]
     seconds: float
 
+    @property
+    def pvalue(self) -> float:
+        return self.p_value
+
     def __float__(self) -> float:
         return self.p_value
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Calibration(_Record):
+    """What a test does on data like these without dependence.
+
+    `p_values` (repetitions,): uniform, if the test is right. `level`: the share of them at most `alpha`, with its 95 %
+    interval `level_lower` to `level_upper`. `uniform_p`: by Kolmogorov and Smirnov. `counts` (bins,): their histogram over
+    [0, 1], with the borders `edges` (bins + 1,). `trust` and `verdict` in words.
+    """
+
+    _shown = ("level", "level_lower", "level_upper", "alpha", "uniform_p", "trust", "repetitions")
+
+    method: str
+    alpha: float
+    repetitions: int
+    rows: int
+    level: float
+    level_lower: float
+    level_upper: float
+    uniform_p: float
+    trust: str
+    verdict: str
+    counts: np.ndarray
+    p_values: np.ndarray
+    seconds: float
+
+    @property
+    def edges(self) -> np.ndarray:
+        return np.linspace(0.0, 1.0, len(self.counts) + 1)
+
+
+@dataclass(frozen=True, repr=False)
+class Effect(_Record):
+    """`value` in [0, 1], its 95 % interval `lower` to `upper`, and `chance`: what it is, on average, where there is no
+    dependence. float() gives the value."""
+
+    _shown = ("value", "lower", "upper", "chance")
+
+    value: float
+    lower: float
+    upper: float
+    chance: float
+
+    def __float__(self) -> float:
+        return self.value
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Along(_Record):
+    """Where along a column of y the dependence sits, at quantiles of it: `place`, `value`, its 95 % interval `lower` to
+    `upper`, and `null_upper`, which 95 times in 100 no place exceeds without dependence. `above`: where it does."""
+
+    _shown = ("column", "place", "value", "above")
+
+    column: int
+    place: np.ndarray
+    value: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    null_upper: np.ndarray
+
+    @property
+    def above(self) -> np.ndarray:
+        return self.value > self.null_upper
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Effects(_Record):
+    """`kpc`: the share of what y leaves of x that z explains. `circe`: CIRCE over the largest that it could be for these
+    residuals, without the part that is chance. `along`: where (None where not asked for). `rows`: used, at most 4,000."""
+
+    _shown = ("kpc", "circe", "rows")
+
+    kpc: Effect
+    circe: Effect
+    along: Optional[Along]
+    rows: int
+    seconds: float
+
+
+# ---- data and options ---------------------------------------------------------------------------------------------------
 
 
 def _parsed(function: str, text, name: str) -> int:
@@ -54,46 +171,99 @@ def _parsed(function: str, text, name: str) -> int:
     return number.value
 
 
-def _regression(found: _native.TestRegression) -> Optional[dict]:
-    return {field[0]: getattr(found, field[0]) for field in found._fields_[1:]} if found.used else None
+class _Problem:
+    """Views of the data and the C structure of the options, with what both point to."""
+
+    def __init__(self, x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[int] = None, seed: int = 0,
+                 alpha: float = 0.05, checks: bool = True, kernel_x: Optional[KernelLike] = None,
+                 kernel_y: Optional[KernelLike] = None, kernel_z: Optional[KernelLike] = None, weights=None,
+                 width: Grid = None, ridge: Grid = None, undersmoothing: Optional[float] = None, regression: str = "kernel",
+                 max_rank: Optional[int] = None, auxiliary=None, mean: str = "auto", test_share: Optional[float] = None,
+                 features: Optional[Sequence[int]] = None):
+        self.context = _runtime.context()
+        self.options = options = _native.TestOptions()
+        _native.library().circe_test_options_init(options)
+        options.method = _parsed("circe_test_method_parse", method, "method")
+        options.null = 0 if isinstance(null, str) and null == "auto" else _parsed("circe_test_null_parse", null, "null")
+        options.mean = _native.choice(_native.TEST_MEANS, "mean", mean)
+        options.regression = _native.choice(_native.GCM_REGRESSIONS, "regression", regression)
+        options.seed, options.skip_checks = _whole(seed, "seed", 0), not checks
+        self.keep: List[Any] = []
+        self.mat_x, array = _arrays.view(x, "x")
+        self.mat_y = None if y is None or method == "hsic" else self._view(y, "y")
+        self.mat_z = self._view(z, "z")
+        self.keep.append(array)
+        self.rows = len(array)
+        self._numbers({"alpha": alpha, "undersmoothing": undersmoothing, "test_share": test_share},
+                      {"draws": draws, "max_rank": max_rank})
+        self._grids(width, ridge)
+        self._kernels({"kernel_x": kernel_x, "kernel_y": kernel_y, "kernel_z": kernel_z})
+        if features is not None:
+            options.features_x, options.features_y, options.features_z = (
+                _whole(n, "features", 1) for n in _arrays.several(features, "features", 3, "numbers of features of x, y and z"))
+        if weights is not None:
+            self._weights(weights)
+        if auxiliary is not None:
+            parts = _arrays.several(auxiliary, "auxiliary", 2, "a pair (y, z)")
+            options.auxiliary_y, options.auxiliary_z = (self._view(part, f"auxiliary {v}") for part, v in zip(parts, "yz"))
+
+    def _view(self, values, name: str) -> bytes:
+        mat, array = _arrays.view(values, name)
+        self.keep.append(array)
+        return mat
+
+    def _numbers(self, positive: Dict[str, Any], whole: Dict[str, Any]) -> None:
+        for name, value in positive.items():
+            if value is not None:
+                setattr(self.options, name, _kernels.positive(value, name))
+        for name, value in whole.items():
+            if value is not None:
+                setattr(self.options, name, _whole(value, name, 1))
+
+    def _grids(self, width: Grid, ridge: Grid) -> None:
+        widths, self.options.n_width = _grid(width, "width")
+        ridges, self.options.n_ridge = _grid(ridge, "ridge")
+        self.options.width, self.options.ridge = widths, ridges
+        self.keep += [widths, ridges]
+
+    def _kernels(self, kernels: Dict[str, Optional[KernelLike]]) -> None:
+        for name, kernel in kernels.items():
+            if kernel is not None:
+                self.keep.append(_kernels.parse(self.context, kernel, name))
+                setattr(self.options, name, self.keep[-1].pointer)
+
+    def _weights(self, weights) -> None:
+        array = np.ascontiguousarray(_arrays.view(weights, "weights", np.dtype(np.float64))[1]).ravel()
+        if len(array) != self.rows:
+            raise errors.ShapeError(f"weights has {len(array)} numbers and x {self.rows} rows; give one for each")
+        self.options.weights = array.ctypes.data
+        self.keep.append(array)
+
+    def call(self, function: str, *arguments, subject: str = "") -> None:
+        with _runtime.interruptible():
+            status = getattr(_native.library(), function)(self.context.pointer, self.mat_x, self.mat_y, self.mat_z,
+                                                          self.options, *arguments)
+            _native.check(status, subject)
 
 
-def _options(given: dict, context):
-    """The C structure, and what it points to."""
-    options = _native.TestOptions()
-    _native.library().circe_test_options_init(options)
-    options.method = _parsed("circe_test_method_parse", given["method"], "method")
-    if given["null"] != "auto":
-        options.null = _parsed("circe_test_null_parse", given["null"], "null")
-    options.mean = _native.choice(_native.TEST_MEANS, "mean", given["mean"])
-    options.regression = _native.choice(_native.GCM_REGRESSIONS, "regression", given["regression"])
-    options.seed, options.skip_checks = _whole(given["seed"], "seed", 0), not given["checks"]
-    for name in ("alpha", "undersmoothing", "test_share"):
-        if given[name] is not None:
-            setattr(options, name, _kernels.positive(given[name], name))
-    for name in ("draws", "max_rank"):
-        if given[name] is not None:
-            setattr(options, name, _whole(given[name], name, 1))
-    width, options.n_width = _grid(given["width"], "width")
-    ridge, options.n_ridge = _grid(given["ridge"], "ridge")
-    options.width, options.ridge = width, ridge
-    keep = [width, ridge]
-    for variable in "xyz":
-        kernel = given[f"kernel_{variable}"]
-        if kernel is not None:
-            keep.append(_kernels.parse(context, kernel, f"kernel_{variable}"))
-            setattr(options, f"kernel_{variable}", keep[-1].pointer)
-    if given["features"] is not None:
-        options.features_x, options.features_y, options.features_z = (_whole(n, "features", 1) for n in given["features"])
-    return options, keep
+def _record(structure, kind, **more):
+    """A record from the fields of a C structure that have its names; `more` for those that do not."""
+    return kind(**{field.name: getattr(structure, field.name) for field in fields(kind) if field.name not in more}, **more)
+
+
+def _trust(number: int) -> str:
+    return _native.library().circe_trust_name(number).decode()
+
+
+# ---- functions ----------------------------------------------------------------------------------------------------------
 
 
 def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[int] = None, seed: int = 0,
          alpha: float = 0.05, checks: bool = True, kernel_x: Optional[KernelLike] = None,
          kernel_y: Optional[KernelLike] = None, kernel_z: Optional[KernelLike] = None, weights=None,
-         width: Union[float, Sequence[float], None] = None, ridge: Union[float, Sequence[float], None] = None,
-         undersmoothing: Optional[float] = None, regression: str = "kernel", max_rank: Optional[int] = None, auxiliary=None,
-         mean: str = "auto", test_share: Optional[float] = None, features: Optional[Sequence[int]] = None) -> TestResult:
+         width: Grid = None, ridge: Grid = None, undersmoothing: Optional[float] = None, regression: str = "kernel",
+         max_rank: Optional[int] = None, auxiliary=None, mean: str = "auto", test_share: Optional[float] = None,
+         features: Optional[Sequence[int]] = None) -> TestResult:
     """Is x independent of z given y? Small p-values say no.
 
     method: kci, circe, splitkci, gcm, rcot or hsic; null: auto, gamma, spectral, wild, permutation, normal or multiplier. y: None
@@ -105,29 +275,69 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
     >>> test(y + e, y, y + e + f).p_value < 0.01, test(y + e, y, y + f).p_value > 0.01
     (True, True)
     """
-    context = _runtime.context()
-    mat_x, keep_x = _arrays.view(x, "x")
-    mat_y, keep_y = (None, None) if y is None else _arrays.view(y, "y")
-    mat_z, keep_z = _arrays.view(z, "z")
-    options, keep = _options({**locals()}, context)
-    if weights is not None:
-        weights = np.ascontiguousarray(_arrays.view(weights, "weights", np.dtype(np.float64))[1]).ravel()
-        if len(weights) != len(keep_x):
-            raise errors.ShapeError(f"weights has {len(weights)} numbers and x {len(keep_x)} rows; give one for each")
-        options.weights = weights.ctypes.data
-    if auxiliary is not None:
-        keep += [_arrays.view(values, f"auxiliary {name}") for values, name in zip(auxiliary, "yz")]
-        options.auxiliary_y, options.auxiliary_z = (mat for mat, _ in keep[-2:])
-    result = _native.TestResult()
-    library = _native.library()
-    _native.check(library.circe_test(context.pointer, mat_x, mat_y, mat_z, options, result))
-    return TestResult(
-        method=library.circe_test_method_name(result.method).decode(), null=library.circe_test_null_name(result.null).decode(),
-        trust=library.circe_trust_name(result.trust).decode(), verdict=result.verdict.decode(),
+    problem = _Problem(**locals())
+    result, library = _native.TestResult(), _native.library()
+    problem.call("circe_test", result)
+    return _record(
+        result, TestResult, method=library.circe_test_method_name(result.method).decode(),
+        null=library.circe_test_null_name(result.null).decode(), trust=_trust(result.trust), verdict=result.verdict.decode(),
         x=_regression(result.x), z=_regression(result.z),
-        **{name: getattr(result, name).decode() for name in ("kernel_x", "kernel_y", "kernel_z")},
-        **{name: getattr(result, name) for name in ("p_value", "statistic", "n", "n_used", "n_tested", "n_train", "draws",
-                                                    "null_mean", "null_sd", "seconds")})
+        **{name: getattr(result, name).decode() or None for name in ("kernel_x", "kernel_y", "kernel_z")})
 
 
 setattr(test, "__test__", False)  # pytest: not one of yours
+
+
+def _regression(found: _native.TestRegression) -> Optional[dict]:
+    return {field[0]: getattr(found, field[0]) for field in found._fields_[1:]} if found.used else None
+
+
+def calibrate(x, y, z, *, repetitions: int = 200, bins: int = 20, **options) -> Calibration:
+    """Is the test right for data like these? Draws x again given y, independently of z, `repetitions` times, and tests each:
+    the p-values must then be uniform. Takes as long as so many tests; Ctrl-C ends it. Options as of `test`.
+
+    >>> import numpy as np
+    >>> y, e, f = np.random.default_rng(0).normal(size=(3, 200))
+    >>> found = calibrate(y + e, y, y + e + f, method="gcm", repetitions=100)
+    >>> found.trust, found.p_values.shape, int(found.counts.sum())
+    ('good', (100,), 100)
+    """
+    repetitions, bins = _whole(repetitions, "repetitions", _LEAST_REPETITIONS), _whole(bins, "bins", 1)
+    problem = _Problem(x, y, z, **options)
+    p_values, counts, summary = np.empty(repetitions), np.zeros(bins, dtype=np.int64), _native.Calibration()
+    before = time.perf_counter()
+    problem.call("circe_test_calibrate", repetitions, p_values.ctypes.data)
+    library, alpha = _native.library(), problem.options.alpha
+    _native.check(library.circe_calibration_summary(p_values.ctypes.data, repetitions, alpha, bins, counts.ctypes.data,
+                                                    summary))
+    return _record(summary, Calibration, method=library.circe_test_method_name(problem.options.method).decode(), alpha=alpha,
+                   repetitions=repetitions, rows=problem.rows, trust=_trust(summary.trust), verdict=summary.verdict.decode(),
+                   counts=counts, p_values=p_values, seconds=time.perf_counter() - before)
+
+
+def effects(x, y, z, *, draws: int = 200, along: Optional[int] = 0, points: int = 9, seed: int = 0,
+            kernel_x: Optional[KernelLike] = None, kernel_y: Optional[KernelLike] = None,
+            kernel_z: Optional[KernelLike] = None, weights=None, width: Grid = None, ridge: Grid = None) -> Effects:
+    """How much does x depend on z given y, and where? KPC and a normalised CIRCE in [0, 1], with 95 % intervals from `draws`
+    half-samples, and CIRCE at `points` quantiles of the column `along` of y (None: not asked for).
+
+    >>> import numpy as np
+    >>> y, e, f = np.random.default_rng(0).normal(size=(3, 300))
+    >>> found = effects(y + e, y, y + 2 * e + f)
+    >>> found.kpc.lower > found.kpc.chance, found.along.place.shape
+    (True, (9,))
+    """
+    draws, points = _whole(draws, "draws", _LEAST_REPETITIONS), _whole(points, "points", 1)
+    problem = _Problem(x, y, z, seed=seed, kernel_x=kernel_x, kernel_y=kernel_y, kernel_z=kernel_z, weights=weights,
+                       width=width, ridge=ridge)
+    found = _native.Effects()
+    column = None if along is None or problem.mat_y is None else _whole(along, "along", 0)
+    where = None if column is None else _along(problem, column, points)
+    problem.call("circe_test_effects", draws, found)
+    return _record(found, Effects, kpc=_record(found.kpc, Effect), circe=_record(found.circe, Effect), along=where)
+
+
+def _along(problem: _Problem, column: int, points: int) -> Along:
+    table = np.empty((5, points))
+    problem.call("circe_test_along", column, points, *(row.ctypes.data for row in table), subject="along")
+    return Along(column, *table)

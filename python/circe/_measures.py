@@ -99,7 +99,16 @@ def circe(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", 
 def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelLike = "gaussian",
                  sigma2_x: Sigma2 = "median", estimator: str = "centered", grad: bool = False) -> Measurement:
     """CIRCE of x from residual features that were computed before; row i of x belongs to row index[i] of them. The work is
-    done in the dtype of the features."""
+    done in the dtype of the features.
+
+    >>> import numpy as np
+    >>> y, z = np.random.default_rng(0).normal(size=(2, 300))
+    >>> mean = ConditionalMean(sigma2_z=1.0).fit(y[:200], z[:200])
+    >>> features = mean.residual_features(y[200:], z[200:])
+    >>> cached = circe_cached(features, z[210:230], index=range(10, 30), sigma2_x=1.0)
+    >>> bool(np.isclose(cached.value, circe(z[210:230], y[210:230], z[210:230], mean, sigma2_x=1.0).value))
+    True
+    """
     form = _native.choice(_native.ESTIMATORS, "estimator", estimator)
     context = _runtime.context()
     mat_x, x = _arrays.view(x, "x", features.dtype)
@@ -120,7 +129,14 @@ def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelL
 def spectral(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
              grad: bool = False, dtype=None) -> Measurement:
     """The largest singular value of CIRCE's operator: the single strongest direction counts. Never 0 on a sample; time grows
-    with the cube of the rows."""
+    with the cube of the rows.
+
+    >>> import numpy as np
+    >>> y, z = np.random.default_rng(0).normal(size=(2, 300))
+    >>> mean = ConditionalMean(sigma2_z=1.0).fit(y[:200], z[:200])
+    >>> spectral(z[200:], y[200:], z[200:], mean).value > spectral(y[200:], y[200:], z[200:], mean).value
+    True
+    """
     model = _model(mean, "circe-spectral")
     context = _runtime.context()
     mat_x, x = _arrays.view(x, "x", _dtype(dtype))
@@ -218,6 +234,12 @@ def hscic(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_x: KernelLi
 
     sigma2_y and ridge: one number each is taken as it is; of several, and of None, leave-one-out on these rows chooses.
     With `mean` the conditional mean of z, the kernels of y and z and the ridge are those of the model.
+
+    >>> import numpy as np
+    >>> y, z = np.random.default_rng(0).normal(size=(2, 300))
+    >>> found = hscic(y + z, y, z, grad=True)
+    >>> found.value > 0.05, found.grad.shape, sorted(found.chosen)
+    (True, (300,), ['kernel_y', 'ridge'])
     """
     if mean is None:
         return _regressed("hscic", "circe_measure_hscic", x, y, z, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z,
@@ -240,7 +262,13 @@ def hscic(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_x: KernelLi
 def kci(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
         sigma2_x: Sigma2 = "median", sigma2_y: Union[Grid, str] = None, sigma2_z: Sigma2 = "median", ridge: Grid = None,
         method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:
-    """KCI's statistic: the HSIC of what y leaves of (x, y) and of z. Grows with the rows."""
+    """KCI's statistic: the HSIC of what y leaves of (x, y) and of z. Grows with the rows; `circe.test` has its p-value.
+
+    >>> import numpy as np
+    >>> y, z, e = np.random.default_rng(0).normal(size=(3, 300))
+    >>> kci(y + z, y, z).value > 2 * kci(y + e, y, z).value
+    True
+    """
     return _regressed("kci", "circe_measure_kci", x, y, z, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z, ridge,
                       method, tolerance, grad, dtype)
 
@@ -279,7 +307,8 @@ def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike
     if mean is not None:
         options.holdout = _model(mean, "gcm").pointer
     if previous is not None:
-        keep = [_arrays.view(values, f"previous {name}") for values, name in zip(previous, "xy")]
+        parts = _arrays.several(previous, "previous", 2, "a pair (x, y)")
+        keep = [_arrays.view(values, f"previous {name}") for values, name in zip(parts, "xy")]
         options.previous_x, options.previous_y = (mat for mat, _ in keep)
     mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
     value = ctypes.c_double()
@@ -314,7 +343,13 @@ def nocco(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = 
           sigma2_x: Sigma2 = "median", sigma2_y: Sigma2 = "median", sigma2_z: Sigma2 = "median", epsilon: float = 1e-3,
           method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:
     """NOCCO: the covariance divided by the spread of each variable, so that every direction counts alike. The ridge is
-    n * epsilon."""
+    n * epsilon.
+
+    >>> import numpy as np
+    >>> y, z, e = np.random.default_rng(0).normal(size=(3, 300))
+    >>> nocco(y + z, y, z).value > nocco(y + e, y, z).value
+    True
+    """
     return _normalized("nocco", "circe_measure_nocco", x, y, z, (kernel_x, kernel_y, kernel_z), (sigma2_x, sigma2_y, sigma2_z),
                        epsilon, method, tolerance, grad, dtype)
 

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import SOURCE
 
-MODULES = ["circe._inference", "circe._kernels", "circe._mean", "circe._measures", "circe.torch._data", "circe.torch._losses", "circe.sklearn"]
+MODULES = ["circe._inference", "circe._kernels", "circe._runtime", "circe._mean", "circe._measures", "circe.torch._data", "circe.torch._losses", "circe.sklearn"]
 NEEDS = {"circe.torch._data": "torch", "circe.torch._losses": "torch", "circe.sklearn": "sklearn"}
 EXAMPLES = sorted((SOURCE / "python" / "examples").glob("*.py"))
 

@@ -1,4 +1,11 @@
-"""p-values: those of the command, refusals, and causal-learn's object."""
+"""p-values, calibration and effect sizes: those of the command, refusals, and causal-learn's object."""
+
+import dataclasses
+import math
+import os
+import signal
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -43,12 +50,13 @@ def test_marginal(chain):
 
 def test_options(chain):
     x, y, z, w = chain
-    result = circe.test(x, y, w, method="circe", null="wild", draws=200, seed=3, alpha=0.01, checks=False, ridge=[0.1, 1.0],
-                        kernel_x="gaussian(1)", kernel_z="gaussian", weights=np.ones(250), auxiliary=(y[:50], z[:50]))
-    assert result.draws == 200 and result.null == "wild" and "gaussian(1)" in result.kernel_x
-    assert result == circe.test(x, y, w, method="circe", null="wild", draws=200, seed=3, alpha=0.01, checks=False,
-                                ridge=[0.1, 1.0], kernel_x="gaussian(1)", kernel_z="gaussian", weights=np.ones(250),
-                                auxiliary=(y[:50], z[:50])) or result.seconds > 0
+    options = dict(method="circe", null="wild", draws=200, seed=3, alpha=0.01, checks=False, ridge=[0.1, 1.0],
+                   kernel_x="gaussian(1)", kernel_z="gaussian", weights=np.ones(250), auxiliary=(y[:50], z[:50]))
+    result, again, other = (circe.test(x, y, w, **{**options, **change}) for change in ({}, {}, {"seed": 4}))
+    assert result.draws == 200 and result.null == "wild" and "gaussian(1)" in result.kernel_x and result.n_train == 50
+    same_but_time = [dataclasses.replace(found, seconds=0.0) for found in (result, again, other)]
+    assert repr(dataclasses.asdict(same_but_time[0])) == repr(dataclasses.asdict(same_but_time[1]))
+    assert same_but_time[0] != same_but_time[2]
 
 
 @pytest.mark.parametrize("options,text", [
@@ -70,6 +78,140 @@ def test_data_refused(chain):
         circe.test(x, y[:-1], z)
     with pytest.raises(circe.CirceError, match="8"):
         circe.test(x[:4], y[:4], z[:4])
+
+
+# ---- against the command ------------------------------------------------------------------------------------------------
+
+
+def said_by_the_command(chain, folder, *arguments):
+    """`circe test ... --json` on the same numbers."""
+    files = []
+    for name, values in zip("xyz", chain):
+        np.save(folder / f"{name}.npy", values[:, None])
+        files += [f"--{name}", str(folder / f"{name}.npy")]
+    return _command.run(["test", *arguments[:1], *files, *arguments[1:], "--threads", "1"])
+
+
+@pytest.fixture
+def one_thread():
+    """As the command is run: sums that BLAS shares among threads differ in the last digit."""
+    threads = circe.get_threads()
+    circe.set_threads(1)
+    yield
+    circe.set_threads(threads)
+
+
+def same(found, said):
+    """To the last digit: the command writes 17."""
+    if isinstance(said, dict):
+        return all(same(found[name] if isinstance(found, dict) else getattr(found, name), said[name]) for name in said)
+    if isinstance(said, list):
+        return len(found) == len(said) and all(map(same, found, said))
+    if said is None:
+        return found is None or math.isnan(found)
+    return found == said
+
+
+@pytest.mark.parametrize("method,options", [
+    ("kci", {}), ("kci", {"null": "spectral", "draws": 500}), ("circe", {"seed": 7}), ("splitkci", {"alpha": 0.1}),
+    ("gcm", {"regression": "linear"}), ("rcot", {"kernel_z": "laplace"}), ("hsic", {"draws": 300})])
+def test_p_values_are_the_commands(one_thread, chain, tmp_path, method, options):
+    x, y, _, w = chain
+    given = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    said = said_by_the_command((x, y, w), tmp_path, method, *given)
+    found = circe.test(x, y, w, method=method, **options)
+    flat = {**said, **said["diagnostics"]}
+    names = {"regression_x": "x", "regression_z": "z"}
+    compared = [name for name in flat if hasattr(found, names.get(name, name)) and name != "seconds"]
+    assert len(compared) == len(dataclasses.fields(found)) - 1
+    for name in compared:
+        assert same(getattr(found, names.get(name, name)), flat[name]), name
+
+
+@pytest.mark.parametrize("method,options", [("gcm", {}), ("kci", {"alpha": 0.2, "seed": 5}), ("hsic", {"draws": 100})])
+def test_calibration_is_the_commands(one_thread, chain, tmp_path, method, options):
+    x, y, _, w = chain
+    given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    said = said_by_the_command((x[:120], y[:120], w[:120]), tmp_path, method, "--calibrate", "40", *given)["calibration"]
+    found = circe.calibrate(x[:120], y[:120], w[:120], method=method, repetitions=40, **options)
+    assert found.seconds > 0 and said.pop("seconds") > 0
+    assert len(said) == len(dataclasses.fields(found)) - 2  # without method and seconds
+    assert same(found, said)
+    assert found.method == method and len(found.edges) == 21
+    np.testing.assert_array_equal(np.histogram(found.p_values, bins=found.edges)[0], found.counts)
+
+
+@pytest.mark.parametrize("options", [{}, {"seed": 3, "kernel_y": "laplace"}])
+def test_effects_are_the_commands(one_thread, chain, tmp_path, options):
+    x, y, _, w = chain
+    given = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    said = said_by_the_command((x, y, w), tmp_path, "kci", "--effects", *given)
+    found = circe.effects(x, y, w, **options)
+    assert said["effects"].pop("seconds") > 0 and found.seconds > 0
+    assert same(found, said["effects"])
+    assert said["along"].pop("column") and same(found.along, said["along"]) and len(said["along"]) == 5
+    assert found.kpc.lower > found.kpc.chance and float(found.kpc) == found.kpc.value
+    assert found.along.above.any()
+
+
+def test_effects_without_a_place(chain):
+    x, y, z, _ = chain
+    assert circe.effects(x, y, z, along=None, draws=20).along is None
+    assert circe.effects(x, None, z, draws=20).along is None
+    two = circe.effects(x, np.stack([y, x], 1), z, along=1, points=3, draws=20).along
+    assert two.column == 1 and two.place.min() >= x.min() and len(two.place) == 3
+    np.testing.assert_allclose(two.place[1], np.median(x), atol=0.2)
+
+
+def test_what_results_look_like(chain):
+    x, y, z, _ = chain
+    result = circe.test(x, y, z)
+    assert repr(result).startswith("TestResult(method='kci', p_value=0.") and result.pvalue == result.p_value
+    assert "Calibration(level=0" in repr(circe.calibrate(x, y, z, method="gcm", repetitions=20))
+    assert repr(circe.effects(x, y, z, draws=20)).startswith("Effects(kpc=Effect(value=0.")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.p_value = 0.0
+
+
+@pytest.mark.parametrize("function,options,error,text", [
+    ("calibrate", {"repetitions": 0}, circe.ArgumentError, "repetitions is 0; .* at least 20"),
+    ("calibrate", {"repetitions": 30.0}, circe.ArgumentError, "repetitions is 30.0"),
+    ("calibrate", {"bins": 0}, circe.ArgumentError, "bins is 0"), ("calibrate", {"method": "magic"}, circe.ArgumentError, "magic"),
+    ("calibrate", {"alpha": 2.0}, circe.ArgumentError, "alpha is 2"), ("calibrate", {"drws": 3}, TypeError, "drws"),
+    ("calibrate", {"method": "kci", "null": "permutation"}, circe.UnsupportedError, "kci has no null 'permutation'"),
+    ("effects", {"draws": 3}, circe.ArgumentError, "draws is 3; .* at least 20"), ("effects", {"points": 0}, circe.ArgumentError, "points is 0"),
+    ("effects", {"along": 1}, circe.ShapeError, "along: y has no column 1"), ("effects", {"along": "y"}, circe.ArgumentError, "along is 'y'"),
+    ("effects", {"kernel_x": "gauss"}, circe.ArgumentError, "kernel_x 'gauss'"), ("effects", {"width": -1}, circe.ArgumentError, "width is -1"),
+    ("effects", {"weights": np.ones(3)}, circe.ShapeError, "weights has 3"), ("effects", {"method": "kci"}, TypeError, "method"),
+    ("test", {"auxiliary": 3}, circe.ArgumentError, r"auxiliary is 3; it must be a pair"),
+    ("test", {"features": (1, 2)}, circe.ArgumentError, "features is a tuple of 2; it must be numbers")])
+def test_arguments_refused(chain, function, options, error, text):
+    x, y, z, _ = chain
+    with pytest.raises(error, match=text):
+        getattr(circe, function)(x, y, z, **options)
+
+
+@pytest.mark.parametrize("function", ["calibrate", "effects"])
+def test_more_data_refused(chain, function):
+    x, y, z, _ = chain
+    with pytest.raises(circe.DataError, match="x holds a NaN at row 1"):
+        getattr(circe, function)([0, np.nan, *range(18)], y[:20], z[:20])
+    with pytest.raises(circe.ShapeError, match="y"):
+        getattr(circe, function)(x, y[:-1], z)
+
+
+def test_interrupted(chain):
+    """Ctrl-C ends a long call, is raised as ever, and leaves everything usable."""
+    x, y, z, _ = chain
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    before = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        circe.calibrate(x, y, z, repetitions=10**6)
+    assert time.perf_counter() - before < 20
+    timer.join()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert circe.calibrate(x, y, z, method="gcm", repetitions=20).repetitions == 20
 
 
 def test_causal_learn(chain):

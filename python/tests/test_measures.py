@@ -164,3 +164,10 @@ def test_the_command_is_the_module(points):
     assert done.returncode == 2 and "nonsense" in done.stderr
     with pytest.raises(circe.CommandError, match="nonsense"):
         _command.run(["nonsense"])
+
+
+def test_previous_must_be_a_pair(points):
+    with pytest.raises(circe.ArgumentError, match=r"previous is a tuple of 1; it must be a pair \(x, y\)"):
+        circe.gcm(points.x, points.y, points.z, regression="linear", previous=(points.x,))
+    with pytest.raises(circe.ShapeError, match="previous y"):
+        circe.gcm(points.x, points.y, points.z, regression="linear", previous=(points.x, []))
