@@ -1,8 +1,9 @@
 /* The dense regression over ranks. K_YY (M, M) lies over a grid of P by Q ranks in blocks that are dealt out
  * cyclically, so that each holds about M^2 / N numbers whatever the algorithm is at:
  *
- *     grid of ridges    K_YY = U diag(s) U' (pdsyevd), G = U'F_z, W = U diag(1/(s+ridge)) G       4 M^2 / N numbers a
- * rank one ridge         K_YY + ridge I = L L' (pdpotrf), W by two solves, then the inverse        1 M^2 / N
+ *     grid of ridges    K_YY = U diag(s) U' (pdstedc), G = U'F_z, W = U diag(1/(s+ridge)) G       4 M^2 / N
+ *     one ridge         K_YY + ridge I = L L' (pdpotrf), W by two solves, then the inverse        1 M^2 / N
+ *                                                                              (numbers of a rank)
  *
  * Leave-one-out as in lib/cme/dense.c: the mean of |W_i|^2 / h_i^2, h_i = sum_k U_ik^2 / (s_k + ridge), which is the
  * inverse's diagonal where there is no spectrum. Each rank sums over the columns it has, and the sums of M numbers are
@@ -191,7 +192,7 @@ static circe_status decompose(const circe_context *context, circe__parts *p) {
     if (status == CIRCE_OK && problem == 0)
         problem = engine->eigen(&p->grid, &p->K, p->s, &p->vectors, work, doubles, iwork, ints);
     if (status == CIRCE_OK && problem != 0)
-        status = circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the kernel matrix of y failed (pdsyevd: %d)",
+        status = circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the kernel matrix of y failed (pdstedc: %d)",
                              problem);
     for (int64_t k = 0; k < p->K.rows; k++) p->s[k] = fmax(p->s[k], 0.0);
     circe__free(context, work);

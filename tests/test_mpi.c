@@ -123,6 +123,89 @@ static void hashes_tell_apart(void **state) {
     }
 }
 
+/* ---- spectra ------------------------------------------------------------------------------------------------------
+ */
+
+typedef double entry_fn(int64_t i, int64_t j);
+
+static double smooth_entry(int64_t i, int64_t j) { return exp(-1e-4 * (double)((i - j) * (i - j))); }
+static double rough_entry(int64_t i, int64_t j) { return sin((double)(i * j + i + j)); }
+static double groups_entry(int64_t i, int64_t j) { return i / 9 == j / 9 ? 1.0 : 0.0; }
+/* Off the diagonal, squares are not normal numbers, then zeros. */
+static double faint_entry(int64_t i, int64_t j) {
+    return i == j ? 1.0 + (double)(i % 3) : 1e-161 * (double)(1 + (i + j) % 7);
+}
+static double nothing_entry(int64_t i, int64_t j) { return 0.0 * (double)(i + j); }
+
+static double *numbers(int64_t n) { return test_zeros(n + 1, 1, CIRCE_FLOAT64).data; }
+
+static int64_t dealt_to(int64_t n, int64_t block, int mine, int all) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) count += i / block % all == mine;
+    return count;
+}
+
+static cluster_matrix spread(const cluster_grid *grid, int64_t n, int64_t block, entry_fn *entry) {
+    cluster_matrix m = {.rows = n, .cols = n, .block = block};
+    m.local_rows = dealt_to(n, block, grid->row, grid->rows);
+    m.local_cols = dealt_to(n, block, grid->col, grid->cols);
+    m.data = numbers(m.local_rows * m.local_cols);
+    for (int64_t k = 0; k < m.local_rows * m.local_cols; k++) {
+        int64_t r = k % m.local_rows, c = k / m.local_rows;
+        int64_t i = (r / block * grid->rows + grid->row) * block + r % block;
+        int64_t j = (c / block * grid->cols + grid->col) * block + c % block;
+        m.data[k] = entry(i, j);
+    }
+    return m;
+}
+
+/* Over all ranks: the largest of |A U - U diag(s)|, of |U'U - I|, and of s where it descends. */
+static double spectrum_error(int grid_rows, int64_t n, int64_t block, entry_fn *entry) {
+    const cluster_engine *engine = cluster_engine_used();
+    cluster_grid grid;
+    engine->grid_open(grid_rows, cluster_size() / grid_rows, &grid);
+    cluster_matrix A = spread(&grid, n, block, entry), lost = spread(&grid, n, block, entry);
+    cluster_matrix U = spread(&grid, n, block, nothing_entry), AU = spread(&grid, n, block, nothing_entry);
+    cluster_matrix UU = spread(&grid, n, block, nothing_entry);
+    int64_t doubles = 0, ints = 0;
+    double *s = numbers(n), worst = 0.0, everyones[64] = {0};
+    int problem = engine->eigen_work(&grid, &lost, &U, &doubles, &ints);
+    double *work = numbers(doubles);
+    int *iwork = (int *)numbers(ints);
+    if (problem == 0) problem = engine->eigen(&grid, &lost, s, &U, work, doubles, iwork, ints);
+    engine->multiply(&grid, false, &A, &U, &AU);
+    engine->multiply(&grid, true, &U, &U, &UU);
+    for (int64_t k = 0; k < U.local_rows * U.local_cols; k++) {
+        int64_t r = k % U.local_rows, c = k / U.local_rows;
+        int64_t i = (r / block * grid.rows + grid.row) * block + r % block;
+        int64_t j = (c / block * grid.cols + grid.col) * block + c % block;
+        worst = fmax(worst, fabs(AU.data[k] - s[j] * U.data[k]));
+        worst = fmax(worst, fabs(UU.data[k] - (i == j)));
+    }
+    for (int64_t k = 1; k < n; k++) worst = fmax(worst, s[k - 1] - s[k]);
+    if (problem != 0) worst = 1e300;
+    engine->grid_close(&grid);
+    engine->gather(&worst, sizeof worst, everyones);
+    for (int k = 0; k < cluster_size(); k++) worst = fmax(worst, everyones[k]);
+    return worst;
+}
+
+/* Sizes around the panels of 32 and blocks that leave a rest, on every grid there is; matrices that need reflections,
+ * that have pieces which need none, and that are all but diagonal. Rounding is 1e-16 times n and a norm below 200. */
+static void spectra_are_right(void **state) {
+    static entry_fn *const entries[] = {smooth_entry, rough_entry, groups_entry, faint_entry};
+    static const int64_t sizes[][2] = {{8, 1}, {64, 16}, {131, 32}, {200, 7}, {333, 64}};
+    double errors[COUNT(entries) * COUNT(sizes)] = {0};
+    (void)state;
+    if (cluster_engine_used() == NULL || cluster_size() == 1) return;
+    for (int rows = 1; rows <= cluster_size(); rows++)
+        for (int64_t k = 0; cluster_size() % rows == 0 && k < COUNT(errors); k++)
+            errors[k] = fmax(errors[k], spectrum_error(rows, sizes[k / COUNT(entries)][0], sizes[k / COUNT(entries)][1],
+                                                       entries[k % COUNT(entries)]));
+    for (int64_t k = 0; k < COUNT(errors); k++)
+        if (cluster_rank() == 0) assert_near(errors[k], 0.0, 1e-11, 1.0);
+}
+
 /* ---- fits -------------------------------------------------------------------------------------------------------- */
 
 typedef struct data {
@@ -344,6 +427,7 @@ int main(void) {
                                        TEST(messages_arrive),
                                        TEST(ranks_agree),
                                        TEST(hashes_tell_apart),
+                                       TEST(spectra_are_right),
                                        TEST(dense_grid_is_the_same),
                                        TEST(dense_many_features_are_the_same),
                                        TEST(one_ridge_is_the_same),
