@@ -23,7 +23,7 @@
 #include "error.h"
 #include "trainer_parts.h"
 
-enum { PIECE = 8192, MOST_SENT = 1 << 28 }; /* numbers of a sum; bytes of an exchange */
+enum { PIECE = 16384, MOST_SENT = 1 << 28 }; /* numbers of a sum; bytes of an exchange */
 
 /* ---- agreeing ---------------------------------------------------------------------------------------------------- */
 
