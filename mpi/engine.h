@@ -52,7 +52,7 @@ typedef struct cluster_engine {
     void (*sum_quickly)(void *values, int64_t n, bool floats);
     /* All: sums in place, into every process, that are under way until sums_end; sums_move sees to it that they go on.
      */
-    void (*sum_floats_begin)(float *values, int64_t n);
+    void (*sum_begin)(void *values, int64_t n, bool floats);
     void (*sums_move)(void);
     void (*sums_end)(void);
 

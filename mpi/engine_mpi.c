@@ -33,11 +33,14 @@ static double now(void) {
 }
 
 static void wait_for(MPI_Request *request) {
+    enum { TIGHT = 256 }; /* tests, some ten microseconds, before the core is offered to others */
     const double patience = 200e-6, longest = 1e-3;
-    double start = now(), pause = 20e-6;
-    for (int done = 0;;) {
+    double start = 0.0, pause = 20e-6;
+    for (int done = 0, tests = 0;; tests++) {
         MPI_Test(request, &done, MPI_STATUS_IGNORE);
         if (done) return;
+        if (tests < TIGHT) continue;
+        if (tests == TIGHT) start = now();
         if (now() - start < patience) {
             sched_yield();
             continue;
@@ -208,11 +211,13 @@ static void sums_end(void) {
     n_sums = 0;
 }
 
-static void sum_floats_begin(float *values, int64_t n) {
-    for (int64_t at = 0; at < n; at += MOST_COUNT) {
-        int64_t here = n - at < MOST_COUNT ? n - at : MOST_COUNT;
+static void sum_begin(void *values, int64_t n, bool floats) {
+    size_t size = floats ? sizeof(float) : sizeof(double);
+    for (int64_t at = 0; at < n; at += MOST_COUNT / 8) {
+        int64_t here = n - at < MOST_COUNT / 8 ? n - at : MOST_COUNT / 8;
         if (n_sums == MOST_SUMS) sums_end();
-        MPI_Iallreduce(MPI_IN_PLACE, values + at, (int)here, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD, &sums[n_sums++]);
+        MPI_Iallreduce(MPI_IN_PLACE, (char *)values + (size_t)at * size, (int)here, floats ? MPI_FLOAT : MPI_DOUBLE,
+                       MPI_SUM, MPI_COMM_WORLD, &sums[n_sums++]);
     }
     sums_move();
 }
@@ -267,7 +272,7 @@ const cluster_engine *circe_cluster_engine(void) {
                                           .sum_quickly = sum_quickly,
                                           .gather_parts = gather_parts,
                                           .exchange = exchange,
-                                          .sum_floats_begin = sum_floats_begin,
+                                          .sum_begin = sum_begin,
                                           .sums_move = sums_move,
                                           .sums_end = sums_end,
                                           .send = send_message,

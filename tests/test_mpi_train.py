@@ -4,6 +4,7 @@ has other data, is killed, or is asked to end."""
 import json
 import os
 import random
+import re
 import signal
 import struct
 import time
@@ -79,15 +80,21 @@ class Trains(mpi_support.Case):
                 several = json.loads(out)  # one object: one rank speaks
                 self.assertLessEqual(len(self.said(err)), 1, err)  # a warning, of one rank
                 self.compare("one", "several")
-                self.assertEqual(self.epochs(err), self.epochs(alone))
+                self.assertEqual(len(self.epochs(err)), 4)
+                for now, then in zip(self.epochs(err), self.epochs(alone)):
+                    self.assertEqual(now.keys(), then.keys())
+                    for name, value in then.items():
+                        self.assertAlmostEqual(now[name], value, delta=0.1 * abs(value) + 2e-5, msg=name)
                 self.assertEqual(several["rows"], one["rows"])
                 for state, measures in one["measures"].items():
                     for name, value in measures.items():
                         self.assertAlmostEqual(several["measures"][state][name], value, delta=1e-4, msg=kind)
 
     def epochs(self, err):
-        """Loss, regulariser and validation of every epoch, as people see them."""
-        return [line for line in err.splitlines() if line.startswith("epoch")]
+        """Loss, regulariser and validation of every epoch, as people see them: two digits."""
+        lines = [line for line in err.splitlines() if line.startswith("epoch")]
+        return [{name: float(value) for name, value in re.findall(r"(loss|validation|circe|hscic|gcm|hsic) (\S+?)(?:,|$)", line)}
+                for line in lines]
 
     def test_classes_layers_and_patience(self):
         more = ["--target", "kind", "--layers", "1,output", "--patience", "2", "--epochs", "5", "--gamma-warmup", "1",

@@ -242,7 +242,7 @@ static void send_off(train_loop *loop) {
     float *grads = train_network_grads(loop->network) + s->waiting_first, weight = (float)s->weight;
     int64_t n = s->waiting_end - s->waiting_first;
     for (int64_t i = 0; i < n; i++) grads[i] *= weight;
-    if (n > 0) s->team->sum_begin(grads, n);
+    if (n > 0) s->team->sum_begin(grads, n, 1);
     s->waiting_end = s->waiting_first;
 }
 
@@ -270,11 +270,15 @@ circe_status train_share_backward(train_loop *loop) {
     return status;
 }
 
-/* values := the weighted sums over the processes; and what anybody wants. */
-static void sum_values(train_share *s, double weight, int64_t n, double *values) {
+/* values := the weighted sums over the processes; and what anybody wants. Under way until sums_made. */
+static void sums_of(train_share *s, double weight, int64_t n, const double *values) {
     for (int64_t v = 0; v < n; v++) s->sums[v] = weight * values[v];
     for (int w = 0; w < TRAIN_N_WISHES; w++) s->sums[n + w] = s->wishes[w] ? 1.0 : 0.0;
-    s->team->sum(s->sums, n + TRAIN_N_WISHES);
+    s->team->sum_begin(s->sums, n + TRAIN_N_WISHES, 0);
+}
+
+static void sums_made(train_share *s, int64_t n, double *values) {
+    s->team->sum_end();
     memcpy(values, s->sums, (size_t)n * sizeof *values);
     for (int w = 0; w < TRAIN_N_WISHES; w++) {
         s->granted[w] = s->sums[n + w] > 0.0;
@@ -282,18 +286,20 @@ static void sum_values(train_share *s, double weight, int64_t n, double *values)
     }
 }
 
+/* With those of the gradients. On the CPU, the device's memory is the host's. */
 void train_share_sum(train_loop *loop) {
     train_share *s = &loop->share;
     if (s->team == NULL) return;
-    sum_values(s, s->weight, loop->n_values, loop->values); /* on the CPU, the device's memory is the host's */
-    s->team->sum_end();
+    sums_of(s, s->weight, loop->n_values, loop->values);
+    sums_made(s, loop->n_values, loop->values);
 }
 
 void train_share_sum_validation(train_loop *loop, double *loss, double *regularizer) {
     train_share *s = &loop->share;
     double values[] = {*loss, *regularizer};
     if (s->team == NULL) return;
-    sum_values(s, 1.0, 2, values);
+    sums_of(s, 1.0, 2, values);
+    sums_made(s, 2, values);
     *loss = values[0];
     *regularizer = values[1];
 }

@@ -42,6 +42,8 @@ static void broadcast(void *data, size_t bytes) { cluster_broadcast(0, data, byt
 
 static void sum(double *values, int64_t n) { cluster_engine_used()->sum_quickly(values, n, false); }
 
+static void sum_begin(void *values, int64_t n, int floats) { cluster_engine_used()->sum_begin(values, n, floats != 0); }
+
 static void sum_of(void *unused, void *values, int64_t n, int floats) {
     (void)unused;
     cluster_engine_used()->sum_quickly(values, n, floats != 0);
@@ -70,7 +72,7 @@ const train_team *training_team(void) {
                         .sum_integers = sum_integers,
                         .gather = engine->gather_parts,
                         .exchange = engine->exchange,
-                        .sum_begin = engine->sum_floats_begin,
+                        .sum_begin = sum_begin,
                         .sum_move = engine->sums_move,
                         .sum_end = engine->sums_end};
     return &team;
