@@ -40,12 +40,13 @@ typedef struct train_share {
     double weight;             /* rows / batch */
     /* Rows of the epoch under way: batches by `rows`, in order. */
     train_source source;
-    char *values;   /* as the source stores them */
-    int8_t *shift;  /* NULL: there are none */
-    float *target;  /* (target_cols) each */
-    int64_t *index; /* 0, 1, 2, ... */
-    char *out, *in; /* records on their way */
-    size_t record, *bytes;
+    char *values;                       /* as the source stores them */
+    int8_t *shift;                      /* NULL: there are none */
+    float *target;                      /* (target_cols) each */
+    int64_t *index;                     /* 0, 1, 2, ... */
+    char *out, *in;                     /* records on their way */
+    size_t record;                      /* bytes of one */
+    size_t *bytes;                      /* (3, processes): to whom, from whom, and how far it was read */
     int64_t waiting_first, waiting_end; /* gradients that are final and not yet sent off */
     double *sums;                       /* (n_values + wishes) */
     bool wishes[TRAIN_N_WISHES], granted[TRAIN_N_WISHES];

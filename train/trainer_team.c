@@ -51,8 +51,11 @@ static circe_status check_share(const train_loop *loop) {
         return train_fail(CIRCE_ERR_UNSUPPORTED, "several processes train on CPUs; this one has device %s",
                           loop->device->ops->name);
     if (batch < s->team->size)
-        return train_fail(CIRCE_ERR_SHAPE, "a batch of %lld rows cannot be divided among %d processes",
-                          (long long)batch, s->team->size);
+        return train_fail(
+            CIRCE_ERR_SHAPE,
+            "a batch of %lld rows cannot be divided among %d processes: start at most %lld, or take a larger "
+            "batch",
+            (long long)batch, s->team->size, (long long)batch);
     if (s->own != due)
         return train_fail(CIRCE_ERR_SHAPE, "this process has %lld of %lld training rows; its share is %lld",
                           (long long)s->own, (long long)s->total, (long long)due);
@@ -117,7 +120,7 @@ static circe_status make_epoch(train_loop *loop) {
     s->index = malloc((size_t)rows * sizeof *s->index);
     s->out = malloc((size_t)(held < s->own ? held : s->own) * s->record + 1);
     s->in = malloc((size_t)(at_once * s->most) * s->record);
-    s->bytes = calloc(4 * (size_t)s->team->size, sizeof *s->bytes);
+    s->bytes = calloc(3 * (size_t)s->team->size, sizeof *s->bytes);
     s->sums = calloc((size_t)loop->n_values + 1 + TRAIN_N_WISHES, sizeof *s->sums);
     if (s->values == NULL || (from->shift != NULL && s->shift == NULL) || s->target == NULL || s->index == NULL ||
         s->out == NULL || s->in == NULL || s->bytes == NULL || s->sums == NULL)

@@ -332,8 +332,8 @@ def effects(x, y, z, *, draws: int = 200, along: Optional[int] = 0, points: int 
                        width=width, ridge=ridge)
     found = _native.Effects()
     column = None if along is None or problem.mat_y is None else _whole(along, "along", 0)
+    problem.call("circe_test_effects", draws, found)  # first: it says what is wrong with the data
     where = None if column is None else _along(problem, column, points)
-    problem.call("circe_test_effects", draws, found)
     return _record(found, Effects, kpc=_record(found.kpc, Effect), circe=_record(found.circe, Effect), along=where)
 
 

@@ -173,6 +173,12 @@ def test_what_results_look_like(chain):
         result.p_value = 0.0
 
 
+def test_effects_of_bad_data_name_them():
+    x = np.linspace(0, 1, 50)
+    with pytest.raises(circe.DataError, match="^z holds a NaN"):
+        circe.effects(x, x, np.full(50, np.nan))
+
+
 @pytest.mark.parametrize("function,options,error,text", [
     ("calibrate", {"repetitions": 0}, circe.ArgumentError, "repetitions is 0; .* at least 20"),
     ("calibrate", {"repetitions": 30.0}, circe.ArgumentError, "repetitions is 30.0"),
