@@ -262,6 +262,10 @@ const spec_option spec_options[OPT_COUNT] = {
          "for images conv16s2,conv32s2,pool2,128,64."},
     [OPT_ACTIVATION] = {"activation", 0, SPEC_CHOICE, TRAIN, 0, "NAME", "relu|leaky-relu|tanh", "relu", 0, 0, "Network",
                         "Between the layers; dsprites and resnet18 bring their own."},
+    [OPT_INIT] = {"init", 0, SPEC_CHOICE, TRAIN, 0, "NAME", "he|uniform", "he", 0, 0, "Network",
+                  "Where the weights start. he: normal, of variance 2 / inputs, which deep networks need. uniform: in "
+                  "+-1/sqrt(inputs), as PyTorch starts them: smaller and smoother; what it learns goes on more evenly "
+                  "beyond the data (docs/images.md)."},
     [OPT_WEIGHTS] = {"weights", 0, SPEC_PATH, TRAIN, 0, "FILE", NULL, NULL, 0, 0, "Network",
                      "Start from these weights, a .safetensors with PyTorch's names (torchvision's, for resnet18): "
                      "everything before the first dense layer. All of the network is then trained."},

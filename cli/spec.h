@@ -113,6 +113,7 @@ typedef enum spec_option_id {
     OPT_ONLY,
     OPT_NET,
     OPT_ACTIVATION,
+    OPT_INIT,
     OPT_WEIGHTS,
     OPT_LOSS,
     OPT_EPOCHS,

@@ -534,7 +534,7 @@ static train_network *make(train_device *device, const network_case *c) {
     train_network *network = NULL;
     train_ok(train_network_create(device, c->input, c->layers, n, c->rows, &network));
     networks[n_networks++] = network;
-    train_ok(train_network_initialise(network, 17));
+    train_ok(train_network_initialise(network, TRAIN_START_HE, 17));
     return network;
 }
 
@@ -758,7 +758,7 @@ static train_network *network_of(const run_case *c, train_device *device) {
     train_ok(train_network_create(device, c->images ? picture : table, specs, n, BATCH, &network));
     free(specs);
     networks[n_networks++] = network;
-    train_ok(train_network_initialise(network, 5));
+    train_ok(train_network_initialise(network, TRAIN_START_HE, 5));
     return network;
 }
 

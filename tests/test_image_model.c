@@ -50,7 +50,7 @@ static train_network *make_network(train_device *device, const char *net, int64_
     train_network *network = NULL;
     train_ok(train_network_parse(net, TRAIN_LEAKY_RELU, outputs, &specs, &n));
     train_ok(train_network_create(device, (train_shape){3, {1, SIDE, SIDE}}, specs, n, 4, &network));
-    train_ok(train_network_initialise(network, 5));
+    train_ok(train_network_initialise(network, TRAIN_START_HE, 5));
     free(specs);
     return network;
 }

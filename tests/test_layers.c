@@ -51,7 +51,7 @@ static train_network *make_network(train_device *device, train_shape input, cons
     assert_true(n_networks < MAX_OBJECTS);
     train_ok(train_network_create(device, input, specs, n, max_batch, &networks[n_networks]));
     train_network *network = networks[n_networks++];
-    train_ok(train_network_initialise(network, 7));
+    train_ok(train_network_initialise(network, TRAIN_START_HE, 7));
     const float *noise = normals(70, train_network_n_params(network));
     for (int64_t i = 0; i < train_network_n_params(network); i++) train_network_params(network)[i] += 0.2f * noise[i];
     return network;
@@ -627,7 +627,7 @@ static void running_statistics(void **state) {
     train_network_set_training(network, false);
     train_ok(train_network_forward(network, 4, normals(9, 17 * 24)));
     assert_arrays(train_network_buffers(network), mean, 17, FLOAT32);
-    train_ok(train_network_initialise(network, 3));
+    train_ok(train_network_initialise(network, TRAIN_START_HE, 3));
     assert_true(train_network_buffers(network)[0] == 0.0f && train_network_buffers(network)[20] == 1.0f);
     network = make_network(device, (train_shape){3, {2, 1, 1}}, &spec, 1, 2);
     train_refused(train_network_forward(network, 1, normals(1, 2)), CIRCE_ERR_SHAPE, "a single number a channel");
@@ -999,7 +999,7 @@ static void dsprites_network(void **state) {
     for (int64_t k = 0; k < 12; k++) assert_string_equal(tensors[k].name, names[k]);
     assert_true(tensors[2].n_dims == 4 && tensors[2].shape[0] == 32 && tensors[2].shape[1] == 16 &&
                 tensors[2].shape[2] == 3 && tensors[2].shape[3] == 3);
-    train_ok(train_network_initialise(network, 5));
+    train_ok(train_network_initialise(network, TRAIN_START_HE, 5));
     double square = 0.0;
     for (int64_t i = 0; i < 18432; i++) square += pow(((const float *)tensors[4].data)[i], 2.0) / 18432.0;
     assert_near(square, 2.0 / 288.0, 5.0 * sqrt(2.0 / 18432.0), 2.0 / 288.0); /* five standard errors */
@@ -1071,7 +1071,7 @@ static void resnet_tensors(void **state) {
 
     train_network *other = make_parsed(device, "resnet18", TRAIN_TANH, input, 1, 1); /* another head */
     int64_t head = train_network_layer(other, train_network_find(other, "fc.0"))->first_param;
-    train_ok(train_network_initialise(other, 8));
+    train_ok(train_network_initialise(other, TRAIN_START_HE, 8));
     float *before =
         memcpy(test_memory(bytes), train_network_params(other), (size_t)train_network_n_params(other) * sizeof(float));
     train_ok(train_network_load_body(other, path));

@@ -76,7 +76,7 @@ static train_network *make_network(train_device *device, int64_t inputs, const t
     train_shape input = {1, {inputs}};
     assert_true(n_networks < MAX_OBJECTS);
     train_ok(train_network_create(device, input, specs, n, max_batch, &networks[n_networks]));
-    train_ok(train_network_initialise(networks[n_networks], 7));
+    train_ok(train_network_initialise(networks[n_networks], TRAIN_START_HE, 7));
     return networks[n_networks++];
 }
 
@@ -1030,20 +1030,44 @@ static void initialisation(void **state) {
     for (int64_t i = 0; i < OUT; i++) assert_true(params[N + i] == 0.0f);
 }
 
+/* Weights and biases uniform in +-1 / sqrt(fan_in), of a dense layer. */
+static void uniform_start(void **state) {
+    (void)state;
+    enum { IN = 64, OUT = 300, N = IN * OUT + OUT };
+    train_network *network = make_parsed(make_device(2), "300", TRAIN_RELU, IN, 1, 4);
+    train_ok(train_network_initialise(network, TRAIN_START_UNIFORM, 3));
+    assert_true(train_network_start(network) == TRAIN_START_UNIFORM);
+    const float *params = train_network_params(network);
+    double first = 0.0, second = 0.0, fourth = 0.0, most = 0.0, bias = 0.0;
+    for (int64_t i = 0; i < N; i++) {
+        double u = (double)params[i] * sqrt((double)IN);
+        first += u / N, second += u * u / N, fourth += u * u * u * u / N, most = fmax(most, fabs(u));
+        if (i >= IN * OUT) bias += u * u / OUT;
+    }
+    assert_true(most <= 1.0 && most > 0.999);
+    assert_near(first, 0.0, 5.0, sqrt(1.0 / 3.0 / N));
+    assert_near(second, 1.0 / 3.0, 5.0, sqrt(4.0 / 45.0 / N));
+    assert_near(fourth, 1.0 / 5.0, 5.0, sqrt(16.0 / 225.0 / N));
+    assert_near(bias, 1.0 / 3.0, 5.0, sqrt(4.0 / 45.0 / OUT));
+    double drawn[60];
+    circe_random_uniform((circe_random){3, 0}, 0, 60, drawn);
+    for (int64_t i = 0; i < 60; i++) assert_true(params[i] == (float)(2.0 / 8.0 * (drawn[i] - 0.5)));
+}
+
 /* A function of seed, layer and place alone: the number of threads, the batch and the other layers do not enter. */
 static void initialisation_is_a_function(void **state) {
     (void)state;
     train_network *one = make_parsed(make_device(1), "20,9", TRAIN_RELU, 3, 1, 16);
     train_network *three = make_parsed(make_device(3), "20,30", TRAIN_TANH, 3, 2, 300);
     size_t shared = (3 * 20 + 20) * sizeof(float);
-    train_ok(train_network_initialise(one, 11));
-    train_ok(train_network_initialise(three, 11));
+    train_ok(train_network_initialise(one, TRAIN_START_HE, 11));
+    train_ok(train_network_initialise(three, TRAIN_START_HE, 11));
     assert_memory_equal(train_network_params(one), train_network_params(three), shared);
     double normal[60];
     circe_random_normal((circe_random){11, 2}, 0, 60, normal);
     for (int64_t i = 0; i < 60; i++)
         assert_true(train_network_params(one)[80 + i] == (float)(sqrt(2.0 / 20.0) * normal[i]));
-    train_ok(train_network_initialise(three, 12));
+    train_ok(train_network_initialise(three, TRAIN_START_HE, 12));
     assert_memory_not_equal(train_network_params(one), train_network_params(three), shared);
 }
 
@@ -1250,5 +1274,6 @@ TEST_MAIN("network", CASE(whole_networks), CASE(shapes_of_layers), CASE(taps), C
           CASE(threads_agree), CASE(threads_keep_apart), CASE(same_bits), CASE(inside_a_team), CASE(parts_of_work),
           CASE(odd_batches), CASE(batches_refused), CASE(predictions), CASE(no_allocation_in_a_step),
           CASE(memory_that_fails), CASE(loops_over_numbers), CASE(networks_refused), CASE(layers_of_a_network),
-          CASE(initialisation), CASE(initialisation_is_a_function), CASE(texts_read), CASE(texts_refused),
-          CASE(tensors_round_trip), CASE(tensors_refused), CASE(tensors_of_others), CASE(schedules))
+          CASE(initialisation), CASE(uniform_start), CASE(initialisation_is_a_function), CASE(texts_read),
+          CASE(texts_refused), CASE(tensors_round_trip), CASE(tensors_refused), CASE(tensors_of_others),
+          CASE(schedules))

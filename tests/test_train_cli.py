@@ -297,6 +297,7 @@ class SameBitsTest(TrainTest):
 
         resume(2, ["another run", "gamma", "'10'", "'20'"], "--gamma", "20")
         resume(2, ["another run", "epochs"], "--epochs", "9")
+        resume(2, ["another run", "network", "started uniform"], "--init", "uniform")
         resume(2, ["another run", "data"], features="a,y")
         damaged = bytearray(good)
         damaged[len(good) // 2] ^= 1

@@ -142,7 +142,7 @@ static objects make(const problem *p) {
     train_ok(train_device_cpu(o.context, &o.device));
     train_ok(train_network_parse(p->net, p->activation, p->outputs, &specs, &n_specs));
     train_ok(train_network_create(o.device, input, specs, n_specs, p->options.batch, &o.network));
-    train_ok(train_network_initialise(o.network, 7));
+    train_ok(train_network_initialise(o.network, TRAIN_START_HE, 7));
     free(specs);
     train_ok(train_regularizer_create(o.context, &p->regularizer, &o.data.y, &o.data.z, &holdout.y, &holdout.z,
                                       &o.regularizer));
@@ -436,7 +436,7 @@ static void reused(void **state) {
     objects o = make(&p);
     for (int64_t time = 0; time < 2; time++) {
         train_result result;
-        train_ok(train_network_initialise(o.network, 7));
+        train_ok(train_network_initialise(o.network, TRAIN_START_HE, 7));
         train_ok(train_run(o.network, o.regularizer, &o.data, &o.validation, &p.options, &result));
         float *params = params_of(&o);
         assert_true(same_bits(params, whole.params, (size_t)whole.n_params * sizeof *params));
@@ -885,7 +885,7 @@ static void never_saved(void **state) {
     p.options.epochs = 1;
     p.options.checkpoint = NULL;
     o.data.features.n = o.data.target.rows = p.rows;
-    train_ok(train_network_initialise(o.network, 7));
+    train_ok(train_network_initialise(o.network, TRAIN_START_HE, 7));
     status = train_run(o.network, NULL, &o.data, NULL, &p.options, &result);
     train_refused(status, CIRCE_ERR_NUMERIC, "the parameters are no longer finite after step 4");
     train_result_free(&result);
@@ -1461,7 +1461,7 @@ static void inner_images(void **state) {
     train_result result;
     train_ok(train_run(o.network, o.regularizer, &o.data, &o.validation, &p->options, &result));
     train_result_free(&result);
-    train_ok(train_network_initialise(o.network, 7));
+    train_ok(train_network_initialise(o.network, TRAIN_START_HE, 7));
     train_ok(train_run(o.network, NULL, &o.data, &o.validation, &none.options, &result));
     most = 0.0;
     float *params = params_of(&o);
@@ -1507,7 +1507,7 @@ static void predicts_images(void **state) {
     train_ok(train_device_cpu(test_context(1), &device));
     train_ok(train_network_parse("5", TRAIN_TANH, 2, &specs, &n_specs));
     train_ok(train_network_create(device, (train_shape){1, {SIDE * SIDE}}, specs, n_specs, 4, &network));
-    train_ok(train_network_initialise(network, 9));
+    train_ok(train_network_initialise(network, TRAIN_START_HE, 9));
     train_ok(train_network_predict(network, 10, floats.values, &expected[0][0]));
     train_ok(train_predict(network, &bits, &out[0][0]));
     assert_true(same_bits(out, expected, sizeof out));

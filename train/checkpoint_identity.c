@@ -49,7 +49,7 @@ static void put_layer(FILE *out, const train_layer *layer, int64_t place) {
     put_shape(out, layer->out);
 }
 
-/* "3 dense 64 relu 64 dense 1": the input, then each layer with its outputs. */
+/* "3 dense 64 relu 64 dense 1": the input, then each layer with its outputs; and where it started. */
 static char *network_text(const train_network *network) {
     char *text = NULL;
     size_t bytes = 0;
@@ -57,6 +57,7 @@ static char *network_text(const train_network *network) {
     if (out == NULL) return NULL;
     put_shape(out, train_network_layer(network, 0)->in);
     for (int64_t l = 0; l < train_network_n_layers(network); l++) put_layer(out, train_network_layer(network, l), l);
+    if (train_network_start(network) == TRAIN_START_UNIFORM) fprintf(out, ", started uniform");
     return fclose(out) == 0 ? text : NULL;
 }
 

@@ -4,6 +4,15 @@
 
 #include "error.h"
 
+/* ---- where training starts ----------------------------------------------------------------------------------------
+ */
+
+/* Weights and biases of a layer whose outputs are sums of fan_in products. */
+static void draw_by_fan_in(int64_t fan_in, train_layer_tensor tensors[2]) {
+    tensors[0].deviation = sqrt(2.0 / (double)fan_in);
+    tensors[0].bound = tensors[1].bound = 1.0 / sqrt((double)fan_in);
+}
+
 /* ---- dense: weight (out, in), bias (out) --------------------------------------------------------------------------
  */
 
@@ -23,9 +32,9 @@ static circe_status plan_dense(const train_layer_spec *spec, train_layer *layer)
 
 static int tensors_dense(const train_layer *layer, train_layer_tensor *tensors) {
     int64_t out = layer->out.size[0], in = layer->fan_in;
-    tensors[0] = (train_layer_tensor){
-        .name = "weight", .n_dims = 2, .shape = {out, in}, .count = out * in, .deviation = sqrt(2.0 / (double)in)};
+    tensors[0] = (train_layer_tensor){.name = "weight", .n_dims = 2, .shape = {out, in}, .count = out * in};
     tensors[1] = (train_layer_tensor){.name = "bias", .n_dims = 1, .shape = {out}, .first = out * in, .count = out};
+    draw_by_fan_in(in, tensors);
     return 2;
 }
 
@@ -86,12 +95,9 @@ static circe_status plan_convolution(const train_layer_spec *spec, train_layer *
 
 static int tensors_convolution(const train_layer *layer, train_layer_tensor *tensors) {
     int64_t out = layer->out.size[0], in = layer->in.size[0], k = layer->kernel, weights = out * layer->fan_in;
-    tensors[0] = (train_layer_tensor){.name = "weight",
-                                      .n_dims = 4,
-                                      .shape = {out, in, k, k},
-                                      .count = weights,
-                                      .deviation = sqrt(2.0 / (double)layer->fan_in)};
+    tensors[0] = (train_layer_tensor){.name = "weight", .n_dims = 4, .shape = {out, in, k, k}, .count = weights};
     tensors[1] = (train_layer_tensor){.name = "bias", .n_dims = 1, .shape = {out}, .first = weights, .count = out};
+    draw_by_fan_in(layer->fan_in, tensors);
     return layer->bias ? 2 : 1;
 }
 

@@ -13,7 +13,8 @@ typedef struct train_layer_tensor {
     int n_dims;
     int64_t shape[4];
     int64_t first, count;   /* where it lies within the layer's parameters */
-    double mean, deviation; /* drawn from N(mean, deviation^2) */
+    double mean, deviation; /* He: drawn from N(mean, deviation^2) */
+    double bound;           /* uniform: from mean +- bound */
 } train_layer_tensor;
 
 typedef struct train_layer_type {

@@ -61,14 +61,26 @@ static circe_status make_buffers(train_network *network) {
 /* ---- initialisation -----------------------------------------------------------------------------------------------
  */
 
+/* out := numbers [first, first + n) of a stream, around 0. */
+static void draw_some(const train_layer_tensor *tensor, train_start start, circe_random generator, int64_t first,
+                      int64_t n, double *out) {
+    double scale = start == TRAIN_START_HE ? tensor->deviation : 2.0 * tensor->bound;
+    if (scale == 0.0) return;
+    if (start == TRAIN_START_HE)
+        circe_random_normal(generator, (uint64_t)first, n, out);
+    else
+        circe_random_uniform(generator, (uint64_t)first, n, out);
+    for (int64_t i = 0; i < n; i++) out[i] = scale * (start == TRAIN_START_HE ? out[i] : out[i] - 0.5);
+}
+
 /* Numbers [0, n) of the layer's own stream. */
-static void draw(const train_layer_tensor *tensor, circe_random generator, float *params) {
+static void draw(const train_layer_tensor *tensor, train_start start, circe_random generator, float *params) {
     enum { CHUNK = 512 };
-    double normal[CHUNK] = {0};
+    double drawn[CHUNK] = {0};
     for (int64_t done = 0; done < tensor->count; done += CHUNK) {
         int64_t first = tensor->first + done, n = tensor->count - done < CHUNK ? tensor->count - done : CHUNK;
-        if (tensor->deviation > 0.0) circe_random_normal(generator, (uint64_t)first, n, normal);
-        for (int64_t i = 0; i < n; i++) params[first + i] = (float)(tensor->mean + tensor->deviation * normal[i]);
+        draw_some(tensor, start, generator, first, n, drawn);
+        for (int64_t i = 0; i < n; i++) params[first + i] = (float)(tensor->mean + drawn[i]);
     }
 }
 
@@ -77,7 +89,8 @@ static void draw_params(const train_network *network, uint64_t seed, float *para
         const train_layer *layer = &network->layers[l];
         train_layer_tensor tensors[TRAIN_MAX_LAYER_TENSORS];
         int n = train_layer_type_of(layer->kind)->tensors(layer, tensors);
-        for (int t = 0; t < n; t++) draw(&tensors[t], (circe_random){seed, (uint64_t)l}, params + layer->first_param);
+        for (int t = 0; t < n; t++)
+            draw(&tensors[t], network->start, (circe_random){seed, (uint64_t)l}, params + layer->first_param);
     }
 }
 
@@ -90,17 +103,19 @@ static circe_status start_buffers(train_network *network) {
         const train_layer_type *type = train_layer_type_of(layer->kind);
         train_layer_tensor tensors[TRAIN_MAX_LAYER_TENSORS];
         int n = type->buffers == NULL ? 0 : type->buffers(layer, tensors);
-        for (int t = 0; t < n; t++) draw(&tensors[t], (circe_random){0, 0}, start + layer->first_buffer);
+        for (int t = 0; t < n; t++)
+            draw(&tensors[t], TRAIN_START_HE, (circe_random){0, 0}, start + layer->first_buffer);
     }
     network->device->ops->upload(network->device, network->buffers, start, (size_t)network->n_buffers * sizeof *start);
     free(start);
     return CIRCE_OK;
 }
 
-circe_status train_network_initialise(train_network *network, uint64_t seed) {
+circe_status train_network_initialise(train_network *network, train_start start, uint64_t seed) {
     if (network == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "network must not be NULL");
     float *params = calloc((size_t)network->n_params + 1, sizeof *params);
     if (params == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory to initialise a network");
+    network->start = start;
     draw_params(network, seed, params);
     network->device->ops->upload(network->device, network->params, params, (size_t)network->n_params * sizeof *params);
     free(params);
@@ -182,6 +197,7 @@ void train_network_destroy(train_network *network) {
 
 train_device *train_network_device(const train_network *network) { return network->device; }
 int64_t train_network_max_batch(const train_network *network) { return network->max_batch; }
+train_start train_network_start(const train_network *network) { return network->start; }
 
 int64_t train_network_n_layers(const train_network *network) { return network->n_layers; }
 

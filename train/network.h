@@ -33,9 +33,17 @@ void train_network_destroy(train_network *network);
 circe_status train_network_parse(const char *text, train_layer_kind activation, int64_t outputs,
                                  train_layer_spec **specs, int64_t *n_specs);
 
-/* He initialisation: weights N(0, 2 / fan_in), biases 0, of batch norm 1 and 0; a function of the seed alone, the same
- * on every device. The last dense layer too. Running means start at 0, variances at 1. */
-circe_status train_network_initialise(train_network *network, uint64_t seed);
+/* Where parameters start. fan_in: the numbers that an output is a sum over.
+ *
+ *     he        weights N(0, 2 / fan_in), biases 0: what goes in keeps its size behind ReLUs, however many layers
+ *     uniform   weights and biases uniform in +-1 / sqrt(fan_in), as PyTorch's layers do by themselves: weights with a
+ *               sixth of that variance, so that a network starts small and nearly linear */
+typedef enum train_start { TRAIN_START_HE, TRAIN_START_UNIFORM } train_start;
+
+/* Of batch norm 1 and 0. A function of the seed alone, the same on every device; the last dense layer too. Running means
+ * start at 0, variances at 1. */
+circe_status train_network_initialise(train_network *network, train_start start, uint64_t seed);
+train_start train_network_start(const train_network *network);
 
 /* Where it lives. */
 train_device *train_network_device(const train_network *network);

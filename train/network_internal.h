@@ -49,6 +49,7 @@ struct train_network {
     train_shape input;
     int64_t max_batch, n_layers, n_params, n_buffers;
     bool training, has_images;
+    train_start start;
     train_layer *layers;
     const train_layer_ops **ops; /* (n_layers) */
     int64_t *readers;            /* (n_layers): how many layers read it */

@@ -46,7 +46,7 @@ static circe_status open_network(const bench_job *j, train_device *device, train
     int64_t n = 0;
     circe_status status = train_network_parse(j->net, TRAIN_LEAKY_RELU, 1, &specs, &n);
     if (status == CIRCE_OK) status = train_network_create(device, j->input, specs, n, j->row->batch, network);
-    if (status == CIRCE_OK) status = train_network_initialise(*network, j->seed);
+    if (status == CIRCE_OK) status = train_network_initialise(*network, TRAIN_START_HE, j->seed);
     free(specs);
     return status;
 }

@@ -71,7 +71,7 @@ static circe_status open_network(train_device *device, uint64_t seed, train_netw
     int64_t n = 0;
     circe_status status = train_network_parse("9x64", TRAIN_RELU, 1, &specs, &n);
     if (status == CIRCE_OK) status = train_network_create(device, (train_shape){1, {3}}, specs, n, BATCH, network);
-    if (status == CIRCE_OK) status = train_network_initialise(*network, seed);
+    if (status == CIRCE_OK) status = train_network_initialise(*network, TRAIN_START_HE, seed);
     free(specs);
     return status;
 }

@@ -35,7 +35,8 @@ circe_status experiment_learner_build(experiment_learner *learner, train_shape i
         status = train_network_parse(s->training.net, experiment_settings_activation(s), 1, &layers, &n);
     if (status == CIRCE_OK)
         status = train_network_create(learner->device, input, layers, n, s->training.batch, &learner->network);
-    if (status == CIRCE_OK) status = train_network_initialise(learner->network, (uint64_t)s->seed);
+    if (status == CIRCE_OK)
+        status = train_network_initialise(learner->network, (train_start)s->training.init, (uint64_t)s->seed);
     if (status == CIRCE_OK && s->training.weights != NULL)
         status = train_network_load_body(learner->network, s->training.weights);
     free(layers);

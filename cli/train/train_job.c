@@ -142,7 +142,8 @@ static int make_network(training_job *job, const train_layer_spec *specs, int64_
     circe_status status = train_network_create(job->device, shape, specs, n_specs, rows, &job->network);
     if (status == CIRCE_ERR_MEMORY) return refuse_memory(job);
     if (status != CIRCE_OK) return refuse_library(status, "--net");
-    status = train_network_initialise(job->network, (uint64_t)args_integer(a, OPT_SEED));
+    status = train_network_initialise(job->network, (train_start)args_choice(a, OPT_INIT),
+                                      (uint64_t)args_integer(a, OPT_SEED));
     if (status != CIRCE_OK) return refuse_library(status, NULL);
     if (weights != NULL) status = train_network_load_body(job->network, weights);
     return status == CIRCE_OK ? EXIT_DONE : refuse_library(status, weights);

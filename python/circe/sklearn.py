@@ -44,7 +44,7 @@ class InvariantRegressor(RegressorMixin, BaseEstimator):
     regularizer : "circe", "hscic", "gcm" or "hsic".
     estimator : of circe ("biased", "debiased", "centered", "ustat") and of hsic ("biased", "ustat").
     batch_size : rows of a step; where fewer are left for training, all of those.
-    net, activation, epochs, learning_rate, weight_decay, patience, sigma2_x, sigma2_y, sigma2_z, ridge, method
+    net, activation, init, epochs, learning_rate, weight_decay, patience, sigma2_x, sigma2_y, sigma2_z, ridge, method
         As the options of `circe train`; None: the command's own.
     validation, holdout : shares of the rows for the report, and for learning the conditional mean. None: a tenth, and at
         least 10 rows for the report.
@@ -65,8 +65,8 @@ class InvariantRegressor(RegressorMixin, BaseEstimator):
     """
 
     def __init__(self, gamma: float = 1000.0, *, regularizer: str = "circe", estimator: Optional[str] = None,
-                 net: Optional[str] = None, activation: Optional[str] = None, epochs: int = 100, batch_size: int = 256,
-                 learning_rate: float = 1e-3, weight_decay: float = 1e-2, patience: int = 0,
+                 net: Optional[str] = None, activation: Optional[str] = None, init: Optional[str] = None, epochs: int = 100,
+                 batch_size: int = 256, learning_rate: float = 1e-3, weight_decay: float = 1e-2, patience: int = 0,
                  sigma2_x: Optional[float] = None, sigma2_y: Union[float, Sequence[float], None] = None,
                  sigma2_z: Union[float, str, None] = None, ridge: Union[float, Sequence[float], None] = None,
                  method: Optional[str] = None, validation: Optional[float] = None, holdout: Optional[float] = None,
@@ -76,6 +76,7 @@ class InvariantRegressor(RegressorMixin, BaseEstimator):
         self.estimator = estimator
         self.net = net
         self.activation = activation
+        self.init = init
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -142,7 +143,7 @@ class InvariantRegressor(RegressorMixin, BaseEstimator):
         options += ["--validation", repr(float(validation)), "--epochs", str(self.epochs), "--batch", str(batch),
                     "--lr", repr(float(self.learning_rate)), "--weight-decay", repr(float(self.weight_decay)), "--patience",
                     str(self.patience), "--seed", str(0 if self.random_state is None else self.random_state)]
-        for name in ("estimator", "net", "activation", "method", "threads", "holdout"):
+        for name in ("estimator", "net", "activation", "init", "method", "threads", "holdout"):
             if getattr(self, name) is not None and (name != "estimator" or "invariant" in arrays):
                 options += [f"--{name}", str(getattr(self, name))]
         for name in ("sigma2_x", "sigma2_y", "sigma2_z", "ridge"):
