@@ -90,8 +90,8 @@ static int draw_x(const dsprites_task_options *o, int64_t base, int y, double *z
             *z = x / (double)LAST;
             break;
         case DSPRITES_NONLINEAR:
-            k = (int)(4.0 * uniform(o->seed, STREAM_NOISE, base));
-            x = clip(y + k, 0, LAST);
+            k = (int)((1 + (LAST - y < 3 ? LAST - y : 3)) * uniform(o->seed, STREAM_NOISE, base));
+            x = y + k;
             *z = k == 0 ? 0.0 : sign * sqrt(k);
             break;
         case DSPRITES_YCONE: /* (32 y +- y^2) / 64, halves rounded up; within 0..31 for every y */

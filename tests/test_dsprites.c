@@ -499,7 +499,7 @@ static void law_of_x(dsprites_dependence dependence, int y, double *law) {
             law[x] = upto - below;
         }
     } else if (dependence == DSPRITES_NONLINEAR) {
-        for (int k = 0; k < 4; k++) law[y + k > 31 ? 31 : y + k] += 0.25;
+        for (int k = 0; k < 4 && y + k < 32; k++) law[y + k] = 1.0 / fmin(4.0, 32.0 - y);
     } else {
         law[lround(y / 2.0 + y * y / 64.0)] += 0.5;
         law[lround(y / 2.0 - y * y / 64.0)] += 0.5;
@@ -521,7 +521,7 @@ static void in_domain(void **state) {
             assert_true(part->points.y[i] == l.y / 31.0 && part->points.target[i] == (float)(l.y / 31.0));
             double z = part->points.z[i];
             if (dependences[d] == DSPRITES_NONLINEAR)
-                assert_int_equal(l.x, fmin(31.0, l.y + round(z * z)));
+                assert_int_equal(l.x, l.y + lround(z * z));
             else
                 assert_true(z == l.x / 31.0);
         }
@@ -534,10 +534,9 @@ static void in_domain(void **state) {
     }
 }
 
-/* xi: seven values, 0 with probability 1/4, the others 1/8 each, whatever posY. */
+/* xi: 0 with probability 1/4, six other values with 1/8 each; at the edge, fewer of them. Either sign alike. */
 static void signs_of_xi(void **state) {
     (void)state;
-    const double law[] = {.125, .125, .125, .25, .125, .125, .125};
     dsprites_task task = make_task(DSPRITES_NONLINEAR, 12, 0, false);
     const dsprites_part *part = &task.parts[IMAGE_TRAIN];
     static int64_t counts[32][7];
@@ -548,7 +547,11 @@ static void signs_of_xi(void **state) {
         assert_true(z != 0.0 || !signbit(z));
         counts[part->base[i] % 32][(int)(z < 0 ? 3 - k : 3 + k)]++;
     }
-    for (int y = 0; y < 32; y++) assert_counts(counts[y], law, 7);
+    for (int y = 0; y < 32; y++) {
+        double law[7] = {0}, share = 1.0 / fmin(4.0, 32.0 - y);
+        for (int k = 0; k < 4 && y + k < 32; k++) law[3 - k] += share / 2.0, law[3 + k] += share / 2.0;
+        assert_counts(counts[y], law, 7);
+    }
     dsprites_task_free(&task);
 }
 
