@@ -40,6 +40,7 @@ static inline void *device_block(size_t bytes) {
     assert_true(n_memory < DEVICE_BLOCKS);
     assert_cuda(cudaMalloc(&device_memory[n_memory], bytes));
     assert_cuda(cudaMemset(device_memory[n_memory], 0xff, bytes)); /* NaN: what is not written is seen */
+    assert_cuda(cudaDeviceSynchronize()); /* here and below: a stream of the test's does not wait for the default one */
     return device_memory[n_memory++];
 }
 
@@ -55,6 +56,7 @@ static inline circe_mat device_copy(const circe_mat *from, circe_dtype dtype, in
     size_t size = circe_dtype_size(dtype);
     assert_cuda(cudaMemcpy2D(to.data, (size_t)to.ld * size, own.data, (size_t)own.ld * size, (size_t)own.cols * size,
                              (size_t)own.rows, cudaMemcpyHostToDevice));
+    assert_cuda(cudaDeviceSynchronize());
     return to;
 }
 
@@ -94,7 +96,8 @@ static inline circe_mat draw(uint64_t stream, int64_t rows, int64_t cols, int64_
 
 /* ---- a step of training ---------------------------------------------------------------------------------- */
 
-/* What can be queued again and again: a measure of points x that gives value and grad, all on the device. */
+/* What can be queued again and again: a measure of points x that gives value and grad, or features of
+ * them in its place, all on the device. */
 typedef struct gpu_step {
     circe_status (*run)(void *own);
     void *own;
@@ -135,6 +138,7 @@ static inline void check_replay(const gpu_step *s, cudaStream_t stream) {
     cudaGraph_t captured;
     cudaGraphExec_t ready;
     size_t size = (size_t)(s->x.rows * s->x.cols) * circe_dtype_size(s->x.dtype), bytes = circe_cuda_bytes(s->cuda);
+    size_t all = (size_t)(s->grad.rows * s->grad.cols) * circe_dtype_size(s->grad.dtype);
     assert_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
     assert_ok(s->run(s->own));
     assert_cuda(cudaStreamEndCapture(stream, &captured));
@@ -142,9 +146,11 @@ static inline void check_replay(const gpu_step *s, cudaStream_t stream) {
     for (uint64_t other = 0; other < 3; other++) {
         circe_mat points = draw(20 + other, s->x.rows, s->x.cols, 0, 0.0), own = test_copy(&points, s->x.dtype);
         assert_cuda(cudaMemcpy(s->x.data, own.data, size, cudaMemcpyHostToDevice));
+        assert_cuda(cudaDeviceSynchronize());
         assert_ok(s->run(s->own));
         circe_mat direct = host_copy(&s->grad);
-        assert_cuda(cudaMemset(s->grad.data, 0xff, size));
+        assert_cuda(cudaMemset(s->grad.data, 0xff, all));
+        assert_cuda(cudaDeviceSynchronize());
         assert_cuda(cudaGraphLaunch(ready, stream));
         circe_mat replayed = host_copy(&s->grad);
         assert_true(isfinite(test_max(&direct)) && test_max(&direct) > 0.0);

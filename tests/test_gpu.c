@@ -282,7 +282,7 @@ static void one_point(void **state) {
 
 /* K^c from the features is the CPU's. Float32 rounds features of size 1: 1e-5 of k(z, z) = 1. */
 static void check_model(circe_method method, const char *kernel_z, circe_dtype dtype) {
-    enum { M = 600, B = 75 };
+    enum { M = 600, B = 75, FAR = 12 };
     circe_context *context = test_context(2);
     circe_cuda *cuda = open_on(context, NULL);
     double ridge = 0.1;
@@ -308,7 +308,7 @@ static void check_model(circe_method method, const char *kernel_z, circe_dtype d
             for (int64_t c = 0; c < columns; c++) dot += test_at(&got, i, c) * test_at(&got, j, c);
             assert_near(dot, test_at(&want, i, j), dtype == CIRCE_FLOAT32 ? 1e-5 : 1e-9, scale);
         }
-    test_set(&batch_z, 3, 0, 9.0); /* and a point far away does not */
+    for (int64_t i = 0; i < FAR; i++) test_set(&batch_z, 5 * i, 0, 10.0 * (double)(i + 1)); /* and too many far away */
     own_z = device_copy(&batch_z, dtype, 0);
     assert_ok(circe_cuda_residual_features(cuda, model, &own_y, &own_z, &zeta, left));
     assert_true(strcmp(kernel_z, "linear") == 0 || host_value(left) > 0.5);
@@ -324,6 +324,131 @@ static void residual_features(void **state) {
         check_model(CIRCE_METHOD_LOWRANK, "linear", dtypes[t]);
         clean(state);
     }
+}
+
+/* Points of z outside the holdout's span: the CPU extends the basis until it holds them, the GPU has a few columns for
+ * them. */
+typedef struct outside_case {
+    circe_method method;
+    const char *kernel_z;
+    int64_t n, d_z, extra;
+    double far[8]; /* the first coordinate of rows 3, 8, 13, ...; up to the first 0 */
+} outside_case;
+
+enum { OUTSIDE_HOLDOUT = 600 };
+
+static const outside_case outside_cases[] = {
+    {CIRCE_METHOD_LOWRANK, "gaussian(0.5)", 75, 1, 8, {0}},
+    {CIRCE_METHOD_LOWRANK, "gaussian(0.5)", 75, 1, 8, {4, 5, 6, 9, -5, -7}},
+    {CIRCE_METHOD_LOWRANK, "gaussian(2)", 1100, 1, 8, {5, 9, -6}}, /* more points than threads */
+    {CIRCE_METHOD_LOWRANK, "gaussian(4)", 33, 2, 8, {5, 7}},
+    {CIRCE_METHOD_LOWRANK, "0:gaussian(2)*1:delta", 70, 2, 8, {6}},
+    {CIRCE_METHOD_LOWRANK, "linear", 40, 3, 0, {50}},
+    {CIRCE_METHOD_DENSE, "gaussian(0.5)", 75, 1, 8, {4, 9, -5}},
+    {CIRCE_METHOD_LOWRANK, "gaussian(0.5)", 1, 1, 8, {0}},
+};
+
+typedef struct outside {
+    circe_context *context;
+    circe_cuda *cuda;
+    circe_cme *cme;
+    circe_cuda_model *model; /* the caller's to destroy */
+    circe_mat batch_y, batch_z, y, z, zeta;
+    double *left;
+} outside;
+
+static outside set_up_outside(const outside_case *c, circe_dtype dtype, void *stream, int64_t gap) {
+    outside o = {.context = test_context(2)};
+    double ridge = 0.1;
+    circe_cme_options options = test_options(c->method, &ridge);
+    int64_t categories = strstr(c->kernel_z, "delta") != NULL;
+    circe_mat y = draw(11, OUTSIDE_HOLDOUT, 1, 0, 0.0), z = draw(12, OUTSIDE_HOLDOUT, c->d_z, categories, 0.0);
+    o.cuda = open_on(o.context, stream);
+    o.cme = test_fit(o.context, &y, &z, "gaussian(0.5)", c->kernel_z, &options);
+    assert_ok(circe_cuda_model_create(o.cuda, o.cme, &o.model));
+    o.batch_y = draw(13, c->n, 1, 0, 0.0);
+    o.batch_z = draw(14, c->n, c->d_z, categories, 0.0);
+    for (int64_t k = 0; k < COUNT(c->far) && c->far[k] != 0; k++) test_set(&o.batch_z, 3 + 5 * k, 0, c->far[k]);
+    o.y = device_copy(&o.batch_y, dtype, gap);
+    o.z = device_copy(&o.batch_z, dtype, gap);
+    o.zeta = device_empty(c->n, circe_cuda_model_columns(o.model), dtype, gap);
+    o.left = device_block(sizeof *o.left);
+    return o;
+}
+
+static double dot_rows(const circe_mat *m, int64_t i, int64_t j) {
+    double sum = 0.0;
+    for (int64_t c = 0; c < m->cols; c++) sum += test_at(m, i, c) * test_at(m, j, c);
+    return sum;
+}
+
+static void check_outside(const outside_case *c, circe_dtype dtype) {
+    outside o = set_up_outside(c, dtype, NULL, 2);
+    circe_cme_info info;
+    circe_mat wanted;
+    assert_ok(circe_cme_get_info(o.cme, &info));
+    assert_int_equal(o.zeta.cols, info.rank_z + c->extra);
+    assert_ok(circe_cuda_residual_features(o.cuda, o.model, &o.y, &o.z, &o.zeta, o.left));
+    circe_features *features = test_features(o.context, o.cme, &o.batch_y, &o.batch_z, CIRCE_FLOAT64);
+    assert_ok(circe_features_get(features, NULL, &wanted));
+    circe_mat got = host_copy(&o.zeta);
+    double scale = 0.0;
+    for (int64_t i = 0; i < c->n; i++) scale = fmax(scale, dot_rows(&wanted, i, i));
+    for (int64_t i = 0; i < c->n; i++)
+        for (int64_t j = 0; j <= i; j++)
+            assert_near(dot_rows(&got, i, j), dot_rows(&wanted, i, j), dtype == CIRCE_FLOAT32 ? 1e-5 : 1e-10, scale);
+    double left = host_value(o.left);
+    assert_true(left >= 0.0 && left <= (dtype == CIRCE_FLOAT32 ? 1e-8 : 1e-10));
+    circe_cuda_model_destroy(o.model);
+}
+
+static void outside_the_span(void **state) {
+    for (int64_t k = 0; k < COUNT(outside_cases); k++)
+        for (int64_t t = 0; t < COUNT(dtypes); t++) {
+            check_outside(&outside_cases[k], dtypes[t]);
+            clean(state);
+        }
+}
+
+/* Inside the holdout's range there is nothing to add: the columns are 0, whatever was there before. */
+static void inside_the_span(void **state) {
+    (void)state;
+    const outside_case *c = &outside_cases[1];
+    outside o = set_up_outside(c, CIRCE_FLOAT32, NULL, 0);
+    circe_mat inside = test_zeros(c->n, 1, CIRCE_FLOAT64), z, got;
+    for (int64_t i = 0; i < c->n; i++) test_set(&inside, i, 0, (double)(i % 33 - 16) / 16.0);
+    z = device_copy(&inside, CIRCE_FLOAT32, 0);
+    for (int again = 0; again < 2; again++) {
+        bool nothing = true;
+        assert_ok(circe_cuda_residual_features(o.cuda, o.model, &o.y, again ? &z : &o.z, &o.zeta, o.left));
+        got = host_copy(&o.zeta);
+        for (int64_t i = 0; i < c->n; i++)
+            for (int64_t k = got.cols - c->extra; k < got.cols; k++) nothing = nothing && test_at(&got, i, k) == 0.0;
+        assert_int_equal(nothing, again == 1);
+    }
+    circe_cuda_model_destroy(o.model);
+}
+
+static circe_status queue_outside(void *own) {
+    outside *o = own;
+    return circe_cuda_residual_features(o->cuda, o->model, &o->y, &o->z, &o->zeta, o->left);
+}
+
+/* The same bits again, and in a graph that meets other points. */
+static void outside_repeats(void **state) {
+    cudaStream_t stream;
+    open_on(test_context(1), NULL);
+    assert_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (int64_t k = 0; k < COUNT(outside_cases); k++)
+        for (int64_t t = 0; t < COUNT(dtypes); t++) {
+            outside o = set_up_outside(&outside_cases[k], dtypes[t], stream, 0);
+            gpu_step queued = {queue_outside, &o, o.cuda, o.z, o.zeta, o.left};
+            check_same_bits(&queued);
+            check_replay(&queued, stream);
+            circe_cuda_model_destroy(o.model);
+            clean(state);
+        }
+    assert_cuda(cudaStreamDestroy(stream));
 }
 
 static void features_of_a_data_set(void **state) {
@@ -502,7 +627,8 @@ static void wrong_shapes(void **state) {
 }
 
 TEST_MAIN("gpu", TEST(small_cases), TEST(large_cases), TEST(tensor_cores_lose_nothing), TEST(behind_an_index),
-          TEST(hsic), TEST(one_point), TEST(residual_features), TEST(features_of_a_data_set), TEST(same_bits),
-          TEST(two_streams), TEST(graph), TEST(capture_without_scratch), TEST(wrong_memory), TEST(wrong_shapes))
+          TEST(hsic), TEST(one_point), TEST(residual_features), TEST(outside_the_span), TEST(inside_the_span),
+          TEST(outside_repeats), TEST(features_of_a_data_set), TEST(same_bits), TEST(two_streams), TEST(graph),
+          TEST(capture_without_scratch), TEST(wrong_memory), TEST(wrong_shapes))
 
 #endif

@@ -351,11 +351,30 @@ static void gcm_where_the_formula_has_no_answer(void **state) {
         test_set(&b->z, i, 0, 0.0);
         test_set(&b->z, i, 1, 1e30 * test_at(&b->z, i, 1));
         test_set(&b->z, i, 2, test_at(&b->x, i, 4));
+        test_set(&b->z, i, 3, 2.0 * test_at(&b->y, i, 0) - 1.0); /* and this one */
     }
     circe_mat rounded = test_copy(&b->x, CIRCE_FLOAT32);
     b->x = test_copy(&rounded, CIRCE_FLOAT64);
     for (int64_t s = 0; s < COUNT(combinations); s++) check_gcm(&g, combinations[s], CIRCE_FLOAT64);
     clean(state);
+}
+
+/* Columns of y far from 0 beside their spread; the last of no spread, with a sum that rounds. */
+static void gcm_far_from_zero(void **state) {
+    static const gcm_case far[] = {{GAUSSIAN_CASE(60, 3, 3, 2, 0.1), 0, false, CIRCE_GCM_LINEAR},
+                                   {GAUSSIAN_CASE(57, 3, 3, 2, 0.1), 41, false, CIRCE_GCM_LINEAR}};
+    for (int64_t k = 0; k < COUNT(far); k++) {
+        gcm_bench g = set_up_gcm(&far[k]);
+        circe_mat *points[] = {&g.b.y, &g.old_y};
+        for (int64_t p = 0; p < COUNT(points); p++)
+            for (int64_t i = 0; i < points[p]->rows; i++) {
+                test_set(points[p], i, 0, test_at(points[p], i, 0) + 1e8);
+                test_set(points[p], i, 1, 1e-3 * test_at(points[p], i, 1) - 1e6);
+                test_set(points[p], i, 2, 1e8 / 3.0);
+            }
+        for (int64_t s = 0; s < COUNT(combinations); s++) check_gcm(&g, combinations[s], CIRCE_FLOAT64);
+        clean(state);
+    }
 }
 
 /* ---- a step of training ---------------------------------------------------------------------------------- */
@@ -647,8 +666,8 @@ static void missing_library(void **state) {
 }
 
 TEST_MAIN("gpu_measures", TEST(small_cases), TEST(large_cases), TEST(hscic_holdout), TEST(gcm),
-          TEST(gcm_where_the_formula_has_no_answer), TEST(behind_an_index), TEST(unsolvable), TEST(same_bits),
-          TEST(two_streams), TEST(graph), TEST(capture_unprepared), TEST(wrong_memory), TEST(wrong_shapes),
-          TEST(wrong_options), TEST(another_gpu), TEST(missing_library))
+          TEST(gcm_where_the_formula_has_no_answer), TEST(gcm_far_from_zero), TEST(behind_an_index), TEST(unsolvable),
+          TEST(same_bits), TEST(two_streams), TEST(graph), TEST(capture_unprepared), TEST(wrong_memory),
+          TEST(wrong_shapes), TEST(wrong_options), TEST(another_gpu), TEST(missing_library))
 
 #endif

@@ -520,6 +520,7 @@ static const network_case cases[] = {
      1,
      false,
      true},
+    {"dense of many rows", {1, {1}}, 2500, {DENSE(1)}, -1, false, true}, /* more parts of a sum than a warp has lanes */
 };
 
 /* Everything that a pass leaves: outputs, gradients of parameters, what layers keep. */

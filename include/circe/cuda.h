@@ -132,13 +132,14 @@ typedef struct circe_cuda_model circe_cuda_model;
 
 CIRCE_API circe_status circe_cuda_model_create(circe_cuda *cuda, const circe_cme *cme, circe_cuda_model **model);
 CIRCE_API void circe_cuda_model_destroy(circe_cuda_model *model);
-/* The columns of its residual features. */
+/* The columns of its residual features: the rank of z, and up to 8 for points outside the holdout's span. */
 CIRCE_API int64_t circe_cuda_model_columns(const circe_cuda_model *model);
 
-/* zeta (n, columns) of the points y (n, d_y), z (n, d_z), computed in float64; all three of one dtype. This is the part
- * of psi(z) - mu(y) in the span of the holdout's z: points outside of it need circe_features_create, on the CPU, which
- * extends the basis. `left` (one double in device memory, or NULL) becomes the largest share of any k(z, z) that the
- * span leaves out: below about 1e-8 nothing is missing. */
+/* zeta (n, columns) of the points y (n, d_y), z (n, d_z), computed in float64; all three of one dtype. First the part
+ * of psi(z) - mu(y) in the span of the holdout's z, then columns for what of the batch's z lies outside of it, 0 where
+ * nothing does. `left` (one double in device memory, or NULL) becomes the largest share of any k(z, z) that is in
+ * neither: below about 1e-8 nothing is missing. Where more is (z far outside by the dozen, or of a rough kernel) it
+ * takes circe_features_create, on the CPU, which extends the basis as far as need be. */
 CIRCE_API circe_status circe_cuda_residual_features(circe_cuda *cuda, const circe_cuda_model *model, const circe_mat *y,
                                                     const circe_mat *z, circe_mat *zeta, double *left);
 

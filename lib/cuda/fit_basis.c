@@ -126,9 +126,8 @@ static circe_status invert_basis(circe__fitter *f, circe__basis *b) {
     circe_status status = circe__fit_take(f, CIRCE__FIT_GRAM, 2 * r * r, &L);
     if (status != CIRCE_OK) return status;
     X = L + r * r;
-    status = circe__cuda_status(cudaMemcpy2D(L, (size_t)r * sizeof *L, b->L, (size_t)b->capacity * sizeof *L,
-                                             (size_t)r * sizeof *L, (size_t)r, cudaMemcpyHostToDevice),
-                                "copying pivots to the GPU");
+    status = circe__cuda_upload(f->cuda, L, (size_t)r * sizeof *L, b->L, (size_t)b->capacity * sizeof *L,
+                                (size_t)r * sizeof *L, (size_t)r, "copying pivots to the GPU");
     if (status == CIRCE_OK) status = circe__cuda_triangle_invert(f->cuda, r, L, X);
     return status == CIRCE_OK ? circe__fit_download(f, inverse, X, (size_t)(r * r) * sizeof *inverse) : status;
 }

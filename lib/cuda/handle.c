@@ -114,6 +114,15 @@ circe_status circe__cuda_alloc(size_t bytes, const char *what, void **data) {
                        what);
 }
 
+circe_status circe__cuda_upload(const circe_cuda *cuda, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                                size_t width, size_t rows, const char *what) {
+    if (width == 0 || rows == 0) return CIRCE_OK;
+    cudaError_t error =
+        cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, rows, cudaMemcpyHostToDevice, cuda->stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(cuda->stream);
+    return circe__cuda_status(error, what);
+}
+
 bool circe__cuda_is_capturing(const circe_cuda *cuda) {
     enum cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
     return cudaStreamIsCapturing(cuda->stream, &state) == cudaSuccess && state != cudaStreamCaptureStatusNone;

@@ -60,6 +60,10 @@ static inline double *circe__cuda_doubles(circe__cuda_pieces *pieces, int64_t co
 
 /* Device memory of its own. */
 circe_status circe__cuda_alloc(size_t bytes, const char *what, void **data);
+/* Rows of `width` bytes to the device, in the order of the handle's stream, and waits: cudaMemcpy on the default stream
+ * may return before small copies have arrived, and a stream of the caller's does not wait for that one. */
+circe_status circe__cuda_upload(const circe_cuda *cuda, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                                size_t width, size_t rows, const char *what);
 
 /* The pointer is memory of the handle's GPU. */
 circe_status circe__cuda_check_pointer(const circe_cuda *cuda, const void *pointer, const char *name);

@@ -68,10 +68,10 @@ size_t circe__cuda_job_bytes(const circe__cuda_job *job);
  * device (from compute capability 9.0) lets a kernel begin while the one before it ends. */
 int circe__cuda_job_launch(const circe__cuda_job *job, void *scratch, int overlap, void *stream);
 
-/* Residual features zeta (n, rank_z) = k(z, pivots_z) inverse_z - m, m = k(y, pivots_y) inverse_y weights, all in
- * float64 but for the points and zeta. Low rank: pivots_y (rank_y, .) and inverse_y (rank_y, rank_y) are of the basis
- * of y. Dense: pivots_y are the holdout's y and inverse_y is NULL. The inverses are those of the transposed factors,
- * row-major. */
+/* Residual features zeta (n, rank_z + extra): first k(z, pivots_z) inverse_z - m, m = k(y, pivots_y) inverse_y weights,
+ * all in float64 but for the points and zeta. Low rank: pivots_y (rank_y, .) and inverse_y (rank_y, rank_y) are of the
+ * basis of y. Dense: pivots_y are the holdout's y and inverse_y is NULL. The inverses are those of the transposed
+ * factors, row-major. Then the columns of circe__cuda_outside. */
 typedef struct circe__cuda_zeta {
     int double_precision;
     int64_t n;
@@ -81,11 +81,33 @@ typedef struct circe__cuda_zeta {
     const double *inverse_y, *inverse_z, *weights;
     void *zeta;
     int64_t ld_zeta;
-    double *left; /* the largest (k(z, z) - |f_z|^2) / k(z, z), or NULL */
+    int extra;
+    double accuracy, enough, *left; /* as below */
 } circe__cuda_zeta;
 
 size_t circe__cuda_zeta_bytes(const circe__cuda_zeta *job);
 int circe__cuda_zeta_launch(const circe__cuda_zeta *job, void *scratch, void *stream);
+
+/* Columns `out` (n, most) for what of the points z lies outside the span in which they have the coordinates `features`
+ * (n, rank): out out' ~ R, R_ij = k(z_i, z_j) - features_i.features_j. None where no R_ii exceeds `accuracy` times
+ * k(z_i, z_i), else one after the other until none exceeds `enough`; those that are not needed are 0. */
+enum { CIRCE__CUDA_OUTSIDE_COLUMNS = 8 };
+typedef struct circe__cuda_outside {
+    int double_precision; /* of z and out */
+    circe__cuda_kernel kernel;
+    int64_t n;
+    circe__cuda_points z;
+    const double *features;
+    int64_t rank;
+    double accuracy, enough;
+    int most; /* up to CIRCE__CUDA_OUTSIDE_COLUMNS */
+    void *out;
+    int64_t ld;
+    double *left; /* becomes the largest share of any k(z, z) that is in neither, or NULL */
+} circe__cuda_outside;
+
+int64_t circe__cuda_outside_doubles(int64_t n); /* of scratch */
+int circe__cuda_outside_launch(const circe__cuda_outside *job, double *scratch, void *stream);
 
 /* Once for the current device, before the first launch: 0, or a cudaError_t. */
 int circe__cuda_prepare(int large_tiles);

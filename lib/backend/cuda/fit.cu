@@ -6,36 +6,19 @@
 #include <cuda_runtime.h>
 
 #include "backend/cuda/reduce.cuh"
+#include "backend/cuda/values.cuh"
 
 namespace {
 
 using circe::block_total;
+using circe::kernel_value;
 using circe::larger;
 
-enum { THREADS = 256, WIDE = 1024, GAUSSIAN = 1, LAPLACE = 2, LINEAR = 3 };
+enum { THREADS = 256, WIDE = 1024 };
 
 unsigned blocks(int64_t n, int64_t of) { return (unsigned)((n + of - 1) / of); }
 
 cudaStream_t in(void *stream) { return static_cast<cudaStream_t>(stream); }
-
-__device__ double kernel_value(const circe__cuda_kernel &k, const double *p, const double *q) {
-    double exponent = 0, value = 1;
-    for (int f = 0; f < k.n; f++) {
-        const circe__cuda_factor &factor = k.items[f];
-        double sum = 0;
-        for (int c = factor.first_col; c < factor.first_col + factor.n_cols; c++)
-            sum += factor.kind == LINEAR ? p[c] * q[c] : (p[c] - q[c]) * (p[c] - q[c]);
-        if (factor.kind == GAUSSIAN)
-            exponent -= 0.5 * sum / factor.sigma2;
-        else if (factor.kind == LAPLACE)
-            exponent -= sqrt(sum / factor.sigma2);
-        else if (factor.kind == LINEAR)
-            value *= sum;
-        else if (sum != 0)
-            value = 0;
-    }
-    return value * exp(exponent);
-}
 
 /* ---- pivots ---------------------------------------------------------------------------------------------- */
 

@@ -47,8 +47,8 @@ class CirceLoss(_Loss):
     ResidualFeatures of the training set (residual_features): circe_loss(x, index=index), with the row numbers of the batch,
     which costs less. The estimator "ustat" is the safest where gamma is large: the others also fall when x shrinks.
 
-    On CUDA devices without `index` the residual features are those in the span of the holdout's z: fit on a holdout that
-    covers z, or use ResidualFeatures, which extend it.
+    On CUDA devices without `index`, points of z outside the span of the holdout's have up to 8 columns more: enough for a
+    few in its tails. For a holdout that covers z worse, use ResidualFeatures, which take as many as it needs.
 
     >>> import numpy as np, torch, circe
     >>> random = np.random.default_rng(0)
