@@ -41,7 +41,7 @@ static const experiment_number images_numbers[] = {NUMBER_MSE,
                                                    NUMBER_VALIDATION_MSE,
                                                    NUMBER_DEPENDENCE,
                                                    NUMBER_DEPENDENCE_ERROR,
-                                                   NUMBER_DEPENDENCE_OF_TARGET,
+                                                   NUMBER_DEPENDENCE_EXCHANGED,
                                                    NUMBER_VALIDATION_VARIANCE,
                                                    NUMBER_VARIANCE,
                                                    NUMBER_STEPS,
@@ -126,7 +126,8 @@ static const experiment_kind limits = {
 
 #define IMAGE_COLUMNS                                                                                                 \
     "test MSE: in domain; OOD: out of domain, where Z no longer goes with Y. dependence: CIRCE of the prediction on " \
-    "validation pictures, by one yardstick for all methods, and how many standard errors it is above 0. chosen: on "  \
+    "validation pictures, by one yardstick for all methods, beyond what remains when Z is exchanged among pictures "  \
+    "of equal Y, and how many standard errors that is. chosen: on "                                                   \
     "in-domain validation data alone. best OOD is shown for comparison, since the paper's figures show it: it is "    \
     "no choice that could be made without data from out of domain."
 

@@ -27,7 +27,7 @@ static const struct {
     [NUMBER_VALIDATION_FLOOR] = {"validation_floor", false},
     [NUMBER_DEPENDENCE] = {"dependence", false},
     [NUMBER_DEPENDENCE_ERROR] = {"dependence_error", false},
-    [NUMBER_DEPENDENCE_OF_TARGET] = {"dependence_of_target", false},
+    [NUMBER_DEPENDENCE_EXCHANGED] = {"dependence_exchanged", false},
     [NUMBER_VALIDATION_VARIANCE] = {"validation_variance", false},
     [NUMBER_VCF_ERROR] = {"vcf_error", false},
     [NUMBER_VCF_SUPPORT_ERROR] = {"vcf_support_error", false},

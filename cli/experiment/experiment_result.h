@@ -17,9 +17,9 @@ typedef enum experiment_number {
     NUMBER_VALIDATION_MSE,
     NUMBER_VALIDATION_VCF,
     NUMBER_VALIDATION_FLOOR,
-    NUMBER_DEPENDENCE,           /* CIRCE of the prediction on validation rows, by the yardstick */
+    NUMBER_DEPENDENCE,           /* CIRCE of the prediction on validation rows, by the yardstick, less the last */
     NUMBER_DEPENDENCE_ERROR,     /* its standard error */
-    NUMBER_DEPENDENCE_OF_TARGET, /* the same of Y itself, which has none: what the conditional mean's error adds */
+    NUMBER_DEPENDENCE_EXCHANGED, /* CIRCE where Z is exchanged among rows of equal Y: what the mean's error adds */
     NUMBER_VALIDATION_VARIANCE,  /* of the target: the error of a constant */
     NUMBER_VCF_ERROR,            /* standard errors, of limits */
     NUMBER_VCF_SUPPORT_ERROR,

@@ -5,9 +5,8 @@
  * decides the split, the draws of the task, the initial weights and the order of batches.
  *
  * Judged: the mean squared error on test pictures in domain and OOD. To choose by, in domain only: the error on
- * validation pictures, and how far the prediction there still depends on Z: CIRCE (ustat) by one yardstick for all
- * methods, whose conditional mean is fitted on the holdout, as its mean over chunks of rows, with the standard error of
- * that mean over the chunks. Chunks are of yardstick.chunk rows, smaller ones where there would be fewer than eight. */
+ * validation pictures, and how far the prediction there still depends on Z (experiment_yardstick.c). Chunks are of
+ * yardstick.chunk rows, smaller ones where there would be fewer than eight. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,8 +14,9 @@
 #include "error.h"
 #include "experiment_images.h"
 #include "experiment_learner.h"
+#include "experiment_yardstick.h"
 
-enum { FEWEST_CHUNKS = 8, LEAST_CHUNK = 8 };
+enum { LEAST_CHUNK = 8 };
 
 typedef struct job {
     const experiment_settings *settings;
@@ -50,9 +50,9 @@ static circe_status check_rows(const job *j) {
                           "there are %" PRId64 " pictures to train on, less than a batch of %" PRId64, n, batch);
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         int64_t rows = j->images.part[needed[i].part]->n;
-        if (rows < FEWEST_CHUNKS * LEAST_CHUNK)
+        if (rows < YARDSTICK_CHUNKS * LEAST_CHUNK)
             return train_fail(CIRCE_ERR_ARGUMENT, "there are %" PRId64 " %s pictures; at least %d are needed", rows,
-                              needed[i].name, FEWEST_CHUNKS * LEAST_CHUNK);
+                              needed[i].name, YARDSTICK_CHUNKS * LEAST_CHUNK);
     }
     return CIRCE_OK;
 }
@@ -88,54 +88,6 @@ static circe_status judge(job *j, image_part_kind p, double *mse, double *varian
                                     variance);
 }
 
-static void mean_and_error(const double *values, int64_t n, double *mean, double *error) {
-    double sum = 0, squares = 0;
-    for (int64_t i = 0; i < n; i++) sum += values[i];
-    *mean = sum / (double)n;
-    for (int64_t i = 0; i < n; i++) squares += (values[i] - *mean) * (values[i] - *mean);
-    *error = sqrt(squares / (double)(n - 1) / (double)n);
-}
-
-/* The yardstick on the validation pictures, chunk by chunk: of the prediction, which j->prediction holds, and of the
- * target. The target is independent of Z given itself, but the error of the conditional mean, which is the same in all
- * chunks, is a function of Y as well: what is measured of it is that error. */
-static circe_status measure(job *j, int64_t chunks, int64_t rows, double *predicted, double *expected) {
-    const image_part *part = j->images.part[IMAGE_VALIDATION];
-    circe_mat y, z, holdout_y, holdout_z;
-    train_regularizer_options options;
-    train_regularizer *yardstick = NULL;
-    experiment_settings_yardstick(j->settings, &options);
-    columns(j, IMAGE_VALIDATION, &y, &z);
-    columns(j, IMAGE_HOLDOUT, &holdout_y, &holdout_z);
-    circe_status status =
-        train_regularizer_create(j->learner.context, &options, &y, &z, &holdout_y, &holdout_z, &yardstick);
-    for (int64_t c = 0; c < chunks && status == CIRCE_OK; c++) {
-        circe_mat x = {j->prediction + c * rows, rows, 1, 1, CIRCE_FLOAT32}, target = x;
-        circe_mat chunk_y = column(part->y + c * rows, rows), chunk_z = column(part->z + c * rows, rows);
-        target.data = part->target + c * rows;
-        status = train_regularizer_value(yardstick, &x, &chunk_y, &chunk_z, &predicted[c]);
-        if (status == CIRCE_OK) status = train_regularizer_value(yardstick, &target, &chunk_y, &chunk_z, &expected[c]);
-    }
-    train_regularizer_destroy(yardstick);
-    return status;
-}
-
-static circe_status find_dependence(job *j, experiment_result *result) {
-    int64_t n = j->images.part[IMAGE_VALIDATION]->n, rows = j->settings->yardstick.chunk;
-    double unused, *r = result->number;
-    if (rows > n / FEWEST_CHUNKS) rows = n / FEWEST_CHUNKS;
-    int64_t chunks = n / rows;
-    double *values = calloc((size_t)(2 * chunks), sizeof *values);
-    if (values == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " measurements", chunks);
-    circe_status status = measure(j, chunks, rows, values, values + chunks);
-    if (status == CIRCE_OK) {
-        mean_and_error(values, chunks, &r[NUMBER_DEPENDENCE], &r[NUMBER_DEPENDENCE_ERROR]);
-        mean_and_error(values + chunks, chunks, &r[NUMBER_DEPENDENCE_OF_TARGET], &unused);
-    }
-    free(values);
-    return status;
-}
-
 /* Of the validation rows' target. */
 static double target_variance(const image_part *part) {
     double mean = 0, squares = 0;
@@ -158,7 +110,8 @@ static circe_status evaluate(job *j, experiment_result *result) {
     if (!isfinite(r[NUMBER_MSE]) || !isfinite(r[NUMBER_OOD_MSE]) || !isfinite(r[NUMBER_VALIDATION_MSE]))
         return train_fail(CIRCE_ERR_NUMERIC, "the prediction is no longer finite; a smaller gamma or rate may help");
     r[NUMBER_VALIDATION_VARIANCE] = target_variance(j->images.part[IMAGE_VALIDATION]);
-    return find_dependence(j, result);
+    return experiment_yardstick_apply(j->learner.context, j->settings, j->images.part[IMAGE_VALIDATION],
+                                      j->images.part[IMAGE_HOLDOUT], j->prediction, result);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
