@@ -1,5 +1,5 @@
-/* What processes of one job can do together: the table that the loadable part (circe_mpi.so: engine_mpi.c,
- * engine_scalapack.c, engine_tridiagonal.c) fills. It alone is linked with MPI and ScaLAPACK, so that a program that
+/* What processes of one job can do together: the table that the loadable part (circe_mpi.so: engine_*.c)
+ * fills. It alone is linked with MPI and ScaLAPACK, so that a program that
  * nobody started by a launcher loads neither, and runs where neither is installed. It knows nothing of libcirce.
  *
  * Functions without a result do not fail: MPI ends the job where it cannot go on. Those marked "all" are called by
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CLUSTER_ENGINE_VERSION = 2, CLUSTER_HOST_BYTES = 64 };
+enum { CLUSTER_ENGINE_VERSION = 3, CLUSTER_HOST_BYTES = 64 };
 
 typedef struct cluster_place {
     int rank, size;
@@ -47,12 +47,12 @@ typedef struct cluster_engine {
      * from it. Each below 2^31 in all. */
     void (*gather_parts)(const void *own, const size_t *bytes, void *everyones);
     void (*exchange)(const void *out, const size_t *out_bytes, void *in, const size_t *in_bytes);
-    /* All: sums in place, into every process, of float64 or float32; in one step of MPI's, whose bits may depend on the
-     * number of processes. */
-    void (*sum_quickly)(void *values, int64_t n, bool floats);
-    /* All: sums in place, into every process, that are under way until sums_end; sums_move sees to it that they go on.
+    /* All: sums in place, into every process, of float64 or float32, whose bits may depend on the number of processes.
      */
-    void (*sum_begin)(void *values, int64_t n, bool floats);
+    void (*sum_quickly)(void *values, int64_t n, bool floats);
+    /* All: the same of each process's weight times its values, under way until sums_end; sums_move sees to it that they
+     * go on. */
+    void (*sum_begin)(void *values, int64_t n, bool floats, double weight);
     void (*sums_move)(void);
     void (*sums_end)(void);
 

@@ -1,15 +1,14 @@
-/* The table of engine.h, by MPI.
+/* The table of engine.h, by MPI; what a training step needs goes through shared memory where all ranks are on one
+ * machine (engine_shared.c).
  *
- * MPI's blocking calls spin. Here every collective is started and then tested for, first in a tight loop (they take
- * microseconds where all are there), then with ever longer pauses: a rank that waits for another's minutes of work
- * leaves it the core. */
+ * MPI's blocking calls spin. Here every collective is started and then tested for with patience (engine_wait.h). */
 #include <mpi.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine_scalapack.h"
+#include "engine_shared.h"
+#include "engine_wait.h"
 
 enum { TAG = 7, MOST_COUNT = 1 << 26, MOST_SUMS = 64 }; /* MPI counts in 32 bits: longer arrays go in pieces */
 
@@ -26,28 +25,13 @@ static bool own_init;
 /* ---- waiting ------------------------------------------------------------------------------------------------------
  */
 
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 static void wait_for(MPI_Request *request) {
-    enum { TIGHT = 256 }; /* tests, some ten microseconds, before the core is offered to others */
-    const double patience = 200e-6, longest = 1e-3;
-    double start = 0.0, pause = 20e-6;
-    for (int done = 0, tests = 0;; tests++) {
+    engine_patience patience = {0};
+    for (int done = 0;;) {
         MPI_Test(request, &done, MPI_STATUS_IGNORE);
         if (done) return;
-        if (tests < TIGHT) continue;
-        if (tests == TIGHT) start = now();
-        if (now() - start < patience) {
-            sched_yield();
-            continue;
-        }
-        struct timespec time = {0, (long)(pause * 1e9)};
-        nanosleep(&time, NULL);
-        if (pause < longest) pause *= 1.5;
+        if (shared_there()) shared_sums_move(); /* somebody may wait for that before he comes here */
+        engine_wait(&patience);
     }
 }
 
@@ -74,6 +58,7 @@ static bool open_cluster(cluster_place *place) {
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, place->rank, MPI_INFO_NULL, &machine);
     MPI_Comm_size(machine, &place->neighbours);
     MPI_Comm_free(&machine);
+    engine_wait_among(place->neighbours);
     MPI_Get_processor_name(host, &length);
     host[length < CLUSTER_HOST_BYTES - 1 ? length : CLUSTER_HOST_BYTES - 1] = '\0';
     memset(place->host, 0, sizeof place->host);
@@ -99,6 +84,7 @@ static void forget_sent(bool all) {
 static void close_cluster(void) {
     MPI_Request request;
     forget_sent(true);
+    shared_close();
     MPI_Ibarrier(MPI_COMM_WORLD, &request);
     wait_for(&request);
     if (own_init) MPI_Finalize();
@@ -110,6 +96,10 @@ static void abort_cluster(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
  */
 
 static void broadcast(int from, void *data, size_t bytes) {
+    if (shared_there()) {
+        shared_broadcast(from, data, bytes);
+        return;
+    }
     for (size_t at = 0; at < bytes; at += MOST_COUNT) {
         MPI_Request request;
         size_t here = bytes - at < MOST_COUNT ? bytes - at : MOST_COUNT;
@@ -149,6 +139,11 @@ static void sum(double *values, int64_t n) {
 }
 
 static void sum_quickly(void *values, int64_t n, bool floats) {
+    if (shared_open()) {
+        shared_sum_begin(values, n, floats, 1.0);
+        shared_sums_end();
+        return;
+    }
     size_t size = floats ? sizeof(float) : sizeof(double);
     for (int64_t at = 0; at < n; at += MOST_COUNT / 8) {
         MPI_Request request;
@@ -179,6 +174,10 @@ static const int *counts_of(const size_t *bytes, int which, const int **starts) 
 }
 
 static void gather_parts(const void *own, const size_t *bytes, void *everyones) {
+    if (shared_open()) {
+        shared_gather_parts(own, bytes, everyones);
+        return;
+    }
     MPI_Request request;
     const int *starts, *counts = counts_of(bytes, 0, &starts);
     int rank = 0;
@@ -203,16 +202,28 @@ static int n_sums;
 
 static void sums_move(void) {
     int index = 0, done = 0;
+    if (shared_there()) shared_sums_move();
     if (n_sums > 0) MPI_Testany(n_sums, sums, &index, &done, MPI_STATUS_IGNORE);
 }
 
 static void sums_end(void) {
+    if (shared_there()) shared_sums_end();
     for (int k = 0; k < n_sums; k++) wait_for(&sums[k]);
     n_sums = 0;
 }
 
-static void sum_begin(void *values, int64_t n, bool floats) {
+static void times(double weight, int64_t n, bool floats, void *values) {
+    for (int64_t i = 0; floats && weight != 1.0 && i < n; i++) ((float *)values)[i] *= (float)weight;
+    for (int64_t i = 0; !floats && weight != 1.0 && i < n; i++) ((double *)values)[i] *= weight;
+}
+
+static void sum_begin(void *values, int64_t n, bool floats, double weight) {
     size_t size = floats ? sizeof(float) : sizeof(double);
+    if (shared_open()) {
+        shared_sum_begin(values, n, floats, weight);
+        return;
+    }
+    times(weight, n, floats, values);
     for (int64_t at = 0; at < n; at += MOST_COUNT / 8) {
         int64_t here = n - at < MOST_COUNT / 8 ? n - at : MOST_COUNT / 8;
         if (n_sums == MOST_SUMS) sums_end();

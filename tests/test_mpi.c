@@ -1,8 +1,10 @@
 /* Several processes: run alone, and by mpirun with 2 and 4 (tests/CMakeLists.txt). What launchers leave in the
- * environment; sums, messages and agreement; fits over ranks against those of one process; what is refused, by all and
- * with one text.
+ * environment; sums, gathers, messages and agreement, in shared memory and by MPI alone; fits over ranks against those
+ * of one process; what is refused, by all and with one text.
  *
  * Collective calls come first in a test and comparisons after them, at rank 0: a failure leaves no rank waiting. */
+#include <time.h>
+
 #include "cluster.h"
 #include "fit.h"
 #include "support.h"
@@ -90,6 +92,138 @@ static void messages_arrive(void **state) {
     assert_int_equal(from, (rank + size - 1) % size);
     assert_int_equal(bytes, LONG);
     for (int i = 0; i < LONG; i++) assert_int_equal(got[i], (char)(i * 7 + from));
+}
+
+/* ---- sums of the training loop ------------------------------------------------------------------------------------
+ */
+
+/* Ranks come at different times, in another order in every call. */
+static void dawdle(int64_t call) {
+    struct timespec time = {0, 100000 + 50000 * cluster_rank()};
+    if ((call * 7 + cluster_rank() * 3) % 5 == 0) nanosleep(&time, NULL);
+}
+
+/* Number i of a rank's part in a call: of many digits, so that the order of a sum is seen in its bits. */
+static double part(int rank, int64_t call, int64_t i) {
+    return 1.0 / (1.0 + (double)((i * 31 + call * 17 + rank * 1009) % 7919)) - 0.01 * rank;
+}
+
+static double weight_of(int rank, int64_t call) { return call % 3 == 0 ? 1.0 : 0.25 + 0.3 * rank; }
+
+/* Rank 0 plus rank 1 plus rank 2 ..., each step rounded. */
+static double sum_in_order(int64_t call, int64_t i, bool floats) {
+    volatile float low = 0.0f, low_part;
+    volatile double high = 0.0, high_part;
+    for (int k = 0; k < cluster_size(); k++) {
+        low_part = (float)weight_of(k, call) * (float)part(k, call, i);
+        high_part = weight_of(k, call) * part(k, call, i);
+        low = k == 0 ? low_part : low + low_part;
+        high = k == 0 ? high_part : high + high_part;
+    }
+    return floats ? low : high;
+}
+
+static bool same_machine(void) {
+    const char *how = getenv("CIRCE_CLUSTER");
+    return cluster_neighbours() == cluster_size() && (how == NULL || strcmp(how, "messages") != 0);
+}
+
+/* Numbers that are not the sum: on one machine to the bit, else, where the order is MPI's, to rounding. */
+static int64_t wrong_sums(int64_t call, int64_t n, bool floats, const void *values) {
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double due = sum_in_order(call, i, floats);
+        double got = floats ? ((const float *)values)[i] : ((const double *)values)[i];
+        double error = fabs(got - due), allowed = same_machine() ? 0.0 : (floats ? 1e-6 : 1e-14);
+        wrong += !(error <= allowed * 4.0);
+    }
+    return wrong;
+}
+
+static void *parts_of(int64_t call, int64_t n, bool floats) {
+    double *values = test_zeros(n, 1, CIRCE_FLOAT64).data;
+    for (int64_t i = 0; i < n; i++) {
+        double value = part(cluster_rank(), call, i);
+        if (floats)
+            ((float *)values)[i] = (float)value;
+        else
+            values[i] = value;
+    }
+    return values;
+}
+
+/* Of every length around what goes at a time, and of one beyond all that is shared; three at once, and in the middle a
+ * gather, which must not overtake them. */
+static void sums_under_way_arrive(void **state) {
+    static const int64_t lengths[] = {1, 7, 1000, 2048, 2049, 8192, 16384, 16385, 40001, 300007};
+    const cluster_engine *engine = cluster_engine_used();
+    size_t bytes[64];
+    int64_t wrong = 0;
+    (void)state;
+    if (engine == NULL) skip();
+    for (int k = 0; k < cluster_size(); k++) bytes[k] = sizeof(int64_t);
+    for (int64_t l = 0, call = 0; l < COUNT(lengths); l++, call += 3) {
+        bool floats[3] = {l % 2 == 0, l % 2 != 0, true};
+        int64_t n[3] = {lengths[l], lengths[(l + 3) % COUNT(lengths)], 64 + l}, everyones[64];
+        void *values[3];
+        for (int s = 0; s < 3; s++) {
+            values[s] = parts_of(call + s, n[s], floats[s]);
+            dawdle(call + s);
+            engine->sum_begin(values[s], n[s], floats[s], weight_of(cluster_rank(), call + s));
+            engine->sums_move();
+            if (s == 1) engine->gather_parts(&call, bytes, everyones);
+        }
+        engine->sums_end();
+        for (int s = 0; s < 3; s++) wrong += wrong_sums(call + s, n[s], floats[s], values[s]);
+        for (int k = 0; k < cluster_size(); k++) wrong += everyones[k] != call;
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* Thousands of calls one after the other, each with other numbers: nothing of an earlier one is left, and nobody is
+ * overtaken. */
+static void small_sums_follow_each_other(void **state) {
+    enum { CALLS = 3000, MOST = 5 };
+    const cluster_engine *engine = cluster_engine_used();
+    int64_t wrong = 0;
+    (void)state;
+    if (engine == NULL) skip();
+    for (int64_t call = 0; call < CALLS; call++) {
+        double values[MOST], due[MOST] = {0};
+        int64_t n = 1 + call % MOST;
+        for (int64_t i = 0; i < n; i++) values[i] = (double)(call * (i + 1) * (cluster_rank() + 1));
+        for (int k = 0; k < cluster_size(); k++)
+            for (int64_t i = 0; i < n; i++) due[i] += (double)(call * (i + 1) * (k + 1));
+        if (call % 97 == 0) dawdle(call / 97);
+        engine->sum_quickly(values, n, false);
+        for (int64_t i = 0; i < n; i++) wrong += values[i] != due[i];
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* Parts of different lengths: none of the first rank, a little, more than goes at a time; then one rank's to all. */
+static void parts_are_put_together(void **state) {
+    static const size_t units[] = {1, 1000, 70001, 300000};
+    const cluster_engine *engine = cluster_engine_used();
+    size_t bytes[64], wrong = 0;
+    (void)state;
+    if (engine == NULL) skip();
+    for (int64_t u = 0; u < COUNT(units); u++) {
+        size_t all = 0, at = 0;
+        for (int k = 0; k < cluster_size(); k++) all += bytes[k] = (size_t)k * units[u];
+        size_t mine = bytes[cluster_rank()];
+        char *own = test_memory(mine + 1), *got = test_memory(all + 1);
+        for (size_t i = 0; i < mine; i++) own[i] = (char)(i * 7 + (size_t)cluster_rank() * 31 + (size_t)u);
+        dawdle(u);
+        engine->gather_parts(own, bytes, got);
+        memset(own, 0, mine); /* it was copied */
+        for (int k = 0; k < cluster_size(); at += bytes[k++])
+            for (size_t i = 0; i < bytes[k]; i++) wrong += got[at + i] != (char)(i * 7 + (size_t)k * 31 + (size_t)u);
+        for (size_t i = 0; i < all; i++) got[i] = (char)(cluster_rank() == 1 ? i * 11 : 0);
+        engine->broadcast(1, got, all);
+        for (size_t i = 0; i < all; i++) wrong += got[i] != (char)(i * 11);
+    }
+    assert_int_equal(wrong, 0);
 }
 
 /* The first rank that fails decides, and all have its words. */
@@ -425,6 +559,9 @@ static void one_rank_cancels_all(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {TEST(ranks_add_up),
                                        TEST(messages_arrive),
+                                       TEST(sums_under_way_arrive),
+                                       TEST(small_sums_follow_each_other),
+                                       TEST(parts_are_put_together),
                                        TEST(ranks_agree),
                                        TEST(hashes_tell_apart),
                                        TEST(spectra_are_right),

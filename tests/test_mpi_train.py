@@ -49,8 +49,10 @@ class Trains(mpi_support.Case):
         self.write(folder + "/d.csv", "\n".join(lines) + "\n")
 
     def train(self, ranks, model, *more, expect=0, start=False, contexts=None):
-        line = ["train", "--data", "d.csv", "--features", "a,y,z", "--given", "y", "--invariant-to", "z", "--net", "2x16",
-                "--seed", "3", "--no-report", "-o", model + ".safetensors", *more]
+        line = ["train", "--data", "d.csv", "--features", "a,y,z", "--given", "y", "--invariant-to", "z", "--seed", "3",
+                "--no-report", "-o", model + ".safetensors", *more]
+        if "--net" not in more:
+            line += ["--net", "2x16"]
         if "--target" not in more:
             line += ["--target", "b"]
         if "--batch" not in more:
@@ -102,6 +104,30 @@ class Trains(mpi_support.Case):
         self.train(0, "one", *more)
         self.train(4, "several", *more)
         self.compare("one", "several")
+
+    def test_by_messages_alone(self):
+        """As ranks of several machines do it, which share no memory."""
+        self.environment["CIRCE_CLUSTER"] = "messages"
+        self.train(0, "one", "--epochs", "4")
+        self.train(3, "several", "--epochs", "4")
+        self.compare("one", "several")
+
+    def test_rows_that_the_ranks_do_not_divide(self):
+        for rows in (601, 602, 603, 604):  # the split leaves some to validation and test
+            self.table(rows=rows)
+            self.train(0, "one", "--epochs", "2")
+            for ranks in (3, 4):
+                self.train(ranks, "several", "--epochs", "2")
+                self.compare("one", "several")
+
+    def test_gradients_larger_than_what_is_shared(self):
+        """1.3 MB, of which a rank shares half a megabyte at a time. Of so many gradients some are all but zero, and AdamW
+        divides them by their own size: their rounding is seen in a step of 0.001."""
+        more = ["--net", "3x400", "--epochs", "2", "--regularizer", "none"]
+        self.train(0, "one", *more)
+        for ranks in (2, 4):
+            self.train(ranks, "several", *more)
+            self.compare("one", "several", tolerance=1e-3)
 
     def images(self, *more, ranks, model):
         self.run_it(ranks, "train", "--images", "i.npy", "--labels", "l.csv", "--target", "b", "--given", "y",

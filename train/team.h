@@ -26,9 +26,9 @@ typedef struct train_team {
     void (*gather)(const void *own, const size_t *bytes, void *everyones);
     /* Blocks out_bytes[rank] to each, in_bytes[rank] from each. */
     void (*exchange)(const void *out, const size_t *out_bytes, void *in, const size_t *in_bytes);
-    /* Sums of float64 or float32 in place, under way until sum_end: any number at once. sum_begin also moves those on
-     * that are under way, as does sum_move. */
-    void (*sum_begin)(void *values, int64_t n, int floats);
+    /* Sums of float64 or float32 in place, each process's times its weight, under way until sum_end: any number at
+     * once. sum_begin also moves those on that are under way, as does sum_move. */
+    void (*sum_begin)(void *values, int64_t n, int floats, double weight);
     void (*sum_move)(void);
     void (*sum_end)(void);
 } train_team;

@@ -23,7 +23,7 @@
 #include "error.h"
 #include "trainer_parts.h"
 
-enum { PIECE = 16384, MOST_SENT = 1 << 28 }; /* numbers of a sum; bytes of an exchange */
+enum { PIECE = 8192, MOST_SENT = 1 << 28 }; /* numbers of a sum; bytes of an exchange */
 
 /* ---- agreeing ---------------------------------------------------------------------------------------------------- */
 
@@ -156,15 +156,8 @@ void train_share_close(train_loop *loop) {
     free(s->sums);
 }
 
-/* Who holds training row r. */
-static int holder(const train_share *s, int64_t r) {
-    int64_t n = 0;
-    int k = (int)((double)r / (double)s->total * s->team->size);
-    if (k >= s->team->size) k = s->team->size - 1;
-    while (k > 0 && train_team_slice(s->total, k, s->team->size, &n) > r) k--;
-    while (k + 1 < s->team->size && train_team_slice(s->total, k + 1, s->team->size, &n) <= r) k++;
-    return k;
-}
+/* Who holds training row r: the last k whose slice begins at floor(total k / size) <= r. */
+static int holder(const train_share *s, int64_t r) { return (int)(((r + 1) * s->team->size - 1) / s->total); }
 
 static void write_record(const train_loop *loop, int64_t row, char *to) {
     const train_source *from = &loop->data->features;
@@ -242,10 +235,9 @@ void train_share_deal(train_loop *loop) {
 /* Off with numbers [first, end) of the gradients that wait for company. */
 static void send_off(train_loop *loop) {
     train_share *s = &loop->share;
-    float *grads = train_network_grads(loop->network) + s->waiting_first, weight = (float)s->weight;
+    float *grads = train_network_grads(loop->network) + s->waiting_first;
     int64_t n = s->waiting_end - s->waiting_first;
-    for (int64_t i = 0; i < n; i++) grads[i] *= weight;
-    if (n > 0) s->team->sum_begin(grads, n, 1);
+    if (n > 0) s->team->sum_begin(grads, n, 1, s->weight);
     s->waiting_end = s->waiting_first;
 }
 
@@ -277,7 +269,7 @@ circe_status train_share_backward(train_loop *loop) {
 static void sums_of(train_share *s, double weight, int64_t n, const double *values) {
     for (int64_t v = 0; v < n; v++) s->sums[v] = weight * values[v];
     for (int w = 0; w < TRAIN_N_WISHES; w++) s->sums[n + w] = s->wishes[w] ? 1.0 : 0.0;
-    s->team->sum_begin(s->sums, n + TRAIN_N_WISHES, 0);
+    s->team->sum_begin(s->sums, n + TRAIN_N_WISHES, 0, 1.0);
 }
 
 static void sums_made(train_share *s, int64_t n, double *values) {

@@ -42,7 +42,9 @@ static void broadcast(void *data, size_t bytes) { cluster_broadcast(0, data, byt
 
 static void sum(double *values, int64_t n) { cluster_engine_used()->sum_quickly(values, n, false); }
 
-static void sum_begin(void *values, int64_t n, int floats) { cluster_engine_used()->sum_begin(values, n, floats != 0); }
+static void sum_begin(void *values, int64_t n, int floats, double weight) {
+    cluster_engine_used()->sum_begin(values, n, floats != 0, weight);
+}
 
 static void sum_of(void *unused, void *values, int64_t n, int floats) {
     (void)unused;

@@ -1,0 +1,20 @@
+/* Waiting for other processes: first in a tight loop (they are microseconds away where all have cores), then with the
+ * core offered to others, then with ever longer pauses: a process that waits for another's minutes of work leaves it
+ * the core. */
+#ifndef CLUSTER_ENGINE_WAIT_H
+#define CLUSTER_ENGINE_WAIT_H
+
+#include <stdbool.h>
+
+typedef struct engine_patience {
+    int tests;
+    double start, pause;
+} engine_patience;
+
+/* So many processes share this machine. */
+void engine_wait_among(int processes);
+
+/* After a test that was in vain; starts as {0}. Returns false in the tight loop. */
+bool engine_wait(engine_patience *patience);
+
+#endif
