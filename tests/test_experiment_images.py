@@ -218,6 +218,20 @@ class WholeTest(ImagesTest):
         steps = {r["model"]: r["steps"] for r in self.results()["runs"]}
         self.assertEqual(steps, {"dsprites-nonlinear": 9, "dsprites-nonlinear-holdout": 12})
 
+    def test_a_method_can_start_in_its_own_way(self):
+        """init of a method is that of the training, unless it has its own."""
+        def errors(out, training="", method=""):
+            text = TINY.replace("steps: 7", "steps: 7" + training)
+            text = text.replace("{name: none, regularizer: none", "{name: none, regularizer: none" + method)
+            self.experiment(text, "--seeds", 1, out=out)
+            return {r["method"]: r["mse"] for r in self.results(out)["runs"]}
+
+        plain, uniform = errors("plain"), errors("uniform", ", init: uniform")
+        self.assertNotEqual(plain["none"], uniform["none"])
+        own = errors("own", ", init: uniform", ", init: he")
+        self.assertEqual(own["none"], plain["none"])
+        self.assertEqual(own["circe"], uniform["circe"])
+
     def test_threads(self):
         self.experiment(TINY, "--quick", "--threads", 2)
         self.assertEqual(len(self.run_files()), 1)

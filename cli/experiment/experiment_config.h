@@ -24,6 +24,7 @@ typedef struct experiment_method {
     const char *name;
     int regularizer, estimator, method, regress_z, regression, combine;
     int trained_on;               /* of pictures: experiment_trained_on */
+    int init;                     /* 0: the training's; else 1 + what the training's would be */
     double sigma2_x, sigma2_z;    /* sigma2_z = 0: the median heuristic */
     yaml_numbers sigma2_y, ridge; /* n = 0: the library's grids, among which leave-one-out chooses */
     bool per_dimension, previous_batch;

@@ -205,6 +205,7 @@ static const yaml_key method_keys[] = {
     {"name", KEY_NAME, AT(experiment_method, name), .example = "circe", .required = true, .plan = true},
     {"regularizer", KEY_WORD, AT(experiment_method, regularizer), .example = "circe", .required = true,
      .words = "none|circe|hscic|gcm|hsic"},
+    {"init", KEY_WORD, AT(experiment_method, init), .example = "he", .words = "training|he|uniform"},
     {"trained_on", KEY_WORD, AT(experiment_method, trained_on), .example = "ood", .words = "domain|ood"},
     {"gamma", KEY_NUMBERS, AT(experiment_method, gamma), .example = "[100, 1000]", .low = 0, .high = INFINITY,
      .plan = true},

@@ -26,6 +26,11 @@ void experiment_learner_close(experiment_learner *learner) {
     circe_context_destroy(learner->context);
 }
 
+/* The method's own, or that of all. */
+static train_start start_of(const experiment_settings *s) {
+    return (train_start)(s->method.init > 0 ? s->method.init - 1 : s->training.init);
+}
+
 circe_status experiment_learner_build(experiment_learner *learner, train_shape input) {
     const experiment_settings *s = learner->work->settings;
     train_layer_spec *layers = NULL;
@@ -35,8 +40,7 @@ circe_status experiment_learner_build(experiment_learner *learner, train_shape i
         status = train_network_parse(s->training.net, experiment_settings_activation(s), 1, &layers, &n);
     if (status == CIRCE_OK)
         status = train_network_create(learner->device, input, layers, n, s->training.batch, &learner->network);
-    if (status == CIRCE_OK)
-        status = train_network_initialise(learner->network, (train_start)s->training.init, (uint64_t)s->seed);
+    if (status == CIRCE_OK) status = train_network_initialise(learner->network, start_of(s), (uint64_t)s->seed);
     if (status == CIRCE_OK && s->training.weights != NULL)
         status = train_network_load_body(learner->network, s->training.weights);
     free(layers);
