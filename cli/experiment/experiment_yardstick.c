@@ -105,8 +105,8 @@ circe_status experiment_yardstick_apply(circe_context *context, const experiment
     train_regularizer *yardstick = NULL;
     chunk_room room = {0};
     double *values = calloc((size_t)(2 * chunks), sizeof *values);
+    if (values == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " measurements", chunks);
     circe_status status = make_room(rows, &room);
-    if (values == NULL) status = train_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " measurements", chunks);
     experiment_settings_yardstick(settings, &options);
     if (status == CIRCE_OK)
         status = train_regularizer_create(context, &options, &y, &z, &holdout_y, &holdout_z, &yardstick);
