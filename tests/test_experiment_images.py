@@ -279,8 +279,12 @@ class ChoiceTest(ImagesTest):
         chosen, _, shown = self.choose(signals, useless={1, 10, 100})
         self.assertIn("no better than a constant", shown)
 
-    def test_median_over_seeds(self):
-        self.assertEqual(self.choose({1: [1.0, 9.0, 9.0], 10: [9.0, 1.0, 1.5], 100: [0.0, 0.0, 0.0]}, seeds=3)[0], 10)
+    def test_seeds_are_taken_together(self):
+        none, hidden = [0.0, 0.0, 0.0], [3.0, -1.0, 1.3]
+        self.assertEqual(self.choose({1: [1.9, 1.9, 1.9], 10: hidden, 100: none}, seeds=3)[0], 10)
+        chosen, _, shown = self.choose({1: [1.1, 1.1, 1.1], 10: hidden, 100: none}, seeds=3)
+        self.assertEqual(chosen, 1)
+        self.assertIn("(1.9 s.e.)", shown)
 
     def test_nothing_out_of_domain_is_looked_at(self):
         signals = {1: [9.0], 10: [1.0], 100: [0.5]}

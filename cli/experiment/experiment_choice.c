@@ -33,8 +33,10 @@ double experiment_score_images(const experiment_result *r, bool regularized) {
     return value == 0 && error == 0 ? 0 : value / error;
 }
 
+double experiment_evidence(const summary_row *row) { return row->score.mean * sqrt((double)row->n); }
+
 bool experiment_better_images(const summary_row *a, const summary_row *b) {
-    double ours = a->score.median, theirs = b->score.median;
+    double ours = experiment_evidence(a), theirs = experiment_evidence(b);
     bool hidden = ours < detectable;
     if (!a->regularized) return smaller(a->score.mean, b->score.mean);
     if (hidden != (theirs < detectable)) return hidden;

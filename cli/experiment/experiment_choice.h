@@ -22,10 +22,12 @@ double experiment_score_synthetic(const experiment_result *result, bool regulari
 
 /* Pictures: the score of a run is its dependence on validation rows in standard errors (without a regulariser, the
  * validation error). The smallest gamma, that is the weakest regularisation, whose dependence cannot be detected any
- * more, the median over runs being below 2; where there is none, the one with the smallest. Between equals the smaller
- * validation error. A prediction whose validation error is no smaller than a constant's is not chosen while there is
- * another. Nothing out of domain is looked at. */
+ * more, that of all runs together being below 2 standard errors; where there is none, the one with the fewest. Between
+ * equals the smaller validation error. What predicts no better than a constant, in any run, is not chosen while there
+ * is another. Nothing out of domain is looked at. */
 #define EXPERIMENT_USELESS 1e30 /* the score of such a prediction */
+/* Of all runs together, in standard errors: each is evidence of its own, so that three of 1.9 are 3.3 (Stouffer). */
+double experiment_evidence(const summary_row *row);
 bool experiment_better_images(const summary_row *a, const summary_row *b);
 double experiment_score_images(const experiment_result *result, bool regularized);
 

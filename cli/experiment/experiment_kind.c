@@ -149,7 +149,7 @@ static const experiment_kind images = {
     .caption_choice = "Chosen on validation pictures, in domain, and by nothing else; medians over the tuning seeds.",
     .text_sweep =
         "Of these the table above shows, of every method, the gamma that is chosen: the smallest whose dependence on "
-        "validation pictures cannot be detected any more, being below 2 standard errors (median over seeds); where "
+        "validation pictures cannot be detected any more, being below 2 standard errors (all seeds together); where "
         "there is none, the one with the fewest standard errors; what predicts no better than a constant is left out. "
         "Nothing out of domain is looked at.",
     .text_tuning =

@@ -26,7 +26,7 @@ static void cell_dependence(table_builder *b, const summary_row *row) {
         table_cell(b, "%s", "no better than\na constant");
     else
         table_cell(b, "%s\n(%.1f s.e.)", table_digits(value, 2, text, sizeof text),
-                   row->regularized ? row->score.median : value / error);
+                   row->regularized ? experiment_evidence(row) : value / error * sqrt((double)row->n));
 }
 
 static void table_of_results(const experiment_outcome *outcome, bool all, arena *owner, report_table *table) {
