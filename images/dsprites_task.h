@@ -10,9 +10,9 @@
  *     y-cone        posX = round(posY / 2 +- posY^2 / 64), either sign with probability 1/2         Z = posX / 31
  *
  * as a picture that there is: the linear one is clipped to 0..31, and of the non-linear k only those are drawn with
- * which posX stays below 32, since a clipped one would show another xi than the one observed. OOD, it stays the base's, so that it is independent of posY, and Z = posX / 31; the non-linear
- * task has no xi there, and Z is NaN: no measure takes it for data. Y = target = posY / 31, before the picture is moved
- * down by round(2 N(0, 2^2)) lines.
+ * which posX stays below 32, since a clipped one would show another xi than the one observed. OOD, it stays the
+ * base's, so that it is independent of posY, and Z = posX / 31; the non-linear task has no xi there, and Z is NaN: no
+ * measure takes it for data. Y = target = posY / 31, before the picture is moved down by round(2 N(0, 2^2)) lines.
  *
  * Every draw is a function of (seed, base): a point is the same whatever the sizes, and a base has the same shift in
  * domain and OOD. */

@@ -1,6 +1,6 @@
-/* What processes of one job can do together: the table that the loadable part (circe_mpi.so: engine_*.c)
- * fills. It alone is linked with MPI and ScaLAPACK, so that a program that
- * nobody started by a launcher loads neither, and runs where neither is installed. It knows nothing of libcirce.
+/* What processes of one job can do together: the table that the loadable part (circe_mpi.so: engine_*.c) fills. It
+ * alone is linked with MPI and ScaLAPACK, so that a program that nobody started by a launcher loads neither, and runs
+ * where neither is installed. It knows nothing of libcirce.
  *
  * Functions without a result do not fail: MPI ends the job where it cannot go on. Those marked "all" are called by
  * every process in the same order. Waiting yields the core after a moment, since a process may wait for minutes. */

@@ -286,6 +286,16 @@ class ChoiceTest(ImagesTest):
         self.assertEqual(chosen, 1)
         self.assertIn("(1.9 s.e.)", shown)
 
+    def test_one_seed_that_a_constant_beats_is_enough(self):
+        self.choose({1: [9.0, 9.0, 9.0], 10: [0.0, 0.0, 0.0], 100: [0.0, 0.0, 0.0]}, seeds=3)
+        path = self.path / "out" / "runs" / "dsprites-nonlinear-circe-gamma10-seed2.json"
+        run = json.loads(path.read_text())
+        run["result"]["validation_mse"] = 0.1
+        path.write_text(json.dumps(run))
+        chosen, _, shown = self.choose({1: [9.0, 9.0, 9.0]}, ood={1: 0.3}, seeds=3)
+        self.assertEqual(chosen, 100)
+        self.assertNotIn("0000", shown)
+
     def test_nothing_out_of_domain_is_looked_at(self):
         signals = {1: [9.0], 10: [1.0], 100: [0.5]}
         chosen, best, shown = self.choose(signals, ood={1: 0.01, 10: 0.2, 100: 0.3})

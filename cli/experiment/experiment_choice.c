@@ -33,7 +33,9 @@ double experiment_score_images(const experiment_result *r, bool regularized) {
     return value == 0 && error == 0 ? 0 : value / error;
 }
 
-double experiment_evidence(const summary_row *row) { return row->score.mean * sqrt((double)row->n); }
+double experiment_evidence(const summary_row *row) {
+    return row->score.high >= EXPERIMENT_USELESS ? EXPERIMENT_USELESS : row->score.mean * sqrt((double)row->n);
+}
 
 bool experiment_better_images(const summary_row *a, const summary_row *b) {
     double ours = experiment_evidence(a), theirs = experiment_evidence(b);

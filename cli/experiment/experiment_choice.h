@@ -26,7 +26,8 @@ double experiment_score_synthetic(const experiment_result *result, bool regulari
  * equals the smaller validation error. What predicts no better than a constant, in any run, is not chosen while there
  * is another. Nothing out of domain is looked at. */
 #define EXPERIMENT_USELESS 1e30 /* the score of such a prediction */
-/* Of all runs together, in standard errors: each is evidence of its own, so that three of 1.9 are 3.3 (Stouffer). */
+/* Of all runs together, in standard errors: each is evidence of its own, so that three of 1.9 are 3.3 (Stouffer).
+ * EXPERIMENT_USELESS where a run is. */
 double experiment_evidence(const summary_row *row);
 bool experiment_better_images(const summary_row *a, const summary_row *b);
 double experiment_score_images(const experiment_result *result, bool regularized);

@@ -127,7 +127,7 @@ static const experiment_kind limits = {
 #define IMAGE_COLUMNS                                                                                                 \
     "test MSE: in domain; OOD: out of domain, where Z no longer goes with Y. dependence: CIRCE of the prediction on " \
     "validation pictures, by one yardstick for all methods, beyond what remains when Z is exchanged among pictures "  \
-    "of equal Y, and how many standard errors that is. chosen: on "                                                   \
+    "of equal Y, and how many standard errors that is, of all seeds together. chosen: on "                            \
     "in-domain validation data alone. best OOD is shown for comparison, since the paper's figures show it: it is "    \
     "no choice that could be made without data from out of domain."
 

@@ -16,13 +16,13 @@ static const char *standing(const experiment_outcome *outcome, const summary_row
     return row->best_ood ? best : "";
 }
 
-/* "1.2e-05 (3.4 s.e.)"; of a prediction that a constant beats, it says nothing. */
+/* "1.2e-05 (3.4 s.e.)"; of predictions of which a constant beats one, it says nothing. */
 static void cell_dependence(table_builder *b, const summary_row *row) {
     char text[32];
     double value = row->number[NUMBER_DEPENDENCE].median, error = row->number[NUMBER_DEPENDENCE_ERROR].median;
     if (isnan(value))
         table_cell(b, "%s", "");
-    else if (row->regularized && row->score.median >= EXPERIMENT_USELESS)
+    else if (row->regularized && experiment_evidence(row) >= EXPERIMENT_USELESS)
         table_cell(b, "%s", "no better than\na constant");
     else
         table_cell(b, "%s\n(%.1f s.e.)", table_digits(value, 2, text, sizeof text),
