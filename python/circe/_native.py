@@ -236,7 +236,8 @@ class Library:
         try:
             self._dll = ctypes.CDLL(path)
         except OSError as error:
-            raise errors.VersionError(f"libcirce could not be loaded: {error}") from None
+            raise errors.VersionError(f"libcirce could not be loaded: {error}. Install the package (pip install . in its "
+                                      "sources), or let CIRCE_LIBRARY name the libcirce.so.0 of a build") from None
         found = self.circe_version().decode()
         if tuple(int(part) for part in found.split(".")[:2]) != VERSION:
             wanted = ".".join(map(str, VERSION))

@@ -11,7 +11,6 @@ from typing import Optional, Tuple, Union
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from .. import _native, errors
 from . import _cuda, _gather, _plans
@@ -239,15 +238,27 @@ class _Measure(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, d_value):
-        if torch.is_grad_enabled():
-            return _backward_once(ctx, d_value)
-        return ctx.saved_tensors[0] * d_value, None, None
+        return _times(ctx.saved_tensors[0], d_value), None, None
 
 
-@once_differentiable
-def _backward_once(ctx, d_value):
-    """Where a graph of the backward pass is asked for: a second derivative through here is refused."""
-    return ctx.saved_tensors[0] * d_value, None, None
+def _times(grad: Tensor, d_value: Tensor) -> Tensor:
+    """The gradient that goes on to x. Where a graph of the backward pass is asked for, a node stands behind it that refuses to
+    be differentiated: to autograd the gradient would be a constant, and a sum with other terms silently lack what is ours."""
+    if torch.is_grad_enabled():
+        return _Once.apply((grad * d_value).detach().requires_grad_())
+    return grad * d_value
+
+
+class _Once(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, grad):
+        return grad.view_as(grad)
+
+    @staticmethod
+    def backward(ctx, d_grad):
+        raise errors.UnsupportedError("a loss of circe has a gradient but no second derivative, which is asked for here (of a "
+                                      "gradient that was taken with create_graph=True): leave the loss out of what is "
+                                      "differentiated twice")
 
 
 _node = _Measure.apply
@@ -278,7 +289,7 @@ if _HAS_OPERATORS:
 
     def _backward(ctx, d_value, d_grad):
         (grad,) = ctx.saved_tensors
-        return grad * d_value, None, None, None, None, None
+        return _times(grad, d_value), None, None, None, None, None
 
     _operator.register_autograd(_backward, setup_context=_keep_gradient)
 else:
