@@ -5,6 +5,10 @@
 #include "experiment_choice.h"
 #include "experiment_table.h"
 
+static bool useless(const summary_row *row) {
+    return row->regularized && experiment_evidence(row) >= EXPERIMENT_USELESS;
+}
+
 /* What a row of the results is there for. */
 static const char *standing(const experiment_outcome *outcome, const summary_row *row) {
     static const char best[] = "best OOD, for comparison: not a choice";
@@ -12,6 +16,7 @@ static const char *standing(const experiment_outcome *outcome, const summary_row
     for (int64_t i = 0; i < outcome->summary->n_rows; i++) choices += outcome->summary->rows[i].group == row->group;
     if (row->n == 0) return "all failed";
     if (choices == 1) return "";
+    if (row->chosen && useless(row)) return "chosen, but a constant beats it: none of its gammas serves";
     if (row->chosen) return row->best_ood ? "chosen, and best OOD" : "chosen";
     return row->best_ood ? best : "";
 }
@@ -22,7 +27,7 @@ static void cell_dependence(table_builder *b, const summary_row *row) {
     double value = row->number[NUMBER_DEPENDENCE].median, error = row->number[NUMBER_DEPENDENCE_ERROR].median;
     if (isnan(value))
         table_cell(b, "%s", "");
-    else if (row->regularized && experiment_evidence(row) >= EXPERIMENT_USELESS)
+    else if (useless(row))
         table_cell(b, "%s", "no better than\na constant");
     else
         table_cell(b, "%s\n(%.1f s.e.)", table_digits(value, 2, text, sizeof text),
