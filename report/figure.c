@@ -55,18 +55,27 @@ static void widen(range *r) {
     }
 }
 
-static void find_ranges(const report_panel *panel, range *x, range *y) {
-    *x = (range){NAN, NAN, panel->log_x};
-    *y = (range){NAN, NAN, panel->log_y};
+static void include_heights(range *y, const report_panel *panel) {
     for (int64_t k = 0; k < panel->n_series; k++) {
         const report_series *s = &panel->series[k];
         for (int64_t i = 0; i < s->n; i++) {
-            if (s->style != REPORT_HORIZONTAL) include(x, s->x[i]);
             include(y, s->y[i]);
             if (s->low != NULL) include(y, s->low[i]);
             if (s->high != NULL) include(y, s->high[i]);
         }
     }
+}
+
+static void find_ranges(const report_figure *figure, const report_panel *panel, range *x, range *y) {
+    *x = (range){NAN, NAN, panel->log_x};
+    *y = (range){NAN, NAN, panel->log_y};
+    for (int64_t k = 0; k < panel->n_series; k++)
+        for (int64_t i = 0; i < panel->series[k].n && panel->series[k].style != REPORT_HORIZONTAL; i++)
+            include(x, panel->series[k].x[i]);
+    if (figure->same_y)
+        for (int64_t p = 0; p < figure->n_panels; p++) include_heights(y, &figure->panels[p]);
+    else
+        include_heights(y, panel);
     widen(x);
     widen(y);
 }
@@ -112,7 +121,7 @@ static void put_data(FILE *out, const report_figure *figure) {
     for (int64_t p = 0; p < figure->n_panels; p++) {
         const report_panel *panel = &figure->panels[p];
         range x, y;
-        find_ranges(panel, &x, &y);
+        find_ranges(figure, panel, &x, &y);
         for (int64_t k = 0; k < panel->n_series; k++) {
             fputs("\n\n# ", out);
             put_comment(out, panel->title != NULL ? panel->title : "");
@@ -185,7 +194,7 @@ static void put_axis(FILE *out, char axis, const char *label, const range *r) {
 /* The panel whose first curve is block `index` of the data. */
 static void put_panel(FILE *out, const report_figure *figure, const report_panel *panel, int64_t index) {
     range x, y;
-    find_ranges(panel, &x, &y);
+    find_ranges(figure, panel, &x, &y);
     fputs("set title ", out);
     put_quoted(out, panel->title);
     fputc('\n', out);

@@ -37,6 +37,7 @@ typedef struct report_figure {
     const char *caption;
     const report_panel *panels; /* side by side, in `columns` columns */
     int64_t n_panels, columns;
+    bool same_y; /* one range of y for all panels, which can then be compared */
 } report_figure;
 
 /* Writes script and data into the folder and runs gnuplot; *drawn tells whether it could (a missing gnuplot is no

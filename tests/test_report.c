@@ -150,6 +150,31 @@ static void figure_is_drawn_with_its_script_and_data(void **state) {
     assert_string_equal(read_whole(test_path("figure.svg")), svg);
 }
 
+/* Panels of 0.001 to 2 and of 10 to 20: by themselves, or all from 0.001 to 20. */
+static void panels_can_share_a_range(void **state) {
+    static const double small[] = {1e-3, 2.0}, large[] = {10.0, 20.0}, at[] = {1.0, 2.0};
+    static const report_series low = {.label = "low", .n = 2, .x = at, .y = small, .style = REPORT_LINE};
+    static const report_series high = {.label = "high", .n = 2, .x = at, .y = large, .style = REPORT_HORIZONTAL};
+    static const report_panel panels[] = {{.title = "low", .log_y = true, .series = &low, .n_series = 1},
+                                          {.title = "high", .log_y = true, .series = &high, .n_series = 1}};
+    (void)state;
+    for (int same = 0; same < 2; same++) {
+        report_figure figure = {.name = "shared", .panels = panels, .n_panels = 2, .columns = 2, .same_y = same == 1};
+        report_error error = {""};
+        bool drawn;
+        double ends[2][2];
+        assert_true(report_draw(&figure, test_directory(), &drawn, &error));
+        const char *script = read_whole(test_path("shared.gp"));
+        for (int p = 0; p < 2; p++) {
+            script = strstr(script, "set yrange [");
+            assert_non_null(script);
+            assert_int_equal(sscanf(script++, "set yrange [%lf:%lf]", &ends[p][0], &ends[p][1]), 2);
+        }
+        assert_true(ends[0][0] < 1e-3 && ends[0][0] > 5e-4 && ends[1][1] > 20.0 && ends[1][1] < 40.0);
+        assert_int_equal(ends[0][1] == ends[1][1] && ends[0][0] == ends[1][0], same);
+    }
+}
+
 static void figure_without_gnuplot_keeps_script_and_data(void **state) {
     (void)state;
     report_figure figure = sample("missing");
@@ -308,7 +333,7 @@ static void page_refuses_an_svg_with_a_script(void **state) {
 }
 
 TEST_MAIN("report", TEST(csv_quotes_what_needs_it), TEST(figure_is_drawn_with_its_script_and_data),
-          TEST(figure_without_gnuplot_keeps_script_and_data), TEST(figure_of_a_failing_gnuplot_is_not_drawn),
-          TEST(what_cannot_be_written_is_said), TEST(page_escapes_everything), TEST(page_asks_for_nothing),
-          TEST(page_replaces_what_is_no_text), TEST(page_holds_the_figures_themselves),
-          TEST(page_refuses_an_svg_with_a_script))
+          TEST(panels_can_share_a_range), TEST(figure_without_gnuplot_keeps_script_and_data),
+          TEST(figure_of_a_failing_gnuplot_is_not_drawn), TEST(what_cannot_be_written_is_said),
+          TEST(page_escapes_everything), TEST(page_asks_for_nothing), TEST(page_replaces_what_is_no_text),
+          TEST(page_holds_the_figures_themselves), TEST(page_refuses_an_svg_with_a_script))

@@ -61,7 +61,8 @@ bool chart_draw(const chart *c, const char *name, const char *caption, const cha
                             .caption = caption,
                             .panels = c->panels,
                             .n_panels = c->n_panels,
-                            .columns = c->n_panels > 1 ? 2 : 1};
+                            .columns = c->n_panels > 1 ? 2 : 1,
+                            .same_y = c->same_y};
     if (!report_draw(&figure, folder, &drawn, error)) return false;
     if (!drawn) message_note("gnuplot is not here or failed, so %s/%s.svg was not drawn", folder, name);
     report_add_figure(page, &figure, folder);

@@ -11,6 +11,7 @@ typedef struct chart {
     report_series series[CHART_PANELS][CHART_SERIES];
     report_panel panels[CHART_PANELS];
     int64_t n_panels;
+    bool same_y; /* of all panels, to be compared */
 } chart;
 
 /* On the heap: it is large. */

@@ -66,6 +66,7 @@ static void add_method(const experiment_outcome *o, chart *c, int64_t group) {
 
 bool experiment_figures_images(const experiment_outcome *o, const char *folder, report *page, report_error *error) {
     chart *c = chart_new();
+    c->same_y = true;
     for (int64_t group = 0; group < o->plan->n_groups; group++) add_method(o, c, group);
     bool written = chart_draw(
         c, "loss",
