@@ -285,6 +285,10 @@ const spec_option spec_options[OPT_COUNT] = {
     [OPT_PATIENCE] = {"patience", 0, SPEC_INTEGER, TRAIN, 0, "N", NULL, "0", 0, 1e6, "Training",
                       "Stop after this many epochs without a better loss + gamma * regulariser on the validation rows, "
                       "and keep the best epoch; 0: never."},
+    [OPT_TRAIN_DTYPE] =
+        {"dtype", 0, SPEC_CHOICE, TRAIN | EXPERIMENT, 0, "TYPE", "float32|float64", "float32", 0, 0, "Training",
+         "Precision in which the regulariser and its gradient are computed on a batch. Networks are "
+         "float32, fits float64, whatever is said here. Of experiments, in the place of what the file says."},
     [OPT_CHECKPOINT_EPOCHS] = {"checkpoint-epochs", 0, SPEC_INTEGER, TRAIN, 0, "N", NULL, "0", 0, 1e6, "Checkpoints",
                                "Write MODEL.checkpoint every N epochs; 0: not by epochs."},
     [OPT_CHECKPOINT_MINUTES] = {"checkpoint-minutes", 0, SPEC_NUMBER, TRAIN, 0, "M", NULL, "1", 0, 0, "Checkpoints",

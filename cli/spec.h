@@ -122,6 +122,7 @@ typedef enum spec_option_id {
     OPT_DECAY,
     OPT_WARMUP,
     OPT_PATIENCE,
+    OPT_TRAIN_DTYPE,
     OPT_CHECKPOINT_EPOCHS,
     OPT_CHECKPOINT_MINUTES,
     OPT_RESUME,

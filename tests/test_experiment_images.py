@@ -232,6 +232,20 @@ class WholeTest(ImagesTest):
         self.assertEqual(own["none"], plain["none"])
         self.assertEqual(own["circe"], uniform["circe"])
 
+    def test_precision_of_the_regulariser(self):
+        """The option in the place of what the file says; runs of another precision are other runs."""
+        def errors(text, *options, out="out"):
+            said = self.experiment(text, "--seeds", 1, *options, out=out)
+            return {(r["method"], r["gamma"]): r["mse"] for r in self.results(out)["runs"]}, said.stderr
+
+        single, _ = errors(TINY)
+        double, said = errors(TINY, "--dtype", "float64")
+        self.assertIn("0 of them finished before", said)
+        filed, _ = errors(TINY.replace("steps: 7", "steps: 7, dtype: float64"), out="filed")
+        self.assertEqual(double, filed)
+        changed = {key[0] for key in single if single[key] != double[key]}
+        self.assertEqual(changed, {"circe"})
+
     def test_threads(self):
         self.experiment(TINY, "--quick", "--threads", 2)
         self.assertEqual(len(self.run_files()), 1)

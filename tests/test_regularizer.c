@@ -628,6 +628,58 @@ static void damaged_state(void **unused) {
     train_regularizer_destroy(r);
 }
 
+/* ---- precision -------------------------------------------------------------------------------------------------- */
+
+/* In float64 a batch has the value of the same points in float64, to 1e-12 of the largest kernel sum, and a gradient
+ * that is rounded once; in float32 neither. Twice, since buffers stay. */
+static void in_float64(void **state) {
+    (void)state;
+    points p = make_points();
+    for (int k = TRAIN_REG_CIRCE; k <= TRAIN_REG_HSIC; k++) {
+        train_regularizer_options o = settled((train_regularizer_kind)k);
+        o.gcm_previous_batch = false; /* as other points have it */
+        train_regularizer *single = make(&p, &o);
+        o.dtype = CIRCE_FLOAT64;
+        train_regularizer *twice = make(&p, &o);
+        assert_non_null(strstr(train_regularizer_text(twice), "float64"));
+        assert_null(strstr(train_regularizer_text(single), "float64"));
+        for (int64_t step = 0; step < 2; step++) {
+            batch a = take(&p, step), b = take(&p, step);
+            circe_mat x = test_copy(&b.x, CIRCE_FLOAT64);
+            double expected;
+            train_ok(train_regularizer_value(twice, &x, &b.y, &b.z, &expected));
+            run(single, step, &a);
+            run(twice, step, &b);
+            assert_near(b.value, expected, 1e-12, 1.0);
+            assert_near(a.value, expected, 1e-4, 1.0);
+            assert_int_equal(a.value == b.value, k == TRAIN_REG_GCM); /* which works in float64 whatever x is */
+            assert_mat_near(&a.grad, &b.grad, 1e-3);
+        }
+        train_regularizer_destroy(single);
+        train_regularizer_destroy(twice);
+    }
+}
+
+/* Against the library's own gradient in float64, whose every number is then rounded to float32. */
+static void gradient_in_float64(void **state) {
+    (void)state;
+    points p = make_points();
+    train_regularizer_options o = settled(TRAIN_REG_CIRCE);
+    o.dtype = CIRCE_FLOAT64;
+    train_regularizer *r = make(&p, &o);
+    batch b = take(&p, 0);
+    circe_mat x = test_copy(&b.x, CIRCE_FLOAT64), grad = test_zeros(B, DX, CIRCE_FLOAT64);
+    double value;
+    assert_ok(circe_measure_circe(p.workspace, train_regularizer_cme(r), test_kernel(p.context, "gaussian(0.8)"), &x,
+                                  &b.y, &b.z, o.estimator, &value, &grad));
+    run(r, 0, &b);
+    assert_mat_near(&b.grad, &grad, 1e-7);
+    train_regularizer_destroy(r);
+    o.dtype = (circe_dtype)7;
+    train_refused(train_regularizer_create(p.context, &o, &p.y, &p.z, &p.holdout_y, &p.holdout_z, &r),
+                  CIRCE_ERR_ARGUMENT, "neither float32 nor float64");
+}
+
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 /* From the third batch on (gcm's second is its first with a batch before) libcirce allocates nothing. (For
@@ -635,7 +687,7 @@ static void damaged_state(void **unused) {
 static void no_allocation(void **state) {
     (void)state;
     for (int k = TRAIN_REG_CIRCE; k <= TRAIN_REG_HSIC; k++)
-        for (int holdout = 0; holdout < 2; holdout++) {
+        for (int which = 0; which < 4; which++) {
             test_allocator counter;
             circe_context_options options;
             circe_context_options_init(&options);
@@ -643,7 +695,8 @@ static void no_allocation(void **state) {
             points p = make_points();
             p.context = test_context_with(&options);
             train_regularizer_options o = settled((train_regularizer_kind)k);
-            o.regress_z_on_holdout = holdout;
+            o.regress_z_on_holdout = which % 2 == 1;
+            o.dtype = which < 2 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
             train_regularizer *r = make(&p, &o);
             batch batches[5];
             for (int64_t step = 0; step < COUNT(batches); step++) batches[step] = take(&p, step);
@@ -749,5 +802,5 @@ static void refusals(void **state) {
 TEST_MAIN("regularizer", TEST(names), TEST(none), TEST(equals_circe), TEST(circe_of_high_rank), TEST(equals_hscic),
           TEST(equals_gcm), TEST(equals_hsic), TEST(value_alone), TEST(per_dimension), TEST(median_width),
           TEST(kernel_texts), TEST(choices), TEST(default_grid), TEST(holdout_needed), TEST(random_features),
-          TEST(gradients), TEST(carried), TEST(places), TEST(damaged_state), TEST(no_allocation), TEST(out_of_memory),
-          TEST(refusals))
+          TEST(gradients), TEST(carried), TEST(places), TEST(damaged_state), TEST(in_float64),
+          TEST(gradient_in_float64), TEST(no_allocation), TEST(out_of_memory), TEST(refusals))

@@ -22,7 +22,7 @@ import time
 import unittest
 import zipfile
 
-from test_cli import BINARY, CliTest, npy_bytes, read_npy
+from cli_support import BINARY, CliTest, npy_bytes, read_npy
 
 ROWS = 420
 SMALL = ["--batch", "64", "--net", "2x16", "--epochs", "2", "--threads", "1"]
@@ -106,6 +106,19 @@ class ResultTest(TrainTest):
             files.add(tensors(self.model("est.safetensors"))[1])
         # The diagonal of a gaussian kernel is constant, so biased and debiased have one gradient; few rows are dense.
         self.assertEqual(len(files), 4)
+
+    def test_precision_of_the_regulariser(self):
+        """Another last digit, and hardly another result."""
+        models, errors = set(), []
+        for name in ("circe", "hscic"):
+            for dtype in ("float32", "float64"):
+                result = self.as_json(*self.train_args("precision.safetensors", name, "--dtype", dtype), "--no-report")
+                self.assertEqual(result["settings"]["dtype"], dtype)
+                models.add(tensors(self.model("precision.safetensors"))[1])
+                errors.append(result["error"]["mse_standardised"])
+        self.assertEqual(len(models), 4)
+        for single, double in (errors[:2], errors[2:]):
+            self.assertAlmostEqual(single, double, delta=0.01 * double)
 
     def test_json_contract(self):
         result = self.as_json(*self.train_args("json.safetensors", "circe", "--seed", "3"))
@@ -298,6 +311,7 @@ class SameBitsTest(TrainTest):
         resume(2, ["another run", "gamma", "'10'", "'20'"], "--gamma", "20")
         resume(2, ["another run", "epochs"], "--epochs", "9")
         resume(2, ["another run", "network", "started uniform"], "--init", "uniform")
+        resume(2, ["another run", "regularizer", "in float64"], "--dtype", "float64")
         resume(2, ["another run", "data"], features="a,y")
         damaged = bytearray(good)
         damaged[len(good) // 2] ^= 1

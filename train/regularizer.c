@@ -41,6 +41,8 @@ void train_regularizer_destroy(train_regularizer *r) {
     free(r->batch_y);
     free(r->batch_z);
     free(r->previous_y);
+    free(r->wide_x);
+    free(r->wide_grad);
     free(r);
 }
 
@@ -101,6 +103,44 @@ static circe_status gather_batch(train_regularizer *r, const int64_t *index, int
     *y = circe_mat_f64(r->batch_y, n, r->cols_y);
     *z = circe_mat_f64(r->batch_z, n, r->cols_z);
     return CIRCE_OK;
+}
+
+/* ---- float64 ----------------------------------------------------------------------------------------------------- */
+
+/* x as float64, and room for its gradient. */
+static circe_status widen(train_regularizer *r, const circe_mat *x, circe_mat *wide_x, circe_mat *wide_grad) {
+    int64_t numbers = x->rows * x->cols;
+    if (numbers > r->wide_room) {
+        r->wide_x = renew(r->wide_x, numbers, sizeof *r->wide_x);
+        r->wide_grad = renew(r->wide_grad, numbers, sizeof *r->wide_grad);
+        r->wide_room = r->wide_x != NULL && r->wide_grad != NULL ? numbers : 0;
+        if (r->wide_room == 0) return no_memory(x->rows);
+    }
+    const float *from = x->data;
+    for (int64_t i = 0; i < x->rows; i++)
+        for (int64_t j = 0; j < x->cols; j++) r->wide_x[i * x->cols + j] = (double)from[i * x->ld + j];
+    *wide_x = circe_mat_f64(r->wide_x, x->rows, x->cols);
+    *wide_grad = circe_mat_f64(r->wide_grad, x->rows, x->cols);
+    return CIRCE_OK;
+}
+
+static void narrow(const circe_mat *wide, circe_mat *grad) {
+    const double *from = wide->data;
+    float *to = grad->data;
+    for (int64_t i = 0; i < wide->rows; i++)
+        for (int64_t j = 0; j < wide->cols; j++) to[i * grad->ld + j] = (float)from[i * wide->cols + j];
+}
+
+/* Of a batch, in the precision that was asked for. */
+static circe_status measure(train_regularizer *r, train_points *points, double *value, circe_mat *grad) {
+    circe_mat wide_x, wide_grad;
+    if (r->options.dtype == CIRCE_FLOAT32) return train_pass(r->row->measure(r, points, value, grad));
+    circe_status status = widen(r, points->x, &wide_x, &wide_grad);
+    if (status != CIRCE_OK) return status;
+    points->x = &wide_x;
+    status = r->row->measure(r, points, value, grad != NULL ? &wide_grad : NULL);
+    if (status == CIRCE_OK && grad != NULL) narrow(&wide_grad, grad);
+    return train_pass(status);
 }
 
 /* ---- the previous batch ----------------------------------------------------------------------------------------- */
@@ -203,8 +243,8 @@ circe_status train_regularizer_batch_at(train_regularizer *r, int64_t place, int
         status = previous == NULL ? no_memory(n) : recall(r, previous, x, &previous_x, &previous_y, &points);
     }
     if (status != CIRCE_OK) return status;
-    status = r->row->measure(r, &points, value, grad);
-    if (status != CIRCE_OK) return train_pass(status);
+    status = measure(r, &points, value, grad);
+    if (status != CIRCE_OK) return status;
     return previous != NULL ? remember(previous, index, x) : CIRCE_OK;
 }
 

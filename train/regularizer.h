@@ -1,5 +1,5 @@
 /* gamma times this is added to the loss: a measure of how much a layer's output x depends on z given y, on the batch.
- * One table of kinds; another measure is another row. Host memory, float32 features. */
+ * One table of kinds; another measure is another row. Host memory, float32 features, measured in float32 or float64. */
 #ifndef TRAIN_REGULARIZER_H
 #define TRAIN_REGULARIZER_H
 
@@ -30,6 +30,7 @@ typedef struct train_regularizer_options {
     int64_t n_ridge;
     bool per_dimension;  /* widths are for distances averaged over columns: sigma2 is multiplied by their number */
     circe_method method; /* of the conditional mean; rff: the paper's algorithm 2 */
+    circe_dtype dtype;   /* of the work on a batch, whose features and gradient are float32 either way */
     int64_t rff_features;
     bool regress_z_on_holdout; /* hscic, gcm; circe always does */
     circe_gcm_regression gcm_regression;

@@ -21,6 +21,7 @@ void train_regularizer_options_init(train_regularizer_options *options) {
                                            .sigma2_z = 1.0,
                                            .per_dimension = true,
                                            .method = CIRCE_METHOD_AUTO,
+                                           .dtype = CIRCE_FLOAT32,
                                            .rff_features = 512,
                                            .gcm_regression = CIRCE_GCM_KERNEL,
                                            .gcm_combine = CIRCE_GCM_MAX,
@@ -33,6 +34,8 @@ static circe_status check_options(const train_regularizer_options *o) {
     const char *name = train_regularizer_name(o->kind);
     if ((int)o->kind < 0 || (int)o->kind >= train_regularizer_n_rows)
         return train_fail(CIRCE_ERR_ARGUMENT, "regulariser %d is none of none, circe, hscic, gcm, hsic", (int)o->kind);
+    if (o->dtype != CIRCE_FLOAT32 && o->dtype != CIRCE_FLOAT64)
+        return train_fail(CIRCE_ERR_ARGUMENT, "dtype %d is neither float32 nor float64", (int)o->dtype);
     if (!(o->sigma2_x > 0.0) || !isfinite(o->sigma2_x))
         return train_fail(CIRCE_ERR_ARGUMENT, "sigma2 of x is %g; it must be positive", o->sigma2_x);
     if (!(o->sigma2_z >= 0.0) || !isfinite(o->sigma2_z))
@@ -213,7 +216,7 @@ static double *copy_rows(const circe_mat *m, int64_t rows, int64_t cols) {
 /* circe keeps residual features; where there are none (method rff), and for the others, y and z themselves. */
 static circe_status keep_rows(train_regularizer *r, const circe_mat *y, const circe_mat *z) {
     if ((r->row->needs & TRAIN_USES_FIT) && r->options.method != CIRCE_METHOD_RFF)
-        return train_pass(circe_features_create(r->context, r->cme, y, z, CIRCE_FLOAT32, &r->features));
+        return train_pass(circe_features_create(r->context, r->cme, y, z, r->options.dtype, &r->features));
     r->y = copy_rows(y, r->n_rows, r->cols_y);
     r->z = copy_rows(z, r->n_rows, r->cols_z);
     if (r->y != NULL && r->z != NULL) return CIRCE_OK;
@@ -240,6 +243,7 @@ static void describe(train_regularizer *r) {
         say(r, ", %s of T, %s regression", circe_gcm_combine_name(o->gcm_combine),
             circe_gcm_regression_name(o->gcm_regression));
     if (gcm && o->gcm_previous_batch) say(r, " on the previous batch");
+    if (o->dtype == CIRCE_FLOAT64) say(r, ", in float64");
     if (!gcm) say(r, "; kernel of x gaussian(%g)%s", o->sigma2_x, o->per_dimension ? " times its columns" : "");
     if (r->kernel_y != NULL) say(r, "; kernel of y %s", circe_kernel_text(r->kernel_y));
     if (r->kernel_z != NULL) say(r, "; kernel of z %s", circe_kernel_text(r->kernel_z));

@@ -1,6 +1,6 @@
 /* The table of regularisers, and how each is computed by libcirce:
  *
- *     circe   <G, K_xx> with the residual features of the training rows, made once (float32); by random features where
+ *     circe   <G, K_xx> with the residual features of the training rows, made once; by random features where
  *             the method says so, redrawn by the step's number
  *     hscic   the batch regressed on itself; z on the holdout where asked
  *     gcm     x regressed on the previous batch where there is one, so that no gradient flows through the regression

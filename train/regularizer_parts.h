@@ -61,6 +61,8 @@ struct train_regularizer {
     int64_t cols_y, cols_z;
     double *batch_y, *batch_z, *previous_y; /* gathered rows, grown to the largest batch */
     int64_t room, previous_room;            /* rows they have memory for */
+    double *wide_x, *wide_grad;             /* of a batch that is measured in float64 */
+    int64_t wide_room;                      /* numbers they have memory for */
     train_x_kernel *x_kernels;
     int64_t n_x_kernels;
     train_previous *places;

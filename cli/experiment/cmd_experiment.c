@@ -117,11 +117,13 @@ static int make_folders(const char *folder) {
 /* The command line again, for the report and for going on. */
 static char *command_line(const args *arguments, const experiment_config *config, const char *folder) {
     char seeds[48] = "";
+    const char *dtype = args_given(arguments, OPT_TRAIN_DTYPE) ? args_text(arguments, OPT_TRAIN_DTYPE) : NULL;
     const char *device = args_given(arguments, OPT_DEVICE) ? device_name(arguments) : NULL;
     const char *file = args_text(arguments, OPT_EXPERIMENT_CONFIG);
     if (args_given(arguments, OPT_SEEDS))
         snprintf(seeds, sizeof seeds, " --seeds %" PRId64, args_integer(arguments, OPT_SEEDS));
-    return small_format("circe experiment %s%s%s%s%s%s%s%s%s", config->name, config->quick ? " --quick" : "", seeds,
+    return small_format("circe experiment %s%s%s%s%s%s%s%s%s%s%s", config->name, config->quick ? " --quick" : "", seeds,
+                        dtype != NULL ? " --dtype " : "", dtype != NULL ? dtype : "",
                         device != NULL ? " --device " : "", device != NULL ? device : "",
                         file != NULL ? " --config " : "", file != NULL ? file : "",
                         args_given(arguments, OPT_OUTPUT_RESULTS) ? " -o " : "",

@@ -256,6 +256,7 @@ static const yaml_key training_keys[] = {
     {"net", KEY_TEXT, AT(experiment_training, net), .example = "9x64"},
     {"activation", KEY_WORD, AT(experiment_training, activation), .example = "relu", .words = "relu|leaky_relu|tanh"},
     {"init", KEY_WORD, AT(experiment_training, init), .example = "he", .words = "he|uniform"},
+    {"dtype", KEY_WORD, AT(experiment_training, dtype), .example = "float64", .words = "float32|float64"},
     {"epochs", KEY_WHOLE, AT(experiment_training, epochs), .example = "100", .low = 1, .high = 1e6},
     {"steps", KEY_WHOLE, AT(experiment_training, steps), .example = "8000", .low = 0, .high = 1e9},
     {"weights", KEY_TEXT, AT(experiment_training, weights), .example = "resnet18.safetensors"},

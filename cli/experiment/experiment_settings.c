@@ -80,6 +80,7 @@ void experiment_settings_regularizer(const experiment_settings *settings, train_
     options->kind = (train_regularizer_kind)train_regularizer_find(experiment_regularizer_name(m->regularizer));
     options->estimator = (circe_estimator)(m->estimator + (int)CIRCE_BIASED);
     options->method = (circe_method)m->method;
+    options->dtype = settings->training.dtype == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
     options->sigma2_x = m->sigma2_x;
     options->sigma2_y = m->sigma2_y.values;
     options->n_sigma2_y = m->sigma2_y.n;

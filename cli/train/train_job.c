@@ -100,6 +100,7 @@ void training_regularizer_options(const training_job *job, train_regularizer_kin
     options->ridge = ridge->numbers;
     options->n_ridge = ridge->n_numbers;
     options->method = (circe_method)args_choice(a, OPT_METHOD);
+    options->dtype = args_choice(a, OPT_TRAIN_DTYPE) == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
     options->kernel_y = job->set.kernel_y;
     options->kernel_z = job->set.kernel_z;
     options->seed = (uint64_t)args_integer(a, OPT_SEED);

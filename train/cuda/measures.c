@@ -6,7 +6,7 @@
  *     hscic   y and z (N, .); with z's mean from the holdout, residual features in the place of z
  *     gcm     y and z, z_hat (N, d_z) where z is regressed on the holdout; the batch before, x and y of each place
  *
- * Left to the host: circe by random features or with a z of high rank. Validation rows of hscic and gcm with z's mean
+ * Left to the host: circe by random features or with a z of high rank, and whatever is to be measured in float64. Validation rows of hscic and gcm with z's mean
  * from the holdout, and of gcm, are measured by the host as well: they come once an epoch. */
 #include <math.h>
 #include <stdlib.h>
@@ -340,7 +340,7 @@ static circe_status open_measures(train_device *device, train_regularizer *regul
     *measures = NULL;
     if (m == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a regulariser on the GPU");
     *m = (train_measures){.regularizer = regularizer, .plan = *plan, .cuda = train_cuda_of(device)->measure};
-    const measure_row *row = row_of(m);
+    const measure_row *row = regularizer->options.dtype == CIRCE_FLOAT32 ? row_of(m) : NULL;
     circe_status status = row != NULL ? row->open(device, m) : CIRCE_ERR_UNSUPPORTED;
     if (status == CIRCE_OK) status = open_rest(device, m);
     if (status == CIRCE_OK)
