@@ -1,87 +1,16 @@
 /* Layers of images and networks that branch: outputs and gradients against a plain float64 model of them, its
  * derivatives by central differences; against numbers that PyTorch computed; what batch norm remembers; what is stored
- * and what is merged; threads, batches of other sizes, allocations, texts, names and weights of others.
+ * and what is merged. (Threads, batches and memory: test_layers_running; texts, names and weights of others:
+ * test_layers_building.)
  *
  * The recurring tolerance is FLOAT32: the layers compute in float32 (6e-8) through sums of up to some 300 terms, some
  * ten layers and the division of batch norm, compared with float64: 5e-5 of the largest number of the same array. */
-#include "train_support.h"
-
-#include <omp.h>
-
-#include "error.h"
 #include "layers.h"
-#include "parallel.h"
+#include "layers_support.h"
 
 #define FLOAT32 5e-5
 
-/* ---- objects that clean up ----------------------------------------------------------------------------------------
- */
-
-enum { MAX_OBJECTS = 64 };
-static train_device *devices[MAX_OBJECTS];
-static train_network *networks[MAX_OBJECTS];
-static int n_devices, n_networks;
-
-static int clean(void **state) {
-    while (n_networks > 0) train_network_destroy(networks[--n_networks]);
-    while (n_devices > 0) train_device_destroy(devices[--n_devices]);
-    return test_clean(state);
-}
-
-static train_device *make_device(int threads) {
-    assert_true(n_devices < MAX_OBJECTS);
-    train_ok(train_device_cpu(test_context(threads), &devices[n_devices]));
-    return devices[n_devices++];
-}
-
-static float *normals(uint64_t stream, int64_t n) {
-    circe_mat drawn = test_normal(stream, n, 1), made = test_copy(&drawn, CIRCE_FLOAT32);
-    return made.data;
-}
-
-static double *doubles(const float *from, int64_t n) {
-    double *made = test_memory((size_t)n * sizeof *made + 1);
-    for (int64_t i = 0; i < n; i++) made[i] = (double)from[i];
-    return made;
-}
-
-/* No parameter at a value that hides a slip: biases are not 0, weights of batch norm not 1. */
-static train_network *make_network(train_device *device, train_shape input, const train_layer_spec *specs, int64_t n,
-                                   int64_t max_batch) {
-    assert_true(n_networks < MAX_OBJECTS);
-    train_ok(train_network_create(device, input, specs, n, max_batch, &networks[n_networks]));
-    train_network *network = networks[n_networks++];
-    train_ok(train_network_initialise(network, TRAIN_START_HE, 7));
-    const float *noise = normals(70, train_network_n_params(network));
-    for (int64_t i = 0; i < train_network_n_params(network); i++) train_network_params(network)[i] += 0.2f * noise[i];
-    return network;
-}
-
-static train_network *make_parsed(train_device *device, const char *text, train_layer_kind activation,
-                                  train_shape input, int64_t outputs, int64_t max_batch) {
-    train_layer_spec *specs = NULL;
-    int64_t n = 0;
-    train_ok(train_network_parse(text, activation, outputs, &specs, &n));
-    train_network *network = make_network(device, input, specs, n, max_batch);
-    free(specs);
-    return network;
-}
-
-/* max |a_i - b_i| <= tolerance max |b_i|. */
-static void near_arrays(const float *a, const double *b, int64_t n, double tolerance, const char *what, int line) {
-    double worst = 0.0, scale = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        worst = fmax(worst, fabs((double)a[i] - b[i]));
-        scale = fmax(scale, fabs(b[i]));
-        if (isnan(a[i])) worst = INFINITY;
-    }
-    if (!(worst <= tolerance * scale))
-        fail_msg("line %d: %s: off by %.3g, largest %.3g, tolerance %.1g", line, what, worst, scale, tolerance);
-}
-#define assert_arrays(a, b, n, tolerance) near_arrays(a, b, n, tolerance, #a, __LINE__)
-
-/* ---- a plain model of layers, in float64 --------------------------------------------------------------------------
- */
+/* ---- a plain model of layers, in float64 ------------------------------------------------------------------------ */
 
 /* One layer for a whole batch; parameters and running statistics are the layer's own. */
 typedef struct plain {
@@ -216,23 +145,6 @@ static void plain_layer(const plain *p) {
     }
 }
 
-/* A batch, and weights on outputs: the objective is the sum over layers of <weights[l], output l>, the last one among
- * them. */
-typedef struct problem {
-    train_network *network;
-    train_device *device;
-    int64_t rows;
-    const float *in;
-    double *wide_in; /* the same */
-    float **weights; /* (n_layers), NULL: none */
-    bool training;
-    double *buffers; /* before the forward */
-} problem;
-
-static int64_t numbers_of(const problem *p, int64_t l) {
-    return p->rows * train_shape_count(train_network_layer(p->network, l)->out);
-}
-
 static double plain_objective(const problem *p, const double *params, double **outputs) {
     double sum = 0.0;
     for (int64_t l = 0; l < train_network_n_layers(p->network); l++) {
@@ -252,42 +164,7 @@ static double plain_objective(const problem *p, const double *params, double **o
     return sum;
 }
 
-/* ---- the network against the model --------------------------------------------------------------------------------
- */
-
-static problem make_problem(train_network *network, train_device *device, int64_t rows, bool training) {
-    problem p = {.network = network, .device = device, .rows = rows, .training = training};
-    int64_t n = train_network_n_layers(network), n_buffers = train_network_n_buffers(network);
-    int64_t inputs = rows * train_shape_count(train_network_layer(network, 0)->in);
-    p.in = normals(90, inputs);
-    p.wide_in = doubles(p.in, inputs);
-    p.weights = test_memory((size_t)n * sizeof *p.weights);
-    p.weights[n - 1] = normals(91, numbers_of(&p, n - 1));
-    const float *drawn = normals(92, n_buffers + 1);
-    for (int64_t i = 0; i < n_buffers; i++) train_network_buffers(network)[i] = 1.0f + 0.3f * fabsf(drawn[i]);
-    p.buffers = doubles(train_network_buffers(network), n_buffers);
-    return p;
-}
-
-static void put_tap(problem *p, int64_t l) {
-    float *tap = NULL;
-    train_ok(train_network_tap(p->network, l, &tap));
-    p->weights[l] = normals(200 + (uint64_t)l, numbers_of(p, l));
-}
-
-static void forward_backward(const problem *p) {
-    int64_t last = train_network_n_layers(p->network) - 1;
-    train_network_set_training(p->network, p->training);
-    train_ok(train_network_forward(p->network, p->rows, p->in));
-    memcpy(train_network_output_grad(p->network), p->weights[last], (size_t)numbers_of(p, last) * sizeof(float));
-    for (int64_t l = 0; l < last; l++) {
-        float *tap = NULL;
-        if (p->weights[l] == NULL) continue;
-        train_ok(train_network_tap(p->network, l, &tap));
-        memcpy(tap, p->weights[l], (size_t)numbers_of(p, l) * sizeof *tap);
-    }
-    train_ok(train_network_backward(p->network, p->rows, p->in));
-}
+/* ---- the network against the model ------------------------------------------------------------------------------ */
 
 static double **make_outputs(const problem *p) {
     int64_t n = train_network_n_layers(p->network);
@@ -349,11 +226,7 @@ static void check_problem(const problem *p) {
     check_gradients(p, expected);
 }
 
-/* ---- networks of a few layers -------------------------------------------------------------------------------------
- */
-
-#define CONV(channels, size, step, edge) \
-    { .kind = TRAIN_CONVOLUTION, .width = channels, .kernel = size, .stride = step, .padding = edge }
+/* ---- networks of a few layers ----------------------------------------------------------------------------------- */
 
 /* Strides, paddings, odd sizes, one channel, more channels than a block, one row; the network's input read plain (up to
  * three channels) and packed; images as the network's output. */
@@ -448,8 +321,7 @@ static void batch_norms(void **state) {
         }
 }
 
-/* ---- networks that branch -----------------------------------------------------------------------------------------
- */
+/* ---- networks that branch --------------------------------------------------------------------------------------- */
 
 /* A residual block with a shortcut of its own, and one without. */
 static void residual_blocks(void **state) {
@@ -529,8 +401,7 @@ static void shared_gradients(void **state) {
         }
 }
 
-/* ---- PyTorch's numbers --------------------------------------------------------------------------------------------
- */
+/* ---- PyTorch's numbers ------------------------------------------------------------------------------------------ */
 
 /* Everything is sin(0.37 i + c) over its places, c telling the arrays apart, the squares of it for running_var:
  *
@@ -594,8 +465,7 @@ static void as_pytorch(void **state) {
     assert_arrays(buffers, torch_buffers, 6, FLOAT32); /* predictions are not remembered */
 }
 
-/* ---- what batch norm remembers ------------------------------------------------------------------------------------
- */
+/* ---- what batch norm remembers ---------------------------------------------------------------------------------- */
 
 static void running_statistics(void **state) {
     (void)state;
@@ -636,8 +506,7 @@ static void running_statistics(void **state) {
     train_ok(train_network_forward(network, 1, normals(1, 2)));
 }
 
-/* ---- what is stored -----------------------------------------------------------------------------------------------
- */
+/* ---- what is stored --------------------------------------------------------------------------------------------- */
 
 /* Activations behind layers that can apply them are merged; a tap takes them apart, with the same results. */
 static void merged_layers(void **state) {
@@ -698,425 +567,6 @@ static void divergence_shows(void **state) {
     }
 }
 
-/* ---- threads, batches, memory -------------------------------------------------------------------------------------
- */
-
-static const char *const small = "conv16s2n,res16,conv20s2,pool2,8";
-static const train_shape small_input = {3, {1, 24, 20}};
-
-/* Rows do not meet in evaluation: any cut of the rows gives the same outputs, and batches of other sizes in between
- * change nothing. More sizes than are kept at once. */
-static void other_batches(void **state) {
-    (void)state;
-    enum { ROWS = 11 };
-    train_device *device = make_device(2);
-    train_network *network = make_parsed(device, small, TRAIN_LEAKY_RELU, small_input, 2, ROWS);
-    const float *in = normals(1, ROWS * 480);
-    float whole[2 * ROWS], part[2 * ROWS];
-    train_ok(train_network_predict(network, ROWS, in, whole));
-    double *expected = doubles(whole, (int64_t)2 * ROWS);
-    for (int64_t rows = 1; rows <= ROWS; rows++) {
-        for (int64_t first = 0; first < ROWS; first += rows)
-            train_ok(train_network_predict(network, first + rows > ROWS ? ROWS - first : rows, in + first * 480,
-                                           part + 2 * first));
-        assert_arrays(part, expected, 2 * ROWS, 1e-5); /* other kernels for other sizes */
-    }
-    train_network *narrow = make_parsed(device, small, TRAIN_LEAKY_RELU, small_input, 2, 4);
-    train_ok(train_network_predict(narrow, ROWS, in, part));
-    assert_arrays(part, expected, 2 * ROWS, 1e-5);
-}
-
-static void same_bits(void **state) {
-    (void)state;
-    for (int threads = 1; threads <= 2; threads++) {
-        float *first = NULL;
-        for (int run = 0; run < 3; run++) {
-            train_device *device = make_device(threads);
-            train_network *network = make_parsed(device, small, TRAIN_RELU, small_input, 2, 13);
-            problem p = make_problem(network, device, 13, true);
-            int64_t n = train_network_n_params(network);
-            float *m = test_memory((size_t)n * sizeof *m), *v = test_memory((size_t)n * sizeof *v);
-            for (int64_t s = 1; s <= 3; s++) {
-                const train_adamw how = {.rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .step = s};
-                forward_backward(&p);
-                device->ops->adamw(device, &how, n, train_network_grads(network), train_network_params(network), m, v);
-            }
-            size_t bytes = (size_t)n * sizeof *first;
-            if (run == 0) first = memcpy(test_memory(bytes), train_network_params(network), bytes);
-            assert_memory_equal(train_network_params(network), first, bytes);
-        }
-        clean(state);
-    }
-}
-
-static train_network *of_team;
-
-static void in_first_part(void *user, int64_t part, int64_t first, int64_t n) {
-    const problem *p = user;
-    (void)first, (void)n;
-    if (part != 0) return;
-    const train_layer_spec spec = CONV(2, 3, 1, 1);
-    train_refused(train_network_forward(p->network, p->rows, p->in), CIRCE_ERR_UNSUPPORTED, "inside a team");
-    train_refused(train_network_backward(p->network, p->rows, p->in), CIRCE_ERR_ARGUMENT, "the last forward had 0");
-    train_refused(train_network_create(p->device, small_input, &spec, 1, 2, &of_team), CIRCE_ERR_UNSUPPORTED,
-                  "inside a team");
-}
-
-/* Inside a team of the caller's there are no threads to be had, and oneDNN would wait for them: it is refused. Whatever
- * the caller's own number of threads, the context's is used, and the caller's stays. */
-static void threads_of_the_caller(void **state) {
-    (void)state;
-    train_device *device = make_device(2);
-    train_network *network = make_parsed(device, small, TRAIN_RELU, small_input, 2, 9);
-    problem p = make_problem(network, device, 9, true);
-    size_t bytes = (size_t)train_network_n_params(network) * sizeof(float);
-    forward_backward(&p);
-    float *kept = memcpy(test_memory(bytes), train_network_grads(network), bytes);
-    train_parallel(device->context, 2, 2, in_first_part, &p);
-    int before = omp_get_max_threads();
-    for (int threads = 1; threads <= 3; threads += 2) {
-        omp_set_num_threads(threads);
-        forward_backward(&p);
-        assert_int_equal(omp_get_max_threads(), threads);
-        assert_memory_equal(train_network_grads(network), kept, bytes);
-    }
-    omp_set_num_threads(before);
-}
-
-static train_device *make_counting_device(int threads) { return train_counting(make_device(threads)); }
-
-/* From the second step of a size on, and with a tap on images. oneDNN itself keeps a list of arguments for the time of
- * a call, so that the process is not counted. */
-static void no_allocation_in_a_step(void **state) {
-    (void)state;
-    train_device *device = make_counting_device(2);
-    train_network *network = make_parsed(device, small, TRAIN_RELU, small_input, 2, 8);
-    problem p = make_problem(network, device, 8, true), fewer = p;
-    put_tap(&p, 3);
-    fewer.rows = 5;
-    int64_t before = 0;
-    for (int s = 0; s < 8; s++) {
-        if (s == 2) before = train_counts.allocations;
-        forward_backward(s % 2 == 0 ? &p : &fewer);
-    }
-    assert_int_equal(train_counts.allocations, before);
-}
-
-/* Every allocation fails once: creation, a tap that makes a new plan, a batch of another size. */
-static void memory_that_fails(void **state) {
-    (void)state;
-    train_device *device = make_counting_device(2);
-    train_layer_spec *specs = NULL;
-    int64_t n = 0, k;
-    train_network *network = NULL;
-    train_ok(train_network_parse(small, TRAIN_RELU, 2, &specs, &n));
-    for (k = 0; k < 200; k++) {
-        train_counts.allocations = 0;
-        train_counts.fail_at = k;
-        circe_status status = train_network_create(device, small_input, specs, n, 6, &network);
-        if (status == CIRCE_OK) break;
-        assert_int_equal(status, CIRCE_ERR_MEMORY);
-        assert_string_equal(train_last_error(), "told to fail");
-        assert_null(network);
-        assert_int_equal(train_counts.live, 0);
-    }
-    assert_true(k > 20 && k < 200);
-    networks[n_networks++] = network;
-    free(specs);
-    const float *in = normals(1, 6 * 480);
-    for (k = 0; k < 200; k++) {
-        float *tap = NULL;
-        train_counts.fail_at = train_counts.allocations + k;
-        if (train_network_tap(network, 0, &tap) == CIRCE_OK) break;
-        assert_null(tap);
-        if (k > 0) train_refused(train_network_forward(network, 6, in), CIRCE_ERR_MEMORY, "tap failed");
-    }
-    assert_true(k > 20 && k < 200);
-    for (k = 0; k < 200; k++) {
-        train_counts.fail_at = train_counts.allocations + k;
-        if (train_network_forward(network, 5, in) == CIRCE_OK) break;
-        train_counts.fail_at = -1;
-        train_ok(train_network_forward(network, 6, in));
-    }
-    assert_true(k > 5 && k < 200);
-    train_counts.fail_at = -1;
-    train_ok(train_network_backward(network, 5, in));
-}
-
-/* ---- refusals -----------------------------------------------------------------------------------------------------
- */
-
-static void networks_refused(void **state) {
-    (void)state;
-    const train_shape image = {3, {2, 6, 6}}, features = {1, {72}};
-    static const struct {
-        bool features;
-        train_layer_spec specs[3];
-        circe_status status;
-        const char *says;
-    } cases[] = {
-        {true, {CONV(4, 3, 1, 1)}, CIRCE_ERR_SHAPE, "layer 0: convolution needs images"},
-        {true, {{.kind = TRAIN_FLATTEN}}, CIRCE_ERR_SHAPE, "flatten needs images"},
-        {true, {{.kind = TRAIN_BATCH_NORM}}, CIRCE_ERR_SHAPE, "batch norm needs images"},
-        {false, {CONV(0, 3, 1, 1)}, CIRCE_ERR_ARGUMENT, "it has 0 channels"},
-        {false, {CONV(4, 0, 1, 0)}, CIRCE_ERR_ARGUMENT, "kernel 0, stride 1"},
-        {false, {CONV(4, 3, -1, 0)}, CIRCE_ERR_ARGUMENT, "stride -1"},
-        {false, {CONV(4, 3, 1, 3)}, CIRCE_ERR_ARGUMENT, "padding 3"},
-        {false, {CONV(4, 9, 1, 1)}, CIRCE_ERR_SHAPE, "kernel of 9 does not fit into images of 6 by 6"},
-        {false, {{.kind = TRAIN_MAX_POOL, .kernel = 3, .padding = 2}}, CIRCE_ERR_ARGUMENT, "at most half its kernel"},
-        {false, {CONV(4, 3, 1, 1), {.kind = TRAIN_DENSE, .width = 1}}, CIRCE_ERR_SHAPE, "flatten the images first"},
-        {false, {CONV(4, 3, 1, 1), {.kind = TRAIN_ADD, .other = TRAIN_FROM_INPUT}}, CIRCE_ERR_SHAPE, "an addition of"},
-        {false, {CONV(2, 3, 1, 1), {.kind = TRAIN_ADD}}, CIRCE_ERR_ARGUMENT, "adds an output to itself"},
-        {false, {CONV(2, 3, 1, 1), {.kind = TRAIN_ADD, .other = 3}}, CIRCE_ERR_ARGUMENT, "reads layer 2"},
-        {false, {CONV(2, 3, 1, 1), {.kind = TRAIN_RELU, .from = -7}}, CIRCE_ERR_ARGUMENT, "reads layer -8"},
-        {false, {CONV(2, 3, 1, 1), {.kind = TRAIN_RELU, .from = -1}}, CIRCE_ERR_ARGUMENT, "no layer reads layer 0"},
-        {false, {{.kind = TRAIN_RELU}, {.kind = TRAIN_BATCH_NORM}}, CIRCE_ERR_UNSUPPORTED, "let a convolution stand"},
-        {false,
-         {{.kind = TRAIN_RELU, .name = "a"}, {.kind = TRAIN_TANH, .name = "a"}},
-         CIRCE_ERR_ARGUMENT,
-         "both named 'a'"},
-    };
-    train_device *device = make_device(1);
-    for (int64_t c = 0; c < COUNT(cases); c++) {
-        train_network *network = (train_network *)device;
-        int64_t n = cases[c].specs[1].kind == 0 ? 1 : 2;
-        train_refused(
-            train_network_create(device, cases[c].features ? features : image, cases[c].specs, n, 2, &network),
-            cases[c].status, cases[c].says);
-        assert_null(network);
-    }
-    train_device_ops without = *device->ops;
-    without.images = NULL;
-    train_device poorer = {.ops = &without, .context = device->context};
-    train_network *network = NULL;
-    const train_layer_spec spec = CONV(4, 3, 1, 1);
-    train_refused(train_network_create(&poorer, image, &spec, 1, 2, &network), CIRCE_ERR_UNSUPPORTED,
-                  "need a build with oneDNN");
-}
-
-/* ---- text ---------------------------------------------------------------------------------------------------------
- */
-
-/* "kind:width:kernel:stride:padding:bias", by layer. */
-static void assert_layers(const char *text, const char *expected) {
-    static const char *const names[] = {"",     "dense", "relu", "leaky", "tanh", "conv",
-                                        "pool", "norm",  "add",  "mean",  "flat"};
-    train_layer_spec *specs = NULL;
-    int64_t n = 0;
-    char made[2000] = "";
-    train_ok(train_network_parse(text, TRAIN_TANH, 3, &specs, &n));
-    for (int64_t l = 0; l < n; l++) {
-        const train_layer_spec *s = &specs[l];
-        size_t used = strlen(made);
-        snprintf(made + used, sizeof made - used, l > 0 ? " %s" : "%s", names[s->kind]);
-        used = strlen(made);
-        if (s->kind == TRAIN_DENSE) snprintf(made + used, sizeof made - used, "%d", (int)s->width);
-        if (s->kind == TRAIN_CONVOLUTION)
-            snprintf(made + used, sizeof made - used, "%dk%ds%dp%d%s", (int)s->width, (int)s->kernel, (int)s->stride,
-                     (int)s->padding, s->no_bias ? "" : "b");
-        if (s->kind == TRAIN_MAX_POOL)
-            snprintf(made + used, sizeof made - used, "%ds%dp%d", (int)s->kernel, (int)s->stride, (int)s->padding);
-        if (s->kind == TRAIN_ADD) snprintf(made + used, sizeof made - used, "%d+%d", (int)s->from, (int)s->other);
-    }
-    free(specs);
-    assert_string_equal(made, expected);
-}
-
-static void texts_read(void **state) {
-    (void)state;
-    assert_layers("conv16s2,conv32s2,pool2,128",
-                  "conv16k3s2p1b tanh conv32k3s2p1b tanh pool2s0p0 flat dense128 tanh "
-                  "dense3");
-    assert_layers("conv8k5", "conv8k5s1p2b tanh flat dense3");
-    assert_layers("conv8k4p0s3n,average", "conv8k4s3p0 norm tanh mean flat dense3");
-    assert_layers("2xconv4,pool3s2p1", "conv4k3s1p1b tanh conv4k3s1p1b tanh pool3s2p1 flat dense3");
-    assert_layers("conv4,res4", "conv4k3s1p1b tanh conv4k3s1p1 norm tanh conv4k3s1p1 norm add7+2 tanh flat dense3");
-    assert_layers("res4s2,2x9",
-                  "conv4k3s2p1 norm tanh conv4k3s1p1 norm conv4k1s2p0 norm add5+7 tanh flat dense9 tanh "
-                  "dense9 tanh dense3");
-    assert_layers("dsprites",
-                  "conv16k3s2p1b leaky conv32k3s2p1b leaky pool2s0p0 conv64k3s2p1b leaky pool2s0p0 flat "
-                  "dense128 leaky dense64 dense3");
-}
-
-static void texts_refused(void **state) {
-    (void)state;
-    static const struct {
-        const char *text, *says;
-    } cases[] = {
-        {"conv", "number of channels"},
-        {"conv0", "1 to 16384 channels"},
-        {"conv16384444", "1 to 16384 channels"},
-        {"conv8s", "after k, s or p"},
-        {"conv8s0", "1 to 64"},
-        {"conv8k65", "1 to 64"},
-        {"conv8x", "separated by commas"},
-        {"conv8,", "expected a number of"},
-        {"pool", "kernel after pool"},
-        {"pool0", "1 to 64"},
-        {"pool2n", "separated by commas"},
-        {"res", "number of channels"},
-        {"res8n", "separated by commas"},
-        {"average2", "separated"},
-        {"64,conv8", "before the dense"},
-        {"2xlinear", "after 'x'"},
-        {"2x", "after 'x'"},
-        {"0xconv4", "1 to 1000 hidden"},
-        {"dsprites,64", "expected a"},
-        {"resnet50", "number of channels"},
-        {"600xres4", "more than 2000 layers"},
-        {"1001xconv4", "1 to 1000 hidden"},
-        {"convolution8", "number of channels"},
-    };
-    for (int64_t k = 0; k < COUNT(cases); k++) {
-        train_layer_spec *specs = NULL;
-        int64_t n = 0;
-        train_refused(train_network_parse(cases[k].text, TRAIN_RELU, 1, &specs, &n), CIRCE_ERR_ARGUMENT, cases[k].says);
-        assert_null(specs);
-    }
-}
-
-/* ---- names and files ----------------------------------------------------------------------------------------------
- */
-
-/* The paper's network: shapes and names as PyTorch's Sequential has them, and He's deviation of each layer. */
-static void dsprites_network(void **state) {
-    (void)state;
-    static const char *const names[] = {"0.weight", "0.bias", "2.weight",  "2.bias",  "5.weight",  "5.bias",
-                                        "9.weight", "9.bias", "11.weight", "11.bias", "12.weight", "12.bias"};
-    train_device *device = make_device(2);
-    train_layer_spec *specs = NULL;
-    int64_t n = 0;
-    train_ok(train_network_parse("dsprites", TRAIN_RELU, 1, &specs, &n));
-    train_ok(train_network_create(device, (train_shape){3, {1, 64, 64}}, specs, n, 2, &networks[n_networks]));
-    free(specs);
-    train_network *network = networks[n_networks++];
-    circe_tensor tensors[12];
-    assert_int_equal(train_network_n_tensors(network), 12);
-    assert_int_equal(train_network_n_buffer_tensors(network), 0);
-    assert_int_equal(train_network_n_params(network), 16 * 10 + 32 * 145 + 64 * 289 + 128 * 257 + 64 * 129 + 65);
-    train_ok(train_network_tensors(network, train_network_params(network), "", tensors));
-    for (int64_t k = 0; k < 12; k++) assert_string_equal(tensors[k].name, names[k]);
-    assert_true(tensors[2].n_dims == 4 && tensors[2].shape[0] == 32 && tensors[2].shape[1] == 16 &&
-                tensors[2].shape[2] == 3 && tensors[2].shape[3] == 3);
-    train_ok(train_network_initialise(network, TRAIN_START_HE, 5));
-    double square = 0.0;
-    for (int64_t i = 0; i < 18432; i++) square += pow(((const float *)tensors[4].data)[i], 2.0) / 18432.0;
-    assert_near(square, 2.0 / 288.0, 5.0 * sqrt(2.0 / 18432.0), 2.0 / 288.0); /* five standard errors */
-    assert_int_equal(train_network_layer(network, 2)->fan_in, 144);
-}
-
-static circe_tensor_file *open_tensors(circe_context *context, const char *path) {
-    circe_tensor_file *file = NULL;
-    assert_ok(circe_tensor_file_open(context, path, &file));
-    return file;
-}
-
-enum { MOST_TENSORS = 200 };
-
-/* All tensors of a network; returns how many. */
-static int64_t list_tensors(train_network *network, circe_tensor *tensors) {
-    int64_t n = train_network_n_tensors(network), m = train_network_n_buffer_tensors(network);
-    assert_true(n + m <= MOST_TENSORS);
-    train_ok(train_network_tensors(network, train_network_params(network), "", tensors));
-    train_ok(train_network_buffer_tensors(network, train_network_buffers(network), "", tensors + n));
-    return n + m;
-}
-
-static const circe_tensor *find_tensor(const circe_tensor *tensors, int64_t n, const char *name) {
-    for (int64_t k = 0; k < n; k++)
-        if (strcmp(tensors[k].name, name) == 0) return &tensors[k];
-    fail_msg("no tensor '%s'", name);
-    return NULL;
-}
-
-/* torchvision's names and shapes, a round trip through a file, and pretrained weights for the body alone. */
-static void resnet_tensors(void **state) {
-    (void)state;
-    static circe_tensor tensors[MOST_TENSORS];
-    train_device *device = make_device(2);
-    train_shape input = {3, {3, 32, 32}};
-    train_network *network = make_parsed(device, "resnet18", TRAIN_TANH, input, 5, 1);
-    int64_t n = list_tensors(network, tensors);
-    assert_int_equal(n, 122 - 2 + 6); /* torchvision's 122, with a head of three layers instead of one */
-    assert_int_equal(train_network_n_params(network), 11176512 + 512 * 128 + 128 + 128 * 64 + 64 + 64 * 5 + 5);
-    static const char *const names[] = {"conv1.weight",
-                                        "bn1.num_batches_tracked",
-                                        "layer1.0.conv1.weight",
-                                        "layer1.1.bn2.running_var",
-                                        "layer2.0.downsample.0.weight",
-                                        "layer2.0.downsample.1.running_mean",
-                                        "layer4.1.conv2.weight",
-                                        "fc.0.weight",
-                                        "fc.3.bias"};
-    for (int64_t k = 0; k < COUNT(names); k++) find_tensor(tensors, n, names[k]);
-    const circe_tensor *down = find_tensor(tensors, n, "layer3.0.downsample.0.weight");
-    assert_true(down->n_dims == 4 && down->shape[0] == 256 && down->shape[1] == 128 && down->shape[2] == 1);
-    const circe_tensor *counter = find_tensor(tensors, n, "layer4.0.bn1.num_batches_tracked");
-    assert_true(counter->n_dims == 0 && strcmp(counter->dtype, "I64") == 0);
-
-    for (int64_t i = 0; i < train_network_n_buffers(network); i++)
-        train_network_buffers(network)[i] = (float)(i % 97) + 1.0f;
-    const char *path = test_path("resnet.safetensors");
-    assert_ok(circe_tensor_file_write(device->context, path, tensors, n, NULL, 0));
-    size_t bytes = (size_t)train_network_n_params(network) * sizeof(float);
-    size_t buffer_bytes = (size_t)train_network_n_buffers(network) * sizeof(float);
-    float *params = test_memory(bytes), *buffers = test_memory(buffer_bytes);
-    circe_tensor_file *file = open_tensors(device->context, path);
-    train_ok(train_network_read_tensors(network, file, "", params));
-    train_ok(train_network_read_buffers(network, file, "", buffers));
-    circe_tensor_file_close(file);
-    assert_memory_equal(params, train_network_params(network), bytes);
-    assert_memory_equal(buffers, train_network_buffers(network), buffer_bytes);
-
-    train_network *other = make_parsed(device, "resnet18", TRAIN_TANH, input, 1, 1); /* another head */
-    int64_t head = train_network_layer(other, train_network_find(other, "fc.0"))->first_param;
-    train_ok(train_network_initialise(other, TRAIN_START_HE, 8));
-    float *before =
-        memcpy(test_memory(bytes), train_network_params(other), (size_t)train_network_n_params(other) * sizeof(float));
-    train_ok(train_network_load_body(other, path));
-    assert_memory_equal(train_network_params(other), params, (size_t)head * sizeof(float));
-    assert_memory_equal(train_network_params(other) + head, before + head,
-                        (size_t)(train_network_n_params(other) - head) * sizeof(float));
-    assert_memory_equal(train_network_buffers(other), buffers, buffer_bytes);
-}
-
-/* Each missing or misshaped tensor is named, and nothing is read. */
-static void weights_refused(void **state) {
-    (void)state;
-    static circe_tensor tensors[MOST_TENSORS];
-    train_device *device = make_device(1);
-    train_network *network = make_parsed(device, "conv4n,res4,9", TRAIN_RELU, (train_shape){3, {1, 6, 6}}, 1, 1);
-    int64_t n = list_tensors(network, tensors), n_params = train_network_n_params(network);
-    float *kept = memcpy(test_memory((size_t)n_params * sizeof(float)), train_network_params(network),
-                         (size_t)n_params * sizeof(float));
-    const char *path = test_path("weights.safetensors");
-    /* A counter may be missing: it is the last. */
-    assert_ok(circe_tensor_file_write(device->context, path, tensors, n - 1, NULL, 0));
-    train_ok(train_network_load_body(network, path));
-    /* running_var of the last batch norm, and the head, which the body does not need. */
-    assert_ok(circe_tensor_file_write(device->context, path, tensors, n - 2, NULL, 0));
-    train_refused(train_network_load_body(network, path), CIRCE_ERR_FORMAT, "no tensor '7.running_var'");
-    const circe_tensor saved = tensors[0];
-    tensors[0].shape[0] = 1;
-    tensors[0].shape[1] = 4;
-    tensors[1].name = "strange";
-    assert_ok(circe_tensor_file_write(device->context, path, tensors, n, NULL, 0));
-    train_network_params(network)[0] = kept[0] = 77.0f;
-    train_refused(train_network_load_body(network, path), CIRCE_ERR_SHAPE,
-                  "tensor '0.weight' is (1, 4, 3, 3) in the file; this network needs (4, 1, 3, 3)");
-    train_refused(train_network_load_body(network, path), CIRCE_ERR_SHAPE, "with 1 more: 1.weight");
-    assert_memory_equal(train_network_params(network), kept, (size_t)n_params * sizeof(float));
-    tensors[0] = saved;
-    train_refused(train_network_load_body(network, test_path("none.safetensors")), CIRCE_ERR_IO, "none.safetensors");
-    train_network *dense = make_parsed(device, "4", TRAIN_RELU, (train_shape){1, {3}}, 1, 1);
-    train_refused(train_network_load_body(dense, path), CIRCE_ERR_ARGUMENT, "no body");
-}
-
-#define CASE(function) cmocka_unit_test_teardown(function, clean)
-
 TEST_MAIN("layers", CASE(convolutions), CASE(pools), CASE(first_layers), CASE(batch_norms), CASE(residual_blocks),
           CASE(branches), CASE(shared_gradients), CASE(as_pytorch), CASE(running_statistics), CASE(merged_layers),
-          CASE(divergence_shows), CASE(other_batches), CASE(same_bits), CASE(threads_of_the_caller),
-          CASE(no_allocation_in_a_step), CASE(memory_that_fails), CASE(networks_refused), CASE(texts_read),
-          CASE(texts_refused), CASE(dsprites_network), CASE(resnet_tensors), CASE(weights_refused))
+          CASE(divergence_shows))
