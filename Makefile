@@ -29,7 +29,7 @@ check-tsan: setup ## the tests of the library under the thread sanitizer
 	scripts/setup.sh tsan
 	cmake --preset tsan > /dev/null
 	cmake --build --preset tsan -j $(JOBS)
-	ctest --preset tsan -L 'unit|golden|property' -E 'rff|io|safetensors'
+	ctest --preset tsan -L 'unit|golden|property' -E '^(rff|io|npy|csv|safetensors)$$'
 
 check-python: build ## the Python package on PyPI's current PyTorch, pandas, polars and scikit-learn, and its wheel
 	scripts/setup.sh python

@@ -15,7 +15,7 @@ import time
 import unittest
 import zlib
 
-from test_cli import BINARY, CliTest
+from cli_support import BINARY, CliTest
 
 LAMPS = {(0, 0), (0, 20), (0, 45), (0, 90), (0, -20), (0, -35)} | {
     (side * a, e) for side in (1, -1) for a, e in (

@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import unittest
 
-from test_cli import CliTest, npy_bytes
+from cli_support import CliTest, npy_bytes
 
 ROWS = 300
 TESTS = ("kci", "circe", "splitkci", "gcm", "rcot", "hsic")

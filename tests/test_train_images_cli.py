@@ -19,7 +19,7 @@ import unittest
 import zipfile
 import zlib
 
-from test_cli import BINARY, CliTest, npy_bytes
+from cli_support import BINARY, CliTest, npy_bytes
 from test_train_cli import csv_text, tensors
 
 ROWS, WIDTH, HEIGHT = 240, 20, 16
