@@ -1,6 +1,8 @@
 /* From options to a fitted model. */
 #include "fitting.h"
 
+#include <string.h>
+
 #include "fit.h"
 #include "kernels.h"
 #include "progress.h"
@@ -56,8 +58,11 @@ circe_status fitting_with(const session *s, const args *arguments, const input *
     }
     circe_status status = cluster_fit(s->context, &y->values, &z->values, kernel_y, kernel_z, &options, cme);
     progress_clear();
-    for (int64_t i = 0; status == CIRCE_OK && i < circe_cme_n_warnings(*cme); i++)
-        notes_add(warnings, "%s", circe_cme_warning(*cme, i));
+    for (int64_t i = 0; status == CIRCE_OK && i < circe_cme_n_warnings(*cme); i++) {
+        const char *text = circe_cme_warning(*cme, i);
+        if (strstr(text, " is constant: ") == NULL)
+            notes_add(warnings, "%s", text); /* else said, with the file's name */
+    }
     return status;
 }
 
