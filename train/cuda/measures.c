@@ -6,8 +6,9 @@
  *     hscic   y and z (N, .); with z's mean from the holdout, residual features in the place of z
  *     gcm     y and z, z_hat (N, d_z) where z is regressed on the holdout; the batch before, x and y of each place
  *
- * Left to the host: circe by random features or with a z of high rank, and whatever is to be measured in float64. Validation rows of hscic and gcm with z's mean
- * from the holdout, and of gcm, are measured by the host as well: they come once an epoch. */
+ * Left to the host: circe by random features or with a z of high rank, and whatever is to be measured in float64.
+ * Validation rows of hscic and gcm with z's mean from the holdout, and of gcm, are measured by the host as well: they
+ * come once an epoch. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
