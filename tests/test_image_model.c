@@ -137,7 +137,9 @@ static void round_trip(void **state) {
         train_ok(train_model_save(o->context, saved, path));
         train_ok(train_model_load(o->context, path, &loaded));
         assert_true(train_model_has_images(&loaded) && loaded.n_features == 0 && loaded.features == NULL);
-        assert_memory_equal(&loaded.image, &saved->image, sizeof saved->image);
+        assert_int_equal(loaded.image.n_dims, saved->image.n_dims);
+        assert_memory_equal(loaded.image.size, saved->image.size,
+                            (size_t)saved->image.n_dims * sizeof *saved->image.size);
         assert_true(loaded.pixel_scale == 3.0 && loaded.pixel_offset == -1.0);
         assert_string_equal(loaded.net, saved->net);
         assert_string_equal(loaded.target[0], "posY");

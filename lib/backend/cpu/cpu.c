@@ -63,7 +63,9 @@ unsigned circe__flush_all_begin(const circe_context *context) {
     return previous;
 }
 
+/* The caller first: LLVM's runtime hands its mode to the team, and gives it back to it when the region ends. */
 void circe__flush_all_end(const circe_context *context, unsigned previous) {
+    circe__flush_end(previous);
 #pragma omp parallel num_threads(context->threads)
     circe__flush_end(previous);
 }
