@@ -60,8 +60,8 @@ circe_status fitting_with(const session *s, const args *arguments, const input *
     progress_clear();
     for (int64_t i = 0; status == CIRCE_OK && i < circe_cme_n_warnings(*cme); i++) {
         const char *text = circe_cme_warning(*cme, i);
-        if (strstr(text, " is constant: ") == NULL)
-            notes_add(warnings, "%s", text); /* else said, with the file's name */
+        bool said = strstr(text, " is constant: ") != NULL; /* by fitting_note_constant, with the name of the file */
+        if (!said) notes_add(warnings, "%s", text);
     }
     return status;
 }

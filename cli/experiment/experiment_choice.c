@@ -34,7 +34,7 @@ double experiment_score_images(const experiment_result *r, bool regularized) {
 }
 
 double experiment_evidence(const summary_row *row) {
-    return row->score.high >= EXPERIMENT_USELESS ? EXPERIMENT_USELESS : row->score.mean * sqrt((double)row->n);
+    return row->signal.high >= EXPERIMENT_USELESS ? EXPERIMENT_USELESS : row->signal.mean * sqrt((double)row->n);
 }
 
 bool experiment_better_images(const summary_row *a, const summary_row *b) {

@@ -40,19 +40,24 @@ static summary_number summarise_number(const members *m, experiment_number numbe
     return summarise(values, n);
 }
 
+static summary_number summarise_score(const experiment_kind *kind, const members *m, bool regularized, double *values) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < m->n && kind->score != NULL; i++) {
+        double score = kind->score(&m->runs[i]->result, regularized);
+        if (isfinite(score)) values[n++] = score;
+    }
+    return summarise(values, n);
+}
+
 static void fill(const experiment_kind *kind, summary_row *row, const members *m) {
     double *values = small_alloc((size_t)(m->n > 0 ? m->n : 1) * sizeof *values);
-    int64_t n = 0;
     row->n = m->n;
     row->first = m->n > 0 ? &m->runs[0]->result : NULL;
     for (int number = 0; number < N_NUMBERS; number++)
         row->number[number] = summarise_number(m, (experiment_number)number, values);
-    for (int64_t i = 0; i < m->n; i++) {
-        double score = kind->score != NULL ? kind->score(&m->runs[i]->result, row->regularized) : (double)NAN;
-        row->collapsed += m->runs[i]->result.number[NUMBER_COLLAPSED] == 1;
-        if (isfinite(score)) values[n++] = score;
-    }
-    row->score = summarise(values, n);
+    for (int64_t i = 0; i < m->n; i++) row->collapsed += m->runs[i]->result.number[NUMBER_COLLAPSED] == 1;
+    row->score = summarise_score(kind, m, row->regularized, values);
+    row->signal = summarise_score(kind, m, true, values);
     free(values);
 }
 

@@ -20,6 +20,7 @@ typedef struct summary_row {
     int64_t n, failed; /* runs that are done, and that failed */
     summary_number number[N_NUMBERS];
     summary_number score;           /* what is chosen by: the kind's */
+    summary_number signal;          /* the score that regularised runs would have; of pictures, the dependence */
     int64_t collapsed;              /* of the runs that are done */
     const experiment_result *first; /* of the first run that is done, or NULL */
     bool chosen;                    /* the best of the method's choices, on validation data */
