@@ -9,6 +9,7 @@
 #include "circe/context.h"
 #include "circe/kernel.h"
 #include "circe/matrix.h"
+#include "core/threads.h"
 
 typedef struct circe__factors {
     const circe_kernel_factor *items;
@@ -87,7 +88,7 @@ typedef struct circe__loops {
                               int may_give_up, circe_mat *F, int threads, void *scratch);
 } circe__loops;
 
-/* Dense algebra in float64, row-major. Threads as the caller's OpenMP setting says (circe__threads_begin). */
+/* Dense algebra in float64, row-major, divided among the threads of circe__threads_begin. */
 typedef struct circe__algebra {
     /* c (m, n) := alpha op(a) op(b) + beta c */
     void (*gemm)(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
@@ -126,17 +127,10 @@ static inline const circe__loops *circe__loops_for(const circe__backend *backend
 
 const circe__backend *circe__backend_cpu(void);
 
-/* Brackets work that uses the algebra table: the process's OpenMP thread count becomes the context's, and is given
- * back. OpenBLAS's OpenMP build follows it. */
-int circe__threads_begin(const circe_context *context);
-void circe__threads_end(int previous);
-
 /* Brackets work of many small kernel values: their products fall among the denormal numbers, which take x86 a hundred
- * cycles each; a thread flushes them to zero meanwhile. The first pair is for the calling thread, the second for all of
- * the context's threads, on which BLAS runs. Both restore what the caller had. */
+ * cycles each; the calling thread, and the threads that run parts for it, flush them to zero meanwhile. What the caller
+ * had is restored. */
 unsigned circe__flush_begin(void);
 void circe__flush_end(unsigned previous);
-unsigned circe__flush_all_begin(const circe_context *context);
-void circe__flush_all_end(const circe_context *context, unsigned previous);
 
 #endif

@@ -317,7 +317,7 @@ circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, con
     if (status != CIRCE_OK) return status;
 
     int previous = circe__threads_begin(context);
-    unsigned rounding = circe__flush_all_begin(context);
+    unsigned rounding = circe__flush_begin();
     copy_y = circe__alloc(context, y->rows * y->cols, sizeof *copy_y);
     copy_z = circe__alloc(context, z->rows * z->cols, sizeof *copy_z);
     if (copy_y == NULL || copy_z == NULL) {
@@ -348,7 +348,7 @@ circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, con
     made->info.seconds = circe__seconds() - start;
 
 done:
-    circe__flush_all_end(context, rounding);
+    circe__flush_end(rounding);
     circe__threads_end(previous);
     circe__free(context, copy_y);
     circe__free(context, copy_z);

@@ -1,7 +1,6 @@
 /* Contexts: threads, log, progress. */
 #include "circe/context.h"
 
-#include <omp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "core/core.h"
+#include "core/threads.h"
 
 enum { MAX_THREADS = 4096 };
 
@@ -41,7 +41,7 @@ circe_status circe_context_create(const circe_context_options *options, circe_co
     circe_context *made = chosen.allocator.allocate(chosen.allocator.user, sizeof *made);
     if (made == NULL) return circe__fail(CIRCE_ERR_MEMORY, "no memory for a context");
     made->options = chosen;
-    made->threads = chosen.threads > 0 ? chosen.threads : omp_get_max_threads();
+    made->threads = chosen.threads > 0 ? chosen.threads : circe__default_threads();
     made->backend = circe__backend_cpu();
     *context = made;
     return CIRCE_OK;
