@@ -1,14 +1,17 @@
 #!/bin/sh
-# Installs what is missing on Debian or Ubuntu, and nothing where all is there. Usage: setup.sh build|check|fuzz|tsan|lint|bench|python|cuda|mpi
+# Installs what is missing on Debian or Ubuntu, and nothing where everything is there.
+# Usage: setup.sh build|check|fuzz|tsan|lint|bench|python|cuda|mpi
+# CIRCE_CHECK_TORCH=0 keeps `check` from installing PyTorch.
 set -eu
 
+what=${1:-build}
 optional=""
-case "${1:-build}" in
+case "$what" in
 build) packages="gcc g++ make cmake ninja-build pkg-config libopenblas-openmp-dev librandom123-dev libcjson-dev
                  libzip-dev libyaml-dev libpng-dev libturbojpeg0-dev libdnnl-dev libcmocka-dev gnuplot-nox python3" ;;
 check)
     packages="python3-numpy python3-pytest"
-    optional="python3-torch" # where the system offers it
+    [ "${CIRCE_CHECK_TORCH:-1}" = 0 ] || optional="python3-torch" # where the system offers it
     ;;
 fuzz) packages="clang cmake ninja-build" ;;
 tsan) packages="clang libomp-dev" ;;
@@ -18,7 +21,7 @@ python) packages="python3-venv" ;;
 cuda) packages="g++ cmake ninja-build python3-venv" ;;
 mpi) packages="libopenmpi-dev openmpi-bin libscalapack-openmpi-dev" ;;
 *)
-    echo "setup.sh: '$1' is none of build, check, fuzz, tsan, lint, bench, python, cuda, mpi" >&2
+    echo "setup.sh: '$what' is none of build, check, fuzz, tsan, lint, bench, python, cuda, mpi" >&2
     exit 2
     ;;
 esac
@@ -27,47 +30,66 @@ installed() {
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]
 }
 
-# The runtimes of libFuzzer and the sanitizers are a package of the default clang's version.
-if { [ "${1:-build}" = fuzz ] || [ "${1:-build}" = tsan ]; } && command -v clang >/dev/null; then
-    packages="$packages libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
-fi
+# What apt-get would install for these packages: "N packages, M MB of disk space".
+amount() {
+    $sudo env LC_ALL=C apt-get install --assume-no --no-install-recommends "$@" 2>/dev/null |
+        sed -n 's/.* \([0-9]*\) newly installed.*/\1 packages/p; s/After this operation, \(.*\) of additional disk.*/\1 of disk space/p' |
+        paste -s -d , | sed 's/,\([^ ]\)/, \1/'
+}
 
-if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-    echo "setup: this is no Debian or Ubuntu; make sure that these are there, under your system's names:" $packages >&2
-else
+install() {
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+}
+
+# The runtimes of libFuzzer and the sanitizers are a package of the default clang's version.
+clang_runtime() {
+    if { [ "$what" = fuzz ] || [ "$what" = tsan ]; } && command -v clang >/dev/null; then
+        echo "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
+    fi
+}
+
+install_packages() {
     missing=""
-    sudo=""
-    [ "$(id -u)" = 0 ] || sudo="sudo"
-    for package in $packages; do
+    for package in $packages $(clang_runtime); do
         installed "$package" || missing="$missing $package"
     done
-    if [ -n "$missing" ]; then
-        echo "setup: installing$missing${sudo:+ (asks for your password)}"
-        $sudo apt-get update -q
-        $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing
-        # clang may just have come, and its runtime is still to be named
-        if [ "${1:-build}" = fuzz ] || [ "${1:-build}" = tsan ]; then
-            runtime="libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
-            installed "$runtime" || $sudo apt-get install -q -y --no-install-recommends "$runtime"
-        fi
-    fi
-    # What is optional may be missing, or fail to come: its tests are skipped then.
+    [ -n "$missing" ] || return 0
+    echo "setup: installing$missing${sudo:+ (sudo may ask for your password)}"
+    $sudo apt-get update -q
+    echo "setup: that is $(amount $missing)"
+    install $missing
+    for package in $(clang_runtime); do # clang may have come only now
+        installed "$package" || install "$package"
+    done
+}
+
+# What is optional may be missing, or fail to install: its tests are skipped then.
+install_optional() {
     for package in $optional; do
         if ! installed "$package" && apt-cache show "$package" >/dev/null 2>&1; then
-            echo "setup: installing $package"
-            $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$package" ||
-                echo "setup: $package could not be installed; its tests will be skipped" >&2
+            echo "setup: installing $package for the tests that compare with PyTorch: $(amount "$package")."
+            echo "setup: To leave it out and skip these tests, set CIRCE_CHECK_TORCH=0."
+            install "$package" || echo "setup: $package could not be installed. Its tests will be skipped." >&2
         fi
     done
+}
+
+sudo=""
+[ "$(id -u)" = 0 ] || sudo="sudo"
+if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
+    install_packages
+    install_optional
+else
+    echo "setup: This is not Debian or Ubuntu. Please install these packages under your system's names:" $packages $optional >&2
 fi
 
-if [ "${1:-build}" = bench ] && [ ! -e .venv/ready ]; then
+if [ "$what" = bench ] && [ ! -e .venv/ready ]; then
     python3 -m venv .venv
     .venv/bin/pip install -q -r bench/requirements.txt
     touch .venv/ready
 fi
 
-if [ "${1:-build}" = python ] && [ ! -e .venv/python-ready ]; then
+if [ "$what" = python ] && [ ! -e .venv/python-ready ]; then
     python3 -m venv .venv
     .venv/bin/pip install -q -r python/requirements.txt
     touch .venv/python-ready
@@ -75,7 +97,7 @@ fi
 
 # An installed CUDA toolkit with cuDNN serves; without one, NVIDIA's own packages of the compiler, the runtime, cuBLAS,
 # cuSOLVER and cuDNN, from PyPI, under .cuda, where cmake/Cuda.cmake and the library look. A driver or a GPU is not needed to build.
-if [ "${1:-build}" = cuda ] && ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ] &&
+if [ "$what" = cuda ] && ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ] &&
     { [ ! -x .cuda/bin/nvcc ] || [ ! -e .cuda/include/cusolverDn.h ] || [ ! -e .cuda/include/cudnn.h ]; }; then
     python3 -m venv .cuda/venv
     .cuda/venv/bin/pip install -q 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-crt==13.0.*' \
