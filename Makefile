@@ -3,7 +3,7 @@
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 30
 
-.PHONY: help run build check check-asan check-python check-tsan check-long fuzz bench lint format install setup clean wheel
+.PHONY: help run build check check-asan check-matrix check-python check-tsan check-long fuzz bench lint format install setup clean wheel
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,6 +24,10 @@ check-asan: setup ## every test under the address and undefined-behaviour saniti
 	cmake --preset asan > /dev/null
 	cmake --build --preset asan -j $(JOBS)
 	@scripts/check.sh asan -j $(JOBS)
+
+check-matrix: build ## the tests with other compilers, BLAS libraries, instruction sets and threads, and on 64-bit ARM under qemu
+	scripts/setup.sh matrix
+	scripts/matrix.sh
 
 check-tsan: setup ## the tests of the library under the thread sanitizer
 	scripts/setup.sh tsan

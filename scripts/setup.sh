@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what is missing on Debian or Ubuntu, and nothing where everything is there.
-# Usage: setup.sh build|check|fuzz|tsan|lint|bench|python|cuda|mpi
+# Usage: setup.sh build|check|fuzz|tsan|lint|bench|python|cuda|mpi|matrix|aarch64
 # CIRCE_CHECK_TORCH=0 keeps `check` from installing PyTorch.
 set -eu
 
@@ -20,8 +20,10 @@ bench) packages="python3-venv gnuplot-nox" ;;
 python) packages="python3-venv" ;;
 cuda) packages="g++ cmake ninja-build python3-venv" ;;
 mpi) packages="libopenmpi-dev openmpi-bin libscalapack-openmpi-dev" ;;
+matrix) packages="clang libomp-dev libopenblas-pthread-dev libblis-openmp-dev libblas-dev liblapack-dev" ;;
+aarch64) packages="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user" ;;
 *)
-    echo "setup.sh: '$what' is none of build, check, fuzz, tsan, lint, bench, python, cuda, mpi" >&2
+    echo "setup.sh: '$what' is none of build, check, fuzz, tsan, lint, bench, python, cuda, mpi, matrix, aarch64" >&2
     exit 2
     ;;
 esac
@@ -81,6 +83,29 @@ if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
     install_optional
 else
     echo "setup: This is not Debian or Ubuntu. Please install these packages under your system's names:" $packages $optional >&2
+fi
+
+# Debian's arm64 libraries, unpacked where cmake/aarch64.cmake looks. apt-get has a state of its own here, so that the system
+# stays free of a second architecture.
+if [ "$what" = aarch64 ] && [ ! -e build-aarch64/sysroot/ready ]; then
+    libraries="libc6-dev libopenblas-openmp-dev libcjson-dev libcmocka-dev libzip-dev libpng-dev libturbojpeg0-dev librandom123-dev"
+    root=$PWD/build-aarch64
+    mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial" "$root/sysroot"
+    : >"$root/apt/status"
+    options="-q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State=$root/apt -o Dir::State::lists=$root/apt/lists
+             -o Dir::State::status=$root/apt/status -o Dir::Cache=$root/apt/cache -o APT::Sandbox::User="
+    echo "setup: downloading Debian's arm64 packages of $libraries into build-aarch64/sysroot"
+    apt-get $options update
+    apt-get $options install -y --download-only --no-install-recommends $libraries
+    for package in "$root"/apt/cache/archives/*.deb; do
+        dpkg -x "$package" "$root/sysroot"
+    done
+    rm -rf "$root/apt"
+    touch "$root/sysroot/ready"
+fi
+
+if [ "$what" = matrix ]; then
+    "$0" aarch64
 fi
 
 if [ "$what" = bench ] && [ ! -e .venv/ready ]; then
