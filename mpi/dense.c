@@ -253,8 +253,9 @@ static circe_status largest_eigenvalue(const circe_context *context, circe__part
     double *here = circe__alloc(context, p->K.local_rows + p->K.local_cols + 1, sizeof *here);
     double T[LANCZOS * LANCZOS], small[LANCZOS * LANCZOS], s[LANCZOS], work[1 + 6 * LANCZOS + 2 * LANCZOS * LANCZOS];
     int iwork[3 + 5 * LANCZOS];
-    circe_status status = cluster_agree(basis == NULL || here == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK);
-    if (status == CIRCE_OK) {
+    bool there = basis != NULL && here != NULL;
+    circe_status status = cluster_agree(there ? CIRCE_OK : CIRCE_ERR_MEMORY);
+    if (status == CIRCE_OK && there) {
         int64_t n = tridiagonal(context, p, basis, T, here);
         for (int64_t i = 0; i < n; i++) memcpy(small + i * n, T + i * LANCZOS, (size_t)n * sizeof *small);
         if (context->backend->algebra->eigen(n, small, s, work, iwork) != 0)
@@ -281,7 +282,7 @@ circe_status cluster_dense_prepare(circe__holdout *holdout, const circe_kernel *
     regression->s = circe__calloc(context, M, sizeof(double));
     if (status == CIRCE_OK && (p == NULL || regression->s == NULL)) status = CIRCE_ERR_MEMORY;
     status = cluster_agree(status);
-    if (status != CIRCE_OK) {
+    if (status != CIRCE_OK || p == NULL) {
         circe__free(context, p);
         circe__regression_free(context, regression);
         return status;
@@ -383,7 +384,7 @@ circe_status cluster_dense_loo(circe__holdout *holdout, const circe__regression 
     int64_t M = holdout->rows;
     double *sums = circe__alloc(context, 2 * M, sizeof *sums);
     circe_status status = cluster_agree(sums == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK);
-    for (int64_t l = 0; status == CIRCE_OK && l < n_ridge; l++) {
+    for (int64_t l = 0; status == CIRCE_OK && sums != NULL && l < n_ridge; l++) {
         memset(sums, 0, (size_t)(2 * M) * sizeof *sums);
         if (p->one_ridge) {
             status = cluster_agree(solve(p, ridge[l], sums + M));

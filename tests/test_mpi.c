@@ -82,7 +82,7 @@ static void messages_arrive(void **state) {
     int size = cluster_size(), rank = cluster_rank(), from = -1;
     size_t bytes = 0;
     (void)state;
-    if (engine == NULL) skip();
+    if (engine == NULL) test_skip("one process, not started by mpirun");
     char *sent = test_memory(LONG), *got = test_memory(LONG);
     for (int i = 0; i < LONG; i++) sent[i] = (char)(i * 7 + rank);
     engine->send((rank + 1) % size, sent, LONG);
@@ -160,7 +160,7 @@ static void sums_under_way_arrive(void **state) {
     size_t bytes[64];
     int64_t wrong = 0;
     (void)state;
-    if (engine == NULL) skip();
+    if (engine == NULL) test_skip("one process, not started by mpirun");
     for (int k = 0; k < cluster_size(); k++) bytes[k] = sizeof(int64_t);
     for (int64_t l = 0, call = 0; l < COUNT(lengths); l++, call += 3) {
         bool floats[3] = {l % 2 == 0, l % 2 != 0, true};
@@ -187,7 +187,7 @@ static void small_sums_follow_each_other(void **state) {
     const cluster_engine *engine = cluster_engine_used();
     int64_t wrong = 0;
     (void)state;
-    if (engine == NULL) skip();
+    if (engine == NULL) test_skip("one process, not started by mpirun");
     for (int64_t call = 0; call < CALLS; call++) {
         double values[MOST], due[MOST] = {0};
         int64_t n = 1 + call % MOST;
@@ -207,7 +207,7 @@ static void parts_are_put_together(void **state) {
     const cluster_engine *engine = cluster_engine_used();
     size_t bytes[64], wrong = 0;
     (void)state;
-    if (engine == NULL) skip();
+    if (engine == NULL) test_skip("one process, not started by mpirun");
     for (int64_t u = 0; u < COUNT(units); u++) {
         size_t all = 0, at = 0;
         for (int k = 0; k < cluster_size(); k++) all += bytes[k] = (size_t)k * units[u];
@@ -486,7 +486,7 @@ static void other_data_are_refused(void **state) {
     data d = smooth_data(1, 600, 1, 1);
     circe_cme *cme = NULL;
     (void)state;
-    if (cluster_size() == 1) skip();
+    if (cluster_size() == 1) test_skip("one process, not started by mpirun");
     if (cluster_rank() == 1) test_set(&d.z, 599, 0, 0.25);
     circe_status status = cluster_fit(context, &d.y, &d.z, test_kernel(context, "gaussian"),
                                       test_kernel(context, "gaussian(1)"), NULL, &cme);
@@ -500,7 +500,8 @@ static void more_ranks_than_rows_are_refused(void **state) {
     data d = smooth_data(1, cluster_size() - 1, 1, 1);
     circe_cme *cme = NULL;
     (void)state;
-    if (cluster_size() < 4) skip();
+    if (cluster_size() == 1) test_skip("one process, not started by mpirun");
+    if (cluster_size() < 4) test_skip("fewer than 4 processes");
     assert_refused(cluster_fit(context, &d.y, &d.z, test_kernel(context, "gaussian"),
                                test_kernel(context, "gaussian(1)"), NULL, &cme),
                    CIRCE_ERR_ARGUMENT, "3 rows cannot be divided among 4 ranks; start at most 3");
@@ -513,7 +514,7 @@ static void one_rank_without_memory_stops_all(void **state) {
     circe_cme_options dense;
     circe_cme *cme = NULL;
     (void)state;
-    if (cluster_size() == 1) skip();
+    if (cluster_size() == 1) test_skip("one process, not started by mpirun");
     circe_context_options_init(&options);
     options.threads = 1;
     if (cluster_rank() == 1) options.memory_limit = 40 << 20;
@@ -592,7 +593,7 @@ int main(void) {
         return 1;
     }
     if (cluster_rank() > 0 && freopen("/dev/null", "w", stdout) == NULL) return 1;
-    int failed = cmocka_run_group_tests_name("mpi", tests, NULL, NULL);
+    int status = test_run("mpi", tests, NULL, NULL);
     cluster_close();
-    return failed;
+    return status;
 }
