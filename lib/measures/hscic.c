@@ -116,18 +116,31 @@ static void put(circe_mat *m, int64_t i, int64_t j, double value) {
         ((double *)m->data)[i * m->ld + j] = value;
 }
 
+typedef struct sides {
+    const circe__smoother *smoother;
+    const double *VP;
+    circe_mat *A;
+    circe__update *update;
+} sides;
+
+static void run_sides(void *user, int64_t first, int64_t end) {
+    const sides *w = user;
+    int64_t r = w->smoother->rank;
+    for (int64_t i = first; i < end; i++)
+        for (int64_t k = 0; k < r; k++) {
+            double p = w->smoother->P[i * r + k], v = w->VP[i * r + k];
+            put(w->A, i, k, p * sqrt(w->smoother->t[k]));
+            put(&w->update->left, i, k, v);
+            put(&w->update->left, i, r + k, p);
+            put(&w->update->right, i, k, p);
+            put(&w->update->right, i, r + k, v);
+        }
+}
+
 /* A = P t^1/2, and the two sides of V W' + W V' = [VP, P] [P, VP]'. */
 void circe__hscic_sides(const circe__smoother *smoother, const double *VP, circe_mat *A, circe__update *update) {
-    int64_t n = smoother->n, r = smoother->rank;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < r; k++) {
-            double p = smoother->P[i * r + k], v = VP[i * r + k];
-            put(A, i, k, p * sqrt(smoother->t[k]));
-            put(&update->left, i, k, v);
-            put(&update->left, i, r + k, p);
-            put(&update->right, i, k, p);
-            put(&update->right, i, r + k, v);
-        }
+    sides w = {smoother, VP, A, update};
+    circe__run_ranges(circe__threads_bracketed(), smoother->n, 2048 / circe__max(smoother->rank, 1) + 1, run_sides, &w);
 }
 
 /* Views of A (n, r) and of the sides (n, 2r) in the slot FEATURES_Y. */

@@ -114,27 +114,55 @@ circe_status circe__hscic_assemble(circe_workspace *workspace, const circe__smoo
     return CIRCE_OK;
 }
 
+/* ---- S itself -------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct whole {
+    int64_t n;
+    const double *W, *K;
+    double *V, *product, *s;
+    circe_mat *witness;
+} whole;
+
+/* Columns of V := U - W diag(s) / 2, from those of K W. */
+static void run_v(void *user, int64_t first, int64_t end) {
+    const whole *w = user;
+    int64_t n = w->n;
+    memset(w->s + first, 0, (size_t)(end - first) * sizeof *w->s);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = first; j < end; j++) w->s[j] += w->V[i * n + j] *= w->W[i * n + j];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = first; j < end; j++) w->V[i * n + j] -= 0.5 * w->W[i * n + j] * w->s[j];
+}
+
+/* A block of rows of G, the last first: they are the longest. V W' + W V' is taken tile by tile, as whole columns would
+ * miss the cache at every step. */
+static void run_witness(void *user, int64_t part) {
+    const whole *w = user;
+    int64_t n = w->n, i0 = ((n + BLOCK - 1) / BLOCK - 1 - part) * BLOCK, i1 = circe__min(i0 + BLOCK, n);
+    double *product = w->product;
+    for (int64_t j0 = 0; j0 < i1; j0 += BLOCK)
+        for (int64_t i = i0; i < i1; i++)
+            for (int64_t j = j0; j < circe__min(j0 + BLOCK, i); j++) product[i * n + j] += product[j * n + i];
+    for (int64_t i = i0; i < i1; i++) {
+        product[i * n + i] *= 2.0;
+        write_row(w->V + i * n, w->K + i * n, product + i * n, i, w->witness);
+    }
+}
+
 /* W = S: W W' by a symmetric product, V W' by a general one. */
 circe_status circe__hscic_dense(circe_workspace *workspace, const circe__smoother *smoother, const double *K,
                                 circe_mat *witness) {
-    const circe__algebra *algebra = workspace->context->backend->algebra;
+    const circe_context *context = workspace->context;
+    const circe__algebra *algebra = context->backend->algebra;
     int64_t n = smoother->n;
-    const double *W = smoother->P;
     double *V = circe__take(workspace, CIRCE__SLOT_VECTORS, 2 * n * n + n, sizeof *V);
     if (V == NULL) return CIRCE_ERR_MEMORY;
-    double *product = V + n * n, *s = product + n * n;
-    algebra->gemm(0, 0, n, n, n, 1.0, K, n, W, n, 0.0, V, n);
-    memset(s, 0, (size_t)n * sizeof *s);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < n; j++) s[j] += V[i * n + j] *= W[i * n + j];
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < n; j++) V[i * n + j] -= 0.5 * W[i * n + j] * s[j];
-    algebra->gemm(0, 0, n, n, n, 1.0, V, n, W, n, 0.0, product, n);
-    algebra->gram_update(n, n, W, n, 0.0, V, n);
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j < i; j++) product[i * n + j] += product[j * n + i];
-        product[i * n + i] *= 2.0;
-        write_row(V + i * n, K + i * n, product + i * n, i, witness);
-    }
+    whole w = {n, smoother->P, K, V, V + n * n, V + 2 * n * n, witness};
+    algebra->gemm(0, 0, n, n, n, 1.0, K, n, w.W, n, 0.0, V, n);
+    circe__run_ranges(context->threads, n, circe__max(16, 8192 / n), run_v, &w);
+    algebra->gemm(0, 0, n, n, n, 1.0, V, n, w.W, n, 0.0, w.product, n);
+    algebra->gram_update(n, n, w.W, n, 0.0, V, n);
+    circe_context_run(context, (n + BLOCK - 1) / BLOCK, run_witness, &w);
     return CIRCE_OK;
 }
