@@ -5,8 +5,14 @@
  * of fork cannot use it. Here the caller takes parts itself until none is left, and then waits only for helpers that
  * are in the middle of one.
  *
- *     job      a call of circe__run, in one of N_JOBS places, where helpers may enter until it is closed
- *     helper   a thread of the pool. Its mail is a set of jobs to look at, a futex on which it sleeps
+ *     job      a call of circe__run_on, in one of N_JOBS slots. Each call in a slot has a serial number
+ *     place    one part of a job, or several where there are many. Who writes the serial first has taken it
+ *     helper   a thread of the pool. Its mail says which slot to look at
+ *
+ * Places and helpers have cache lines of their own: a thread takes the place of its own rank first, so that sixteen
+ * threads begin and end without writing to a line that another one writes to, and find in their cache what they wrote
+ * in the last call. A helper may look at a job when its caller has long returned: then all of its places are taken, and
+ * a place that is not taken keeps its caller waiting, so that what the job points to is there.
  *
  * A helper that finds no mail spins for a little while, because the next call of a training step comes within
  * microseconds and waking takes longer. It stops spinning on a machine that is busy, which it sees from its own clock:
@@ -14,8 +20,6 @@
 #define _GNU_SOURCE /* affinity */
 #include "core/threads.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -37,9 +41,9 @@
 
 enum {
     N_JOBS = 31,
+    N_PLACES = 128,
     MAX_HELPERS = 1023,
     STACK_BYTES = 4 << 20, /* OpenBLAS keeps small buffers there */
-    MASKED_PARTS = 64,     /* up to so many, a helper prefers the part of its own number */
     HELPER_SPIN = 100000,  /* nanoseconds without mail before a helper sleeps */
     CALLER_SPIN = 20000,   /* nanoseconds a caller spins for helpers that finish */
     PREEMPTED = 100000,    /* nanoseconds between two looks at the clock: another process had the processor */
@@ -47,34 +51,40 @@ enum {
     PAUSES = 32,           /* between two looks at the clock */
 };
 
-#define ASLEEP (1u << 31) /* of mail */
+typedef _Atomic uint64_t word;
 
-/* A job's state: the number of helpers inside, how many may be, whether the caller sleeps until they are done. */
-#define INSIDE 0xffffu
-#define MOST_SHIFT 16
-#define WAITED (1u << 31)
+/* The serials of the jobs that last took it and were last done with it. */
+typedef struct place {
+    _Alignas(64) word taken;
+    word done;
+} place;
 
 typedef struct job {
-    _Alignas(64) atomic_uint state;
+    _Alignas(64) word serial; /* 0 while the rest of the line is written */
+    atomic_int places, pool, first,
+        n; /* helpers that there are, and those that are told: n from the first, in a circle */
     circe_part_fn run;
     void *user;
     int64_t parts;
-    int pool, first, n; /* helpers that there are, and those that are told of it: n from the first on, in a circle */
-    unsigned modes;     /* the caller's rounding */
-    _Alignas(64) _Atomic int64_t taken; /* parts: a set of up to MASKED_PARTS, else their number */
-    atomic_int looked;                  /* of the n helpers, those that somebody has seen to be awake, or woken */
+    unsigned modes;                 /* the caller's rounding */
+    atomic_uint waiting;            /* a futex: the caller sleeps until a place is done */
+    _Alignas(64) atomic_int looked; /* of the n helpers, those that somebody has seen to be awake, or woken */
+    uint64_t last;                  /* serial, the caller's own */
+    place at[N_PLACES];
 } job;
 
 typedef struct helper {
-    _Alignas(64) atomic_uint mail;
+    _Alignas(64) word mail; /* 1 + the slot to look at; 0: none */
+    atomic_uint asleep;     /* a futex */
 } helper;
 
 static struct {
     pthread_mutex_t grow;
     atomic_int n_helpers; /* started */
     atomic_int may_grow;  /* 0 once a thread could not be started */
-    atomic_uint taken;    /* set of jobs in use */
-    atomic_llong busy_until;
+    atomic_int sleepers;
+    atomic_uint taken; /* set of slots in use */
+    word busy_until;
     job jobs[N_JOBS];
     helper helpers[MAX_HELPERS];
 } pool = {.grow = PTHREAD_MUTEX_INITIALIZER, .may_grow = 1};
@@ -94,28 +104,28 @@ static void relax(void) {
 #endif
 }
 
-static int64_t nanoseconds(void) {
+static uint64_t nanoseconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void futex_wait(atomic_uint *word, unsigned value) {
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+static void futex_wait(atomic_uint *at, unsigned value) {
+    syscall(SYS_futex, at, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
 }
 
-static void futex_wake(atomic_uint *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
+static void futex_wake(atomic_uint *at) { syscall(SYS_futex, at, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
 
-/* Spins until *word is no longer `value` or `limit` nanoseconds have passed. Returns whether it has changed. */
-static bool spin(atomic_uint *word, unsigned value, int64_t limit) {
-    int64_t start = nanoseconds(), last = start;
-    if (start < atomic_load_explicit(&pool.busy_until, memory_order_relaxed)) return atomic_load(word) != value;
+/* Spins until *at is no longer `value` or `limit` nanoseconds have passed. Returns whether it has changed. */
+static bool spin(word *at, uint64_t value, uint64_t limit) {
+    uint64_t start = nanoseconds(), last = start;
+    if (start < atomic_load_explicit(&pool.busy_until, memory_order_relaxed)) return atomic_load(at) != value;
     for (;;) {
         for (int i = 0; i < PAUSES; i++) {
-            if (atomic_load_explicit(word, memory_order_acquire) != value) return true;
+            if (atomic_load_explicit(at, memory_order_acquire) != value) return true;
             relax();
         }
-        int64_t now = nanoseconds();
+        uint64_t now = nanoseconds();
         if (now - last > PREEMPTED) atomic_store_explicit(&pool.busy_until, now + BUSY_REST, memory_order_relaxed);
         if (now - last > PREEMPTED || now - start > limit) return false;
         last = now;
@@ -139,71 +149,76 @@ static void set_modes(unsigned modes) { (void)modes; }
 /* ---- parts --------------------------------------------------------------------------------------------------------
  */
 
-/* The next part for the thread of this rank in the job, or -1: its own number first, so that what a thread wrote in one
- * call is in its cache in the next. */
-static int64_t take(job *j, int64_t rank) {
-    if (j->parts > MASKED_PARTS) {
-        int64_t next = atomic_fetch_add(&j->taken, 1);
-        return next < j->parts ? next : -1;
-    }
-    for (int64_t k = 0; k < j->parts; k++) {
-        int64_t part = (rank + k) % j->parts, bit = (int64_t)(1ull << part);
-        if ((atomic_load_explicit(&j->taken, memory_order_relaxed) & bit) != 0) continue;
-        if ((atomic_fetch_or(&j->taken, bit) & bit) == 0) return part;
+/* The next place from `at` on that nobody has taken, now taken; -1: none. */
+static int take(job *j, uint64_t serial, int places, int at) {
+    for (int k = 0; k < places; k++, at++) {
+        if (at >= places) at -= places;
+        uint64_t seen = atomic_load_explicit(&j->at[at].taken, memory_order_relaxed);
+        if (seen < serial && atomic_compare_exchange_strong(&j->at[at].taken, &seen, serial)) return at;
     }
     return -1;
 }
 
-static void run_parts(job *j, int64_t rank) {
+/* Runs a place that was taken, and the next ones until none is left. */
+static void run_places(job *j, uint64_t serial, int places, int at) {
     inside = true;
-    for (int64_t part = take(j, rank); part >= 0; part = take(j, rank)) j->run(j->user, part);
+    for (; at >= 0; at = take(j, serial, places, at + 1)) {
+        int64_t end = circe__cut(j->parts, places, at + 1);
+        for (int64_t part = circe__cut(j->parts, places, at); part < end; part++) j->run(j->user, part);
+        atomic_store(&j->at[at].done, serial);
+        if (atomic_load(&j->waiting) != 0 && atomic_exchange(&j->waiting, 0) != 0) futex_wake(&j->waiting);
+    }
     inside = false;
 }
 
 /* ---- helpers ------------------------------------------------------------------------------------------------------
  */
 
-static helper *helper_of(const job *j, int number) { return &pool.helpers[(j->first + number) % j->pool]; }
-
-static void tell_helpers(job *j) {
-    for (int number = 0; number < j->n; number++) atomic_fetch_or(&helper_of(j, number)->mail, 1u << (j - pool.jobs));
-}
-
-/* Wakes the next of the job's helpers that sleeps. Waking takes microseconds: the caller wakes two, and who has been
+/* Wakes the next two of the job's helpers that sleep. Waking takes microseconds: the caller wakes two, and who has been
  * woken wakes two more. */
-static void wake_two(job *j) {
-    for (int woken = 0; woken < 2;) {
+static void wake_two(job *j, int first, int n, int all) {
+    for (int woken = 0; woken < 2 && atomic_load_explicit(&j->looked, memory_order_relaxed) < n;) {
         int number = atomic_fetch_add(&j->looked, 1);
-        if (number >= j->n) return;
-        helper *h = helper_of(j, number);
-        if ((atomic_load(&h->mail) & ASLEEP) == 0) continue;
-        futex_wake(&h->mail);
+        if (number >= n) return;
+        helper *h = &pool.helpers[(first + number) % all];
+        if (atomic_load(&h->asleep) == 0 || atomic_exchange(&h->asleep, 0) == 0) continue;
+        futex_wake(&h->asleep);
         woken++;
     }
 }
 
-static void help(job *j, int64_t own) {
-    unsigned state = atomic_load(&j->state);
-    do {
-        if ((state & INSIDE) >= (state & ~WAITED) >> MOST_SHIFT) return; /* closed, or full */
-    } while (!atomic_compare_exchange_weak(&j->state, &state, state + 1));
-    wake_two(j);
+static void help(job *j, int own) {
+    uint64_t serial = atomic_load_explicit(&j->serial, memory_order_acquire);
+    int places = atomic_load_explicit(&j->places, memory_order_relaxed);
+    int all = atomic_load_explicit(&j->pool, memory_order_relaxed);
+    int first = atomic_load_explicit(&j->first, memory_order_relaxed);
+    int n = atomic_load_explicit(&j->n, memory_order_relaxed);
+    atomic_thread_fence(memory_order_acquire);
+    if (serial == 0 || serial != atomic_load_explicit(&j->serial, memory_order_relaxed)) return; /* between two jobs */
+    int rank = 1 + (own - first + all) % all;
+    if (rank > n) return; /* mail of an earlier job */
+    wake_two(j, first, n, all);
+    int at = take(j, serial, places, (int)circe__cut(places, n + 1, rank));
+    if (at < 0) return;
     set_modes(j->modes);
-    run_parts(j, 1 + (own - j->first + j->pool) % j->pool);
-    if (atomic_fetch_sub(&j->state, 1) - 1 == WAITED) futex_wake(&j->state);
+    run_places(j, serial, places, at);
+}
+
+static void go_to_sleep(helper *own) {
+    atomic_fetch_add(&pool.sleepers, 1);
+    atomic_store(&own->asleep, 1);
+    if (atomic_load(&own->mail) != 0) atomic_store(&own->asleep, 0);
+    while (atomic_load(&own->asleep) != 0) futex_wait(&own->asleep, 1);
+    atomic_fetch_sub(&pool.sleepers, 1);
 }
 
 static void *helper_main(void *user) {
     helper *own = user;
     circe__blas_alone_helper();
     for (;;) {
-        unsigned mail = atomic_exchange(&own->mail, 0);
-        for (int i = 0; i < N_JOBS; i++)
-            if (mail & (1u << i)) help(&pool.jobs[i], own - pool.helpers);
-        if (spin(&own->mail, 0, HELPER_SPIN)) continue;
-        unsigned none = 0;
-        if (atomic_compare_exchange_strong(&own->mail, &none, ASLEEP))
-            while (atomic_load(&own->mail) == ASLEEP) futex_wait(&own->mail, ASLEEP);
+        uint64_t mail = atomic_exchange(&own->mail, 0);
+        if (mail != 0) help(&pool.jobs[mail - 1], (int)(own - pool.helpers));
+        if (!spin(&own->mail, 0, HELPER_SPIN)) go_to_sleep(own);
     }
     return NULL;
 }
@@ -219,6 +234,7 @@ static bool start_helper(int number) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     atomic_store(&pool.helpers[number].mail, 0);
+    atomic_store(&pool.helpers[number].asleep, 0);
     bool started = pthread_create(&thread, &attributes, helper_main, &pool.helpers[number]) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
@@ -244,9 +260,9 @@ static void forget_helpers(void) {
     pthread_mutex_init(&pool.grow, NULL);
     atomic_store(&pool.n_helpers, 0);
     atomic_store(&pool.may_grow, 1);
+    atomic_store(&pool.sleepers, 0);
     atomic_store(&pool.taken, 0);
     atomic_store(&pool.busy_until, 0);
-    for (int i = 0; i < N_JOBS; i++) atomic_store(&pool.jobs[i].state, 0);
     inside = false;
     circe__runtimes_after_fork();
 }
@@ -325,8 +341,8 @@ static void run_alone(int64_t parts, circe_part_fn run, void *user) {
     for (int64_t part = 0; part < parts; part++) run(user, part);
 }
 
-/* A place for a job, or -1. */
-static int take_job(void) {
+/* A slot for a job, or -1. */
+static int take_slot(void) {
     unsigned taken = atomic_load(&pool.taken);
     for (;;) {
         int at = taken == (1u << N_JOBS) - 1 ? -1 : __builtin_ctz(~taken);
@@ -334,29 +350,49 @@ static int take_job(void) {
     }
 }
 
-static void wait_for_helpers(job *j) {
-    unsigned state = atomic_fetch_and(&j->state, INSIDE) & INSIDE; /* closed */
-    for (; (state & INSIDE) != 0; state = atomic_load(&j->state)) {
-        if (spin(&j->state, state, CALLER_SPIN)) continue;
-        if (atomic_compare_exchange_strong(&j->state, &state, state | WAITED)) futex_wait(&j->state, state | WAITED);
+static void publish(job *j, int helpers, int64_t parts, circe_part_fn run, void *user) {
+    int all = atomic_load(&pool.n_helpers), slot = (int)(j - pool.jobs);
+    atomic_store_explicit(&j->serial, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&j->places, (int)circe__min(parts, N_PLACES), memory_order_relaxed);
+    atomic_store_explicit(&j->pool, all, memory_order_relaxed);
+    atomic_store_explicit(&j->first, slot * helpers % all, memory_order_relaxed); /* callers at the same time differ */
+    atomic_store_explicit(&j->n, helpers, memory_order_relaxed);
+    atomic_store_explicit(&j->looked, 0, memory_order_relaxed);
+    j->run = run;
+    j->user = user;
+    j->parts = parts;
+    j->modes = get_modes();
+    atomic_store_explicit(&j->serial, ++j->last, memory_order_release);
+}
+
+/* Mail that another caller's overtakes is lost, and nothing with it. */
+static void tell_helpers(job *j, int helpers) {
+    int all = atomic_load(&j->pool), first = atomic_load(&j->first);
+    for (int number = 0; number < helpers; number++)
+        atomic_store_explicit(&pool.helpers[(first + number) % all].mail, (uint64_t)(j - pool.jobs) + 1,
+                              memory_order_release);
+    atomic_thread_fence(memory_order_seq_cst); /* who falls asleep after this sees its mail */
+    if (atomic_load(&pool.sleepers) > 0)
+        wake_two(j, first, helpers, all);
+    else
+        atomic_store_explicit(&j->looked, helpers, memory_order_relaxed);
+}
+
+static void wait_for_place(job *j, place *at) {
+    for (uint64_t seen = atomic_load(&at->done); seen != j->last; seen = atomic_load(&at->done)) {
+        if (spin(&at->done, seen, CALLER_SPIN)) continue;
+        atomic_store(&j->waiting, 1);
+        if (atomic_load(&at->done) != j->last) futex_wait(&j->waiting, 1);
     }
 }
 
 static void run_together(job *j, int helpers, int64_t parts, circe_part_fn run, void *user) {
-    j->run = run;
-    j->user = user;
-    j->parts = parts;
-    j->pool = atomic_load(&pool.n_helpers);
-    j->first = (int)((j - pool.jobs) * helpers % j->pool); /* callers at the same time have helpers of their own */
-    j->n = helpers;
-    j->modes = get_modes();
-    atomic_store(&j->taken, 0);
-    atomic_store(&j->looked, 0);
-    atomic_store(&j->state, (unsigned)helpers << MOST_SHIFT);
-    tell_helpers(j);
-    wake_two(j);
-    run_parts(j, 0);
-    wait_for_helpers(j);
+    publish(j, helpers, parts, run, user);
+    tell_helpers(j, helpers);
+    int places = (int)circe__min(parts, N_PLACES);
+    run_places(j, j->last, places, take(j, j->last, places, 0));
+    for (int at = 0; at < places; at++) wait_for_place(j, &j->at[at]);
     atomic_fetch_and(&pool.taken, ~(1u << (j - pool.jobs)));
 }
 
@@ -364,11 +400,11 @@ void circe__run_on(int threads, int64_t parts, circe_part_fn run, void *user) {
     circe__blas_alone_begin();
     int helpers = inside || parts <= 1 ? 0 : helpers_allowed((int)circe__min(threads, parts));
     if (helpers > 0) helpers = helpers_for(helpers);
-    int place = helpers > 0 ? take_job() : -1;
-    if (place < 0)
+    int slot = helpers > 0 ? take_slot() : -1;
+    if (slot < 0)
         run_alone(parts, run, user);
     else
-        run_together(&pool.jobs[place], helpers, parts, run, user);
+        run_together(&pool.jobs[slot], helpers, parts, run, user);
     circe__blas_alone_end();
 }
 

@@ -8,7 +8,6 @@
  *
  * Sums over points are taken in REAL inside a tile and in double across tiles. */
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #include "backend/backend.h"
