@@ -337,8 +337,12 @@ static int helpers_allowed(int threads) {
 /* ---- calls --------------------------------------------------------------------------------------------------------
  */
 
+/* What a part calls is cut as if others ran beside it: results do not depend on whether they do. */
 static void run_alone(int64_t parts, circe_part_fn run, void *user) {
+    bool before = inside;
+    inside = before || parts > 1;
     for (int64_t part = 0; part < parts; part++) run(user, part);
+    inside = before;
 }
 
 /* A slot for a job, or -1. */

@@ -44,4 +44,26 @@ static inline int64_t circe__cut(int64_t total, int64_t parts, int64_t part) {
     return total / parts * part + (total % parts < part ? total % parts : part);
 }
 
+/* A loop over `total` items, cut into ranges of at least `least`. */
+typedef void (*circe__range_fn)(void *user, int64_t first, int64_t end);
+
+typedef struct circe__ranges {
+    int64_t total, parts;
+    circe__range_fn run;
+    void *user;
+} circe__ranges;
+
+static inline void circe__run_range(void *ranges, int64_t part) {
+    const circe__ranges *r = (const circe__ranges *)ranges;
+    r->run(r->user, circe__cut(r->total, r->parts, part), circe__cut(r->total, r->parts, part + 1));
+}
+
+static inline void circe__run_ranges(int threads, int64_t total, int64_t least, circe__range_fn run, void *user) {
+    circe__ranges r = {total, circe__count_parts(threads, total, least), run, user};
+    if (r.parts == 1)
+        run(user, 0, total);
+    else
+        circe__run_on(threads, r.parts, circe__run_range, &r);
+}
+
 #endif

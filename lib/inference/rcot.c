@@ -14,7 +14,6 @@
  * by four moments, is as good at .05 and worse the farther out; Satterthwaite's gamma (the null `gamma`) is off by a
  * few thousandths at .05. Unlike kci, x stands without y here, so dependence whose sign changes along y can cancel. */
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #include "inference/fourier.h"
@@ -71,26 +70,39 @@ static void centered_block(const layout *l, int64_t first, int64_t rows, double 
 typedef void visit_fn(const layout *l, void *user, int64_t first, int64_t rows, double *block, double *scratch,
                       double *sums);
 
-/* sums (size) := the sum over all blocks, chunk by chunk. Threads take chunks; BLAS runs on each thread alone. */
+typedef struct chunked {
+    const layout *l;
+    visit_fn *visit;
+    void *user;
+    int64_t chunks, parts, rows, size, scratch_size;
+    double *partial, *scratch; /* (chunks, size), (parts, scratch_size) */
+} chunked;
+
+static void run_chunks(void *user, int64_t part) {
+    const chunked *p = user;
+    int64_t n = p->l->data->n, chunks = p->chunks, rows = p->rows;
+    double *own = p->scratch + part * p->scratch_size;
+    for (int64_t c = part; c < chunks; c += p->parts)
+        for (int64_t first = n * c / chunks; first < n * (c + 1) / chunks; first += rows)
+            p->visit(p->l, p->user, first, circe__min(rows, n * (c + 1) / chunks - first), own, own + rows * p->l->all,
+                     p->partial + c * p->size);
+}
+
+/* sums (size) := the sum over all blocks, chunk by chunk: the same bits on any number of threads. */
 static circe_status pass(const layout *l, visit_fn *visit, void *user, int64_t size, int64_t wide, double *sums) {
     const circe_context *context = l->data->context;
     int64_t n = l->data->n, chunks = circe__min(CHUNKS, (n + BLOCK - 1) / BLOCK), rows = circe__min(n, BLOCK);
     int64_t scratch_size = rows * (2 * l->all + wide + 1);
-    int team = (int)circe__min(context->threads, chunks);
+    int64_t parts = circe__min(context->threads, chunks);
     double *partial = circe__calloc(context, chunks * size, sizeof *partial);
-    double *scratch = circe__alloc(context, (int64_t)team * scratch_size, sizeof *scratch);
+    double *scratch = circe__alloc(context, parts * scratch_size, sizeof *scratch);
     if (partial == NULL || scratch == NULL) {
         circe__free(context, partial);
         circe__free(context, scratch);
         return CIRCE_ERR_MEMORY;
     }
-#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-    for (int64_t c = 0; c < chunks; c++) {
-        double *own = scratch + omp_get_thread_num() * scratch_size;
-        for (int64_t first = n * c / chunks; first < n * (c + 1) / chunks; first += rows)
-            visit(l, user, first, circe__min(rows, n * (c + 1) / chunks - first), own, own + rows * l->all,
-                  partial + c * size);
-    }
+    chunked p = {l, visit, user, chunks, parts, rows, size, scratch_size, partial, scratch};
+    circe_context_run(context, parts, run_chunks, &p);
     memset(sums, 0, (size_t)size * sizeof *sums);
     for (int64_t c = 0; c < chunks; c++)
         for (int64_t e = 0; e < size; e++) sums[e] += partial[c * size + e];
