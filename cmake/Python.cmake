@@ -18,13 +18,12 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/experiments DESTINATION ${bundle}/share/
   FILES_MATCHING PATTERN "*.yaml")
 
 # The C and C++ runtimes and the driver are the machine's own.
-get_filename_component(openblas_dir ${CIRCE_OPENBLAS} DIRECTORY)
 install(CODE "
   set(here \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${bundle}/lib\")
   file(GET_RUNTIME_DEPENDENCIES
     LIBRARIES $<TARGET_FILE:circe_shared> EXECUTABLES $<TARGET_FILE:circe_cli>
     RESOLVED_DEPENDENCIES_VAR found UNRESOLVED_DEPENDENCIES_VAR missing
-    DIRECTORIES ${openblas_dir}
+    DIRECTORIES ${CIRCE_BLAS_RPATH}
     PRE_EXCLUDE_REGEXES \"^ld-linux\" \"^lib(c|m|mvec|dl|rt|pthread|gcc_s|stdc[+][+]|z|cuda|circe)[.]so\")
   if(missing)
     message(FATAL_ERROR \"the wheel needs libraries that were not found: \${missing}\")
