@@ -124,7 +124,8 @@ static inline const circe__loops *circe__loops_for(const circe__backend *backend
     return dtype == CIRCE_FLOAT32 ? backend->f32 : backend->f64;
 }
 
-const circe__backend *circe__backend_cpu(void);
+/* The best loops that this processor can run, or those that CIRCE_ISA in the environment names. */
+circe_status circe__backend_cpu(const circe__backend **backend);
 
 /* Brackets work that uses the algebra table: the process's OpenMP thread count becomes the context's, and is given
  * back. OpenBLAS's OpenMP build follows it. */
