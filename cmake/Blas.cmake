@@ -64,6 +64,7 @@ endfunction()
 
 if(CIRCE_BLAS STREQUAL "openblas-scipy")
   circe_blas_from_python()
+  set(blas_package scipy-openblas32)
 elseif(CIRCE_BLAS MATCHES "^openblas")
   string(REGEX REPLACE "^openblas$" "openblas-openmp" blas_folder ${CIRCE_BLAS})
   circe_blas_part(blas_first openblas ${blas_folder})

@@ -1,7 +1,7 @@
 # What the Python wheel holds beside its Python: libcirce, the command, the experiments' files, and the libraries that these
 # need, so that a wheel works where nothing of this is installed. Component `python`; pyproject.toml asks for nothing else.
 #
-#     circe/_bundle/lib/libcirce.so.0, libopenblas.so.0, ...    circe/_bundle/bin/circe    circe/_bundle/share/circe/experiments
+#     circe/_bundle/lib/libcirce.so.0, libscipy_openblas.so, ...    circe/_bundle/bin/circe    circe/_bundle/share/circe/experiments
 #
 # DT_RPATH, not DT_RUNPATH: it holds for the libraries' own libraries too, which then need no change.
 set(bundle circe/_bundle)
