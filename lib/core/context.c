@@ -1,7 +1,6 @@
 /* Contexts: threads, log, progress. */
 #include "circe/context.h"
 
-#include <omp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "backend/backend.h"
 #include "circe/version.h"
 #include "core/core.h"
+#include "core/threads.h"
 
 enum { MAX_THREADS = 4096 };
 
@@ -46,7 +46,7 @@ circe_status circe_context_create(const circe_context_options *options, circe_co
     circe_context *made = chosen.allocator.allocate(chosen.allocator.user, sizeof *made);
     if (made == NULL) return circe__fail(CIRCE_ERR_MEMORY, "no memory for a context");
     made->options = chosen;
-    made->threads = chosen.threads > 0 ? chosen.threads : omp_get_max_threads();
+    made->threads = chosen.threads > 0 ? chosen.threads : circe__default_threads();
     made->backend = backend;
     if (circe_blas_note() != NULL) circe__log(made, CIRCE_LOG_WARNING, "%s", circe_blas_note());
     *context = made;

@@ -1,5 +1,4 @@
 /* The CPU backend: picks the loops for the instruction set this machine has, or CIRCE_ISA names. */
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,14 +64,6 @@ circe_status circe__backend_cpu(const circe__backend **backend) {
     return CIRCE_OK;
 }
 
-int circe__threads_begin(const circe_context *context) {
-    int previous = omp_get_max_threads();
-    omp_set_num_threads(context->threads);
-    return previous;
-}
-
-void circe__threads_end(int previous) { omp_set_num_threads(previous); }
-
 #if defined(__x86_64__)
 enum { FLUSH_TO_ZERO = 0x8040 }; /* results and operands */
 
@@ -91,17 +82,3 @@ unsigned circe__flush_begin(void) { return 0; }
 
 void circe__flush_end(unsigned previous) { (void)previous; }
 #endif
-
-unsigned circe__flush_all_begin(const circe_context *context) {
-    unsigned previous = circe__flush_begin();
-#pragma omp parallel num_threads(context->threads)
-    circe__flush_begin();
-    return previous;
-}
-
-/* The caller first: LLVM's runtime hands its mode to the team, and gives it back to it when the region ends. */
-void circe__flush_all_end(const circe_context *context, unsigned previous) {
-    circe__flush_end(previous);
-#pragma omp parallel num_threads(context->threads)
-    circe__flush_end(previous);
-}
