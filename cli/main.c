@@ -9,6 +9,7 @@
 #include "help.h"
 #include "message.h"
 #include "ranks.h"
+#include "session.h"
 #include "suggest.h"
 
 static int unknown_command(const char *name) {
@@ -36,8 +37,10 @@ static int print_version(void) {
         if (length > 0) printf("  %.*s\n", (int)length, line);
         line += length + (line[length] == '\n');
     }
-    printf("\nruns here with %s instructions on %d thread%s\n", circe_context_isa(context),
-           circe_context_threads(context), circe_context_threads(context) == 1 ? "" : "s");
+    const session here = {.context = context};
+    char text[192];
+    printf("\nruns here as %s\n", session_text(&here, text, sizeof text));
+    session_warn_of_blas();
     circe_context_destroy(context);
     return EXIT_DONE;
 }

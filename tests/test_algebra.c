@@ -13,7 +13,11 @@
 
 static const int team[] = {1, 2, 3, 5, 16};
 
-static const circe__algebra *algebra(void) { return circe__backend_cpu()->algebra; }
+static const circe__algebra *algebra(void) {
+    const circe__backend *backend = NULL;
+    assert_ok(circe__backend_cpu(&backend));
+    return backend->algebra;
+}
 
 /* A number that is no multiple of anything, for what must not be read or written. */
 static const double guard = 12345.678;

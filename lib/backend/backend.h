@@ -143,7 +143,8 @@ static inline const circe__loops *circe__loops_for(const circe__backend *backend
     return dtype == CIRCE_FLOAT32 ? backend->f32 : backend->f64;
 }
 
-const circe__backend *circe__backend_cpu(void);
+/* The best loops that this processor can run, or those that CIRCE_ISA in the environment names. */
+circe_status circe__backend_cpu(const circe__backend **backend);
 
 /* Brackets work of many small kernel values: their products fall among the denormal numbers, which take x86 a hundred
  * cycles each; the calling thread, and the threads that run parts for it, flush them to zero meanwhile. What the caller
