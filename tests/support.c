@@ -33,6 +33,36 @@ int test_clean(void **state) {
     return 0;
 }
 
+/* Reasons that tests were skipped for, each once. */
+static struct {
+    char text[512];
+    int tests;
+} reasons[32];
+
+void test_skip_at(const char *file, int line, const char *reason, ...) {
+    char text[sizeof reasons->text];
+    va_list arguments;
+    int64_t at = 0;
+    va_start(arguments, reason);
+    vsnprintf(text, sizeof text, reason, arguments);
+    va_end(arguments);
+    while (at < COUNT(reasons) - 1 && reasons[at].tests > 0 && strcmp(reasons[at].text, text) != 0) at++;
+    memcpy(reasons[at].text, text, sizeof text);
+    reasons[at].tests++;
+    _skip(file, line);
+}
+
+/* The lines that scripts/summary.py reads. */
+int test_end(int failed, int64_t n_tests) {
+    int64_t skipped = 0;
+    for (int64_t at = 0; at < COUNT(reasons) && reasons[at].tests > 0; at++) {
+        printf("skipped: %d of %lld: %s\n", reasons[at].tests, (long long)n_tests, reasons[at].text);
+        skipped += reasons[at].tests;
+    }
+    if (failed != 0) return 1;
+    return skipped == n_tests ? TEST_SKIPPED : 0;
+}
+
 static void destroy_context(void *object) { circe_context_destroy(object); }
 static void destroy_workspace(void *object) { circe_workspace_destroy(object); }
 static void destroy_kernel(void *object) { circe_kernel_destroy(object); }

@@ -151,7 +151,7 @@ static int note_allocations(void *user, const train_progress *progress) {
 static void no_allocation(void **state) {
     (void)state;
     static const int64_t layers[] = {1, 4};
-    if (!COUNTS_ALLOCATIONS) skip();
+    if (!COUNTS_ALLOCATIONS) test_skip("allocations are not counted under the sanitizers");
     for (int k = TRAIN_REG_NONE; k <= TRAIN_REG_HSIC; k++) {
         problem p = small_problem((train_regularizer_kind)k);
         ledger l = {.n = 0};

@@ -36,11 +36,29 @@ typedef struct circe__factored {
     int complete;
 } circe__factored;
 
+/* A function of one number as polynomials on pieces of equal length 1 / per, from `first` on: on each, `terms` holds
+ * the coefficients (CIRCE__CURVE_TERMS, outputs), highest power first, of t in [-1, 1]. outputs is a multiple of 8. */
+enum { CIRCE__CURVE_TERMS = 8 };
+
+typedef struct circe__curve {
+    double first, per;
+    int64_t pieces, outputs;
+    const double *terms;
+} circe__curve;
+
+/* zeta(y, z) = features(z) - mean(y). */
+typedef struct circe__from_curves {
+    const circe__curve *mean, *features;
+    const double *y, *z; /* (n) */
+} circe__from_curves;
+
 /* A measure from its features to its gradient: G = the settled Q = K_yy o (zeta zeta'), value = <G, K_xx>. */
 typedef struct circe__measured {
     circe__factors kernel_y, kernel_x;
     const circe_mat *y, *zeta; /* of a whole data set where there is an index */
     const int64_t *index;      /* (n) the rows meant; NULL: all */
+    const circe__from_curves
+        *curves; /* what zeta is to be made from first, with outputs for its ld; NULL: it is made */
     int64_t n;
     const circe_mat *x; /* (n, d) */
     double scale;       /* of Q as it is written */

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cme/internal.h"
+#include "cme/curves.h"
 
 enum {
     DENSE_ROWS = 512, /* up to here a dense fit takes a tenth of a second and is exact everywhere */
@@ -345,6 +345,7 @@ circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, con
                               .dim_y = y->cols,
                               .dim_z = z->cols};
     status = fit_all(made, &holdout, kernel_y, kernel_z);
+    if (status == CIRCE_OK) status = circe__curves_make(made);
     made->info.seconds = circe__seconds() - start;
 
 done:

@@ -205,10 +205,9 @@ circe_status circe__lowrank_prepare(circe__holdout *holdout, const circe_kernel 
     regression->vectors = circe__alloc(context, ry * ry, sizeof(double));
     regression->G = circe__alloc(context, ry * rz, sizeof(double));
     cross = circe__alloc(context, ry * rz, sizeof(double));
-    if (regression->s == NULL || regression->vectors == NULL || regression->G == NULL || cross == NULL)
-        status = CIRCE_ERR_MEMORY;
-    status = circe__agree(holdout->crew, status);
-    if (status == CIRCE_OK) status = accumulate(holdout, regression, cross);
+    bool there = regression->s != NULL && regression->vectors != NULL && regression->G != NULL && cross != NULL;
+    status = circe__agree(holdout->crew, there ? CIRCE_OK : CIRCE_ERR_MEMORY);
+    if (status == CIRCE_OK && there) status = accumulate(holdout, regression, cross);
     if (status == CIRCE_OK) status = circe__regression_decompose(context, regression);
     if (status == CIRCE_OK)
         context->backend->algebra->gemm(0, 0, ry, rz, ry, 1.0, regression->vectors, ry, cross, rz, 0.0, regression->G,

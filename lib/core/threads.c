@@ -424,6 +424,16 @@ void circe__threads_end(int previous) {
     bracketed = previous;
 }
 
+void circe__blas_together_begin(const circe_context *context) {
+    circe__blas_alone_begin();
+    circe__blas_threads(helpers_allowed(context->threads) + 1);
+}
+
+void circe__blas_together_end(void) {
+    circe__blas_threads(1);
+    circe__blas_alone_end();
+}
+
 int circe__threads_bracketed(void) { return inside ? 1 : bracketed; }
 
 void circe_context_run(const circe_context *context, int64_t parts, circe_part_fn run, void *user) {

@@ -25,6 +25,11 @@ void circe__run_on(int threads, int64_t parts, circe_part_fn run, void *user);
 int circe__threads_begin(const circe_context *context);
 void circe__threads_end(int previous);
 
+/* Brackets calls of a library that leaves dividing to BLAS (ScaLAPACK): BLAS has as many of the
+ * context's threads as are to be had. */
+void circe__blas_together_begin(const circe_context *context);
+void circe__blas_together_end(void);
+
 /* The number of threads of the innermost bracket that the calling thread is in; 1 outside of any and inside a part. */
 int circe__threads_bracketed(void);
 

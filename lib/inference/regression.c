@@ -282,10 +282,11 @@ circe_status circe__regressor_set(const circe__data *data, const circe__spectrum
 
 double circe__undersmoothed(const circe__spectrum *spectrum, double chosen, double factor) {
     double ridge = chosen * factor, most = (double)spectrum->n / 3.0;
-    for (; ridge < chosen; ridge = fmin(1.5 * ridge, chosen)) {
+    while (ridge < chosen) {
         double degrees = 1.0;
         for (int64_t k = 0; k < spectrum->rank; k++) degrees += spectrum->s[k] / (spectrum->s[k] + ridge);
         if (degrees <= most) break;
+        ridge = fmin(1.5 * ridge, chosen);
     }
     return ridge;
 }
