@@ -115,7 +115,7 @@ typedef struct circe__algebra {
                      int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
     /* lower triangle of c (n, n) := a' a + beta c, a (k, n) */
     void (*gram_update)(int64_t n, int64_t k, const double *a, int64_t lda, double beta, double *c, int64_t ldc);
-    /* l (n, n) lower triangular := its inverse. Returns LAPACK's info. */
+    /* l (n, n) lower triangular, with zeros above, := its inverse. Returns LAPACK's info. */
     int (*invert_lower)(int64_t n, double *l, int64_t ldl);
     /* b (m, n) := b T', T (n, n) lower triangular: each row of b becomes T times it */
     void (*multiply_rows)(int64_t m, int64_t n, const double *t, int64_t ldt, double *b, int64_t ldb);

@@ -91,7 +91,8 @@ static struct {
 
 static int processors;                    /* that this process may use; written once */
 static _Thread_local bool inside = false; /* this thread is running a part */
-static _Thread_local int bracketed = 1;   /* threads of the call that this thread is in */
+static _Thread_local int bracketed =
+    1; /* threads by which algebra is cut here: 1 outside of a bracket, and in a part */
 
 /* ---- waiting ------------------------------------------------------------------------------------------------------
  */
@@ -161,7 +162,9 @@ static int take(job *j, uint64_t serial, int places, int at) {
 
 /* Runs a place that was taken, and the next ones until none is left. */
 static void run_places(job *j, uint64_t serial, int places, int at) {
+    int before = bracketed;
     inside = true;
+    bracketed = 1;
     for (; at >= 0; at = take(j, serial, places, at + 1)) {
         int64_t end = circe__cut(j->parts, places, at + 1);
         for (int64_t part = circe__cut(j->parts, places, at); part < end; part++) j->run(j->user, part);
@@ -169,6 +172,7 @@ static void run_places(job *j, uint64_t serial, int places, int at) {
         if (atomic_load(&j->waiting) != 0 && atomic_exchange(&j->waiting, 0) != 0) futex_wake(&j->waiting);
     }
     inside = false;
+    bracketed = before;
 }
 
 /* ---- helpers ------------------------------------------------------------------------------------------------------
@@ -339,10 +343,12 @@ static int helpers_allowed(int threads) {
 
 /* What a part calls is cut as if others ran beside it: results do not depend on whether they do. */
 static void run_alone(int64_t parts, circe_part_fn run, void *user) {
-    bool before = inside;
-    inside = before || parts > 1;
+    bool inside_before = inside;
+    int bracketed_before = bracketed;
+    if (parts > 1) inside = true, bracketed = 1;
     for (int64_t part = 0; part < parts; part++) run(user, part);
-    inside = before;
+    inside = inside_before;
+    bracketed = bracketed_before;
 }
 
 /* A slot for a job, or -1. */
@@ -434,7 +440,7 @@ void circe__blas_together_end(void) {
     circe__blas_alone_end();
 }
 
-int circe__threads_bracketed(void) { return inside ? 1 : bracketed; }
+int circe__threads_bracketed(void) { return bracketed; }
 
 void circe_context_run(const circe_context *context, int64_t parts, circe_part_fn run, void *user) {
     circe__run_on(context->threads, parts, run, user);

@@ -4,14 +4,6 @@
 #include "backend/cpu/lapack.h"
 #include "core/core.h"
 
-/* Row-major upper is Fortran's lower: P' A P = L L' with L in the columns there, so R = L' in the rows here. */
-int64_t circe__pivoted_cholesky(int64_t n, double *a, double tolerance, int *pivots, double *work) {
-    int order = (int)n, rank = 0, info = 0;
-    dpstrf_("L", &order, a, &order, pivots, &rank, &tolerance, work, &info);
-    for (int64_t i = 0; i < n; i++) pivots[i] -= 1;
-    return rank;
-}
-
 /* Rows here are Fortran's columns. Of more rows than columns the first n span what all of them do, unless those are
  * dependent: then Q's rows are a basis of everything, which is as good. There is nothing that
  * could fail. */

@@ -73,7 +73,7 @@ static double cost_of(const product *p, cuts c, int threads) {
     double rounds = (double)rounded_up(c.m * c.n * c.k, threads), k = (double)p->k / (double)c.k;
     double cost = rounds * k * 2.0 * (rows * cols + COPY * (rows + cols));
     if (parts > 1.0) cost += CALL + PIECE * parts;
-    return c.k > 1 ? cost + 2.0 * parts * (double)(p->m * p->n) : cost;
+    return c.k > 1 ? cost + 8.0 * parts * (double)(p->m * p->n) : cost;
 }
 
 static void try_cuts(const product *p, cuts c, int threads, cuts *best, double *cost) {
@@ -160,23 +160,30 @@ static void run_sum(void *user, int64_t part) {
     multiply(&p);
 }
 
-static void add_sums(const product *p, const double *sums, int64_t pieces) {
-    double *c = (double *)p->c;
-    int64_t size = p->m * p->n;
-    for (int64_t e = 0; e < size; e++) {
-        double sum = 0.0, *to = c + e / p->n * p->ldc + e % p->n;
-        for (int64_t piece = 0; piece < pieces; piece++) sum += sums[piece * size + e];
-        *to = p->beta == 0.0 ? sum : p->beta * *to + sum;
+/* The sums of all pieces, in their order, take the place of the first. */
+static void add_pieces(double *sums, int64_t size, int64_t pieces) {
+    for (int64_t piece = 1; piece < pieces; piece++)
+        for (int64_t e = 0; e < size; e++) sums[e] += sums[piece * size + e];
+}
+
+static void add_pieces_f32(float *sums, int64_t size, int64_t pieces) {
+    for (int64_t piece = 1; piece < pieces; piece++)
+        for (int64_t e = 0; e < size; e++) sums[e] += sums[piece * size + e];
+}
+
+static void put_sums(const product *p, const double *sums) {
+    for (int64_t i = 0; i < p->m; i++) {
+        double *c = (double *)p->c + i * p->ldc;
+        for (int64_t j = 0; j < p->n; j++)
+            c[j] = p->beta == 0.0 ? sums[i * p->n + j] : p->beta * c[j] + sums[i * p->n + j];
     }
 }
 
-static void add_sums_f32(const product *p, const float *sums, int64_t pieces) {
-    float *c = (float *)p->c, beta = (float)p->beta;
-    int64_t size = p->m * p->n;
-    for (int64_t e = 0; e < size; e++) {
-        float sum = 0.0f, *to = c + e / p->n * p->ldc + e % p->n;
-        for (int64_t piece = 0; piece < pieces; piece++) sum += sums[piece * size + e];
-        *to = beta == 0.0f ? sum : beta * *to + sum;
+static void put_sums_f32(const product *p, const float *sums) {
+    float beta = (float)p->beta;
+    for (int64_t i = 0; i < p->m; i++) {
+        float *c = (float *)p->c + i * p->ldc;
+        for (int64_t j = 0; j < p->n; j++) c[j] = beta == 0.0f ? sums[i * p->n + j] : beta * c[j] + sums[i * p->n + j];
     }
 }
 
@@ -184,10 +191,14 @@ static __attribute__((noinline)) void multiply_by_sums(grid *g, int threads) {
     double sums[STACK_ROOM];
     g->sums = (char *)sums;
     circe__run_on(threads, g->cuts.k, run_sum, g);
-    if (g->whole->single)
-        add_sums_f32(g->whole, (const float *)sums, g->cuts.k);
-    else
-        add_sums(g->whole, sums, g->cuts.k);
+    int64_t size = g->whole->m * g->whole->n;
+    if (g->whole->single) {
+        add_pieces_f32((float *)sums, size, g->cuts.k);
+        put_sums_f32(g->whole, (const float *)sums);
+    } else {
+        add_pieces(sums, size, g->cuts.k);
+        put_sums(g->whole, sums);
+    }
 }
 
 static void multiply_in_parts(product *p) {
@@ -298,12 +309,12 @@ static __attribute__((noinline)) void square_by_sums(syrk *s, int threads) {
     int64_t size = s->n * s->n;
     s->sums = sums;
     circe__run_on(threads, s->pieces, run_squares, s);
-    for (int64_t i = 0; i < s->n; i++)
-        for (int64_t j = 0; j <= i; j++) {
-            double sum = 0.0, *to = s->c + i * s->ldc + j;
-            for (int64_t piece = 0; piece < s->pieces; piece++) sum += sums[piece * size + i * s->n + j];
-            *to = s->beta == 0.0 ? sum : s->beta * *to + sum;
-        }
+    for (int64_t i = 0; i < s->n; i++) { /* what is above the diagonal has not been written */
+        double *row = sums + i * s->n, *c = s->c + i * s->ldc;
+        for (int64_t piece = 1; piece < s->pieces; piece++)
+            for (int64_t j = 0; j <= i; j++) row[j] += row[piece * size + j];
+        for (int64_t j = 0; j <= i; j++) c[j] = s->beta == 0.0 ? row[j] : s->beta * c[j] + row[j];
+    }
 }
 
 /* Into how many pieces the sum over k is cut: as many as are worth a call, and as there is room for. */
