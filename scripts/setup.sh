@@ -11,7 +11,8 @@ build) packages="gcc g++ make cmake ninja-build pkg-config libopenblas-openmp-de
                  libzip-dev libyaml-dev libpng-dev libturbojpeg0-dev libdnnl-dev libcmocka-dev gnuplot-nox python3" ;;
 check)
     packages="python3-numpy python3-pytest"
-    [ "${CIRCE_CHECK_TORCH:-1}" = 0 ] || optional="python3-torch" # where the system offers it
+    optional="python3-threadpoolctl python3-joblib" # where the system offers them
+    [ "${CIRCE_CHECK_TORCH:-1}" = 0 ] || optional="$optional python3-torch"
     ;;
 fuzz) packages="clang cmake ninja-build" ;;
 tsan) packages="clang libomp-dev" ;;

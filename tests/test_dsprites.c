@@ -453,7 +453,7 @@ static dsprites_task make_task(dsprites_dependence dependence, uint64_t seed, in
         options.n_validation = options.n_test = n_train / 8;
         options.n_holdout = n_train / 10;
     }
-    train_ok(dsprites_task_make(&options, &task));
+    train_ok(dsprites_task_make(test_context(2), &options, &task));
     return task;
 }
 
@@ -717,22 +717,23 @@ static void bad_tasks(void **state) {
     dsprites_dependence found = DSPRITES_LINEAR;
     dsprites_task_options_init(&options);
     options.n_train = DSPRITES_MOST_TRAIN + 1;
-    train_refused(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "583927 training");
+    train_refused(dsprites_task_make(test_context(2), &options, &task), CIRCE_ERR_ARGUMENT, "583927 training");
     options.n_train = 0;
-    train_refused(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "1 to 583926");
+    train_refused(dsprites_task_make(test_context(2), &options, &task), CIRCE_ERR_ARGUMENT, "1 to 583926");
     options.n_train = 10;
     options.n_holdout = 5899;
-    train_refused(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "holdout");
+    train_refused(dsprites_task_make(test_context(2), &options, &task), CIRCE_ERR_ARGUMENT, "holdout");
     options.n_holdout = 10;
     options.n_test = -1;
-    train_refused(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "test");
+    train_refused(dsprites_task_make(test_context(2), &options, &task), CIRCE_ERR_ARGUMENT, "test");
     options.n_test = options.n_validation = 0; /* allowed: no such points */
     options.dependence = (dsprites_dependence)4;
-    train_refused(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "linear, nonlinear and ycone");
+    train_refused(dsprites_task_make(test_context(2), &options, &task), CIRCE_ERR_ARGUMENT,
+                  "linear, nonlinear and ycone");
     assert_true(dsprites_find("nonlinear", &options.dependence) && options.dependence == DSPRITES_NONLINEAR);
     assert_string_equal(dsprites_name(options.dependence), "nonlinear");
     assert_false(dsprites_find("cone", &found));
-    train_ok(dsprites_task_make(&options, &task));
+    train_ok(dsprites_task_make(test_context(2), &options, &task));
     train_ok(dsprites_task_render(test_context(1), 0, &task));
     assert_int_equal(task.parts[IMAGE_TEST].points.n, 0);
     dsprites_task_free(&task);

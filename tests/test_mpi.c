@@ -293,9 +293,14 @@ static cluster_matrix spread(const cluster_grid *grid, int64_t n, int64_t block,
     return m;
 }
 
+static void run_parts(const void *user, int64_t parts, circe_part_fn run, void *argument) {
+    circe_context_run(user, parts, run, argument);
+}
+
 /* Over all ranks: the largest of |A U - U diag(s)|, of |U'U - I|, and of s where it descends. */
 static double spectrum_error(int grid_rows, int64_t n, int64_t block, entry_fn *entry) {
     const cluster_engine *engine = cluster_engine_used();
+    const cluster_workers workers = {.threads = 3, .run = run_parts, .user = test_context(3)};
     cluster_grid grid;
     engine->grid_open(grid_rows, cluster_size() / grid_rows, &grid);
     cluster_matrix A = spread(&grid, n, block, entry), lost = spread(&grid, n, block, entry);
@@ -303,10 +308,10 @@ static double spectrum_error(int grid_rows, int64_t n, int64_t block, entry_fn *
     cluster_matrix UU = spread(&grid, n, block, nothing_entry);
     int64_t doubles = 0, ints = 0;
     double *s = numbers(n), worst = 0.0, everyones[64] = {0};
-    int problem = engine->eigen_work(&grid, &lost, &U, &doubles, &ints);
+    int problem = engine->eigen_work(&grid, &workers, &lost, &U, &doubles, &ints);
     double *work = numbers(doubles);
     int *iwork = (int *)numbers(ints);
-    if (problem == 0) problem = engine->eigen(&grid, &lost, s, &U, work, doubles, iwork, ints);
+    if (problem == 0) problem = engine->eigen(&grid, &workers, &lost, s, &U, work, doubles, iwork, ints);
     engine->multiply(&grid, false, &A, &U, &AU);
     engine->multiply(&grid, true, &U, &U, &UU);
     for (int64_t k = 0; k < U.local_rows * U.local_cols; k++) {
@@ -328,7 +333,8 @@ static double spectrum_error(int grid_rows, int64_t n, int64_t block, entry_fn *
  * that have pieces which need none, and that are all but diagonal. Rounding is 1e-16 times n and a norm below 200. */
 static void spectra_are_right(void **state) {
     static entry_fn *const entries[] = {smooth_entry, rough_entry, groups_entry, faint_entry};
-    static const int64_t sizes[][2] = {{8, 1}, {64, 16}, {131, 32}, {200, 7}, {333, 64}};
+    static const int64_t sizes[][2] = {{8, 1},   {64, 16},  {131, 32},
+                                       {200, 7}, {333, 64}, {640, 64}}; /* the last on several threads */
     double errors[COUNT(entries) * COUNT(sizes)] = {0};
     (void)state;
     if (cluster_engine_used() == NULL || cluster_size() == 1) return;

@@ -27,22 +27,36 @@ circe_status circe__cme_points(circe_workspace *workspace, circe__slot slot, con
     return CIRCE_OK;
 }
 
-/* Each thread makes the features of its rows and multiplies them, with BLAS on that thread alone. */
+/* Rows in parts: each makes their features and multiplies them. */
+typedef struct mean_rows {
+    const circe_cme *cme;
+    const double *y;
+    int64_t n, rank_z, ld, parts;
+    double *features, *out;
+    char *scratch;
+} mean_rows;
+
+static void run_mean(void *user, int64_t part) {
+    const mean_rows *w = user;
+    const circe_cme *cme = w->cme;
+    const circe__basis *basis = &cme->y_basis;
+    int64_t r = basis->rank, first = circe__cut(w->n, w->parts, part);
+    int64_t rows = circe__cut(w->n, w->parts, part + 1) - first;
+    circe__basis_part(basis, r, w->y + first * basis->dim, rows, w->features + first * r, r, NULL, NULL,
+                      w->scratch + (size_t)part * circe__basis_part_bytes(basis));
+    cme->context->backend->algebra->gemm(0, 0, rows, w->rank_z, r, 1.0, w->features + first * r, r, cme->weights,
+                                         cme->z_basis.rank, 0.0, w->out + first * w->ld, w->ld);
+}
+
 static circe_status mean_lowrank(circe_workspace *workspace, const circe_cme *cme, const double *y, int64_t n,
                                  int64_t rank_z, double *out, int64_t ld) {
     const circe__basis *basis = &cme->y_basis;
-    int64_t r = basis->rank, team = circe__basis_team(basis, n);
+    int64_t r = basis->rank;
     char *scratch = circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)circe__basis_bytes(basis), 1);
     double *features = circe__take(workspace, CIRCE__SLOT_FEATURES_Y, n * r, sizeof *features);
     if (scratch == NULL || features == NULL) return CIRCE_ERR_MEMORY;
-#pragma omp parallel for schedule(static, 1) num_threads((int)team)
-    for (int64_t part = 0; part < team; part++) {
-        int64_t first = n * part / team, rows = n * (part + 1) / team - first;
-        circe__basis_part(basis, r, y + first * basis->dim, rows, features + first * r, r, NULL, NULL,
-                          scratch + (size_t)part * circe__basis_part_bytes(basis));
-        cme->context->backend->algebra->gemm(0, 0, rows, rank_z, r, 1.0, features + first * r, r, cme->weights,
-                                             cme->z_basis.rank, 0.0, out + first * ld, ld);
-    }
+    mean_rows w = {cme, y, n, rank_z, ld, circe__basis_team(basis, n), features, out, scratch};
+    circe_context_run(cme->context, w.parts, run_mean, &w);
     return CIRCE_OK;
 }
 
