@@ -70,8 +70,8 @@ install_packages() {
 install_optional() {
     for package in $optional; do
         if ! installed "$package" && apt-cache show "$package" >/dev/null 2>&1; then
-            echo "setup: installing $package for the tests that compare with PyTorch: $(amount "$package")."
-            echo "setup: To leave it out and skip these tests, set CIRCE_CHECK_TORCH=0."
+            echo "setup: installing $package, for the tests that use it: $(amount "$package")."
+            [ "$package" != python3-torch ] || echo "setup: To leave PyTorch out and skip these tests, set CIRCE_CHECK_TORCH=0."
             install "$package" || echo "setup: $package could not be installed. Its tests will be skipped." >&2
         fi
     done
