@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what is missing on Debian or Ubuntu, and nothing where all is there. Usage: setup.sh build|check|fuzz|tsan|lint|bench|python|cuda|mpi
+# Installs what is missing on Debian or Ubuntu, and nothing where all is there. Usage: setup.sh build|check|blas|fuzz|tsan|lint|bench|python|cuda|mpi
 set -eu
 
 optional=""
@@ -10,6 +10,7 @@ check)
     packages="python3-numpy python3-pytest"
     optional="python3-torch" # where the system offers it
     ;;
+blas) packages="libopenblas-pthread-dev libblis-openmp-dev libblas-dev liblapack-dev" ;; # the choices of CIRCE_BLAS
 fuzz) packages="clang cmake ninja-build" ;;
 tsan) packages="clang libomp-dev" ;;
 lint) packages="clang-format clang-tidy cppcheck" ;;
@@ -18,7 +19,7 @@ python) packages="python3-venv" ;;
 cuda) packages="g++ cmake ninja-build python3-venv" ;;
 mpi) packages="libopenmpi-dev openmpi-bin libscalapack-openmpi-dev" ;;
 *)
-    echo "setup.sh: '$1' is none of build, check, fuzz, tsan, lint, bench, python, cuda, mpi" >&2
+    echo "setup.sh: '$1' is none of build, check, blas, fuzz, tsan, lint, bench, python, cuda, mpi" >&2
     exit 2
     ;;
 esac
