@@ -57,7 +57,7 @@ def write_table(path, rows, seed=0):
 def jobs(folder):
     """Name and arguments of each; the data are written here."""
     small, middle, large = folder / "small.csv", folder / "middle.csv", folder / "large.csv"
-    for path, rows in ((small, 1500), (middle, 4096), (large, 100_000)):
+    for path, rows in ((small, 1000), (middle, 4096), (large, 20_000)):
         write_table(path, rows)
     fit = ["fit", "-o", folder / "model.safetensors", "--y", "y", "--z", "z", "--data"]
     train = ["train", "-o", folder / "net.safetensors", "--data", middle, "--features", "a,z", "--target", "y", "--given",
@@ -66,8 +66,8 @@ def jobs(folder):
         "train 9x64": [*train, "none", "--epochs", "40"],
         "train 9x64 circe": [*train, "circe", "--gamma", "1", "--epochs", "40"],
         "train 9x64 hscic": [*train, "hscic", "--gamma", "1", "--epochs", "15"],
-        "fit dense 1,500": [*fit, small, "--method", "dense"],
-        "fit low-rank 100,000": [*fit, large, "--method", "lowrank", "--sigma2-y", "0.001", "--ridge", "0.1"],
+        "fit dense 1,000": [*fit, small, "--method", "dense"],
+        "fit low-rank 20,000": [*fit, large, "--method", "lowrank", "--sigma2-y", "0.001", "--ridge", "0.1"],
         "hscic 4,096": ["measure", "hscic", "--x", "a", "--y", "y", "--z", "z", "--data", middle, "--ridge", "0.1", "--sigma2-y", "0.01"],
     }
 

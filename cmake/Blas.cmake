@@ -12,7 +12,8 @@
 #
 # Gives CIRCE_BLAS_LIBRARIES, CIRCE_BLAS_INCLUDE, CIRCE_BLAS_DEFINITIONS (names, where they are prefixed), CIRCE_BLAS_RPATH
 # (folders that the loader does not know), CIRCE_BLAS_RUNTIME (OpenMP, where the BLAS is built on it: a static link would
-# else not see what lib/core/runtimes.c asks of it) and CIRCE_BLAS_TEXT ("OpenBLAS 0.3.21").
+# else not see what lib/core/runtimes.c asks of it), CIRCE_BLAS_TEXT ("OpenBLAS 0.3.21") and, of what a wheel brings
+# along, CIRCE_BLAS_LICENSE.
 
 set(CIRCE_BLAS openblas CACHE STRING "BLAS and LAPACK; cmake/Blas.cmake lists the choices")
 set(blas_choices openblas openblas-openmp openblas-pthread openblas-scipy blis reference)
@@ -64,6 +65,8 @@ function(circe_blas_from_python)
   list(TRANSFORM names REPLACE "(.+)" "\\1=scipy_\\1")
   set(blas_first ${library} PARENT_SCOPE)
   set(CIRCE_BLAS_INCLUDE ${include} PARENT_SCOPE)
+  file(GLOB license ${include}/../../scipy_openblas32-*.dist-info/licenses/LICENSE.txt)
+  set(CIRCE_BLAS_LICENSE ${license} PARENT_SCOPE)
   set(CIRCE_BLAS_DEFINITIONS "${names}" PARENT_SCOPE)
 endfunction()
 

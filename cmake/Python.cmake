@@ -17,6 +17,12 @@ install(PROGRAMS $<TARGET_FILE:circe_cli> DESTINATION ${bundle}/bin COMPONENT py
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/experiments DESTINATION ${bundle}/share/circe COMPONENT python EXCLUDE_FROM_ALL
   FILES_MATCHING PATTERN "*.yaml")
 
+# Its licence asks to go along.
+if(CIRCE_BLAS_LICENSE)
+  install(FILES ${CIRCE_BLAS_LICENSE} DESTINATION ${bundle}/share/licenses RENAME openblas.txt COMPONENT python
+    EXCLUDE_FROM_ALL)
+endif()
+
 # The C and C++ runtimes and the driver are the machine's own.
 install(CODE "
   set(here \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${bundle}/lib\")

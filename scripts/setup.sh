@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what is missing on Debian or Ubuntu, and nothing where everything is there.
-# Usage: setup.sh build|check|fuzz|tsan|lint|bench|python|cuda|mpi|matrix|aarch64
+# Usage: setup.sh build|check|blas|fuzz|tsan|lint|bench|python|cuda|mpi|matrix|aarch64
 # CIRCE_CHECK_TORCH=0 keeps `check` from installing PyTorch.
 set -eu
 
@@ -14,6 +14,7 @@ check)
     optional="python3-threadpoolctl python3-joblib" # where the system offers them
     [ "${CIRCE_CHECK_TORCH:-1}" = 0 ] || optional="$optional python3-torch"
     ;;
+blas) packages="libopenblas-pthread-dev libblis-openmp-dev libblas-dev liblapack-dev" ;; # the choices of CIRCE_BLAS
 fuzz) packages="clang cmake ninja-build" ;;
 tsan) packages="clang libomp-dev" ;;
 lint) packages="clang-format clang-tidy cppcheck" ;;
@@ -24,7 +25,7 @@ mpi) packages="libopenmpi-dev openmpi-bin libscalapack-openmpi-dev" ;;
 matrix) packages="clang libomp-dev libopenblas-pthread-dev libblis-openmp-dev libblas-dev liblapack-dev" ;;
 aarch64) packages="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user" ;;
 *)
-    echo "setup.sh: '$what' is none of build, check, fuzz, tsan, lint, bench, python, cuda, mpi, matrix, aarch64" >&2
+    echo "setup.sh: '$what' is none of build, check, blas, fuzz, tsan, lint, bench, python, cuda, mpi, matrix, aarch64" >&2
     exit 2
     ;;
 esac

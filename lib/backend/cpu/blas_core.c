@@ -121,14 +121,11 @@ static bool nobody_computes(void) {
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
-/* The name by which OpenBLAS takes the kernels of a level. */
+/* The name by which OpenBLAS takes the kernels of a level. Those for Haswell are no slower on AMD's processors than
+ * those for Zen. */
 static const char *core_of(circe__processor level) {
-    if (level == CIRCE__AVX512) return "SKYLAKEX";
-    if (level == CIRCE__AVX) return "SANDYBRIDGE";
-#ifdef __x86_64__
-    if (__builtin_cpu_is("amd")) return "ZEN";
-#endif
-    return "HASWELL";
+    static const char *const cores[] = {"PRESCOTT", "SANDYBRIDGE", "HASWELL", "SKYLAKEX"};
+    return cores[level];
 }
 
 /* OpenBLAS chooses again, from the best kernels for this processor on: its build may lack the newest. The variable is
