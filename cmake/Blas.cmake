@@ -11,7 +11,8 @@
 # system's alternatives point to. Elsewhere CMake's usual places are searched.
 #
 # Gives CIRCE_BLAS_LIBRARIES, CIRCE_BLAS_INCLUDE, CIRCE_BLAS_DEFINITIONS (names, where they are prefixed), CIRCE_BLAS_RPATH
-# (folders that the loader does not know) and CIRCE_BLAS_TEXT ("OpenBLAS 0.3.21").
+# (folders that the loader does not know), CIRCE_BLAS_RUNTIME (OpenMP, where the BLAS is built on it: a static link would
+# else not see what lib/core/runtimes.c asks of it) and CIRCE_BLAS_TEXT ("OpenBLAS 0.3.21").
 
 set(CIRCE_BLAS openblas CACHE STRING "BLAS and LAPACK; cmake/Blas.cmake lists the choices")
 set(blas_choices openblas openblas-openmp openblas-pthread openblas-scipy blis reference)
@@ -52,11 +53,15 @@ function(circe_blas_from_python)
   list(GET found 0 library)
   list(GET found 1 include)
   set(names "")
-  foreach(name cblas_ddot cblas_dgemm cblas_dgemv cblas_dsyrk cblas_dtrmm cblas_sgemm cblas_sgemv
-      dgeqrf_ dorgqr_ dpotrf_ dpotri_ dpstrf_ dsyevd_ dtrtri_
-      openblas_get_config openblas_get_corename openblas_get_num_threads openblas_get_parallel openblas_set_num_threads)
-    list(APPEND names "${name}=scipy_${name}")
+  file(GLOB users ${PROJECT_SOURCE_DIR}/lib/backend/cpu/*.c ${PROJECT_SOURCE_DIR}/lib/core/*.c ${PROJECT_SOURCE_DIR}/train/cpu/*.c)
+  foreach(user ${users})
+    file(READ ${user} text)
+    string(REGEX MATCHALL "cblas_[a-z]+|openblas_[a-z_]+|[^a-z_]d[a-z0-9]+_\\(" found_names "${text}")
+    list(TRANSFORM found_names REPLACE "[^a-z0-9_]" "")
+    list(APPEND names ${found_names})
   endforeach()
+  list(REMOVE_DUPLICATES names)
+  list(TRANSFORM names REPLACE "(.+)" "\\1=scipy_\\1")
   set(blas_first ${library} PARENT_SCOPE)
   set(CIRCE_BLAS_INCLUDE ${include} PARENT_SCOPE)
   set(CIRCE_BLAS_DEFINITIONS "${names}" PARENT_SCOPE)
@@ -86,6 +91,11 @@ endif()
 circe_need(blas_first "BLAS (${CIRCE_BLAS})" ${blas_package})
 circe_need(CIRCE_BLAS_INCLUDE "cblas.h (${CIRCE_BLAS})" ${blas_package})
 set(CIRCE_BLAS_LIBRARIES ${blas_first} ${blas_lapack})
+
+set(CIRCE_BLAS_RUNTIME "")
+if(CIRCE_BLAS MATCHES "^openblas$|openmp|blis")
+  set(CIRCE_BLAS_RUNTIME OpenMP::OpenMP_C)
+endif()
 
 set(CIRCE_BLAS_RPATH "")
 foreach(library ${CIRCE_BLAS_LIBRARIES})

@@ -159,21 +159,27 @@ class ThreadsTest(CliTest):
                 process.kill()
                 process.wait()
 
-    def test_quota(self):
-        """A control group that may use half a processor."""
-        group = pathlib.Path("/sys/fs/cgroup/circe-test-%d" % os.getpid())
+    def make_group(self, name):
+        """A control group of half a processor, of version 2 or 1."""
+        second = pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
+        group = pathlib.Path("/sys/fs/cgroup" if second else "/sys/fs/cgroup/cpu") / name
         try:
             group.mkdir()
         except OSError as error:
             self.skipTest("control groups cannot be made here: %s" % error)
-        try:
-            if not (group / "cpu.max").exists():
-                self.skipTest("/sys/fs/cgroup has no quota of processors (no control groups of version 2, or no cpu)")
-            (group / "cpu.max").write_text("50000 100000")
-            inside = ["sh", "-c", 'echo $$ > %s/cgroup.procs && exec "$@"' % group, "sh"]
-            self.check_all("cpu.max", before=inside)
-        finally:
-            group.rmdir()
+        self.addCleanup(group.rmdir)
+        file, text = ("cpu.max", "50000 100000") if second else ("cpu.cfs_quota_us", "50000")
+        if not (group / file).exists():
+            self.skipTest("control groups have no quota of processors here: %s" % (group / file))
+        (group / file).write_text(text)
+        return group
+
+    def test_quota(self):
+        group = self.make_group("circe-test-%d" % os.getpid())
+        inside = ["sh", "-c", 'echo $$ > %s/cgroup.procs && exec "$@"' % group, "sh"]
+        self.check_all("quota", before=inside)
+        name, arguments = next(self.commands())
+        self.assertEqual(self.run_once(arguments, 0, before=inside), self.expected(name, arguments, 1))  # the default
 
     def test_other_runtime(self):
         """LLVM's OpenMP, which has the functions of GCC's too."""

@@ -30,8 +30,8 @@ void circe__threads_end(int previous);
 void circe__blas_together_begin(const circe_context *context);
 void circe__blas_together_end(void);
 
-/* The number of threads of the innermost bracket that the calling thread has begun, in the part that it runs if it runs
- * one; 1: none. */
+/* The number of threads of the innermost bracket that the calling thread is in; 1 outside of any, and in a part until
+ * it opens one: a call is cut alike wherever it comes from. */
 int circe__threads_bracketed(void);
 
 /* How many parts: at least `least` of `total` items each, and no more than there are threads. */
