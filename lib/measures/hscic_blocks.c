@@ -135,11 +135,12 @@ static void run_v(void *user, int64_t first, int64_t end) {
         for (int64_t j = first; j < end; j++) w->V[i * n + j] -= 0.5 * w->W[i * n + j] * w->s[j];
 }
 
-/* A block of rows of G, the last first: they are the longest. V W' + W V' is taken tile by tile, as whole columns would
- * miss the cache at every step. */
+/* A block of rows of G, from both ends in turns, as they grow longer. V W' + W V' is taken tile by tile, as whole
+ * columns would miss the cache at every step. */
 static void run_witness(void *user, int64_t part) {
     const whole *w = user;
-    int64_t n = w->n, i0 = ((n + BLOCK - 1) / BLOCK - 1 - part) * BLOCK, i1 = circe__min(i0 + BLOCK, n);
+    int64_t n = w->n, block = part % 2 == 0 ? part / 2 : (n + BLOCK - 1) / BLOCK - 1 - part / 2;
+    int64_t i0 = block * BLOCK, i1 = circe__min(i0 + BLOCK, n);
     double *product = w->product;
     for (int64_t j0 = 0; j0 < i1; j0 += BLOCK)
         for (int64_t i = i0; i < i1; i++)

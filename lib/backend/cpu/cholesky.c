@@ -141,9 +141,14 @@ static void substitute(const inversion *v, int64_t first, int64_t c, int64_t col
     }
 }
 
+/* Work shrinks from the first to the last: from both ends in turns, neighbours have about the same between them. */
+static int64_t from_both_ends(int64_t part, int64_t parts) { return part % 2 == 0 ? part / 2 : parts - 1 - part / 2; }
+
 static void run_columns(void *user, int64_t part) {
     const inversion *v = user;
-    int64_t pieces = rounded_up(BLOCK, v->width), first = part / pieces * BLOCK, own = block_rows(v, first);
+    int64_t pieces = rounded_up(BLOCK, v->width);
+    part = from_both_ends(part, rounded_up(v->n, BLOCK) * pieces);
+    int64_t first = part / pieces * BLOCK, own = block_rows(v, first);
     int64_t c = part % pieces * v->width;
     if (c < own) substitute(v, first, first + c, circe__min(v->width, own - c));
 }
@@ -170,8 +175,8 @@ static void multiply_block(const inversion *v, int64_t i, int64_t j) {
 }
 
 static void run_product(void *user, int64_t part) {
-    int64_t row, col;
-    circe__tile_at(rounded_up(((inversion *)user)->n, BLOCK), part, &row, &col);
+    int64_t row, col, blocks = rounded_up(((inversion *)user)->n, BLOCK);
+    circe__tile_at(blocks, from_both_ends(part, circe__tiles(blocks) - blocks), &row, &col);
     multiply_block(user, row * BLOCK, col * BLOCK);
 }
 
