@@ -1,5 +1,7 @@
 /* Networks for images at work on the CPU: threads, batches of other sizes, memory. */
 #include <omp.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "layers_support.h"
 
@@ -109,6 +111,27 @@ static void inside_a_region(void **state) {
     assert_memory_equal(gradients_of(&p, inside), of_two, bytes);
 }
 
+/* In a child of fork, whose OpenMP has lost its threads, oneDNN has one. */
+static void in_a_child(void **state) {
+    (void)state;
+    train_device *device = make_device(2), *alone = make_device(1);
+    problem p = make_problem(make_parsed(device, small, TRAIN_RELU, small_input, 2, 9), device, 9, true);
+    problem single = make_problem(make_parsed(alone, small, TRAIN_RELU, small_input, 2, 9), alone, 9, true);
+    size_t bytes = (size_t)train_network_n_params(p.network) * sizeof(float);
+    float *of_one = gradients_of(&single, test_memory(bytes)), *found = test_memory(bytes);
+    int status = -1;
+    forward_backward(&p); /* OpenMP's threads are there */
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        gradients_of(&p, found);
+        _exit(memcmp(found, of_one, bytes) != 0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 /* From the second step of a size on, and with a tap on images. oneDNN itself keeps a list of arguments for the time of
  * a call, so that the process is not counted. */
 static void no_allocation_in_a_step(void **state) {
@@ -168,4 +191,4 @@ static void memory_that_fails(void **state) {
 }
 
 TEST_MAIN("layers_running", CASE(other_batches), CASE(same_bits), CASE(settings_of_the_caller), CASE(inside_a_region),
-          CASE(no_allocation_in_a_step), CASE(memory_that_fails))
+          CASE(in_a_child), CASE(no_allocation_in_a_step), CASE(memory_that_fails))
