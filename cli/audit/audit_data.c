@@ -213,7 +213,10 @@ int audit_data_read(const args *arguments, audit_data *data) {
         return EXIT_INPUT;
     }
     int status = find_roles(arguments, &r);
-    if (status == EXIT_DONE) status = column_table_read(path, &r.all, false, &data->table);
+    reading how = {0};
+    if (status == EXIT_DONE) status = reading_open(arguments, NULL, &how);
+    if (status == EXIT_DONE) status = column_table_read(arguments, path, &r.all, &how, false, &data->table);
+    reading_free(&how);
     if (status == EXIT_DONE) {
         input *group[] = {&data->table.in};
         status = inputs_check(arguments, group, 1, LEAST_ROWS, &data->dropped);

@@ -22,11 +22,14 @@ typedef struct input {
     const io_table *described; /* names and categories of the columns: that table, or the other input's */
     circe_mat values;          /* into the table, or into `owned` */
     void *owned;
+    bool *met; /* (items of --categories): it has such a column; owned, NULL: not asked */
 } input;
 
 /* Reads the variable's file or columns; `holdout` reads its --holdout counterpart. Like all here: prints what is wrong
  * and returns an exit status. */
 int input_read(const args *arguments, const variable *of, bool holdout, input *out);
+/* The same from another file. */
+int input_read_from(const args *arguments, const variable *of, const char *path, const char *columns, input *out);
 void input_free(input *in);
 
 /* Demands equal row counts of n inputs, refuses infinities, and refuses or drops (--missing) rows with a missing cell

@@ -7,6 +7,7 @@
 #include "kernels.h"
 #include "model_file.h"
 #include "output.h"
+#include "reading.h"
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
@@ -26,6 +27,7 @@ static int read_batch(measure_job *j) {
     int status = input_read(j->arguments, &variable_x, false, group[0]);
     if (status == EXIT_DONE && n == 3) status = input_read(j->arguments, &variable_y, false, group[1]);
     if (status == EXIT_DONE) status = input_read(j->arguments, &variable_z, false, group[n - 1]);
+    if (status == EXIT_DONE) status = reading_check(j->arguments, group, n);
     return status == EXIT_DONE ? inputs_check(j->arguments, group, n, least_rows(j), &j->dropped) : status;
 }
 

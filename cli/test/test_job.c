@@ -8,6 +8,7 @@
 
 #include "fitting.h"
 #include "kernels.h"
+#include "reading.h"
 #include "suggest.h"
 
 enum { LEAST_ROWS = 8, MAX_NAMES = 16 };
@@ -84,11 +85,9 @@ static int read_auxiliary(test_job *j) {
     if (!args_given(j->arguments, OPT_AUXILIARY_Y)) return EXIT_DONE;
     for (int k = 0; k < 2; k++) {
         const char *path = args_text(j->arguments, option[k]);
-        io_error error = {""};
         *in[k] = (input){.of = like[k]->of, .described = &in[k]->table};
-        circe_status status = io_read(path, NULL, &in[k]->table, &error);
-        if (status != CIRCE_OK) return message_read(status, path, error.text);
-        in[k]->values = in[k]->table.values;
+        int status = input_read_from(j->arguments, like[k]->of, path, NULL, in[k]);
+        if (status != EXIT_DONE) return status;
     }
     int status = inputs_check(j->arguments, in, 2, 2, &j->dropped_auxiliary);
     for (int k = 0; k < 2 && status == EXIT_DONE; k++) status = input_align(like[k], in[k]);
@@ -107,6 +106,7 @@ static int read_rows(test_job *j) {
     if (status == EXIT_DONE) status = input_read(j->arguments, &variable_z, false, &j->z);
     if (status == EXIT_DONE && group[n - 1] == &j->weights)
         status = input_read(j->arguments, &variable_weights, false, &j->weights);
+    if (status == EXIT_DONE) status = reading_check(j->arguments, group, n);
     if (status == EXIT_DONE) status = inputs_check(j->arguments, group, n, LEAST_ROWS, &j->dropped);
     return status == EXIT_DONE ? read_auxiliary(j) : status;
 }
