@@ -83,6 +83,8 @@ circe_status io_table_read_as(io_table *table, const io_reading *reading, io_err
 
 /* The whole text is one decimal number that a double can hold: no infinity, no NaN, no hexadecimal, no locale. */
 bool io_number(const char *text, double *value);
+/* It was not 0, but is too small for a double. */
+bool io_number_vanished(const char *text, double value);
 
 /* Keeps the rows where keep[i] is true (in place, or into new memory where the table is mapped). */
 circe_status io_table_keep_rows(io_table *table, const bool *keep, io_error *error);

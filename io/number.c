@@ -87,6 +87,10 @@ bool io__number(const char *text, size_t length, char point, double *value) {
 
 bool io_number(const char *text, double *value) { return io__number(text, strlen(text), '.', value); }
 
+bool io_number_vanished(const char *text, double value) {
+    return value == 0.0 && strpbrk(text, "123456789") != NULL && strcspn(text, "123456789") < strcspn(text, "eE");
+}
+
 /* ---- missing ------------------------------------------------------------------------------------------------- */
 
 static bool same_word(const char *text, size_t length, const char *word) {

@@ -270,6 +270,41 @@ int input_convert(input *in, circe_dtype dtype) {
     return EXIT_DONE;
 }
 
+static bool is_category(const input *in, int64_t j) {
+    return in->described->categorical != NULL && in->described->categorical[j];
+}
+
+static double largest_number(const input *in) {
+    double largest = 0;
+    for (int64_t i = 0; i < in->values.rows; i++) {
+        for (int64_t j = 0; j < in->values.cols; j++) {
+            if (!is_category(in, j)) largest = fmax(largest, fabs(element(&in->values, i, j)));
+        }
+    }
+    return largest;
+}
+
+int input_scale(input *in, circe_dtype dtype, notes *warnings) {
+    const double safe = dtype == CIRCE_FLOAT32 ? 1e15 : 1e140;
+    const circe_mat m = in->values;
+    double largest = largest_number(in);
+    if (largest == 0 || (largest < safe && largest > 1 / safe)) return EXIT_DONE;
+    int exponent = ilogb(largest);
+    double *data = malloc((size_t)(m.rows * m.cols) * sizeof *data);
+    if (data == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " rows of %s", m.rows, in->of->label);
+    for (int64_t i = 0; i < m.rows; i++) {
+        for (int64_t j = 0; j < m.cols; j++)
+            data[i * m.cols + j] = ldexp(element(&m, i, j), is_category(in, j) ? 0 : -exponent);
+    }
+    free(in->owned);
+    in->owned = data;
+    in->values = circe_mat_f64(data, m.rows, m.cols);
+    notes_add(warnings,
+              "%s (%s) reaches %.3g, whose square is beyond %s: it was divided by 2^%d, and its width is in that unit",
+              in->of->label, input_source(in), largest, dtype == CIRCE_FLOAT32 ? "float32" : "any double", exponent);
+    return EXIT_DONE;
+}
+
 bool input_is_constant(const input *in) {
     const circe_mat *m = &in->values;
     for (int64_t i = 1; i < m->rows; i++) {

@@ -46,6 +46,10 @@ int input_take_rows(const input *from, const int64_t *index, int64_t n, input *t
 /* Replaces the values by the same in another precision. */
 int input_convert(input *in, circe_dtype dtype);
 
+/* Divides all numbers by one power of two where their squares, in this precision, would overflow or vanish; says so.
+ * Nothing that a measure with a width of its own finds depends on it. */
+int input_scale(input *in, circe_dtype dtype, notes *warnings);
+
 bool input_is_constant(const input *in);
 bool input_has_text(const input *in);
 

@@ -31,6 +31,23 @@ static int read_batch(measure_job *j) {
     return status == EXIT_DONE ? inputs_check(j->arguments, group, n, least_rows(j), &j->dropped) : status;
 }
 
+/* Numbers far from 1 are scaled first, where their widths are of the program's choice: not where a model or a file of
+ * holdout rows sets the units, nor x where its gradient is asked for. */
+static int scale_batch(measure_job *j) {
+    const args *a = j->arguments;
+    bool split = j->source == MEAN_FROM_SPLIT;
+    circe_dtype dtype = args_choice(a, OPT_DTYPE) == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
+    input *const group[] = {split ? &j->read_x : &j->x, split ? &j->read_y : &j->y, split ? &j->read_z : &j->z};
+    int status = EXIT_DONE;
+    if (j->source == MEAN_FROM_MODEL || j->source == MEAN_FROM_HOLDOUT) return EXIT_DONE;
+    for (int k = 0; k < 3 && status == EXIT_DONE; k++) {
+        const variable *of = group[k]->of;
+        bool fixed = of == NULL || args_given(a, of->sigma2) || args_given(a, of->kernel);
+        if (!fixed && !(k == 0 && args_given(a, OPT_GRAD))) status = input_scale(group[k], dtype, &j->warnings);
+    }
+    return status;
+}
+
 static int read_holdout(measure_job *j) {
     input *const group[] = {&j->holdout_y, &j->holdout_z};
     int status = input_read(j->arguments, &variable_y, true, &j->holdout_y);
@@ -211,6 +228,7 @@ static int settle_x(measure_job *j) {
 int measure_job_prepare(measure_job *job) {
     int status = session_open(job->arguments, &job->s);
     if (status == EXIT_DONE) status = read_batch(job);
+    if (status == EXIT_DONE) status = scale_batch(job);
     if (status == EXIT_DONE) status = obtain_mean(job);
     if (status == EXIT_DONE && job->dropped + job->dropped_holdout > 0 && !args_given(job->arguments, OPT_QUIET))
         message_note("left out %" PRId64 " rows with missing cells", job->dropped + job->dropped_holdout);

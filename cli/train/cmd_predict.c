@@ -383,6 +383,14 @@ static bool read_target(const prediction *p, const char *path, const name_list *
     return status == CIRCE_OK;
 }
 
+/* A number that is there, and that no double can hold, is not passed over. */
+static void note_overflow(const prediction *p, const error_of *errors) {
+    for (int64_t c = 0; p->model.classes == NULL && c < p->model.n_target; c++) {
+        if (errors[c].rows > 0 && !(isfinite(errors[c].mse) && isfinite(errors[c].r2)))
+            message_note("warning: the error of %s is beyond what a double can hold", p->model.target[c]);
+    }
+}
+
 /* One for each target column, or one for the classes; to be freed. */
 static error_of *compare(const prediction *p) {
     name_list target = {0};
@@ -399,6 +407,7 @@ static error_of *compare(const prediction *p) {
         }
         if (p->model.classes != NULL) errors[0] = class_error(p, &truth);
     }
+    note_overflow(p, errors);
     column_table_free(&truth);
     name_list_free(&target);
     return errors;

@@ -95,6 +95,10 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
     }
     circe__flush_all_end(data->context, rounding);
     circe__threads_end(threads);
+    if (status == CIRCE_OK && !(isfinite(result->statistic) && isfinite(result->p_value)))
+        status = circe__fail(CIRCE_ERR_NUMERIC,
+                             "the statistic is no finite number: the data are too large for the kernel that was given; "
+                             "scale them, or leave out the kernel");
     if (status == CIRCE_OK) circe__verdict(data, result);
     result->seconds = circe__seconds() - start;
     return status;
