@@ -51,6 +51,7 @@ typedef enum spec_option_id {
     OPT_MISSING,
     OPT_MISSING_ROWS,
     OPT_ROW_WEIGHTS,
+    OPT_TRANSFORM,
     OPT_VALIDATION,
     OPT_HOLDOUT,
     OPT_IMAGES,

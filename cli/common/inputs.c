@@ -274,6 +274,21 @@ static bool is_category(const input *in, int64_t j) {
     return in->described->categorical != NULL && in->described->categorical[j];
 }
 
+int input_transform(circe_context *context, input *in, circe_transform transform) {
+    const circe_mat m = in->values;
+    double *data = malloc((size_t)(m.rows * m.cols) * sizeof *data);
+    if (data == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " rows of %s", m.rows, in->of->label);
+    unsigned char *keep = small_alloc((size_t)m.cols);
+    for (int64_t j = 0; j < m.cols; j++) keep[j] = is_category(in, j);
+    circe_mat out = circe_mat_f64(data, m.rows, m.cols);
+    circe_status status = circe_transform_columns(context, &m, transform, keep, &out);
+    free(keep);
+    free(in->owned);
+    in->owned = data;
+    in->values = out;
+    return status == CIRCE_OK ? EXIT_DONE : message_library(status, input_source(in));
+}
+
 static double largest_number(const input *in) {
     double largest = 0;
     for (int64_t i = 0; i < in->values.rows; i++) {

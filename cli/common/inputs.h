@@ -46,6 +46,9 @@ int input_take_rows(const input *from, const int64_t *index, int64_t n, input *t
 /* Replaces the values by the same in another precision. */
 int input_convert(input *in, circe_dtype dtype);
 
+/* Replaces the numbers by their ranks or normal scores; categories stay. */
+int input_transform(circe_context *context, input *in, circe_transform transform);
+
 /* Divides all numbers by one power of two where their squares, in this precision, would overflow or vanish; says so.
  * Nothing that a measure with a width of its own finds depends on it. */
 int input_scale(input *in, circe_dtype dtype, notes *warnings);

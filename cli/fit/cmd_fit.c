@@ -12,6 +12,7 @@
 #include "progress.h"
 #include "ranks.h"
 #include "reading.h"
+#include "sentinels.h"
 
 static int print_json(const args *arguments, const circe_cme *cme, const input *const group[2], const notes *warnings,
                       int64_t dropped) {
@@ -72,6 +73,7 @@ static int fit_and_save(const session *s, const args *arguments, const input *y,
     notes warnings = {0};
     const char *model = args_text(arguments, OPT_OUTPUT_MODEL);
     bool quiet = args_given(arguments, OPT_QUIET);
+    sentinels_note(group, 2, &warnings);
     int status = fitting_run(s, arguments, y, z, false, &warnings, &cme);
     if (status == EXIT_DONE && progress_interrupted())
         status = message_fail(EXIT_WORK, "interrupted; nothing was written");

@@ -45,6 +45,7 @@ static void json_method(cJSON *out, const measure_job *j) {
 void measure_json(cJSON *out, const measure_job *job) {
     json_integer(out, "n", job->x.values.rows);
     json_integer(out, "dropped", job->dropped);
+    cJSON_AddStringToObject(out, "transform", word_of(job, OPT_TRANSFORM));
     const input *const group[] = {&job->x, &job->y, &job->z};
     reading_json(out, group, 3);
     json_source(out, job);
@@ -129,6 +130,7 @@ void measure_text(const measure_job *job) {
     char kernel[512];
     const input *const group[] = {&job->x, &job->y, &job->z};
     reading_text(group, 3);
+    if (args_given(job->arguments, OPT_TRANSFORM)) text_row("transform", "%s", word_of(job, OPT_TRANSFORM));
     if (job->mean != NULL) text_mean(job);
     text_batch(job);
     if (job->kernels.x != NULL) text_row("kernel of x", "%s", text_kernel(job->kernels.x, kernel, sizeof kernel));

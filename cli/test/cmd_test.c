@@ -102,6 +102,7 @@ static void text_columns(const test_job *j) {
     const input *group[3];
     int n = inputs_of(j, group);
     reading_text(group, n);
+    if (args_given(j->arguments, OPT_TRANSFORM)) text_row("transform", "%s", args_text(j->arguments, OPT_TRANSFORM));
 }
 
 /* ---- one test ---------------------------------------------------------------------------------------------------- */
@@ -112,6 +113,7 @@ static int print_json(const test_job *j, const findings *f) {
     json_number(out, "alpha", args_number(j->arguments, OPT_ALPHA));
     json_integer(out, "seed", args_integer(j->arguments, OPT_SEED));
     json_integer(out, "dropped", j->dropped);
+    cJSON_AddStringToObject(out, "transform", args_text(j->arguments, OPT_TRANSFORM));
     json_columns(out, j);
     if (f->calibrated) calibration_json(out, &f->calibration, args_number(j->arguments, OPT_ALPHA));
     if (f->with_effects) test_json_effects(out, &f->effects);
@@ -177,6 +179,7 @@ static int print_all_json(const test_job *j, const row *rows, const findings *f)
     cJSON_AddStringToObject(out, "method", test_all_name);
     json_integer(out, "n", j->x.values.rows);
     json_integer(out, "dropped", j->dropped);
+    cJSON_AddStringToObject(out, "transform", args_text(j->arguments, OPT_TRANSFORM));
     json_columns(out, j);
     json_number(out, "alpha", args_number(j->arguments, OPT_ALPHA));
     json_integer(out, "seed", args_integer(j->arguments, OPT_SEED));

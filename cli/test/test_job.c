@@ -9,6 +9,7 @@
 #include "fitting.h"
 #include "kernels.h"
 #include "reading.h"
+#include "sentinels.h"
 #include "suggest.h"
 
 enum { LEAST_ROWS = 8, MAX_NAMES = 16 };
@@ -181,6 +182,8 @@ int test_job_open(const args *arguments, test_job *job) {
     if (job->dropped + job->dropped_auxiliary > 0)
         notes_add(&job->warnings, "left out %" PRId64 " rows with missing cells",
                   job->dropped + job->dropped_auxiliary);
+    const input *const group[] = {&job->x, &job->z, &job->y};
+    sentinels_note(group, job->has_y ? 3 : 2, &job->warnings);
     fitting_note_constant(&job->x, &job->warnings);
     if (job->has_y) fitting_note_constant(&job->y, &job->warnings);
     fitting_note_constant(&job->z, &job->warnings);
@@ -217,6 +220,7 @@ test_problem test_job_problem(const test_job *job, const test_kind *what) {
     o->kernel_y = job->kernel_y;
     o->kernel_z = job->kernel_z;
     o->weights = job->weight_values;
+    o->transform = (circe_transform)args_choice(a, OPT_TRANSFORM);
     if (what->uses & TEST_REGRESSION)
         o->regression = (circe_gcm_regression)(args_choice(a, OPT_TEST_REGRESSION) + CIRCE_GCM_KERNEL);
     if (what->uses & TEST_MEAN) o->mean = (circe_test_mean)args_choice(a, OPT_TEST_MEAN);
