@@ -156,5 +156,60 @@ class CellsTest(CliTest):
                     "--z", "2")
 
 
+class OutliersTest(CliTest):
+    """Three rows of 1e6 among 1,003, where x depends on z given y."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        draw, rows = random.Random(9), []
+        for _ in range(1000):
+            y, e = draw.gauss(0, 1), draw.gauss(0, 1)
+            rows.append([y + e + draw.gauss(0, 1), y, y + e])
+        for name, column in (("clean", None), ("x", 0), ("z", 2)):
+            lines = [list(row) for row in rows]
+            for k in range(3 if column is not None else 0):
+                lines.append([0.1, 0.2, -0.3])
+                lines[-1][column] = 1e6
+            cls.write(name + ".csv", "x,y,z\n" + "".join(",".join(map(repr, row)) + "\n" for row in lines))
+
+    data = ["--x", "x", "--y", "y", "--z", "z"]
+
+    def test_trust(self):
+        clean = self.as_json("test", "gcm", "--data", "clean.csv", *self.data)
+        self.assertEqual((clean["trust"], clean["warnings"]), ("good", []))
+        self.assertLess(clean["p_value"], 1e-11)
+        for name in ("x", "z"):
+            with self.subTest(name=name):
+                found = self.as_json("test", "gcm", "--data", name + ".csv", *self.data)
+                self.assertGreater(found["p_value"], 0.05)
+                self.assertEqual(found["trust"], "poor")
+                self.assertIn("normal-scores", found["verdict"])
+                self.assertLess(found["diagnostics"]["robust_p"], 1e-11)
+                robust = self.as_json("test", "gcm", "--data", name + ".csv", *self.data, "--transform", "normal-scores")
+                self.assertEqual((robust["trust"], robust["transform"]), ("good", "normal-scores"))
+                self.assertLess(robust["p_value"], 1e-11)
+                kernels = self.as_json("test", "kci", "--data", name + ".csv", *self.data)  # which outliers do not touch
+                self.assertEqual(kernels["trust"], "good")
+                self.assertLess(kernels["p_value"], 1e-11)
+
+    def test_a_number_that_may_stand_for_missing_is_told(self):
+        words = "column 'x' of x.csv is 1000000 in 3 rows"
+        for arguments in (["test", "gcm", *self.data], ["measure", "hsic", *self.data],
+                          ["fit", "--y", "x", "--z", "z", "-o", "m.safetensors"]):
+            with self.subTest(arguments=arguments[:2]):
+                out = self.as_json(*arguments, "--data", "x.csv")
+                self.assertTrue(any(words in text and "--na 1000000" in text for text in out["warnings"]), out["warnings"])
+        dropped = self.as_json("test", "gcm", *self.data, "--data", "x.csv", "--na", "1000000", "--missing", "drop")
+        self.assertEqual((dropped["dropped"], dropped["warnings"]), (3, ["left out 3 rows with missing cells"]))
+
+    def test_measures_of_ranks(self):
+        values = [self.as_json("measure", "gcm", "--data", name, *self.data, "--transform", "ranks")["value"]
+                  for name in ("x.csv", "clean.csv")]
+        self.assertAlmostEqual(values[0] / values[1], 1, places=1)
+        self.refuse(2, ["--transform", "--grad"], "measure", "hsic", "--data", "x.csv", *self.data, "--transform", "ranks",
+                    "--grad", "g.npy")
+
+
 if __name__ == "__main__":
     unittest.main()
