@@ -90,9 +90,11 @@ const spec_option spec_options[OPT_COUNT] = {
                          "Weights of the rows, at least 0: a column of --data, or without it a file. Not for splitkci "
                          "and permutations."},
     [OPT_TRANSFORM] =
-        {"transform", 0, SPEC_CHOICE, MEASURE | TEST, 0, "NAME", "none|ranks|normal-scores", "none", 0, 0, "Data",
+        {"transform", 0, SPEC_CHOICE, MEASURE | TEST | AUDIT, 0, "NAME", "none|ranks|normal-scores", "none", 0, 0,
+         "Data",
          "Takes every column of numbers by its ranks, or by the normal scores of these: no outlier and no "
-         "number that stands for missing outweighs the other rows. Dependence is the same after it."},
+         "number that stands for missing outweighs the other rows. Dependence is the same after it. Of `audit`, for "
+         "its tests."},
     [OPT_VALIDATION] = {"validation", 0, SPEC_NUMBER, TRAIN, 0, "SHARE", NULL, "0.1", 0, 0.9, "Data",
                         "Share of the rows that error and measures are reported on; they are not trained on."},
     [OPT_HOLDOUT] = {"holdout", 0, SPEC_NUMBER, TRAIN, 0, "SHARE", NULL, "0.1", 0, 0.9, "Data",

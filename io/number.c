@@ -138,13 +138,18 @@ static bool is_hexadecimal(const char *text, size_t length) {
     return strspn(text + 2, "0123456789abcdefABCDEF.pP+-") >= length - 2;
 }
 
+/* More than a double can hold: 1e999. */
+static bool is_overflow(const char *text) {
+    return text[strspn(text, "+-.0123456789eE")] == '\0' && isinf(strtod(text, NULL));
+}
+
 io__likeness io__looks_like_number(const char *text, size_t length, char point) {
     char copy[64], *to = copy;
     double value;
     if (length == 0 || length >= sizeof copy) return IO__WORD;
     memcpy(copy, text, length);
     copy[length] = '\0';
-    if (is_infinity(text, length) || is_hexadecimal(copy, length)) return IO__ODD_NUMBER;
+    if (is_infinity(text, length) || is_hexadecimal(copy, length) || is_overflow(copy)) return IO__ODD_NUMBER;
     if (io__number(text, length, point == ',' ? '.' : ',', &value)) return IO__OTHER_POINT;
     size_t minus = foreign_minus(text, length);
     if (minus > 0) *to++ = '-';
@@ -153,7 +158,5 @@ io__likeness io__looks_like_number(const char *text, size_t length, char point) 
         if (text[i] == '_' || text[i] == '\'' || text[i] == ',' || (text[i] == '%' && last)) continue;
         *to++ = (char)(text[i] == 'd' || text[i] == 'D' ? 'e' : text[i]);
     }
-    if (io__number(copy, (size_t)(to - copy), point, &value)) return IO__ODD_NUMBER;
-    bool overflows = copy[0] != '\0' && isinf(strtod(copy, NULL)) && strspn(text, "+-.0123456789eE") >= length;
-    return overflows ? IO__ODD_NUMBER : IO__WORD;
+    return io__number(copy, (size_t)(to - copy), point, &value) ? IO__ODD_NUMBER : IO__WORD;
 }

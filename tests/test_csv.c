@@ -299,6 +299,9 @@ static void csv_other_numbers(void **state) {
     io_table table = parse_csv("x\n18-25\n26-35\n", NULL);
     assert_true(table.categorical[0]);
     io_table_free(&table);
+    table = parse_csv("x\na\n1e+", NULL); /* the last cell ends where the memory does */
+    assert_true(table.categorical[0]);
+    io_table_free(&table);
 
     const io_reading comma = {.decimal = ','};
     table = parse_as("x;y\n1,5;2\n-0,25;3e1\n", &comma);

@@ -91,6 +91,7 @@ cJSON *audit_json(const audit *a) {
     }
     json_number(out, "alpha", a->alpha);
     cJSON_AddStringToObject(out, "test", args_text(a->arguments, OPT_AUDIT_TEST));
+    cJSON_AddStringToObject(out, "transform", args_text(a->arguments, OPT_TRANSFORM));
     cJSON_AddStringToObject(out, "correction", "holm, across the attributes of a prediction");
     json_integer(out, "seed", args_integer(a->arguments, OPT_SEED));
     cJSON *list = cJSON_AddArrayToObject(out, "findings");

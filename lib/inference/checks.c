@@ -206,7 +206,7 @@ static void judge_checks(const circe_test_result *t, reasons *r) {
 static void judge_rows(const circe_test_result *t, double alpha, reasons *r) {
     const double few = 10.0;
     if (isnan(t->robust_p)) return;
-    bool missed = t->p_value > alpha && t->robust_p < alpha / 100.0;
+    bool missed = t->p_value > alpha && t->robust_p < alpha / 1000.0;
     bool vanished = t->p_value <= alpha && t->robust_p > 2.0 * alpha && t->robust_p > 10.0 * t->p_value;
     char p[32];
     if (!missed && !vanished) return;
