@@ -8,7 +8,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are used in pla
 
 /* ---- errors ------------------------------------------------------------------------------------------------- */
 
-/* Sets the text and returns `status`. Control characters, which only a file's own names can bring in, become '?'. */
+/* Sets the text and returns `status`. What a terminal would obey, which only a file's own names can bring
+ * in, is made visible. */
 circe_status io__fail(io_error *error, circe_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 circe_status io__no_memory(io_error *error, const char *name);

@@ -130,7 +130,7 @@ circe_status io_read(const char *source, const char *columns, io_table *table, i
     circe_status status;
     int problem = circe__map_file(path, &file);
     if (problem != 0) {
-        status = io__fail(error, CIRCE_ERR_IO, "%s: %s", path, strerror(problem));
+        status = io__fail(error, CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
     } else {
         file_format format = format_of_name(path);
         if (format == UNKNOWN) format = format_of_content(&file);

@@ -217,11 +217,10 @@ static circe_status damaged_by(const reader *r, circe_status status) {
     return damaged(r, text);
 }
 
-/* A text out of a file, fit for an error text: bounded, without control characters. */
+/* A text out of a file, fit for an error text: bounded. */
 static const char *shown(const char *name, char *text) {
     size_t length = 0;
-    for (; name[length] != '\0' && length + 1 < SHOWN_CHARS; length++)
-        text[length] = (unsigned char)name[length] < 0x20 || name[length] == 0x7f ? '?' : name[length];
+    for (; name[length] != '\0' && length + 1 < SHOWN_CHARS; length++) text[length] = name[length];
     text[length] = '\0';
     return text;
 }

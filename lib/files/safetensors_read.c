@@ -49,11 +49,10 @@ size_t circe__tensor_element(const char *dtype) {
     return 0;
 }
 
-/* A name out of a file, fit for an error text: bounded, without control characters. */
+/* A name out of a file, fit for an error text: bounded. */
 static const char *shown(const char *name, char *text) {
     size_t length = 0;
-    for (; name[length] != '\0' && length + 1 < SHOWN_BYTES; length++)
-        text[length] = (unsigned char)name[length] < 0x20 || name[length] == 0x7f ? '?' : name[length];
+    for (; name[length] != '\0' && length + 1 < SHOWN_BYTES; length++) text[length] = name[length];
     text[length] = '\0';
     return text;
 }
@@ -298,7 +297,7 @@ circe_status circe_tensor_file_open(circe_context *context, const char *path, ci
     int problem = circe__map_file(path, &made->mapped);
     if (problem != 0) {
         circe_tensor_file_close(made);
-        return circe__fail(CIRCE_ERR_IO, "%s: %s", path, strerror(problem));
+        return circe__fail(CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
     }
     return finish(made, made->mapped.data, made->mapped.bytes, file);
 }
