@@ -383,6 +383,33 @@ class Utf8Test(FaultTest):
         self.assertIn("no\\xe9.npy", result.stderr.decode("utf-8"))
 
 
+class ChecksumTest(FaultTest):
+    def test_models_that_changed(self):
+        """A bit anywhere in a model, of numbers or of text columns, is noticed."""
+        lines = table(200).splitlines()
+        draw = random.Random(2)
+        self.write("text.csv", "\n".join([lines[0] + ",c"] + [row + draw.choice([",red", ",blue"]) for row in lines[1:]]) + "\n")
+        self.succeed("fit", "--y", "text.csv:y,c", "--z", "text.csv:z", "-o", "mean.safetensors")
+        self.succeed(*self.train_args("net.safetensors", "--epochs", "2"))
+        uses = {"mean.safetensors": ["measure", "circe", "--x", "text.csv:x", "--y", "text.csv:y,c", "--z", "text.csv:z",
+                                     "--model"],
+                "net.safetensors": ["predict", "--data", "table.csv", "--model"]}
+        for name, use in uses.items():
+            good = (self.path / name).read_bytes()
+            self.assertEqual(self.succeed(*use, name).stderr, "")
+            for _ in range(40):
+                bad = bytearray(good)
+                bad[draw.randrange(len(bad))] ^= 1 << draw.randrange(8)
+                self.write("bad.safetensors", bytes(bad))
+                self.refuse(2, ["bad.safetensors"], *use, "bad.safetensors")
+            old = good.replace(b'"checksum"', b'"checksux"')
+            old = old.replace(b'"format_version":"2"', b'"format_version":"1"')
+            old = old.replace(b'"format_version":"3"', b'"format_version":"1"')
+            self.write("old.safetensors", old)
+            self.assertIn("old.safetensors has no checksum", self.succeed(*use, "old.safetensors").stderr)
+            self.assertEqual(self.succeed(*use, "old.safetensors", "--quiet").stderr, "")
+
+
 class MemoryTest(FaultTest):
     def test_little_address_space_is_said(self):
         """OpenBLAS asks for its buffers again and again, for ever, where they cannot be had."""
