@@ -163,4 +163,11 @@ circe_status io__next_field(io__scanner *scanner, io__field *field);
 circe_status io__parse_delimited(const char *data, size_t bytes, char delimiter, const char *name, const char *columns,
                                  io_table *table, io_error *error);
 
+/* ---- text in Latin-1 ---------------------------------------------------------------------------------------- */
+
+struct circe__mapped;
+
+/* The bytes of a table of text, which may be in Latin-1, as UTF-8: names are then the same everywhere. */
+circe_status io__file_to_utf8(struct circe__mapped *file, const char *name, io_error *error);
+
 #endif

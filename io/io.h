@@ -71,9 +71,8 @@ char *io_visible(const char *text, size_t bytes, bool lines);
 
 /* Bytes of the UTF-8 character at the start of `left` bytes; 0: there is none. */
 size_t io_utf8_bytes(const char *text, size_t left);
-bool io_is_utf8(const char *text, size_t bytes);
 
 /* A copy as UTF-8, to be freed: what is UTF-8 stays, other bytes are read as Latin-1. NULL: no memory. */
-char *io_to_utf8(const char *text, size_t bytes, size_t *length);
+char *io_to_utf8(const char *text, size_t bytes);
 
 #endif

@@ -134,7 +134,9 @@ circe_status io_read(const char *source, const char *columns, io_table *table, i
     } else {
         file_format format = format_of_name(path);
         if (format == UNKNOWN) format = format_of_content(&file);
-        status = read_format(&file, format, path, selection, columns, table, error);
+        bool delimited = format == CSV || format == TSV;
+        status = delimited ? io__file_to_utf8(&file, path, error) : CIRCE_OK;
+        if (status == CIRCE_OK) status = read_format(&file, format, path, selection, columns, table, error);
         circe__unmap(&file);
     }
     if (status == CIRCE_OK) {

@@ -119,8 +119,8 @@ int message_library(circe_status status, const char *subject) {
     if (status == CIRCE_ERR_CANCELLED) return message_fail(EXIT_WORK, "interrupted; nothing was written");
     const char *text = circe_last_error();
     say_about(subject, text[0] != '\0' ? text : circe_status_text(status));
-    if (status == CIRCE_ERR_MEMORY && strstr(text, "--memory") == NULL)
-        message_hint("allow more with --memory, or give fewer rows");
+    bool told = strstr(text, "--memory") != NULL || strstr(text, "raise the limit") != NULL;
+    if (status == CIRCE_ERR_MEMORY && !told) message_hint("allow more with --memory, or give fewer rows");
     if (status == CIRCE_ERR_RANK) message_hint("--tolerance, --sigma2-y and --max-rank move the limit");
     return exit_of(status);
 }

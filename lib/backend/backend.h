@@ -139,4 +139,8 @@ void circe__flush_end(unsigned previous);
 unsigned circe__flush_all_begin(const circe_context *context);
 void circe__flush_all_end(const circe_context *context, unsigned previous);
 
+/* Where the process is limited in its address space: what BLAS needs on so many threads, now; CIRCE_ERR_MEMORY where
+ * there is not enough for it. */
+circe_status circe__claim_buffers(int threads);
+
 #endif

@@ -43,8 +43,12 @@ circe_status circe_context_create(const circe_context_options *options, circe_co
     made->options = chosen;
     made->threads = chosen.threads > 0 ? chosen.threads : omp_get_max_threads();
     made->backend = circe__backend_cpu();
-    *context = made;
-    return CIRCE_OK;
+    circe_status status = circe__claim_buffers(made->threads);
+    if (status == CIRCE_OK)
+        *context = made;
+    else
+        circe_context_destroy(made);
+    return status;
 }
 
 void circe_context_destroy(circe_context *context) {

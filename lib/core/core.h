@@ -36,6 +36,11 @@ circe_status circe__progress(const circe_context *context, const char *stage, in
  * surrogates included). */
 size_t circe__utf8_bytes(const char *text, size_t left, uint32_t *code);
 
+bool circe__is_utf8(const char *text, size_t bytes);
+
+/* out (2 * bytes) := the text as UTF-8: what is UTF-8 stays, other bytes are read as Latin-1. Returns its length. */
+size_t circe__to_utf8(const char *text, size_t bytes, char *out);
+
 /* Bytes that one byte of text may become. */
 enum { CIRCE__VISIBLE_GROWTH = 6 };
 

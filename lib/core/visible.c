@@ -29,6 +29,42 @@ size_t circe__utf8_bytes(const char *text, size_t left, uint32_t *code) {
     return 0;
 }
 
+bool circe__is_utf8(const char *text, size_t bytes) {
+    enum { WORD = sizeof(uint64_t) };
+    for (size_t at = 0; at < bytes;) {
+        uint64_t word = 0;
+        uint32_t code;
+        if (bytes - at >= WORD) memcpy(&word, text + at, WORD);
+        if (bytes - at >= WORD && (word & UINT64_C(0x8080808080808080)) == 0) { /* eight letters of ASCII */
+            at += WORD;
+            continue;
+        }
+        size_t taken = circe__utf8_bytes(text + at, bytes - at, &code);
+        if (taken == 0) return false;
+        at += taken;
+    }
+    return true;
+}
+
+/* Byte b of Latin-1 is the character of code b, which takes two bytes. */
+size_t circe__to_utf8(const char *text, size_t bytes, char *out) {
+    size_t used = 0;
+    for (size_t at = 0; at < bytes;) {
+        uint32_t code;
+        size_t taken = circe__utf8_bytes(text + at, bytes - at, &code);
+        unsigned char byte = (unsigned char)text[at];
+        if (taken > 0) {
+            memcpy(out + used, text + at, taken);
+            used += taken;
+        } else {
+            out[used++] = (char)(0xc0 | byte >> 6);
+            out[used++] = (char)(0x80 | (byte & 0x3f));
+        }
+        at += taken > 0 ? taken : 1;
+    }
+    return used;
+}
+
 /* Controls, line and paragraph separators, marks and overrides of direction. */
 static bool is_obeyed(uint32_t code) {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||

@@ -77,6 +77,23 @@ static const char *find_format(const circe_metadata *metadata, int64_t n_metadat
     return NULL;
 }
 
+/* JSON is UTF-8, and names of files and columns may not be: a copy that is, to be freed; NULL: no memory. */
+static char *as_utf8(const char *text) {
+    size_t bytes = strlen(text);
+    char *copy = malloc(2 * bytes + 1);
+    if (copy != NULL) copy[circe__to_utf8(text, bytes, copy)] = '\0';
+    return copy;
+}
+
+static bool add_text(cJSON *object, const circe_metadata *entry, uint64_t *sum) {
+    char *key = as_utf8(entry->key), *value = as_utf8(entry->value);
+    bool added = key != NULL && value != NULL && cJSON_AddStringToObject(object, key, value) != NULL;
+    if (added) *sum += circe__hash_metadata(key, value);
+    free(key);
+    free(value);
+    return added;
+}
+
 static bool add_metadata(cJSON *header, const circe_metadata *metadata, int64_t n_metadata, uint64_t sum) {
     if (n_metadata == 0) return true;
     char checksum[CIRCE__CHECKSUM_CHARS];
@@ -84,8 +101,7 @@ static bool add_metadata(cJSON *header, const circe_metadata *metadata, int64_t 
     cJSON *object = cJSON_AddObjectToObject(header, "__metadata__");
     for (int64_t i = 0; object != NULL && i < n_metadata; i++) {
         if (own && strcmp(metadata[i].key, CIRCE__CHECKSUM_KEY) == 0) continue; /* that of another file */
-        if (cJSON_AddStringToObject(object, metadata[i].key, metadata[i].value) == NULL) return false;
-        sum += circe__hash_metadata(metadata[i].key, metadata[i].value);
+        if (!add_text(object, &metadata[i], &sum)) return false;
     }
     circe__checksum_text(sum, checksum);
     return object != NULL && (!own || cJSON_AddStringToObject(object, CIRCE__CHECKSUM_KEY, checksum) != NULL);
