@@ -10,7 +10,6 @@ import random
 import resource
 import shutil
 import signal
-import stat
 import struct
 import subprocess
 import time
@@ -67,7 +66,8 @@ class FaultTest(CliTest):
     def end(process):
         if process.poll() is None:
             process.kill()
-        process.communicate()
+        process.wait()
+        process.stderr.close()
 
     def wait_for(self, what, process=None, seconds=60):
         end = time.monotonic() + seconds
@@ -346,6 +346,34 @@ class TerminalTest(FaultTest):
         self.write("cell.csv", "\n".join(cell) + "\n")
         result = self.run_circe("measure", "circe", "--x", "cell.csv:x", "--y", "cell.csv:y", "--z", "cell.csv:z")
         self.assert_harmless(result.stdout + result.stderr)
+
+    def test_data_for_a_program_stay_as_they_are(self):
+        """Into a pipe, the classes that are predicted are those of the table; at a terminal, nothing is obeyed."""
+        rows = [row.rsplit(",", 1)[0] + ("," + ESCAPES if i % 2 else ",plain")
+                for i, row in enumerate(table(200).splitlines()[1:])]
+        self.write("classes.csv", "\n".join(["y,z,c"] + rows) + "\n")
+        self.succeed("train", "--data", "classes.csv", "--features", "y,z", "--target", "c", "--regularizer", "none", "-o",
+                     "classes.safetensors", "--epochs", "1", *SMALL)
+        predict = ["predict", "--model", "classes.safetensors", "--data", "classes.csv"]
+        piped = self.succeed(*predict).stdout
+        self.succeed(*predict, "-o", "classes-out.csv")
+        self.assertEqual(piped, (self.path / "classes-out.csv").read_text())
+        master, slave = os.openpty()
+        process = subprocess.Popen([BINARY, *predict], cwd=self.path, stdout=slave, stderr=slave, stdin=subprocess.DEVNULL)
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                part = os.read(master, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            shown += part
+        process.wait()
+        os.close(master)
+        self.assertNotIn(b"\x1b]0;owned", shown)
+        self.assertIn(b"\\u001b]0;owned", shown)
 
     def test_json_says_the_same(self):
         name = "odd" + ESCAPES + ".csv"

@@ -16,6 +16,7 @@ enum { LONGEST = 4 }; /* bytes of a character */
 
 static char begun[LONGEST]; /* a character whose end is still to come */
 static size_t n_begun;
+static enum { VISIBLE, AS_IT_IS, NOTHING } mode;
 
 /* false: errno says why. */
 static bool write_all(const char *text, size_t bytes) {
@@ -52,6 +53,8 @@ static size_t unfinished(const char *text, size_t bytes) {
 
 static ssize_t on_write(void *cookie, const char *data, size_t bytes) {
     (void)cookie;
+    if (mode == NOTHING) return (ssize_t)bytes;
+    if (mode == AS_IT_IS) return write_all(data, bytes) ? (ssize_t)bytes : 0;
     size_t whole = n_begun + bytes;
     char *text = malloc(whole > 0 ? whole : 1);
     if (text == NULL) {
@@ -86,4 +89,14 @@ void terminal_guard(void) {
     if (guarded == NULL) return; /* no memory for it: what follows will say so */
     setvbuf(guarded, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, BUFSIZ);
     stdout = guarded;
+}
+
+void terminal_data(void) {
+    fflush(stdout);
+    if (!isatty(STDOUT_FILENO)) mode = AS_IT_IS;
+}
+
+void terminal_silence(void) {
+    fflush(stdout);
+    mode = NOTHING;
 }

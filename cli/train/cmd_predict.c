@@ -13,6 +13,7 @@
 #include "output.h"
 #include "paths.h"
 #include "session.h"
+#include "terminal.h"
 #include "train_encode.h"
 #include "train_images.h"
 
@@ -294,7 +295,9 @@ static int write_csv(const prediction *p, const char *path) {
 static int write_out(const prediction *p) {
     const char *path = args_text(p->arguments, OPT_OUTPUT_PREDICTIONS);
     if (strcmp(path, "-") == 0) {
-        if (!args_given(p->arguments, OPT_JSON)) put_csv(p, stdout);
+        if (args_given(p->arguments, OPT_JSON)) return EXIT_DONE;
+        terminal_data();
+        put_csv(p, stdout);
         return EXIT_DONE;
     }
     int status = EXIT_DONE;
