@@ -2,8 +2,9 @@
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 30
+TORTURE_SECONDS ?= 1200
 
-.PHONY: help run build check check-asan check-matrix check-python check-tsan check-long fuzz bench lint format install setup clean wheel
+.PHONY: help run build check check-asan check-matrix check-python check-tsan check-long fuzz torture bench lint format install setup clean wheel
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -53,6 +54,11 @@ fuzz: setup ## fuzz the file readers, FUZZ_SECONDS (30) each
 	cmake --preset fuzz > /dev/null
 	cmake --build --preset fuzz -j $(JOBS)
 	tests/fuzz/run.sh $(FUZZ_SECONDS)
+
+torture: build ## the command against mutated inputs, kills, full disks, little memory, locales: TORTURE_SECONDS (1200)
+	cmake --preset asan > /dev/null
+	cmake --build --preset asan -j $(JOBS) --target circe_cli
+	tests/torture/torture.py --sanitized build-asan/circe --plain build/circe --seconds $(TORTURE_SECONDS)
 
 bench: build ## compare with PyTorch on this machine (installs it into .venv)
 	scripts/setup.sh bench

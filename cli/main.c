@@ -11,6 +11,7 @@
 #include "ranks.h"
 #include "session.h"
 #include "suggest.h"
+#include "terminal.h"
 
 static int unknown_command(const char *name) {
     const char *names[SPEC_N_COMMANDS];
@@ -141,5 +142,6 @@ static void wait_politely(char **argv) {
 
 int main(int argc, char **argv) {
     wait_politely(argv);
+    terminal_guard();
     return message_close_stdout(run(argc, argv));
 }

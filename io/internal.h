@@ -8,7 +8,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are used in pla
 
 /* ---- errors ------------------------------------------------------------------------------------------------- */
 
-/* Sets the text and returns `status`. Control characters, which only a file's own names can bring in, become '?'. */
+/* Sets the text and returns `status`. What a terminal would obey, which only a file's own names can bring
+ * in, is made visible. */
 circe_status io__fail(io_error *error, circe_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 circe_status io__no_memory(io_error *error, const char *name);
@@ -210,5 +211,12 @@ circe_status io__next_field(io__scanner *scanner, io__field *field);
 /* io_parse_csv_as with another delimiter. */
 circe_status io__parse_delimited(const char *data, size_t bytes, char delimiter, const char *name, const char *columns,
                                  const io_reading *reading, io_table *table, io_error *error);
+
+/* ---- text in Latin-1 ---------------------------------------------------------------------------------------- */
+
+struct circe__mapped;
+
+/* The bytes of a table of text, which may be in Latin-1, as UTF-8: names are then the same everywhere. */
+circe_status io__file_to_utf8(struct circe__mapped *file, const char *name, io_error *error);
 
 #endif

@@ -135,11 +135,13 @@ circe_status io_read_as(const char *source, const char *columns, const io_readin
     circe_status status;
     int problem = circe__map_file(path, &file);
     if (problem != 0) {
-        status = io__fail(error, CIRCE_ERR_IO, "%s: %s", path, strerror(problem));
+        status = io__fail(error, CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
     } else {
         file_format format = format_of_name(path);
         if (format == UNKNOWN) format = format_of_content(&file);
-        status = read_format(&file, format, path, selection, columns, reading, table, error);
+        bool delimited = format == CSV || format == TSV;
+        status = delimited ? io__file_to_utf8(&file, path, error) : CIRCE_OK;
+        if (status == CIRCE_OK) status = read_format(&file, format, path, selection, columns, reading, table, error);
         circe__unmap(&file);
         bool array = format == NPY || format == NPZ || format == SAFETENSORS;
         if (status == CIRCE_OK && array && reading != NULL) {

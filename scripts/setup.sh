@@ -112,13 +112,13 @@ fi
 
 if [ "$what" = bench ] && [ ! -e .venv/ready ]; then
     python3 -m venv .venv
-    .venv/bin/pip install -q -r bench/requirements.txt
+    .venv/bin/pip install -q --require-hashes -r bench/requirements.txt
     touch .venv/ready
 fi
 
 if [ "$what" = python ] && [ ! -e .venv/python-ready ]; then
     python3 -m venv .venv
-    .venv/bin/pip install -q -r python/requirements.txt
+    .venv/bin/pip install -q --require-hashes -r python/requirements.txt
     touch .venv/python-ready
 fi
 
@@ -127,9 +127,7 @@ fi
 if [ "$what" = cuda ] && ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ] &&
     { [ ! -x .cuda/bin/nvcc ] || [ ! -e .cuda/include/cusolverDn.h ] || [ ! -e .cuda/include/cudnn.h ]; }; then
     python3 -m venv .cuda/venv
-    .cuda/venv/bin/pip install -q 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-crt==13.0.*' \
-        'nvidia-nvvm==13.0.*' 'nvidia-cuda-cccl==13.0.*' 'nvidia-cublas==13.0.*' 'nvidia-cusolver==12.0.*' \
-        'nvidia-cusparse==12.6.*' 'nvidia-nvjitlink==13.0.*' 'nvidia-cudnn-cu13==9.*'
+    .cuda/venv/bin/pip install -q --require-hashes -r scripts/requirements-cuda.txt
     for root in .cuda/venv/lib/python3*/site-packages/nvidia/cu13; do
         ln -sfn lib "$root/lib64" # where nvcc looks, and the name that CMake looks for
         ln -sfn libcudart.so.13 "$root/lib/libcudart.so"

@@ -8,6 +8,7 @@
 #include "audit.h"
 #include "cells.h"
 #include "io.h"
+#include "output.h"
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
@@ -372,7 +373,7 @@ static int write_csv(const audit *a) {
 
 static int write_json(const audit *a) {
     cJSON *json = audit_json(a);
-    char *text = cJSON_Print(json), *path = small_format("%s/results.json", a->folder);
+    char *text = json_utf8(json, true), *path = small_format("%s/results.json", a->folder);
     io_error error = {""};
     int status = EXIT_DONE;
     cJSON_Delete(json);
@@ -380,7 +381,7 @@ static int write_json(const audit *a) {
         status = message_fail(EXIT_WORK, "out of memory for %s", path);
     else if (io_write_text(path, text, strlen(text), &error) != CIRCE_OK)
         status = message_write(path, error.text);
-    cJSON_free(text);
+    free(text);
     free(path);
     return status;
 }

@@ -152,7 +152,7 @@ static int write_json(const experiment_outcome *o, arena *owner, bool print) {
     io_error error = {""};
     int status = EXIT_DONE;
     cJSON *json = outcome_json(o, owner);
-    char *text = cJSON_Print(json);
+    char *text = json_utf8(json, true);
     cJSON_Delete(json);
     if (text == NULL)
         status = message_fail(EXIT_WORK, "out of memory for the results");
@@ -160,7 +160,7 @@ static int write_json(const experiment_outcome *o, arena *owner, bool print) {
         status = message_write(path, error.text);
     else if (print)
         puts(text);
-    cJSON_free(text);
+    free(text);
     free(path);
     return status;
 }

@@ -118,10 +118,10 @@ static void write_text(report_writer *w, const char *name, const char *text) {
 
 static void write_json(report_writer *w) {
     cJSON *json = training_json(w->job, w->folder);
-    char *text = cJSON_Print(json);
+    char *text = json_utf8(json, true);
     cJSON_Delete(json);
     if (text != NULL) write_text(w, "results.json", text);
-    cJSON_free(text);
+    free(text);
 }
 
 /* ---- the run as a configuration ---------------------------------------------------------------------------------- */

@@ -152,4 +152,8 @@ circe_status circe__backend_cpu(const circe__backend **backend);
 unsigned circe__flush_begin(void);
 void circe__flush_end(unsigned previous);
 
+/* Where the process is limited in its address space: what BLAS needs on so many threads, now; CIRCE_ERR_MEMORY where
+ * there is not enough for it. */
+circe_status circe__claim_buffers(int threads);
+
 #endif

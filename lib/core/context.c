@@ -48,6 +48,11 @@ circe_status circe_context_create(const circe_context_options *options, circe_co
     made->options = chosen;
     made->threads = chosen.threads > 0 ? chosen.threads : circe__default_threads();
     made->backend = backend;
+    status = circe__claim_buffers(circe__usable_threads(made->threads));
+    if (status != CIRCE_OK) {
+        circe_context_destroy(made);
+        return status;
+    }
     if (circe_blas_note() != NULL) circe__log(made, CIRCE_LOG_WARNING, "%s", circe_blas_note());
     *context = made;
     return CIRCE_OK;

@@ -363,10 +363,13 @@ int circe__default_threads(void) {
     return openmp < all || getenv("OMP_NUM_THREADS") != NULL ? openmp : all;
 }
 
+int circe__usable_threads(int threads) {
+    return (int)circe__min(circe__min(threads, MAX_HELPERS), available_processors());
+}
+
 /* Helpers for so many threads, as things are now. */
 static int helpers_allowed(int threads) {
-    int64_t most = circe__min(circe__min(threads, MAX_HELPERS), available_processors());
-    return (int)circe__min(most, circe__runtimes_limit()) - 1;
+    return (int)circe__min(circe__usable_threads(threads), circe__runtimes_limit()) - 1;
 }
 
 /* ---- calls --------------------------------------------------------------------------------------------------------

@@ -16,6 +16,9 @@
  * quota of time. */
 int circe__default_threads(void);
 
+/* How many threads a context of so many can ever have at work: no more than there are processors. */
+int circe__usable_threads(int threads);
+
 /* circe_context_run on up to `threads` threads, for code that knows no context. The parts of one call see the caller's
  * rounding mode. */
 void circe__run_on(int threads, int64_t parts, circe_part_fn run, void *user);
