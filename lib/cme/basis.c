@@ -172,13 +172,27 @@ typedef struct pivoting {
     } * found; /* (threads): of the parts of a step */
 } pivoting;
 
+/* The columns that there are, into rows of another length. The first to write to memory waits until there is some. */
+typedef struct growth {
+    const pivoting *work;
+    double *grown;
+    int64_t ld;
+} growth;
+
+static void run_growth(void *user, int64_t first, int64_t end) {
+    const growth *g = user;
+    size_t bytes = (size_t)g->work->basis->rank * sizeof(double);
+    for (int64_t i = first; i < end; i++) memcpy(g->grown + i * g->ld, g->work->F + i * g->work->ld, bytes);
+}
+
 /* Doubles the columns of F up to the rank that may be needed. */
 static circe_status grow_features(pivoting *work, int64_t max_rank) {
     const circe_context *context = work->basis->context;
     int64_t rank = work->basis->rank, ld = circe__min(circe__max(2 * work->ld, rank + 64), max_rank);
     double *grown = circe__alloc(context, work->n * ld, sizeof *grown);
     if (grown == NULL) return CIRCE_ERR_MEMORY;
-    for (int64_t i = 0; i < work->n; i++) memcpy(grown + i * ld, work->F + i * work->ld, (size_t)rank * sizeof *grown);
+    growth g = {work, grown, ld};
+    circe__run_ranges(context->threads, work->n, 16384 / (rank + 1) + 1, run_growth, &g);
     circe__free(context, work->F);
     work->F = grown;
     work->ld = ld;
