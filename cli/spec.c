@@ -309,7 +309,7 @@ const spec_option spec_options[OPT_COUNT] = {
     [OPT_THREADS] =
         {"threads", 0, SPEC_INTEGER, FIT | MEASURE | TEST | AUDIT | TRAIN | PREDICT | DATA | BENCH, 0, "N", NULL, NULL,
          1, 4096, "Machine",
-         "Threads to use. Default: all that OpenMP offers (OMP_NUM_THREADS); under mpirun, a rank's share of the "
+         "Threads to use. Default: OMP_NUM_THREADS, or one per processor; under mpirun, a rank's share of the "
          "machine."},
     [OPT_DEMO_THREADS] = {"threads", 0, SPEC_INTEGER, DEMO, 0, "N", NULL, "1", 1, 4096, "Machine",
                           "Threads to use. For small networks one is almost as fast as two, and does not mind other "

@@ -128,7 +128,7 @@ static void same_file(const char *a, const char *b) {
 
 static void round_trip(void **state) {
     (void)state;
-    if (!CIRCE_ONEDNN) skip();
+    if (!CIRCE_ONEDNN) test_skip("built without oneDNN");
     const char *path = test_path("model.safetensors"), *second = test_path("second.safetensors");
     for (int loss = TRAIN_MSE; loss <= TRAIN_CROSS_ENTROPY; loss++) {
         objects *o = make((train_loss_kind)loss);
@@ -194,7 +194,7 @@ static void check_predictions(objects *o, const train_model *model) {
 
 static void predictions(void **state) {
     (void)state;
-    if (!CIRCE_ONEDNN) skip();
+    if (!CIRCE_ONEDNN) test_skip("built without oneDNN");
     const char *path = test_path("model.safetensors");
     for (int loss = TRAIN_MSE; loss <= TRAIN_CROSS_ENTROPY; loss++) {
         objects *o = make((train_loss_kind)loss);
@@ -210,7 +210,7 @@ static void predictions(void **state) {
 
 static void predict_refusals(void **state) {
     (void)state;
-    if (!CIRCE_ONEDNN) skip();
+    if (!CIRCE_ONEDNN) test_skip("built without oneDNN");
     objects *o = make(TRAIN_MSE);
     circe_mat out = test_zeros(POINTS, 1, CIRCE_FLOAT64), raw = test_zeros(POINTS, PIXELS, CIRCE_FLOAT64);
     circe_mat short_out = test_zeros(POINTS - 1, 1, CIRCE_FLOAT64);
@@ -240,7 +240,7 @@ static void predict_refusals(void **state) {
 
 static void parts_refused(void **state) {
     (void)state;
-    if (!CIRCE_ONEDNN) skip();
+    if (!CIRCE_ONEDNN) test_skip("built without oneDNN");
     objects *o = make(TRAIN_MSE);
     const char *path = test_path("model.safetensors");
     train_model *m = &o->model, kept = *m;
@@ -334,7 +334,7 @@ static void write_changed(circe_context *context, const char *from, const char *
 
 static void files_refused(void **state) {
     (void)state;
-    if (!CIRCE_ONEDNN) skip();
+    if (!CIRCE_ONEDNN) test_skip("built without oneDNN");
     objects *o = make(TRAIN_MSE);
     const char *good = test_path("good.safetensors"), *path = test_path("changed.safetensors");
     train_model loaded;
@@ -359,7 +359,7 @@ static void files_refused(void **state) {
 /* Bytes changed at random in the header: a file is refused or it is a model that predicts. */
 static void mutated(void **state) {
     (void)state;
-    if (!CIRCE_ONEDNN) skip();
+    if (!CIRCE_ONEDNN) test_skip("built without oneDNN");
     enum { ROUNDS = 400, MOST = 1 << 15 };
     objects *o = make(TRAIN_MSE);
     const char *good = test_path("good.safetensors"), *path = test_path("mutated.safetensors");

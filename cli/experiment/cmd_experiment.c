@@ -220,7 +220,7 @@ static int run_experiment(const args *arguments, experiment_config *config) {
 static int try_device(const args *arguments) {
     train_device *device = NULL;
     circe_context *context = NULL;
-    if (strcmp(device_name(arguments), "cpu") == 0) return EXIT_DONE;
+    if (!args_given(arguments, OPT_QUIET)) session_warn_of_blas();
     circe_status made = circe_context_create(NULL, &context);
     int status = made == CIRCE_OK ? device_open(arguments, context, &device) : message_library(made, NULL);
     train_device_destroy(device);

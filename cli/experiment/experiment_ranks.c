@@ -232,8 +232,12 @@ static void take_orders(servant *s) {
 static void tell_end(servant *s, int64_t place) {
     char *why = experiment_child_end(&s->children[place]);
     char *result = why == NULL ? experiment_result_text(s->paths[place]) : NULL;
-    if (why == NULL && result == NULL) why = small_format("its result %s cannot be read", s->paths[place]);
-    post_text(why == NULL ? NEWS_DONE : NEWS_FAILED, place, why == NULL ? result : why);
+    if (result != NULL) {
+        post_text(NEWS_DONE, place, result);
+    } else {
+        if (why == NULL) why = small_format("its result %s cannot be read", s->paths[place]);
+        post_text(NEWS_FAILED, place, why);
+    }
     free(why);
     free(result);
 }

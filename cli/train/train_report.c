@@ -267,8 +267,7 @@ static void show_facts(report_writer *w, const char *yaml) {
     report_fact(w->page, "regulariser", "%s", training_regularizer_text(job, text, sizeof text));
     report_fact(w->page, "time", "%.1f s for %" PRId64 " steps, %.0f %% of it in the regulariser", r->seconds,
                 r->steps_done, r->seconds > 0 ? 100 * r->regularizer_seconds / r->seconds : 0);
-    report_fact(w->page, "circe", "%s, %s instructions, %d threads", circe_version(),
-                circe_context_isa(job->s->context), circe_context_threads(job->s->context));
+    report_fact(w->page, "circe", "%s", session_text(job->s, text, sizeof text));
 }
 
 static void write_page(report_writer *w) {

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "circe/safetensors.h"
-#include "cme/internal.h"
+#include "cme/curves.h"
 
 #define FORMAT_NAME "circe.conditional_mean"
 #define FORMAT_VERSION "2"
@@ -339,6 +339,7 @@ circe_status circe_cme_load(circe_context *context, const char *path, circe_cme 
     if (status == CIRCE_OK) {
         int previous = circe__threads_begin(context);
         status = read_model(&r, made);
+        if (status == CIRCE_OK) status = circe__curves_make(made);
         circe__threads_end(previous);
     }
     circe_tensor_file_close(r.file);
