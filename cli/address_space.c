@@ -12,6 +12,8 @@
 
 #include "message.h"
 
+__attribute__((weak)) char *openblas_get_config(void); /* another BLAS has none, and needs no more than it uses */
+
 enum { BUFFER_MB = 128, MOST_THREADS = 64 };
 
 /* Of OpenBLAS, as it counts them. */
@@ -30,6 +32,7 @@ static int count_threads(char **environment) {
 
 static void check_address_space(int argc, char **argv, char **environment) {
     (void)argc, (void)argv;
+    if (openblas_get_config == NULL) return;
     int threads = count_threads(environment);
     size_t bytes = (size_t)threads * BUFFER_MB << 20;
     void *probe = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

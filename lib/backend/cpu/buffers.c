@@ -11,8 +11,10 @@
 #include "backend/backend.h"
 #include "core/core.h"
 
-#define WEAK __attribute__((weak)) /* another BLAS, or an OpenBLAS that hides them, has none */
+#define WEAK __attribute__((weak)) /* another BLAS has none of these; an OpenBLAS may hide the latter two */
 
+WEAK char *openblas_get_config(void);
+WEAK char *scipy_openblas_get_config(void);
 WEAK void *blas_memory_alloc(int place);
 WEAK void blas_memory_free(void *buffer);
 
@@ -44,7 +46,7 @@ circe_status circe__claim_buffers(int threads) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static int claimed; /* by this process */
     circe_status status = CIRCE_OK;
-    if (!is_limited()) return CIRCE_OK;
+    if ((openblas_get_config == NULL && scipy_openblas_get_config == NULL) || !is_limited()) return CIRCE_OK;
     if (threads > MOST_CLAIMED) threads = MOST_CLAIMED;
     pthread_mutex_lock(&lock);
     if (threads > claimed) {
