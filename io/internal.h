@@ -157,9 +157,14 @@ typedef struct io__field {
 } io__field;
 
 circe_status io__next_field(io__scanner *scanner, io__field *field);
+/* The same where the field is nothing but a decimal number. false: it is something else, and still the next field. */
+bool io__next_number(io__scanner *scanner, io__field *field, double *value);
 
 /* io_parse_csv with another delimiter. */
 circe_status io__parse_delimited(const char *data, size_t bytes, char delimiter, const char *name, const char *columns,
                                  io_table *table, io_error *error);
+/* The same from a plain file of so many bytes, of which only pieces are in memory at a time. */
+circe_status io__read_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
+                                io_table *table, io_error *error);
 
 #endif

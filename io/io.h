@@ -37,6 +37,9 @@ typedef struct io_table {
 circe_status io_read(const char *source, const char *columns, io_table *table, io_error *error);
 void io_table_free(io_table *table);
 
+/* How many threads read a large table, from now on; 0: as many as OpenMP would use. */
+void io_use_threads(int threads);
+
 /* Readers of each format from memory, as io_read uses them and as the fuzzers call them. `name` is for error texts;
  * `selection` may be NULL. None keeps a pointer into `data`. */
 circe_status io_parse_npy(const void *data, size_t bytes, const char *name, io_table *table, io_error *error);

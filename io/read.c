@@ -1,8 +1,10 @@
 /* A source, PATH or PATH:SELECTION, to a table: finds the file, brings it into memory, picks the reader. */
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "files/mapped.h"
 #include "internal.h"
@@ -117,8 +119,35 @@ static circe_status read_format(circe__mapped *file, file_format format, const c
                     "%s: its format is not known; .npy, .npz, .csv, .tsv and .safetensors can be read", path);
 }
 
-circe_status io_read(const char *source, const char *columns, io_table *table, io_error *error) {
+/* A plain file of delimited text, which is not brought into memory as a whole. false: it is something else. */
+static bool read_text(const char *path, const char *columns, io_table *table, io_error *error, circe_status *status) {
+    struct stat info;
+    file_format format = format_of_name(path);
+    /* Not by opening it: whoever writes to a pipe would take the close that follows for the end of the reader. */
+    if ((format != CSV && format != TSV) || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return false;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return false; /* for the general way to explain */
+    bool plain = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
+    if (plain)
+        *status = io__read_delimited(descriptor, (uint64_t)info.st_size, format == TSV ? '\t' : ',', path, columns,
+                                     table, error);
+    close(descriptor);
+    return plain;
+}
+
+static circe_status read_whole(const char *path, const char *selection, const char *columns, io_table *table,
+                               io_error *error) {
     circe__mapped file = {.data = NULL};
+    int problem = circe__map_file(path, &file);
+    if (problem != 0) return io__fail(error, CIRCE_ERR_IO, "%s: %s", path, strerror(problem));
+    file_format format = format_of_name(path);
+    if (format == UNKNOWN) format = format_of_content(&file);
+    circe_status status = read_format(&file, format, path, selection, columns, table, error);
+    circe__unmap(&file);
+    return status;
+}
+
+circe_status io_read(const char *source, const char *columns, io_table *table, io_error *error) {
     memset(table, 0, sizeof *table);
     char *path = strdup(source), *text = strdup(source);
     if (path == NULL || text == NULL) {
@@ -127,16 +156,9 @@ circe_status io_read(const char *source, const char *columns, io_table *table, i
         return io__no_memory(error, source);
     }
     const char *selection = split(path);
-    circe_status status;
-    int problem = circe__map_file(path, &file);
-    if (problem != 0) {
-        status = io__fail(error, CIRCE_ERR_IO, "%s: %s", path, strerror(problem));
-    } else {
-        file_format format = format_of_name(path);
-        if (format == UNKNOWN) format = format_of_content(&file);
-        status = read_format(&file, format, path, selection, columns, table, error);
-        circe__unmap(&file);
-    }
+    circe_status status = CIRCE_OK;
+    if (!read_text(path, columns != NULL ? columns : selection, table, error, &status))
+        status = read_whole(path, selection, columns, table, error);
     if (status == CIRCE_OK) {
         free(table->source);
         table->source = text;
