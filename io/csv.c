@@ -384,6 +384,37 @@ static circe_status parse(io__text text, uint64_t bytes, char delimiter, const c
     return status;
 }
 
+/* Rows by the mean length of those in the first window. */
+static int64_t estimate_rows(const reader *r, bool *exact) {
+    io__scanner rows = {.at = r->window.data + (r->first_row - r->text.start),
+                        .end = r->window.data + r->window.length,
+                        .delimiter = r->scanner.delimiter};
+    const char *first = rows.at;
+    int64_t n = 0;
+    for (const char *next = rows.at; (next = io__row_end(next, rows.end, rows.delimiter)) != NULL; n++) rows.at = next;
+    *exact = r->window.final;
+    if (*exact) return n + (rows.at < rows.end);
+    double length = n > 0 ? (double)(rows.at - first) / (double)n : (double)(rows.end - first);
+    return (int64_t)((double)(r->text.end - r->first_row) / length + 0.5);
+}
+
+circe_status io__shape_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
+                                 io_shape *shape, io_error *error) {
+    reader r = {.text = {.descriptor = descriptor, .name = name, .error = error},
+                .scanner = {.delimiter = delimiter, .name = name, .error = error}};
+    circe_status status = io__text_begin(&r.text, bytes);
+    if (status == CIRCE_OK) status = load_first_row(&r);
+    if (status == CIRCE_OK) status = read_header(&r);
+    if (status == CIRCE_OK) status = choose_columns(&r, columns);
+    if (status == CIRCE_OK) {
+        shape->rows = estimate_rows(&r, &shape->exact);
+        shape->cols = (int64_t)r.n_columns;
+        shape->bytes = 8.0 * (double)shape->rows * (double)shape->cols;
+    }
+    release(&r);
+    return status;
+}
+
 circe_status io__parse_delimited(const char *data, size_t bytes, char delimiter, const char *name, const char *columns,
                                  io_table *table, io_error *error) {
     return parse((io__text){.memory = data, .name = name, .error = error}, bytes, delimiter, columns, table);

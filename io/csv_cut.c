@@ -37,8 +37,7 @@ static const char *skip_quoted(const char *at, const char *end) {
     return end;
 }
 
-/* From the beginning of a row, through its fields, to behind its line end; NULL where the window ends before. */
-static const char *skip_row(const char *at, const char *end, char delimiter) {
+const char *io__row_end(const char *at, const char *end, char delimiter) {
     while (at < end) {
         while (at < end && (*at == ' ' || *at == '\t') && *at != delimiter) at++;
         if (at < end && *at == '"') at = skip_quoted(at, end);
@@ -82,7 +81,7 @@ static const char *cut_all(cutter *c) {
         cut_plain(c, at, row);
         at = row;
         if (quote == NULL) break;
-        row = skip_row(at, c->end, c->delimiter);
+        row = io__row_end(at, c->end, c->delimiter);
         if (row == NULL) break;
         at = row;
         reach(c, at);

@@ -37,6 +37,16 @@ typedef struct io_table {
 circe_status io_read(const char *source, const char *columns, io_table *table, io_error *error);
 void io_table_free(io_table *table);
 
+/* What reading a source would give, from its header alone; of a .csv from its size and the lengths of its first rows.
+ */
+typedef struct io_shape {
+    int64_t rows, cols; /* rows = -1: a pipe, which cannot be looked into */
+    bool exact;         /* else the rows are an estimate */
+    double bytes;       /* of memory that the table takes; 0: its file is used in place */
+} io_shape;
+
+circe_status io_read_shape(const char *source, const char *columns, io_shape *shape, io_error *error);
+
 /* How many threads read a large table, from now on; 0: as many as OpenMP would use. */
 void io_use_threads(int threads);
 

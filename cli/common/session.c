@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include "io.h"
 #include "message.h"
 #include "progress.h"
 #include "ranks.h"
@@ -18,6 +19,7 @@ int session_open(const args *arguments, session *out) {
     options.memory_limit = (size_t)args_integer(arguments, OPT_MEMORY);
     options.progress = progress_step;
     circe_status status = circe_context_create(&options, &out->context);
+    io_use_threads(options.threads);
     if (status == CIRCE_OK) status = circe_workspace_create(out->context, &out->workspace);
     return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
 }
