@@ -154,9 +154,12 @@ int rows_wanted(const args *arguments, int64_t *rows) {
     return message_fail(EXIT_INPUT, "--rows must be a whole number of rows, or all, not %s", value->text);
 }
 
-int inputs_sample(const args *arguments, input *const *group, int n, int64_t rows) {
+int inputs_sample(const args *arguments, input *const *group, int n, int64_t rows, int64_t least) {
     const uint64_t stream = 0x726f7773u; /* "rows" */
     int64_t all = group[0]->values.rows;
+    if (rows < least)
+        return message_fail(EXIT_INPUT, "--rows %" PRId64 " is too few; at least %" PRId64 " rows are needed", rows,
+                            least);
     if (rows >= all) return EXIT_DONE;
     int64_t *chosen = malloc((size_t)rows * sizeof *chosen);
     bool *keep = calloc((size_t)all, sizeof *keep);

@@ -37,8 +37,8 @@ int inputs_check(const args *arguments, input *const *group, int n, int64_t leas
 enum { ALL_ROWS = -1 };
 int rows_wanted(const args *arguments, int64_t *rows);
 
-/* Keeps `rows` rows of n inputs, the same of each, chosen at random by --seed. */
-int inputs_sample(const args *arguments, input *const *group, int n, int64_t rows);
+/* Keeps `rows` rows of n inputs, the same of each, chosen at random by --seed; at least `least` are needed. */
+int inputs_sample(const args *arguments, input *const *group, int n, int64_t rows, int64_t least);
 
 /* Looks at the headers of the files of n variables: refuses tables that do not fit into memory before they are read,
  * and tells the rows they have; -1: not known before reading. */

@@ -125,7 +125,7 @@ int cmd_fit(const args *arguments) {
     if (status == EXIT_DONE) status = input_read(arguments, &variable_y, false, &y);
     if (status == EXIT_DONE) status = input_read(arguments, &variable_z, false, &z);
     if (status == EXIT_DONE) status = inputs_check(arguments, group, 2, 2, &dropped);
-    if (status == EXIT_DONE && rows > 0) status = inputs_sample(arguments, group, 2, rows);
+    if (status == EXIT_DONE && rows > 0) status = inputs_sample(arguments, group, 2, rows, 2);
     if (status == EXIT_DONE && dropped > 0 && !args_given(arguments, OPT_QUIET))
         message_note("left out %" PRId64 " rows with missing cells", dropped);
     status = ranks_agree(status);

@@ -31,7 +31,7 @@ static int read_batch(measure_job *j) {
     for (int k = 0; k < n && status == EXIT_DONE; k++) status = input_read(j->arguments, variables[k], false, group[k]);
     if (status == EXIT_DONE) status = inputs_check(j->arguments, group, n, least_rows(j), &j->dropped);
     j->given = j->read_x.values.rows;
-    if (status == EXIT_DONE && rows > 0) status = inputs_sample(j->arguments, group, n, rows);
+    if (status == EXIT_DONE && rows > 0) status = inputs_sample(j->arguments, group, n, rows, least_rows(j));
     return status;
 }
 

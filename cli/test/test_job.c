@@ -117,7 +117,7 @@ static int read_rows(test_job *j) {
     for (int k = 0; k < n && status == EXIT_DONE; k++) status = input_read(j->arguments, variables[k], false, group[k]);
     if (status == EXIT_DONE) status = inputs_check(j->arguments, group, n, LEAST_ROWS, &j->dropped);
     j->given = j->x.values.rows;
-    if (status == EXIT_DONE && rows > 0) status = inputs_sample(j->arguments, group, n, rows);
+    if (status == EXIT_DONE && rows > 0) status = inputs_sample(j->arguments, group, n, rows, LEAST_ROWS);
     return status == EXIT_DONE ? read_auxiliary(j) : status;
 }
 
@@ -234,7 +234,7 @@ static int limit_rows(test_job *j) {
               " repeats it): all of them would take about %s; --rows all tests all%s",
               plan.rows, j->given, plan.rows, args_integer(j->arguments, OPT_SEED), time,
               rcot ? "" : ", and the test rcot takes millions of rows in seconds");
-    status = inputs_sample(j->arguments, group, group_rows(j, variables, group), plan.rows);
+    status = inputs_sample(j->arguments, group, group_rows(j, variables, group), plan.rows, LEAST_ROWS);
     return status == EXIT_DONE ? take_weights(j) : status;
 }
 

@@ -86,7 +86,7 @@ static circe_status refuse(const char *name, double sigma2, double left, double 
     if (sigma2 > 0.0) snprintf(width, sizeof width, " at sigma2 %g", sigma2);
     return circe__fail(CIRCE_ERR_RANK,
                        "the kernel matrix of %s%s is not of low rank: in a sample, %d pivots leave a share of %.1e of "
-                       "its trace; %lld pivots, the most there can be, would leave about %.1e, and the tolerance is "
+                       "its trace; the %lld pivots that are allowed would leave about %.1e, and the tolerance is "
                        "%.1e; use larger sigma2, fewer rows (a dense fit needs no low rank), or a larger tolerance",
                        name, width, PIVOTS, left, (long long)max_rank, expected, tolerance);
 }
