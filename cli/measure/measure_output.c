@@ -79,9 +79,9 @@ static void text_mean(const measure_job *j) {
     else if (j->source == MEAN_FROM_HOLDOUT)
         text_row("mean of z given y", "fitted on %" PRId64 " holdout rows in %s", info.rows, time);
     else
-        text_row("mean of z given y",
-                 "fitted in %s on %" PRId64 " rows that were set aside, chosen at random by --seed %" PRId64, time,
-                 info.rows, args_integer(j->arguments, OPT_SEED));
+        text_row("mean of z given y", "fitted in %s on %" PRId64 " rows that were set aside: %s by --seed %" PRId64,
+                 time, info.rows, j->in_blocks ? "chosen" : "the data were split in two",
+                 args_integer(j->arguments, OPT_SEED));
     text_row("method", "%s, ranks %" PRId64 " and %" PRId64, circe_method_name(info.method), info.rank_y, info.rank_z);
 }
 
