@@ -2,14 +2,12 @@
  *
  * The first row is a header unless every field of it is a number. The text goes through memory in windows; each is cut
  * into stretches of whole rows (csv_cut.c), which are read side by side (csv_rows.c) and joined in their order. So the
- * result does not depend on windows or threads, and of the text no more than one window is in memory. Rows are read
- * once: only a column that turns out to be categorical after some of its cells were read as numbers needs the text of
- * those again, and one second pass serves all such columns. */
+ * result does not depend on windows or threads, and of the text no more than one window is in memory. What a column is,
+ * columns.c decides. Rows are read once. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "csv.h"
 #include "parts.h"
@@ -21,7 +19,8 @@ typedef struct reader {
     io__text text;
     io__window window;
     io__scanner scanner; /* of the header */
-    uint64_t first_row;  /* of data: where it begins */
+    const io_reading *reading;
+    uint64_t first_row; /* of data: where it begins */
     int64_t first_line;
     io__texts header; /* names, or the numbers of the first row where there is no header */
     bool has_names;
@@ -54,24 +53,60 @@ static circe_status load_first_row(reader *r) {
     return CIRCE_OK;
 }
 
-/* NaN is a missing cell, but a word that only a number is written with. */
-static bool is_nan(const io__field *field) {
-    return io__is_missing(field->text, field->length) && field->length >= 3 &&
-           strncasecmp(field->text + field->length - 3, "nan", 3) == 0;
+/* What the fields of the first row are. */
+typedef struct first_row {
+    size_t numbers; /* NaN among them */
+    size_t missing; /* words for it, not the empty field: it is the header of an index */
+    size_t broken;  /* begin like numbers and are none */
+    size_t names;
+    char text[64]; /* the first broken one */
+} first_row;
+
+static bool begins_like_number(const io__field *field) {
+    size_t at = 0;
+    while (at < field->length && at < 2 && strchr("+-.", field->text[at]) != NULL) at++;
+    return at < field->length && field->text[at] >= '0' && field->text[at] <= '9';
+}
+
+static void classify(const reader *r, const io__field *field, first_row *found) {
+    char point = r->reading->decimal;
+    double value;
+    if (io__number(field->text, field->length, point, &value) || io__is_nan(field->text, field->length)) {
+        found->numbers++;
+    } else if (field->length > 0 && io__is_missing(r->reading, field->text, field->length)) {
+        found->missing++;
+    } else if (begins_like_number(field) || io__looks_like_number(field->text, field->length, point) != IO__WORD) {
+        if (found->broken++ == 0) snprintf(found->text, sizeof found->text, "%.*s", (int)field->length, field->text);
+    } else {
+        found->names++;
+    }
+}
+
+/* A row of numbers, in which some may be missing, is data; with a name in it, it is a header. Where it is neither,
+ * there is no telling which was meant. */
+static circe_status judge_first_row(reader *r, const first_row *found) {
+    r->has_names = found->names > 0 || found->numbers == 0;
+    if (r->has_names || found->broken == 0) return CIRCE_OK;
+    return io__fail(
+        r->scanner.error, CIRCE_ERR_VALUE,
+        "%s, line 1: '%s' is neither a number nor a name beside the numbers in its row; correct it, or give "
+        "the columns a header",
+        r->scanner.name, found->text);
 }
 
 static circe_status read_header(reader *r) {
     io__field field = {0};
-    double value;
+    first_row found = {0};
     r->first_row = r->text.start;
     r->first_line = 1;
     while (!field.last) {
         circe_status status = io__next_field(&r->scanner, &field);
         if (status != CIRCE_OK) return status;
-        if (!io__number(field.text, field.length, &value) && !is_nan(&field)) r->has_names = true;
+        classify(r, &field, &found);
         if (!io__texts_add(&r->header, field.text, field.length)) return no_memory(r);
     }
-    if (!r->has_names) return CIRCE_OK;
+    circe_status status = judge_first_row(r, &found);
+    if (status != CIRCE_OK || !r->has_names) return status;
     r->first_row = r->text.start + (uint64_t)(r->scanner.at - r->window.data);
     r->first_line = r->scanner.line;
     if (r->first_row == r->text.end) return fail(r, CIRCE_ERR_VALUE, "it has a header and no rows");
@@ -83,7 +118,9 @@ static circe_status add_column(reader *r, size_t field) {
         return io__fail(r->scanner.error, CIRCE_ERR_ARGUMENT, "%s: column %zu%s%.100s%s is selected twice",
                         r->scanner.name, field, r->has_names ? " ('" : "",
                         r->has_names ? io__texts_get(&r->header, field) : "", r->has_names ? "')" : "");
+    const char *name = r->has_names ? io__texts_get(&r->header, field) : NULL;
     r->field_of[r->n_columns] = field;
+    r->rows.columns[r->n_columns].named = io__is_named(r->reading, name, field);
     r->column_of[field] = r->n_columns++;
     return CIRCE_OK;
 }
@@ -156,7 +193,8 @@ static circe_status select_columns(reader *r, const char *columns) {
 static circe_status choose_columns(reader *r, const char *columns) {
     r->column_of = malloc(r->header.count * sizeof *r->column_of);
     r->field_of = malloc(r->header.count * sizeof *r->field_of);
-    if (r->column_of == NULL || r->field_of == NULL) return no_memory(r);
+    r->rows.columns = calloc(r->header.count, sizeof *r->rows.columns);
+    if (r->column_of == NULL || r->field_of == NULL || r->rows.columns == NULL) return no_memory(r);
     for (size_t f = 0; f < r->header.count; f++) r->column_of[f] = IO__NOT_SELECTED;
     if (columns != NULL) return select_columns(r, columns);
     for (size_t f = 0; f < r->header.count; f++) add_column(r, f);
@@ -173,7 +211,6 @@ typedef struct crew {
     io__rows *rows; /* (n) */
     size_t *place;  /* (n) first row of each among all */
     circe_status *status;
-    bool second; /* pass */
 } crew;
 
 static void parse_stretch(void *user, int k) {
@@ -183,22 +220,14 @@ static void parse_stretch(void *user, int k) {
         io__rows_parse(&c->r->layout, &c->r->rows, data + c->cut[k], c->cut[k + 1] - c->cut[k], 1, &c->rows[k], NULL);
 }
 
-/* First pass: whole rows. Second: the columns that were late. */
 static void copy_stretch(void *user, int k) {
     crew *c = user;
     const io__rows *from = &c->rows[k];
     io__rows *to = &c->r->rows;
     size_t cols = c->r->n_columns, first = c->place[k];
     if (from->n == 0) return;
-    if (!c->second) {
-        memcpy(to->values + first * cols, from->values, from->n * cols * sizeof *to->values);
-        memcpy(to->missing + first, from->missing, from->n * sizeof *to->missing);
-        return;
-    }
-    for (size_t column = 0; column < cols; column++) {
-        if (to->columns[column].kind != IO__CATEGORICAL) continue;
-        for (size_t i = 0; i < from->n; i++) to->values[(first + i) * cols + column] = from->values[i * cols + column];
-    }
+    memcpy(to->values + first * cols, from->values, from->n * cols * sizeof *to->values);
+    memcpy(to->missing + first, from->missing, from->n * sizeof *to->missing);
 }
 
 /* A stretch that failed is read again with its true line numbers, for the text. */
@@ -218,12 +247,8 @@ static circe_status join(crew *c, size_t *n_rows) {
         c->place[k] = *n_rows;
         *n_rows += c->rows[k].n;
         r->rows.lines += c->rows[k].lines;
-        if (!c->second) {
-            if (!io__rows_reserve(&r->layout, &r->rows, c->rows[k].n)) return no_memory(r);
-            r->rows.n = *n_rows;
-        } else if (*n_rows > r->rows.n) {
-            return fail(r, CIRCE_ERR_IO, "the file changed while it was read");
-        }
+        if (!io__rows_reserve(&r->layout, &r->rows, c->rows[k].n)) return no_memory(r);
+        r->rows.n = *n_rows;
     }
     return CIRCE_OK;
 }
@@ -247,30 +272,17 @@ static circe_status pass_over(crew *c) {
         io__run_parts(c->n, copy_stretch, c);
         from += c->cut[c->n];
     }
-    if (n_rows != r->rows.n) return fail(r, CIRCE_ERR_IO, "the file changed while it was read");
     return CIRCE_OK;
 }
 
-/* Late columns are numbered anew, from their first row on; the others stay as they are. */
-static bool begin_second_pass(io__rows *rows, size_t n_columns) {
-    bool any = false;
-    for (size_t c = 0; c < n_columns; c++) {
-        bool late = rows->columns[c].kind == IO__LATE;
-        rows->columns[c].kind = late ? IO__CATEGORICAL : IO__SETTLED;
-        if (late) io__dictionary_free(&rows->columns[c].categories);
-        any = any || late;
+static circe_status judge_columns(reader *r) {
+    circe_status status = CIRCE_OK;
+    for (size_t c = 0; c < r->n_columns && status == CIRCE_OK; c++) {
+        char index[24];
+        snprintf(index, sizeof index, "%zu", r->field_of[c]);
+        const char *name = r->has_names ? io__texts_get(&r->header, r->field_of[c]) : index;
+        status = io__column_judge(&r->rows.columns[c], r->reading, r->scanner.name, name, r->scanner.error);
     }
-    return any;
-}
-
-static circe_status read_all(crew *c) {
-    circe_status status = pass_over(c);
-    if (status != CIRCE_OK || !begin_second_pass(&c->r->rows, c->r->n_columns)) return status;
-    io__rows *rows = &c->r->rows;
-    int64_t n_missing = rows->n_missing;
-    c->second = true;
-    status = pass_over(c);
-    rows->n_missing = n_missing; /* a row counts once */
     return status;
 }
 
@@ -289,11 +301,16 @@ static circe_status read_rows(reader *r) {
               .rows = calloc(all, sizeof *c.rows),
               .place = calloc(all, sizeof *c.place),
               .status = calloc(all, sizeof *c.status)};
-    r->layout =
-        (io__layout){r->scanner.delimiter, r->scanner.name, r->has_names, r->header.count, r->column_of, r->n_columns};
-    r->rows.columns = calloc(r->n_columns, sizeof *r->rows.columns);
-    bool room = c.cut != NULL && c.rows != NULL && c.place != NULL && c.status != NULL && r->rows.columns != NULL;
-    circe_status status = room ? read_all(&c) : no_memory(r);
+    r->layout = (io__layout){.reading = r->reading,
+                             .first_line = r->first_line,
+                             .delimiter = r->scanner.delimiter,
+                             .name = r->scanner.name,
+                             .has_names = r->has_names,
+                             .n_fields = r->header.count,
+                             .column_of = r->column_of,
+                             .n_columns = r->n_columns};
+    bool room = c.cut != NULL && c.rows != NULL && c.place != NULL && c.status != NULL;
+    circe_status status = room ? pass_over(&c) : no_memory(r);
     for (int k = 0; c.rows != NULL && k < n; k++) io__rows_free(&r->layout, &c.rows[k]);
     free(c.cut);
     free(c.rows);
@@ -320,10 +337,13 @@ static bool give_names(const reader *r, io_table *table) {
 static bool give_categories(const reader *r, io_table *table) {
     table->categorical = calloc(r->n_columns, sizeof *table->categorical);
     table->categories = calloc(r->n_columns, sizeof *table->categories);
-    if (table->categorical == NULL || table->categories == NULL) return false;
+    table->columns = calloc(r->n_columns, sizeof *table->columns);
+    if (table->categorical == NULL || table->categories == NULL || table->columns == NULL) return false;
     for (size_t c = 0; c < r->n_columns; c++) {
-        const io__texts *texts = &r->rows.columns[c].categories.texts;
+        const io__column *cells = &r->rows.columns[c];
+        const io__texts *texts = &cells->categories.texts;
         table->categorical[c] = texts->count > 0;
+        table->columns[c] = (io_column){cells->n_missing, (int64_t)texts->count, cells->named};
         if (texts->count > 0 && (table->categories[c] = io__texts_block(texts)) == NULL) return false;
     }
     return true;
@@ -363,6 +383,7 @@ static circe_status give(reader *r, io_table *table) {
 }
 
 static void release(reader *r) {
+    r->layout.n_columns = r->n_columns;
     io__rows_free(&r->layout, &r->rows);
     io__window_free(&r->window);
     io__texts_free(&r->header);
@@ -371,14 +392,43 @@ static void release(reader *r) {
     free(r->scanner.scratch);
 }
 
-static circe_status parse(io__text text, uint64_t bytes, char delimiter, const char *columns, io_table *table) {
-    reader r = {.text = text, .scanner = {.delimiter = delimiter, .name = text.name, .error = text.error}};
+static io_reading reading_or_usual(const io_reading *reading) {
+    io_reading how = reading != NULL ? *reading : (io_reading){0};
+    if (how.decimal == 0) how.decimal = '.';
+    return how;
+}
+
+/* Where the comma is the decimal point, semicolons usually part the fields. A first line with semicolons and no comma
+ * has them as well. */
+static char delimiter_of(const char *data, size_t bytes, const io_reading *reading) {
+    const char *end = bytes > 0 ? memchr(data, '\n', bytes) : NULL;
+    size_t line = end != NULL ? (size_t)(end - data) : bytes;
+    if (line == 0 || memchr(data, ';', line) == NULL) return ',';
+    bool comma = reading != NULL && reading->decimal == ',';
+    return comma || memchr(data, ',', line) == NULL ? ';' : ',';
+}
+
+/* The delimiter of a .csv is told by its first line; 0 asks for that. */
+static circe_status begin(reader *r, uint64_t bytes, const char *columns) {
+    circe_status status = io__text_begin(&r->text, bytes);
+    if (status == CIRCE_OK && r->scanner.delimiter == 0) {
+        status = io__window_load(&r->text, r->text.start, FIRST_WINDOW, &r->window);
+        if (status == CIRCE_OK) r->scanner.delimiter = delimiter_of(r->window.data, r->window.length, r->reading);
+    }
+    if (status == CIRCE_OK) status = load_first_row(r);
+    if (status == CIRCE_OK) status = read_header(r);
+    return status == CIRCE_OK ? choose_columns(r, columns) : status;
+}
+
+static circe_status parse(io__text text, uint64_t bytes, char delimiter, const char *columns, const io_reading *reading,
+                          io_table *table) {
+    io_reading how = reading_or_usual(reading);
+    reader r = {
+        .text = text, .reading = &how, .scanner = {.delimiter = delimiter, .name = text.name, .error = text.error}};
     memset(table, 0, sizeof *table);
-    circe_status status = io__text_begin(&r.text, bytes);
-    if (status == CIRCE_OK) status = load_first_row(&r);
-    if (status == CIRCE_OK) status = read_header(&r);
-    if (status == CIRCE_OK) status = choose_columns(&r, columns);
+    circe_status status = begin(&r, bytes, columns);
     if (status == CIRCE_OK) status = read_rows(&r);
+    if (status == CIRCE_OK) status = judge_columns(&r);
     if (status == CIRCE_OK) status = give(&r, table);
     release(&r);
     return status;
@@ -399,13 +449,13 @@ static int64_t estimate_rows(const reader *r, bool *exact) {
 }
 
 circe_status io__shape_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
-                                 io_shape *shape, io_error *error) {
+                                 const io_reading *reading, io_shape *shape, io_error *error) {
+    io_reading how = reading_or_usual(reading);
+    how.found = NULL; /* for the one who reads */
     reader r = {.text = {.descriptor = descriptor, .name = name, .error = error},
+                .reading = &how,
                 .scanner = {.delimiter = delimiter, .name = name, .error = error}};
-    circe_status status = io__text_begin(&r.text, bytes);
-    if (status == CIRCE_OK) status = load_first_row(&r);
-    if (status == CIRCE_OK) status = read_header(&r);
-    if (status == CIRCE_OK) status = choose_columns(&r, columns);
+    circe_status status = begin(&r, bytes, columns);
     if (status == CIRCE_OK) {
         shape->rows = estimate_rows(&r, &shape->exact);
         shape->cols = (int64_t)r.n_columns;
@@ -416,16 +466,22 @@ circe_status io__shape_delimited(int descriptor, uint64_t bytes, char delimiter,
 }
 
 circe_status io__parse_delimited(const char *data, size_t bytes, char delimiter, const char *name, const char *columns,
-                                 io_table *table, io_error *error) {
-    return parse((io__text){.memory = data, .name = name, .error = error}, bytes, delimiter, columns, table);
+                                 const io_reading *reading, io_table *table, io_error *error) {
+    return parse((io__text){.memory = data, .name = name, .error = error}, bytes, delimiter, columns, reading, table);
 }
 
 circe_status io__read_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
-                                io_table *table, io_error *error) {
-    return parse((io__text){.descriptor = descriptor, .name = name, .error = error}, bytes, delimiter, columns, table);
+                                const io_reading *reading, io_table *table, io_error *error) {
+    return parse((io__text){.descriptor = descriptor, .name = name, .error = error}, bytes, delimiter, columns, reading,
+                 table);
+}
+
+circe_status io_parse_csv_as(const char *data, size_t bytes, const char *name, const char *columns,
+                             const io_reading *reading, io_table *table, io_error *error) {
+    return io__parse_delimited(data, bytes, 0, name, columns, reading, table, error);
 }
 
 circe_status io_parse_csv(const char *data, size_t bytes, const char *name, const char *columns, io_table *table,
                           io_error *error) {
-    return io__parse_delimited(data, bytes, ',', name, columns, table, error);
+    return io_parse_csv_as(data, bytes, name, columns, NULL, table, error);
 }

@@ -43,21 +43,10 @@ const char *io__row_end(const char *at, const char *end, char delimiter);
 
 /* ---- csv_rows.c ----------------------------------------------------------------------------------------------- */
 
-typedef enum io__column_kind {
-    IO__NUMERIC,     /* so far */
-    IO__CATEGORICAL, /* every cell so far has its code */
-    IO__LATE,        /* categorical, and cells before are not coded: for the second pass */
-    IO__SETTLED,     /* second pass: done in the first */
-} io__column_kind;
-
-typedef struct io__column {
-    io__column_kind kind;
-    bool numbers; /* some cell was read as a number */
-    io__dictionary categories;
-} io__column;
-
 /* What rows look like: the same for all of them. */
 typedef struct io__layout {
+    const io_reading *reading;
+    int64_t first_line; /* of the first row */
     char delimiter;
     const char *name;
     bool has_names;          /* for the text of a refusal */
@@ -80,13 +69,13 @@ typedef struct io__rows {
     int64_t first_missing_line; /* counted from the first of these */
 } io__rows;
 
-/* Reads a stretch of whole rows, whose first line is `line`, in place of what `rows` held. The kinds of its columns are
- * those that `before` has. */
+/* Reads a stretch of whole rows, whose first line is `line`, in place of what `rows` held. Which of its columns are
+ * named as categories, `before` knows. */
 circe_status io__rows_parse(const io__layout *layout, const io__rows *before, const char *data, size_t length,
                             int64_t line, io__rows *rows, io_error *error);
 
-/* Decides what each column is now that `more` follows `rows`, and gives the categories of `more` the codes of `rows`.
- * After that the cells can be copied to where they belong. false: no memory. */
+/* Adds up what the columns of `rows` and of `more`, which follows, have met, and gives the categories of `more` the
+ * codes of `rows`. After that the cells can be copied to where they belong. false: no memory. */
 bool io__rows_join(const io__layout *layout, io__rows *rows, io__rows *more);
 /* Room for n rows more. false: no memory. */
 bool io__rows_reserve(const io__layout *layout, io__rows *rows, size_t n);

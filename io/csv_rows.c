@@ -1,10 +1,9 @@
 /* Rows of delimited text to numbers, one stretch at a time: stretches are read side by side, each into rows of its own,
  * and joined in their order.
  *
- * A column is of numbers until a cell is neither a number nor missing; then it is categorical, and its cells become
- * codes in order of first appearance. A stretch numbers the texts that it meets for itself; joining gives them the
- * numbers that one reader from top to bottom would have given. Where a text comes after numbers, the numbers are texts
- * too: the column is late, and a second pass codes it. No cell is allocated for itself. */
+ * What a cell is, columns.c decides; the plain numbers that most cells are go past it. A stretch numbers the texts that
+ * it meets for itself, in order of first appearance; joining gives them the numbers that one reader from top to bottom
+ * would have given. No cell is allocated for itself. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,32 +22,16 @@ static void note_missing(io__rows *rows, size_t row, size_t c, int64_t line) {
     rows->first_missing_line = line;
 }
 
-/* A cell that is not plainly a number. false: no memory. */
-static bool store(io__rows *rows, size_t row, size_t c, const io__field *field, int64_t line, double *cell) {
-    io__column *into = &rows->columns[c];
-    *cell = 0.0;
-    if (into->kind == IO__SETTLED) return true;
-    if (into->kind == IO__NUMERIC && io__number(field->text, field->length, cell)) {
-        into->numbers = true;
-        return true;
-    }
-    if (io__is_missing(field->text, field->length)) {
-        *cell = (double)NAN;
-        note_missing(rows, row, c, line);
-        return true;
-    }
-    if (into->kind == IO__NUMERIC) into->kind = into->numbers ? IO__LATE : IO__CATEGORICAL;
-    if (into->kind != IO__CATEGORICAL) return true;
-    size_t code;
-    if (!io__dictionary_code(&into->categories, field->text, field->length, &code)) return false;
-    *cell = (double)code;
-    return true;
-}
-
 static circe_status ragged(const io__layout *layout, io__scanner *scanner, int64_t line, size_t found) {
     return io__fail(scanner->error, CIRCE_ERR_FORMAT, "%s, line %lld: %zu field%s found and %zu expected, as in the %s",
                     layout->name, (long long)line, found, found == 1 ? "" : "s", layout->n_fields,
                     layout->has_names ? "header" : "first row");
+}
+
+/* Whether a plain number is nothing but a number to this column, whose first cells are on record already. */
+static bool goes_past(const io__layout *layout, const io__column *column) {
+    const io_reading *reading = layout->reading;
+    return column->numbers.n >= IO__FEW && !column->named && reading->n_missing == 0 && reading->decimal == '.';
 }
 
 static circe_status parse_row(const io__layout *layout, io__scanner *scanner, int64_t first_line, io__rows *rows) {
@@ -59,14 +42,17 @@ static circe_status parse_row(const io__layout *layout, io__scanner *scanner, in
     for (; !field.last; f++) {
         size_t c = f < layout->n_fields ? layout->column_of[f] : IO__NOT_SELECTED;
         bool wanted = c != IO__NOT_SELECTED;
-        if (wanted && rows->columns[c].kind == IO__NUMERIC && io__next_number(scanner, &field, &cells[c])) {
-            rows->columns[c].numbers = true;
+        if (wanted && goes_past(layout, &rows->columns[c]) && io__next_number(scanner, &field, &cells[c])) {
+            rows->columns[c].numbers.n++;
             continue;
         }
         circe_status status = io__next_field(scanner, &field);
         if (status != CIRCE_OK) return status;
-        if (wanted && !store(rows, rows->n, c, &field, line - first_line, &cells[c]))
-            return io__no_memory(scanner->error, layout->name);
+        io__cell cell = !wanted ? IO__CELL_READ
+                                : io__column_take(&rows->columns[c], layout->reading, field.text, field.length,
+                                                  (int64_t)rows->n, line - first_line, &cells[c]);
+        if (cell == IO__CELL_MISSING) note_missing(rows, rows->n, c, line - first_line);
+        if (cell == IO__CELL_NO_MEMORY) return io__no_memory(scanner->error, layout->name);
     }
     return f == layout->n_fields ? CIRCE_OK : ragged(layout, scanner, line, f);
 }
@@ -97,7 +83,7 @@ static bool begin(const io__layout *layout, const io__rows *before, io__rows *ro
     if (rows->columns == NULL) return false;
     for (size_t c = 0; c < layout->n_columns; c++) {
         io__dictionary_free(&rows->columns[c].categories);
-        rows->columns[c] = (io__column){.kind = before->columns[c].kind, .numbers = before->columns[c].numbers};
+        rows->columns[c] = (io__column){.named = before->columns[c].named};
     }
     rows->n = 0;
     rows->n_missing = rows->lines = 0;
@@ -142,18 +128,21 @@ void io__rows_free(const io__layout *layout, io__rows *rows) {
 /* ---- joining -------------------------------------------------------------------------------------------------------
  */
 
-/* What a column is, where `more` follows. Both began as the same kind, but `rows` may have moved on since. */
-static io__column_kind join_kinds(const io__column *rows, const io__column *more) {
-    if (rows->kind == IO__LATE || more->kind == IO__LATE) return IO__LATE;
-    if (rows->kind == more->kind) return rows->kind;
-    const io__column *numeric = rows->kind == IO__NUMERIC ? rows : more;
-    return numeric->numbers ? IO__LATE : IO__CATEGORICAL;
+/* The first few cells of one kind, counted from the top of the file. */
+static void join_samples(const io__layout *layout, const io__rows *rows, io__sample *sample, const io__sample *more) {
+    for (int64_t k = 0; k < more->n && k < IO__FEW; k++) {
+        if (sample->n + k >= IO__FEW) break;
+        sample->cell[sample->n + k] = more->cell[k];
+        sample->cell[sample->n + k].row += (int64_t)rows->n;
+        sample->cell[sample->n + k].line += layout->first_line + rows->lines;
+    }
+    sample->n += more->n;
 }
 
 /* Codes of `more` become those of the same texts in `rows`. false: no memory. */
 static bool recode(const io__layout *layout, size_t c, io__rows *rows, io__rows *more) {
     const io__texts *texts = &more->columns[c].categories.texts;
-    if (texts->count == 0) return true;
+    if (texts->count == 0 || more->columns[c].numbers.n > 0) return true; /* numbers and texts: it will be refused */
     size_t *codes = malloc(texts->count * sizeof *codes);
     bool complete = codes != NULL, same = true;
     for (size_t k = 0; complete && k < texts->count; k++) {
@@ -181,9 +170,13 @@ static void join_missing(io__rows *rows, const io__rows *more) {
 bool io__rows_join(const io__layout *layout, io__rows *rows, io__rows *more) {
     for (size_t c = 0; c < layout->n_columns; c++) {
         io__column *into = &rows->columns[c];
-        into->kind = join_kinds(into, &more->columns[c]);
-        into->numbers = into->numbers || more->columns[c].numbers;
-        if (into->kind == IO__CATEGORICAL && !recode(layout, c, rows, more)) return false;
+        const io__column *from = &more->columns[c];
+        join_samples(layout, rows, &into->numbers, &from->numbers);
+        join_samples(layout, rows, &into->texts, &from->texts);
+        into->n_missing += from->n_missing;
+        into->n_other_point += from->n_other_point;
+        into->n_odd += from->n_odd;
+        if (!recode(layout, c, rows, more)) return false;
     }
     join_missing(rows, more);
     return true;

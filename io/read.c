@@ -94,7 +94,7 @@ static circe_status read_npy(circe__mapped *file, const char *name, io_table *ta
 }
 
 static circe_status read_format(circe__mapped *file, file_format format, const char *path, const char *selection,
-                                const char *columns, io_table *table, io_error *error) {
+                                const char *columns, const io_reading *reading, io_table *table, io_error *error) {
     if (columns != NULL && format != CSV && format != TSV && format != UNKNOWN)
         return io__fail(error, CIRCE_ERR_ARGUMENT, "%s: columns can be selected from a .csv or .tsv only", path);
     if (columns == NULL) columns = selection;
@@ -108,9 +108,9 @@ static circe_status read_format(circe__mapped *file, file_format format, const c
         case NPZ:
             return io_parse_npz(data, file->bytes, path, selection, table, error);
         case CSV:
-            return io_parse_csv(data, file->bytes, path, columns, table, error);
+            return io_parse_csv_as(data, file->bytes, path, columns, reading, table, error);
         case TSV:
-            return io__parse_delimited(data, file->bytes, '\t', path, columns, table, error);
+            return io__parse_delimited(data, file->bytes, '\t', path, columns, reading, table, error);
         case SAFETENSORS:
             return io_parse_safetensors(data, file->bytes, path, selection, table, error);
         case UNKNOWN:
@@ -175,7 +175,7 @@ static circe_status text_shape(const char *path, char delimiter, const char *col
     if (descriptor < 0) return io__fail(error, CIRCE_ERR_IO, "%s: %s", path, strerror(errno));
     circe_status status = CIRCE_OK;
     if (fstat(descriptor, &info) == 0 && info.st_size > 0)
-        status = io__shape_delimited(descriptor, (uint64_t)info.st_size, delimiter, path, columns, shape, error);
+        status = io__shape_delimited(descriptor, (uint64_t)info.st_size, delimiter, path, columns, NULL, shape, error);
     close(descriptor);
     return status;
 }
@@ -190,7 +190,7 @@ circe_status io_read_shape(const char *source, const char *columns, io_shape *sh
     circe_status status = CIRCE_OK;
     if (stat(path, &info) == 0 && S_ISREG(info.st_mode))
         status = format == CSV || format == TSV
-                     ? text_shape(path, format == TSV ? '\t' : ',', columns != NULL ? columns : selection, shape, error)
+                     ? text_shape(path, format == TSV ? '\t' : 0, columns != NULL ? columns : selection, shape, error)
                      : array_shape(path, format, selection, shape, error);
     free(path);
     return status;
@@ -200,7 +200,8 @@ circe_status io_read_shape(const char *source, const char *columns, io_shape *sh
  */
 
 /* A plain file of delimited text, which is not brought into memory as a whole. false: it is something else. */
-static bool read_text(const char *path, const char *columns, io_table *table, io_error *error, circe_status *status) {
+static bool read_text(const char *path, const char *columns, const io_reading *reading, io_table *table,
+                      io_error *error, circe_status *status) {
     struct stat info;
     file_format format = format_of_name(path);
     /* Not by opening it: whoever writes to a pipe would take the close that follows for the end of the reader. */
@@ -209,25 +210,35 @@ static bool read_text(const char *path, const char *columns, io_table *table, io
     if (descriptor < 0) return false; /* for the general way to explain */
     bool plain = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
     if (plain)
-        *status = io__read_delimited(descriptor, (uint64_t)info.st_size, format == TSV ? '\t' : ',', path, columns,
-                                     table, error);
+        *status = io__read_delimited(descriptor, (uint64_t)info.st_size, format == TSV ? '\t' : 0, path, columns,
+                                     reading, table, error);
     close(descriptor);
     return plain;
 }
 
-static circe_status read_whole(const char *path, const char *selection, const char *columns, io_table *table,
-                               io_error *error) {
+static circe_status read_whole(const char *path, const char *selection, const char *columns, const io_reading *reading,
+                               io_table *table, io_error *error) {
     circe__mapped file = {.data = NULL};
     int problem = circe__map_file(path, &file);
     if (problem != 0) return io__fail(error, CIRCE_ERR_IO, "%s: %s", path, strerror(problem));
     file_format format = format_of_name(path);
     if (format == UNKNOWN) format = format_of_content(&file);
-    circe_status status = read_format(&file, format, path, selection, columns, table, error);
+    circe_status status = read_format(&file, format, path, selection, columns, reading, table, error);
     circe__unmap(&file);
+    bool array = format == NPY || format == NPZ || format == SAFETENSORS;
+    if (status == CIRCE_OK && array && reading != NULL) {
+        status = io_table_read_as(table, reading, error);
+        if (status != CIRCE_OK) io_table_free(table);
+    }
     return status;
 }
 
 circe_status io_read(const char *source, const char *columns, io_table *table, io_error *error) {
+    return io_read_as(source, columns, NULL, table, error);
+}
+
+circe_status io_read_as(const char *source, const char *columns, const io_reading *reading, io_table *table,
+                        io_error *error) {
     memset(table, 0, sizeof *table);
     char *path = strdup(source), *text = strdup(source);
     if (path == NULL || text == NULL) {
@@ -237,8 +248,8 @@ circe_status io_read(const char *source, const char *columns, io_table *table, i
     }
     const char *selection = split(path);
     circe_status status = CIRCE_OK;
-    if (!read_text(path, columns != NULL ? columns : selection, table, error, &status))
-        status = read_whole(path, selection, columns, table, error);
+    if (!read_text(path, columns != NULL ? columns : selection, reading, table, error, &status))
+        status = read_whole(path, selection, columns, reading, table, error);
     if (status == CIRCE_OK) {
         free(table->source);
         table->source = text;

@@ -75,11 +75,15 @@ static void large_rows(void **state) {
             for (int t = 0; t < 3; t++) {
                 io_table table;
                 io_error error = {""};
+                char *names[] = {"kind"};
+                io_reading reading = {.categories = names, .n_categories = 1};
                 io_use_threads(threads[t]);
-                assert_int_equal(io_parse_csv(m.text, m.length, "t.csv", "i,kind,eighth", &table, &error), CIRCE_OK);
+                assert_int_equal(io_parse_csv_as(m.text, m.length, "t.csv", "i,kind,eighth", &reading, &table, &error),
+                                 CIRCE_OK);
                 check_rows(&table, m.rows, quotes);
                 io_table_free(&table);
-                assert_int_equal(io_read(in_directory("large.csv"), "i,kind,eighth", &table, &error), CIRCE_OK);
+                assert_int_equal(io_read_as(in_directory("large.csv"), "i,kind,eighth", &reading, &table, &error),
+                                 CIRCE_OK);
                 check_rows(&table, m.rows, quotes);
                 /* In order of first appearance, as one reader from top to bottom numbers them. */
                 if (quotes) assert_string_equal(table.categories[1][0], words[word_of(0)]);
@@ -101,7 +105,7 @@ static void large_places(void **state) {
     io_error error = {""};
     made m = {0};
     add(&m, "a,b\n");
-    for (int i = 0; i < 600000; i++) add(&m, "%d,\"%d\n\"\n", i, i); /* two lines each: 'b' is of categories */
+    for (int i = 0; i < 600000; i++) add(&m, "%d,\"w%d\n\"\n", i, i); /* two lines each */
     size_t whole = m.length;
     add(&m, "7,?\n8,x\n");
     io_use_threads(3);
@@ -110,7 +114,7 @@ static void large_places(void **state) {
     assert_string_equal(table.first_missing, "row 600000 (line 1200002), column 'b'");
     io_table_free(&table);
     m.length = whole;
-    add(&m, "1,2\n1,2,3\n1,2\n");
+    add(&m, "1,b\n1,2,3\n1,2\n");
     assert_int_equal(io_parse_csv(m.text, m.length, "t.csv", NULL, &table, &error), CIRCE_ERR_FORMAT);
     assert_says(&error, "line 1200003: 3 fields found and 2 expected");
     m.length = whole;
@@ -126,24 +130,37 @@ static void large_places(void **state) {
     free(m.text);
 }
 
-/* A column of numbers whose only text stands at the very end has categories from its first row on. */
-static void large_late_categories(void **state) {
+/* One cell at the very end that is no number: the column is refused, with its place, unless it is named as categories.
+ */
+static void large_mixture(void **state) {
     (void)state;
     io_table table;
     io_error error = {""};
     made m = {0};
     add(&m, "a,b\n");
     for (int i = 0; i < 500000; i++) add(&m, "%d,%s\n", i % 1000, i % 2 == 0 ? "1.50" : "NA");
-    add(&m, "red,9\n");
+    add(&m, "0.7x,9\n");
     io_use_threads(4);
-    assert_int_equal(io_parse_csv(m.text, m.length, "t.csv", NULL, &table, &error), CIRCE_OK);
+    assert_int_equal(io_parse_csv(m.text, m.length, "t.csv", NULL, &table, &error), CIRCE_ERR_VALUE);
+    assert_says(&error,
+                "column 'a' holds 500000 numbers and 1 cell that is not a number: '0.7x' (row 500000, line 500002)");
+    char *names[] = {"a"};
+    io_reading reading = {.categories = names, .n_categories = 1};
+    assert_int_equal(io_parse_csv_as(m.text, m.length, "t.csv", NULL, &reading, &table, &error), CIRCE_OK);
     assert_int_equal(table.values.rows, 500001);
     assert_true(table.categorical[0] && !table.categorical[1]);
     assert_string_equal(table.categories[0][999], "999");
-    assert_string_equal(table.categories[0][1000], "red");
+    assert_string_equal(table.categories[0][1000], "0.7x");
     for (int i = 0; i < 500000; i++) assert_true(at(&table, i, 0) == i % 1000);
     assert_true(at(&table, 500000, 0) == 1000 && at(&table, 500000, 1) == 9 && at(&table, 499998, 1) == 1.5);
     assert_int_equal(table.n_missing, 250000);
+    assert_int_equal(table.columns[1].n_missing, 250000);
+    io_table_free(&table);
+    /* Numbers that stand for missing, and a decimal comma, take the slower way to the same end. */
+    char *missing[] = {"999"};
+    io_reading other = {.categories = names, .n_categories = 0, .missing = missing, .n_missing = 1};
+    assert_int_equal(io_parse_csv_as(m.text, m.length - 7, "t.csv", "a", &other, &table, &error), CIRCE_OK);
+    assert_int_equal(table.n_missing, 500);
     io_use_threads(0);
     io_table_free(&table);
     free(m.text);
@@ -179,7 +196,8 @@ static void large_cut_short(void **state) {
     int descriptor = open(in_directory("short.csv"), O_RDONLY);
     assert_true(descriptor >= 0);
     /* As many bytes as it had a moment ago. */
-    circe_status status = io__read_delimited(descriptor, m.length + 100000, ',', "short.csv", NULL, &table, &error);
+    circe_status status =
+        io__read_delimited(descriptor, m.length + 100000, ',', "short.csv", NULL, NULL, &table, &error);
     assert_int_equal(status, CIRCE_ERR_IO);
     assert_says(&error, "cut short while it was read");
     assert_null(table.values.data);
@@ -254,7 +272,7 @@ static void decimal_ends(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_rows),   cmocka_unit_test(large_places),    cmocka_unit_test(large_late_categories),
+        cmocka_unit_test(large_rows),   cmocka_unit_test(large_places),    cmocka_unit_test(large_mixture),
         cmocka_unit_test(large_field),  cmocka_unit_test(large_cut_short), cmocka_unit_test(decimal_against_strtod),
         cmocka_unit_test(decimal_ends),
     };

@@ -239,7 +239,7 @@ class TableTest(CliTest):
     def test_text_against_numbers(self):
         numbers = ["1" + line[line.index(","):] for line in self.lines]
         self.write("numbers.csv", "sex,age,score,income\n" + "\n".join(numbers))
-        self.refuse(2, ["text", "numbers", "numbers.csv"], "measure", "circe", "--data", "numbers.csv",
+        self.refuse(2, ["categories", "numbers", "numbers.csv"], "measure", "circe", "--data", "numbers.csv",
                     "--holdout-data", "people.csv", "--x", "score", "--y", "income", "--z", "age,sex")
 
 

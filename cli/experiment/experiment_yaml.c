@@ -13,6 +13,7 @@
 #include <string.h>
 #include <yaml.h>
 
+#include "io.h"
 #include "message.h"
 #include "spec.h"
 #include "suggest.h"
@@ -167,9 +168,14 @@ static int read_number(const place *at, bool whole, double *value) {
     if (text == NULL) return status;
     char *end = NULL;
     errno = 0;
-    *value = whole ? (double)strtoll(text, &end, 10) : strtod(text, &end);
-    bool sound = end != text && *end == '\0' && !isspace((unsigned char)text[0]) && isfinite(*value) &&
-                 !(whole && (errno == ERANGE || fabs(*value) > 9e15));
+    bool sound = whole || io_number(text, value);
+    if (whole) {
+        *value = (double)strtoll(text, &end, 10);
+        sound =
+            end != text && *end == '\0' && !isspace((unsigned char)text[0]) && errno != ERANGE && fabs(*value) <= 9e15;
+    } else if (sound && io_number_vanished(text, *value)) {
+        return refuse(at, "%s is too small: it would become 0; write 0 where that is meant", text);
+    }
     if (!sound)
         return refuse(at, "%s is expected, as in %s: %s, not '%s'", expected, at->key->name, at->key->example, text);
     return check_range(at, *value);

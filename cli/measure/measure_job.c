@@ -8,6 +8,8 @@
 #include "measure_blocks.h"
 #include "model_file.h"
 #include "output.h"
+#include "reading.h"
+#include "sentinels.h"
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
@@ -29,6 +31,7 @@ static int read_batch(measure_job *j) {
     if (status == EXIT_DONE) status = inputs_foresee(j->arguments, j->s.context, variables, n, &foreseen);
     if (status == EXIT_DONE) status = measure_blocks_foresee(j, rows, foreseen);
     for (int k = 0; k < n && status == EXIT_DONE; k++) status = input_read(j->arguments, variables[k], false, group[k]);
+    if (status == EXIT_DONE) status = reading_check(j->arguments, group, n);
     if (status == EXIT_DONE) status = inputs_check(j->arguments, group, n, least_rows(j), &j->dropped);
     j->given = j->read_x.values.rows;
     if (status == EXIT_DONE && rows > 0) status = inputs_sample(j->arguments, group, n, rows, least_rows(j));
@@ -42,6 +45,50 @@ static int take_batch(measure_job *j) {
     if (j->uses & USES_Y) input_view(&j->read_y, &j->y);
     input_view(&j->read_z, &j->z);
     return EXIT_DONE;
+}
+
+/* Numbers far from 1 are scaled first, where their widths are of the program's choice: not where a model or a file of
+ * holdout rows sets the units, nor x where its gradient is asked for. */
+static int scale_batch(measure_job *j) {
+    const args *a = j->arguments;
+    circe_dtype dtype = args_choice(a, OPT_DTYPE) == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
+    input *const group[] = {&j->read_x, &j->read_y, &j->read_z};
+    int status = EXIT_DONE;
+    if (j->source == MEAN_FROM_MODEL || j->source == MEAN_FROM_HOLDOUT) return EXIT_DONE;
+    for (int k = 0; k < 3 && status == EXIT_DONE; k++) {
+        const variable *of = group[k]->of;
+        bool fixed = of == NULL || args_given(a, of->sigma2) || args_given(a, of->kernel);
+        if (!fixed && !(k == 0 && args_given(a, OPT_GRAD))) status = input_scale(group[k], dtype, &j->warnings);
+    }
+    return status;
+}
+
+static void note_sentinels(measure_job *j) {
+    const input *const all[] = {&j->read_x, &j->read_y, &j->read_z};
+    const input *group[3];
+    int n = 0;
+    for (int k = 0; k < 3; k++) {
+        if (all[k]->of != NULL) group[n++] = all[k];
+    }
+    sentinels_note(group, n, &j->warnings);
+}
+
+/* Ranks are of all rows together: there is no way from the ranks of some rows to those of others, nor a gradient. */
+static int transform_batch(measure_job *j) {
+    const args *a = j->arguments;
+    circe_transform transform = (circe_transform)args_choice(a, OPT_TRANSFORM);
+    input *const group[] = {&j->read_x, &j->read_y, &j->read_z};
+    int status = EXIT_DONE;
+    if (transform == CIRCE_TRANSFORM_NONE) return EXIT_DONE;
+    if (j->source == MEAN_FROM_MODEL || j->source == MEAN_FROM_HOLDOUT || args_given(a, OPT_GRAD))
+        return message_fail(EXIT_INPUT,
+                            "--transform takes the ranks of all rows together: leave out %s, or transform the files "
+                            "beforehand",
+                            args_given(a, OPT_GRAD) ? "--grad" : "--model and the holdout");
+    for (int k = 0; k < 3 && status == EXIT_DONE; k++) {
+        if (group[k]->of != NULL) status = input_transform(j->s.context, group[k], transform);
+    }
+    return status;
 }
 
 static int read_holdout(measure_job *j) {
@@ -227,6 +274,9 @@ static int settle_x(measure_job *j) {
 int measure_job_prepare(measure_job *job) {
     int status = session_open(job->arguments, &job->s);
     if (status == EXIT_DONE) status = read_batch(job);
+    if (status == EXIT_DONE) note_sentinels(job);
+    if (status == EXIT_DONE) status = transform_batch(job);
+    if (status == EXIT_DONE) status = scale_batch(job);
     if (status == EXIT_DONE) status = measure_blocks_decide(job);
     if (status == EXIT_DONE) status = obtain_mean(job);
     if (status == EXIT_DONE && job->dropped + job->dropped_holdout > 0 && !args_given(job->arguments, OPT_QUIET))

@@ -14,6 +14,7 @@
 #include "paths.h"
 #include "progress.h"
 #include "ranks.h"
+#include "sentinels.h"
 #include "train_team.h"
 
 static int refuse_library(circe_status status, const char *subject) {
@@ -81,6 +82,8 @@ static void note_unused(training_job *job) {
         notes_add(&job->warnings, "--layers was ignored: there is no regulariser");
     if (args_given(a, OPT_GIVEN) && !args_given(a, OPT_INVARIANT_TO))
         notes_add(&job->warnings, "--given was ignored: there is no --invariant-to");
+    const input *const group[] = {&job->set.table.in};
+    sentinels_note(group, 1, &job->warnings);
     if (job->set.dropped > 0)
         notes_add(&job->warnings, "%" PRId64 " rows with missing cells were left out", job->set.dropped);
 }

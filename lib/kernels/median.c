@@ -1,7 +1,12 @@
 /* The median heuristic: sigma2 = (median pairwise distance)^2.
  *
  * Exact up to SUBSET rows (2 million pairs); beyond, on a subset drawn with a fixed seed, whose median of pairs has a
- * relative error of about 1/sqrt(SUBSET). The median of the squared distances is the square of the median. */
+ * relative error of about 1/sqrt(SUBSET). The median of the squared distances is the square of the median.
+ *
+ * Distances are taken in units of a power of two near the largest number, which is exact: so their squares neither
+ * overflow nor vanish. Where the width itself does, it is refused: a kernel of width infinity or 0 sees nothing. */
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "kernels/kernels.h"
@@ -52,6 +57,24 @@ static int64_t drop_zeros(double *v, int64_t n) {
     return kept;
 }
 
+/* The exponent of the largest number, by which all are scaled; 0 where squares are safe as they are. */
+static int scale_of(const double *values, int64_t n) {
+    const double safe = 0x1p300;
+    double largest = 0.0;
+    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(values[i]));
+    return largest == 0.0 || (largest < safe && largest > 1.0 / safe) ? 0 : ilogb(largest);
+}
+
+/* sigma2 back in the units of the points. */
+static circe_status unscale(double scaled, int exponent, double *sigma2) {
+    *sigma2 = ldexp(scaled, 2 * exponent);
+    if (isfinite(*sigma2) && (*sigma2 >= DBL_MIN || exponent == 0)) return CIRCE_OK;
+    return circe__fail(CIRCE_ERR_VALUE,
+                       "the median distance of the points is %.3g, whose square no double can hold; %s them by %.0e",
+                       ldexp(sqrt(scaled), exponent), exponent > 0 ? "divide" : "multiply",
+                       ldexp(1.0, exponent > 0 ? exponent : -exponent));
+}
+
 circe_status circe_median_sigma2(circe_context *context, const circe_mat *points, int64_t first_col, int64_t n_cols,
                                  double *sigma2) {
     if (context == NULL || sigma2 == NULL)
@@ -74,6 +97,8 @@ circe_status circe_median_sigma2(circe_context *context, const circe_mat *points
     circe_random_subset((circe_random){.seed = 0, .stream = 0x6d656469616eu}, points->rows, n, rows);
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < n_cols; c++) copy[i * n_cols + c] = circe__at(points, rows[i], first_col + c);
+    int exponent = scale_of(copy, n * n_cols);
+    for (int64_t e = 0; exponent != 0 && e < n * n_cols; e++) copy[e] = ldexp(copy[e], -exponent);
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < i; j++) {
             double square = 0.0;
@@ -88,7 +113,9 @@ circe_status circe_median_sigma2(circe_context *context, const circe_mat *points
         int64_t distinct = drop_zeros(squares, pairs);
         if (distinct > 0) *sigma2 = median(squares, distinct);
     }
-    if (*sigma2 == 0.0)
+    if (*sigma2 > 0.0)
+        status = unscale(*sigma2, exponent, sigma2);
+    else
         status = circe__fail(CIRCE_ERR_VALUE,
                              "the points are all equal, so the median heuristic has no width to offer; give sigma2");
 

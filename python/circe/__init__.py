@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ._kernels import Kernel, delta, gaussian, gram, laplace, linear, median_sigma2
     from ._mean import ConditionalMean, FitWarning, LooTable, ResidualFeatures
     from ._measures import (MEASURES, Measurement, circe, circe_cached, gcm, hscic, hsic, kci, kpc, measure, nocco,
-                            spectral)
+                            spectral, transform)
     from ._runtime import get_threads, set_threads
     from .errors import (ArgumentError, CancelledError, CirceError, ClosedError, CommandError, DataError, DeviceError,
                          DTypeError, FileError, FormatError, NotFittedError, NumericError, OutOfMemoryError, RankError,
@@ -35,7 +35,7 @@ _WHERE = {
     "_inference": "Along Calibration Effect Effects TestResult calibrate effects test",
     "_kernels": "Kernel gaussian laplace linear delta gram median_sigma2",
     "_mean": "ConditionalMean FitWarning LooTable ResidualFeatures",
-    "_measures": "MEASURES Measurement circe circe_cached gcm hscic hsic kci kpc measure nocco spectral",
+    "_measures": "MEASURES Measurement circe circe_cached gcm hscic hsic kci kpc measure nocco spectral transform",
     "_runtime": "get_threads set_threads",
     "errors": "ArgumentError CancelledError CirceError ClosedError CommandError DTypeError DataError DeviceError FileError "
               "FormatError NotFittedError NumericError OutOfMemoryError RankError ShapeError UnsupportedError VersionError",

@@ -25,6 +25,7 @@ ESTIMATORS = {"biased": 1, "debiased": 2, "centered": 3, "ustat": 4}
 HSIC_ESTIMATORS = {"biased": 1, "unbiased": 2}
 GCM_REGRESSIONS = {"kernel": 1, "linear": 2}
 TEST_MEANS = {"auto": 0, "rows": 1, "split": 2}
+TRANSFORMS = {"none": 0, "ranks": 1, "normal-scores": 2}
 GCM_COMBINES = {"max": 1, "logsumexp": 2, "squares": 3}
 
 
@@ -118,7 +119,8 @@ class TestOptions(ctypes.Structure):
                 ("weights", c_void_p), ("width", POINTER(c_double)), ("n_width", c_int64), ("ridge", POINTER(c_double)),
                 ("n_ridge", c_int64), ("undersmoothing", c_double), ("regression", c_int), ("max_rank", c_int64),
                 ("auxiliary_y", c_char_p), ("auxiliary_z", c_char_p), ("mean", c_int), ("test_share", c_double),
-                ("features_x", c_int64), ("features_y", c_int64), ("features_z", c_int64)]
+                ("features_x", c_int64), ("features_y", c_int64), ("features_z", c_int64),
+                ("transform", c_int)]
 
 
 class TestRegression(ctypes.Structure):
@@ -133,7 +135,7 @@ class TestResult(ctypes.Structure):
                 ("null_mean", c_double), ("null_sd", c_double), ("x", TestRegression), ("z", TestRegression),
                 ("rank_x", c_int64), ("rank_z", c_int64), ("left_out_x", c_double), ("left_out_z", c_double),
                 ("kernel_x", c_char * 192), ("kernel_y", c_char * 192), ("kernel_z", c_char * 192), ("trust", c_int),
-                ("verdict", c_char * 640)]
+                ("verdict", c_char * 640), ("effective_rows", c_double), ("robust_p", c_double)]
 
 
 class Calibration(ctypes.Structure):
@@ -200,6 +202,7 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_features_destroy": (None, _handle),
     "circe_features_get": ("status", _handle, _mat, _mat),
     "circe_features_gather": ("status", _handle, _index, c_int64, _mat, _mat),
+    "circe_transform_columns": ("status", _handle, _mat, c_int, c_char_p, _mat),
     # measures
     "circe_measure_circe": ("status", _handle, _handle, _handle, _mat, _mat, _mat, c_int, _value, _mat),
     "circe_measure_circe_cached": ("status", _handle, _handle, _handle, _index, c_int64, _handle, _mat, c_int, _value, _mat),
