@@ -93,6 +93,27 @@ class GcmOptions(ctypes.Structure):
                 ("previous_x", c_char_p), ("previous_y", c_char_p), ("holdout", c_void_p)]
 
 
+class Random(ctypes.Structure):
+    _fields_ = [("seed", c_uint64), ("stream", c_uint64)]
+
+
+class BlockOptions(ctypes.Structure):
+    _fields_ = [("block_rows", c_int64), ("blocks", c_int64), ("seconds", c_double), ("seed", c_uint64)]
+
+
+class BlockResult(ctypes.Structure):
+    _fields_ = [("value", c_double), ("standard_error", c_double), ("blocks", c_int64), ("block_rows", c_int64),
+                ("seconds", c_double)]
+
+
+# The measure of some rows: what it returns, if not 0, ends the work.
+BlockFn = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_int64), c_int64, POINTER(c_double))
+
+
+class TestPlan(ctypes.Structure):
+    _fields_ = [("rows", c_int64), ("seconds", c_double), ("bytes", c_double)]
+
+
 class TestOptions(ctypes.Structure):
     _fields_ = [("method", c_int), ("null", c_int), ("draws", c_int64), ("seed", c_uint64), ("alpha", c_double),
                 ("skip_checks", c_int), ("kernel_x", c_void_p), ("kernel_y", c_void_p), ("kernel_z", c_void_p),
@@ -210,6 +231,9 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_test_method_name": (_text, c_int),
     "circe_test_null_name": (_text, c_int),
     "circe_trust_name": (_text, c_int),
+    "circe_random_subset": (None, Random, c_int64, c_int64, c_void_p),
+    "circe_measure_blocks": ("status", _handle, c_int64, POINTER(BlockOptions), BlockFn, c_void_p, POINTER(BlockResult)),
+    "circe_test_foresee": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), c_double, POINTER(TestPlan)),
     "circe_test": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), POINTER(TestResult)),
     "circe_test_calibrate": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), c_int64, c_void_p),
     "circe_calibration_summary": ("status", c_void_p, c_int64, c_double, c_int64, c_void_p, POINTER(Calibration)),
