@@ -226,6 +226,4 @@ circe_status io__shape_delimited(int descriptor, uint64_t bytes, char delimiter,
 circe_status io__read_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
                                 const io_reading *reading, io_table *table, io_error *error);
 
-/* ---- text in Latin-1 ---------------------------------------------------------------------------------------- */
-
 #endif
