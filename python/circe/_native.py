@@ -8,7 +8,9 @@ ctypes releases the GIL for the time of every call.
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
+import resource
 import struct
 import threading
 import warnings
@@ -259,11 +261,28 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
 }
 
 
+def _check_address_space() -> None:
+    """OpenBLAS asks for its buffers again and again, for ever, while it is loaded under a limit that leaves no room for
+    them (ulimit -v): 128 MB a thread."""
+    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+        return
+    asked = [os.environ.get(name, "") for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")]
+    threads = min([int(text) for text in asked if text.isdigit() and int(text) > 0] or [len(os.sched_getaffinity(0))])
+    needed = (min(threads, 64) * 128 + 64) << 20  # with the library's own code
+    try:
+        mmap.mmap(-1, needed).close()
+    except (OSError, ValueError, MemoryError):
+        raise errors.OutOfMemoryError(f"libcirce is not loaded: OpenBLAS needs {needed >> 20} MB of address space for "
+                                      f"{threads} threads, and there is less (ulimit -v shows the limit). Raise the "
+                                      "limit, or set OMP_NUM_THREADS=1") from None
+
+
 class Library:
     """The loaded library. An attribute is a C function, with its signature set at first use."""
 
     def __init__(self, path: str):
         self.path = path
+        _check_address_space()
         try:
             self._dll = ctypes.CDLL(path)
         except OSError as error:
