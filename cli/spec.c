@@ -324,7 +324,7 @@ const spec_option spec_options[OPT_COUNT] = {
     [OPT_CHECKPOINT_EPOCHS] = {"checkpoint-epochs", 0, SPEC_INTEGER, TRAIN, 0, "N", NULL, "0", 0, 1e6, "Checkpoints",
                                "Write MODEL.checkpoint every N epochs; 0: not by epochs."},
     [OPT_CHECKPOINT_MINUTES] = {"checkpoint-minutes", 0, SPEC_NUMBER, TRAIN, 0, "M", NULL, "1", 0, 0, "Checkpoints",
-                                "And every M minutes; 0: not by time. Ctrl-C and SIGTERM always write one. It is "
+                                "And every M minutes; 0: not by time. Ctrl-C, SIGTERM and SIGHUP always write one. It is "
                                 "removed when the model is there."},
     [OPT_RESUME] = {"resume", 0, SPEC_FLAG, TRAIN, 0, NULL, NULL, NULL, 0, 0, "Checkpoints",
                     "Continue from MODEL.checkpoint, to the very numbers of a run that was never interrupted (on this "
@@ -341,7 +341,7 @@ const spec_option spec_options[OPT_COUNT] = {
     [OPT_THREADS] =
         {"threads", 0, SPEC_INTEGER, FIT | MEASURE | TEST | AUDIT | TRAIN | PREDICT | DATA | BENCH, 0, "N", NULL, NULL,
          1, 4096, "Machine",
-         "Threads to use. Default: all that OpenMP offers (OMP_NUM_THREADS); under mpirun, a rank's share of the "
+         "Threads to use. Default: OMP_NUM_THREADS, or one per processor; under mpirun, a rank's share of the "
          "machine."},
     [OPT_DEMO_THREADS] = {"threads", 0, SPEC_INTEGER, DEMO, 0, "N", NULL, "1", 1, 4096, "Machine",
                           "Threads to use. For small networks one is almost as fast as two, and does not mind other "

@@ -8,7 +8,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are used in pla
 
 /* ---- errors ------------------------------------------------------------------------------------------------- */
 
-/* Sets the text and returns `status`. Control characters, which only a file's own names can bring in, become '?'. */
+/* Sets the text and returns `status`. What a terminal would obey, which only a file's own names can bring
+ * in, is made visible. */
 circe_status io__fail(io_error *error, circe_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 circe_status io__no_memory(io_error *error, const char *name);
@@ -224,5 +225,12 @@ circe_status io__shape_delimited(int descriptor, uint64_t bytes, char delimiter,
 /* The same from a plain file of so many bytes, of which only pieces are in memory at a time. */
 circe_status io__read_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
                                 const io_reading *reading, io_table *table, io_error *error);
+
+/* ---- text in Latin-1 ---------------------------------------------------------------------------------------- */
+
+struct circe__mapped;
+
+/* The bytes of a table of text, which may be in Latin-1, as UTF-8: names are then the same everywhere. */
+circe_status io__file_to_utf8(struct circe__mapped *file, const char *name, io_error *error);
 
 #endif

@@ -70,7 +70,7 @@ void io_table_free(io_table *table);
 typedef struct io_shape {
     int64_t rows, cols; /* rows = -1: a pipe, which cannot be looked into */
     bool exact;         /* else the rows are an estimate */
-    double bytes;       /* of memory that the table takes; 0: its file is used in place */
+    double bytes;       /* of memory that the table takes */
 } io_shape;
 
 circe_status io_read_shape(const char *source, const char *columns, io_shape *shape, io_error *error);
@@ -108,5 +108,23 @@ circe_status io_write_npy(const char *path, const circe_mat *values, io_error *e
 
 /* Writes text the same way. */
 circe_status io_write_text(const char *path, const char *text, size_t bytes, io_error *error);
+
+/* An output that one process at a time works on: refused while another holds it, and let go by the kernel should this
+ * one be killed. What killed processes left half-written beside it is removed. */
+typedef struct io_lock io_lock;
+circe_status io_lock_take(const char *path, io_lock **lock, io_error *error);
+void io_lock_release(io_lock *lock); /* takes NULL */
+
+/* ---- text from outside ------------------------------------------------------------------------------------------- */
+
+/* A copy in which everything is visible that a terminal would obey, to be freed; NULL: no memory. `lines`: line ends
+ * and tabs are the caller's own and stay. */
+char *io_visible(const char *text, size_t bytes, bool lines);
+
+/* Bytes of the UTF-8 character at the start of `left` bytes; 0: there is none. */
+size_t io_utf8_bytes(const char *text, size_t left);
+
+/* A copy as UTF-8, to be freed: what is UTF-8 stays, other bytes are read as Latin-1. NULL: no memory. */
+char *io_to_utf8(const char *text, size_t bytes);
 
 #endif

@@ -5,16 +5,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/core.h"
 #include "internal.h"
 
 circe_status io__fail(io_error *error, circe_status status, const char *format, ...) {
+    char text[sizeof error->text];
     va_list arguments;
     if (error == NULL) return status;
     va_start(arguments, format);
-    vsnprintf(error->text, sizeof error->text, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    for (char *at = error->text; *at != '\0'; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
+    circe__visible(text, strlen(text), false, error->text, sizeof error->text);
     return status;
 }
 

@@ -243,7 +243,7 @@ class TableTest(CliTest):
                     "--holdout-data", "people.csv", "--x", "score", "--y", "income", "--z", "age,sex")
 
 
-@unittest.skipUnless(os.environ.get("CIRCE_DATA"), "CIRCE_DATA names no folder with the real data")
+@unittest.skipUnless(os.environ.get("CIRCE_DATA"), "CIRCE_DATA does not name the folder of the real data")
 class RealDataTest(CliTest):
     """Real tables: what depends must come out far above what was made without looking at z."""
 

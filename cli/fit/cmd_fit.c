@@ -94,9 +94,10 @@ static int fit_and_save(const session *s, const args *arguments, const input *y,
 /* Every rank has read the files for itself; what follows relies on their being the same. */
 static int compare_ranks(const input *y, const input *z) {
     const input *const group[] = {y, z};
+    const char *const labels[] = {variable_y.label, variable_z.label};
     circe_status same = CIRCE_OK;
     for (int i = 0; i < 2 && same == CIRCE_OK; i++) {
-        char *what = small_format("%s (%s)", group[i]->of->label, input_source(group[i]));
+        char *what = small_format("%s (%s)", labels[i], input_source(group[i]));
         same = cluster_same_data(&group[i]->values, what);
         free(what);
     }

@@ -131,7 +131,7 @@ static bool wants_linear(const measure_job *j) { return !(j->uses & USES_KERNEL_
 
 static int load_model(measure_job *j) {
     const char *path = args_text(j->arguments, OPT_MODEL);
-    int status = model_load(j->s.context, path, &j->read_y, &j->read_z, &j->mean);
+    int status = model_load(j->s.context, path, &j->read_y, &j->read_z, &j->warnings, &j->mean);
     if (status != EXIT_DONE || !wants_linear(j)) return status;
     const circe_kernel *kernel = circe_cme_kernel_z(j->mean);
     char text[512];

@@ -9,9 +9,11 @@
 #include "error.h"
 #include "io.h"
 #include "model.h"
+#include "model_file.h"
 #include "output.h"
 #include "paths.h"
 #include "session.h"
+#include "terminal.h"
 #include "train_encode.h"
 #include "train_images.h"
 
@@ -67,6 +69,8 @@ static int load(prediction *p) {
     const char *path = args_text(p->arguments, OPT_PREDICTOR);
     circe_status status = train_model_load(p->s.context, path, &p->model);
     if (status != CIRCE_OK) return refuse_library(status, path);
+    if (!p->model.has_checksum && !args_given(p->arguments, OPT_QUIET))
+        message_note("warning: " MODEL_WITHOUT_CHECKSUM, path);
     p->has_images = train_model_has_images(&p->model);
     if (p->has_images) return check_input(p, path);
     cJSON *settings = cJSON_Parse(p->model.settings);
@@ -309,7 +313,9 @@ static int write_csv(const prediction *p, const char *path) {
 static int write_out(const prediction *p) {
     const char *path = args_text(p->arguments, OPT_OUTPUT_PREDICTIONS);
     if (strcmp(path, "-") == 0) {
-        if (!args_given(p->arguments, OPT_JSON)) put_csv(p, stdout);
+        if (args_given(p->arguments, OPT_JSON)) return EXIT_DONE;
+        terminal_data();
+        put_csv(p, stdout);
         return EXIT_DONE;
     }
     int status = EXIT_DONE;

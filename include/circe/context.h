@@ -30,7 +30,7 @@ typedef struct circe_allocator {
 } circe_allocator;
 
 typedef struct circe_context_options {
-    int threads;               /* 0: all that OpenMP offers */
+    int threads;               /* 0: as many as OpenMP says (OMP_NUM_THREADS), or as there are processors */
     size_t memory_limit;       /* bytes this context may plan with; 0: what the machine has free at each call */
     circe_allocator allocator; /* allocate = NULL: malloc */
     circe_log_fn log;          /* NULL: silent */
@@ -45,9 +45,21 @@ CIRCE_API void circe_context_options_init(circe_context_options *options);
 CIRCE_API circe_status circe_context_create(const circe_context_options *options, circe_context **context);
 CIRCE_API void circe_context_destroy(circe_context *context);
 
+/* Into how many parts this context's work is cut. Results depend on it by rounding alone. How many threads run the
+ * parts is decided at each call: no more than there are processors, than OMP_THREAD_LIMIT allows, or than OpenMP's
+ * number of threads where somebody (threadpoolctl, torch.set_num_threads) has lowered it; and the caller's alone inside
+ * an OpenMP region, unless nested regions are allowed. The library's threads are shared by all contexts of the process,
+ * sleep when there is nothing to do, and are started anew in a child of fork. */
 CIRCE_API int circe_context_threads(const circe_context *context);
 
-/* The instruction set the CPU loops were chosen for: "avx512", "avx2" or "generic". */
+/* Calls run(user, part) for every part in [0, parts), each on one of those threads, and returns when all are done. BLAS
+ * runs on the thread that calls it alone meanwhile. A call from inside a part runs its parts one after the other. */
+typedef void (*circe_part_fn)(void *user, int64_t part);
+CIRCE_API void circe_context_run(const circe_context *context, int64_t parts, circe_part_fn run, void *user);
+
+/* The instruction set of the CPU loops: "avx512", "avx2" or "baseline". The best that the processor has, or what the
+ * environment variable CIRCE_ISA names when the context is created: another word is refused there
+ * (CIRCE_ERR_ARGUMENT), and so is a set that the processor lacks (CIRCE_ERR_UNSUPPORTED). */
 CIRCE_API const char *circe_context_isa(const circe_context *context);
 
 /* Scratch memory that grows to what the calls through it need and is then reused: after the first call of a given

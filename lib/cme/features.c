@@ -127,9 +127,9 @@ circe_status circe_features_create(circe_context *context, const circe_cme *cme,
     if (status == CIRCE_OK) {
         made->context = context;
         int previous = circe__threads_begin(context);
-        unsigned rounding = circe__flush_all_begin(context);
+        unsigned rounding = circe__flush_begin();
         status = build(cme, y, y64, z64, dtype, made);
-        circe__flush_all_end(context, rounding);
+        circe__flush_end(rounding);
         circe__threads_end(previous);
     }
     circe_workspace_destroy(workspace);

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cme/internal.h"
+#include "cme/curves.h"
 
 enum {
     DENSE_ROWS = 512, /* up to here a dense fit takes a tenth of a second and is exact everywhere */
@@ -363,7 +363,7 @@ circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, con
     if (status != CIRCE_OK) return status;
 
     int previous = circe__threads_begin(context);
-    unsigned rounding = circe__flush_all_begin(context);
+    unsigned rounding = circe__flush_begin();
     copy_y = circe__alloc(context, y->rows * y->cols, sizeof *copy_y);
     copy_z = circe__alloc(context, z->rows * z->cols, sizeof *copy_z);
     if (copy_y == NULL || copy_z == NULL) {
@@ -391,10 +391,11 @@ circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, con
                               .dim_y = y->cols,
                               .dim_z = z->cols};
     status = fit_all(made, &holdout, kernel_y, kernel_z);
+    if (status == CIRCE_OK) status = circe__curves_make(made);
     made->info.seconds = circe__seconds() - start;
 
 done:
-    circe__flush_all_end(context, rounding);
+    circe__flush_end(rounding);
     circe__threads_end(previous);
     circe__free(context, copy_y);
     circe__free(context, copy_z);

@@ -187,7 +187,7 @@ circe_status circe_test_along(circe_context *context, const circe_mat *x, const 
     circe_status status = circe__data_begin(context, x, y, z, options, &data);
     if (status != CIRCE_OK) return status;
     int threads = circe__threads_begin(context);
-    unsigned rounding = circe__flush_all_begin(context);
+    unsigned rounding = circe__flush_begin();
     status = circe__some_rows(&data, MOST_ROWS, &index, &part);
     walk w = {.part = &part, .points = points};
     if (status == CIRCE_OK) {
@@ -203,7 +203,7 @@ circe_status circe_test_along(circe_context *context, const circe_mat *x, const 
     if (status == CIRCE_OK) status = values_of(&w, NULL, part.n, value);
     if (status == CIRCE_OK) status = interval(&w, value, lower, upper);
     if (status == CIRCE_OK) status = null_bound(&w, null_upper);
-    circe__flush_all_end(context, rounding);
+    circe__flush_end(rounding);
     circe__threads_end(threads);
     circe__sides_free(context, &w.sides);
     circe__free(context, w.M);

@@ -252,7 +252,7 @@ circe_status circe_test_effects(circe_context *context, const circe_mat *x, cons
     circe_status status = circe__data_begin(context, x, y, z, options, &data);
     if (status != CIRCE_OK) return status;
     int threads = circe__threads_begin(context);
-    unsigned rounding = circe__flush_all_begin(context);
+    unsigned rounding = circe__flush_begin();
     status = circe__some_rows(&data, MOST_ROWS, &index, &part);
     if (status == CIRCE_OK) status = circe__some_rows(&data, KPC_ROWS, &few, &small);
     if (status == CIRCE_OK) status = circe_workspace_create(context, &workspace);
@@ -261,7 +261,7 @@ circe_status circe_test_effects(circe_context *context, const circe_mat *x, cons
         status = with_interval(&small, kpc_value, workspace, circe__min(draws, KPC_HALVES), &effects->kpc);
     if (status == CIRCE_OK) status = by_chance(&part, &small, workspace, effects);
     effects->rows = part.n;
-    circe__flush_all_end(context, rounding);
+    circe__flush_end(rounding);
     circe__threads_end(threads);
     circe_workspace_destroy(workspace);
     circe__free(context, index);

@@ -74,7 +74,7 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
     if (status == CIRCE_OK) status = describe_kernel(&data->z, result->kernel_z);
     if (status != CIRCE_OK) return status;
     int threads = circe__threads_begin(data->context);
-    unsigned rounding = circe__flush_all_begin(data->context);
+    unsigned rounding = circe__flush_begin();
     switch (data->options.method) {
         case CIRCE_TEST_KCI:
             status = circe__test_kci(data, result);
@@ -95,7 +95,7 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
             status = circe__test_hsic(data, result);
             break;
     }
-    circe__flush_all_end(data->context, rounding);
+    circe__flush_end(rounding);
     circe__threads_end(threads);
     if (status == CIRCE_OK && !(isfinite(result->statistic) && isfinite(result->p_value)))
         status = circe__fail(CIRCE_ERR_NUMERIC,

@@ -66,10 +66,12 @@ def __dir__():
 
 
 def build_info() -> dict:
-    """The C library that is loaded, where it lies, and what it was built on."""
+    """The C library that is loaded, where it lies, what it was built on, and the BLAS it computes with, with the processor
+    whose kernels that uses."""
     from . import _native
 
     library = _native.library()
     lines = library.circe_build_info().decode().splitlines()
     return {"version": library.circe_version().decode(), "library": library.path,
+            "blas": library.circe_blas_name().decode(), "blas_core": library.circe_blas_core().decode(),
             **dict(line.split(" ", 1) for line in lines if " " in line)}

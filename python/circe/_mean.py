@@ -35,7 +35,7 @@ class LooTable:
 
 
 class Model:
-    """A fitted circe_cme. Many threads may measure with it at once; a forked process makes its own from it."""
+    """A fitted circe_cme. Many threads may measure with it at once."""
 
     def __init__(self, handle: _runtime.Handle):
         self._handle: Optional[_runtime.Handle] = handle
@@ -43,28 +43,28 @@ class Model:
         self.info = _native.CmeInfo()
         _native.check(_native.library().circe_cme_get_info(handle.pointer, self.info))
         self.random = self.info.method == _native.METHODS["rff"]
-        self.guard = self._make_guard()
+        self._guard = self._make_guard()
 
     def _make_guard(self):
-        """Held during a call; only random features change under one's hands (rff_step)."""
         return threading.Lock() if self.random else contextlib.nullcontext()
+
+    @property
+    def guard(self):
+        """Held during a call; only random features change under one's hands (rff_step). A child of fork has its own."""
+        if self._forks != _runtime.forks:
+            self._guard, self._forks = self._make_guard(), _runtime.forks
+        return self._guard
 
     @property
     def handle(self) -> _runtime.Handle:
         handle = self._handle
         if handle is None:
             raise errors.ClosedError("the ConditionalMean was closed")
-        return handle if self._forks == _runtime.forks else self._made_anew(handle)
+        return handle
 
     @property
     def pointer(self) -> int:
         return self.handle.pointer
-
-    def _made_anew(self, inherited: _runtime.Handle) -> _runtime.Handle:
-        """In a forked process: the parent's model belongs to a context with the parent's threads (_runtime.py)."""
-        self._handle, self._forks = _load_bytes(_save_bytes(inherited.pointer)), _runtime.forks
-        self.guard = self._make_guard()
-        return self._handle
 
     def close(self) -> None:
         self._handle = None

@@ -11,6 +11,7 @@ import ctypes
 import os
 import struct
 import threading
+import warnings
 from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
@@ -159,6 +160,9 @@ _index = c_void_p  # int64_t *
 SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_version": (_text,),
     "circe_build_info": (_text,),
+    "circe_blas_name": (_text,),
+    "circe_blas_core": (_text,),
+    "circe_blas_note": (_text,),
     "circe_last_error": (_text,),
     "circe_status_name": (_text, c_int),
     "circe_status_text": (_text, c_int),
@@ -270,6 +274,9 @@ class Library:
             wanted = ".".join(map(str, VERSION))
             raise errors.VersionError(f"{path} is libcirce {found}; this package was written for {wanted}. Install both "
                                       "from one source, or unset CIRCE_LIBRARY")
+        note = self.circe_blas_note()
+        if note is not None:
+            warnings.warn(note.decode(), RuntimeWarning, stacklevel=2)
 
     def __getattr__(self, name: str):
         if name not in SIGNATURES:

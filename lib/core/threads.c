@@ -1,0 +1,484 @@
+/* Threads that wait for work, shared by all contexts of the process.
+ *
+ * Why not OpenMP: a region of it needs every thread of its team, so a machine that is busy, a limit, or a region around
+ * the call makes it slow, wrong or hang; its threads spin as the environment said before the process began; and a child
+ * of fork cannot use it. Here the caller takes parts itself until none is left, and then waits only for helpers that
+ * are in the middle of one.
+ *
+ *     job      a call of circe__run_on, in one of N_JOBS slots. Each call in a slot has a serial number
+ *     place    one part of a job, or several where there are many. Who writes the serial first has taken it
+ *     helper   a thread of the pool. Its mail says which slot to look at
+ *
+ * Places and helpers have cache lines of their own: a thread takes the place of its own rank first, so that sixteen
+ * threads begin and end without writing to a line that another one writes to, and find in their cache what they wrote
+ * in the last call. A helper may look at a job when its caller has long returned: then all of its places are taken, and
+ * a place that is not taken keeps its caller waiting, so that what the job points to is there.
+ *
+ * A helper that finds no mail spins for a little while, because the next call of a training step comes within
+ * microseconds and waking takes longer. It stops spinning on a machine that is busy, which it sees from its own clock:
+ * it was not running although it was ready to. */
+#define _GNU_SOURCE /* affinity */
+#include "core/threads.h"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "core/core.h"
+#include "core/runtimes.h"
+
+enum {
+    N_JOBS = 31,
+    N_PLACES = 128,
+    MAX_HELPERS = 1023,
+    STACK_BYTES = 4 << 20, /* OpenBLAS keeps small buffers there */
+    HELPER_SPIN = 100000,  /* nanoseconds without mail before a helper sleeps */
+    CALLER_SPIN = 20000,   /* nanoseconds a caller spins for helpers that finish */
+    PREEMPTED = 100000,    /* nanoseconds between two looks at the clock: another process had the processor */
+    BUSY_REST = 50000000,  /* nanoseconds without spinning after that */
+    PAUSES = 32,           /* between two looks at the clock */
+};
+
+typedef _Atomic uint64_t word;
+
+/* The serials of the jobs that last took it and were last done with it. */
+typedef struct place {
+    _Alignas(64) word taken;
+    word done;
+} place;
+
+typedef struct job {
+    _Alignas(64) word serial; /* 0 while the rest of the line is written */
+    atomic_int places, pool, first,
+        n; /* helpers that there are, and those that are told: n from the first, in a circle */
+    circe_part_fn run;
+    void *user;
+    int64_t parts;
+    unsigned modes;                 /* the caller's rounding */
+    atomic_uint waiting;            /* a futex: the caller sleeps until a place is done */
+    _Alignas(64) atomic_int looked; /* of the n helpers, those that somebody has seen to be awake, or woken */
+    uint64_t last;                  /* serial, the caller's own */
+    place at[N_PLACES];
+} job;
+
+typedef struct helper {
+    _Alignas(64) word mail; /* 1 + the slot to look at; 0: none */
+    atomic_uint asleep;     /* a futex */
+} helper;
+
+static struct {
+    pthread_mutex_t grow;
+    atomic_int n_helpers; /* started */
+    atomic_int may_grow;  /* 0 once a thread could not be started */
+    atomic_int sleepers;
+    atomic_uint taken; /* set of slots in use */
+    word busy_until;
+    job jobs[N_JOBS];
+    helper helpers[MAX_HELPERS];
+} pool = {.grow = PTHREAD_MUTEX_INITIALIZER, .may_grow = 1};
+
+static int processors;                    /* that this process may use; written once */
+static _Thread_local bool inside = false; /* this thread is running a part */
+static _Thread_local int bracketed = 1;   /* threads of the innermost call or part that this thread is in */
+
+/* ---- waiting ------------------------------------------------------------------------------------------------------
+ */
+
+static void relax(void) {
+#if defined(__x86_64__)
+    _mm_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static uint64_t nanoseconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void futex_wait(atomic_uint *at, unsigned value) {
+    syscall(SYS_futex, at, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void futex_wake(atomic_uint *at) { syscall(SYS_futex, at, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
+
+/* Spins until *at is no longer `value` or `limit` nanoseconds have passed. Returns whether it has changed. */
+static bool spin(word *at, uint64_t value, uint64_t limit) {
+    uint64_t start = nanoseconds(), last = start;
+    if (start < atomic_load_explicit(&pool.busy_until, memory_order_relaxed)) return atomic_load(at) != value;
+    for (;;) {
+        for (int i = 0; i < PAUSES; i++) {
+            if (atomic_load_explicit(at, memory_order_acquire) != value) return true;
+            relax();
+        }
+        uint64_t now = nanoseconds();
+        if (now - last > PREEMPTED) atomic_store_explicit(&pool.busy_until, now + BUSY_REST, memory_order_relaxed);
+        if (now - last > PREEMPTED || now - start > limit) return false;
+        last = now;
+    }
+}
+
+/* ---- rounding -----------------------------------------------------------------------------------------------------
+ */
+
+/* How this thread rounds and whether it flushes denormal numbers; flags that say what has happened stay its own. */
+#if defined(__x86_64__)
+enum { FLAGS = 0x3f };
+
+static unsigned get_modes(void) { return _mm_getcsr() & ~(unsigned)FLAGS; }
+static void set_modes(unsigned modes) { _mm_setcsr((_mm_getcsr() & FLAGS) | modes); }
+#else
+static unsigned get_modes(void) { return 0; }
+static void set_modes(unsigned modes) { (void)modes; }
+#endif
+
+/* ---- parts --------------------------------------------------------------------------------------------------------
+ */
+
+/* The next place from `at` on that nobody has taken, now taken; -1: none. */
+static int take(job *j, uint64_t serial, int places, int at) {
+    for (int k = 0; k < places; k++, at++) {
+        if (at >= places) at -= places;
+        uint64_t seen = atomic_load_explicit(&j->at[at].taken, memory_order_relaxed);
+        if (seen < serial && atomic_compare_exchange_strong(&j->at[at].taken, &seen, serial)) return at;
+    }
+    return -1;
+}
+
+/* Runs a place that was taken, and the next ones until none is left. */
+static void run_places(job *j, uint64_t serial, int places, int at) {
+    int before = bracketed;
+    inside = true;
+    bracketed = 1;
+    for (; at >= 0; at = take(j, serial, places, at + 1)) {
+        int64_t end = circe__cut(j->parts, places, at + 1);
+        for (int64_t part = circe__cut(j->parts, places, at); part < end; part++) j->run(j->user, part);
+        atomic_store(&j->at[at].done, serial);
+        if (atomic_load(&j->waiting) != 0 && atomic_exchange(&j->waiting, 0) != 0) futex_wake(&j->waiting);
+    }
+    inside = false;
+    bracketed = before;
+}
+
+/* ---- helpers ------------------------------------------------------------------------------------------------------
+ */
+
+/* Wakes the next two of the job's helpers that sleep. Waking takes microseconds: the caller wakes two, and who has been
+ * woken wakes two more. */
+static void wake_two(job *j, int first, int n, int all) {
+    for (int woken = 0; woken < 2 && atomic_load_explicit(&j->looked, memory_order_relaxed) < n;) {
+        int number = atomic_fetch_add(&j->looked, 1);
+        if (number >= n) return;
+        helper *h = &pool.helpers[(first + number) % all];
+        if (atomic_load(&h->asleep) == 0 || atomic_exchange(&h->asleep, 0) == 0) continue;
+        futex_wake(&h->asleep);
+        woken++;
+    }
+}
+
+static void help(job *j, int own) {
+    uint64_t serial = atomic_load_explicit(&j->serial, memory_order_acquire);
+    int places = atomic_load_explicit(&j->places, memory_order_relaxed);
+    int all = atomic_load_explicit(&j->pool, memory_order_relaxed);
+    int first = atomic_load_explicit(&j->first, memory_order_relaxed);
+    int n = atomic_load_explicit(&j->n, memory_order_relaxed);
+    atomic_thread_fence(memory_order_acquire);
+    if (serial == 0 || serial != atomic_load_explicit(&j->serial, memory_order_relaxed)) return; /* between two jobs */
+    int rank = 1 + (own - first + all) % all;
+    if (rank > n) return; /* mail of an earlier job */
+    wake_two(j, first, n, all);
+    int at = take(j, serial, places, (int)circe__cut(places, n + 1, rank));
+    if (at < 0) return;
+    set_modes(j->modes);
+    run_places(j, serial, places, at);
+}
+
+static void go_to_sleep(helper *own) {
+    atomic_fetch_add(&pool.sleepers, 1);
+    atomic_store(&own->asleep, 1);
+    if (atomic_load(&own->mail) != 0) atomic_store(&own->asleep, 0);
+    while (atomic_load(&own->asleep) != 0) futex_wait(&own->asleep, 1);
+    atomic_fetch_sub(&pool.sleepers, 1);
+}
+
+static void *helper_main(void *user) {
+    helper *own = user;
+    circe__blas_alone_helper();
+    for (;;) {
+        uint64_t mail = atomic_exchange(&own->mail, 0);
+        if (mail != 0) help(&pool.jobs[mail - 1], (int)(own - pool.helpers));
+        if (!spin(&own->mail, 0, HELPER_SPIN)) go_to_sleep(own);
+    }
+    return NULL;
+}
+
+/* Signals are the business of the program's own threads. */
+static bool start_helper(int number) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    if (pthread_attr_init(&attributes) != 0) return false;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    atomic_store(&pool.helpers[number].mail, 0);
+    atomic_store(&pool.helpers[number].asleep, 0);
+    bool started = pthread_create(&thread, &attributes, helper_main, &pool.helpers[number]) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return started;
+}
+
+/* Where a thread cannot be had, those that are there do the work. */
+static int helpers_for(int wanted) {
+    int there = atomic_load(&pool.n_helpers);
+    if (wanted <= there || !atomic_load(&pool.may_grow)) return wanted < there ? wanted : there;
+    pthread_mutex_lock(&pool.grow);
+    for (there = atomic_load(&pool.n_helpers); there < wanted; atomic_store(&pool.n_helpers, ++there))
+        if (!start_helper(there)) {
+            atomic_store(&pool.may_grow, 0);
+            break;
+        }
+    pthread_mutex_unlock(&pool.grow);
+    return wanted < there ? wanted : there;
+}
+
+/* A child has the thread that forked, and none of the helpers: it begins with an empty pool. */
+static void forget_helpers(void) {
+    pthread_mutex_init(&pool.grow, NULL);
+    atomic_store(&pool.n_helpers, 0);
+    atomic_store(&pool.may_grow, 1);
+    atomic_store(&pool.sleepers, 0);
+    atomic_store(&pool.taken, 0);
+    atomic_store(&pool.busy_until, 0);
+    inside = false;
+    circe__runtimes_after_fork();
+}
+
+/* ---- how many -----------------------------------------------------------------------------------------------------
+ */
+
+/* "QUOTA PERIOD" or "max PERIOD" of one group, in processors; 0 where there is no limit or no such file. */
+static double quota_in(const char *folder) {
+    char path[1400];
+    double quota = 0.0, period = 0.0;
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return 0.0;
+    int found = fscanf(file, "%lf %lf", &quota, &period);
+    fclose(file);
+    return found == 2 && quota > 0.0 && period > 0.0 ? quota / period : 0.0;
+}
+
+static double number_in(const char *folder, const char *name) {
+    char path[1400];
+    double number = 0.0;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return 0.0;
+    int found = fscanf(file, "%lf", &number);
+    fclose(file);
+    return found == 1 ? number : 0.0;
+}
+
+/* The same in version 1: two files, and -1 for no limit. */
+static double quota_in_first(const char *folder) {
+    double quota = number_in(folder, "cpu.cfs_quota_us"), period = number_in(folder, "cpu.cfs_period_us");
+    return quota > 0.0 && period > 0.0 ? quota / period : 0.0;
+}
+
+/* The tightest limit of a group and those above it. */
+static double quota_above(const char *root, char *group, double (*quota)(const char *folder)) {
+    char folder[1200];
+    double least = 0.0;
+    for (char *end = group + strlen(group); end != NULL; end = strrchr(group, '/')) {
+        *end = '\0';
+        snprintf(folder, sizeof folder, "%s%s", root, group);
+        double here = quota(folder);
+        if (here > 0.0 && (least == 0.0 || here < least)) least = here;
+        if (group[0] == '\0') break;
+    }
+    return least;
+}
+
+/* Of this process's control group, in lines "0::GROUP" (version 2) and "NUMBER:CONTROLLERS:GROUP" (version 1); a
+ * container sees its own as /. */
+static double cgroup_processors(void) {
+    char line[1024];
+    double quota = 0.0;
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    if (file == NULL) return 0.0;
+    while (quota == 0.0 && fgets(line, sizeof line, file) != NULL) {
+        char *controllers = strchr(line, ':'), *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+        if (group == NULL) continue;
+        *group++ = '\0';
+        group[strcspn(group, "\n")] = '\0';
+        if (controllers[1] == '\0')
+            quota = quota_above("/sys/fs/cgroup", group, quota_in);
+        else if (strcmp(controllers, ":cpu") == 0 || strncmp(controllers, ":cpu,", 5) == 0)
+            quota = quota_above("/sys/fs/cgroup/cpu", group, quota_in_first);
+    }
+    fclose(file);
+    return quota;
+}
+
+static void count_processors(void) {
+    cpu_set_t *set = CPU_ALLOC(8192);
+    size_t bytes = CPU_ALLOC_SIZE(8192);
+    int count = 0;
+    if (set != NULL && sched_getaffinity(0, bytes, set) == 0) count = CPU_COUNT_S(bytes, set);
+    CPU_FREE(set);
+    if (count < 1) count = (int)circe__max(1, sysconf(_SC_NPROCESSORS_ONLN));
+    double quota = cgroup_processors();
+    if (quota > 0.0 && quota < (double)count) count = quota < 1.0 ? 1 : (int)(quota + 0.999);
+    processors = count;
+    circe__runtimes_begin();
+    pthread_atfork(NULL, NULL, forget_helpers);
+}
+
+static int available_processors(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, count_processors);
+    return processors;
+}
+
+int circe__default_threads(void) {
+    int all = available_processors(), openmp = circe__openmp_threads();
+    if (openmp == 0) return all;
+    return openmp < all || getenv("OMP_NUM_THREADS") != NULL ? openmp : all;
+}
+
+int circe__usable_threads(int threads) {
+    return (int)circe__min(circe__min(threads, MAX_HELPERS), available_processors());
+}
+
+/* Helpers for so many threads, as things are now. */
+static int helpers_allowed(int threads) {
+    return (int)circe__min(circe__usable_threads(threads), circe__runtimes_limit()) - 1;
+}
+
+/* ---- calls --------------------------------------------------------------------------------------------------------
+ */
+
+/* What a part calls is cut as if others ran beside it: results do not depend on whether they do. */
+static void run_alone(int64_t parts, circe_part_fn run, void *user) {
+    bool inside_before = inside;
+    int before = bracketed;
+    if (parts > 1) {
+        inside = true;
+        bracketed = 1;
+    }
+    for (int64_t part = 0; part < parts; part++) run(user, part);
+    inside = inside_before;
+    bracketed = before;
+}
+
+/* A slot for a job, or -1. */
+static int take_slot(void) {
+    unsigned taken = atomic_load(&pool.taken);
+    for (;;) {
+        int at = taken == (1u << N_JOBS) - 1 ? -1 : __builtin_ctz(~taken);
+        if (at < 0 || atomic_compare_exchange_weak(&pool.taken, &taken, taken | (1u << at))) return at;
+    }
+}
+
+static void publish(job *j, int helpers, int64_t parts, circe_part_fn run, void *user) {
+    int all = atomic_load(&pool.n_helpers), slot = (int)(j - pool.jobs);
+    atomic_store_explicit(&j->serial, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    atomic_store_explicit(&j->places, (int)circe__min(parts, N_PLACES), memory_order_relaxed);
+    atomic_store_explicit(&j->pool, all, memory_order_relaxed);
+    atomic_store_explicit(&j->first, slot * helpers % all, memory_order_relaxed); /* callers at the same time differ */
+    atomic_store_explicit(&j->n, helpers, memory_order_relaxed);
+    atomic_store_explicit(&j->looked, 0, memory_order_relaxed);
+    j->run = run;
+    j->user = user;
+    j->parts = parts;
+    j->modes = get_modes();
+    atomic_store_explicit(&j->serial, ++j->last, memory_order_release);
+}
+
+/* Mail that another caller's overtakes is lost, and nothing with it. */
+static void tell_helpers(job *j, int helpers) {
+    int all = atomic_load(&j->pool), first = atomic_load(&j->first);
+    for (int number = 0; number < helpers; number++)
+        atomic_store_explicit(&pool.helpers[(first + number) % all].mail, (uint64_t)(j - pool.jobs) + 1,
+                              memory_order_release);
+    atomic_thread_fence(memory_order_seq_cst); /* who falls asleep after this sees its mail */
+    if (atomic_load(&pool.sleepers) > 0)
+        wake_two(j, first, helpers, all);
+    else
+        atomic_store_explicit(&j->looked, helpers, memory_order_relaxed);
+}
+
+static void wait_for_place(job *j, place *at) {
+    for (uint64_t seen = atomic_load(&at->done); seen != j->last; seen = atomic_load(&at->done)) {
+        if (spin(&at->done, seen, CALLER_SPIN)) continue;
+        atomic_store(&j->waiting, 1);
+        if (atomic_load(&at->done) != j->last) futex_wait(&j->waiting, 1);
+    }
+}
+
+static void run_together(job *j, int helpers, int64_t parts, circe_part_fn run, void *user) {
+    publish(j, helpers, parts, run, user);
+    tell_helpers(j, helpers);
+    int places = (int)circe__min(parts, N_PLACES);
+    run_places(j, j->last, places, take(j, j->last, places, 0));
+    for (int at = 0; at < places; at++) wait_for_place(j, &j->at[at]);
+    atomic_fetch_and(&pool.taken, ~(1u << (j - pool.jobs)));
+}
+
+void circe__run_on(int threads, int64_t parts, circe_part_fn run, void *user) {
+    circe__blas_alone_begin();
+    int helpers = inside || parts <= 1 ? 0 : helpers_allowed((int)circe__min(threads, parts));
+    if (helpers > 0) helpers = helpers_for(helpers);
+    int slot = helpers > 0 ? take_slot() : -1;
+    if (slot < 0)
+        run_alone(parts, run, user);
+    else
+        run_together(&pool.jobs[slot], helpers, parts, run, user);
+    circe__blas_alone_end();
+}
+
+int circe__threads_begin(const circe_context *context) {
+    int previous = bracketed;
+    bracketed = context->threads;
+    circe__blas_alone_begin();
+    return previous;
+}
+
+void circe__threads_end(int previous) {
+    circe__blas_alone_end();
+    bracketed = previous;
+}
+
+void circe__blas_together_begin(const circe_context *context) {
+    circe__blas_alone_begin();
+    circe__blas_threads(helpers_allowed(context->threads) + 1);
+}
+
+void circe__blas_together_end(void) {
+    circe__blas_threads(1);
+    circe__blas_alone_end();
+}
+
+int circe__threads_bracketed(void) { return bracketed; }
+
+void circe_context_run(const circe_context *context, int64_t parts, circe_part_fn run, void *user) {
+    circe__run_on(context->threads, parts, run, user);
+}

@@ -1,0 +1,73 @@
+/* The one way in which libcirce, and everything built on it, divides work among threads.
+ *
+ * Work is cut into parts before anybody runs it: how many, and where the cuts are, follows from the amount of work and
+ * the context's number of threads alone. Then the parts run on whatever threads there are at that moment: all of them
+ * on the caller's where no other is to be had. So a result depends on the number of threads that was asked for and
+ * never on how many came, and nobody waits for a thread that does not come. */
+#ifndef CIRCE_THREADS_H
+#define CIRCE_THREADS_H
+
+#include <stdint.h>
+
+#include "circe/context.h"
+
+/* What this process may use by default: OpenMP's number of threads where there is an OpenMP (OMP_NUM_THREADS,
+ * omp_set_num_threads, threadpoolctl), else the processors of its affinity mask, and no more than its control group's
+ * quota of time. */
+int circe__default_threads(void);
+
+/* How many threads a context of so many can ever have at work: no more than there are processors. */
+int circe__usable_threads(int threads);
+
+/* circe_context_run on up to `threads` threads, for code that knows no context. The parts of one call see the caller's
+ * rounding mode. */
+void circe__run_on(int threads, int64_t parts, circe_part_fn run, void *user);
+
+/* Brackets work that uses the algebra table of a backend, which divides itself among the context's threads; BLAS below
+ * it runs on one. What begin returns is for end; brackets may be nested. */
+int circe__threads_begin(const circe_context *context);
+void circe__threads_end(int previous);
+
+/* Brackets calls of a library that leaves dividing to BLAS (ScaLAPACK): BLAS has as many of the
+ * context's threads as are to be had. */
+void circe__blas_together_begin(const circe_context *context);
+void circe__blas_together_end(void);
+
+/* The number of threads of the innermost bracket that the calling thread is in; 1 outside of any, and in a part until
+ * it opens one: a call is cut alike wherever it comes from. */
+int circe__threads_bracketed(void);
+
+/* How many parts: at least `least` of `total` items each, and no more than there are threads. */
+static inline int64_t circe__count_parts(int threads, int64_t total, int64_t least) {
+    int64_t most = total / least;
+    return most < 1 ? 1 : most < threads ? most : threads;
+}
+
+/* Where part `part` of `parts` begins; part = parts: where the last one ends. */
+static inline int64_t circe__cut(int64_t total, int64_t parts, int64_t part) {
+    return total / parts * part + (total % parts < part ? total % parts : part);
+}
+
+/* A loop over `total` items, cut into ranges of at least `least`. */
+typedef void (*circe__range_fn)(void *user, int64_t first, int64_t end);
+
+typedef struct circe__ranges {
+    int64_t total, parts;
+    circe__range_fn run;
+    void *user;
+} circe__ranges;
+
+static inline void circe__run_range(void *ranges, int64_t part) {
+    const circe__ranges *r = (const circe__ranges *)ranges;
+    r->run(r->user, circe__cut(r->total, r->parts, part), circe__cut(r->total, r->parts, part + 1));
+}
+
+static inline void circe__run_ranges(int threads, int64_t total, int64_t least, circe__range_fn run, void *user) {
+    circe__ranges r = {total, circe__count_parts(threads, total, least), run, user};
+    if (r.parts == 1)
+        run(user, 0, total);
+    else
+        circe__run_on(threads, r.parts, circe__run_range, &r);
+}
+
+#endif
