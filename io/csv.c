@@ -4,13 +4,14 @@
  * into stretches of whole rows (csv_cut.c), which are read side by side (csv_rows.c) and joined in their order. So the
  * result does not depend on windows or threads, and of the text no more than one window is in memory. What a column is,
  * columns.c decides. Rows are read once. */
-#include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/core.h"
+#include "core/threads.h"
 #include "csv.h"
-#include "parts.h"
 
 /* A stretch is small enough for its numbers to stay in a processor's cache until they are copied. */
 enum { FIRST_WINDOW = 1 << 16, STRETCH = 1 << 20 };
@@ -213,14 +214,14 @@ typedef struct crew {
     circe_status *status;
 } crew;
 
-static void parse_stretch(void *user, int k) {
+static void parse_stretch(void *user, int64_t k) {
     crew *c = user;
     const char *data = c->r->window.data;
     c->status[k] =
         io__rows_parse(&c->r->layout, &c->r->rows, data + c->cut[k], c->cut[k + 1] - c->cut[k], 1, &c->rows[k], NULL);
 }
 
-static void copy_stretch(void *user, int k) {
+static void copy_stretch(void *user, int64_t k) {
     crew *c = user;
     const io__rows *from = &c->rows[k];
     io__rows *to = &c->r->rows;
@@ -266,10 +267,10 @@ static circe_status pass_over(crew *c) {
             continue;
         }
         length = window;
-        io__run_parts(c->n, parse_stretch, c);
+        circe__run_on(c->n, c->n, parse_stretch, c);
         status = join(c, &n_rows);
         if (status != CIRCE_OK) return status;
-        io__run_parts(c->n, copy_stretch, c);
+        circe__run_on(c->n, c->n, copy_stretch, c);
         from += c->cut[c->n];
     }
     return CIRCE_OK;
@@ -286,9 +287,20 @@ static circe_status judge_columns(reader *r) {
     return status;
 }
 
+static atomic_int chosen_threads;
+
+void io_use_threads(int threads) { atomic_store(&chosen_threads, threads > 0 ? threads : 0); }
+
+static int count_threads(void) {
+    enum { MOST = 64 };
+    int threads = atomic_load(&chosen_threads);
+    if (threads == 0) threads = circe__default_threads();
+    return threads < MOST ? threads : MOST;
+}
+
 static int count_stretches(const reader *r) {
     uint64_t worth = (r->text.end - r->first_row) / (STRETCH / 4) + 1;
-    int threads = io__threads();
+    int threads = count_threads();
     return worth < (uint64_t)threads ? (int)worth : threads;
 }
 
@@ -302,6 +314,7 @@ static circe_status read_rows(reader *r) {
               .place = calloc(all, sizeof *c.place),
               .status = calloc(all, sizeof *c.status)};
     r->layout = (io__layout){.reading = r->reading,
+                             .check_utf8 = r->text.memory == NULL,
                              .first_line = r->first_line,
                              .delimiter = r->scanner.delimiter,
                              .name = r->scanner.name,
@@ -416,6 +429,9 @@ static circe_status begin(reader *r, uint64_t bytes, const char *columns) {
         if (status == CIRCE_OK) r->scanner.delimiter = delimiter_of(r->window.data, r->window.length, r->reading);
     }
     if (status == CIRCE_OK) status = load_first_row(r);
+    if (status == CIRCE_OK && r->text.memory == NULL &&
+        !circe__is_utf8(r->scanner.at, (size_t)(r->scanner.end - r->scanner.at)))
+        status = IO__NOT_UTF8;
     if (status == CIRCE_OK) status = read_header(r);
     return status == CIRCE_OK ? choose_columns(r, columns) : status;
 }

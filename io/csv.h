@@ -46,6 +46,7 @@ const char *io__row_end(const char *at, const char *end, char delimiter);
 /* What rows look like: the same for all of them. */
 typedef struct io__layout {
     const io_reading *reading;
+    bool check_utf8;    /* a text in memory is UTF-8 already */
     int64_t first_line; /* of the first row */
     char delimiter;
     const char *name;
@@ -56,6 +57,9 @@ typedef struct io__layout {
 } io__layout;
 
 #define IO__NOT_SELECTED SIZE_MAX
+
+/* What reading a file in windows ends with where it is not UTF-8: it must be converted as a whole. */
+#define IO__NOT_UTF8 CIRCE_ERR_UNSUPPORTED
 
 /* Rows that were read: a stretch of a window, or all before it. */
 typedef struct io__rows {

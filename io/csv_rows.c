@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/core.h"
 #include "csv.h"
 
 /* ---- one stretch ---------------------------------------------------------------------------------------------------
@@ -101,6 +102,7 @@ circe_status io__rows_parse(const io__layout *layout, const io__rows *before, co
     if (!begin(layout, before, rows)) return io__no_memory(error, layout->name);
     const char *zero = length > 0 ? memchr(data, '\0', length) : NULL;
     if (zero != NULL) return refuse_zero(layout, data, zero, line, error);
+    if (layout->check_utf8 && !circe__is_utf8(data, length)) return IO__NOT_UTF8;
     circe_status status = CIRCE_OK;
     while (status == CIRCE_OK && scanner.at < scanner.end) {
         if (!io__rows_reserve(layout, rows, 1)) {

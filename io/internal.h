@@ -226,4 +226,11 @@ circe_status io__shape_delimited(int descriptor, uint64_t bytes, char delimiter,
 circe_status io__read_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
                                 const io_reading *reading, io_table *table, io_error *error);
 
+/* ---- text in Latin-1 ---------------------------------------------------------------------------------------- */
+
+struct circe__mapped;
+
+/* The bytes of a table of text, which may be in Latin-1, as UTF-8: names are then the same everywhere. */
+circe_status io__file_to_utf8(struct circe__mapped *file, const char *name, io_error *error);
+
 #endif

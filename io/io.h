@@ -70,7 +70,7 @@ void io_table_free(io_table *table);
 typedef struct io_shape {
     int64_t rows, cols; /* rows = -1: a pipe, which cannot be looked into */
     bool exact;         /* else the rows are an estimate */
-    double bytes;       /* of memory that the table takes; 0: its file is used in place */
+    double bytes;       /* of memory that the table takes */
 } io_shape;
 
 circe_status io_read_shape(const char *source, const char *columns, io_shape *shape, io_error *error);

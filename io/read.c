@@ -1,17 +1,21 @@
 /* A source, PATH or PATH:SELECTION, to a table: finds the file, brings it into memory, picks the reader. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "csv.h"
 #include "files/mapped.h"
-#include "internal.h"
 
 /* Smaller arrays are copied: a mapping holds on to the file, and is of no use below this. */
 enum { MIN_MAPPED_BYTES = 1 << 20 };
+
+/* Looked at before a file is read. */
+enum { MOST_HEADER = 1 << 16, MOST_ARCHIVE = 1 << 28 };
 
 typedef enum file_format { UNKNOWN, NPY, NPZ, CSV, TSV, SAFETENSORS } file_format;
 
@@ -123,17 +127,18 @@ static circe_status read_format(circe__mapped *file, file_format format, const c
 /* ---- shapes --------------------------------------------------------------------------------------------------------
  */
 
-static circe_status npy_array(const circe__mapped *file, const char *path, io__array *array, bool *in_place,
-                              io_error *error) {
-    size_t header_bytes = 0;
-    circe_status status = io__npy_measure(file->data, file->bytes, path, &header_bytes, error);
-    if (status == CIRCE_OK && header_bytes > file->bytes)
+/* The header alone, however long the file is. */
+static circe_status npy_array(const char *path, uint64_t bytes, io__array *array, io_error *error) {
+    unsigned char header[MOST_HEADER];
+    size_t header_bytes = 0, there = bytes < sizeof header ? (size_t)bytes : sizeof header;
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) return io__fail(error, CIRCE_ERR_IO, "%s: %s", path, strerror(errno));
+    there = fread(header, 1, there, file);
+    fclose(file);
+    circe_status status = io__npy_measure(header, there, path, &header_bytes, error);
+    if (status == CIRCE_OK && header_bytes > there)
         return io__fail(error, CIRCE_ERR_FORMAT, "%s: the file ends within its header", path);
-    if (status == CIRCE_OK)
-        status = io__npy_header(file->data, header_bytes, file->bytes - header_bytes, path, array, error);
-    *in_place = status == CIRCE_OK && file->bytes >= MIN_MAPPED_BYTES && io__array_is_native(array) &&
-                header_bytes % io__element_size(array->element) == 0;
-    return status;
+    return status == CIRCE_OK ? io__npy_header(header, header_bytes, bytes - header_bytes, path, array, error) : status;
 }
 
 static circe_status npz_array(const circe__mapped *file, const char *path, const char *selection, io__array *array,
@@ -144,27 +149,32 @@ static circe_status npz_array(const circe__mapped *file, const char *path, const
     return status;
 }
 
-static circe_status array_shape(const char *path, file_format format, const char *selection, io_shape *shape,
-                                io_error *error) {
+static circe_status archive_array(const char *path, file_format format, const char *selection, io__array *array,
+                                  io_error *error) {
     circe__mapped file = {.data = NULL};
-    io__array array = {0};
-    bool in_place = false;
     int problem = circe__map_file(path, &file);
     if (problem != 0) return io__fail(error, CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
-    if (format == UNKNOWN) format = format_of_content(&file);
+    circe_status status = format == NPZ ? npz_array(&file, path, selection, array, error)
+                                        : io__safetensors_shape(file.data, file.bytes, path, selection, array, error);
+    circe__unmap(&file);
+    return status;
+}
+
+/* Archives are looked into where that costs little; of larger ones the size of the file is what is known. */
+static circe_status array_shape(const char *path, uint64_t bytes, file_format format, const char *selection,
+                                io_shape *shape, io_error *error) {
+    io__array array = {0};
     circe_status status = CIRCE_OK;
     if (format == NPY)
-        status = npy_array(&file, path, &array, &in_place, error);
-    else if (format == NPZ)
-        status = npz_array(&file, path, selection, &array, error);
-    else if (format == SAFETENSORS)
-        status = io__safetensors_shape(file.data, file.bytes, path, selection, &array, error);
+        status = npy_array(path, bytes, &array, error);
+    else if ((format == NPZ || format == SAFETENSORS) && bytes <= MOST_ARCHIVE)
+        status = archive_array(path, format, selection, &array, error);
+    else
+        shape->bytes = (double)bytes;
     if (status == CIRCE_OK && array.rows > 0) {
         double size = (double)circe_dtype_size(io__element_dtype(array.element));
-        *shape =
-            (io_shape){array.rows, array.cols, true, in_place ? 0.0 : (double)array.rows * (double)array.cols * size};
+        *shape = (io_shape){array.rows, array.cols, true, (double)array.rows * (double)array.cols * size};
     }
-    circe__unmap(&file);
     return status;
 }
 
@@ -191,7 +201,7 @@ circe_status io_read_shape(const char *source, const char *columns, io_shape *sh
     if (stat(path, &info) == 0 && S_ISREG(info.st_mode))
         status = format == CSV || format == TSV
                      ? text_shape(path, format == TSV ? '\t' : 0, columns != NULL ? columns : selection, shape, error)
-                     : array_shape(path, format, selection, shape, error);
+                     : array_shape(path, (uint64_t)info.st_size, format, selection, shape, error);
     free(path);
     return status;
 }
@@ -213,7 +223,7 @@ static bool read_text(const char *path, const char *columns, const io_reading *r
         *status = io__read_delimited(descriptor, (uint64_t)info.st_size, format == TSV ? '\t' : 0, path, columns,
                                      reading, table, error);
     close(descriptor);
-    return plain;
+    return plain && *status != IO__NOT_UTF8; /* Latin-1 is converted as a whole */
 }
 
 static circe_status read_whole(const char *path, const char *selection, const char *columns, const io_reading *reading,
@@ -223,7 +233,8 @@ static circe_status read_whole(const char *path, const char *selection, const ch
     if (problem != 0) return io__fail(error, CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
     file_format format = format_of_name(path);
     if (format == UNKNOWN) format = format_of_content(&file);
-    circe_status status = read_format(&file, format, path, selection, columns, reading, table, error);
+    circe_status status = format == CSV || format == TSV ? io__file_to_utf8(&file, path, error) : CIRCE_OK;
+    if (status == CIRCE_OK) status = read_format(&file, format, path, selection, columns, reading, table, error);
     circe__unmap(&file);
     bool array = format == NPY || format == NPZ || format == SAFETENSORS;
     if (status == CIRCE_OK && array && reading != NULL) {

@@ -2,23 +2,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
 #include "internal.h"
 
-/* What is not UTF-8 is kept as if it were Latin-1, in UTF-8: at most twice as long. */
 bool io__texts_add(io__texts *texts, const char *text, size_t length) {
     size_t needed;
-    if (__builtin_add_overflow(texts->used, 2 * length + 1, &needed)) return false;
+    if (__builtin_add_overflow(texts->used, length + 1, &needed)) return false;
     char *bytes = io__grow(texts->bytes, &texts->capacity, needed, 1);
     if (bytes == NULL) return false;
     texts->bytes = bytes;
     size_t *offsets = io__grow(texts->offsets, &texts->count_capacity, texts->count + 1, sizeof *offsets);
     if (offsets == NULL) return false;
     texts->offsets = offsets;
-    size_t kept = circe__to_utf8(text, length, bytes + texts->used);
-    bytes[texts->used + kept] = '\0';
+    memcpy(bytes + texts->used, text, length);
+    bytes[texts->used + length] = '\0';
     offsets[texts->count++] = texts->used;
-    texts->used += kept + 1;
+    texts->used = needed;
     return true;
 }
 
@@ -78,16 +76,7 @@ static bool make_room(io__dictionary *dictionary) {
     return true;
 }
 
-/* As texts are kept, so they are looked for. */
-static bool converted_code(io__dictionary *dictionary, const char *text, size_t length, size_t *code) {
-    char *converted = io_to_utf8(text, length);
-    bool coded = converted != NULL && io__dictionary_code(dictionary, converted, strlen(converted), code);
-    free(converted);
-    return coded;
-}
-
 bool io__dictionary_code(io__dictionary *dictionary, const char *text, size_t length, size_t *code) {
-    if (!circe__is_utf8(text, length)) return converted_code(dictionary, text, length, code);
     if (!make_room(dictionary)) return false;
     size_t slot = find_slot(dictionary, text, length);
     if (dictionary->slots[slot] == 0) {

@@ -227,9 +227,12 @@ int inputs_foresee(const args *arguments, const circe_context *context, const va
     }
     double available = circe_context_memory(context);
     if (bytes <= available) return EXIT_DONE;
-    message_note("these tables have about %" PRId64 " rows and need %.1f GB of memory; %.1f GB are available", *rows,
-                 bytes / 1e9, available / 1e9);
-    message_hint("select fewer columns, or give arrays of float32 or float64 as .npy, which are read in place");
+    if (*rows >= 0)
+        message_note("these tables have about %" PRId64 " rows and need %.3g GB of memory; %.3g GB are available",
+                     *rows, bytes / 1e9, available / 1e9);
+    else
+        message_note("these tables need %.3g GB of memory; %.3g GB are available", bytes / 1e9, available / 1e9);
+    message_hint("select fewer columns, or give arrays of float32");
     return EXIT_WORK;
 }
 

@@ -345,16 +345,17 @@ circe_status circe__basis_decay(circe__basis *basis, const double *points, int64
     circe_status status = start_pivoting(&work);
     for (int64_t k = 0; status == CIRCE_OK && k < count; k++) {
         while (status == CIRCE_OK && basis->rank < ranks[k]) {
-            int64_t p = largest(work.residual, n);
+            int64_t p = work.worst;
             if (work.residual[p] <= 4e-16 * basis->scale) break;
             if (basis->rank == work.ld) status = grow_features(&work, circe__max(ranks[count - 1], work.ld + 1));
             if (status == CIRCE_OK) add_pivot(&work, p);
         }
-        left[k] = work.trace > 0.0 ? sum(work.residual, n) / work.trace : 0.0;
+        left[k] = work.trace > 0.0 ? work.left / work.trace : 0.0;
     }
     circe__free(basis->context, work.F);
     circe__free(basis->context, work.residual);
     circe__free(basis->context, work.column);
+    circe__free(basis->context, work.found);
     return status;
 }
 
