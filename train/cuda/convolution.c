@@ -1,4 +1,5 @@
-/* Convolutions on the GPU, by cuDNN in float32 (no TF32), with bias and activation behind them.
+/* Convolutions on the GPU, by cuDNN, with bias and activation behind them; in float32, or with
+ * TF32 where the precision says so.
  *
  *     in (n, c, h, w), W (o, c, k, k), b (o), out (n, o, h', w')
  *
@@ -51,7 +52,9 @@ static circe_status describe(const train_cuda_device *cuda, const train_layer *l
     if (error == CUDNN_STATUS_SUCCESS)
         error = dnn->cudnnSetConvolution2dDescriptor(s->how, padding, padding, stride, stride, 1, 1,
                                                      CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
-    if (error == CUDNN_STATUS_SUCCESS) error = dnn->cudnnSetConvolutionMathType(s->how, CUDNN_FMA_MATH);
+    if (error == CUDNN_STATUS_SUCCESS)
+        error = dnn->cudnnSetConvolutionMathType(
+            s->how, cuda->precision == TRAIN_FLOAT32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH);
     return train_cuda_dnn_status(cuda, error, "describing a convolution");
 }
 
@@ -60,9 +63,10 @@ enum { MOST_ALGORITHMS = 16 };
 /* Winograd's transform of 5 by 5 kernels loses four digits of float32; of 3 by 3 it loses one, as on the CPU. */
 static bool is_exact(const train_layer *layer, bool winograd) { return !winograd || layer->kernel <= 3; }
 
-static bool suits(cudnnStatus_t status, cudnnDeterminism_t same, cudnnMathType_t math, size_t bytes) {
+static bool suits(const train_cuda_device *cuda, cudnnStatus_t status, cudnnDeterminism_t same, cudnnMathType_t math,
+                  size_t bytes) {
     return status == CUDNN_STATUS_SUCCESS && same == CUDNN_DETERMINISTIC && bytes <= TRAIN_CUDA_WORKSPACE &&
-           (math == CUDNN_FMA_MATH || math == CUDNN_DEFAULT_MATH);
+           (cuda->precision != TRAIN_FLOAT32 || math == CUDNN_FMA_MATH || math == CUDNN_DEFAULT_MATH);
 }
 
 static circe_status refuse(const train_layer *layer, const char *pass) {
@@ -77,7 +81,7 @@ static circe_status choose_forward(const train_cuda_device *cuda, const train_la
                                                                            s->out, MOST_ALGORITHMS, &n, found);
     for (int k = 0; error == CUDNN_STATUS_SUCCESS && k < n; k++)
         if (is_exact(layer, found[k].algo == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED) &&
-            suits(found[k].status, found[k].determinism, found[k].mathType, found[k].memory)) {
+            suits(cuda, found[k].status, found[k].determinism, found[k].mathType, found[k].memory)) {
             s->forward = found[k].algo;
             return CIRCE_OK;
         }
@@ -92,7 +96,7 @@ static circe_status choose_data(const train_cuda_device *cuda, const train_layer
         cuda->dnn_handle, s->weights, s->out, s->how, s->in, MOST_ALGORITHMS, &n, found);
     for (int k = 0; error == CUDNN_STATUS_SUCCESS && k < n; k++)
         if (is_exact(layer, found[k].algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED) &&
-            suits(found[k].status, found[k].determinism, found[k].mathType, found[k].memory)) {
+            suits(cuda, found[k].status, found[k].determinism, found[k].mathType, found[k].memory)) {
             s->data = found[k].algo;
             return CIRCE_OK;
         }
@@ -111,7 +115,7 @@ static circe_status choose_filter(const train_cuda_device *cuda, const train_lay
         cuda->dnn_handle, s->in, s->out, s->how, s->weights, MOST_ALGORITHMS, &n, found);
     for (int k = 0; error == CUDNN_STATUS_SUCCESS && k < n; k++)
         if (is_exact(layer, found[k].algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED) &&
-            suits(found[k].status, found[k].determinism, found[k].mathType, found[k].memory)) {
+            suits(cuda, found[k].status, found[k].determinism, found[k].mathType, found[k].memory)) {
             s->filter = found[k].algo;
             return CIRCE_OK;
         }

@@ -1,4 +1,4 @@
-/* Dense layers on the GPU: out = f(in W' + 1 b'), by cuBLAS in float32 (no TF32), with the activation behind it.
+/* Dense layers on the GPU: out = f(in W' + 1 b'), by cuBLAS in the device's precision, with the activation behind it.
  *
  *     in (n, p), out (n, q), W (q, p), b (q)
  *     d_W = d_out' in, d_b = d_out' 1, d_in = d_out W
