@@ -445,6 +445,28 @@ static const network_case cases[] = {
      -1,
      false,
      true},
+    {"halving, whole images in a tile",
+     {3, {17, 8, 8}},
+     37,
+     {CONVOLUTION(33, 3, 2, 1), OF(TRAIN_TANH), OF(TRAIN_FLATTEN), DENSE(2)},
+     0,
+     false,
+     true},
+    {"halving, lines in a tile",
+     {3, {3, 70, 256}},
+     3,
+     {CONVOLUTION(9, 3, 2, 1), OF(TRAIN_TANH), CONVOLUTION(20, 3, 2, 1), OF(TRAIN_FLATTEN), DENSE(2)},
+     -1,
+     false,
+     true},
+    {"halving, and leaky",
+     {3, {2, 24, 32}},
+     19,
+     {CONVOLUTION(16, 3, 2, 1), OF(TRAIN_LEAKY_RELU), CONVOLUTION(40, 3, 2, 1), OF(TRAIN_LEAKY_RELU), OF(TRAIN_FLATTEN),
+      DENSE(2)},
+     1,
+     false,
+     false},
     {"convolutions",
      {3, {3, 12, 12}},
      33,
@@ -537,6 +559,13 @@ static const network_case cases[] = {
      true},
     {"dense of many rows", {1, {1}}, 2500, {DENSE(1)}, -1, false, true}, /* more parts of a sum than a warp has lanes */
 };
+
+static const network_case *case_of(const char *name) {
+    for (int64_t k = 0; k < COUNT(cases); k++)
+        if (strcmp(cases[k].name, name) == 0) return &cases[k];
+    fail_msg("there is no case '%s'", name);
+    return NULL;
+}
 
 /* Everything that a pass leaves: outputs, gradients of parameters, what layers keep. */
 typedef struct passed {
@@ -635,7 +664,7 @@ static void tf32_is_near(void **state) {
 
 /* NaN in a parameter is seen at the output, through activations and pools. */
 static void nan_is_seen(void **state) {
-    const network_case *c = &cases[9];
+    const network_case *c = case_of("max-pools");
     (void)state;
     open_devices();
     train_device *device = devices[GPU];

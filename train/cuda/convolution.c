@@ -5,7 +5,8 @@
  *
  * Of cuDNN's algorithms its heuristic's first is taken that gives the same bits every time and fits the workspace. They
  * are not timed against each other: a choice by the clock would change from run to run, and the bits with it. For
- * the weights' gradient of 3 by 3 kernels, where all such algorithms are slow, there is one of ours (weights.cu). The
+ * convolutions that halve images of few channels there are kernels of ours (halving_*.cu), which do all of this at
+ * once, and for the weights' gradient of other 3 by 3 kernels, where cuDNN is slow, one (weights.cu). Otherwise the
  * bias is added, and the derivative of the activation taken, in the same pass over memory as the activation and the
  * gradient of the bias. */
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct train_layer_state {
     cudnnConvolutionBwdDataAlgo_t data;
     cudnnConvolutionBwdFilterAlgo_t filter;
     bool own_filter; /* ours in its place */
+    bool halves;     /* ours in the place of all three */
     double *partial; /* of the bias' gradient; NULL: there is none */
 };
 
@@ -127,7 +129,10 @@ static circe_status fill(train_device *device, const train_layer *layer, int64_t
                          train_layer_state *s) {
     train_cuda_device *cuda = train_cuda_of(device);
     cuda_batch batch = train_cuda_batch_of(layer->out, rows);
+    cuda_window window = train_cuda_window(layer, rows);
     circe_status status = train_cuda_need_dnn(cuda);
+    s->halves = train_cuda_halves(window) && train_cuda_halve_bytes(window) <= TRAIN_CUDA_WORKSPACE;
+    if (status != CIRCE_OK || s->halves) return status;
     if (status == CIRCE_OK) status = describe(cuda, layer, rows, s);
     if (status == CIRCE_OK) status = choose_forward(cuda, layer, s);
     if (status == CIRCE_OK) status = choose_filter(cuda, layer, rows, s);
@@ -153,9 +158,27 @@ static circe_status create(train_device *device, const train_layer *layer, int64
 
 static const float one = 1.0f, none = 0.0f;
 
+static circe_status halve(const train_cuda_device *cuda, const train_layer *layer, const train_visit *pass) {
+    const float *bias = layer->bias ? pass->params + layer->fan_in * layer->out.size[0] : NULL;
+    return train_cuda_status(train_cuda_halve(train_cuda_window(layer, pass->rows), train_cuda_merged(layer), pass->in,
+                                              pass->params, bias, pass->out, cuda->stream),
+                             "a convolution");
+}
+
+static circe_status halve_back(const train_cuda_device *cuda, const train_layer *layer, const train_visit *pass) {
+    cuda_window window = train_cuda_window(layer, pass->rows);
+    cuda_bend f = train_cuda_merged(layer);
+    cudaError_t error = train_cuda_halve_weights(window, f, layer->bias, pass->in, pass->out, pass->grad_out,
+                                                 cuda->dnn_workspace, pass->grads, cuda->stream);
+    if (error == cudaSuccess && pass->grad_in != NULL)
+        error = train_cuda_halve_data(window, f, pass->out, pass->grad_out, pass->params, pass->grad_in, cuda->stream);
+    return train_cuda_status(error, "a convolution's gradient");
+}
+
 static circe_status forward(train_device *device, const train_layer *layer, train_layer_state *s,
                             const train_visit *pass) {
     train_cuda_device *cuda = train_cuda_of(device);
+    if (s->halves) return halve(cuda, layer, pass);
     cuda_bend f = train_cuda_merged(layer);
     cuda_batch batch = train_cuda_batch_of(layer->out, pass->rows);
     circe_status status =
@@ -197,6 +220,7 @@ static circe_status backward_data(const train_cuda_device *cuda, const train_lay
 static circe_status backward(train_device *device, const train_layer *layer, train_layer_state *s,
                              const train_visit *pass) {
     train_cuda_device *cuda = train_cuda_of(device);
+    if (s->halves) return halve_back(cuda, layer, pass);
     cuda_bend f = train_cuda_merged(layer);
     cuda_batch batch = train_cuda_batch_of(layer->out, pass->rows);
     int64_t n = pass->rows * train_shape_count(layer->out);

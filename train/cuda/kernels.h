@@ -5,6 +5,7 @@
 #define TRAIN_CUDA_KERNELS_H
 
 #include <driver_types.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -87,6 +88,23 @@ cudaError_t train_cuda_pool_back(cuda_window window, const float *in, const floa
 int64_t train_cuda_weights_bytes(cuda_window window);
 cudaError_t train_cuda_weights_back(cuda_window window, const float *in, const float *grad, void *scratch,
                                     float *d_weights, void *stream);
+
+/* sums (n) := the sum of partial (splits, n) over the splits. */
+cudaError_t train_cuda_add_splits(int splits, int64_t n, const float *partial, float *sums, void *stream);
+
+/* ---- halving_*.cu ------------------------------------------------------------------------------------------------ */
+/* Convolutions that halve images (3 by 3, stride 2, padding 1), of few channels; whether this is one. */
+bool train_cuda_halves(cuda_window window);
+/* out := f(in * weights + bias); bias NULL: none */
+cudaError_t train_cuda_halve(cuda_window window, cuda_bend f, const float *in, const float *weights, const float *bias,
+                             float *out, void *stream);
+/* grad_in, from the gradient at out = f(.), which is left as it is. */
+cudaError_t train_cuda_halve_data(cuda_window window, cuda_bend f, const float *out, const float *grad_out,
+                                  const float *weights, float *grad_in, void *stream);
+/* d_params: the gradient of the weights and, if there is one, of the bias behind them; scratch of so many bytes. */
+int64_t train_cuda_halve_bytes(cuda_window window);
+cudaError_t train_cuda_halve_weights(cuda_window window, cuda_bend f, bool bias, const float *in, const float *out,
+                                     const float *grad_out, void *scratch, float *d_params, void *stream);
 
 /* ---- adamw.cu ---------------------------------------------------------------------------------------------------- */
 /* `how` is a train_adamw in the GPU's memory. */
