@@ -311,8 +311,11 @@ static void check_gcm(const gcm_bench *g, circe_gcm_combine combine, circe_dtype
     }
     assert_ok(circe_cuda_measure_gcm(b->cuda, b->kernels.y, &p.x, &p.y, &p.z, g->cme == NULL ? NULL : &hat, NULL,
                                      &options, b->value, &p.grad));
-    /* z_hat was rounded to float32 on its way here */
-    double tolerance = g->cme != NULL && dtype == CIRCE_FLOAT32 ? 1e-5 : 1e-9;
+    /* z_hat was rounded to float32 on its way here. Low rank leaves 1e-10 of the trace of float32 points: where the two
+     * devices stop a pivot apart, the regressions differ by that over the ridge, and at most by 1e-6. */
+    bool loose = options.batch.method == CIRCE_METHOD_LOWRANK && dtype == CIRCE_FLOAT32;
+    double left = loose ? fmin(1e-10 * (double)b->c->n / options.batch.ridge, 1e-6) : 1e-9;
+    double tolerance = g->cme != NULL && dtype == CIRCE_FLOAT32 ? 1e-5 : left;
     double most = fmax(e.value, 1e-3);
     assert_near(host_value(b->value), e.value, tolerance, most);
     circe_mat got = host_copy(&p.grad);

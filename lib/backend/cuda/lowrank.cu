@@ -58,10 +58,11 @@ __global__ __launch_bounds__(WIDE) void factor(const __grid_constant__ circe__cu
     }
     survey now = look(job.left, n);
     double trace = now.sum, least = 4e-16 * now.best;
+    double stop = job.tolerance * trace < job.limit ? job.tolerance * trace : job.limit; /* the CPU's rule */
     int r = 0;
     bool complete = false;
     for (;; r++) {
-        complete = (now.sum <= job.tolerance * trace && now.best <= job.limit) || now.best <= least;
+        complete = now.sum <= stop || now.best <= least;
         if (complete || r == RANK || !(now.best > 0)) break;
         add_row(job, r, (int64_t)now.at, now.best);
         now = look(job.left, n);
