@@ -21,9 +21,10 @@ struct train_layer_state {
     cudnnConvolutionFwdAlgo_t forward;
     cudnnConvolutionBwdDataAlgo_t data;
     cudnnConvolutionBwdFilterAlgo_t filter;
-    bool own_filter; /* ours in its place */
-    bool halves;     /* ours in the place of all three */
-    double *partial; /* of the bias' gradient; NULL: there is none */
+    bool own_filter;   /* ours in its place */
+    bool halves;       /* ours in the place of all three */
+    bool tensor_units; /* and of those the ones with TF32 */
+    double *partial;   /* of the bias' gradient; NULL: there is none */
 };
 
 static void destroy(train_device *device, train_layer_state *s) {
@@ -132,6 +133,7 @@ static circe_status fill(train_device *device, const train_layer *layer, int64_t
     cuda_window window = train_cuda_window(layer, rows);
     circe_status status = train_cuda_need_dnn(cuda);
     s->halves = train_cuda_halves(window) && train_cuda_halve_bytes(window) <= TRAIN_CUDA_WORKSPACE;
+    s->tensor_units = s->halves && cuda->precision == TRAIN_TF32 && train_cuda_halves_by_tensor_units(window);
     if (status != CIRCE_OK || s->halves) return status;
     if (status == CIRCE_OK) status = describe(cuda, layer, rows, s);
     if (status == CIRCE_OK) status = choose_forward(cuda, layer, s);
@@ -158,27 +160,31 @@ static circe_status create(train_device *device, const train_layer *layer, int64
 
 static const float one = 1.0f, none = 0.0f;
 
-static circe_status halve(const train_cuda_device *cuda, const train_layer *layer, const train_visit *pass) {
+static circe_status halve(const train_cuda_device *cuda, const train_layer *layer, const train_layer_state *s,
+                          const train_visit *pass) {
     const float *bias = layer->bias ? pass->params + layer->fan_in * layer->out.size[0] : NULL;
-    return train_cuda_status(train_cuda_halve(train_cuda_window(layer, pass->rows), train_cuda_merged(layer), pass->in,
-                                              pass->params, bias, pass->out, cuda->stream),
+    return train_cuda_status((s->tensor_units ? train_cuda_halve_tf32 : train_cuda_halve)(
+                                 train_cuda_window(layer, pass->rows), train_cuda_merged(layer), pass->in, pass->params,
+                                 bias, pass->out, cuda->stream),
                              "a convolution");
 }
 
-static circe_status halve_back(const train_cuda_device *cuda, const train_layer *layer, const train_visit *pass) {
+static circe_status halve_back(const train_cuda_device *cuda, const train_layer *layer, const train_layer_state *s,
+                               const train_visit *pass) {
     cuda_window window = train_cuda_window(layer, pass->rows);
     cuda_bend f = train_cuda_merged(layer);
-    cudaError_t error = train_cuda_halve_weights(window, f, layer->bias, pass->in, pass->out, pass->grad_out,
-                                                 cuda->dnn_workspace, pass->grads, cuda->stream);
+    cudaError_t error = train_cuda_halve_weights(window, f, s->tensor_units, layer->bias, pass->in, pass->out,
+                                                 pass->grad_out, cuda->dnn_workspace, pass->grads, cuda->stream);
     if (error == cudaSuccess && pass->grad_in != NULL)
-        error = train_cuda_halve_data(window, f, pass->out, pass->grad_out, pass->params, pass->grad_in, cuda->stream);
+        error = (s->tensor_units ? train_cuda_halve_data_tf32 : train_cuda_halve_data)(
+            window, f, pass->out, pass->grad_out, pass->params, pass->grad_in, cuda->stream);
     return train_cuda_status(error, "a convolution's gradient");
 }
 
 static circe_status forward(train_device *device, const train_layer *layer, train_layer_state *s,
                             const train_visit *pass) {
     train_cuda_device *cuda = train_cuda_of(device);
-    if (s->halves) return halve(cuda, layer, pass);
+    if (s->halves) return halve(cuda, layer, s, pass);
     cuda_bend f = train_cuda_merged(layer);
     cuda_batch batch = train_cuda_batch_of(layer->out, pass->rows);
     circe_status status =
@@ -220,7 +226,7 @@ static circe_status backward_data(const train_cuda_device *cuda, const train_lay
 static circe_status backward(train_device *device, const train_layer *layer, train_layer_state *s,
                              const train_visit *pass) {
     train_cuda_device *cuda = train_cuda_of(device);
-    if (s->halves) return halve_back(cuda, layer, pass);
+    if (s->halves) return halve_back(cuda, layer, s, pass);
     cuda_bend f = train_cuda_merged(layer);
     cuda_batch batch = train_cuda_batch_of(layer->out, pass->rows);
     int64_t n = pass->rows * train_shape_count(layer->out);

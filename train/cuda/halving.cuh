@@ -20,6 +20,7 @@ struct tiling {
     int rows, images;      /* lines of output, whole images if all of them */
     int strips;            /* tiles of an image */
     int64_t tiles;
+    divider by_line, by_image; /* quads */
 };
 
 static tiling tile_quads(cuda_window w, int quads) {
@@ -30,6 +31,8 @@ static tiling tile_quads(cuda_window w, int quads) {
     t.images = t.rows == w.out_height ? quads / t.in_image : 1;
     t.strips = (w.out_height + t.rows - 1) / t.rows;
     t.tiles = t.strips > 1 ? w.rows * t.strips : (w.rows + t.images - 1) / t.images;
+    t.by_line = divide_by(t.in_line);
+    t.by_image = divide_by(t.in_image);
     return t;
 }
 
@@ -57,9 +60,10 @@ static __device__ inline place place_of(const cuda_window &w, const tiling &t, c
     place p;
     p.valid = quad < t.images * t.in_image;
     if (!p.valid) quad = 0;
-    p.image = quad / t.in_image;
-    p.row = quad % t.in_image / t.in_line;
-    p.column = quad % t.in_line;
+    p.image = t.by_image.quotient(quad);
+    quad -= p.image * t.in_image;
+    p.row = t.by_line.quotient(quad);
+    p.column = quad - p.row * t.in_line;
     p.valid = p.valid && p.image < at.images && at.row + p.row < w.out_height;
     return p;
 }
@@ -75,7 +79,15 @@ struct bring_by {
     divider fours, lines, channels;
 };
 
+/* Factors as the tensor units take them: rounded to 11 bits, ties away from zero; NaN stays NaN. */
+static __device__ inline float to_tf32(float x) {
+    unsigned bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return __uint_as_float(bits);
+}
+
 /* to := the lines of input that a tile needs, of channels [first, first + channels); zeros where there are none. */
+template <bool TF32 = false>
 static __device__ inline void bring_lines(const cuda_window &w, const tiling &t, const corner &at, const lines &l,
                                           const bring_by &by, int first, int channels, const float *in, float *to) {
     int fours = w.width / 4, n_lines = 2 * t.rows + 1, top = 2 * at.row - 1, n = t.images * channels * n_lines * fours;
@@ -90,6 +102,7 @@ static __device__ inline void bring_lines(const cuda_window &w, const tiling &t,
         if (image < at.images && channel < there && y >= 0 && y < w.height)
             v = *(const float4 *)(from + ((int64_t)image * w.channels + channel) * w.height * w.width + y * w.width +
                                   4 * k);
+        if (TF32) v = {to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w)};
         float *row = to + image * l.image + channel * l.plane + line * l.line;
         *(float2 *)(row + l.odd + 2 * k) = {v.y, v.w};
         *(float2 *)(row + l.even + 2 * k) = {v.x, v.z};
@@ -99,6 +112,9 @@ static __device__ inline void bring_lines(const cuda_window &w, const tiling &t,
 static inline bring_by bring_divisions(cuda_window w, tiling t, int channels) {
     return {divide_by(w.width / 4), divide_by(2 * t.rows + 1), divide_by(channels)};
 }
+
+/* The first number not below this one that lies in this of the 32 banks. */
+static inline int up_to_bank(int numbers, int bank) { return numbers + (bank - numbers % 32 + 32) % 32; }
 
 /* The gradient before the activation: four numbers at once. */
 static __device__ inline float4 unbent(cuda_bend f, const float *out, const float *grad, int64_t at) {

@@ -5,8 +5,12 @@
  *
  * with g the gradient before the activation, which is worked out as it is read. A thread sums eight outputs by nine
  * places of the kernel for one channel, a quad at a time: 288 multiply-adds for 17 reads. Threads of the same outputs
- * and channel have other quads (slices), and blocks have other tiles; all are added in a fixed order. */
+ * and channel have other quads (slices), and blocks have other tiles; all are added in a fixed order.
+ *
+ * With TF32 a block of 32 outputs and 16 channels has the same tile, and its four warps 16 outputs by 8 channels each:
+ * for two quads a warp multiplies g (16, 8 points) by in (8 points, 8 channels), place by place of the kernel. */
 #include "cuda/halving.cuh"
+#include "cuda/tensor_units.cuh"
 
 enum {
     EACH = 8,
@@ -28,8 +32,6 @@ struct plan {
     int splits;
     size_t bytes;
 };
-
-static int up_to_bank(int numbers, int bank) { return numbers + (bank - numbers % 32 + 32) % 32; }
 
 static int power_up_to(int n, int most) {
     int power = 1;
@@ -207,6 +209,68 @@ static __global__ void __launch_bounds__(BLOCK) sum_weights(plan p, cuda_bend f,
     if (bias) put_bias(p, first_output, bias_sum, x, partial + blockIdx.z * n);
 }
 
+/* ---- by the tensor units ----------------------------------------------------------------------------------------- */
+
+static bool suits_tensor_units(const plan &p) { return p.outputs == 2 * TENSOR_M && p.channels == 2 * TENSOR_N; }
+
+/* Two quads of the tile; of the second there may be none. */
+static __device__ inline void multiply_quads(const plan &p, const float *x, const int *offsets, const float *g, int q,
+                                             float (&sum)[TAPS][4]) {
+    int column = threadIdx.x % 4;
+    bool second = q + 1 < p.quads;
+    const float *from = g + QUAD * q + column, *below = from + 8 * p.g_line;
+    const float a[4] = {to_tf32(from[0]), to_tf32(below[0]), second ? to_tf32(from[QUAD]) : 0.0f,
+                        second ? to_tf32(below[QUAD]) : 0.0f};
+    const float *here = x + offsets[q] + column, *there = x + offsets[second ? q + 1 : q] + column;
+#pragma unroll
+    for (int tap = 0; tap < TAPS; tap++) {
+        int at = tap / 3 * p.l.line + (tap % 3 == 1 ? p.l.even : p.l.odd - (tap % 3 == 0 ? 1 : 0));
+        const float b[2] = {here[at], there[at]};
+        multiply_tf32(a, b, sum[tap]);
+    }
+}
+
+static __device__ inline void put_products(const plan &p, int output, int channel, const float (&sum)[TAPS][4],
+                                           float *partial) {
+#pragma unroll
+    for (int k = 0; k < 4; k++) {
+        int o = output + k / 2 * 8, c = channel + k % 2;
+        if (o >= p.w.outputs || c >= p.w.channels) continue;
+#pragma unroll
+        for (int tap = 0; tap < TAPS; tap++) partial[((int64_t)o * p.w.channels + c) * TAPS + tap] = sum[tap][k];
+    }
+}
+
+/* As sum_weights. */
+static __global__ void __launch_bounds__(BLOCK, 4)
+    multiply_weights(plan p, cuda_bend f, bool bias, int64_t n, const float *in, const float *out, const float *grad,
+                     float *partial) {
+    extern __shared__ float4 memory[];
+    float *x = (float *)memory, *g = x + p.x_numbers;
+    int *offsets = (int *)(g + p.outputs * p.g_line);
+    int warp = threadIdx.x / LANES, row = threadIdx.x % LANES / 4, column = threadIdx.x % 4;
+    int own_output = warp % 2 * TENSOR_M + row, own_channel = warp / 2 * TENSOR_N;
+    int first_output = blockIdx.x * p.outputs, first_channel = blockIdx.y * p.channels;
+    float sum[TAPS][4] = {}, bias_sum = 0.0f;
+    bias = bias && blockIdx.y == 0;
+    begin(p, x, offsets);
+    int64_t end = (blockIdx.z + 1) * p.share < p.t.tiles ? (blockIdx.z + 1) * p.share : p.t.tiles;
+    for (int64_t tile = blockIdx.z * p.share; tile < end; tile++) {
+        corner at = corner_of(p.w, p.t, tile);
+        __syncthreads();
+        bring_lines<true>(p.w, p.t, at, p.l, p.by, first_channel, p.channels, in, x);
+        bring_grad(p, at, f, first_output, out, grad, g);
+        __syncthreads();
+        for (int q = 0; q < p.quads; q += 2)
+            multiply_quads(p, x + (own_channel + row) * p.l.plane, offsets, g + own_output * p.g_line, q, sum);
+        if (bias) bias_sum += add_bias(p, g);
+    }
+    put_products(p, first_output + own_output, first_channel + own_channel + 2 * column, sum, partial + blockIdx.z * n);
+    if (bias) put_bias(p, first_output, bias_sum, x, partial + blockIdx.z * n);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+
 static int64_t numbers_of(cuda_window w, bool bias) {
     return (int64_t)w.outputs * w.channels * TAPS + (bias ? w.outputs : 0);
 }
@@ -216,14 +280,16 @@ int64_t train_cuda_halve_bytes(cuda_window w) {
     return make_plan(w, &p) ? p.splits * numbers_of(w, true) * (int64_t)sizeof(float) : 0;
 }
 
-cudaError_t train_cuda_halve_weights(cuda_window w, cuda_bend f, bool bias, const float *in, const float *out,
-                                     const float *grad, void *scratch, float *d_params, void *stream) {
+cudaError_t train_cuda_halve_weights(cuda_window w, cuda_bend f, bool tf32, bool bias, const float *in,
+                                     const float *out, const float *grad, void *scratch, float *d_params,
+                                     void *stream) {
     plan p;
     if (!make_plan(w, &p)) return cudaErrorInvalidValue;
     int64_t n = numbers_of(w, bias);
     dim3 grid((w.outputs + p.outputs - 1) / p.outputs, (w.channels + p.channels - 1) / p.channels, p.splits);
-    cudaError_t error = allow(sum_weights, p.bytes);
+    auto kernel = tf32 && suits_tensor_units(p) ? multiply_weights : sum_weights;
+    cudaError_t error = allow(kernel, p.bytes);
     if (error != cudaSuccess) return error;
-    sum_weights<<<grid, BLOCK, p.bytes, on(stream)>>>(p, f, bias, n, in, out, grad, (float *)scratch);
+    kernel<<<grid, BLOCK, p.bytes, on(stream)>>>(p, f, bias, n, in, out, grad, (float *)scratch);
     return train_cuda_add_splits(p.splits, n, (const float *)scratch, d_params, stream);
 }

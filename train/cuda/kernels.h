@@ -101,10 +101,18 @@ cudaError_t train_cuda_halve(cuda_window window, cuda_bend f, const float *in, c
 /* grad_in, from the gradient at out = f(.), which is left as it is. */
 cudaError_t train_cuda_halve_data(cuda_window window, cuda_bend f, const float *out, const float *grad_out,
                                   const float *weights, float *grad_in, void *stream);
-/* d_params: the gradient of the weights and, if there is one, of the bias behind them; scratch of so many bytes. */
+/* d_params: the gradient of the weights and, if there is one, of the bias behind them; scratch of so many bytes. With
+ * tf32 by the tensor units where that pays. */
 int64_t train_cuda_halve_bytes(cuda_window window);
-cudaError_t train_cuda_halve_weights(cuda_window window, cuda_bend f, bool bias, const float *in, const float *out,
-                                     const float *grad_out, void *scratch, float *d_params, void *stream);
+cudaError_t train_cuda_halve_weights(cuda_window window, cuda_bend f, bool tf32, bool bias, const float *in,
+                                     const float *out, const float *grad_out, void *scratch, float *d_params,
+                                     void *stream);
+/* The first two with TF32, by the tensor units; whether they pay. */
+bool train_cuda_halves_by_tensor_units(cuda_window window);
+cudaError_t train_cuda_halve_tf32(cuda_window window, cuda_bend f, const float *in, const float *weights,
+                                  const float *bias, float *out, void *stream);
+cudaError_t train_cuda_halve_data_tf32(cuda_window window, cuda_bend f, const float *out, const float *grad_out,
+                                       const float *weights, float *grad_in, void *stream);
 
 /* ---- adamw.cu ---------------------------------------------------------------------------------------------------- */
 /* `how` is a train_adamw in the GPU's memory. */

@@ -65,8 +65,8 @@ int circe__cuda_kci_witness(const circe__cuda_kernel *kernel, const double *y, i
 /* Pivots that a regression of low rank may have. */
 enum { CIRCE__CUDA_BATCH_RANK = 96 };
 
-/* F (CIRCE__CUDA_BATCH_RANK, n) with F'F the kernel matrix of points (n, cols), but for a trace of at most `limit` and at most
- * `tolerance` of its own; rows beyond the rank are 0. left (n) is scratch. */
+/* F (CIRCE__CUDA_BATCH_RANK, n) with F'F the kernel matrix of points (n, cols), but for a trace of at most `limit` and
+ * at most `tolerance` of its own; rows beyond the rank are 0. left (n) is scratch. */
 typedef struct circe__cuda_lowrank_job {
     circe__cuda_kernel kernel;
     const double *points;
