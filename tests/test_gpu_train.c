@@ -428,6 +428,8 @@ static const network_case cases[] = {
     {"dense of one", {1, {1}}, 1, {DENSE(1)}, -1, false, true},
     {"dense and relu", {1, {31}}, 1025, {DENSE(33), OF(TRAIN_RELU), DENSE(2)}, -1, false, false},
     {"dense and leaky", {1, {7}}, 65, {DENSE(130), OF(TRAIN_LEAKY_RELU), DENSE(1)}, 0, false, false},
+    {"dense, too large for kernels of ours", {1, {300}}, 70, {DENSE(260), OF(TRAIN_TANH), DENSE(1)}, 0, false, true},
+    {"dense, in parts of a batch", {1, {33}}, 4200, {DENSE(70), OF(TRAIN_TANH), DENSE(3)}, -1, false, true},
     {"dense and tanh", {1, {7}}, 64, {DENSE(9), OF(TRAIN_TANH), DENSE(1)}, 1, false, true},
     {"activations of the input",
      {1, {7}},

@@ -74,6 +74,22 @@ cudaError_t train_cuda_norm_back(cuda_batch batch, float epsilon, const float *i
                                  const float *variance, const float *weight, const float *grad_out, float *grad_in,
                                  float *d_weight, float *d_bias, void *stream);
 
+/* ---- dense.cu ---------------------------------------------------------------------------------------------------- */
+/* A dense layer: rows by inputs to rows by outputs. */
+typedef struct cuda_dense {
+    int64_t rows;
+    int inputs, outputs;
+} cuda_dense;
+/* Scratch for backward, zeroed before it is first used and left alone between calls; 0: not for so large a layer. */
+int64_t train_cuda_dense_bytes(cuda_dense layer);
+/* out := f(in W' + b) */
+cudaError_t train_cuda_dense_forward(cuda_dense layer, cuda_bend f, const float *in, const float *W, const float *b,
+                                     float *out, void *stream);
+/* All gradients, from that at the output, which is left as it is; grad_in NULL: not wanted. */
+cudaError_t train_cuda_dense_backward(cuda_dense layer, cuda_bend f, const float *in, const float *W, const float *out,
+                                      const float *grad_out, void *scratch, float *grad_in, float *d_W, float *d_b,
+                                      void *stream);
+
 /* ---- weights.cu -------------------------------------------------------------------------------------------------- */
 /* A square window that moves over images: rows by channels by height by width to outputs by out_height by out_width. */
 typedef struct cuda_window {
