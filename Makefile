@@ -2,8 +2,9 @@
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 30
+TORTURE_SECONDS ?= 1200
 
-.PHONY: help run build check check-asan check-python check-tsan check-long fuzz bench lint format install setup clean wheel
+.PHONY: help run build check check-asan check-matrix check-python check-tsan check-long fuzz torture bench lint format install setup clean wheel
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -15,25 +16,30 @@ build: setup ## the release preset; the command is build/circe
 	cmake --preset release > /dev/null
 	cmake --build --preset release -j $(JOBS)
 
-check: build ## every test
+check: build ## every test (CIRCE_CHECK_TORCH=0: without installing PyTorch)
 	@scripts/setup.sh check
-	ctest --preset release -j $(JOBS)
+	@scripts/check.sh release -j $(JOBS)
 
 check-asan: setup ## every test under the address and undefined-behaviour sanitizers
 	@scripts/setup.sh check
 	cmake --preset asan > /dev/null
 	cmake --build --preset asan -j $(JOBS)
-	ctest --preset asan -j $(JOBS)
+	@scripts/check.sh asan -j $(JOBS)
+
+check-matrix: build ## the tests with other compilers, BLAS libraries, instruction sets and threads, and on 64-bit ARM under qemu
+	scripts/setup.sh matrix
+	scripts/matrix.sh
 
 check-tsan: setup ## the tests of the library under the thread sanitizer
 	scripts/setup.sh tsan
 	cmake --preset tsan > /dev/null
 	cmake --build --preset tsan -j $(JOBS)
-	ctest --preset tsan -L 'unit|golden|property' -E '^(rff|io|npy|csv|safetensors)$$'
+	@scripts/check.sh tsan -L 'unit|golden|property' -E '^(rff|io|npy|csv|safetensors)$$'
 
-check-python: build ## the Python package on PyPI's current PyTorch, pandas, polars and scikit-learn, and its wheel
+check-python: ## the Python package on PyPI's current PyTorch, pandas, polars and scikit-learn, and its wheel
 	scripts/setup.sh python
-	ctest --preset release -R 'python' -V
+	$(MAKE) build
+	@scripts/check.sh release -R '^python' -V
 	.venv/bin/python python/tests/wheel.py
 
 wheel: setup ## the Python wheel for every CPython, with its manylinux tag, in dist/
@@ -41,13 +47,18 @@ wheel: setup ## the Python wheel for every CPython, with its manylinux tag, in d
 	.venv/bin/python python/release.py -w dist
 
 check-long: build ## statistical tests with many more draws
-	CIRCE_LONG=1 ctest --preset release -L statistics
+	@CIRCE_LONG=1 scripts/check.sh release -L statistics
 
 fuzz: setup ## fuzz the file readers, FUZZ_SECONDS (30) each
 	scripts/setup.sh fuzz
 	cmake --preset fuzz > /dev/null
 	cmake --build --preset fuzz -j $(JOBS)
 	tests/fuzz/run.sh $(FUZZ_SECONDS)
+
+torture: build ## the command against mutated inputs, kills, full disks, little memory, locales: TORTURE_SECONDS (1200)
+	cmake --preset asan > /dev/null
+	cmake --build --preset asan -j $(JOBS) --target circe_cli
+	tests/torture/torture.py --sanitized build-asan/circe --plain build/circe --seconds $(TORTURE_SECONDS)
 
 bench: build ## compare with PyTorch on this machine (installs it into .venv)
 	scripts/setup.sh bench

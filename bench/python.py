@@ -12,8 +12,7 @@ autograd function that does nothing, forward and backward, and `floor` what it c
 Then the loop: loss and gradient of the sizes of bench/peer.py, float32, in one run and on the same threads. `raw` starts from
 x, y, z; `cached` finds residual features by row number. Medians over rounds in which both sides take turns; the brackets are
 the smallest and largest ratio of a round. What is asked for is asked of the C call: `less` is the ratio without the overhead
-that was measured first. Threads wait as OpenMP lets them by default: with OMP_WAIT_POLICY=passive a batch of 256 takes three
-times as long, since waking a thread costs more than its share of the work.
+that was measured first.
 """
 
 import argparse

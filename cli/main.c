@@ -9,7 +9,9 @@
 #include "help.h"
 #include "message.h"
 #include "ranks.h"
+#include "session.h"
 #include "suggest.h"
+#include "terminal.h"
 
 static int unknown_command(const char *name) {
     const char *names[SPEC_N_COMMANDS];
@@ -36,8 +38,10 @@ static int print_version(void) {
         if (length > 0) printf("  %.*s\n", (int)length, line);
         line += length + (line[length] == '\n');
     }
-    printf("\nruns here with %s instructions on %d thread%s\n", circe_context_isa(context),
-           circe_context_threads(context), circe_context_threads(context) == 1 ? "" : "s");
+    const session here = {.context = context};
+    char text[192];
+    printf("\nruns here as %s\n", session_text(&here, text, sizeof text));
+    session_warn_of_blas();
     circe_context_destroy(context);
     return EXIT_DONE;
 }
@@ -127,9 +131,10 @@ static int run(int argc, char **argv) {
     return EXIT_INPUT;
 }
 
-/* Threads that wait for each other spin for a millisecond by default: where another program holds a core, the one that
- * is waited for cannot run, and everything takes 10 to 100 times as long. Some microseconds cost nothing and yield.
- * OpenMP reads this when the program is loaded, so it is loaded again. */
+/* Of oneDNN's threads, which are OpenMP's: those that wait spin for a millisecond by default. The library's own threads,
+ * and whatever else has the core, cannot run meanwhile, and a network for images takes 5 to 10 times as long on a busy
+ * machine. Some microseconds cost nothing and yield. OpenMP reads this when the program is loaded, so it is loaded again.
+ */
 static void wait_politely(char **argv) {
     if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL) return;
     if (setenv("GOMP_SPINCOUNT", "10000", 1) == 0) execv("/proc/self/exe", argv); /* comes back where it cannot */
@@ -137,5 +142,6 @@ static void wait_politely(char **argv) {
 
 int main(int argc, char **argv) {
     wait_politely(argv);
+    terminal_guard();
     return message_close_stdout(run(argc, argv));
 }

@@ -67,15 +67,34 @@ const spec_option spec_options[OPT_COUNT] = {
                        "Columns of the .csv that holds y."},
     [OPT_COLUMNS_Z] = {"columns-z", 0, SPEC_TEXT, FIT | MEASURE | TEST, 0, "LIST", NULL, NULL, 0, 0, "Data",
                        "Columns of the .csv that holds z."},
-    [OPT_MISSING] = {"missing", 0, SPEC_CHOICE, FIT | MEASURE | TEST | AUDIT | TRAIN, 0, "WHAT", "error|drop", "error",
-                     0, 0, "Data",
-                     "Missing cells (empty, NA or ? in a .csv, NaN in an array): refuse them, or drop their rows from "
-                     "all variables together. Infinities are always refused."},
-    [OPT_MISSING_ROWS] = {"missing", 0, SPEC_CHOICE, PREDICT, 0, "WHAT", "error|empty", "error", 0, 0, "Data",
-                          "Missing cells: refuse them, or leave the predictions of their rows empty (NaN in an .npy)."},
+    [OPT_CATEGORIES] = {"categories", 0, SPEC_LIST, FIT | MEASURE | TEST | AUDIT | TRAIN | PREDICT, 0, "LIST", NULL,
+                        NULL, 0, 0, "Data",
+                        "Columns that are categories although they hold numbers: sex,region. Without it a column is "
+                        "categories where no cell of it is a number, and one that mixes numbers and text is refused. "
+                        "For files of one variable each, z is all of z's columns and z:0 its first."},
+    [OPT_NA] =
+        {"na", 0, SPEC_LIST, FIT | MEASURE | TEST | AUDIT | TRAIN | PREDICT, 0, "WORDS", NULL, NULL, 0, 0, "Data",
+         "More words for a missing cell: -,unknown,-999. A number stands for every cell of that value, in arrays "
+         "too. Empty cells, ?, NA, N/A, NaN and null always are missing; with none, empty cells alone."},
+    [OPT_DECIMAL] =
+        {"decimal", 0, SPEC_CHOICE, FIT | MEASURE | TEST | AUDIT | TRAIN | PREDICT, 0, "SIGN", ".|,", ".", 0, 0, "Data",
+         "The decimal sign of the numbers in a .csv or .tsv. With a comma, semicolons may part the fields."},
+    [OPT_MISSING] = {"missing", 0, SPEC_CHOICE, FIT | MEASURE | TEST | AUDIT | TRAIN, 0, "WHAT", "refuse|drop|error",
+                     "refuse", 0, 0, "Data",
+                     "Missing cells (see --na; NaN in an array): refuse them (error is the same), or drop their rows "
+                     "from all variables together. Infinities are always refused."},
+    [OPT_MISSING_ROWS] = {"missing", 0, SPEC_CHOICE, PREDICT, 0, "WHAT", "refuse|empty|error", "refuse", 0, 0, "Data",
+                          "Missing cells (see --na): refuse them (error is the same), or leave the predictions of "
+                          "their rows empty (NaN in an .npy)."},
     [OPT_ROW_WEIGHTS] = {"weights", 0, SPEC_PATH, TEST, 0, "COLUMN", NULL, NULL, 0, 0, "Data",
                          "Weights of the rows, at least 0: a column of --data, or without it a file. Not for splitkci "
                          "and permutations."},
+    [OPT_TRANSFORM] =
+        {"transform", 0, SPEC_CHOICE, MEASURE | TEST | AUDIT, 0, "NAME", "none|ranks|normal-scores", "none", 0, 0,
+         "Data",
+         "Takes every column of numbers by its ranks, or by the normal scores of these: no outlier and no "
+         "number that stands for missing outweighs the other rows. Dependence is the same after it. Of `audit`, for "
+         "its tests."},
     [OPT_VALIDATION] = {"validation", 0, SPEC_NUMBER, TRAIN, 0, "SHARE", NULL, "0.1", 0, 0.9, "Data",
                         "Share of the rows that error and measures are reported on; they are not trained on."},
     [OPT_HOLDOUT] = {"holdout", 0, SPEC_NUMBER, TRAIN, 0, "SHARE", NULL, "0.1", 0, 0.9, "Data",
@@ -292,7 +311,7 @@ const spec_option spec_options[OPT_COUNT] = {
     [OPT_CHECKPOINT_EPOCHS] = {"checkpoint-epochs", 0, SPEC_INTEGER, TRAIN, 0, "N", NULL, "0", 0, 1e6, "Checkpoints",
                                "Write MODEL.checkpoint every N epochs; 0: not by epochs."},
     [OPT_CHECKPOINT_MINUTES] = {"checkpoint-minutes", 0, SPEC_NUMBER, TRAIN, 0, "M", NULL, "1", 0, 0, "Checkpoints",
-                                "And every M minutes; 0: not by time. Ctrl-C and SIGTERM always write one. It is "
+                                "And every M minutes; 0: not by time. Ctrl-C, SIGTERM and SIGHUP always write one. It is "
                                 "removed when the model is there."},
     [OPT_RESUME] = {"resume", 0, SPEC_FLAG, TRAIN, 0, NULL, NULL, NULL, 0, 0, "Checkpoints",
                     "Continue from MODEL.checkpoint, to the very numbers of a run that was never interrupted (on this "
@@ -314,7 +333,7 @@ const spec_option spec_options[OPT_COUNT] = {
     [OPT_THREADS] =
         {"threads", 0, SPEC_INTEGER, FIT | MEASURE | TEST | AUDIT | TRAIN | PREDICT | DATA | BENCH, 0, "N", NULL, NULL,
          1, 4096, "Machine",
-         "Threads to use. Default: all that OpenMP offers (OMP_NUM_THREADS); under mpirun, a rank's share of the "
+         "Threads to use. Default: OMP_NUM_THREADS, or one per processor; under mpirun, a rank's share of the "
          "machine."},
     [OPT_DEMO_THREADS] = {"threads", 0, SPEC_INTEGER, DEMO, 0, "N", NULL, "1", 1, 4096, "Machine",
                           "Threads to use. For small networks one is almost as fast as two, and does not mind other "
@@ -625,7 +644,8 @@ const char spec_introduction[] =
 const char spec_files[] =
     "Arrays come as .npy, .npz, .csv (with a header row) or .safetensors, one row per point. FILE:SELECTION picks an "
     "array of an .npz, a tensor of a .safetensors, or columns of a .csv: data.npz:labels, people.csv:age,income. "
-    "Columns of text are categories. Models are .safetensors files.";
+    "A column without a number is categories; one that mixes numbers and text is refused. Models are .safetensors "
+    "files.";
 
 const char spec_exit_status[] =
     "0: done. 1: the work failed (memory, a full disk, interrupted). 2: the command line or the input is wrong.";

@@ -8,15 +8,10 @@ function(circe_need variable what package)
 endfunction()
 
 find_package(PkgConfig REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS C)
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS C) # oneDNN is built on it, and the tests call from inside its regions
 
-# OpenBLAS, its OpenMP build first: one pool of threads in the process.
-file(GLOB openblas_dirs /usr/lib/*/openblas-openmp)
-find_library(CIRCE_OPENBLAS openblas HINTS ${openblas_dirs})
-file(GLOB openblas_include_dirs /usr/include/*/openblas-openmp)
-find_path(CIRCE_CBLAS_INCLUDE cblas.h HINTS ${openblas_include_dirs} PATH_SUFFIXES openblas)
-circe_need(CIRCE_OPENBLAS "OpenBLAS" libopenblas-openmp-dev)
-circe_need(CIRCE_CBLAS_INCLUDE "cblas.h of OpenBLAS" libopenblas-openmp-dev)
+include(${CMAKE_CURRENT_LIST_DIR}/Blas.cmake)
 
 find_path(CIRCE_RANDOM123 Random123/philox.h)
 circe_need(CIRCE_RANDOM123 "Random123" librandom123-dev)

@@ -17,10 +17,9 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/circeConfigVersion.cmake 
 install(FILES ${PROJECT_BINARY_DIR}/circeConfig.cmake ${PROJECT_BINARY_DIR}/circeConfigVersion.cmake
   DESTINATION ${circe_package_dir})
 
-# Private libraries, for those who link statically. OpenBLAS where it was found; its OpenMP build lies outside the
-# linker's path.
-get_filename_component(openblas_dir ${CIRCE_OPENBLAS} DIRECTORY)
-set(circe_pc_libs_private "-L${openblas_dir} -lopenblas ${OpenMP_C_FLAGS} -lm")
+# Private libraries, for those who link statically. BLAS where it was found, which may be outside the linker's path.
+list(JOIN CIRCE_BLAS_LIBRARIES " " blas_paths)
+set(circe_pc_libs_private "${blas_paths} ${OpenMP_C_FLAGS} -pthread -lm")
 if(CIRCE_CUDA)
   string(APPEND circe_pc_libs_private " ${CIRCE_CUDART} -ldl -lpthread -lrt")
 endif()

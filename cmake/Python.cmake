@@ -1,7 +1,7 @@
 # What the Python wheel holds beside its Python: libcirce, the command, the experiments' files, and the libraries that these
 # need, so that a wheel works where nothing of this is installed. Component `python`; pyproject.toml asks for nothing else.
 #
-#     circe/_bundle/lib/libcirce.so.0, libopenblas.so.0, ...    circe/_bundle/bin/circe    circe/_bundle/share/circe/experiments
+#     circe/_bundle/lib/libcirce.so.0, libscipy_openblas.so, ...    circe/_bundle/bin/circe    circe/_bundle/share/circe/experiments
 #
 # DT_RPATH, not DT_RUNPATH: it holds for the libraries' own libraries too, which then need no change.
 set(bundle circe/_bundle)
@@ -17,14 +17,19 @@ install(PROGRAMS $<TARGET_FILE:circe_cli> DESTINATION ${bundle}/bin COMPONENT py
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/experiments DESTINATION ${bundle}/share/circe COMPONENT python EXCLUDE_FROM_ALL
   FILES_MATCHING PATTERN "*.yaml")
 
+# Its licence asks to go along.
+if(CIRCE_BLAS_LICENSE)
+  install(FILES ${CIRCE_BLAS_LICENSE} DESTINATION ${bundle}/share/licenses RENAME openblas.txt COMPONENT python
+    EXCLUDE_FROM_ALL)
+endif()
+
 # The C and C++ runtimes and the driver are the machine's own.
-get_filename_component(openblas_dir ${CIRCE_OPENBLAS} DIRECTORY)
 install(CODE "
   set(here \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${bundle}/lib\")
   file(GET_RUNTIME_DEPENDENCIES
     LIBRARIES $<TARGET_FILE:circe_shared> EXECUTABLES $<TARGET_FILE:circe_cli>
     RESOLVED_DEPENDENCIES_VAR found UNRESOLVED_DEPENDENCIES_VAR missing
-    DIRECTORIES ${openblas_dir}
+    DIRECTORIES ${CIRCE_BLAS_RPATH}
     PRE_EXCLUDE_REGEXES \"^ld-linux\" \"^lib(c|m|mvec|dl|rt|pthread|gcc_s|stdc[+][+]|z|cuda|circe)[.]so\")
   if(missing)
     message(FATAL_ERROR \"the wheel needs libraries that were not found: \${missing}\")

@@ -39,6 +39,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "parallel.h"
 
 enum { SUBPIXELS = 256, MOST_CORNERS = 150, ELLIPSE_CORNERS = 100, HEART_CORNERS = 150 };
 
@@ -204,18 +205,30 @@ void dsprites_render(const dsprites_latents *latents, uint8_t bits[DSPRITES_BYTE
 
 /* ---- many -------------------------------------------------------------------------------------------------------- */
 
+typedef struct rendering {
+    const polygon *sprites; /* (DSPRITES_SHAPES) */
+    const int32_t *images;
+    uint8_t *bits;
+} rendering;
+
+static void render_part(void *user, int64_t part, int64_t first, int64_t n) {
+    const rendering *r = user;
+    (void)part;
+    for (int64_t i = first; i < first + n; i++) {
+        dsprites_latents latents = dsprites_latents_of(r->images[i]);
+        render(r->sprites, &latents, r->bits + i * DSPRITES_BYTES);
+    }
+}
+
 circe_status dsprites_render_some(circe_context *context, const int32_t *images, int64_t n, uint8_t *bits) {
     polygon sprites[DSPRITES_SHAPES];
+    rendering r = {.sprites = sprites, .images = images, .bits = bits};
     for (int64_t i = 0; i < n; i++)
         if (images[i] < 0 || images[i] >= DSPRITES_IMAGES)
             return train_fail(CIRCE_ERR_ARGUMENT, "there is no picture %d of dSprites; they are 0 to %d",
                               (int)images[i], DSPRITES_IMAGES - 1);
     make_sprites(sprites);
-#pragma omp parallel for schedule(static) num_threads(circe_context_threads(context))
-    for (int64_t i = 0; i < n; i++) {
-        dsprites_latents latents = dsprites_latents_of(images[i]);
-        render(sprites, &latents, bits + i * DSPRITES_BYTES);
-    }
+    train_parallel(context, train_parts(context, n, 1), n, render_part, &r);
     return CIRCE_OK;
 }
 
@@ -230,22 +243,25 @@ static void render_positions(const polygon *turned, uint8_t *bits) {
         fill(turned->n, x[i / DSPRITES_POSITIONS], y[i % DSPRITES_POSITIONS], bits + (size_t)i * DSPRITES_BYTES);
 }
 
+enum {
+    A_SPRITE = DSPRITES_POSITIONS * DSPRITES_POSITIONS * DSPRITES_BYTES,
+    SPRITES = DSPRITES_SHAPES * DSPRITES_SCALES * DSPRITES_ORIENTATIONS,
+};
+
+static void render_sprite(void *user, int64_t i) {
+    const rendering *r = user;
+    polygon turned;
+    int scale = (int)(i / DSPRITES_ORIENTATIONS % DSPRITES_SCALES), orientation = (int)(i % DSPRITES_ORIENTATIONS);
+    turn(&r->sprites[i / (SPRITES / DSPRITES_SHAPES)], scale, orientation, &turned);
+    render_positions(&turned, r->bits + (size_t)i * A_SPRITE);
+}
+
 circe_status dsprites_make(circe_context *context, uint8_t **bits) {
-    enum {
-        A_SPRITE = DSPRITES_POSITIONS * DSPRITES_POSITIONS * DSPRITES_BYTES,
-        SPRITES = DSPRITES_SHAPES * DSPRITES_SCALES * DSPRITES_ORIENTATIONS,
-    };
     polygon sprites[DSPRITES_SHAPES];
-    uint8_t *made = malloc((size_t)SPRITES * A_SPRITE);
-    *bits = made;
-    if (made == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the 377 MB of dSprites");
+    rendering r = {.sprites = sprites, .bits = malloc((size_t)SPRITES * A_SPRITE)};
+    *bits = r.bits;
+    if (r.bits == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the 377 MB of dSprites");
     make_sprites(sprites);
-#pragma omp parallel for schedule(dynamic) num_threads(circe_context_threads(context))
-    for (int i = 0; i < SPRITES; i++) {
-        polygon turned;
-        int scale = i / DSPRITES_ORIENTATIONS % DSPRITES_SCALES;
-        turn(&sprites[i / (SPRITES / DSPRITES_SHAPES)], scale, i % DSPRITES_ORIENTATIONS, &turned);
-        render_positions(&turned, made + (size_t)i * A_SPRITE);
-    }
+    circe_context_run(context, SPRITES, render_sprite, &r);
     return CIRCE_OK;
 }

@@ -85,7 +85,7 @@ circe_status dsprites_read(circe_context *context, const char *path, uint8_t **b
     (void)context; /* a member of a zip is inflated by one thread */
     *bits = NULL;
     int problem = circe__map_file(path, &file);
-    if (problem != 0) return train_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", path, strerror(problem));
+    if (problem != 0) return train_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", path, circe__map_problem(problem));
     uint8_t *made = malloc((size_t)DSPRITES_IMAGES * DSPRITES_BYTES);
     circe_status status = made == NULL      ? train_fail(CIRCE_ERR_MEMORY, "no memory for the 377 MB of dSprites")
                           : file.bytes == 0 ? train_fail(CIRCE_ERR_FORMAT, "%s: it is empty, and no .npz", path)

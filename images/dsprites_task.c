@@ -12,9 +12,11 @@
 #include <string.h>
 
 #include "error.h"
+#include "parallel.h"
 
 enum { HOLDOUT_AT = DSPRITES_MOST_TRAIN, VALIDATION_AT = HOLDOUT_AT + DSPRITES_MOST_HOLDOUT };
 enum { TEST_AT = VALIDATION_AT + DSPRITES_MOST_VALIDATION, LAST = DSPRITES_POSITIONS - 1 };
+enum { LEAST_POINTS = 1024 }; /* of a part: a tenth of a millisecond */
 _Static_assert(TEST_AT + DSPRITES_MOST_TEST == DSPRITES_IMAGES, "the parts are all pictures");
 
 typedef enum stream { STREAM_ORDER = 1, STREAM_SHIFT = 2, STREAM_NOISE = 3, STREAM_SIGN = 4 } stream;
@@ -127,51 +129,66 @@ static circe_status make_part(int64_t n, dsprites_part *part) {
     return train_fail(CIRCE_ERR_MEMORY, "no memory for %lld points of dSprites", (long long)n);
 }
 
+typedef struct drawing {
+    const dsprites_task_options *options;
+    const int64_t *order;
+    bool ood;
+    int64_t first;
+    dsprites_part *part;
+} drawing;
+
+static void draw_some(void *user, int64_t part, int64_t first, int64_t n) {
+    const drawing *d = user;
+    (void)part;
+    for (int64_t i = first; i < first + n; i++) draw_point(d->options, d->order[i], d->ood, d->first + i, d->part);
+}
+
 /* Points first .. first + n - 1 := the bases order[0..n). */
-static void draw_points(const dsprites_task_options *o, const int64_t *order, int64_t n, bool ood, int64_t first,
-                        dsprites_part *part) {
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++) draw_point(o, order[i], ood, first + i, part);
+static void draw_points(const circe_context *context, const dsprites_task_options *o, const int64_t *order, int64_t n,
+                        bool ood, int64_t first, dsprites_part *part) {
+    drawing d = {.options = o, .order = order, .ood = ood, .first = first, .part = part};
+    train_parallel(context, train_parts(context, n, LEAST_POINTS), n, draw_some, &d);
 }
 
 /* In domain and OOD from the same bases. */
-static circe_status draw_pair(const dsprites_task_options *o, const int64_t *order, int64_t n, int64_t holdout,
-                              dsprites_part *in_domain, dsprites_part *ood) {
+static circe_status draw_pair(const circe_context *context, const dsprites_task_options *o, const int64_t *order,
+                              int64_t n, int64_t holdout, dsprites_part *in_domain, dsprites_part *ood) {
     dsprites_part *parts[2] = {in_domain, ood};
     for (int k = 0; k < 2; k++) {
         circe_status status = make_part(n + holdout, parts[k]);
         if (status != CIRCE_OK) return status;
     }
-    for (int k = 0; k < 2; k++) draw_points(o, order, n, k == 1, 0, parts[k]);
+    for (int k = 0; k < 2; k++) draw_points(context, o, order, n, k == 1, 0, parts[k]);
     return CIRCE_OK;
 }
 
-static circe_status draw_parts(const int64_t *order, dsprites_task *task) {
+static circe_status draw_parts(const circe_context *context, const int64_t *order, dsprites_task *task) {
     const dsprites_task_options *o = &task->options;
     dsprites_part *parts = task->parts;
     int64_t also = o->holdout_in_training ? o->n_holdout : 0;
-    circe_status status = draw_pair(o, order, o->n_train, also, &parts[IMAGE_TRAIN], &parts[IMAGE_OOD_TRAIN]);
+    circe_status status = draw_pair(context, o, order, o->n_train, also, &parts[IMAGE_TRAIN], &parts[IMAGE_OOD_TRAIN]);
     if (status == CIRCE_OK)
-        status = draw_pair(o, order + VALIDATION_AT, o->n_validation, 0, &parts[IMAGE_VALIDATION],
+        status = draw_pair(context, o, order + VALIDATION_AT, o->n_validation, 0, &parts[IMAGE_VALIDATION],
                            &parts[IMAGE_OOD_VALIDATION]);
     if (status == CIRCE_OK)
-        status = draw_pair(o, order + TEST_AT, o->n_test, 0, &parts[IMAGE_TEST], &parts[IMAGE_OOD_TEST]);
+        status = draw_pair(context, o, order + TEST_AT, o->n_test, 0, &parts[IMAGE_TEST], &parts[IMAGE_OOD_TEST]);
     if (status == CIRCE_OK) status = make_part(o->n_holdout, &parts[IMAGE_HOLDOUT]);
     if (status != CIRCE_OK) return status;
-    draw_points(o, order + HOLDOUT_AT, o->n_holdout, false, 0, &parts[IMAGE_HOLDOUT]);
-    draw_points(o, order + HOLDOUT_AT, also, false, o->n_train, &parts[IMAGE_TRAIN]);
-    draw_points(o, order + HOLDOUT_AT, also, true, o->n_train, &parts[IMAGE_OOD_TRAIN]);
+    draw_points(context, o, order + HOLDOUT_AT, o->n_holdout, false, 0, &parts[IMAGE_HOLDOUT]);
+    draw_points(context, o, order + HOLDOUT_AT, also, false, o->n_train, &parts[IMAGE_TRAIN]);
+    draw_points(context, o, order + HOLDOUT_AT, also, true, o->n_train, &parts[IMAGE_OOD_TRAIN]);
     return CIRCE_OK;
 }
 
-circe_status dsprites_task_make(const dsprites_task_options *options, dsprites_task *task) {
+circe_status dsprites_task_make(const circe_context *context, const dsprites_task_options *options,
+                                dsprites_task *task) {
     *task = (dsprites_task){.options = *options};
     circe_status status = check_options(options);
     if (status != CIRCE_OK) return status;
     int64_t *order = malloc(DSPRITES_IMAGES * sizeof *order);
     if (order == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the order of dSprites");
     circe_random_permutation((circe_random){.seed = options->seed, .stream = STREAM_ORDER}, DSPRITES_IMAGES, order);
-    status = draw_parts(order, task);
+    status = draw_parts(context, order, task);
     free(order);
     if (status != CIRCE_OK) dsprites_task_free(task);
     return status;

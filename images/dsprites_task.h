@@ -68,7 +68,8 @@ typedef struct dsprites_task {
 } dsprites_task;
 
 /* Draws the points of all parts. */
-circe_status dsprites_task_make(const dsprites_task_options *options, dsprites_task *task);
+circe_status dsprites_task_make(const circe_context *context, const dsprites_task_options *options,
+                                dsprites_task *task);
 void dsprites_task_free(dsprites_task *task);
 
 /* Where the pictures come from: either the whole set, all 737,280, borrowed; or those that occur in these parts (bits

@@ -18,6 +18,7 @@
 #include "dsprites.h"
 #include "error.h"
 #include "files/atomic.h"
+#include "parallel.h"
 
 enum {
     BLOCK = DSPRITES_POSITIONS * DSPRITES_POSITIONS, /* pictures */
@@ -67,13 +68,24 @@ static void unpack(const uint8_t *bits, uint8_t *pixels) {
     }
 }
 
+typedef struct unpacking {
+    const uint8_t *bits;
+    uint8_t *rows;
+} unpacking;
+
+static void unpack_part(void *user, int64_t part, int64_t first, int64_t n) {
+    const unpacking *u = user;
+    (void)part;
+    for (int64_t i = first; i < first + n; i++) unpack(u->bits + i * DSPRITES_BYTES, u->rows + i * PIXELS);
+}
+
 static circe_status make_images(writer *w, int64_t first, uint8_t *rows) {
     int32_t images[BLOCK];
     for (int i = 0; i < BLOCK; i++) images[i] = (int32_t)(first + i);
     circe_status status = dsprites_render_some(w->context, images, BLOCK, w->bits);
     if (status != CIRCE_OK) return status;
-#pragma omp parallel for schedule(static) num_threads(circe_context_threads(w->context))
-    for (int i = 0; i < BLOCK; i++) unpack(w->bits + (size_t)i * DSPRITES_BYTES, rows + (size_t)i * PIXELS);
+    unpacking u = {.bits = w->bits, .rows = rows};
+    train_parallel(w->context, train_parts(w->context, BLOCK, 1), BLOCK, unpack_part, &u);
     return CIRCE_OK;
 }
 

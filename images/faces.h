@@ -36,8 +36,8 @@ void faces_pose_direction(int pose, float direction[3]);
 typedef struct faces_model faces_model;
 typedef struct faces_view faces_view;
 
-/* `head` is copied. Threads for it and its views; 0: all that OpenMP offers. */
-circe_status faces_model_make(const faces_head *head, int threads, faces_model **model);
+/* `head` is copied. The context, for it and its views, is borrowed. */
+circe_status faces_model_make(const circe_context *context, const faces_head *head, faces_model **model);
 void faces_model_free(faces_model *model);
 
 /* What the camera sees of it: position, normal and albedo of every pixel. */
@@ -56,7 +56,6 @@ typedef struct faces_options {
     uint64_t seed;
     int64_t identities; /* the first of them, 1 to 28 */
     int64_t height;     /* of a picture: 16 to 1024 */
-    int threads;        /* 0: all that OpenMP offers */
 } faces_options;
 
 void faces_options_init(faces_options *options);
@@ -66,13 +65,13 @@ circe_status faces_options_check(const faces_options *options);
 typedef circe_status (*faces_take_fn)(void *user, int64_t identity, int pose, int light, const uint8_t *pixels);
 
 /* Renders every picture. progress may be NULL; CIRCE_ERR_CANCELLED where it asks to stop. */
-circe_status faces_render(const faces_options *options, faces_take_fn take, void *take_user, circe_progress_fn progress,
-                          void *progress_user);
+circe_status faces_render(const circe_context *context, const faces_options *options, faces_take_fn take,
+                          void *take_user, circe_progress_fn progress, void *progress_user);
 
 /* The same as files, FOLDER/yaleB11/yaleB11_P00A+000E+00.pgm and so on. The folder is made, or must be empty; with
  * `replace`, pictures of the same name are replaced and all else stays. Nothing is there, or nothing has changed,
  * before every picture is rendered and written. */
-circe_status faces_write(const char *folder, const faces_options *options, bool replace, circe_progress_fn progress,
-                         void *progress_user);
+circe_status faces_write(const circe_context *context, const char *folder, const faces_options *options, bool replace,
+                         circe_progress_fn progress, void *progress_user);
 
 #endif

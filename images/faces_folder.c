@@ -168,13 +168,13 @@ static circe_status open_stage(writing *w, bool replace) {
     return CIRCE_OK;
 }
 
-circe_status faces_write(const char *folder, const faces_options *options, bool replace, circe_progress_fn progress,
-                         void *progress_user) {
+circe_status faces_write(const circe_context *context, const char *folder, const faces_options *options, bool replace,
+                         circe_progress_fn progress, void *progress_user) {
     writing w = {.folder = folder, .options = options};
     circe_status status = faces_options_check(options);
     if (status != CIRCE_OK) return status;
     status = open_stage(&w, replace);
-    if (status == CIRCE_OK) status = faces_render(options, take, &w, progress, progress_user);
+    if (status == CIRCE_OK) status = faces_render(context, options, take, &w, progress, progress_user);
     for (int64_t i = 0; i < options->identities && status == CIRCE_OK; i++) status = place_person(&w, i);
     if (w.stage[0] != '\0') {
         w.made_folder = w.made_folder && status != CIRCE_OK;

@@ -3,19 +3,29 @@
  * only casts a shadow. Cost: some 700,000 distances. */
 #include "faces_grid.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 #include "error.h"
 
 static const float grid_step = 0.03f;
 
-circe_status faces_model_make(const faces_head *head, int threads, faces_model **model) {
+static void sample_slice(void *user, int64_t k) {
+    faces_model *m = user;
+    for (int32_t j = 0; j < m->ny; j++) {
+        for (int32_t i = 0; i < m->nx; i++) {
+            faces_vector at = {m->low.x + m->step * (float)i, m->low.y + m->step * (float)j,
+                               m->low.z + m->step * (float)k};
+            m->distance[(k * m->ny + j) * m->nx + i] = faces_distance(&m->head, at);
+        }
+    }
+}
+
+circe_status faces_model_make(const circe_context *context, const faces_head *head, faces_model **model) {
     faces_model *m = calloc(1, sizeof *m);
     *model = NULL;
     if (m == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a head");
     *m = (faces_model){.head = *head,
-                       .threads = threads > 0 ? threads : omp_get_max_threads(),
+                       .context = context,
                        .low = {-1.2f, -1.75f, -1.35f},
                        .step = grid_step,
                        .nx = 81,
@@ -26,16 +36,7 @@ circe_status faces_model_make(const faces_head *head, int threads, faces_model *
         faces_model_free(m);
         return train_fail(CIRCE_ERR_MEMORY, "no memory for the distances to a head");
     }
-#pragma omp parallel for schedule(dynamic) num_threads(m->threads)
-    for (int32_t k = 0; k < m->nz; k++) {
-        for (int32_t j = 0; j < m->ny; j++) {
-            for (int32_t i = 0; i < m->nx; i++) {
-                faces_vector at = {m->low.x + m->step * (float)i, m->low.y + m->step * (float)j,
-                                   m->low.z + m->step * (float)k};
-                m->distance[((int64_t)k * m->ny + j) * m->nx + i] = faces_distance(head, at);
-            }
-        }
-    }
+    circe_context_run(context, m->nz, sample_slice, m);
     *model = m;
     return CIRCE_OK;
 }

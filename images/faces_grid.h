@@ -7,7 +7,7 @@
 
 struct faces_model {
     faces_head head;
-    int threads;
+    const circe_context *context;
     faces_vector low;   /* corner of the box */
     float step;         /* of the grid */
     int32_t nx, ny, nz; /* points along each axis */

@@ -8,7 +8,7 @@
 static const float sensor_noise = 1.5f; /* grey levels */
 
 void faces_options_init(faces_options *options) {
-    *options = (faces_options){.seed = 0, .identities = FACES_IDENTITIES, .height = FACES_HEIGHT, .threads = 0};
+    *options = (faces_options){.seed = 0, .identities = FACES_IDENTITIES, .height = FACES_HEIGHT};
 }
 
 circe_status faces_options_check(const faces_options *options) {
@@ -25,44 +25,49 @@ typedef struct rendering {
     const faces_options *options;
     faces_take_fn take;
     void *take_user;
+    int64_t identity;
+    int pose;
+    const faces_view *view;
+    first_error error;
 } rendering;
 
-static circe_status take_light(const rendering *r, const faces_view *view, int64_t identity, int pose, int light,
-                               uint8_t *pixels) {
-    uint64_t stream = (uint64_t)((identity * FACES_POSES + pose) * FACES_LIGHTS + light);
-    circe_status status = faces_shade(view, faces_lights[light], sensor_noise, r->options->seed, stream, pixels);
-    return status == CIRCE_OK ? r->take(r->take_user, identity, pose, light, pixels) : status;
+static circe_status take_light(const rendering *r, int light, uint8_t *pixels) {
+    uint64_t stream = (uint64_t)((r->identity * FACES_POSES + r->pose) * FACES_LIGHTS + light);
+    circe_status status = faces_shade(r->view, faces_lights[light], sensor_noise, r->options->seed, stream, pixels);
+    return status == CIRCE_OK ? r->take(r->take_user, r->identity, r->pose, light, pixels) : status;
 }
 
-static circe_status render_pose(const rendering *r, const faces_model *model, int64_t identity, int pose) {
+static void light_part(void *user, int64_t light) {
+    rendering *r = user;
+    if (first_error_happened(&r->error)) return;
+    uint8_t *pixels = malloc((size_t)(r->view->width * r->view->height));
+    circe_status status =
+        pixels == NULL ? train_fail(CIRCE_ERR_MEMORY, "no memory for a picture") : take_light(r, (int)light, pixels);
+    first_error_note(&r->error, status);
+    free(pixels);
+}
+
+static circe_status render_pose(rendering *r, const faces_model *model, int64_t identity, int pose) {
     faces_view *view = NULL;
-    first_error error = {CIRCE_OK, ""};
     circe_status status = faces_view_make(model, pose, r->options->height, &view);
     if (status != CIRCE_OK) return status;
-#pragma omp parallel num_threads(model->threads)
-    {
-        uint8_t *pixels = malloc((size_t)(view->width * view->height));
-        if (pixels == NULL) first_error_note(&error, train_fail(CIRCE_ERR_MEMORY, "no memory for a picture"));
-#pragma omp for schedule(dynamic)
-        for (int light = 0; light < FACES_LIGHTS; light++) {
-            if (!first_error_happened(&error))
-                first_error_note(&error, take_light(r, view, identity, pose, light, pixels));
-        }
-        free(pixels);
-    }
+    r->identity = identity;
+    r->pose = pose;
+    r->view = view;
+    circe_context_run(model->context, FACES_LIGHTS, light_part, r);
     faces_view_free(view);
-    return first_error_status(&error);
+    return first_error_status(&r->error);
 }
 
-circe_status faces_render(const faces_options *options, faces_take_fn take, void *take_user, circe_progress_fn progress,
-                          void *progress_user) {
-    rendering r = {options, take, take_user};
+circe_status faces_render(const circe_context *context, const faces_options *options, faces_take_fn take,
+                          void *take_user, circe_progress_fn progress, void *progress_user) {
+    rendering r = {.options = options, .take = take, .take_user = take_user};
     circe_status status = faces_options_check(options);
     for (int64_t i = 0; i < options->identities && status == CIRCE_OK; i++) {
         faces_head head;
         faces_model *model = NULL;
         faces_head_draw(options->seed, i, &head);
-        status = faces_model_make(&head, options->threads, &model);
+        status = faces_model_make(context, &head, &model);
         for (int pose = 0; pose < FACES_POSES && status == CIRCE_OK; pose++) {
             status = render_pose(&r, model, i, pose);
             if (status == CIRCE_OK && progress != NULL &&

@@ -89,6 +89,11 @@ static void see(const faces_view *view, int64_t row, int64_t col, seen_point *ou
     out->open = openness(view->model, out->at, out->normal);
 }
 
+static void see_line(void *user, int64_t row) {
+    faces_view *v = user;
+    for (int64_t col = 0; col < v->width; col++) see(v, row, col, &v->points[row * v->width + col]);
+}
+
 circe_status faces_view_make(const faces_model *model, int pose, int64_t height, faces_view **view) {
     *view = NULL;
     if (pose < 0 || pose >= FACES_POSES || height < 16 || height > 1024)
@@ -107,10 +112,7 @@ circe_status faces_view_make(const faces_model *model, int pose, int64_t height,
     v->width = width;
     v->height = height;
     make_rotation(pose, v->rotation);
-#pragma omp parallel for schedule(dynamic, 4) num_threads(model->threads)
-    for (int64_t row = 0; row < height; row++) {
-        for (int64_t col = 0; col < width; col++) see(v, row, col, &v->points[row * width + col]);
-    }
+    circe_context_run(model->context, height, see_line, v);
     *view = v;
     return CIRCE_OK;
 }

@@ -3,35 +3,31 @@
 #ifndef IMAGES_FIRST_ERROR_H
 #define IMAGES_FIRST_ERROR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 
 #include "error.h"
 
+/* Starts as all zero. */
 typedef struct first_error {
-    circe_status status;
+    atomic_flag taken;
+    atomic_int status; /* written once, after the text */
     char text[1024];
 } first_error;
 
-static inline bool first_error_happened(const first_error *error) {
-    int status;
-#pragma omp atomic read
-    status = error->status;
-    return status != CIRCE_OK;
-}
+static inline bool first_error_happened(first_error *error) { return atomic_load(&error->status) != CIRCE_OK; }
 
 static inline void first_error_note(first_error *error, circe_status status) {
-    if (status == CIRCE_OK) return;
-#pragma omp critical(images_first_error)
-    if (!first_error_happened(error)) {
-        snprintf(error->text, sizeof error->text, "%s", train_last_error());
-#pragma omp atomic write
-        error->status = status;
-    }
+    if (status == CIRCE_OK || atomic_flag_test_and_set(&error->taken)) return;
+    snprintf(error->text, sizeof error->text, "%s", train_last_error());
+    atomic_store(&error->status, (int)status);
 }
 
-static inline circe_status first_error_status(const first_error *error) {
-    return error->status == CIRCE_OK ? CIRCE_OK : train_fail(error->status, "%s", error->text);
+/* After the loop. */
+static inline circe_status first_error_status(first_error *error) {
+    circe_status status = (circe_status)atomic_load(&error->status);
+    return status == CIRCE_OK ? CIRCE_OK : train_fail(status, "%s", error->text);
 }
 
 #endif

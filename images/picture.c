@@ -51,7 +51,7 @@ circe_status image_picture_read(const char *path, image_picture *out) {
     circe__mapped file;
     *out = (image_picture){0};
     int problem = circe__map_file(path, &file);
-    if (problem != 0) return train_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", path, strerror(problem));
+    if (problem != 0) return train_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", path, circe__map_problem(problem));
     circe_status status = image_picture_parse(file.data, file.bytes, path, out);
     circe__unmap(&file);
     return status;

@@ -7,7 +7,7 @@
  * progress is shown; each writes its own row. */
 #include "stack.h"
 
-#include <omp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,33 +75,41 @@ train_source image_stack_source(const image_stack *stack) {
 
 /* ---- several threads --------------------------------------------------------------------------------------------- */
 
-typedef struct failure {
-    int64_t item; /* the first that failed; -1: none */
+/* Items `first` and on, one a part. */
+typedef struct items {
+    image_item_fn run;
+    void *user;
+    int64_t first;
+    pthread_mutex_t lock; /* of what follows */
+    int64_t wrong;        /* the first that failed; -1: none */
     circe_status status;
     char text[1024];
-} failure;
+} items;
 
 /* Texts of errors are a thread's own: that of the first item is kept, and said again by the caller's thread. */
-static void note(failure *f, int64_t item, circe_status status) {
+static void run_item(void *user, int64_t part) {
+    items *all = user;
+    int64_t i = all->first + part;
+    circe_status status = all->run(all->user, i);
     if (status == CIRCE_OK) return;
-#pragma omp critical(images_stack_failure)
-    if (f->item < 0 || item < f->item) {
-        f->item = item;
-        f->status = status;
-        snprintf(f->text, sizeof f->text, "%s", train_last_error());
+    pthread_mutex_lock(&all->lock);
+    if (all->wrong < 0 || i < all->wrong) {
+        all->wrong = i;
+        all->status = status;
+        snprintf(all->text, sizeof all->text, "%s", train_last_error());
     }
+    pthread_mutex_unlock(&all->lock);
 }
 
 circe_status image_stack_each(circe_context *context, int64_t n, const image_stack_options *options, image_item_fn item,
                               void *user, int64_t *wrong) {
-    failure f = {.item = -1};
+    items all = {.run = item, .user = user, .lock = PTHREAD_MUTEX_INITIALIZER, .wrong = -1};
     *wrong = -1;
-    for (int64_t first = 0; first < n; first += CHUNK) {
-        int64_t end = first + CHUNK < n ? first + CHUNK : n;
-#pragma omp parallel for schedule(dynamic, 4) num_threads(circe_context_threads(context))
-        for (int64_t i = first; i < end; i++) note(&f, i, item(user, i));
-        *wrong = f.item;
-        if (f.item >= 0) return train_fail(f.status, "%s", f.text);
+    for (; all.first < n; all.first += CHUNK) {
+        int64_t end = all.first + CHUNK < n ? all.first + CHUNK : n;
+        circe_context_run(context, end - all.first, run_item, &all);
+        *wrong = all.wrong;
+        if (all.wrong >= 0) return train_fail(all.status, "%s", all.text);
         if (options->progress != NULL && options->progress(options->user, "reading images", end, n))
             return train_fail(CIRCE_ERR_CANCELLED, "interrupted");
     }
@@ -156,8 +164,10 @@ static circe_status check_size(const reading *r, int64_t i, const image_picture 
 }
 
 static void note_colour(image_stack *stack, int64_t i) {
-#pragma omp critical(images_stack_colour)
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
     if (stack->coloured < 0 || i < stack->coloured) stack->coloured = i;
+    pthread_mutex_unlock(&lock);
 }
 
 static circe_status read_one(void *user, int64_t i) {

@@ -358,7 +358,7 @@ circe_status image_stack_read_array(circe_context *context, const char *path, co
     array_reader r = {.options = options, .stack = stack};
     *stack = (image_stack){0};
     int problem = circe__map_file(path, &file);
-    if (problem != 0) return train_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", path, strerror(problem));
+    if (problem != 0) return train_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", path, circe__map_problem(problem));
     circe_status status =
         file.bytes == 0 ? train_fail(CIRCE_ERR_FORMAT, "%s: it is empty", path) : open_array(&file, path, array, &r);
     if (status == CIRCE_OK) status = read_array(context, &r);

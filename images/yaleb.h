@@ -59,11 +59,11 @@ typedef struct yaleb_store {
 } yaleb_store;
 
 /* Reads every picture of a folder and makes it size by size pixels. progress may be NULL. */
-circe_status yaleb_read(const char *folder, int64_t size, int threads, circe_progress_fn progress, void *user,
-                        yaleb_store *store);
+circe_status yaleb_read(const circe_context *context, const char *folder, int64_t size, circe_progress_fn progress,
+                        void *user, yaleb_store *store);
 /* The same of rendered heads, without files; options->height is how high they are rendered before they are resized. */
-circe_status yaleb_render(const faces_options *options, int64_t size, circe_progress_fn progress, void *user,
-                          yaleb_store *store);
+circe_status yaleb_render(const circe_context *context, const faces_options *options, int64_t size,
+                          circe_progress_fn progress, void *user, yaleb_store *store);
 void yaleb_store_free(yaleb_store *store);
 
 /* The pictures as a network is fed them: red, green and blue alike, from -1 to 1. No points yet (part.h). Borrows. */

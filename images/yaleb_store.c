@@ -1,6 +1,5 @@
 /* All pictures in memory, as bytes of one size: 16,128 of 224 by 224 are 809 MB. Read, or rendered, by several threads;
  * each writes its own places. */
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,28 +44,36 @@ static circe_status read_one(const char *path, int64_t size, uint8_t *out) {
     return status;
 }
 
-static int thread_count(int threads) { return threads > 0 ? threads : omp_get_max_threads(); }
+/* Pictures `first` and on of the list. */
+typedef struct reading {
+    const yaleb_list *list;
+    const yaleb_store *store;
+    int64_t first;
+    first_error error;
+} reading;
 
-static circe_status read_all(const yaleb_list *list, int threads, circe_progress_fn progress, void *user,
-                             yaleb_store *store) {
-    first_error error = {CIRCE_OK, ""};
-    int64_t each = store->size * store->size;
-    for (int64_t first = 0; first < list->n; first += CHUNK) {
-        int64_t end = first + CHUNK < list->n ? first + CHUNK : list->n;
-#pragma omp parallel for schedule(dynamic, 8) num_threads(thread_count(threads))
-        for (int64_t i = first; i < end; i++) {
-            if (!first_error_happened(&error))
-                first_error_note(&error, read_one(list->paths[i], store->size, store->pixels + i * each));
-        }
-        if (first_error_happened(&error)) return first_error_status(&error);
+static void read_part(void *user, int64_t part) {
+    reading *r = user;
+    int64_t i = r->first + part, size = r->store->size;
+    if (!first_error_happened(&r->error))
+        first_error_note(&r->error, read_one(r->list->paths[i], size, r->store->pixels + i * size * size));
+}
+
+static circe_status read_all(const circe_context *context, const yaleb_list *list, circe_progress_fn progress,
+                             void *user, yaleb_store *store) {
+    reading r = {.list = list, .store = store};
+    for (; r.first < list->n; r.first += CHUNK) {
+        int64_t end = r.first + CHUNK < list->n ? r.first + CHUNK : list->n;
+        circe_context_run(context, end - r.first, read_part, &r);
+        if (first_error_happened(&r.error)) return first_error_status(&r.error);
         if (progress != NULL && progress(user, "reading pictures", end, list->n))
             return train_fail(CIRCE_ERR_CANCELLED, "interrupted");
     }
     return CIRCE_OK;
 }
 
-circe_status yaleb_read(const char *folder, int64_t size, int threads, circe_progress_fn progress, void *user,
-                        yaleb_store *store) {
+circe_status yaleb_read(const circe_context *context, const char *folder, int64_t size, circe_progress_fn progress,
+                        void *user, yaleb_store *store) {
     yaleb_list list;
     *store = (yaleb_store){0};
     circe_status status = yaleb_list_make(folder, &list);
@@ -76,7 +83,7 @@ circe_status yaleb_read(const char *folder, int64_t size, int threads, circe_pro
         memcpy(store->names, list.names, (size_t)list.n * sizeof *list.names);
         store->bad = list.bad;
         store->ambient = list.ambient;
-        status = read_all(&list, threads, progress, user, store);
+        status = read_all(context, &list, progress, user, store);
     }
     yaleb_list_free(&list);
     if (status != CIRCE_OK) yaleb_store_free(store);
@@ -104,8 +111,8 @@ static circe_status take(void *user, int64_t identity, int pose, int light, cons
     return image_resize(&picture, size, size, t->store->pixels + i * size * size);
 }
 
-circe_status yaleb_render(const faces_options *options, int64_t size, circe_progress_fn progress, void *user,
-                          yaleb_store *store) {
+circe_status yaleb_render(const circe_context *context, const faces_options *options, int64_t size,
+                          circe_progress_fn progress, void *user, yaleb_store *store) {
     taker t = {store, faces_width(options->height), options->height, {0}};
     *store = (yaleb_store){0};
     circe_status status = faces_options_check(options);
@@ -118,7 +125,7 @@ circe_status yaleb_render(const faces_options *options, int64_t size, circe_prog
             t.place[a] += yaleb_compare(&two, &one) < 0;
         }
     }
-    status = faces_render(options, take, &t, progress, user);
+    status = faces_render(context, options, take, &t, progress, user);
     if (status != CIRCE_OK) yaleb_store_free(store);
     return status;
 }

@@ -1,33 +1,22 @@
 /* Delimited text (.csv, .tsv) to a table.
  *
- * The first row is a header unless every field of it is a number. A column is of numbers until a cell is neither a
- * number nor missing; then it is categorical, and its cells become codes. Rows are read once: only a column that turns
- * out to be categorical after some of its cells were read as numbers needs the text of those again, and one second pass
- * serves all such columns. No cell is allocated for itself. */
+ * The first row is a header unless every field of it is a number. What a column is, columns.c decides. Rows are read
+ * once, and no cell is allocated for itself. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "internal.h"
 
-typedef enum column_kind {
-    NUMERIC,     /* so far */
-    CATEGORICAL, /* every cell so far has its code */
-    LATE,        /* categorical, and cells before are not coded: for the second pass */
-    SETTLED,     /* second pass: done in the first */
-} column_kind;
-
 typedef struct column {
-    column_kind kind;
-    int64_t n_numbers; /* cells read as numbers */
-    size_t field;      /* its place in the file */
-    io__dictionary categories;
+    size_t field; /* its place in the file */
+    io__column cells;
 } column;
 
 typedef struct reader {
     io__scanner scanner;
+    const io_reading *reading;
     const char *first_row; /* of data */
     int64_t first_line;
     io__texts header; /* names, or the numbers of the first row where there is no header */
@@ -72,24 +61,60 @@ static circe_status begin(reader *r, const char *data, size_t bytes) {
     return CIRCE_OK;
 }
 
-/* NaN is a missing cell, but a word that only a number is written with. */
-static bool is_nan(const io__field *field) {
-    return io__is_missing(field->text, field->length) && field->length >= 3 &&
-           strncasecmp(field->text + field->length - 3, "nan", 3) == 0;
+/* What the fields of the first row are. */
+typedef struct first_row {
+    size_t numbers; /* NaN among them */
+    size_t missing; /* words for it, not the empty field: it is the header of an index */
+    size_t broken;  /* begin like numbers and are none */
+    size_t names;
+    char text[64]; /* the first broken one */
+} first_row;
+
+static bool begins_like_number(const io__field *field) {
+    size_t at = 0;
+    while (at < field->length && at < 2 && strchr("+-.", field->text[at]) != NULL) at++;
+    return at < field->length && field->text[at] >= '0' && field->text[at] <= '9';
+}
+
+static void classify(const reader *r, const io__field *field, first_row *found) {
+    char point = r->reading->decimal;
+    double value;
+    if (io__number(field->text, field->length, point, &value) || io__is_nan(field->text, field->length)) {
+        found->numbers++;
+    } else if (field->length > 0 && io__is_missing(r->reading, field->text, field->length)) {
+        found->missing++;
+    } else if (begins_like_number(field) || io__looks_like_number(field->text, field->length, point) != IO__WORD) {
+        if (found->broken++ == 0) snprintf(found->text, sizeof found->text, "%.*s", (int)field->length, field->text);
+    } else {
+        found->names++;
+    }
+}
+
+/* A row of numbers, in which some may be missing, is data; with a name in it, it is a header. Where it is neither,
+ * there is no telling which was meant. */
+static circe_status judge_first_row(reader *r, const first_row *found) {
+    r->has_names = found->names > 0 || found->numbers == 0;
+    if (r->has_names || found->broken == 0) return CIRCE_OK;
+    return io__fail(
+        r->scanner.error, CIRCE_ERR_VALUE,
+        "%s, line 1: '%s' is neither a number nor a name beside the numbers in its row; correct it, or give "
+        "the columns a header",
+        r->scanner.name, found->text);
 }
 
 static circe_status read_header(reader *r) {
     io__field field = {0};
-    double value;
+    first_row found = {0};
     r->first_row = r->scanner.at;
     r->first_line = 1;
     while (!field.last) {
         circe_status status = io__next_field(&r->scanner, &field);
         if (status != CIRCE_OK) return status;
-        if (!io__number(field.text, field.length, &value) && !is_nan(&field)) r->has_names = true;
+        classify(r, &field, &found);
         if (!io__texts_add(&r->header, field.text, field.length)) return no_memory(r);
     }
-    if (!r->has_names) return CIRCE_OK;
+    circe_status status = judge_first_row(r, &found);
+    if (status != CIRCE_OK || !r->has_names) return status;
     r->first_row = r->scanner.at;
     r->first_line = r->scanner.line;
     if (r->scanner.at == r->scanner.end) return fail(r, CIRCE_ERR_VALUE, "it has a header and no rows");
@@ -101,7 +126,9 @@ static circe_status add_column(reader *r, size_t field) {
         return io__fail(r->scanner.error, CIRCE_ERR_ARGUMENT, "%s: column %zu%s%.100s%s is selected twice",
                         r->scanner.name, field, r->has_names ? " ('" : "",
                         r->has_names ? io__texts_get(&r->header, field) : "", r->has_names ? "')" : "");
+    const char *name = r->has_names ? io__texts_get(&r->header, field) : NULL;
     r->columns[r->n_columns].field = field;
+    r->columns[r->n_columns].cells.named = io__is_named(r->reading, name, field);
     r->column_of[field] = r->n_columns++;
     return CIRCE_OK;
 }
@@ -196,28 +223,18 @@ static void note_missing(reader *r, size_t row, size_t c, int64_t line) {
                  field);
 }
 
-static circe_status store_code(reader *r, column *into, const io__field *field, double *cell) {
-    size_t code;
-    if (!io__dictionary_code(&into->categories, field->text, field->length, &code)) return no_memory(r);
-    *cell = (double)code;
-    return CIRCE_OK;
-}
-
 static circe_status store(reader *r, size_t row, size_t c, const io__field *field, int64_t line) {
-    column *into = &r->columns[c];
     double *cell = &r->values[row * r->n_columns + c];
-    if (into->kind == SETTLED) return CIRCE_OK;
-    if (into->kind == NUMERIC && io__number(field->text, field->length, cell)) {
-        into->n_numbers++;
-        return CIRCE_OK;
+    switch (io__column_take(&r->columns[c].cells, r->reading, field->text, field->length, (int64_t)row, line, cell)) {
+        case IO__CELL_READ:
+            return CIRCE_OK;
+        case IO__CELL_MISSING:
+            note_missing(r, row, c, line);
+            return CIRCE_OK;
+        case IO__CELL_NO_MEMORY:
+            break;
     }
-    if (io__is_missing(field->text, field->length)) {
-        *cell = (double)NAN;
-        note_missing(r, row, c, line);
-        return CIRCE_OK;
-    }
-    if (into->kind == NUMERIC) into->kind = into->n_numbers == 0 ? CATEGORICAL : LATE;
-    return into->kind == CATEGORICAL ? store_code(r, into, field, cell) : CIRCE_OK;
+    return no_memory(r);
 }
 
 static circe_status ragged(reader *r, int64_t line, size_t found) {
@@ -265,18 +282,15 @@ static circe_status read_rows(reader *r) {
     return CIRCE_OK;
 }
 
-static circe_status code_late_columns(reader *r) {
-    bool any = false;
-    for (size_t c = 0; c < r->n_columns; c++) any = any || r->columns[c].kind == LATE;
-    if (!any) return CIRCE_OK;
-    for (size_t c = 0; c < r->n_columns; c++) r->columns[c].kind = r->columns[c].kind == LATE ? CATEGORICAL : SETTLED;
-    r->scanner.at = r->first_row;
-    r->scanner.line = r->first_line;
-    for (size_t row = 0; row < r->rows; row++) {
-        circe_status status = read_row(r, row);
-        if (status != CIRCE_OK) return status;
+static circe_status judge_columns(reader *r) {
+    circe_status status = CIRCE_OK;
+    for (size_t c = 0; c < r->n_columns && status == CIRCE_OK; c++) {
+        char index[24];
+        snprintf(index, sizeof index, "%zu", r->columns[c].field);
+        const char *name = r->has_names ? io__texts_get(&r->header, r->columns[c].field) : index;
+        status = io__column_judge(&r->columns[c].cells, r->reading, r->scanner.name, name, r->scanner.error);
     }
-    return CIRCE_OK;
+    return status;
 }
 
 /* ---- result ------------------------------------------------------------------------------------------------- */
@@ -297,10 +311,13 @@ static bool give_names(const reader *r, io_table *table) {
 static bool give_categories(const reader *r, io_table *table) {
     table->categorical = calloc(r->n_columns, sizeof *table->categorical);
     table->categories = calloc(r->n_columns, sizeof *table->categories);
-    if (table->categorical == NULL || table->categories == NULL) return false;
+    table->columns = calloc(r->n_columns, sizeof *table->columns);
+    if (table->categorical == NULL || table->categories == NULL || table->columns == NULL) return false;
     for (size_t c = 0; c < r->n_columns; c++) {
-        const io__texts *texts = &r->columns[c].categories.texts;
+        const io__column *cells = &r->columns[c].cells;
+        const io__texts *texts = &cells->categories.texts;
         table->categorical[c] = texts->count > 0;
+        table->columns[c] = (io_column){cells->n_missing, (int64_t)texts->count, cells->named};
         if (texts->count > 0 && (table->categories[c] = io__texts_block(texts)) == NULL) return false;
     }
     return true;
@@ -324,7 +341,7 @@ static circe_status give(reader *r, io_table *table) {
 }
 
 static void release(reader *r) {
-    for (size_t c = 0; c < r->n_columns; c++) io__dictionary_free(&r->columns[c].categories);
+    for (size_t c = 0; c < r->n_columns; c++) io__dictionary_free(&r->columns[c].cells.categories);
     io__texts_free(&r->header);
     free(r->column_of);
     free(r->columns);
@@ -334,20 +351,37 @@ static void release(reader *r) {
 }
 
 circe_status io__parse_delimited(const char *data, size_t bytes, char delimiter, const char *name, const char *columns,
-                                 io_table *table, io_error *error) {
-    reader r = {.scanner = {.delimiter = delimiter, .name = name, .error = error}};
+                                 const io_reading *reading, io_table *table, io_error *error) {
+    io_reading how = reading != NULL ? *reading : (io_reading){0};
+    if (how.decimal == 0) how.decimal = '.';
+    reader r = {.scanner = {.delimiter = delimiter, .name = name, .error = error}, .reading = &how};
     memset(table, 0, sizeof *table);
     circe_status status = begin(&r, data, bytes);
     if (status == CIRCE_OK) status = read_header(&r);
     if (status == CIRCE_OK) status = choose_columns(&r, columns);
     if (status == CIRCE_OK) status = read_rows(&r);
-    if (status == CIRCE_OK) status = code_late_columns(&r);
+    if (status == CIRCE_OK) status = judge_columns(&r);
     if (status == CIRCE_OK) status = give(&r, table);
     release(&r);
     return status;
 }
 
+/* Where the comma is the decimal point, semicolons usually part the fields. A first line with semicolons and no comma
+ * has them as well. */
+static char delimiter_of(const char *data, size_t bytes, const io_reading *reading) {
+    const char *end = bytes > 0 ? memchr(data, '\n', bytes) : NULL;
+    size_t line = end != NULL ? (size_t)(end - data) : bytes;
+    if (line == 0 || memchr(data, ';', line) == NULL) return ',';
+    bool comma = reading != NULL && reading->decimal == ',';
+    return comma || memchr(data, ',', line) == NULL ? ';' : ',';
+}
+
+circe_status io_parse_csv_as(const char *data, size_t bytes, const char *name, const char *columns,
+                             const io_reading *reading, io_table *table, io_error *error) {
+    return io__parse_delimited(data, bytes, delimiter_of(data, bytes, reading), name, columns, reading, table, error);
+}
+
 circe_status io_parse_csv(const char *data, size_t bytes, const char *name, const char *columns, io_table *table,
                           io_error *error) {
-    return io__parse_delimited(data, bytes, ',', name, columns, table, error);
+    return io_parse_csv_as(data, bytes, name, columns, NULL, table, error);
 }

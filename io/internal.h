@@ -8,7 +8,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are used in pla
 
 /* ---- errors ------------------------------------------------------------------------------------------------- */
 
-/* Sets the text and returns `status`. Control characters, which only a file's own names can bring in, become '?'. */
+/* Sets the text and returns `status`. What a terminal would obey, which only a file's own names can bring
+ * in, is made visible. */
 circe_status io__fail(io_error *error, circe_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 circe_status io__no_memory(io_error *error, const char *name);
@@ -16,6 +17,9 @@ circe_status io__no_memory(io_error *error, const char *name);
 /* Room for `needed` elements: doubles *capacity and moves the block where it is too small. NULL: no memory, and the old
  * block still stands. */
 void *io__grow(void *block, size_t *capacity, size_t needed, size_t size);
+
+/* Moves the values of a mapped table into memory of its own. */
+circe_status io__table_own(io_table *table, io_error *error);
 
 /* ---- choices: what a file offers, for the text that refuses a name it does not have ---------------------------- */
 
@@ -133,10 +137,56 @@ typedef struct io__dictionary {
 bool io__dictionary_code(io__dictionary *dictionary, const char *text, size_t length, size_t *code);
 void io__dictionary_free(io__dictionary *dictionary);
 
-/* A decimal number or an infinity, in full; not a NaN. No locale, no hexadecimal. */
-bool io__number(const char *text, size_t length, double *value);
-/* Empty, ?, NA, N/A, NaN or null, in any case. */
-bool io__is_missing(const char *text, size_t length);
+/* A decimal number that a double can hold, in full. No locale, no hexadecimal, no infinity, no NaN. */
+bool io__number(const char *text, size_t length, char point, double *value);
+bool io__is_nan(const char *text, size_t length);
+/* By the words of the reading; and numbers by those of them that are numbers. */
+bool io__is_missing(const io_reading *reading, const char *text, size_t length);
+bool io__is_missing_number(const io_reading *reading, double value);
+
+/* Of a text that is no number. */
+typedef enum io__likeness {
+    IO__WORD,
+    IO__OTHER_POINT, /* a number with a decimal comma, or with a point where the comma was asked for */
+    IO__ODD_NUMBER,  /* 5%, 1_000, 0x10, 1d3, inf, 1e999, a typographic minus */
+} io__likeness;
+
+io__likeness io__looks_like_number(const char *text, size_t length, char point);
+
+/* ---- columns ------------------------------------------------------------------------------------------------- */
+
+enum { IO__FEW = 3, IO__CELL_TEXT = 40 };
+
+/* The first cells of one kind, for the text of a refusal. */
+typedef struct io__sample {
+    int64_t n; /* of all of that kind */
+    struct {
+        int64_t row, line;
+        char text[IO__CELL_TEXT];
+    } cell[IO__FEW];
+} io__sample;
+
+/* A column of text on its way to being numbers or categories. */
+typedef struct io__column {
+    bool named; /* the reading calls it categories */
+    io__sample numbers, texts;
+    int64_t n_missing;
+    int64_t n_other_point, n_odd; /* texts that look like numbers */
+    io__dictionary categories;
+} io__column;
+
+typedef enum io__cell { IO__CELL_READ, IO__CELL_MISSING, IO__CELL_NO_MEMORY } io__cell;
+
+/* Whether the reading names the column (name NULL: it has only its index). */
+bool io__is_named(const io_reading *reading, const char *name, size_t index);
+
+/* One cell: its number, its code, or NaN where it is missing. */
+io__cell io__column_take(io__column *column, const io_reading *reading, const char *text, size_t length, int64_t row,
+                         int64_t line, double *cell);
+
+/* After the last cell: refuses a column that is neither numbers nor categories. `name` is for people. */
+circe_status io__column_judge(const io__column *column, const io_reading *reading, const char *file, const char *name,
+                              io_error *error);
 
 /* ---- delimited text ----------------------------------------------------------------------------------------- */
 
@@ -158,8 +208,15 @@ typedef struct io__field {
 
 circe_status io__next_field(io__scanner *scanner, io__field *field);
 
-/* io_parse_csv with another delimiter. */
+/* io_parse_csv_as with another delimiter. */
 circe_status io__parse_delimited(const char *data, size_t bytes, char delimiter, const char *name, const char *columns,
-                                 io_table *table, io_error *error);
+                                 const io_reading *reading, io_table *table, io_error *error);
+
+/* ---- text in Latin-1 ---------------------------------------------------------------------------------------- */
+
+struct circe__mapped;
+
+/* The bytes of a table of text, which may be in Latin-1, as UTF-8: names are then the same everywhere. */
+circe_status io__file_to_utf8(struct circe__mapped *file, const char *name, io_error *error);
 
 #endif

@@ -18,6 +18,31 @@ typedef struct io_error {
     char text[1024];
 } io_error;
 
+/* How columns are read; zeros: the usual way.
+ *
+ * A cell is a number, missing, or text. Missing are empty cells, ?, NA, N/A, NaN and null in any case, and the words in
+ * `missing`; one that is a number stands for every cell of that value, in arrays too. A column is categories where it
+ * is named in `categories`, or where no cell of it is a number. A column that holds both numbers and text, or text that
+ * is nothing but numbers written in another way, is refused: one cell that cannot be read must not change what a column
+ * is. */
+typedef struct io_reading {
+    char **categories; /* names of columns, or their indices from 0; a name the file does not have is no error here */
+    int64_t n_categories;
+    bool *found;    /* (n_categories): set where the name is that of a column that was read; may be NULL */
+    bool all;       /* every column is categories */
+    char **missing; /* more words for missing */
+    int64_t n_missing;
+    bool only_empty; /* of the usual words for missing, the empty cell alone */
+    char decimal;    /* ',' or '.'; 0 is '.' */
+} io_reading;
+
+/* How one column was read. */
+typedef struct io_column {
+    int64_t n_missing;    /* cells */
+    int64_t n_categories; /* 0: numbers */
+    bool named;           /* categories because the reader was told so */
+} io_column;
+
 /* A matrix with what its file said of the columns. A one-dimensional array is a single column. */
 typedef struct io_table {
     circe_mat values;    /* (rows, cols) contiguous; float32 where the file held f2 or f4, else float64 */
@@ -25,6 +50,7 @@ typedef struct io_table {
     bool *categorical;   /* cols flags: the column held text and `values` holds its codes 0, 1, ... in order of
                             first appearance; NULL where no column can be categorical */
     char ***categories;  /* for a categorical column its category texts, NULL-terminated; else NULL */
+    io_column *columns;  /* cols, or NULL where all are plain numbers */
     bool *missing_rows;  /* rows flags: some selected cell is missing (its value is NaN); NULL: none is */
     int64_t n_missing;   /* rows with a missing cell */
     char *first_missing; /* where the first one is, for people: "row 3 (line 5), column 'age'"; NULL: none */
@@ -35,6 +61,8 @@ typedef struct io_table {
 
 /* Reads a source. `columns` overrides the selection of a .csv and may be NULL. */
 circe_status io_read(const char *source, const char *columns, io_table *table, io_error *error);
+circe_status io_read_as(const char *source, const char *columns, const io_reading *reading, io_table *table,
+                        io_error *error);
 void io_table_free(io_table *table);
 
 /* Readers of each format from memory, as io_read uses them and as the fuzzers call them. `name` is for error texts;
@@ -44,8 +72,19 @@ circe_status io_parse_npz(const void *data, size_t bytes, const char *name, cons
                           io_error *error);
 circe_status io_parse_csv(const char *data, size_t bytes, const char *name, const char *columns, io_table *table,
                           io_error *error);
+circe_status io_parse_csv_as(const char *data, size_t bytes, const char *name, const char *columns,
+                             const io_reading *reading, io_table *table, io_error *error);
 circe_status io_parse_safetensors(const void *data, size_t bytes, const char *name, const char *selection,
                                   io_table *table, io_error *error);
+
+/* Reads the numbers of a table that came from arrays in this way: named columns, which must hold whole numbers, become
+ * categories, and numbers that are words for missing become NaN. */
+circe_status io_table_read_as(io_table *table, const io_reading *reading, io_error *error);
+
+/* The whole text is one decimal number that a double can hold: no infinity, no NaN, no hexadecimal, no locale. */
+bool io_number(const char *text, double *value);
+/* It was not 0, but is too small for a double. */
+bool io_number_vanished(const char *text, double value);
 
 /* Keeps the rows where keep[i] is true (in place, or into new memory where the table is mapped). */
 circe_status io_table_keep_rows(io_table *table, const bool *keep, io_error *error);
@@ -56,5 +95,23 @@ circe_status io_write_npy(const char *path, const circe_mat *values, io_error *e
 
 /* Writes text the same way. */
 circe_status io_write_text(const char *path, const char *text, size_t bytes, io_error *error);
+
+/* An output that one process at a time works on: refused while another holds it, and let go by the kernel should this
+ * one be killed. What killed processes left half-written beside it is removed. */
+typedef struct io_lock io_lock;
+circe_status io_lock_take(const char *path, io_lock **lock, io_error *error);
+void io_lock_release(io_lock *lock); /* takes NULL */
+
+/* ---- text from outside ------------------------------------------------------------------------------------------- */
+
+/* A copy in which everything is visible that a terminal would obey, to be freed; NULL: no memory. `lines`: line ends
+ * and tabs are the caller's own and stay. */
+char *io_visible(const char *text, size_t bytes, bool lines);
+
+/* Bytes of the UTF-8 character at the start of `left` bytes; 0: there is none. */
+size_t io_utf8_bytes(const char *text, size_t left);
+
+/* A copy as UTF-8, to be freed: what is UTF-8 stays, other bytes are read as Latin-1. NULL: no memory. */
+char *io_to_utf8(const char *text, size_t bytes);
 
 #endif

@@ -68,12 +68,37 @@ static circe_status refuse_selection(zip_t *archive, const char *name, const cha
                     io__choices_text(&choices));
 }
 
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/* Which of two arrays of one name is meant, nobody can say: programs differ in which they take. */
+static circe_status refuse_duplicates(zip_t *archive, const char *name, io_error *error) {
+    zip_int64_t n = zip_get_num_entries(archive, 0), kept = 0;
+    const char **names = malloc((size_t)(n > 0 ? n : 1) * sizeof *names);
+    circe_status status = CIRCE_OK;
+    if (names == NULL) return io__no_memory(error, name);
+    for (zip_int64_t i = 0; i < n; i++) {
+        const char *entry = zip_get_name(archive, (zip_uint64_t)i, ZIP_FL_ENC_RAW);
+        if (entry != NULL) names[kept++] = entry;
+    }
+    qsort(names, (size_t)kept, sizeof *names, by_text);
+    for (zip_int64_t i = 1; i < kept && status == CIRCE_OK; i++)
+        if (strcmp(names[i - 1], names[i]) == 0)
+            status = io__fail(error, CIRCE_ERR_FORMAT,
+                              "%s: it holds '%.100s' twice; write it again with one of each name", name, names[i]);
+    free(names);
+    return status;
+}
+
 static circe_status find_member(zip_t *archive, const char *name, const char *selection, zip_uint64_t *index,
                                 io_error *error) {
     int64_t n_found = 0;
+    circe_status status = refuse_duplicates(archive, name, error);
+    if (status != CIRCE_OK) return status;
     for (zip_int64_t i = 0; i < zip_get_num_entries(archive, 0); i++) {
-        if (!is_selected(zip_get_name(archive, (zip_uint64_t)i, ZIP_FL_ENC_RAW), selection)) continue;
-        if (n_found++ == 0) *index = (zip_uint64_t)i;
+        const char *entry = zip_get_name(archive, (zip_uint64_t)i, ZIP_FL_ENC_RAW);
+        if (!is_selected(entry, selection)) continue;
+        bool exact = selection != NULL && strcmp(entry, selection) == 0; /* before x.npy.npy, for x.npy */
+        if (n_found++ == 0 || exact) *index = (zip_uint64_t)i;
     }
     if (n_found == 1 || (n_found > 1 && selection != NULL)) return CIRCE_OK;
     return refuse_selection(archive, name, selection, error);

@@ -1,8 +1,9 @@
-/* Numbers out of text that does not end in NUL.
+/* Numbers out of text that does not end in NUL, and what looks like a number and is none.
  *
  * A decimal of up to 19 digits is an integer times a power of ten. Where both are exact in a double (below 2^53, at
  * most 10^22), one multiplication or division rounds once and gives the nearest double; everything else goes to strtod,
  * after its form was checked here: strtod alone would take hexadecimal and "nan(...)". */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -45,12 +46,12 @@ static const char *take_exponent(const char *at, const char *end, decimal *d) {
 }
 
 /* The whole text is one decimal number. */
-static bool scan(const char *at, const char *end, decimal *d) {
+static bool scan(const char *at, const char *end, char point, decimal *d) {
     if (at < end && (*at == '+' || *at == '-')) d->negative = *at++ == '-';
     const char *start = at;
     at = take_digits(at, end, d, false);
     size_t written = (size_t)(at - start);
-    if (at < end && *at == '.') {
+    if (at < end && *at == point) {
         const char *fraction = ++at;
         at = take_digits(at, end, d, true);
         written += (size_t)(at - fraction);
@@ -60,40 +61,102 @@ static bool scan(const char *at, const char *end, decimal *d) {
     return at == end;
 }
 
-/* No double needs more than 767 digits to be told from its neighbours: longer texts are not taken for numbers. */
-static bool convert_slowly(const char *text, size_t length, double *value) {
+/* No double needs more than 767 digits to be told from its neighbours: longer texts are not taken for numbers. Nor is
+ * what no double can hold; what is too small for one is 0, as near as a double comes. */
+static bool convert_slowly(const char *text, size_t length, char point, double *value) {
     char copy[MAX_TEXT + 1];
     if (length > MAX_TEXT) return false;
     memcpy(copy, text, length);
     copy[length] = '\0';
+    char *found = strchr(copy, point);
+    if (found != NULL) *found = '.';
     *value = strtod(copy, NULL);
-    return true;
+    return isfinite(*value);
 }
 
-static bool is_infinity(const char *text, size_t length, double *value) {
-    bool negative = length > 0 && text[0] == '-';
-    if (length > 0 && (text[0] == '-' || text[0] == '+')) text++, length--;
-    if (!(length == 3 && strncasecmp(text, "inf", 3) == 0) && !(length == 8 && strncasecmp(text, "infinity", 8) == 0))
-        return false;
-    *value = negative ? -__builtin_inf() : __builtin_inf();
-    return true;
-}
-
-bool io__number(const char *text, size_t length, double *value) {
+bool io__number(const char *text, size_t length, char point, double *value) {
     decimal d = {0};
-    if (!scan(text, text + length, &d)) return is_infinity(text, length, value);
+    if (!scan(text, text + length, point, &d)) return false;
     if (d.n_digits > MAX_DIGITS || d.digits > (1ull << 53) || d.power < -MAX_EXACT_POWER || d.power > MAX_EXACT_POWER)
-        return convert_slowly(text, length, value);
+        return convert_slowly(text, length, point, value);
     double magnitude = (double)d.digits;
     magnitude = d.power < 0 ? magnitude / powers_of_ten[-d.power] : magnitude * powers_of_ten[d.power];
     *value = d.negative ? -magnitude : magnitude;
     return true;
 }
 
-bool io__is_missing(const char *text, size_t length) {
-    static const char *const words[] = {"", "?", "NA", "N/A", "NaN", "null", "-NaN"};
-    if (length > 4) return false;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strlen(words[i]) == length && strncasecmp(text, words[i], length) == 0) return true;
+bool io_number(const char *text, double *value) { return io__number(text, strlen(text), '.', value); }
+
+bool io_number_vanished(const char *text, double value) {
+    return value == 0.0 && strpbrk(text, "123456789") != NULL && strcspn(text, "123456789") < strcspn(text, "eE");
+}
+
+/* ---- missing ------------------------------------------------------------------------------------------------- */
+
+static bool same_word(const char *text, size_t length, const char *word) {
+    return strlen(word) == length && strncasecmp(text, word, length) == 0;
+}
+
+bool io__is_nan(const char *text, size_t length) {
+    return same_word(text, length, "nan") || same_word(text, length, "-nan");
+}
+
+bool io__is_missing(const io_reading *reading, const char *text, size_t length) {
+    static const char *const words[] = {"?", "NA", "N/A", "NaN", "null", "-NaN"};
+    if (length == 0) return true;
+    for (size_t i = 0; !reading->only_empty && length <= 4 && i < sizeof words / sizeof words[0]; i++)
+        if (same_word(text, length, words[i])) return true;
+    for (int64_t i = 0; i < reading->n_missing; i++)
+        if (same_word(text, length, reading->missing[i])) return true;
     return false;
+}
+
+bool io__is_missing_number(const io_reading *reading, double value) {
+    double word;
+    for (int64_t i = 0; i < reading->n_missing; i++)
+        if (io_number(reading->missing[i], &word) && word == value) return true;
+    return false;
+}
+
+/* ---- what looks like a number -------------------------------------------------------------------------------- */
+
+/* Dashes and the typographic minus, U+2010 to U+2015 and U+2212, in UTF-8. */
+static size_t foreign_minus(const char *text, size_t length) {
+    if (length < 3) return 0;
+    bool dash = memcmp(text, "\xe2\x80", 2) == 0 && (unsigned char)text[2] >= 0x90 && (unsigned char)text[2] <= 0x95;
+    return dash || memcmp(text, "\xe2\x88\x92", 3) == 0 ? 3 : 0;
+}
+
+static bool is_infinity(const char *text, size_t length) {
+    if (length > 0 && (text[0] == '-' || text[0] == '+')) text++, length--;
+    return same_word(text, length, "inf") || same_word(text, length, "infinity");
+}
+
+static bool is_hexadecimal(const char *text, size_t length) {
+    if (length > 0 && (text[0] == '-' || text[0] == '+')) text++, length--;
+    if (length < 3 || text[0] != '0' || (text[1] != 'x' && text[1] != 'X')) return false;
+    return strspn(text + 2, "0123456789abcdefABCDEF.pP+-") >= length - 2;
+}
+
+/* More than a double can hold: 1e999. */
+static bool is_overflow(const char *text) {
+    return text[strspn(text, "+-.0123456789eE")] == '\0' && isinf(strtod(text, NULL));
+}
+
+io__likeness io__looks_like_number(const char *text, size_t length, char point) {
+    char copy[64], *to = copy;
+    double value;
+    if (length == 0 || length >= sizeof copy) return IO__WORD;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    if (is_infinity(text, length) || is_hexadecimal(copy, length) || is_overflow(copy)) return IO__ODD_NUMBER;
+    if (io__number(text, length, point == ',' ? '.' : ',', &value)) return IO__OTHER_POINT;
+    size_t minus = foreign_minus(text, length);
+    if (minus > 0) *to++ = '-';
+    for (size_t i = minus; i < length; i++) {
+        bool last = i + 1 == length;
+        if (text[i] == '_' || text[i] == '\'' || text[i] == ',' || (text[i] == '%' && last)) continue;
+        *to++ = (char)(text[i] == 'd' || text[i] == 'D' ? 'e' : text[i]);
+    }
+    return io__number(copy, (size_t)(to - copy), point, &value) ? IO__ODD_NUMBER : IO__WORD;
 }

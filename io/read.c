@@ -91,7 +91,7 @@ static circe_status read_npy(circe__mapped *file, const char *name, io_table *ta
 }
 
 static circe_status read_format(circe__mapped *file, file_format format, const char *path, const char *selection,
-                                const char *columns, io_table *table, io_error *error) {
+                                const char *columns, const io_reading *reading, io_table *table, io_error *error) {
     if (columns != NULL && format != CSV && format != TSV && format != UNKNOWN)
         return io__fail(error, CIRCE_ERR_ARGUMENT, "%s: columns can be selected from a .csv or .tsv only", path);
     if (columns == NULL) columns = selection;
@@ -105,9 +105,9 @@ static circe_status read_format(circe__mapped *file, file_format format, const c
         case NPZ:
             return io_parse_npz(data, file->bytes, path, selection, table, error);
         case CSV:
-            return io_parse_csv(data, file->bytes, path, columns, table, error);
+            return io_parse_csv_as(data, file->bytes, path, columns, reading, table, error);
         case TSV:
-            return io__parse_delimited(data, file->bytes, '\t', path, columns, table, error);
+            return io__parse_delimited(data, file->bytes, '\t', path, columns, reading, table, error);
         case SAFETENSORS:
             return io_parse_safetensors(data, file->bytes, path, selection, table, error);
         case UNKNOWN:
@@ -118,6 +118,11 @@ static circe_status read_format(circe__mapped *file, file_format format, const c
 }
 
 circe_status io_read(const char *source, const char *columns, io_table *table, io_error *error) {
+    return io_read_as(source, columns, NULL, table, error);
+}
+
+circe_status io_read_as(const char *source, const char *columns, const io_reading *reading, io_table *table,
+                        io_error *error) {
     circe__mapped file = {.data = NULL};
     memset(table, 0, sizeof *table);
     char *path = strdup(source), *text = strdup(source);
@@ -130,12 +135,19 @@ circe_status io_read(const char *source, const char *columns, io_table *table, i
     circe_status status;
     int problem = circe__map_file(path, &file);
     if (problem != 0) {
-        status = io__fail(error, CIRCE_ERR_IO, "%s: %s", path, strerror(problem));
+        status = io__fail(error, CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
     } else {
         file_format format = format_of_name(path);
         if (format == UNKNOWN) format = format_of_content(&file);
-        status = read_format(&file, format, path, selection, columns, table, error);
+        bool delimited = format == CSV || format == TSV;
+        status = delimited ? io__file_to_utf8(&file, path, error) : CIRCE_OK;
+        if (status == CIRCE_OK) status = read_format(&file, format, path, selection, columns, reading, table, error);
         circe__unmap(&file);
+        bool array = format == NPY || format == NPZ || format == SAFETENSORS;
+        if (status == CIRCE_OK && array && reading != NULL) {
+            status = io_table_read_as(table, reading, error);
+            if (status != CIRCE_OK) io_table_free(table);
+        }
     }
     if (status == CIRCE_OK) {
         free(table->source);

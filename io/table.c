@@ -5,16 +5,17 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/core.h"
 #include "internal.h"
 
 circe_status io__fail(io_error *error, circe_status status, const char *format, ...) {
+    char text[sizeof error->text];
     va_list arguments;
     if (error == NULL) return status;
     va_start(arguments, format);
-    vsnprintf(error->text, sizeof error->text, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    for (char *at = error->text; *at != '\0'; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
+    circe__visible(text, strlen(text), false, error->text, sizeof error->text);
     return status;
 }
 
@@ -44,10 +45,25 @@ void io_table_free(io_table *table) {
     free(table->categories);
     free(table->names); /* one block with its texts */
     free(table->categorical);
+    free(table->columns);
     free(table->missing_rows);
     free(table->first_missing);
     free(table->source);
     memset(table, 0, sizeof *table);
+}
+
+circe_status io__table_own(io_table *table, io_error *error) {
+    circe_mat *values = &table->values;
+    if (table->mapping == NULL) return CIRCE_OK;
+    size_t bytes = (size_t)(values->rows * values->cols) * circe_dtype_size(values->dtype);
+    void *own = malloc(bytes);
+    if (own == NULL) return io__no_memory(error, table->source != NULL ? table->source : "the table");
+    memcpy(own, values->data, bytes);
+    munmap(table->mapping, table->mapping_bytes);
+    values->data = own;
+    table->mapping = NULL;
+    table->mapping_bytes = 0;
+    return CIRCE_OK;
 }
 
 static void keep_missing(io_table *table, const bool *keep) {

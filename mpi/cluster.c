@@ -68,7 +68,7 @@ circe_status cluster_open(void) {
             "is), or CIRCE_CLUSTER=off for tasks that have nothing to do with each other",
             launch.size);
     circe_status status = find_engine(&launch, &engine);
-    if (status != CIRCE_OK) return status;
+    if (status != CIRCE_OK || engine == NULL) return status;
     cluster_place place = {0};
     if (!engine->open(&place)) return circe__fail(CIRCE_ERR_UNSUPPORTED, "MPI could not be started");
     if (launch.size > 0 && place.size != launch.size)

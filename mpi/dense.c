@@ -178,19 +178,26 @@ static circe_status fill_features(const circe__holdout *holdout, circe__parts *p
 /* ---- spectra ------------------------------------------------------------------------------------------------------
  */
 
+static void run_parts(const void *user, int64_t parts, circe_part_fn part, void *argument) {
+    circe_context_run(user, parts, part, argument);
+}
+
 static circe_status decompose(const circe_context *context, circe__parts *p) {
     const cluster_engine *engine = cluster_engine_used();
+    const cluster_workers workers = {.threads = context->threads, .run = run_parts, .user = context};
     int64_t doubles = 0, ints = 0;
     int problem = 0;
     circe_status status = make(context, p, p->K.rows, p->K.cols, p->K.block, &p->vectors);
     status = cluster_agree(status);
     if (status != CIRCE_OK) return status;
-    problem = engine->eigen_work(&p->grid, &p->K, &p->vectors, &doubles, &ints);
+    problem = engine->eigen_work(&p->grid, &workers, &p->K, &p->vectors, &doubles, &ints);
     double *work = circe__alloc(context, doubles, sizeof *work);
     int *iwork = circe__alloc(context, ints, sizeof *iwork);
     status = cluster_agree(work == NULL || iwork == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK);
+    circe__blas_together_begin(context);
     if (status == CIRCE_OK && problem == 0)
-        problem = engine->eigen(&p->grid, &p->K, p->s, &p->vectors, work, doubles, iwork, ints);
+        problem = engine->eigen(&p->grid, &workers, &p->K, p->s, &p->vectors, work, doubles, iwork, ints);
+    circe__blas_together_end();
     if (status == CIRCE_OK && problem != 0)
         status = circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the kernel matrix of y failed (pdstedc: %d)",
                              problem);
@@ -199,6 +206,13 @@ static circe_status decompose(const circe_context *context, circe__parts *p) {
     circe__free(context, iwork);
     drop(context, &p->K);
     return cluster_agree(status);
+}
+
+/* c := op(vectors) b */
+static void multiply(const circe__parts *p, bool transposed, const cluster_matrix *b, cluster_matrix *c) {
+    circe__blas_together_begin(p->context);
+    cluster_engine_used()->multiply(&p->grid, transposed, &p->vectors, b, c);
+    circe__blas_together_end();
 }
 
 /* out (M) := K x, the same in every rank. here: local_rows + local_cols numbers. */
@@ -253,8 +267,9 @@ static circe_status largest_eigenvalue(const circe_context *context, circe__part
     double *here = circe__alloc(context, p->K.local_rows + p->K.local_cols + 1, sizeof *here);
     double T[LANCZOS * LANCZOS], small[LANCZOS * LANCZOS], s[LANCZOS], work[1 + 6 * LANCZOS + 2 * LANCZOS * LANCZOS];
     int iwork[3 + 5 * LANCZOS];
-    circe_status status = cluster_agree(basis == NULL || here == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK);
-    if (status == CIRCE_OK) {
+    bool there = basis != NULL && here != NULL;
+    circe_status status = cluster_agree(there ? CIRCE_OK : CIRCE_ERR_MEMORY);
+    if (status == CIRCE_OK && there) {
         int64_t n = tridiagonal(context, p, basis, T, here);
         for (int64_t i = 0; i < n; i++) memcpy(small + i * n, T + i * LANCZOS, (size_t)n * sizeof *small);
         if (context->backend->algebra->eigen(n, small, s, work, iwork) != 0)
@@ -281,7 +296,7 @@ circe_status cluster_dense_prepare(circe__holdout *holdout, const circe_kernel *
     regression->s = circe__calloc(context, M, sizeof(double));
     if (status == CIRCE_OK && (p == NULL || regression->s == NULL)) status = CIRCE_ERR_MEMORY;
     status = cluster_agree(status);
-    if (status != CIRCE_OK) {
+    if (status != CIRCE_OK || p == NULL) {
         circe__free(context, p);
         circe__regression_free(context, regression);
         return status;
@@ -303,7 +318,7 @@ circe_status cluster_dense_prepare(circe__holdout *holdout, const circe_kernel *
         status = largest_eigenvalue(context, p, &regression->s[M - 1]);
     } else if (status == CIRCE_OK) {
         status = decompose(context, p);
-        if (status == CIRCE_OK) cluster_engine_used()->multiply(&p->grid, true, &p->vectors, &p->F, &p->G);
+        if (status == CIRCE_OK) multiply(p, true, &p->F, &p->G);
     }
     if (status == CIRCE_OK)
         status = cluster_agree(circe__progress(context, "fitting", ++holdout->steps_done, holdout->steps_total));
@@ -321,7 +336,7 @@ static void weigh(circe__parts *p, double ridge) {
         double scale = 1.0 / (p->s[row_of(p, &p->G, i)] + ridge);
         for (int64_t j = 0; j < p->G.local_cols; j++) p->F.data[j * rows + i] = scale * p->G.data[j * rows + i];
     }
-    cluster_engine_used()->multiply(&p->grid, false, &p->vectors, &p->F, &p->W);
+    multiply(p, false, &p->F, &p->W);
     p->ridge = ridge;
 }
 
@@ -342,12 +357,14 @@ static circe_status solve(circe__parts *p, double ridge, double *h) {
     for (int64_t j = 0; j < K->local_cols; j++)
         for (int64_t i = 0; i < K->local_rows; i++)
             if (row_of(p, K, i) == col_of(p, K, j)) K->data[j * K->local_rows + i] += ridge;
+    circe__blas_together_begin(p->context);
     int problem = engine->factor(&p->grid, K);
     if (problem == 0) {
         memcpy(p->W.data, p->F.data, (size_t)(p->F.local_rows * p->F.local_cols) * sizeof(double));
         problem = engine->solve(&p->grid, K, &p->W);
     }
     if (problem == 0) problem = engine->invert(&p->grid, K);
+    circe__blas_together_end();
     if (problem != 0)
         return circe__fail(
             CIRCE_ERR_NUMERIC,
@@ -383,7 +400,7 @@ circe_status cluster_dense_loo(circe__holdout *holdout, const circe__regression 
     int64_t M = holdout->rows;
     double *sums = circe__alloc(context, 2 * M, sizeof *sums);
     circe_status status = cluster_agree(sums == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK);
-    for (int64_t l = 0; status == CIRCE_OK && l < n_ridge; l++) {
+    for (int64_t l = 0; status == CIRCE_OK && sums != NULL && l < n_ridge; l++) {
         memset(sums, 0, (size_t)(2 * M) * sizeof *sums);
         if (p->one_ridge) {
             status = cluster_agree(solve(p, ridge[l], sums + M));

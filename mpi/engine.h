@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CLUSTER_ENGINE_VERSION = 3, CLUSTER_HOST_BYTES = 64 };
+enum { CLUSTER_ENGINE_VERSION = 4, CLUSTER_HOST_BYTES = 64 };
 
 typedef struct cluster_place {
     int rank, size;
@@ -30,6 +30,13 @@ typedef struct cluster_matrix {
     double *data; /* (local_rows, local_cols), ld = max(local_rows, 1) */
     int64_t rows, cols, block, local_rows, local_cols;
 } cluster_matrix;
+
+/* Threads of this process: run calls part(argument, k) for every k in [0, parts), each on one of them. */
+typedef struct cluster_workers {
+    int threads;
+    void (*run)(const void *user, int64_t parts, void (*part)(void *argument, int64_t k), void *argument);
+    const void *user;
+} cluster_workers;
 
 typedef struct cluster_engine {
     int version;
@@ -65,11 +72,11 @@ typedef struct cluster_engine {
     void (*grid_open)(int rows, int cols, cluster_grid *grid);
     void (*grid_close)(cluster_grid *grid);
     /* Numbers that `eigen` needs as work: of doubles, of ints. */
-    int (*eigen_work)(const cluster_grid *grid, const cluster_matrix *a, const cluster_matrix *vectors,
-                      int64_t *doubles, int64_t *ints);
+    int (*eigen_work)(const cluster_grid *grid, const cluster_workers *workers, const cluster_matrix *a,
+                      const cluster_matrix *vectors, int64_t *doubles, int64_t *ints);
     /* a, of which the lower triangle is read, = vectors diag(s) vectors', s ascending; a is lost. */
-    int (*eigen)(const cluster_grid *grid, cluster_matrix *a, double *s, cluster_matrix *vectors, double *work,
-                 int64_t doubles, int *iwork, int64_t ints);
+    int (*eigen)(const cluster_grid *grid, const cluster_workers *workers, cluster_matrix *a, double *s,
+                 cluster_matrix *vectors, double *work, int64_t doubles, int *iwork, int64_t ints);
     /* a = L L', its lower triangle := L. */
     int (*factor)(const cluster_grid *grid, cluster_matrix *a);
     /* b := a^-1 b, a factored. */

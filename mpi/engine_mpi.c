@@ -163,7 +163,10 @@ static const int *counts_of(const size_t *bytes, int which, const int **starts) 
     int size = 0, at = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (lists[which] == NULL) lists[which] = malloc(2 * (size_t)size * sizeof(int));
-    if (lists[which] == NULL) abort_cluster(1);
+    if (lists[which] == NULL) {
+        abort_cluster(1);
+        abort(); /* MPI_Abort is not declared as not returning */
+    }
     for (int k = 0; k < size; k++) {
         lists[which][k] = (int)bytes[k];
         lists[which][size + k] = at;

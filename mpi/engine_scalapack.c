@@ -80,11 +80,11 @@ static void turn(cluster_matrix *a, int *describe_a, const double *tau, cluster_
     }
 }
 
-int scalapack_eigen_work(const cluster_grid *grid, const cluster_matrix *a, const cluster_matrix *vectors,
-                         int64_t *doubles, int64_t *ints) {
+int scalapack_eigen_work(const cluster_grid *grid, const cluster_workers *workers, const cluster_matrix *a,
+                         const cluster_matrix *vectors, int64_t *doubles, int64_t *ints) {
     int describe_z[DESCRIPTION], n = (int)a->rows, ask = -1, least_ints = 0, info = 0;
     double conquer = 0.0, unused = 0.0;
-    int64_t most = tridiagonal_work(a);
+    int64_t most = tridiagonal_work(workers, a);
     describe(grid, vectors, describe_z);
     pdstedc_("I", &n, &unused, &unused, vectors->data, &one, &one, describe_z, &conquer, &ask, &least_ints, &ask,
              &info);
@@ -95,15 +95,15 @@ int scalapack_eigen_work(const cluster_grid *grid, const cluster_matrix *a, cons
     return info;
 }
 
-int scalapack_eigen(const cluster_grid *grid, cluster_matrix *a, double *s, cluster_matrix *vectors, double *work,
-                    int64_t doubles, int *iwork, int64_t ints) {
+int scalapack_eigen(const cluster_grid *grid, const cluster_workers *workers, cluster_matrix *a, double *s,
+                    cluster_matrix *vectors, double *work, int64_t doubles, int *iwork, int64_t ints) {
     const double off = 0.0, diagonal = 1.0;
     int describe_a[DESCRIPTION], describe_z[DESCRIPTION], n = (int)a->rows, info = 0;
     int lwork = (int)(doubles - kept(a)), liwork = (int)ints;
     double *e = work, *tau = e + a->rows, *rest = work + kept(a);
     describe(grid, a, describe_a);
     describe(grid, vectors, describe_z);
-    tridiagonal_reduce(grid, a, s, e, tau, rest);
+    tridiagonal_reduce(grid, workers, a, s, e, tau, rest);
     for (int64_t k = 0; k < a->rows; k++)
         if (!isfinite(s[k]) || !isfinite(e[k])) return -4; /* as pdsyevd says of its fourth argument */
     pdlaset_("F", &n, &n, &off, &diagonal, vectors->data, &one, &one, describe_z);

@@ -22,7 +22,6 @@
 #include <cblas.h>
 #include <math.h>
 #include <mpi.h>
-#include <omp.h>
 #include <string.h>
 
 enum { PANEL = 32, STRIP = 256, NOTES = 3 };
@@ -43,7 +42,7 @@ typedef struct reduction {
     double *p_rows;    /* (threads, local_rows) */
     double *p_cols;    /* (local_cols) and X'v (2 PANEL) */
     double smallest;   /* the square of a length that counts as none */
-    int threads;
+    const cluster_workers *workers;
 } reduction;
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -148,24 +147,35 @@ static void block_column(const reduction *r, products_fn *products, int64_t c, i
     }
 }
 
-/* This process's part of p, from the numbers `from` on: p_rows and p_cols, whose sum it is. Block columns go to threads
- * in turn. */
-static void multiply_here(const reduction *r, int64_t from) {
-    int64_t row = before(r->down, from), col = before(r->across, from), block = r->across.block;
-    int64_t rows = r->local_rows - row, cols = r->local_cols - col;
-    products_fn *products = products_here();
-    memset(r->p_cols + col, 0, (size_t)cols * sizeof(double));
-    for (int t = 0; t < r->threads; t++) memset(r->p_rows + t * r->local_rows + row, 0, (size_t)rows * sizeof(double));
-#pragma omp parallel num_threads(r->threads) if (rows * cols > 100000)
-    {
-        int64_t team = omp_get_num_threads(), mine = omp_get_thread_num();
-        for (int64_t b = col / block + mine; b * block < r->local_cols; b += team) {
-            int64_t c = b * block > col ? b * block : col;
-            block_column(r, products, c, least((b + 1) * block, r->local_cols), r->p_rows + mine * r->local_rows);
-        }
+/* The block columns from `first` on go to `parts` parts in turn. */
+typedef struct multiplication {
+    const reduction *r;
+    products_fn *products;
+    int64_t row, col, parts;
+} multiplication;
+
+static void multiply_part(void *argument, int64_t part) {
+    const multiplication *m = argument;
+    const reduction *r = m->r;
+    int64_t block = r->across.block;
+    double *p_rows = r->p_rows + part * r->local_rows;
+    memset(p_rows + m->row, 0, (size_t)(r->local_rows - m->row) * sizeof(double));
+    for (int64_t b = m->col / block + part; b * block < r->local_cols; b += m->parts) {
+        int64_t c = b * block > m->col ? b * block : m->col;
+        block_column(r, m->products, c, least((b + 1) * block, r->local_cols), p_rows);
     }
-    for (int t = 1; t < r->threads; t++)
-        for (int64_t i = row; i < r->local_rows; i++) r->p_rows[i] += r->p_rows[t * r->local_rows + i];
+}
+
+/* This process's part of p, from the numbers `from` on: p_rows and p_cols, whose sum it is. */
+static void multiply_here(const reduction *r, int64_t from) {
+    enum { LEAST_NUMBERS = 100000 }; /* of the matrix, that are worth waking threads */
+    multiplication m = {r, products_here(), before(r->down, from), before(r->across, from), 1};
+    int64_t rows = r->local_rows - m.row, cols = r->local_cols - m.col;
+    if (rows * cols > LEAST_NUMBERS) m.parts = r->workers->threads;
+    memset(r->p_cols + m.col, 0, (size_t)cols * sizeof(double));
+    r->workers->run(r->workers->user, m.parts, multiply_part, &m);
+    for (int64_t t = 1; t < m.parts; t++)
+        for (int64_t i = m.row; i < r->local_rows; i++) r->p_rows[i] += r->p_rows[t * r->local_rows + i];
 }
 
 /* ---- rows and columns ---------------------------------------------------------------------------------------------
@@ -283,8 +293,8 @@ static void update(const reduction *r, int64_t from, int64_t done) {
 static int64_t rows_held(const cluster_matrix *a) { return a->local_rows > 0 ? a->local_rows : 1; }
 static int64_t cols_held(const cluster_matrix *a) { return a->local_cols > 0 ? a->local_cols : 1; }
 
-int64_t tridiagonal_work(const cluster_matrix *a) {
-    return rows_held(a) * (2 * PANEL + 1 + omp_get_max_threads()) + NOTES + cols_held(a) * (2 * PANEL + 2) + 2 * PANEL;
+int64_t tridiagonal_work(const cluster_workers *workers, const cluster_matrix *a) {
+    return rows_held(a) * (2 * PANEL + 1 + workers->threads) + NOTES + cols_held(a) * (2 * PANEL + 2) + 2 * PANEL;
 }
 
 /* The largest absolute value of the lower triangle. */
@@ -297,7 +307,8 @@ static double largest(const reduction *r) {
     return most;
 }
 
-static void begin(const cluster_grid *grid, cluster_matrix *a, double *tau, double *work, reduction *r) {
+static void begin(const cluster_grid *grid, const cluster_workers *workers, cluster_matrix *a, double *tau,
+                  double *work, reduction *r) {
     int64_t rows = rows_held(a), cols = cols_held(a);
     *r = (reduction){.a = a->data,
                      .tau = tau,
@@ -308,7 +319,7 @@ static void begin(const cluster_grid *grid, cluster_matrix *a, double *tau, doub
                      .down = {a->block, grid->row, grid->rows},
                      .across = {a->block, grid->col, grid->cols},
                      .X = work,
-                     .threads = omp_get_max_threads()};
+                     .workers = workers};
     r->Y = r->X + rows * 2 * PANEL;
     r->v_rows = r->Y + cols * 2 * PANEL;
     r->v_cols = r->v_rows + rows + NOTES;
@@ -320,9 +331,10 @@ static void begin(const cluster_grid *grid, cluster_matrix *a, double *tau, doub
     r->smallest = fmax(pow(1e-130 * largest(r), 2.0), 1e-290);
 }
 
-void tridiagonal_reduce(const cluster_grid *grid, cluster_matrix *a, double *d, double *e, double *tau, double *work) {
+void tridiagonal_reduce(const cluster_grid *grid, const cluster_workers *workers, cluster_matrix *a, double *d,
+                        double *e, double *tau, double *work) {
     reduction r;
-    begin(grid, a, tau, work, &r);
+    begin(grid, workers, a, tau, work, &r);
     double *notes = r.v_rows + r.local_rows;
     for (int64_t from = 0, end; from < r.n; from = end) {
         end = least(least(from + PANEL, (from / a->block + 1) * a->block), r.n);

@@ -83,7 +83,7 @@ static circe_status fit_together(circe_context *context, const circe_mat *y, con
                               .dense_weights = cluster_dense_weights,
                               .dense_free = cluster_dense_free};
     circe_status status = cluster_agree(circe__cme_fit(context, &crew, y, z, kernel_y, kernel_z, options, cme));
-    if (status == CIRCE_OK && cluster_rank() == 0) return CIRCE_OK;
+    if ((status == CIRCE_OK && cluster_rank() == 0) || cme == NULL) return status;
     circe_cme_destroy(*cme);
     *cme = NULL;
     return status;

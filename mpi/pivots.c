@@ -112,6 +112,39 @@ static circe_status begin(pivoting *work) {
     return status;
 }
 
+static int64_t count_parts(const pivoting *work) {
+    enum { LEAST_PRODUCTS = 250000 }; /* of a part */
+    const circe__basis *basis = work->basis;
+    return circe__min(circe__max(work->mine, 1),
+                      circe__count_parts(basis->context->threads, work->mine * basis->rank, LEAST_PRODUCTS));
+}
+
+typedef struct columning {
+    const pivoting *work;
+    const double *pivot;
+    double root;
+} columning;
+
+/* New features of points [first, first + n) of this rank's. */
+static void extend_rows(const columning *c, int64_t first, int64_t n) {
+    const pivoting *work = c->work;
+    const circe__basis *basis = work->basis;
+    int64_t r = basis->rank;
+    for (int64_t i = first; i < first + n; i++) {
+        const double *f = work->F + i * work->ld, *point = work->points + (work->first + i) * basis->dim;
+        double dot = 0.0;
+#pragma omp simd reduction(+ : dot)
+        for (int64_t k = 0; k < r; k++) dot += f[k] * work->row[k];
+        work->column[i] = (circe__kernel_value(circe__basis_kernel(basis), point, c->pivot) - dot) / c->root;
+    }
+}
+
+static void extend_part(void *user, int64_t part) {
+    const columning *c = user;
+    int64_t parts = count_parts(c->work), first = circe__cut(c->work->mine, parts, part);
+    extend_rows(c, first, circe__cut(c->work->mine, parts, part + 1) - first);
+}
+
 /* Point p, whose residual is given, becomes pivot number r. */
 static void add_pivot(pivoting *work, int64_t p, double residual) {
     circe__basis *basis = work->basis;
@@ -122,14 +155,8 @@ static void add_pivot(pivoting *work, int64_t p, double residual) {
     if (own) memcpy(work->row, work->F + local * ld, (size_t)r * sizeof *work->row);
     cluster_broadcast(owner_of(work->n, p), work->row, (size_t)r * sizeof *work->row);
     work->row[r] = root;
-#pragma omp parallel for schedule(static) num_threads(basis->context->threads) if (work->mine * r > 500000)
-    for (int64_t i = 0; i < work->mine; i++) {
-        const double *f = work->F + i * ld, *point = work->points + (work->first + i) * dim;
-        double dot = 0.0;
-#pragma omp simd reduction(+ : dot)
-        for (int64_t k = 0; k < r; k++) dot += f[k] * work->row[k];
-        work->column[i] = (circe__kernel_value(circe__basis_kernel(basis), point, pivot) - dot) / root;
-    }
+    columning c = {.work = work, .pivot = pivot, .root = root};
+    circe_context_run(basis->context, count_parts(work), extend_part, &c);
     if (own) work->column[local] = root;
     for (int64_t i = 0; i < work->mine; i++) {
         work->F[i * ld + r] = work->column[i];

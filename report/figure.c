@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "files/atomic.h"
 #include "internal.h"
 
 enum { PANEL_HEIGHT = 350, LEGEND_ROW = 26, LEGEND_PIXELS_A_LETTER = 8, LEGEND_PIXELS_A_SAMPLE = 70, MAX_LEGEND = 64 };
@@ -327,21 +328,43 @@ static bool write_part(const report_figure *figure, const char *folder, const ch
     return written;
 }
 
-/* The SVG is drawn under another name first: an old one, or a half of one, must not pass for this figure. */
-static bool draw(const report_figure *figure, const char *folder) {
-    char *script = NULL, *beside = NULL, *from = NULL, *to = NULL;
-    bool drawn = false;
-    if (asprintf(&script, "%s.gp", figure->name) >= 0 &&
-        asprintf(&beside, ".%s.%ld.svg", figure->name, (long)getpid()) >= 0 &&
-        asprintf(&from, "%s/%s", folder, beside) >= 0 && asprintf(&to, "%s/%s.svg", folder, figure->name) >= 0) {
-        unlink(to);
-        drawn = report__gnuplot(folder, script, beside) && rename(from, to) == 0;
-        if (!drawn) unlink(from);
+/* Its last bytes are those of a whole SVG: gnuplot does not always notice that a disk is full. */
+static bool is_whole(const char *path) {
+    static const char ending[] = "</svg>";
+    char last[64];
+    FILE *in = fopen(path, "rb");
+    if (in == NULL) return false;
+    size_t bytes = fseek(in, -(long)sizeof last, SEEK_END) == 0 ? fread(last, 1, sizeof last, in) : 0;
+    fclose(in);
+    while (bytes > 0 && isspace((unsigned char)last[bytes - 1])) bytes--;
+    size_t length = sizeof ending - 1;
+    return bytes >= length && memcmp(last + bytes - length, ending, length) == 0;
+}
+
+/* Drawn under another name first: an old one, or a half of one, must not pass for this figure. */
+static bool draw_to(const report_figure *figure, const char *folder, const char *path) {
+    circe__atomic file;
+    char *script = NULL;
+    if (asprintf(&script, "%s.gp", figure->name) < 0) return false;
+    unlink(path);
+    bool drawn = circe__atomic_open(&file, path) == 0;
+    if (drawn) {
+        const char *slash = strrchr(file.temporary, '/');
+        drawn = slash != NULL && report__gnuplot(folder, script, slash + 1) && is_whole(file.temporary);
+        if (drawn)
+            drawn = circe__atomic_commit(&file) == 0;
+        else
+            circe__atomic_abandon(&file);
     }
     free(script);
-    free(beside);
-    free(from);
-    free(to);
+    return drawn;
+}
+
+static bool draw(const report_figure *figure, const char *folder) {
+    char *path = NULL;
+    if (asprintf(&path, "%s/%s.svg", folder, figure->name) < 0) return false;
+    bool drawn = draw_to(figure, folder, path);
+    free(path);
     return drawn;
 }
 

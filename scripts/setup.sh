@@ -1,15 +1,20 @@
 #!/bin/sh
-# Installs what is missing on Debian or Ubuntu, and nothing where all is there. Usage: setup.sh build|check|fuzz|tsan|lint|bench|python|cuda|mpi
+# Installs what is missing on Debian or Ubuntu, and nothing where everything is there.
+# Usage: setup.sh build|check|blas|fuzz|tsan|lint|bench|python|cuda|mpi|matrix|aarch64
+# CIRCE_CHECK_TORCH=0 keeps `check` from installing PyTorch.
 set -eu
 
+what=${1:-build}
 optional=""
-case "${1:-build}" in
+case "$what" in
 build) packages="gcc g++ make cmake ninja-build pkg-config libopenblas-openmp-dev librandom123-dev libcjson-dev
                  libzip-dev libyaml-dev libpng-dev libturbojpeg0-dev libdnnl-dev libcmocka-dev gnuplot-nox python3" ;;
 check)
     packages="python3-numpy python3-pytest"
-    optional="python3-torch" # where the system offers it
+    optional="python3-threadpoolctl python3-joblib" # where the system offers them
+    [ "${CIRCE_CHECK_TORCH:-1}" = 0 ] || optional="$optional python3-torch"
     ;;
+blas) packages="libopenblas-pthread-dev libblis-openmp-dev libblas-dev liblapack-dev" ;; # the choices of CIRCE_BLAS
 fuzz) packages="clang cmake ninja-build" ;;
 tsan) packages="clang libomp-dev" ;;
 lint) packages="clang-format clang-tidy cppcheck" ;;
@@ -17,8 +22,10 @@ bench) packages="python3-venv gnuplot-nox" ;;
 python) packages="python3-venv" ;;
 cuda) packages="g++ cmake ninja-build python3-venv" ;;
 mpi) packages="libopenmpi-dev openmpi-bin libscalapack-openmpi-dev" ;;
+matrix) packages="clang libomp-dev libopenblas-pthread-dev libblis-openmp-dev libblas-dev liblapack-dev" ;;
+aarch64) packages="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user" ;;
 *)
-    echo "setup.sh: '$1' is none of build, check, fuzz, tsan, lint, bench, python, cuda, mpi" >&2
+    echo "setup.sh: '$what' is none of build, check, blas, fuzz, tsan, lint, bench, python, cuda, mpi, matrix, aarch64" >&2
     exit 2
     ;;
 esac
@@ -27,60 +34,100 @@ installed() {
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]
 }
 
-# The runtimes of libFuzzer and the sanitizers are a package of the default clang's version.
-if { [ "${1:-build}" = fuzz ] || [ "${1:-build}" = tsan ]; } && command -v clang >/dev/null; then
-    packages="$packages libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
-fi
+# What apt-get would install for these packages: "N packages, M MB of disk space".
+amount() {
+    $sudo env LC_ALL=C apt-get install --assume-no --no-install-recommends "$@" 2>/dev/null |
+        sed -n 's/.* \([0-9]*\) newly installed.*/\1 packages/p; s/After this operation, \(.*\) of additional disk.*/\1 of disk space/p' |
+        paste -s -d , | sed 's/,\([^ ]\)/, \1/'
+}
 
-if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-    echo "setup: this is no Debian or Ubuntu; make sure that these are there, under your system's names:" $packages >&2
-else
+install() {
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+}
+
+# The runtimes of libFuzzer and the sanitizers are a package of the default clang's version.
+clang_runtime() {
+    if { [ "$what" = fuzz ] || [ "$what" = tsan ]; } && command -v clang >/dev/null; then
+        echo "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
+    fi
+}
+
+install_packages() {
     missing=""
-    sudo=""
-    [ "$(id -u)" = 0 ] || sudo="sudo"
-    for package in $packages; do
+    for package in $packages $(clang_runtime); do
         installed "$package" || missing="$missing $package"
     done
-    if [ -n "$missing" ]; then
-        echo "setup: installing$missing${sudo:+ (asks for your password)}"
-        $sudo apt-get update -q
-        $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing
-        # clang may just have come, and its runtime is still to be named
-        if [ "${1:-build}" = fuzz ] || [ "${1:-build}" = tsan ]; then
-            runtime="libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
-            installed "$runtime" || $sudo apt-get install -q -y --no-install-recommends "$runtime"
-        fi
-    fi
-    # What is optional may be missing, or fail to come: its tests are skipped then.
+    [ -n "$missing" ] || return 0
+    echo "setup: installing$missing${sudo:+ (sudo may ask for your password)}"
+    $sudo apt-get update -q
+    echo "setup: that is $(amount $missing)"
+    install $missing
+    for package in $(clang_runtime); do # clang may have come only now
+        installed "$package" || install "$package"
+    done
+}
+
+# What is optional may be missing, or fail to install: its tests are skipped then.
+install_optional() {
     for package in $optional; do
         if ! installed "$package" && apt-cache show "$package" >/dev/null 2>&1; then
-            echo "setup: installing $package"
-            $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$package" ||
-                echo "setup: $package could not be installed; its tests will be skipped" >&2
+            echo "setup: installing $package, for the tests that use it: $(amount "$package")."
+            [ "$package" != python3-torch ] || echo "setup: To leave PyTorch out and skip these tests, set CIRCE_CHECK_TORCH=0."
+            install "$package" || echo "setup: $package could not be installed. Its tests will be skipped." >&2
         fi
     done
+}
+
+sudo=""
+[ "$(id -u)" = 0 ] || sudo="sudo"
+if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
+    install_packages
+    install_optional
+else
+    echo "setup: This is not Debian or Ubuntu. Please install these packages under your system's names:" $packages $optional >&2
 fi
 
-if [ "${1:-build}" = bench ] && [ ! -e .venv/ready ]; then
+# Debian's arm64 libraries, unpacked where cmake/aarch64.cmake looks. apt-get has a state of its own here, so that the system
+# stays free of a second architecture.
+if [ "$what" = aarch64 ] && [ ! -e build-aarch64/sysroot/ready ]; then
+    libraries="libc6-dev libopenblas-openmp-dev libcjson-dev libcmocka-dev libzip-dev libpng-dev libturbojpeg0-dev librandom123-dev"
+    root=$PWD/build-aarch64
+    mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial" "$root/sysroot"
+    : >"$root/apt/status"
+    options="-q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State=$root/apt -o Dir::State::lists=$root/apt/lists
+             -o Dir::State::status=$root/apt/status -o Dir::Cache=$root/apt/cache -o APT::Sandbox::User="
+    echo "setup: downloading Debian's arm64 packages of $libraries into build-aarch64/sysroot"
+    apt-get $options update
+    apt-get $options install -y --download-only --no-install-recommends $libraries
+    for package in "$root"/apt/cache/archives/*.deb; do
+        dpkg -x "$package" "$root/sysroot"
+    done
+    rm -rf "$root/apt"
+    touch "$root/sysroot/ready"
+fi
+
+if [ "$what" = matrix ]; then
+    "$0" aarch64
+fi
+
+if [ "$what" = bench ] && [ ! -e .venv/ready ]; then
     python3 -m venv .venv
-    .venv/bin/pip install -q -r bench/requirements.txt
+    .venv/bin/pip install -q --require-hashes -r bench/requirements.txt
     touch .venv/ready
 fi
 
-if [ "${1:-build}" = python ] && [ ! -e .venv/python-ready ]; then
+if [ "$what" = python ] && [ ! -e .venv/python-ready ]; then
     python3 -m venv .venv
-    .venv/bin/pip install -q -r python/requirements.txt
+    .venv/bin/pip install -q --require-hashes -r python/requirements.txt
     touch .venv/python-ready
 fi
 
 # An installed CUDA toolkit with cuDNN serves; without one, NVIDIA's own packages of the compiler, the runtime, cuBLAS,
 # cuSOLVER and cuDNN, from PyPI, under .cuda, where cmake/Cuda.cmake and the library look. A driver or a GPU is not needed to build.
-if [ "${1:-build}" = cuda ] && ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ] &&
+if [ "$what" = cuda ] && ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ] &&
     { [ ! -x .cuda/bin/nvcc ] || [ ! -e .cuda/include/cusolverDn.h ] || [ ! -e .cuda/include/cudnn.h ]; }; then
     python3 -m venv .cuda/venv
-    .cuda/venv/bin/pip install -q 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-crt==13.0.*' \
-        'nvidia-nvvm==13.0.*' 'nvidia-cuda-cccl==13.0.*' 'nvidia-cublas==13.0.*' 'nvidia-cusolver==12.0.*' \
-        'nvidia-cusparse==12.6.*' 'nvidia-nvjitlink==13.0.*' 'nvidia-cudnn-cu13==9.*'
+    .cuda/venv/bin/pip install -q --require-hashes -r scripts/requirements-cuda.txt
     for root in .cuda/venv/lib/python3*/site-packages/nvidia/cu13; do
         ln -sfn lib "$root/lib64" # where nvcc looks, and the name that CMake looks for
         ln -sfn libcudart.so.13 "$root/lib/libcudart.so"

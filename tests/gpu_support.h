@@ -27,10 +27,7 @@ static inline int clean(void **state) {
 static inline circe_cuda *open_on(circe_context *context, void *stream) {
     circe_cuda *cuda = NULL;
     circe_status status = circe_cuda_open(context, 0, stream, &cuda);
-    if (status == CIRCE_ERR_UNSUPPORTED) {
-        printf("no NVIDIA GPU here: skipped (%s)\n", circe_last_error());
-        skip();
-    }
+    if (status == CIRCE_ERR_UNSUPPORTED) test_skip("no NVIDIA GPU (%s)", circe_last_error());
     assert_ok(status);
     assert_true(n_handles < COUNT(handles));
     return handles[n_handles++] = cuda;

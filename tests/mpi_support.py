@@ -5,6 +5,7 @@ Only the Python standard library is needed. CIRCE_BINARY names the command, CIRC
 import array
 import os
 import pathlib
+import random
 import shutil
 import struct
 import subprocess
@@ -65,6 +66,15 @@ class Case(unittest.TestCase):
 
     def path(self, name):
         return str(self.folder / name)
+
+    def data(self, rows=700, folder="."):
+        """y.npy, and z.npy which follows it."""
+        draw = random.Random(1)
+        where = self.folder / folder
+        where.mkdir(exist_ok=True)
+        y = [draw.gauss(0, 1) for _ in range(rows)]
+        write_npy(where / "y.npy", rows, 1, y)
+        write_npy(where / "z.npy", rows, 1, [value * value + 0.3 * draw.gauss(0, 1) for value in y])
 
     def write(self, name, text):
         pathlib.Path(self.path(name)).write_text(text)

@@ -33,6 +33,39 @@ int test_clean(void **state) {
     return 0;
 }
 
+/* Reasons that tests were skipped for, each once. */
+static struct {
+    char text[512];
+    int tests;
+} reasons[32];
+
+void test_skip_at(const char *file, int line, const char *reason, ...) {
+    char text[sizeof reasons->text];
+    va_list arguments;
+    int64_t at = 0;
+    va_start(arguments, reason);
+    vsnprintf(text, sizeof text, reason, arguments);
+    va_end(arguments);
+    while (at < COUNT(reasons) - 1 && reasons[at].tests > 0 && strcmp(reasons[at].text, text) != 0) at++;
+    memcpy(reasons[at].text, text, sizeof text);
+    reasons[at].tests++;
+    _skip(file, line);
+}
+
+static void print_margins(void);
+
+/* The lines that scripts/summary.py reads. */
+int test_end(int failed, int64_t n_tests) {
+    int64_t skipped = 0;
+    print_margins();
+    for (int64_t at = 0; at < COUNT(reasons) && reasons[at].tests > 0; at++) {
+        printf("skipped: %d of %lld: %s\n", reasons[at].tests, (long long)n_tests, reasons[at].text);
+        skipped += reasons[at].tests;
+    }
+    if (failed != 0) return 1;
+    return skipped == n_tests ? TEST_SKIPPED : 0;
+}
+
 static void destroy_context(void *object) { circe_context_destroy(object); }
 static void destroy_workspace(void *object) { circe_workspace_destroy(object); }
 static void destroy_kernel(void *object) { circe_kernel_destroy(object); }
@@ -261,8 +294,34 @@ void test_assert_refused(circe_status status, circe_status expected, const char 
     _fail(file, line);
 }
 
+/* How much of its tolerance a comparison used, at most; printed at the end where CIRCE_TEST_MARGINS names a least
+ * share: a bound that one machine nearly reaches fails on another. */
+static struct {
+    const char *file;
+    int line;
+    double share;
+} margins[256];
+
+static void note_margin(double difference, double bound, const char *file, int line) {
+    int64_t at = 0;
+    while (at < COUNT(margins) && margins[at].file != NULL && (margins[at].file != file || margins[at].line != line))
+        at++;
+    if (at == COUNT(margins)) return;
+    margins[at].file = file;
+    margins[at].line = line;
+    if (difference > margins[at].share * bound) margins[at].share = difference / bound;
+}
+
+static void print_margins(void) {
+    const char *least = getenv("CIRCE_TEST_MARGINS");
+    for (int64_t at = 0; least != NULL && at < COUNT(margins) && margins[at].file != NULL; at++)
+        if (margins[at].share > atof(least))
+            printf("margin: %s:%d uses %.2g of its tolerance\n", margins[at].file, margins[at].line, margins[at].share);
+}
+
 void test_assert_near(double a, double b, double tolerance, double scale, const char *what, const char *file,
                       int line) {
+    note_margin(fabs(a - b), tolerance * scale, file, line);
     if (fabs(a - b) <= tolerance * scale) return; /* false for NaN */
     print_error("%s = %.17g, not %.17g: off by %.3g of the scale %.3g, tolerance %.3g\n", what, a, b,
                 fabs(a - b) / scale, scale, tolerance);
@@ -277,6 +336,7 @@ void test_assert_mat_near(const circe_mat *a, const circe_mat *b, double toleran
     for (int64_t i = 0; i < a->rows; i++)
         for (int64_t j = 0; j < a->cols; j++) {
             double difference = fabs(test_at(a, i, j) - test_at(b, i, j));
+            note_margin(difference, tolerance * scale, file, line);
             if (difference <= tolerance * scale) continue;
             print_error("%s(%lld, %lld) = %.17g, not %.17g: off by %.3g of the largest element, tolerance %.3g\n", what,
                         (long long)i, (long long)j, test_at(a, i, j), test_at(b, i, j), difference / scale, tolerance);

@@ -22,17 +22,26 @@
 
 #define TEST(function) cmocka_unit_test_teardown(function, test_clean)
 /* main: all tests, or those that match the pattern given as an argument. */
-#define TEST_MAIN(name, ...)                                         \
-    int main(int argc, char **argv) {                                \
-        const struct CMUnitTest tests[] = {__VA_ARGS__};             \
-        if (argc > 1) cmocka_set_test_filter(argv[1]);               \
-        return cmocka_run_group_tests_name(name, tests, NULL, NULL); \
+#define TEST_MAIN(name, ...)                             \
+    int main(int argc, char **argv) {                    \
+        const struct CMUnitTest tests[] = {__VA_ARGS__}; \
+        if (argc > 1) cmocka_set_test_filter(argv[1]);   \
+        return test_run(name, tests, NULL, NULL);        \
     }
+/* Runs the group; main returns what it gives: 0, 1 where one failed, or TEST_SKIPPED where not one of them ran. */
+#define test_run(name, tests, setup, teardown) \
+    test_end(cmocka_run_group_tests_name(name, tests, setup, teardown), COUNT(tests))
+enum { TEST_SKIPPED = 77 }; /* SKIP_RETURN_CODE of every test */
+/* Leaves the running test, and says why: what did not run is listed with its reason after `make check`. */
+#define test_skip(...) test_skip_at(__FILE__, __LINE__, __VA_ARGS__)
+#undef skip /* cmocka's gives no reason */
 #define COUNT(array) ((int64_t)(sizeof(array) / sizeof *(array)))
 
 /* ---- objects ---------------------------------------------------------------------------------------------------- */
 
 int test_clean(void **state);
+void test_skip_at(const char *file, int line, const char *reason, ...) __attribute__((format(printf, 3, 4)));
+int test_end(int failed, int64_t n_tests);
 
 void *test_memory(size_t bytes); /* zeroed */
 circe_context *test_context(int threads);

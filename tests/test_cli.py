@@ -4,6 +4,7 @@ in test_measure_cli.py.
 
 Only the Python standard library is needed. CIRCE_BINARY names the command to test."""
 
+import os
 import random
 import shutil
 import signal
@@ -46,8 +47,17 @@ class HelpTest(CliTest):
     def test_version_names_the_libraries(self):
         text = self.succeed("--version").stdout
         self.assertRegex(text, r"^circe \d+\.\d+\.\d+\n")
-        self.assertIn("OpenBLAS", text)
-        self.assertRegex(text, r"avx512|avx2|generic")
+        self.assertIn("BLAS", text)
+        self.assertRegex(text, r"runs here as \d+\.\d+\.\d+, (avx512|avx2|baseline) instructions, \S*(BLAS|BLIS).*, \d+ thread")
+
+    def test_instruction_sets(self):
+        def version(isa):
+            return self.run_circe("--version", env={**os.environ, "CIRCE_ISA": isa})
+
+        self.assertIn(" baseline instructions,", version("baseline").stdout)
+        refused = version("sse")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertRegex(refused.stderr, "^circe: CIRCE_ISA is 'sse'.* can be: baseline")
 
 
 class CommandLineTest(CliTest):

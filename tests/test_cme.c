@@ -263,6 +263,72 @@ static void load_refuses(void **state) {
     assert_refused(circe_cme_save(NULL, path), CIRCE_ERR_ARGUMENT, "NULL");
 }
 
+/* The bytes of a saved model; its length is returned. */
+static size_t model_bytes(circe_context *context, unsigned char *bytes, size_t capacity) {
+    data d = smooth_data(61, 30, 1, 1);
+    circe_cme *cme = test_fit(context, &d.y, &d.z, "gaussian(0.5)", "gaussian(0.5)", NULL);
+    const char *path = test_path("summed.safetensors");
+    const circe_metadata own[] = {{"circe_categories", "{\"y\": [null]}"}};
+    assert_ok(circe_cme_save_with(cme, path, own, 1));
+    FILE *file = fopen(path, "rb");
+    size_t length = fread(bytes, 1, capacity, file);
+    fclose(file);
+    assert_true(length > 1000 && length < capacity);
+    return length;
+}
+
+static circe_status load_bytes(circe_context *context, const unsigned char *bytes, size_t length, circe_cme **cme) {
+    const char *path = test_path("changed.safetensors");
+    FILE *file = fopen(path, "wb");
+    assert_int_equal(fwrite(bytes, 1, length, file), length);
+    fclose(file);
+    return circe_cme_load(context, path, cme);
+}
+
+/* Not one bit of a model can change without a word. */
+static void checksum(void **state) {
+    (void)state;
+    enum { MOST = 1 << 16 };
+    circe_context *context = test_context(1);
+    unsigned char *bytes = test_memory(MOST);
+    size_t length = model_bytes(context, bytes, MOST);
+    circe_cme *cme = NULL;
+    assert_ok(load_bytes(context, bytes, length, &cme));
+    circe_cme_destroy(cme);
+    for (size_t at = 0; at < length; at += 3) {
+        bytes[at] ^= (unsigned char)(1 << at % 8);
+        assert_int_equal(load_bytes(context, bytes, length, &cme), CIRCE_ERR_FORMAT);
+        assert_null(cme);
+        bytes[at] ^= (unsigned char)(1 << at % 8);
+    }
+    bytes[length - 9] ^= 1;
+    assert_refused(load_bytes(context, bytes, length, &cme), CIRCE_ERR_FORMAT,
+                   "damaged, or was changed after it was written: its checksum is");
+    circe_metadata many[17];
+    for (int i = 0; i < 17; i++) many[i] = (circe_metadata){"k", "v"};
+    data d = smooth_data(61, 30, 1, 1);
+    cme = test_fit(context, &d.y, &d.z, "gaussian(0.5)", "gaussian(0.5)", NULL);
+    assert_refused(circe_cme_save_with(cme, test_path("many.safetensors"), many, 17), CIRCE_ERR_ARGUMENT, "0 to 16");
+}
+
+/* Models of versions without one load. */
+static void without_checksum(void **state) {
+    (void)state;
+    enum { MOST = 1 << 16 };
+    static const char key[] = "\"checksum\"", version[] = "\"format_version\":\"2\"";
+    circe_context *context = test_context(1);
+    unsigned char *bytes = test_memory(MOST);
+    size_t length = model_bytes(context, bytes, MOST);
+    circe_cme *cme = NULL;
+    for (size_t at = 0; at + 32 < length; at++)
+        if (memcmp(bytes + at, key, sizeof key - 1) == 0) bytes[at + 1] = 'k';
+    assert_refused(load_bytes(context, bytes, length, &cme), CIRCE_ERR_FORMAT, "lost its checksum");
+    for (size_t at = 0; at + 32 < length; at++)
+        if (memcmp(bytes + at, version, sizeof version - 1) == 0) bytes[at + sizeof version - 3] = '1';
+    assert_ok(load_bytes(context, bytes, length, &cme));
+    circe_cme_destroy(cme);
+}
+
 /* ---- the choice of method ---------------------------------------------------------------------------------------- */
 
 static void auto_chooses(void **state) {
@@ -769,6 +835,7 @@ static void arithmetic_is_given_back(void **state) {
 }
 
 TEST_MAIN("cme", TEST(lowrank_equals_dense), TEST(lowrank_of_many_rows), TEST(loo_equals_refitting),
-          TEST(best_cell_is_the_model), TEST(round_trip), TEST(load_refuses), TEST(auto_chooses), TEST(unsafe_ridge),
-          TEST(constant_y), TEST(constant_z), TEST(categories), TEST(cached_features), TEST(implicit_features),
-          TEST(memory_limit), TEST(bad_arguments), TEST(progress_and_cancel), TEST(arithmetic_is_given_back))
+          TEST(best_cell_is_the_model), TEST(round_trip), TEST(load_refuses), TEST(checksum), TEST(without_checksum),
+          TEST(auto_chooses), TEST(unsafe_ridge), TEST(constant_y), TEST(constant_z), TEST(categories),
+          TEST(cached_features), TEST(implicit_features), TEST(memory_limit), TEST(bad_arguments),
+          TEST(progress_and_cancel), TEST(arithmetic_is_given_back))

@@ -69,16 +69,10 @@ static void real_frames(void **state) {
     char path[2][4096];
     io_table frames, latents;
     io_error error = {""};
-    if (folder == NULL) {
-        print_message("skipped: CIRCE_DATA does not name the folder of dsprites/frames.npy\n");
-        skip();
-    }
+    if (folder == NULL) test_skip("CIRCE_DATA does not name the folder of the real data");
     snprintf(path[0], sizeof path[0], "%s/dsprites/frames.npy", folder);
     snprintf(path[1], sizeof path[1], "%s/dsprites/latents.npy", folder);
-    if (access(path[0], R_OK) != 0) {
-        print_message("skipped: there is no %s\n", path[0]);
-        skip();
-    }
+    if (access(path[0], R_OK) != 0) test_skip("there is no %s", path[0]);
     assert_int_equal(io_read(path[0], NULL, &frames, &error), CIRCE_OK);
     assert_int_equal(io_read(path[1], NULL, &latents, &error), CIRCE_OK);
     assert_int_equal(frames.values.cols, DSPRITES_BYTES);
@@ -311,21 +305,29 @@ static void latents_as_tables(void **state) {
     io_table_free(&values);
 }
 
+/* The first python3, or the system's, where it has NumPy. */
+static const char *python_with_numpy(void) {
+    static const char *const pythons[] = {"python3", "/usr/bin/python3"};
+    for (int64_t i = 0; i < COUNT(pythons); i++) {
+        char command[200];
+        snprintf(command, sizeof command, "%s -c 'import numpy' 2>/dev/null", pythons[i]);
+        if (system(command) == 0) return pythons[i];
+    }
+    return NULL;
+}
+
 static void loaded_by_numpy(void **state) {
     (void)state;
     char command[8192];
-    const char *path = test_path("sprites.npz");
-    if (system("python3 -c 'import numpy' 2>/dev/null") != 0) {
-        print_message("skipped: python3 has no numpy\n");
-        skip();
-    }
+    const char *path = test_path("sprites.npz"), *python = python_with_numpy();
+    if (python == NULL) test_skip("python3 has no NumPy");
     train_ok(dsprites_write_first(test_context(1), path, 2048, NULL, NULL));
     snprintf(command, sizeof command,
-             "python3 -c 'import numpy as n; f = n.load(\"%s\"); i = f[\"imgs\"]; c = f[\"latents_classes\"]; "
+             "%s -c 'import numpy as n; f = n.load(\"%s\"); i = f[\"imgs\"]; c = f[\"latents_classes\"]; "
              "v = f[\"latents_values\"]; assert i.shape == (2048, 64, 64) and i.dtype == n.uint8 and i.max() == 1; "
              "assert c.dtype == n.int64 and c[2047].tolist() == [0, 0, 0, 1, 31, 31]; "
              "assert v.dtype == n.float64 and v[33, 4] == n.linspace(0, 1, 32)[1]'",
-             path);
+             python, path);
     assert_int_equal(system(command), 0);
 }
 
@@ -451,7 +453,7 @@ static dsprites_task make_task(dsprites_dependence dependence, uint64_t seed, in
         options.n_validation = options.n_test = n_train / 8;
         options.n_holdout = n_train / 10;
     }
-    train_ok(dsprites_task_make(&options, &task));
+    train_ok(dsprites_task_make(test_context(2), &options, &task));
     return task;
 }
 
@@ -715,22 +717,23 @@ static void bad_tasks(void **state) {
     dsprites_dependence found = DSPRITES_LINEAR;
     dsprites_task_options_init(&options);
     options.n_train = DSPRITES_MOST_TRAIN + 1;
-    train_refused(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "583927 training");
+    train_refused(dsprites_task_make(test_context(2), &options, &task), CIRCE_ERR_ARGUMENT, "583927 training");
     options.n_train = 0;
-    train_refused(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "1 to 583926");
+    train_refused(dsprites_task_make(test_context(2), &options, &task), CIRCE_ERR_ARGUMENT, "1 to 583926");
     options.n_train = 10;
     options.n_holdout = 5899;
-    train_refused(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "holdout");
+    train_refused(dsprites_task_make(test_context(2), &options, &task), CIRCE_ERR_ARGUMENT, "holdout");
     options.n_holdout = 10;
     options.n_test = -1;
-    train_refused(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "test");
+    train_refused(dsprites_task_make(test_context(2), &options, &task), CIRCE_ERR_ARGUMENT, "test");
     options.n_test = options.n_validation = 0; /* allowed: no such points */
     options.dependence = (dsprites_dependence)4;
-    train_refused(dsprites_task_make(&options, &task), CIRCE_ERR_ARGUMENT, "linear, nonlinear and ycone");
+    train_refused(dsprites_task_make(test_context(2), &options, &task), CIRCE_ERR_ARGUMENT,
+                  "linear, nonlinear and ycone");
     assert_true(dsprites_find("nonlinear", &options.dependence) && options.dependence == DSPRITES_NONLINEAR);
     assert_string_equal(dsprites_name(options.dependence), "nonlinear");
     assert_false(dsprites_find("cone", &found));
-    train_ok(dsprites_task_make(&options, &task));
+    train_ok(dsprites_task_make(test_context(2), &options, &task));
     train_ok(dsprites_task_render(test_context(1), 0, &task));
     assert_int_equal(task.parts[IMAGE_TEST].points.n, 0);
     dsprites_task_free(&task);

@@ -246,7 +246,7 @@ class WholeTest(ExperimentTest):
                       "circe experiment tiny", "gamma: [10, 1000]", "Seeds", "1 to 2"):
             self.assertIn(words, shown)
 
-    @unittest.skipUnless(shutil.which("gnuplot"), "gnuplot is not here")
+    @unittest.skipUnless(shutil.which("gnuplot"), "gnuplot is not installed")
     def test_figures_are_svg_with_script_and_data(self):
         self.experiment(TINY)
         figures = self.path / "out" / "figures"
@@ -546,7 +546,7 @@ class RefusalTest(ExperimentTest):
             self.assertIn(out, result.stderr)
             self.assertEqual(result.stdout, "")
 
-    @unittest.skipIf(os.geteuid() == 0, "root may write anywhere")
+    @unittest.skipIf(os.geteuid() == 0, "root may write everywhere")
     def test_folder_without_permission(self):
         (self.path / "locked").mkdir(mode=0o500)
         self.write(TINY)

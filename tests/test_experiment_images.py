@@ -187,7 +187,7 @@ class WholeTest(ImagesTest):
         for words in ("Tiny <b>&</b> sprites", "OOD test MSE", "no choice", "Every weight", "gamma: [1, 10, 100]"):
             self.assertIn(words, shown)
 
-    @unittest.skipUnless(shutil.which("gnuplot"), "gnuplot is not here")
+    @unittest.skipUnless(shutil.which("gnuplot"), "gnuplot is not installed")
     def test_figure_has_a_panel_a_method(self):
         self.experiment(TINY)
         figures = self.path / "out" / "figures"

@@ -347,7 +347,7 @@ static void folder_is_read(void **state) {
     (void)state;
     make_set();
     yaleb_store store;
-    train_ok(yaleb_read(test_path("set"), 16, 2, NULL, NULL, &store));
+    train_ok(yaleb_read(test_context(2), test_path("set"), 16, NULL, NULL, &store));
     assert_true(store.n == 4 && store.size == 16 && store.bad == 1 && store.ambient == 1);
     for (int64_t i = 0; i < 4; i++) { /* by name, whatever the folders */
         for (int64_t k = 0; k < 256; k++) assert_int_equal(store.pixels[i * 256 + k], 10 * (i + 1));
@@ -373,27 +373,29 @@ static void folder_refusals(void **state) {
     (void)state;
     yaleb_store store;
     int calls = 0;
-    train_refused(yaleb_read(test_path("none"), 16, 1, NULL, NULL, &store), CIRCE_ERR_IO,
+    train_refused(yaleb_read(test_context(1), test_path("none"), 16, NULL, NULL, &store), CIRCE_ERR_IO,
                   "none: cannot be read: No such");
     make_folder("empty");
     write_file(test_path("empty/readme"), "x", 1);
-    train_refused(yaleb_read(test_path("empty"), 16, 1, NULL, NULL, &store), CIRCE_ERR_FORMAT,
+    train_refused(yaleb_read(test_context(1), test_path("empty"), 16, NULL, NULL, &store), CIRCE_ERR_FORMAT,
                   "empty: no picture named as yaleB11_P00A+000E+00.pgm in it or below; there are 1 other files");
-    train_refused(yaleb_read(test_path("empty/readme"), 16, 1, NULL, NULL, &store), CIRCE_ERR_IO, "Not a directory");
+    train_refused(yaleb_read(test_context(1), test_path("empty/readme"), 16, NULL, NULL, &store), CIRCE_ERR_IO,
+                  "Not a directory");
     make_set();
-    train_refused(yaleb_read(test_path("set"), 4, 1, NULL, NULL, &store), CIRCE_ERR_ARGUMENT, "not 4");
-    train_refused(yaleb_read(test_path("set"), 16, 1, stop, &calls, &store), CIRCE_ERR_CANCELLED, "interrupted");
+    train_refused(yaleb_read(test_context(1), test_path("set"), 4, NULL, NULL, &store), CIRCE_ERR_ARGUMENT, "not 4");
+    train_refused(yaleb_read(test_context(1), test_path("set"), 16, stop, &calls, &store), CIRCE_ERR_CANCELLED,
+                  "interrupted");
     write_file(test_path("set/yaleB12/yaleB12_P02A+000E+00.pgm"), "P5 2 2 255\nabc", 14);
-    train_refused(yaleb_read(test_path("set"), 16, 2, NULL, NULL, &store), CIRCE_ERR_FORMAT,
+    train_refused(yaleb_read(test_context(2), test_path("set"), 16, NULL, NULL, &store), CIRCE_ERR_FORMAT,
                   "yaleB12/yaleB12_P02A+000E+00.pgm: cut short: 2 by 2 pixels need 4 bytes, and 3 follow");
     assert_null(store.pixels);
     put_picture("set/yaleB12/yaleB12_P02A+000E+00.pgm", 1);
     put_picture("set/yaleB12/yaleB12_P01A+000E+00.pgm", 1);
-    train_refused(yaleb_read(test_path("set"), 16, 1, NULL, NULL, &store), CIRCE_ERR_FORMAT,
+    train_refused(yaleb_read(test_context(1), test_path("set"), 16, NULL, NULL, &store), CIRCE_ERR_FORMAT,
                   "yaleB12_P01A+000E+00.pgm are the same picture");
     assert_int_equal(unlink(test_path("set/yaleB12/yaleB12_P01A+000E+00.pgm")), 0);
     put_picture("set/yaleB12/yaleB12_P1A+000E+00.pgm", 1);
-    train_refused(yaleb_read(test_path("set"), 16, 1, NULL, NULL, &store), CIRCE_ERR_FORMAT,
+    train_refused(yaleb_read(test_context(1), test_path("set"), 16, NULL, NULL, &store), CIRCE_ERR_FORMAT,
                   "yaleB12_P1A+000E+00.pgm: a picture is named as yaleB11_P00A+000E+00.pgm");
 }
 
@@ -600,7 +602,7 @@ typedef struct shot {
 
 static faces_model *model_of(const faces_head *head, int threads) {
     faces_model *model = NULL;
-    train_ok(faces_model_make(head, threads, &model));
+    train_ok(faces_model_make(test_context(threads), head, &model));
     return model;
 }
 
@@ -754,13 +756,13 @@ static void written_set_is_read_back(void **state) {
     (void)state;
     faces_options options = small_set(2);
     yaleb_store made, read;
-    train_ok(faces_write(test_path("faces"), &options, false, NULL, NULL));
+    train_ok(faces_write(test_context(2), test_path("faces"), &options, false, NULL, NULL));
     assert_int_equal(entries(test_path("faces")), 2);
     assert_int_equal(entries(test_path("faces/yaleB11")), 576);
     assert_int_equal(access(test_path("faces/yaleB12/yaleB12_P08A-130E+20.pgm"), R_OK), 0);
     check_one_picture(&options);
-    train_ok(yaleb_read(test_path("faces"), 20, 0, NULL, NULL, &read));
-    train_ok(yaleb_render(&options, 20, NULL, NULL, &made));
+    train_ok(yaleb_read(test_context(2), test_path("faces"), 20, NULL, NULL, &read));
+    train_ok(yaleb_render(test_context(2), &options, 20, NULL, NULL, &made));
     assert_true(made.n == 1152 && read.n == 1152);
     for (int64_t i = 0; i < made.n; i++) assert_int_equal(yaleb_compare(&made.names[i], &read.names[i]), 0);
     assert_memory_equal(made.pixels, read.pixels, (size_t)(made.n * 400));
@@ -772,33 +774,37 @@ static void folders_are_not_overwritten(void **state) {
     (void)state;
     faces_options options = small_set(1);
     int calls = 0;
-    train_refused(faces_write(test_path("faces"), &options, false, stop, &calls), CIRCE_ERR_CANCELLED, "interrupted");
+    train_refused(faces_write(test_context(2), test_path("faces"), &options, false, stop, &calls), CIRCE_ERR_CANCELLED,
+                  "interrupted");
     assert_int_equal(entries(test_path("faces")), -1); /* nothing is left */
     make_folder("faces");
     write_file(test_path("faces/notes"), "mine", 4);
-    train_refused(faces_write(test_path("faces"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT,
+    train_refused(faces_write(test_context(2), test_path("faces"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT,
                   "faces: the folder is not empty (it holds notes)");
     calls = 0;
-    train_refused(faces_write(test_path("faces"), &options, true, stop, &calls), CIRCE_ERR_CANCELLED, "interrupted");
+    train_refused(faces_write(test_context(2), test_path("faces"), &options, true, stop, &calls), CIRCE_ERR_CANCELLED,
+                  "interrupted");
     assert_int_equal(entries(test_path("faces")), 1);
     make_folder("faces/yaleB11");
     put_picture("faces/yaleB11/yaleB11_P00A+000E+00.pgm", 9); /* to be replaced */
-    train_ok(faces_write(test_path("faces"), &options, true, NULL, NULL));
+    train_ok(faces_write(test_context(2), test_path("faces"), &options, true, NULL, NULL));
     assert_int_equal(entries(test_path("faces")), 2);
     assert_int_equal(entries(test_path("faces/yaleB11")), 576);
     image_picture p;
     train_ok(image_picture_read(test_path("faces/yaleB11/yaleB11_P00A+000E+00.pgm"), &p));
     assert_true(p.width == 21 && p.height == 24);
     image_picture_free(&p);
-    train_refused(faces_write(test_path("no/such/place"), &options, false, NULL, NULL), CIRCE_ERR_IO,
+    train_refused(faces_write(test_context(2), test_path("no/such/place"), &options, false, NULL, NULL), CIRCE_ERR_IO,
                   "no/such/place: cannot be written: No such file");
-    train_refused(faces_write(test_path("faces/notes"), &options, false, NULL, NULL), CIRCE_ERR_IO, "Not a directory");
+    train_refused(faces_write(test_context(2), test_path("faces/notes"), &options, false, NULL, NULL), CIRCE_ERR_IO,
+                  "Not a directory");
     options.identities = 29;
-    train_refused(faces_write(test_path("more"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT,
+    train_refused(faces_write(test_context(2), test_path("more"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT,
                   "1 to 28 identities");
     options.identities = 1;
     options.height = 15;
-    train_refused(faces_write(test_path("more"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT, "16 to 1024");
+    train_refused(faces_write(test_context(2), test_path("more"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT,
+                  "16 to 1024");
 }
 
 TEST_MAIN("faces", TEST(pgm_round_trip), TEST(pgm_forms), TEST(pgm_refusals), TEST(png_round_trip), TEST(png_refusals),

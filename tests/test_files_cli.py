@@ -239,11 +239,11 @@ class TableTest(CliTest):
     def test_text_against_numbers(self):
         numbers = ["1" + line[line.index(","):] for line in self.lines]
         self.write("numbers.csv", "sex,age,score,income\n" + "\n".join(numbers))
-        self.refuse(2, ["text", "numbers", "numbers.csv"], "measure", "circe", "--data", "numbers.csv",
+        self.refuse(2, ["categories", "numbers", "numbers.csv"], "measure", "circe", "--data", "numbers.csv",
                     "--holdout-data", "people.csv", "--x", "score", "--y", "income", "--z", "age,sex")
 
 
-@unittest.skipUnless(os.environ.get("CIRCE_DATA"), "CIRCE_DATA names no folder with the real data")
+@unittest.skipUnless(os.environ.get("CIRCE_DATA"), "CIRCE_DATA does not name the folder of the real data")
 class RealDataTest(CliTest):
     """Real tables: what depends must come out far above what was made without looking at z."""
 

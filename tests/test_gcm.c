@@ -309,7 +309,7 @@ static void check_mean(const fixture *f, const circe_cme *cme, const circe_mat *
     assert_mat_near(&out, &expected, tolerance);
     wide.cols = d;
     assert_ok(circe_cme_mean(f->workspace, cme, &f->y, &wide));
-    assert_mat_near(&wide, &expected, 1e-6);
+    assert_mat_near(&wide, &expected, fmax(tolerance, 1e-6));
     wide.cols = d + 2;
     for (int64_t i = 0; i < n; i++) assert_true(test_at(&wide, i, d) == 7.0 && test_at(&wide, i, d + 1) == 7.0);
 }

@@ -18,7 +18,12 @@ static void says_so(void **state) {
     circe_cuda_close(NULL);
 }
 
-TEST_MAIN("gpu", TEST(says_so))
+static void on_a_gpu(void **state) {
+    (void)state;
+    test_skip("built without CUDA (cmake --preset cuda)");
+}
+
+TEST_MAIN("gpu", TEST(says_so), TEST(on_a_gpu))
 
 #else
 

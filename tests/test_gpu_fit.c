@@ -13,7 +13,12 @@ static void says_so(void **state) {
     assert_null(cme);
 }
 
-TEST_MAIN("gpu_fit", TEST(says_so))
+static void on_a_gpu(void **state) {
+    (void)state;
+    test_skip("built without CUDA (cmake --preset cuda)");
+}
+
+TEST_MAIN("gpu_fit", TEST(says_so), TEST(on_a_gpu))
 
 #else
 

@@ -81,7 +81,12 @@ static void says_so(void **state) {
     assert_null(device);
 }
 
-TEST_MAIN("gpu_train", TEST(knows_names), TEST(knows_precisions), TEST(steps_wait), TEST(says_so))
+static void on_a_gpu(void **state) {
+    (void)state;
+    test_skip("built without CUDA (cmake --preset cuda)");
+}
+
+TEST_MAIN("gpu_train", TEST(knows_names), TEST(knows_precisions), TEST(steps_wait), TEST(says_so), TEST(on_a_gpu))
 
 #else
 
@@ -105,10 +110,7 @@ static int clean(void **state) {
 static void open_devices(void) {
     circe_context *context = test_context(2);
     circe_status status = train_device_cuda(context, 0, &devices[GPU]);
-    if (status == CIRCE_ERR_UNSUPPORTED) {
-        printf("no NVIDIA GPU here: skipped (%s)\n", train_last_error());
-        skip();
-    }
+    if (status == CIRCE_ERR_UNSUPPORTED) test_skip("no NVIDIA GPU (%s)", train_last_error());
     train_ok(status);
     train_ok(train_device_cpu(context, &devices[CPU]));
 }

@@ -378,7 +378,7 @@ class AuditTest(InferenceTest):
         self.refuse(1, ["cannot make the folder"], *self.audit_args(out="no/such/place"))
         self.assertFalse((self.path / "bad").exists())
 
-    @unittest.skipIf(os.geteuid() == 0, "root may write anywhere: skipped")
+    @unittest.skipIf(os.geteuid() == 0, "root may write everywhere")
     def test_folder_that_cannot_be_written(self):
         (self.path / "closed").mkdir(mode=0o500)
         self.refuse(1, ["cannot write"], *self.audit_args(out="closed"))
@@ -432,8 +432,8 @@ class BrowserTest(InferenceTest):
                          "What this does and does not say", "How this was made"):
                 self.assertIn(word, text)
 
-    @unittest.skipUnless(CHROMIUM, "Chromium is not installed: skipped")
-    @unittest.skipUnless(shutil.which("gnuplot"), "gnuplot is not installed: skipped")
+    @unittest.skipUnless(CHROMIUM, "Chromium is not installed")
+    @unittest.skipUnless(shutil.which("gnuplot"), "gnuplot is not installed")
     def test_chromium(self):
         """The page as the browser draws it, wide and on a phone, and what the browser loaded for it."""
         for name, path in self.reports.items():
@@ -465,7 +465,7 @@ addEventListener('load', () => {
                     self.assertFalse(seen["wide"], "the page is wider than a window of %d pixels" % width)
 
 
-@unittest.skipUnless(os.environ.get("CIRCE_DATA"), "CIRCE_DATA is not set: skipped")
+@unittest.skipUnless(os.environ.get("CIRCE_DATA"), "CIRCE_DATA does not name the folder of the real data")
 class CrimeTest(CliTest):
     def test_communities(self):
         data = pathlib.Path(os.environ["CIRCE_DATA"]) / "communities_crime.csv"

@@ -327,6 +327,27 @@ static void median_binds(void **state) {
     assert_refused(circe_median_sigma2(context, &points, 0, -1, &sigma2), CIRCE_ERR_SHAPE, "at least 2 rows");
 }
 
+/* Scaling by a power of two is exact: the width scales with the points, until no double can hold it. */
+static void median_at_the_edge(void **state) {
+    (void)state;
+    circe_context *context = test_context(1);
+    const int safe[] = {400, 505, -400, -505}, beyond[] = {600, 1000, -600, -990};
+    circe_mat points = test_normal(12, 40, 2), scaled = test_zeros(40, 2, CIRCE_FLOAT64);
+    double sigma2 = NAN, expected = median_by_sorting(&points, 0, 2);
+    for (int k = 0; k < 8; k++) {
+        int exponent = k < 4 ? safe[k] : beyond[k - 4];
+        for (int64_t i = 0; i < 40; i++)
+            for (int64_t c = 0; c < 2; c++) test_set(&scaled, i, c, ldexp(test_at(&points, i, c), exponent));
+        if (k >= 4) {
+            assert_refused(circe_median_sigma2(context, &scaled, 0, -1, &sigma2), CIRCE_ERR_VALUE,
+                           "whose square no double can hold");
+            continue;
+        }
+        assert_ok(circe_median_sigma2(context, &scaled, 0, -1, &sigma2));
+        assert_true(sigma2 == ldexp(expected, 2 * exponent));
+    }
+}
+
 TEST_MAIN("kernels", TEST(gram_matrices), TEST(exponentials), TEST(extremes), TEST(gram_refuses), TEST(text_round_trip),
           TEST(text_refusals), TEST(building), TEST(median_of_few), TEST(median_with_ties), TEST(median_of_many),
-          TEST(median_binds))
+          TEST(median_binds), TEST(median_at_the_edge))

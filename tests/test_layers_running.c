@@ -1,8 +1,9 @@
 /* Networks for images at work on the CPU: threads, batches of other sizes, memory. */
 #include <omp.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "layers_support.h"
-#include "parallel.h"
 
 /* ---- threads, batches, memory ----------------------------------------------------------------------------------- */
 
@@ -54,38 +55,81 @@ static void same_bits(void **state) {
     }
 }
 
-static train_network *of_team;
-
-static void in_first_part(void *user, int64_t part, int64_t first, int64_t n) {
-    const problem *p = user;
-    (void)first, (void)n;
-    if (part != 0) return;
-    const train_layer_spec spec = CONV(2, 3, 1, 1);
-    train_refused(train_network_forward(p->network, p->rows, p->in), CIRCE_ERR_UNSUPPORTED, "inside a team");
-    train_refused(train_network_backward(p->network, p->rows, p->in), CIRCE_ERR_ARGUMENT, "the last forward had 0");
-    train_refused(train_network_create(p->device, small_input, &spec, 1, 2, &of_team), CIRCE_ERR_UNSUPPORTED,
-                  "inside a team");
+static float *gradients_of(problem *p, float *to) {
+    forward_backward(p);
+    return memcpy(to, train_network_grads(p->network), (size_t)train_network_n_params(p->network) * sizeof *to);
 }
 
-/* Inside a team of the caller's there are no threads to be had, and oneDNN would wait for them: it is refused. Whatever
- * the caller's own number of threads, the context's is used, and the caller's stays. */
-static void threads_of_the_caller(void **state) {
+/* Whatever the caller's own number of threads and its dynamic setting, the context's number is used, and the caller's
+ * stays. */
+static void settings_of_the_caller(void **state) {
     (void)state;
     train_device *device = make_device(2);
     train_network *network = make_parsed(device, small, TRAIN_RELU, small_input, 2, 9);
     problem p = make_problem(network, device, 9, true);
     size_t bytes = (size_t)train_network_n_params(network) * sizeof(float);
-    forward_backward(&p);
-    float *kept = memcpy(test_memory(bytes), train_network_grads(network), bytes);
-    train_parallel(device->context, 2, 2, in_first_part, &p);
-    int before = omp_get_max_threads();
-    for (int threads = 1; threads <= 3; threads += 2) {
+    float *kept = gradients_of(&p, test_memory(bytes));
+    int before = omp_get_max_threads(), dynamic = omp_get_dynamic();
+    for (int threads = 1; threads <= 3; threads++) {
         omp_set_num_threads(threads);
+        omp_set_dynamic(threads % 2);
         forward_backward(&p);
         assert_int_equal(omp_get_max_threads(), threads);
+        assert_int_equal(omp_get_dynamic(), threads % 2);
         assert_memory_equal(train_network_grads(network), kept, bytes);
     }
     omp_set_num_threads(before);
+    omp_set_dynamic(dynamic);
+}
+
+/* Inside a region of the caller's oneDNN has one thread, whether the network was made there or outside; and again all
+ * of them after it. A backward pass that cannot have the threads of its forward pass is refused. */
+static void inside_a_region(void **state) {
+    (void)state;
+    train_device *device = make_device(2), *alone = make_device(1);
+    problem p = make_problem(make_parsed(device, small, TRAIN_RELU, small_input, 2, 9), device, 9, true);
+    problem single = make_problem(make_parsed(alone, small, TRAIN_RELU, small_input, 2, 9), alone, 9, true);
+    size_t bytes = (size_t)train_network_n_params(p.network) * sizeof(float);
+    float *of_two = gradients_of(&p, test_memory(bytes)), *of_one = gradients_of(&single, test_memory(bytes));
+    float *inside = test_memory(bytes), *made_inside = test_memory(bytes);
+    bool several = omp_get_num_procs() > 1;
+    train_ok(train_network_forward(p.network, p.rows, p.in));
+#pragma omp parallel num_threads(2)
+#pragma omp single
+    {
+        if (several)
+            train_refused(train_network_backward(p.network, p.rows, p.in), CIRCE_ERR_UNSUPPORTED,
+                          "1 of the 2 threads that its forward pass had");
+        gradients_of(&p, inside);
+        problem made = make_problem(make_parsed(device, small, TRAIN_RELU, small_input, 2, 9), device, 9, true);
+        gradients_of(&made, made_inside);
+        train_ok(train_network_forward(p.network, p.rows, p.in));
+    }
+    train_ok(train_network_backward(p.network, p.rows, p.in)); /* on the one thread that its forward pass had */
+    assert_memory_equal(inside, of_one, bytes);
+    assert_memory_equal(made_inside, of_one, bytes);
+    assert_memory_equal(gradients_of(&p, inside), of_two, bytes);
+}
+
+/* In a child of fork, whose OpenMP has lost its threads, oneDNN has one. */
+static void in_a_child(void **state) {
+    (void)state;
+    train_device *device = make_device(2), *alone = make_device(1);
+    problem p = make_problem(make_parsed(device, small, TRAIN_RELU, small_input, 2, 9), device, 9, true);
+    problem single = make_problem(make_parsed(alone, small, TRAIN_RELU, small_input, 2, 9), alone, 9, true);
+    size_t bytes = (size_t)train_network_n_params(p.network) * sizeof(float);
+    float *of_one = gradients_of(&single, test_memory(bytes)), *found = test_memory(bytes);
+    int status = -1;
+    forward_backward(&p); /* OpenMP's threads are there */
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        gradients_of(&p, found);
+        _exit(memcmp(found, of_one, bytes) != 0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
 }
 
 /* From the second step of a size on, and with a tap on images. oneDNN itself keeps a list of arguments for the time of
@@ -146,5 +190,5 @@ static void memory_that_fails(void **state) {
     train_ok(train_network_backward(network, 5, in));
 }
 
-TEST_MAIN("layers_running", CASE(other_batches), CASE(same_bits), CASE(threads_of_the_caller),
-          CASE(no_allocation_in_a_step), CASE(memory_that_fails))
+TEST_MAIN("layers_running", CASE(other_batches), CASE(same_bits), CASE(settings_of_the_caller), CASE(inside_a_region),
+          CASE(in_a_child), CASE(no_allocation_in_a_step), CASE(memory_that_fails))

@@ -82,7 +82,7 @@ static void messages_arrive(void **state) {
     int size = cluster_size(), rank = cluster_rank(), from = -1;
     size_t bytes = 0;
     (void)state;
-    if (engine == NULL) skip();
+    if (engine == NULL) test_skip("one process, not started by mpirun");
     char *sent = test_memory(LONG), *got = test_memory(LONG);
     for (int i = 0; i < LONG; i++) sent[i] = (char)(i * 7 + rank);
     engine->send((rank + 1) % size, sent, LONG);
@@ -160,7 +160,7 @@ static void sums_under_way_arrive(void **state) {
     size_t bytes[64];
     int64_t wrong = 0;
     (void)state;
-    if (engine == NULL) skip();
+    if (engine == NULL) test_skip("one process, not started by mpirun");
     for (int k = 0; k < cluster_size(); k++) bytes[k] = sizeof(int64_t);
     for (int64_t l = 0, call = 0; l < COUNT(lengths); l++, call += 3) {
         bool floats[3] = {l % 2 == 0, l % 2 != 0, true};
@@ -187,7 +187,7 @@ static void small_sums_follow_each_other(void **state) {
     const cluster_engine *engine = cluster_engine_used();
     int64_t wrong = 0;
     (void)state;
-    if (engine == NULL) skip();
+    if (engine == NULL) test_skip("one process, not started by mpirun");
     for (int64_t call = 0; call < CALLS; call++) {
         double values[MOST], due[MOST] = {0};
         int64_t n = 1 + call % MOST;
@@ -207,7 +207,7 @@ static void parts_are_put_together(void **state) {
     const cluster_engine *engine = cluster_engine_used();
     size_t bytes[64], wrong = 0;
     (void)state;
-    if (engine == NULL) skip();
+    if (engine == NULL) test_skip("one process, not started by mpirun");
     for (int64_t u = 0; u < COUNT(units); u++) {
         size_t all = 0, at = 0;
         for (int k = 0; k < cluster_size(); k++) all += bytes[k] = (size_t)k * units[u];
@@ -293,9 +293,14 @@ static cluster_matrix spread(const cluster_grid *grid, int64_t n, int64_t block,
     return m;
 }
 
+static void run_parts(const void *user, int64_t parts, circe_part_fn run, void *argument) {
+    circe_context_run(user, parts, run, argument);
+}
+
 /* Over all ranks: the largest of |A U - U diag(s)|, of |U'U - I|, and of s where it descends. */
 static double spectrum_error(int grid_rows, int64_t n, int64_t block, entry_fn *entry) {
     const cluster_engine *engine = cluster_engine_used();
+    const cluster_workers workers = {.threads = 3, .run = run_parts, .user = test_context(3)};
     cluster_grid grid;
     engine->grid_open(grid_rows, cluster_size() / grid_rows, &grid);
     cluster_matrix A = spread(&grid, n, block, entry), lost = spread(&grid, n, block, entry);
@@ -303,10 +308,10 @@ static double spectrum_error(int grid_rows, int64_t n, int64_t block, entry_fn *
     cluster_matrix UU = spread(&grid, n, block, nothing_entry);
     int64_t doubles = 0, ints = 0;
     double *s = numbers(n), worst = 0.0, everyones[64] = {0};
-    int problem = engine->eigen_work(&grid, &lost, &U, &doubles, &ints);
+    int problem = engine->eigen_work(&grid, &workers, &lost, &U, &doubles, &ints);
     double *work = numbers(doubles);
     int *iwork = (int *)numbers(ints);
-    if (problem == 0) problem = engine->eigen(&grid, &lost, s, &U, work, doubles, iwork, ints);
+    if (problem == 0) problem = engine->eigen(&grid, &workers, &lost, s, &U, work, doubles, iwork, ints);
     engine->multiply(&grid, false, &A, &U, &AU);
     engine->multiply(&grid, true, &U, &U, &UU);
     for (int64_t k = 0; k < U.local_rows * U.local_cols; k++) {
@@ -328,7 +333,8 @@ static double spectrum_error(int grid_rows, int64_t n, int64_t block, entry_fn *
  * that have pieces which need none, and that are all but diagonal. Rounding is 1e-16 times n and a norm below 200. */
 static void spectra_are_right(void **state) {
     static entry_fn *const entries[] = {smooth_entry, rough_entry, groups_entry, faint_entry};
-    static const int64_t sizes[][2] = {{8, 1}, {64, 16}, {131, 32}, {200, 7}, {333, 64}};
+    static const int64_t sizes[][2] = {{8, 1},   {64, 16},  {131, 32},
+                                       {200, 7}, {333, 64}, {640, 64}}; /* the last on several threads */
     double errors[COUNT(entries) * COUNT(sizes)] = {0};
     (void)state;
     if (cluster_engine_used() == NULL || cluster_size() == 1) return;
@@ -486,7 +492,7 @@ static void other_data_are_refused(void **state) {
     data d = smooth_data(1, 600, 1, 1);
     circe_cme *cme = NULL;
     (void)state;
-    if (cluster_size() == 1) skip();
+    if (cluster_size() == 1) test_skip("one process, not started by mpirun");
     if (cluster_rank() == 1) test_set(&d.z, 599, 0, 0.25);
     circe_status status = cluster_fit(context, &d.y, &d.z, test_kernel(context, "gaussian"),
                                       test_kernel(context, "gaussian(1)"), NULL, &cme);
@@ -500,7 +506,8 @@ static void more_ranks_than_rows_are_refused(void **state) {
     data d = smooth_data(1, cluster_size() - 1, 1, 1);
     circe_cme *cme = NULL;
     (void)state;
-    if (cluster_size() < 4) skip();
+    if (cluster_size() == 1) test_skip("one process, not started by mpirun");
+    if (cluster_size() < 4) test_skip("fewer than 4 processes");
     assert_refused(cluster_fit(context, &d.y, &d.z, test_kernel(context, "gaussian"),
                                test_kernel(context, "gaussian(1)"), NULL, &cme),
                    CIRCE_ERR_ARGUMENT, "3 rows cannot be divided among 4 ranks; start at most 3");
@@ -513,7 +520,7 @@ static void one_rank_without_memory_stops_all(void **state) {
     circe_cme_options dense;
     circe_cme *cme = NULL;
     (void)state;
-    if (cluster_size() == 1) skip();
+    if (cluster_size() == 1) test_skip("one process, not started by mpirun");
     circe_context_options_init(&options);
     options.threads = 1;
     if (cluster_rank() == 1) options.memory_limit = 40 << 20;
@@ -592,7 +599,7 @@ int main(void) {
         return 1;
     }
     if (cluster_rank() > 0 && freopen("/dev/null", "w", stdout) == NULL) return 1;
-    int failed = cmocka_run_group_tests_name("mpi", tests, NULL, NULL);
+    int status = test_run("mpi", tests, NULL, NULL);
     cluster_close();
-    return failed;
+    return status;
 }

@@ -1,16 +1,15 @@
 """The command under mpirun: sweeps and fits by 2 and 4 ranks against one process, ranks that see other things, ranks that
-are killed or asked to end. Without a launcher, the tests are what a build without MPI must say."""
+are killed or asked to end."""
 
 import json
 import os
-import random
 import signal
 import subprocess
 import time
 import unittest
 
 import mpi_support
-from mpi_support import MPIRUN, children_of, command_of, state_of, write_npy
+from mpi_support import MPIRUN, children_of, command_of, state_of
 
 TINY = """\
 title: tiny
@@ -32,14 +31,6 @@ SLOW = TINY.replace("epochs: 1,", "epochs: %d," % (600 if os.environ.get("CIRCE_
 
 
 class Case(mpi_support.Case):
-    def data(self, rows=700, folder="."):
-        draw = random.Random(1)
-        where = self.folder / folder
-        where.mkdir(exist_ok=True)
-        y = [draw.gauss(0, 1) for _ in range(rows)]
-        write_npy(where / "y.npy", rows, 1, y)
-        write_npy(where / "z.npy", rows, 1, [value * value + 0.3 * draw.gauss(0, 1) for value in y])
-
     def results(self, folder):
         """All that a sweep leaves for programs, without times."""
         def strip(value):
@@ -55,25 +46,7 @@ class Case(mpi_support.Case):
         self.assertFalse([path for path in (self.folder / folder).iterdir() if path.name.startswith(".")])
 
 
-@unittest.skipIf(MPIRUN, "this build has MPI")
-class WithoutMpi(Case):
-    def test_several_processes_are_refused_with_one_message(self):
-        self.data()
-        for rank in range(2):
-            self.environment.update(OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_RANK=str(rank))
-            _, err = self.run_it(0, "fit", "--y", "y.npy", "--z", "z.npy", "-o", "m.safetensors", expect=2)
-            self.assertEqual(len(self.said(err)), 1 - rank)
-            if rank == 0:
-                self.assertIn("mpirun started 2 of this program, which was built without MPI", err)
-        self.assertFalse((self.folder / "m.safetensors").exists())
-
-    def test_one_of_one_needs_no_mpi(self):
-        self.data()
-        self.environment.update(OMPI_COMM_WORLD_SIZE="1", OMPI_COMM_WORLD_RANK="0")
-        self.run_it(0, "fit", "--y", "y.npy", "--z", "z.npy", "-o", "m.safetensors")
-
-
-@unittest.skipUnless(MPIRUN, "no MPI in this build")
+@unittest.skipUnless(MPIRUN, "built without MPI (scripts/setup.sh mpi)")
 class Sweeps(Case):
     def experiment(self, ranks, config, folder, *more, expect=0):
         return self.run_it(ranks, "experiment", "--config", config, "-o", folder, *more, expect=expect)
@@ -225,7 +198,7 @@ class Sweeps(Case):
         self.end_and_go_on("ended", lambda process, ranks: process.send_signal(signal.SIGTERM))
 
 
-@unittest.skipUnless(MPIRUN, "no MPI in this build")
+@unittest.skipUnless(MPIRUN, "built without MPI (scripts/setup.sh mpi)")
 class Fits(Case):
     def fit(self, ranks, *more, **how):
         return self.run_it(ranks, "fit", "--y", "y.npy", "--z", "z.npy", "-o", "m%d.safetensors" % ranks, *more, **how)

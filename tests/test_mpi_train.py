@@ -30,7 +30,7 @@ def tensors(path):
     return found
 
 
-@unittest.skipUnless(MPIRUN, "no MPI in this build")
+@unittest.skipUnless(MPIRUN, "built without MPI (scripts/setup.sh mpi)")
 class Trains(mpi_support.Case):
     def setUp(self):
         super().setUp()

@@ -4,7 +4,6 @@
  * ORDER, the recurring tolerance, is for the same float32 sums in another order (threads, sizes of blocks): 1e-6 of the
  * largest number in the same array. */
 #include <malloc.h>
-#include <omp.h>
 
 #include "dense_support.h"
 #include "parallel.h"
@@ -145,11 +144,7 @@ static void threads_agree(void **state) {
             train_device *device = make_device(threads);
             train_network *network = make_parsed(device, "9x64", TRAIN_RELU, 3, 2, 256);
             problem p = make_problem(network, TRAIN_MSE, batches[b]);
-            int before = omp_get_max_threads();
-            omp_set_num_threads(5); /* the caller's own setting */
             forward_backward(&p);
-            assert_int_equal(omp_get_max_threads(), 5);
-            omp_set_num_threads(before);
             int64_t n = train_network_n_params(network);
             if (threads == 1) {
                 first_grads = doubles(train_network_grads(network), n);
@@ -197,21 +192,21 @@ static void same_bits(void **state) {
     }
 }
 
-static int64_t team_mallocs;
+static int64_t part_mallocs;
 
 static void in_first_part(void *user, int64_t part, int64_t first, int64_t n) {
     assert_int_equal(n, 1);
     assert_int_equal(first, part);
     if (part != 0) return;
     forward_backward(user);
-    team_mallocs = mallocs_so_far();
+    part_mallocs = mallocs_so_far();
     forward_backward(user);
-    team_mallocs = mallocs_so_far() - team_mallocs;
+    part_mallocs = mallocs_so_far() - part_mallocs;
 }
 
-/* Inside a team of the caller's there are no threads to be had; the parts are the same, and so are the bits; and
- * nothing is allocated for a team of one. */
-static void inside_a_team(void **state) {
+/* Inside a part there are no more threads to be had; the parts are the same, and so are the bits; and nothing is
+ * allocated. */
+static void inside_a_part(void **state) {
     (void)state;
     train_device *device = make_device(2);
     train_network *network = make_parsed(device, "2x64", TRAIN_RELU, 3, 1, 64);
@@ -221,7 +216,7 @@ static void inside_a_team(void **state) {
     float *kept = memcpy(test_memory(bytes), train_network_grads(network), bytes);
     train_parallel(device->context, 2, 2, in_first_part, &p);
     assert_memory_equal(train_network_grads(network), kept, bytes);
-    assert_int_equal(team_mallocs, 0);
+    assert_int_equal(part_mallocs, 0);
 }
 
 static void count_items(void *user, int64_t part, int64_t first, int64_t n) {
@@ -417,6 +412,6 @@ static void schedules(void **state) {
 }
 
 TEST_MAIN("network_running", CASE(adamw_by_hand), CASE(adamw_of_many), CASE(adamw_of_denormals), CASE(threads_agree),
-          CASE(threads_keep_apart), CASE(same_bits), CASE(inside_a_team), CASE(parts_of_work), CASE(odd_batches),
+          CASE(threads_keep_apart), CASE(same_bits), CASE(inside_a_part), CASE(parts_of_work), CASE(odd_batches),
           CASE(batches_refused), CASE(predictions), CASE(no_allocation_in_a_step), CASE(memory_that_fails),
           CASE(loops_over_numbers), CASE(schedules))

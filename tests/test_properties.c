@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include "backend/cpu/loops.h"
+#include "backend/cpu/processor.h"
 
 enum { HOLDOUT = 60, BATCH = 75 };
 
@@ -242,16 +243,14 @@ typedef struct loops_case {
     const circe__loops *f32, *f64;
 } loops_case;
 
-/* The tables this machine can run, the generic one first. */
+/* The tables this machine can run, the baseline first. */
 static int64_t runnable(loops_case *cases) {
     int64_t n = 0;
-    cases[n++] = (loops_case){"generic", &circe__loops_generic_f32, &circe__loops_generic_f64};
+    cases[n++] = (loops_case){"baseline", &circe__loops_baseline_f32, &circe__loops_baseline_f64};
 #ifdef __x86_64__
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (circe__processor_level() >= CIRCE__AVX2)
         cases[n++] = (loops_case){"avx2", &circe__loops_avx2_f32, &circe__loops_avx2_f64};
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl"))
+    if (circe__processor_level() >= CIRCE__AVX512)
         cases[n++] = (loops_case){"avx512", &circe__loops_avx512_f32, &circe__loops_avx512_f64};
 #endif
     return n;
@@ -323,18 +322,18 @@ static void instruction_sets_agree(void **state) {
                 circe_mat x = test_copy(&x64, dtype), zeta = test_copy(&zeta64, dtype), g = test_copy(&g64, dtype);
                 for (int64_t f = 0; f < 4; f++) { /* each factor alone, then all */
                     circe__factors kernel = {f < 3 ? &factors[f] : factors, f < 3 ? 1 : 3};
-                    loop_results generic = {0};
+                    loop_results baseline = {0};
                     double size = 0.0;
                     for (int64_t c = 0; c < n_cases; c++) {
                         const circe__loops *loops = dtype == CIRCE_FLOAT32 ? cases[c].f32 : cases[c].f64;
                         loop_results r = run_loops(loops, kernel, &x, &zeta, &g, 2);
                         if (c == 0) {
-                            generic = r;
+                            baseline = r;
                             for (int64_t i = 0; i < n; i++)
                                 for (int64_t j = 0; j < n; j++)
                                     size += fabs(test_lower(&g, i, j) * test_at(&r.gram, i, j));
                         }
-                        assert_same_results(&r, &generic, dtype, size);
+                        assert_same_results(&r, &baseline, dtype, size);
                     }
                 }
             }

@@ -127,7 +127,7 @@ static bool has_gnuplot(void) { return system("gnuplot --version > /dev/null 2>&
 
 static void figure_is_drawn_with_its_script_and_data(void **state) {
     (void)state;
-    if (!has_gnuplot()) skip();
+    if (!has_gnuplot()) test_skip("gnuplot is not installed");
     report_figure figure = sample("figure");
     report_error error = {""};
     bool drawn = false;
@@ -304,7 +304,7 @@ static void page_replaces_what_is_no_text(void **state) {
 /* ids of two figures in one page are told apart by the figures' names. */
 static void page_holds_the_figures_themselves(void **state) {
     (void)state;
-    if (!has_gnuplot()) skip();
+    if (!has_gnuplot()) test_skip("gnuplot is not installed");
     report_figure figure = sample("inlined");
     report_error error = {""};
     bool drawn = false;

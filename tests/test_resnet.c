@@ -88,10 +88,7 @@ static void check(const char *net, train_shape input, int64_t outputs) {
     static circe_tensor tensors[200];
     pair p = {0};
     int64_t count = 0;
-    if (!open_reference(net, input, outputs, &p)) {
-        print_message("skipped: no reference of PyTorch's for %s\n", net);
-        skip();
-    }
+    if (!open_reference(net, input, outputs, &p)) test_skip("PyTorch is not installed (Debian: python3-torch)");
     float *made = test_memory((size_t)(p.rows * outputs) * sizeof *made);
     assert_done(train_network_predict(p.network, p.rows, p.in, made));
     compare(&p, made, p.rows * outputs, "evaluated", VALUES);

@@ -3,7 +3,6 @@
  *
  * Tolerances are five standard errors or more of what is estimated, with fixed seeds; where the standard error is not
  * obvious, the test says where it comes from. Equations written in another order: 1e-12. */
-#include <omp.h>
 
 #include "error.h"
 #include "synthetic.h"
@@ -81,7 +80,7 @@ static void equations(void **state) {
         const synthetic_model *model = &models[m];
         synthetic_sample s;
         int64_t n_moved = 0;
-        train_ok(synthetic_draw(model, 7, 500, &s));
+        train_ok(synthetic_draw(test_context(2), model, 7, 500, &s));
         for (int64_t i = 0; i < s.n; i++) {
             const double *y = row(&s.y, i), *z = row(&s.z, i);
             double a = *row(&s.a, i), noise = *row(&s.noise_a, i), other[32];
@@ -131,7 +130,7 @@ static void moments(void **state) {
         if (model->d > 5) continue;
         synthetic_sample s;
         circe_mat e_z, e_b;
-        train_ok(synthetic_draw(model, 3, 40000, &s));
+        train_ok(synthetic_draw(test_context(2), model, 3, 40000, &s));
         noises(model, &s, &e_z, &e_b);
         const circe_mat *all[] = {&s.y, &e_z, &s.noise_a, &e_b};
         bool univariate = model->kind == SYNTHETIC_UNIVARIATE_1 || model->kind == SYNTHETIC_UNIVARIATE_2;
@@ -158,17 +157,13 @@ static void same_rows(const synthetic_sample *a, int64_t first, const synthetic_
 /* Row i is the same whatever n, the first row of the sample and the threads, and another for another seed. */
 static void rows_are_functions(void **state) {
     (void)state;
-    int threads = omp_get_max_threads();
     for (int64_t m = 0; m < COUNT(models); m++) {
         synthetic_sample large, small, part, alone, other;
-        train_ok(synthetic_draw(&models[m], 11, 3001, &large));
-        train_ok(synthetic_draw(&models[m], 11, 77, &small));
-        train_ok(synthetic_draw_rows(&models[m], 11, 1001, 2000, &part));
-        omp_set_num_threads(1);
-        train_ok(synthetic_draw(&models[m], 11, 3001, &alone));
-        omp_set_num_threads(threads + 2);
-        train_ok(synthetic_draw(&models[m], 12, 3001, &other));
-        omp_set_num_threads(threads);
+        train_ok(synthetic_draw(test_context(2), &models[m], 11, 3001, &large));
+        train_ok(synthetic_draw(test_context(2), &models[m], 11, 77, &small));
+        train_ok(synthetic_draw_rows(test_context(2), &models[m], 11, 1001, 2000, &part));
+        train_ok(synthetic_draw(test_context(1), &models[m], 11, 3001, &alone));
+        train_ok(synthetic_draw(test_context(4), &models[m], 12, 3001, &other));
         same_rows(&large, 0, &small, 77);
         same_rows(&large, 1001, &part, 2000);
         same_rows(&large, 0, &alone, 3001);
@@ -208,7 +203,7 @@ static void draws_of_z(void **state) {
     synthetic_draw_z(&model, &y, 6, 3, 2, again);
     assert_true(first[0] != again[0]);
     synthetic_sample s;
-    train_ok(synthetic_draw(&model, 5, N, &s));
+    train_ok(synthetic_draw(test_context(2), &model, 5, N, &s));
     circe_mat e_z, e_b;
     noises(&model, &s, &e_z, &e_b);
     check_independent(&e_z, &by_row, 0.025);
@@ -241,23 +236,20 @@ static void vcf_linear(void **state) {
     (void)state;
     const synthetic_model model = {SYNTHETIC_UNIVARIATE_1, 1};
     synthetic_sample s;
-    train_ok(synthetic_draw(&model, 21, 5000, &s));
+    train_ok(synthetic_draw(test_context(2), &model, 21, 5000, &s));
     linear f = {.model = &model, .alpha = 3.0, .beta = -2.0, .gamma = 0.7};
     double whole = NAN, support = NAN, again = NAN, other = NAN, expected = 0.0;
     int64_t points = 2000, draws = 400;
     for (int64_t i = 0; i < points; i++) expected += pow(0.5 * f.alpha * *row(&s.noise_a, i) + f.gamma, 2.0);
     expected /= (double)points;
-    train_ok(synthetic_vcf(&model, &s, points, draws, false, 1, predict_linear, &f, &whole));
-    train_ok(synthetic_vcf(&model, &s, points, draws, true, 1, predict_linear, &f, &support));
+    train_ok(synthetic_vcf(test_context(2), &model, &s, points, draws, false, 1, predict_linear, &f, &whole));
+    train_ok(synthetic_vcf(test_context(2), &model, &s, points, draws, true, 1, predict_linear, &f, &support));
     assert_near(whole, expected * variance_of(&s.z, 0), 0.015, whole);
     assert_near(support, expected, 0.0075, support);
     assert_true(f.most_rows > 10000 && f.calls < 2 * points * draws / 10000);
     /* The draws are functions of the seed, whatever the threads. */
-    int threads = omp_get_max_threads();
-    omp_set_num_threads(threads == 1 ? 2 : 1);
-    train_ok(synthetic_vcf(&model, &s, points, draws, false, 1, predict_linear, &f, &again));
-    omp_set_num_threads(threads);
-    train_ok(synthetic_vcf(&model, &s, points, draws, false, 2, predict_linear, &f, &other));
+    train_ok(synthetic_vcf(test_context(1), &model, &s, points, draws, false, 1, predict_linear, &f, &again));
+    train_ok(synthetic_vcf(test_context(2), &model, &s, points, draws, false, 2, predict_linear, &f, &other));
     assert_true(again == whole && other != whole);
     synthetic_free(&s);
 }
@@ -267,15 +259,15 @@ static void vcf_unbiased(void **state) {
     (void)state;
     const synthetic_model model = {SYNTHETIC_MULTIVARIATE_2, 3};
     synthetic_sample s;
-    train_ok(synthetic_draw(&model, 22, 40000, &s));
+    train_ok(synthetic_draw(test_context(2), &model, 22, 40000, &s));
     linear f = {.model = &model, .gamma = 2.0};
     double value = NAN;
-    train_ok(synthetic_vcf(&model, &s, s.n, 2, true, 1, predict_linear, &f, &value));
+    train_ok(synthetic_vcf(test_context(2), &model, &s, s.n, 2, true, 1, predict_linear, &f, &value));
     assert_near(value, 4.0, 0.04, 4.0); /* (z1 - z2)^2 / 2 over 40,000 points: 0.7 % */
-    train_ok(synthetic_vcf(&model, &s, s.n, 2, false, 1, predict_linear, &f, &value));
+    train_ok(synthetic_vcf(test_context(2), &model, &s, s.n, 2, false, 1, predict_linear, &f, &value));
     assert_near(value, 4.0 * variance_of(&s.z, 0), 0.06, value); /* the same with heavier tails: 1 % */
     /* More draws than a call's rows: one point a call. */
-    train_ok(synthetic_vcf(&model, &s, 2, 200000, true, 1, predict_linear, &f, &value));
+    train_ok(synthetic_vcf(test_context(2), &model, &s, 2, 200000, true, 1, predict_linear, &f, &value));
     assert_near(value, 4.0, 0.015, 4.0);
     synthetic_free(&s);
 }
@@ -288,8 +280,9 @@ static void vcf_of_y_alone(void **state) {
             synthetic_sample s;
             linear f = {.model = &models[m], .beta = 3.0};
             double value = NAN;
-            train_ok(synthetic_draw(&models[m], 23, 200, &s));
-            train_ok(synthetic_vcf(&models[m], &s, 200, 50, support != 0, 1, predict_linear, &f, &value));
+            train_ok(synthetic_draw(test_context(2), &models[m], 23, 200, &s));
+            train_ok(
+                synthetic_vcf(test_context(2), &models[m], &s, 200, 50, support != 0, 1, predict_linear, &f, &value));
             assert_true(value >= 0.0 && value < 1e-24);
             synthetic_free(&s);
         }
@@ -337,15 +330,15 @@ static void vcf_asks(void **state) {
     for (int m = 0; m < 2; m++) {
         synthetic_sample s;
         double value = NAN;
-        train_ok(synthetic_draw(&two[m], 24, 150, &s));
+        train_ok(synthetic_draw(test_context(2), &two[m], 24, 150, &s));
         asked f = {.model = &two[m], .sample = &s, .draws = 30};
-        train_ok(synthetic_vcf(&two[m], &s, 100, 30, false, 1, check_asked, &f, &value));
+        train_ok(synthetic_vcf(test_context(2), &two[m], &s, 100, 30, false, 1, check_asked, &f, &value));
         assert_int_equal(f.seen, 3000);
         assert_true(f.own < 60);        /* a 150th of 3,000 is 20 */
         assert_true(f.distinct > 2900); /* all but a 150th */
         value = 5.0;
-        train_refused(synthetic_vcf(&two[m], &s, 100, 30, false, 1, refuse, NULL, &value), CIRCE_ERR_NUMERIC,
-                      "own words");
+        train_refused(synthetic_vcf(test_context(2), &two[m], &s, 100, 30, false, 1, refuse, NULL, &value),
+                      CIRCE_ERR_NUMERIC, "own words");
         assert_true(value == 5.0);
         synthetic_free(&s);
     }
@@ -358,7 +351,7 @@ static void limits_table(void **state) {
     (void)state;
     for (int64_t m = 0; m < COUNT(models); m++) {
         synthetic_limits l;
-        train_ok(synthetic_compute_limits(&models[m], 3, 400000, &l));
+        train_ok(synthetic_compute_limits(test_context(2), &models[m], 3, 400000, &l));
         assert_near(l.floor, published[m].floor, 0.03, published[m].floor);
         assert_near(l.vcf, published[m].vcf, 0.03, published[m].vcf);
         assert_near(l.vcf_support, published[m].floor, 0.03, published[m].floor);
@@ -377,8 +370,8 @@ static void limits_noise(void **state) {
     const synthetic_model *model = &models[6];
     synthetic_limits l;
     synthetic_sample s;
-    train_ok(synthetic_compute_limits(model, 3, 400000, &l));
-    train_ok(synthetic_draw(model, 4, 100000, &s));
+    train_ok(synthetic_compute_limits(test_context(2), model, 3, 400000, &l));
+    train_ok(synthetic_draw(test_context(2), model, 4, 100000, &s));
     assert_near((l.floor - l.vcf_support) * variance_of(&s.b, 0), 0.002, 0.15, 0.002);
     synthetic_free(&s);
 }
@@ -394,7 +387,7 @@ static void limits_errors(void **state) {
         int64_t m = some[k];
         for (uint64_t seed = 0; seed < SEEDS; seed++) {
             synthetic_limits l;
-            train_ok(synthetic_compute_limits(&models[m], 100 + seed, 20000, &l));
+            train_ok(synthetic_compute_limits(test_context(2), &models[m], 100 + seed, 20000, &l));
             of_floor += pow((l.floor - published[m].floor_more) / l.floor_error, 2.0) / SEEDS;
             of_vcf += pow((l.vcf - published[m].vcf_more) / l.vcf_error, 2.0) / SEEDS;
             of_support += pow((l.vcf_support - published[m].floor_more) / l.vcf_support_error, 2.0) / SEEDS;
@@ -407,22 +400,18 @@ static void limits_errors(void **state) {
 
 static void limits_are_functions(void **state) {
     (void)state;
-    int threads = omp_get_max_threads();
     for (int64_t m = 0; m < COUNT(models); m++) {
         synthetic_limits one, other;
         synthetic_sample s;
         double floor_one = NAN, floor_other = NAN;
-        train_ok(synthetic_draw(&models[m], 1, 50, &s));
-        omp_set_num_threads(1);
-        train_ok(synthetic_compute_limits(&models[m], 1, 5000, &one));
-        train_ok(synthetic_sample_floor(&models[m], &s, 1, &floor_one));
-        omp_set_num_threads(3);
-        train_ok(synthetic_compute_limits(&models[m], 1, 5000, &other));
-        train_ok(synthetic_sample_floor(&models[m], &s, 1, &floor_other));
-        omp_set_num_threads(threads);
+        train_ok(synthetic_draw(test_context(2), &models[m], 1, 50, &s));
+        train_ok(synthetic_compute_limits(test_context(1), &models[m], 1, 5000, &one));
+        train_ok(synthetic_sample_floor(test_context(1), &models[m], &s, 1, &floor_one));
+        train_ok(synthetic_compute_limits(test_context(3), &models[m], 1, 5000, &other));
+        train_ok(synthetic_sample_floor(test_context(3), &models[m], &s, 1, &floor_other));
         assert_memory_equal(&one, &other, sizeof one);
         assert_true(floor_one == floor_other);
-        train_ok(synthetic_compute_limits(&models[m], 2, 5000, &other));
+        train_ok(synthetic_compute_limits(test_context(2), &models[m], 2, 5000, &other));
         assert_true(one.floor != other.floor && one.vcf != other.vcf);
         synthetic_free(&s);
     }
@@ -432,7 +421,7 @@ static void limits_are_functions(void **state) {
 static void limits_bounded(void **state) {
     (void)state;
     synthetic_limits l;
-    train_ok(synthetic_compute_limits(&models[0], 2, 1000000, &l));
+    train_ok(synthetic_compute_limits(test_context(2), &models[0], 2, 1000000, &l));
     assert_near(l.vcf, 1.006, 0.01, 1.0);
     assert_true(l.vcf_error < 0.002);
 }
@@ -461,11 +450,11 @@ static void vcf_of_the_best(void **state) {
         synthetic_limits l;
         synthetic_sample s;
         double whole = NAN, support = NAN;
-        train_ok(synthetic_draw(model, 31, 60000, &s));
-        train_ok(synthetic_compute_limits(model, 5, s.n, &l));
+        train_ok(synthetic_draw(test_context(2), model, 31, 60000, &s));
+        train_ok(synthetic_compute_limits(test_context(2), model, 5, s.n, &l));
         best f = {.model = model, .deviation = sqrt(variance_of(&s.b, 0))};
-        train_ok(synthetic_vcf(model, &s, s.n, 4, false, 1, predict_best, &f, &whole));
-        train_ok(synthetic_vcf(model, &s, s.n, 4, true, 1, predict_best, &f, &support));
+        train_ok(synthetic_vcf(test_context(2), model, &s, s.n, 4, false, 1, predict_best, &f, &whole));
+        train_ok(synthetic_vcf(test_context(2), model, &s, s.n, 4, true, 1, predict_best, &f, &support));
         /* One draw of B a row here, four there: twice the error covers it. */
         assert_near(whole, published[some[k]].vcf_more, 8.0, l.vcf_error);
         assert_near(support, published[some[k]].floor_more, 8.0, l.vcf_support_error);
@@ -481,7 +470,7 @@ static void floor_of_a_sample(void **state) {
         const synthetic_model *model = &models[m];
         synthetic_sample s;
         double fast = NAN, share = NAN, slow = 0.0, e_b = m < 2 ? 0.2 : 0.1;
-        train_ok(synthetic_draw(model, 41, ROWS, &s));
+        train_ok(synthetic_draw(test_context(2), model, 41, ROWS, &s));
         circe_mat noise = test_normal(1, ROWS * INNER, 2);
         for (int64_t i = 0; i < ROWS; i++) {
             double sum = 0.0, squares = 0.0, z[32];
@@ -495,9 +484,9 @@ static void floor_of_a_sample(void **state) {
             }
             slow += (squares - sum * sum / INNER) / (INNER - 1) / ROWS;
         }
-        train_ok(synthetic_conditional_variance(model, &s, 1, &fast));
+        train_ok(synthetic_conditional_variance(test_context(2), model, &s, 1, &fast));
         assert_near(fast, slow, 0.04, slow);
-        train_ok(synthetic_sample_floor(model, &s, 1, &share));
+        train_ok(synthetic_sample_floor(test_context(2), model, &s, 1, &share));
         assert_near(share, fast / variance_of(&s.b, 0), 1e-12, share);
         synthetic_free(&s);
     }
@@ -513,8 +502,8 @@ static void standardised(void **state) {
         synthetic_sample training, test;
         synthetic_scales scales;
         synthetic_points seen, points;
-        train_ok(synthetic_draw_rows(model, 1, 0, 3000, &training));
-        train_ok(synthetic_draw_rows(model, 1, 3000, 100, &test));
+        train_ok(synthetic_draw_rows(test_context(2), model, 1, 0, 3000, &training));
+        train_ok(synthetic_draw_rows(test_context(2), model, 1, 3000, 100, &test));
         train_ok(synthetic_scales_fit(&training, &scales));
         train_ok(synthetic_points_make(&scales, &training, &seen));
         train_ok(synthetic_points_make(&scales, &test, &points));
@@ -537,10 +526,12 @@ static void standardised(void **state) {
         }
         /* The rows of a callback become the same numbers. */
         circe_mat features = test_zeros(test.n, 1 + d_y + d_z, CIRCE_FLOAT32);
-        train_ok(synthetic_standardise(model, &scales, test.n, test.a.data, test.y.data, test.z.data, features.data));
+        train_ok(synthetic_standardise(test_context(2), model, &scales, test.n, test.a.data, test.y.data, test.z.data,
+                                       features.data));
         assert_mat_equal(&features, &points.features);
         synthetic_model other = {SYNTHETIC_MULTIVARIATE_2, 17};
-        train_refused(synthetic_standardise(&other, &scales, 1, test.a.data, test.y.data, test.z.data, features.data),
+        train_refused(synthetic_standardise(test_context(2), &other, &scales, 1, test.a.data, test.y.data, test.z.data,
+                                            features.data),
                       CIRCE_ERR_SHAPE, "17");
         synthetic_free(&training);
         synthetic_free(&test);
@@ -584,29 +575,29 @@ static void refusals(void **state) {
     synthetic_limits l;
     double value;
     linear f = {.model = &models[0], .alpha = 1.0};
-    train_ok(synthetic_draw(&models[0], 1, 10, &s));
+    train_ok(synthetic_draw(test_context(2), &models[0], 1, 10, &s));
     for (int64_t k = 0; k < COUNT(wrong); k++) {
         const synthetic_model *m = &wrong[k].model;
-        train_refused(synthetic_draw(m, 1, 10, &refused), CIRCE_ERR_ARGUMENT, wrong[k].part);
+        train_refused(synthetic_draw(test_context(2), m, 1, 10, &refused), CIRCE_ERR_ARGUMENT, wrong[k].part);
         assert_null(refused.a.data);
-        train_refused(synthetic_compute_limits(m, 1, 5000, &l), CIRCE_ERR_ARGUMENT, wrong[k].part);
-        train_refused(synthetic_sample_floor(m, &s, 1, &value), CIRCE_ERR_ARGUMENT, wrong[k].part);
-        train_refused(synthetic_vcf(m, &s, 2, 2, false, 1, predict_linear, &f, &value), CIRCE_ERR_ARGUMENT,
-                      wrong[k].part);
+        train_refused(synthetic_compute_limits(test_context(2), m, 1, 5000, &l), CIRCE_ERR_ARGUMENT, wrong[k].part);
+        train_refused(synthetic_sample_floor(test_context(2), m, &s, 1, &value), CIRCE_ERR_ARGUMENT, wrong[k].part);
+        train_refused(synthetic_vcf(test_context(2), m, &s, 2, 2, false, 1, predict_linear, &f, &value),
+                      CIRCE_ERR_ARGUMENT, wrong[k].part);
     }
-    train_refused(synthetic_draw(&models[0], 1, 0, &refused), CIRCE_ERR_ARGUMENT, "1 to 2^40");
-    train_refused(synthetic_draw(&models[0], 1, -5, &refused), CIRCE_ERR_ARGUMENT, "1 to 2^40");
-    train_refused(synthetic_draw_rows(&models[0], 1, -1, 5, &refused), CIRCE_ERR_ARGUMENT, "row -1");
-    train_refused(synthetic_compute_limits(&models[0], 1, 100, &l), CIRCE_ERR_ARGUMENT, "1024");
-    train_refused(synthetic_vcf(&models[0], &s, 11, 2, false, 1, predict_linear, &f, &value), CIRCE_ERR_ARGUMENT,
-                  "11 points");
-    train_refused(synthetic_vcf(&models[0], &s, 0, 2, false, 1, predict_linear, &f, &value), CIRCE_ERR_ARGUMENT,
-                  "0 points");
-    train_refused(synthetic_vcf(&models[0], &s, 5, 1, false, 1, predict_linear, &f, &value), CIRCE_ERR_ARGUMENT,
-                  "at least 2");
-    train_refused(synthetic_vcf(&models[3], &s, 5, 2, false, 1, predict_linear, &f, &value), CIRCE_ERR_SHAPE,
-                  "multivariate1");
-    train_refused(synthetic_sample_floor(&models[7], &s, 1, &value), CIRCE_ERR_SHAPE, "multivariate2");
+    train_refused(synthetic_draw(test_context(2), &models[0], 1, 0, &refused), CIRCE_ERR_ARGUMENT, "1 to 2^40");
+    train_refused(synthetic_draw(test_context(2), &models[0], 1, -5, &refused), CIRCE_ERR_ARGUMENT, "1 to 2^40");
+    train_refused(synthetic_draw_rows(test_context(2), &models[0], 1, -1, 5, &refused), CIRCE_ERR_ARGUMENT, "row -1");
+    train_refused(synthetic_compute_limits(test_context(2), &models[0], 1, 100, &l), CIRCE_ERR_ARGUMENT, "1024");
+    train_refused(synthetic_vcf(test_context(2), &models[0], &s, 11, 2, false, 1, predict_linear, &f, &value),
+                  CIRCE_ERR_ARGUMENT, "11 points");
+    train_refused(synthetic_vcf(test_context(2), &models[0], &s, 0, 2, false, 1, predict_linear, &f, &value),
+                  CIRCE_ERR_ARGUMENT, "0 points");
+    train_refused(synthetic_vcf(test_context(2), &models[0], &s, 5, 1, false, 1, predict_linear, &f, &value),
+                  CIRCE_ERR_ARGUMENT, "at least 2");
+    train_refused(synthetic_vcf(test_context(2), &models[3], &s, 5, 2, false, 1, predict_linear, &f, &value),
+                  CIRCE_ERR_SHAPE, "multivariate1");
+    train_refused(synthetic_sample_floor(test_context(2), &models[7], &s, 1, &value), CIRCE_ERR_SHAPE, "multivariate2");
     synthetic_free(&s);
     synthetic_free(&s);
     synthetic_free(NULL);

@@ -327,7 +327,8 @@ static void model_tensors(void **state) {
         at += t.bytes / sizeof *at;
     }
     assert_string_equal(circe_tensor_file_metadata(file, "format"), "circe.predictor");
-    assert_string_equal(circe_tensor_file_metadata(file, "format_version"), "1");
+    assert_string_equal(circe_tensor_file_metadata(file, "format_version"), "3");
+    assert_int_equal(strlen(circe_tensor_file_metadata(file, "checksum")), 16);
     assert_string_equal(circe_tensor_file_metadata(file, "circe_version"), circe_version());
     circe_tensor_file_close(file);
     train_model_free(&model);
@@ -507,10 +508,11 @@ static const change metadata_changes[] = {
     {"format", NULL, "do not say that it is one"},
     {"format", "circe.conditional_mean", "circe fit"},
     {"format", "circe.checkpoint", "'circe.checkpoint'"},
-    {"format", "bad\n\x01name", "'bad??name'"},
+    {"format", "bad\n\x01name", "'bad\\u000a\\u0001name'"},
     {"format_version", NULL, "no version"},
-    {"format_version", "3", "version 3 of the format of predictors; this program reads versions up to 2"},
+    {"format_version", "5", "version 5 of the format of predictors; this program reads versions up to 4"},
     {"format_version", "2", "'image' is not a list of three sizes"},
+    {"format_version", "4", "'image' is not a list of three sizes"},
     {"format_version", "99999999999999999999999", "newer circe"},
     {"format_version", "0", "no version"},
     {"format_version", "-1", "no version"},
@@ -635,47 +637,59 @@ static void conditional_mean_refused(void **state) {
     train_refused(train_model_load(context, path, &model), CIRCE_ERR_FORMAT, "a conditional mean, which circe fit");
 }
 
-/* Bytes changed at random, anywhere: a file is refused or it is a model that predicts. */
+/* One to four bytes changed at random, mostly in the header, where there is something to mistake; at times the file is
+ * cut as well. Returns how long it is. */
+static size_t mutate(uint64_t round, const unsigned char *bytes, size_t length, unsigned char *changed) {
+    static const char likely[] = "0123456789-+.e\"\\[]{},:xnulltrue";
+    double u[13];
+    circe_random_uniform((circe_random){.seed = 1, .stream = 77}, round * 16, 13, u);
+    memcpy(changed, bytes, length);
+    size_t header = bytes[0] + 256u * bytes[1], within = u[3] < 0.9 ? 8 + header : length;
+    for (int k = 0; k < 1 + (int)(u[2] * 4.0); k++)
+        changed[(size_t)(u[5 + k] * (double)within)] =
+            u[4] < 0.6 ? (unsigned char)likely[(size_t)(u[9 + k] * 31.0)] : (unsigned char)(u[9 + k] * 256.0);
+    return u[0] < 0.1 ? (size_t)(u[1] * (double)length) : length;
+}
+
+static size_t save_small(circe_context *context, const train_model *model, unsigned char *bytes, size_t capacity) {
+    const char *good = test_path("good.safetensors");
+    train_ok(train_model_save(context, model, good));
+    FILE *file = fopen(good, "rb");
+    size_t length = fread(bytes, 1, capacity, file);
+    fclose(file);
+    assert_true(length > 500 && length < capacity);
+    return length;
+}
+
+static circe_status load_bytes(circe_context *context, const unsigned char *bytes, size_t length, train_model *loaded) {
+    const char *path = test_path("mutated.safetensors");
+    FILE *file = fopen(path, "wb");
+    assert_int_equal(fwrite(bytes, 1, length, file), length);
+    fclose(file);
+    circe_status status = train_model_load(context, path, loaded);
+    if (status != CIRCE_OK) assert_true(*train_last_error() != '\0' && loaded->params == NULL);
+    return status;
+}
+
+/* A file without a checksum is refused, or it is a model that predicts. */
 static void mutated(void **state) {
     enum { ROUNDS = 3000 };
     (void)state;
     circe_context *context = test_context(0);
-    const char *good = test_path("good.safetensors"), *path = test_path("mutated.safetensors");
-    train_model model = small_model(TRAIN_CROSS_ENTROPY);
-    train_ok(train_model_save(context, &model, good));
+    train_model model = small_model(TRAIN_CROSS_ENTROPY), loaded;
     unsigned char bytes[8192], changed[8192];
-    FILE *file = fopen(good, "rb");
-    size_t length = fread(bytes, 1, sizeof bytes, file);
-    fclose(file);
-    assert_true(length > 500 && length < sizeof bytes);
-    size_t header = bytes[0] + 256u * bytes[1];
+    size_t length = save_small(context, &model, bytes, sizeof bytes);
     train_device *device = NULL;
     train_ok(train_device_cpu(context, &device));
     circe_mat raw = test_normal(10, 3, 3), out = test_zeros(3, 3, CIRCE_FLOAT64);
     int64_t accepted = 0;
+    remove_checksum(bytes, length);
     for (uint64_t round = 0; round < ROUNDS; round++) {
-        double u[13];
-        circe_random_uniform((circe_random){.seed = 1, .stream = 77}, round * 16, 13, u);
-        memcpy(changed, bytes, length);
-        size_t kept = u[0] < 0.1 ? (size_t)(u[1] * (double)length) : length;
-        for (int k = 0; k < 1 + (int)(u[2] * 4.0);
-             k++) { /* mostly in the header, where there is something to mistake */
-            static const char likely[] = "0123456789-+.e\"\\[]{},:xnulltrue";
-            size_t within = u[3] < 0.9 ? 8 + header : length;
-            unsigned char to =
-                u[4] < 0.6 ? (unsigned char)likely[(size_t)(u[9 + k] * 31.0)] : (unsigned char)(u[9 + k] * 256.0);
-            changed[(size_t)(u[5 + k] * (double)within)] = to;
-        }
-        file = fopen(path, "wb");
-        assert_int_equal(fwrite(changed, 1, kept, file), kept);
-        fclose(file);
-        train_model loaded;
-        if (train_model_load(context, path, &loaded) != CIRCE_OK) {
-            assert_true(*train_last_error() != '\0' && loaded.params == NULL);
-            continue;
-        }
+        size_t kept = mutate(round, bytes, length, changed);
+        if (load_bytes(context, changed, kept, &loaded) != CIRCE_OK) continue;
         train_network *network = NULL;
         accepted++;
+        assert_false(loaded.has_checksum);
         if (loaded.n_features == 3 && loaded.outputs == 3) {
             train_ok(train_model_network(device, &loaded, 2, &network));
             (void)train_model_predict(network, &loaded, &raw, &out);
@@ -685,6 +699,34 @@ static void mutated(void **state) {
     }
     assert_true(accepted > 50 && accepted < ROUNDS / 2); /* some changes are to names and numbers */
     train_device_destroy(device);
+    train_model_free(&model);
+}
+
+/* One with a checksum is refused, or it is the model that was saved. */
+static void mutated_with_checksum(void **state) {
+    enum { ROUNDS = 3000 };
+    (void)state;
+    circe_context *context = test_context(0);
+    train_model model = small_model(TRAIN_CROSS_ENTROPY), loaded;
+    unsigned char bytes[8192], changed[8192];
+    size_t length = save_small(context, &model, bytes, sizeof bytes);
+    train_ok(load_bytes(context, bytes, length, &loaded));
+    assert_true(loaded.has_checksum);
+    train_model_free(&loaded);
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        size_t kept = mutate(round, bytes, length, changed);
+        if (load_bytes(context, changed, kept, &loaded) != CIRCE_OK) continue;
+        assert_true(loaded.has_checksum && loaded.n_params == model.n_params);
+        assert_string_equal(loaded.net, model.net);
+        assert_memory_equal(loaded.params, model.params, (size_t)model.n_params * sizeof *model.params);
+        train_model_free(&loaded);
+    }
+    changed[0] = 0;
+    for (size_t at = 0; at < length; at++) { /* every bit of every byte counts */
+        memcpy(changed, bytes, length);
+        changed[at] ^= (unsigned char)(1 << at % 8);
+        assert_int_not_equal(load_bytes(context, changed, length, &loaded), CIRCE_OK);
+    }
     train_model_free(&model);
 }
 
@@ -722,4 +764,4 @@ static void saves_refused(void **state) {
 TEST_MAIN("table", TEST(scaler_round_trip), TEST(scaler_of_rows), TEST(scaler_extremes), TEST(scaler_refusals),
           TEST(split_partition), TEST(split_seeds), TEST(split_refusals), TEST(model_round_trip), TEST(model_tensors),
           TEST(predictions), TEST(large_outputs), TEST(predict_refusals), TEST(files_refused), TEST(more_tensors),
-          TEST(conditional_mean_refused), TEST(mutated), TEST(saves_refused))
+          TEST(conditional_mean_refused), TEST(mutated), TEST(mutated_with_checksum), TEST(saves_refused))

@@ -535,9 +535,11 @@ class PredictTest(TrainTest):
         self.succeed(*self.train_args("good.safetensors"), "--no-report")
         good = self.model("good.safetensors")
         self.refuse(2, ["good.safetensors"], *self.measure_args(), "--model", "good.safetensors")
-        newer = good.replace(b'"format_version":"1"', b'"format_version":"9"')
+        newer = good.replace(b'"format_version":"3"', b'"format_version":"9"')
         self.assertNotEqual(newer, good)
-        for name, data, words in (("newer", newer, ["version 9", "newer circe"]), ("cut", good[:-40], []),
+        unsummed = newer.replace(b'"checksum"', b'"checksux"')
+        for name, data, words in (("newer", newer, ["its checksum is"]), ("cut", good[:-40], []),
+                                  ("unsummed", unsummed, ["version 9", "newer circe"]),
                                   ("text", b"hello", []), ("none", b"", [])):
             self.write(name + ".safetensors", data)
             self.refuse(2, [name + ".safetensors", *words], "predict", "--model", name + ".safetensors", "--data",

@@ -151,7 +151,7 @@ static int note_allocations(void *user, const train_progress *progress) {
 static void no_allocation(void **state) {
     (void)state;
     static const int64_t layers[] = {1, 4};
-    if (!COUNTS_ALLOCATIONS) skip();
+    if (!COUNTS_ALLOCATIONS) test_skip("allocations are not counted under the sanitizers");
     for (int k = TRAIN_REG_NONE; k <= TRAIN_REG_HSIC; k++) {
         problem p = small_problem((train_regularizer_kind)k);
         ledger l = {.n = 0};
@@ -408,7 +408,11 @@ static void judge(const problem *p, double *error, double *dependence) {
     drop(&o);
 }
 
-/* Var(0.7 e + noise) = 0.5 is what cannot be had without z; noise alone is 0.01. */
+/* Var(0.7 e + noise) = 0.5 is what cannot be had without z; noise alone is 0.01.
+ *
+ * What is left of the dependence, over seeds: CIRCE 0.002 to 0.006, HSCIC 0.0014, each the same for every BLAS. GCM is a
+ * maximum, whose gradient jumps from one pair of columns to another: rounding leads its runs apart as far as seeds do,
+ * 0.05 to 0.11 (mean 0.07, standard deviation 0.02). */
 static void learns(void **state) {
     (void)state;
     double error, dependence, free_error, free_dependence;
@@ -420,7 +424,7 @@ static void learns(void **state) {
         if (k == TRAIN_REG_HSCIC) p.options.gamma = 300.0, p.regularizer.sigma2_x = 1.0;
         if (k == TRAIN_REG_GCM) p.options.gamma = 0.3;
         judge(&p, &error, &dependence);
-        assert_true(dependence < 0.1 * free_dependence);
+        assert_true(dependence < (k == TRAIN_REG_GCM ? 0.25 : 0.03) * free_dependence);
         assert_true(error > 0.3 && error < 0.8); /* it paid, and did not fall to a constant (Var(b) = 0.93) */
     }
 }

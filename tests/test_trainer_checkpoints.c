@@ -496,5 +496,5 @@ static const struct CMUnitTest tests[] = {
 int main(int argc, char **argv) {
     if (argc == 4 && strcmp(argv[1], "victim") == 0) return victim(argv[2], argv[3]);
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests_name("trainer_checkpoints", tests, NULL, NULL);
+    return test_run("trainer_checkpoints", tests, NULL, NULL);
 }

@@ -151,7 +151,7 @@ static image_problem *normed(void) {
 
 static void resume_images(void **state) {
     (void)state;
-    if (!CIRCE_ONEDNN) skip();
+    if (!CIRCE_ONEDNN) test_skip("built without oneDNN");
     image_problem *made = normed();
     problem *p = &made->p;
     outcome out = run_ok(p);
@@ -168,7 +168,7 @@ static void resume_images(void **state) {
 /* Validation is of the network as it will be used, with what was best put back whole; and it leaves no trace. */
 static void validates_images(void **state) {
     (void)state;
-    if (!CIRCE_ONEDNN) skip();
+    if (!CIRCE_ONEDNN) test_skip("built without oneDNN");
     image_problem *made = normed();
     problem *p = &made->p;
     for (int patience = 0; patience < 2; patience++) {
@@ -199,7 +199,7 @@ static void validates_images(void **state) {
 /* Layers whose outputs are images, or are not stored unless somebody asks: with and without a gradient. */
 static void inner_images(void **state) {
     (void)state;
-    if (!CIRCE_ONEDNN) skip();
+    if (!CIRCE_ONEDNN) test_skip("built without oneDNN");
     static const int64_t layers[] = {1, 3}; /* batch norm, which applies its activation itself; a pool */
     image_problem *made = normed();
     made->p.activation = TRAIN_RELU;
@@ -235,7 +235,7 @@ static void inner_images(void **state) {
 /* What is told of a checkpoint of another network for images. */
 static void foreign_images(void **state) {
     (void)state;
-    if (!CIRCE_ONEDNN) skip();
+    if (!CIRCE_ONEDNN) test_skip("built without oneDNN");
     image_problem *made = normed();
     problem *p = &made->p, q;
     p->options.checkpoint = test_path("run.safetensors");

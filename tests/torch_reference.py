@@ -1,21 +1,25 @@
-"""Networks of the experiments as PyTorch computes them, for test_resnet: torch_reference.py DIRECTORY
+"""Networks of the experiments as PyTorch computes them, for test_resnet: torch_reference.py DIRECTORY [PYTHON...]
 
 Writes resnet18.safetensors and dsprites.safetensors there: weights in the file's own names (float32), and under
 "reference." what PyTorch made of them in float64: outputs in training and evaluation, gradients, running statistics.
-Without PyTorch it writes nothing, and the test says that it was skipped. torchvision is not needed: the modules below
-have its structure and its names.
+The first PYTHON that has PyTorch does it where this one has not; without any it is skipped (exit status 77), and so is
+the test. torchvision is not needed: the modules below have its structure and its names.
 """
 import json
 import os
 import struct
+import subprocess
 import sys
 
 try:
     import torch
     from torch import nn
 except ImportError:
-    print("no PyTorch: no reference is written")
-    sys.exit(0)
+    for python in sys.argv[2:]:
+        if os.path.exists(python) and subprocess.run([python, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode == 0:
+            os.execv(python, [python, "-B", __file__, sys.argv[1]])
+    print("skipped: PyTorch is not installed (Debian: python3-torch)")
+    sys.exit(77)
 
 
 class BasicBlock(nn.Module):

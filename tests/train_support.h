@@ -55,4 +55,15 @@ static inline train_device *train_counting(train_device *device) {
     return device;
 }
 
+/* A predictor's file as versions without a checksum wrote it. */
+static inline void remove_checksum(unsigned char *bytes, size_t length) {
+    static const char key[] = "\"checksum\"", version[] = "\"format_version\":\"";
+    int found = 0;
+    for (size_t at = 0; at + sizeof version < length; at++) {
+        if (memcmp(bytes + at, key, sizeof key - 1) == 0) bytes[at + 1] = 'k', found++;
+        if (memcmp(bytes + at, version, sizeof version - 1) == 0) bytes[at + sizeof version - 1] -= 2, found++;
+    }
+    assert_int_equal(found, 2);
+}
+
 #endif

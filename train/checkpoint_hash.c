@@ -1,7 +1,4 @@
-/* The hash of checkpoints.
- *
- * Each step is one-to-one in the eight bytes it takes in: damage within eight bytes always shows, and other damage all
- * but once in 2^64 times.
+/* The hash of what a run is trained on, by that of files.
  *
  * Data are hashed point by point, each with its place, and summed: the threads may take the points in any order. What
  * is stored and never shown does not count, and where it is stored does not either. One pass over the rows that are
@@ -9,26 +6,14 @@
 #include "checkpoint_hash.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
+#include "files/checksum.h"
 #include "parallel.h"
 
-uint64_t train_hash_word(uint64_t hash, uint64_t word) {
-    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15); /* odd, so the product can be undone */
-    return hash ^ hash >> 32;
-}
+uint64_t train_hash_word(uint64_t hash, uint64_t word) { return circe__hash_word(hash, word); }
 
 uint64_t train_hash_bytes(uint64_t hash, const void *data, size_t bytes) {
-    const char *at = data;
-    hash = train_hash_word(hash, bytes);
-    for (; bytes >= sizeof(uint64_t); bytes -= sizeof(uint64_t), at += sizeof(uint64_t)) {
-        uint64_t word;
-        memcpy(&word, at, sizeof word);
-        hash = train_hash_word(hash, word);
-    }
-    uint64_t last = 0;
-    if (bytes > 0) memcpy(&last, at, bytes);
-    return train_hash_word(hash, last);
+    return circe__hash_bytes(hash, data, bytes);
 }
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* A 64-bit hash: of files, and of what a run is trained on. */
+/* A 64-bit hash of what a run is trained on. */
 #ifndef TRAIN_CHECKPOINT_HASH_H
 #define TRAIN_CHECKPOINT_HASH_H
 

@@ -105,7 +105,7 @@ typedef struct train_layer_ops {
     void (*backward)(train_device *device, const train_layer *layer, int64_t rows, const float *params, const float *in,
                      const float *out, float *grad_out, float *grad_in, float *grads);
 
-    /* State for batches of `rows`, made with the number of threads that the passes will have. wants_grad_in: whether
+    /* State for batches of `rows`, made for the number of threads that the passes will have. wants_grad_in: whether
      * backward will be asked for it. *scratch_bytes := what the passes need. */
     circe_status (*create)(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
                            train_layer_state **state, size_t *scratch_bytes);
@@ -120,6 +120,11 @@ typedef struct train_layer_ops {
     bool (*merges)(train_layer_kind activation);
 } train_layer_ops;
 
+/* What a thread of the caller's had before its layers were run. */
+typedef struct train_threads {
+    int number, dynamic;
+} train_threads;
+
 /* How a device keeps images between layers. The numbers of a row are at least those of its shape. */
 typedef struct train_image_ops {
     /* NULL: this device has no such layer. Elementwise functions are here too. */
@@ -133,6 +138,10 @@ typedef struct train_image_ops {
     void (*unpack)(train_device *device, train_shape shape, int64_t rows, const float *images, float *plain);
     /* Whether none of n numbers is NaN or infinite; NULL: the layers pass NaN on to the network's output. */
     bool (*finite)(train_device *device, int64_t n, const float *x);
+    /* Layers that have a state are made and passed between these two. enter says how many threads they have there, at
+     * most so many: their states are for that number. NULL: the number is of no matter to them. */
+    int (*enter)(int most, train_threads *before);
+    void (*leave)(const train_threads *before);
 } train_image_ops;
 
 /* AdamW (Loshchilov and Hutter): decoupled weight decay, bias-corrected moments; `step` counts from 1. As

@@ -24,6 +24,7 @@
 
 #include "equations.h"
 #include "error.h"
+#include "parallel.h"
 
 enum { BLOCK = 256, DRAWS = 4, MOST_NORMALS = 4, INNER_DRAWS = 1024, COLUMNS_AT_ONCE = 64, LEAST_N = 1024 };
 
@@ -129,8 +130,22 @@ static void divide(const sums *blocks, int64_t n_blocks, part which, double adde
     *error = sqrt(squares / ((double)n_blocks * ((double)n_blocks - 1.0))) / total;
 }
 
-circe_status synthetic_compute_limits(const synthetic_model *model, uint64_t seed, int64_t n,
-                                      synthetic_limits *limits) {
+/* A loop over blocks of draws, or over rows. */
+typedef struct loop {
+    const synthetic_model *model;
+    uint64_t seed;
+    const synthetic_sample *sample;
+    sums *blocks;
+    double *rows;
+} loop;
+
+static void sum_one(void *user, int64_t block) {
+    const loop *l = user;
+    l->blocks[block] = sum_block(l->model, l->seed, block * BLOCK);
+}
+
+circe_status synthetic_compute_limits(const circe_context *context, const synthetic_model *model, uint64_t seed,
+                                      int64_t n, synthetic_limits *limits) {
     circe_status status = synthetic_check(model);
     if (status != CIRCE_OK) return status;
     if (limits == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "limits must not be NULL");
@@ -139,8 +154,8 @@ circe_status synthetic_compute_limits(const synthetic_model *model, uint64_t see
     int64_t n_blocks = (n + BLOCK - 1) / BLOCK;
     sums *blocks = malloc((size_t)n_blocks * sizeof *blocks);
     if (blocks == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the limits from %lld draws", (long long)n);
-#pragma omp parallel for schedule(static)
-    for (int64_t t = 0; t < n_blocks; t++) blocks[t] = sum_block(model, seed, t * BLOCK);
+    loop l = {.model = model, .seed = seed, .blocks = blocks};
+    circe_context_run(context, n_blocks, sum_one, &l);
     double v_b = equation_variance_b(model->kind);
     divide(blocks, n_blocks, WITHIN, v_b, v_b, &limits->floor, &limits->floor_error);
     divide(blocks, n_blocks, ELSEWHERE, 0.0, v_b, &limits->vcf, &limits->vcf_error);
@@ -164,8 +179,16 @@ static double conditional_variance(const synthetic_model *model, uint64_t seed, 
     return equation_variance(b, INNER_DRAWS) + equation_variance_b(model->kind);
 }
 
-circe_status synthetic_conditional_variance(const synthetic_model *model, const synthetic_sample *sample, uint64_t seed,
-                                            double *variance) {
+static void find_variances(void *user, int64_t which, int64_t first, int64_t n) {
+    const loop *l = user;
+    int64_t cols = l->sample->y.cols;
+    (void)which;
+    for (int64_t i = first; i < first + n; i++)
+        l->rows[i] = conditional_variance(l->model, l->seed, i, (const double *)l->sample->y.data + i * cols);
+}
+
+circe_status synthetic_conditional_variance(const circe_context *context, const synthetic_model *model,
+                                            const synthetic_sample *sample, uint64_t seed, double *variance) {
     circe_status status = synthetic_check(model);
     if (status != CIRCE_OK) return status;
     if (sample == NULL || variance == NULL || sample->y.data == NULL)
@@ -176,20 +199,19 @@ circe_status synthetic_conditional_variance(const synthetic_model *model, const 
                           (long long)sample->y.cols, synthetic_name(model->kind), (long long)model->d, (long long)cols);
     double *rows = malloc((size_t)n * sizeof *rows), sum = 0.0;
     if (rows == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the variances of %lld rows", (long long)n);
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++)
-        rows[i] = conditional_variance(model, seed, i, (const double *)sample->y.data + i * cols);
+    loop l = {.model = model, .seed = seed, .sample = sample, .rows = rows};
+    train_parallel(context, train_parts(context, n, 1), n, find_variances, &l);
     for (int64_t i = 0; i < n; i++) sum += rows[i];
     *variance = sum / (double)n;
     free(rows);
     return CIRCE_OK;
 }
 
-circe_status synthetic_sample_floor(const synthetic_model *model, const synthetic_sample *sample, uint64_t seed,
-                                    double *floor_value) {
+circe_status synthetic_sample_floor(const circe_context *context, const synthetic_model *model,
+                                    const synthetic_sample *sample, uint64_t seed, double *floor_value) {
     double inner = 0.0;
     if (floor_value == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "floor_value must not be NULL");
-    circe_status status = synthetic_conditional_variance(model, sample, seed, &inner);
+    circe_status status = synthetic_conditional_variance(context, model, sample, seed, &inner);
     if (status != CIRCE_OK) return status;
     if (sample->n < 2) return train_fail(CIRCE_ERR_ARGUMENT, "the floor of a single row is not defined");
     double n = (double)sample->n, outer = equation_variance(sample->b.data, sample->n) * (n - 1.0) / n;

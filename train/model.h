@@ -21,6 +21,7 @@ typedef struct train_model {
     char *settings;                           /* JSON text: everything else that should be known of the run; NULL: {} */
     float *params, *buffers;                  /* flat, host memory */
     int64_t n_params, n_buffers;
+    bool has_checksum; /* the file it was loaded from; those of older versions have none */
 } train_model;
 
 /* Whether it is a predictor of images. */

@@ -1,7 +1,7 @@
 /* Predictors as .safetensors: the tensors as a Sequential of PyTorch names them ("0.weight", "0.bias", "2.weight",
  * ...), so that load_state_dict takes the file as it is, and everything else as text in the metadata:
  *
- *     format, format_version    circe.predictor, 1 of tables, 2 of images
+ *     format, format_version    circe.predictor, 3 of tables, 4 of images; 1 and 2 before there was a checksum
  *     circe_version             of the program that wrote it
  *     architecture              {"net": "9x64", "activation": "relu", "loss": "mse", "inputs": 3, "outputs": 1}
  *     columns                   {"features": [names], "target": [names], "classes": [names]}   classes may be absent
@@ -24,7 +24,8 @@
 #include "model_parts.h"
 
 #define FORMAT_NAME "circe.predictor"
-#define FORMAT_VERSION 2                          /* the newest that is read; tables are still written as 1 */
+#define FORMAT_VERSION 4 /* the newest that is read */
+#define FIRST_WITH_CHECKSUM 3
 #define MEAN_FORMAT_NAME "circe.conditional_mean" /* of circe fit */
 
 enum { SHOWN_CHARS = 64, TEXT_CHARS = 1024, SMALL_NETWORK = 1 << 20, MOST_COLUMNS = 1 << 24 };
@@ -151,7 +152,7 @@ static circe_status write_file(circe_context *context, const train_model *model,
     int64_t n_params = train_network_n_tensors(network), n = n_params + train_network_n_buffer_tensors(network);
     circe_tensor *tensors = calloc((size_t)n + 1, sizeof *tensors);
     circe_status status = CIRCE_OK;
-    snprintf(version, sizeof version, "%d", train_model_has_images(model) ? 2 : 1);
+    snprintf(version, sizeof version, "%d", train_model_has_images(model) ? 4 : 3);
     if (architecture == NULL || columns == NULL || statistics == NULL || tensors == NULL)
         status = train_fail(CIRCE_ERR_MEMORY, "no memory to write %s", path);
     if (status == CIRCE_OK) status = train_network_tensors(network, model->params, "", tensors);
@@ -217,11 +218,10 @@ static circe_status damaged_by(const reader *r, circe_status status) {
     return damaged(r, text);
 }
 
-/* A text out of a file, fit for an error text: bounded, without control characters. */
+/* A text out of a file, fit for an error text: bounded. */
 static const char *shown(const char *name, char *text) {
     size_t length = 0;
-    for (; name[length] != '\0' && length + 1 < SHOWN_CHARS; length++)
-        text[length] = (unsigned char)name[length] < 0x20 || name[length] == 0x7f ? '?' : name[length];
+    for (; name[length] != '\0' && length + 1 < SHOWN_CHARS; length++) text[length] = name[length];
     text[length] = '\0';
     return text;
 }
@@ -236,6 +236,9 @@ static circe_status check_version(reader *r) {
         return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%s' is no version of the format", r->path,
                           shown(version, text));
     r->version = number;
+    if (number >= FIRST_WITH_CHECKSUM && number <= FORMAT_VERSION &&
+        circe_tensor_file_metadata(r->file, "checksum") == NULL)
+        return damaged(r, "it has lost its checksum");
     if (number <= FORMAT_VERSION) return CIRCE_OK;
     return train_fail(CIRCE_ERR_FORMAT,
                       "%s: written in version %s of the format of predictors; this program reads versions up to %d: "
@@ -376,7 +379,7 @@ static circe_status read_architecture(const reader *r, train_model *model, int64
     if (status == CIRCE_OK) status = read_named(r, r->architecture, "activation", activations, &activation);
     if (status == CIRCE_OK) status = read_named(r, r->architecture, "loss", losses, &loss);
     if (status == CIRCE_OK)
-        status = r->version == 1 ? read_count(r, r->architecture, "inputs", inputs) : read_image(r, model);
+        status = r->version % 2 == 1 ? read_count(r, r->architecture, "inputs", inputs) : read_image(r, model);
     if (status == CIRCE_OK) status = read_count(r, r->architecture, "outputs", &outputs);
     if (status != CIRCE_OK) return status;
     model->activation = (train_layer_kind)activation;
@@ -491,6 +494,7 @@ circe_status train_model_load(circe_context *context, const char *path, train_mo
     *model = (train_model){0};
     circe_status status = train_pass(circe_tensor_file_open(context, path, &r.file));
     if (status == CIRCE_OK) status = check_format(&r);
+    model->has_checksum = status == CIRCE_OK && circe_tensor_file_metadata(r.file, "checksum") != NULL;
     if (status == CIRCE_OK) status = read_description(&r, model);
     if (status == CIRCE_OK) status = check_size(&r, model);
     if (status == CIRCE_OK) status = train_device_cpu(context, &device);

@@ -90,8 +90,8 @@ circe_status train_network_read_buffers(const train_network *network, const circ
  * over. Refuses a file in which a tensor is missing or misshaped, naming it. */
 circe_status train_network_load_body(train_network *network, const char *path);
 
-/* in (rows, input) in the device's memory, rows <= max_batch. Keeps what backward needs. Networks for images refuse to
- * be run (or made) inside a team of OpenMP threads. */
+/* in (rows, input) in the device's memory, rows <= max_batch. Keeps what backward needs. Inside of the
+ * caller's OpenMP region, layers of images run on the calling thread alone. */
 circe_status train_network_forward(train_network *network, int64_t rows, const float *in);
 /* Output of a layer for the last forward (rows, out), in the device's memory; images in PyTorch's order (row, channel,
  * line, column), copied out of the device's by this call. NULL: no such layer, no memory, or an output that was never

@@ -33,6 +33,7 @@ typedef struct train_segment {
 /* What the segments' layers made for batches of one size. */
 typedef struct train_states {
     int64_t rows; /* 0: none */
+    int threads;  /* that they are for */
     int64_t used; /* when, counted in forwards */
     train_layer_state **of;
 } train_states;
@@ -81,6 +82,7 @@ struct train_network {
     train_states states[TRAIN_MAX_STATES];
     int64_t n_forwards;
     int64_t last_rows;                                          /* of the last forward; 0: none yet */
+    int last_threads;                                           /* that its states had */
     void (*on_gradients)(void *user, int64_t first, int64_t n); /* NULL: nobody waits for them */
     void *on_gradients_user;
 };
@@ -99,8 +101,11 @@ circe_status train_plan_make(train_network *network);
 void train_plan_free(train_network *network);
 circe_status train_slots_make(train_network *network);
 
-/* Those for so many rows, made at their first use; NULL where no layer has any. */
-circe_status train_states_get(train_network *network, int64_t rows, train_states **states);
+/* Brackets passes. *states := those for so many rows and for as many threads as there are, up to `most`, made at their
+ * first use; NULL where no layer has any. leave must follow, also where enter failed. */
+circe_status train_states_enter(train_network *network, int64_t rows, int most, train_threads *before,
+                                train_states **states);
+void train_states_leave(const train_network *network, const train_threads *before);
 void train_states_free(train_network *network);
 
 circe_status train_segments_forward(train_network *network, int64_t rows, const float *in);

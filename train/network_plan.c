@@ -145,8 +145,17 @@ void train_plan_free(train_network *network) {
     network->n_segments = network->n_slots = network->last_rows = 0;
 }
 
-circe_status train_plan_make(train_network *network) {
+/* States for the largest batch. */
+static circe_status make_states(train_network *network) {
     train_states *states = NULL;
+    train_threads before;
+    int threads = circe_context_threads(network->device->context);
+    circe_status status = train_states_enter(network, network->max_batch, threads, &before, &states);
+    train_states_leave(network, &before);
+    return status;
+}
+
+circe_status train_plan_make(train_network *network) {
     network->segments = calloc((size_t)network->n_layers, sizeof *network->segments);
     network->activations = calloc((size_t)network->n_layers, sizeof *network->activations);
     if (network->segments == NULL || network->activations == NULL)
@@ -154,5 +163,5 @@ circe_status train_plan_make(train_network *network) {
     make_segments(network);
     circe_status status = train_slots_make(network);
     if (status == CIRCE_OK) status = make_memory(network);
-    return status == CIRCE_OK ? train_states_get(network, network->max_batch, &states) : status;
+    return status == CIRCE_OK ? make_states(network) : status;
 }

@@ -7,10 +7,8 @@
  *     grad (n, out_l)  -> grad (n, in_l), grads               backward of one part, from the last layer to the first
  *
  * The parts sum the gradients of the parameters in arrays of their own, which are added in the order of the parts.
- * BLAS is called from one thread of the team each, so it must not start threads itself: its number of threads is
- * OpenMP's, 1 meanwhile. Layers that are not rowwise get the whole batch and all threads. */
+ * Layers that are not rowwise get the whole batch and divide it themselves. */
 #include <math.h>
-#include <omp.h>
 
 #include "error.h"
 #include "network_internal.h"
@@ -60,23 +58,14 @@ static passage begin(train_network *network, int64_t s, int64_t rows, const floa
 }
 
 static void run(passage *p, int64_t rows, train_part_fn visit) {
-    const circe_context *context = p->network->device->context;
-    int before = omp_get_max_threads();
-    omp_set_num_threads(p->segment->rowwise ? 1 : circe_context_threads(context));
-    train_parallel(context, p->parts, rows, visit, p);
-    omp_set_num_threads(before);
+    train_parallel(p->network->device->context, p->parts, rows, visit, p);
 }
 
 typedef circe_status (*pass_fn)(train_device *device, const train_layer *layer, train_layer_state *state,
                                 const train_visit *pass);
 
 static circe_status run_pass(passage *p, pass_fn visit) {
-    train_device *device = p->network->device;
-    int before = omp_get_max_threads();
-    omp_set_num_threads(circe_context_threads(device->context));
-    circe_status status = visit(device, &p->network->layers[p->segment->first], p->state, &p->pass);
-    omp_set_num_threads(before);
-    return status;
+    return visit(p->network->device, &p->network->layers[p->segment->first], p->state, &p->pass);
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------------------
@@ -111,12 +100,10 @@ static void show_divergence(train_network *network, int64_t rows) {
         device->ops->upload(device, network->activations[last] + r * numbers, &nothing, sizeof nothing);
 }
 
-circe_status train_segments_forward(train_network *network, int64_t rows, const float *in) {
+static circe_status forward(train_network *network, int64_t rows, const float *in, const train_states *states) {
     train_device *device = network->device;
-    train_states *states = NULL;
-    circe_status status = train_states_get(network, rows, &states);
-    if (status == CIRCE_OK && network->packed_in != NULL)
-        device->ops->images->pack(device, network->input, rows, in, network->packed_in);
+    circe_status status = CIRCE_OK;
+    if (network->packed_in != NULL) device->ops->images->pack(device, network->input, rows, in, network->packed_in);
     for (int64_t s = 0; status == CIRCE_OK && s < network->n_segments; s++) {
         passage p = begin(network, s, rows, in, states);
         pass_fn whole = network->ops[p.segment->first]->pass_forward;
@@ -126,6 +113,17 @@ circe_status train_segments_forward(train_network *network, int64_t rows, const 
             status = run_pass(&p, whole);
     }
     if (status == CIRCE_OK) show_divergence(network, rows);
+    return status;
+}
+
+circe_status train_segments_forward(train_network *network, int64_t rows, const float *in) {
+    train_states *states = NULL;
+    train_threads before;
+    int threads = circe_context_threads(network->device->context);
+    circe_status status = train_states_enter(network, rows, threads, &before, &states);
+    if (status == CIRCE_OK) status = forward(network, rows, in, states);
+    train_states_leave(network, &before);
+    network->last_threads = states != NULL ? states->threads : threads;
     return status;
 }
 
@@ -236,17 +234,35 @@ static circe_status backward_segment(train_network *network, passage *p, int64_t
     return status;
 }
 
-circe_status train_segments_backward(train_network *network, int64_t rows, const float *in) {
+static circe_status backward(train_network *network, int64_t rows, const float *in, const train_states *states) {
     train_device *device = network->device;
     const train_layer *last = &network->layers[network->n_layers - 1];
-    train_states *states = NULL;
-    circe_status status = train_states_get(network, rows, &states);
-    if (status != CIRCE_OK) return status;
+    circe_status status = CIRCE_OK;
     if (last->images)
         device->ops->images->pack(device, last->out, rows, network->output_grad, network->slots[TRAIN_OUTPUT_SLOT]);
     for (int64_t s = network->n_segments - 1; status == CIRCE_OK && s >= 0; s--) {
         passage p = begin(network, s, rows, in, states);
         if (p.segment->grad_out >= 0) status = backward_segment(network, &p, rows);
     }
+    return status;
+}
+
+/* What the forward pass left in its states is for its number of threads. */
+static circe_status check_threads(const train_network *network, const train_states *states) {
+    if (states == NULL || states->threads == network->last_threads) return CIRCE_OK;
+    return train_fail(
+        CIRCE_ERR_UNSUPPORTED,
+        "the backward pass has %d of the %d threads that its forward pass had: run both inside of the same "
+        "OpenMP region, or both outside",
+        states->threads, network->last_threads);
+}
+
+circe_status train_segments_backward(train_network *network, int64_t rows, const float *in) {
+    train_states *states = NULL;
+    train_threads before;
+    circe_status status = train_states_enter(network, rows, network->last_threads, &before, &states);
+    if (status == CIRCE_OK) status = check_threads(network, states);
+    if (status == CIRCE_OK) status = backward(network, rows, in, states);
+    train_states_leave(network, &before);
     return status;
 }

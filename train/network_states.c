@@ -1,8 +1,7 @@
-/* What layers make for batches of one size (primitives, workspaces), of each segment that takes whole batches. Those of
- * the largest batch are made with the network, those of other sizes at their first use: a validation set ends with a
- * smaller chunk, time and again the same. The sets of a few sizes are kept; the one that has not been used for longest
- * makes room. */
-#include <omp.h>
+/* What layers make for batches of one size and a number of threads (primitives, workspaces), of each segment that takes
+ * whole batches. Those of the largest batch are made with the network, those of other sizes at their first use: a
+ * validation set ends with a smaller chunk, time and again the same. A few sets are kept; the one that has not been
+ * used for longest makes room. */
 #include <stdlib.h>
 
 #include "error.h"
@@ -32,9 +31,9 @@ static circe_status grow_scratch(train_network *network, size_t bytes) {
     return CIRCE_OK;
 }
 
-static circe_status make_set(train_network *network, int64_t rows, train_states *set) {
+static circe_status make_set(train_network *network, int64_t rows, int threads, train_states *set) {
     size_t most = 0;
-    *set = (train_states){.rows = rows, .of = calloc((size_t)network->n_segments, sizeof *set->of)};
+    *set = (train_states){.rows = rows, .threads = threads, .of = calloc((size_t)network->n_segments, sizeof *set->of)};
     if (set->of == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the states of a network");
     circe_status status = CIRCE_OK;
     for (int64_t s = 0; status == CIRCE_OK && s < network->n_segments; s++) {
@@ -64,25 +63,34 @@ static bool has_states(const train_network *network) {
     return false;
 }
 
-circe_status train_states_get(train_network *network, int64_t rows, train_states **states) {
-    *states = NULL;
-    if (!has_states(network)) return CIRCE_OK;
-    if (omp_in_parallel()) /* libraries that start teams of their own wait for threads that do not come */
-        return train_fail(CIRCE_ERR_UNSUPPORTED, "a network for images cannot be used inside a team of threads");
+static circe_status find_set(train_network *network, int64_t rows, int threads, train_states **states) {
     int64_t now = network->n_forwards++;
     for (int k = 0; k < TRAIN_MAX_STATES; k++) {
         *states = &network->states[k];
-        if ((*states)->rows != rows) continue;
+        if ((*states)->rows != rows || (*states)->threads != threads) continue;
         (*states)->used = now;
         return CIRCE_OK;
     }
     *states = choose(network);
     free_set(network, *states);
-    int before = omp_get_max_threads();
-    omp_set_num_threads(circe_context_threads(network->device->context));
-    circe_status status = make_set(network, rows, *states);
-    omp_set_num_threads(before);
+    circe_status status = make_set(network, rows, threads, *states);
     (*states)->used = now;
     if (status != CIRCE_OK) free_set(network, *states);
     return status;
+}
+
+static bool counts_threads(const train_network *network) {
+    return has_states(network) && network->device->ops->images->enter != NULL;
+}
+
+circe_status train_states_enter(train_network *network, int64_t rows, int most, train_threads *before,
+                                train_states **states) {
+    *states = NULL;
+    if (!has_states(network)) return CIRCE_OK;
+    int threads = counts_threads(network) ? network->device->ops->images->enter(most, before) : most;
+    return find_set(network, rows, threads, states);
+}
+
+void train_states_leave(const train_network *network, const train_threads *before) {
+    if (counts_threads(network)) network->device->ops->images->leave(before);
 }

@@ -11,7 +11,7 @@ typedef void (*train_part_fn)(void *user, int64_t part, int64_t first, int64_t n
 /* Into how many parts `total` items are cut, each of at least `least`: 1 to the number of threads. */
 int64_t train_parts(const circe_context *context, int64_t total, int64_t least);
 
-/* Runs all parts and returns when they are done. One part is run by the caller, without a team. */
+/* Runs all parts, by circe_context_run, and returns when they are done. */
 void train_parallel(const circe_context *context, int64_t parts, int64_t total, train_part_fn run, void *user);
 
 #endif

@@ -137,8 +137,9 @@ static circe_status measure(train_regularizer *r, train_points *points, double *
     if (r->options.dtype == CIRCE_FLOAT32) return train_pass(r->row->measure(r, points, value, grad));
     circe_status status = widen(r, points->x, &wide_x, &wide_grad);
     if (status != CIRCE_OK) return status;
-    points->x = &wide_x;
-    status = r->row->measure(r, points, value, grad != NULL ? &wide_grad : NULL);
+    train_points wide = *points;
+    wide.x = &wide_x;
+    status = r->row->measure(r, &wide, value, grad != NULL ? &wide_grad : NULL);
     if (status == CIRCE_OK && grad != NULL) narrow(&wide_grad, grad);
     return train_pass(status);
 }

@@ -9,6 +9,7 @@
 
 #include "equations.h"
 #include "error.h"
+#include "parallel.h"
 
 enum { MAX_D = 4096, ROWS_A_PART = 1024 };
 
@@ -124,8 +125,22 @@ static void draw_part(const synthetic_model *model, uint64_t seed, int64_t place
     }
 }
 
-circe_status synthetic_draw_rows(const synthetic_model *model, uint64_t seed, int64_t first, int64_t n,
-                                 synthetic_sample *sample) {
+/* Rows that are drawn into the sample, in parts of ROWS_A_PART. */
+typedef struct drawing {
+    const synthetic_model *model;
+    uint64_t seed;
+    int64_t place;
+    synthetic_sample *sample;
+} drawing;
+
+static void draw_one(void *user, int64_t part) {
+    const drawing *d = user;
+    int64_t start = part * ROWS_A_PART, left = d->sample->n - start;
+    draw_part(d->model, d->seed, d->place, start, left < ROWS_A_PART ? left : ROWS_A_PART, d->sample);
+}
+
+circe_status synthetic_draw_rows(const circe_context *context, const synthetic_model *model, uint64_t seed,
+                                 int64_t first, int64_t n, synthetic_sample *sample) {
     circe_status status = synthetic_check(model);
     if (sample != NULL) *sample = (synthetic_sample){0};
     if (status != CIRCE_OK) return status;
@@ -142,17 +157,14 @@ circe_status synthetic_draw_rows(const synthetic_model *model, uint64_t seed, in
         return train_fail(CIRCE_ERR_MEMORY, "no memory for a sample of %lld rows of %s", (long long)n,
                           synthetic_name(model->kind));
     }
-    int64_t parts = (n + ROWS_A_PART - 1) / ROWS_A_PART;
-#pragma omp parallel for schedule(static)
-    for (int64_t part = 0; part < parts; part++) {
-        int64_t start = part * ROWS_A_PART, rows = n - start < ROWS_A_PART ? n - start : ROWS_A_PART;
-        draw_part(model, seed, first, start, rows, sample);
-    }
+    drawing d = {.model = model, .seed = seed, .place = first, .sample = sample};
+    circe_context_run(context, (n + ROWS_A_PART - 1) / ROWS_A_PART, draw_one, &d);
     return CIRCE_OK;
 }
 
-circe_status synthetic_draw(const synthetic_model *model, uint64_t seed, int64_t n, synthetic_sample *sample) {
-    return synthetic_draw_rows(model, seed, 0, n, sample);
+circe_status synthetic_draw(const circe_context *context, const synthetic_model *model, uint64_t seed, int64_t n,
+                            synthetic_sample *sample) {
+    return synthetic_draw_rows(context, model, seed, 0, n, sample);
 }
 
 void synthetic_free(synthetic_sample *sample) {
@@ -204,22 +216,39 @@ void synthetic_scales_free(synthetic_scales *scales) {
     train_scaler_free(&scales->target);
 }
 
-circe_status synthetic_standardise(const synthetic_model *model, const synthetic_scales *scales, int64_t rows,
-                                   const double *a, const double *y, const double *z, float *features) {
+typedef struct standardising {
+    const train_scaler *scaler;
+    int64_t d_y, d_z;
+    const double *a, *y, *z;
+    float *features;
+} standardising;
+
+static void standardise_part(void *user, int64_t part, int64_t first, int64_t n) {
+    const standardising *s = user;
+    int64_t d_y = s->d_y, d_z = s->d_z, cols = 1 + d_y + d_z;
+    const double *mean = s->scaler->mean, *deviation = s->scaler->deviation;
+    const double *mean_z = mean + 1 + d_y, *deviation_z = deviation + 1 + d_y;
+    (void)part;
+    for (int64_t i = first; i < first + n; i++) {
+        const double *y = s->y + i * d_y, *z = s->z + i * d_z;
+        float *row = s->features + i * cols;
+        row[0] = (float)((s->a[i] - mean[0]) / deviation[0]);
+        for (int64_t c = 0; c < d_y; c++) row[1 + c] = (float)((y[c] - mean[1 + c]) / deviation[1 + c]);
+        for (int64_t c = 0; c < d_z; c++) row[1 + d_y + c] = (float)((z[c] - mean_z[c]) / deviation_z[c]);
+    }
+}
+
+circe_status synthetic_standardise(const circe_context *context, const synthetic_model *model,
+                                   const synthetic_scales *scales, int64_t rows, const double *a, const double *y,
+                                   const double *z, float *features) {
     int64_t d_y = synthetic_dim_y(model), d_z = synthetic_dim_z(model), cols = 1 + d_y + d_z;
-    const double *mean = scales->features.mean, *deviation = scales->features.deviation;
     if (scales->features.cols != cols)
         return train_fail(CIRCE_ERR_SHAPE, "the statistics are of %lld columns; %s with d = %lld has %lld",
                           (long long)scales->features.cols, synthetic_name(model->kind), (long long)model->d,
                           (long long)cols);
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < rows; i++) {
-        float *row = features + i * cols;
-        row[0] = (float)((a[i] - mean[0]) / deviation[0]);
-        for (int64_t c = 0; c < d_y; c++) row[1 + c] = (float)((y[i * d_y + c] - mean[1 + c]) / deviation[1 + c]);
-        const double *mean_z = mean + 1 + d_y, *deviation_z = deviation + 1 + d_y;
-        for (int64_t c = 0; c < d_z; c++) row[1 + d_y + c] = (float)((z[i * d_z + c] - mean_z[c]) / deviation_z[c]);
-    }
+    standardising s = {
+        .scaler = &scales->features, .d_y = d_y, .d_z = d_z, .a = a, .y = y, .z = z, .features = features};
+    train_parallel(context, train_parts(context, rows, ROWS_A_PART), rows, standardise_part, &s);
     return CIRCE_OK;
 }
 

@@ -1,6 +1,6 @@
 /* The paper's four structural causal models (appendix "Synthetic data"), their interventions, and what any predictor
  * that is invariant to Z must pay. All draws are functions of (seed, row): row i is the same whatever n, and whatever
- * the number of threads. Work is spread over the threads that OpenMP offers. */
+ * the number of threads. */
 #ifndef TRAIN_SYNTHETIC_H
 #define TRAIN_SYNTHETIC_H
 
@@ -37,10 +37,11 @@ typedef struct synthetic_sample {
     circe_mat a, y, z, b, noise_a;
 } synthetic_sample;
 
-circe_status synthetic_draw(const synthetic_model *model, uint64_t seed, int64_t n, synthetic_sample *sample);
+circe_status synthetic_draw(const circe_context *context, const synthetic_model *model, uint64_t seed, int64_t n,
+                            synthetic_sample *sample);
 /* Rows first .. first + n - 1 of the same endless sample: training, test and holdout rows under one seed. */
-circe_status synthetic_draw_rows(const synthetic_model *model, uint64_t seed, int64_t first, int64_t n,
-                                 synthetic_sample *sample);
+circe_status synthetic_draw_rows(const circe_context *context, const synthetic_model *model, uint64_t seed,
+                                 int64_t first, int64_t n, synthetic_sample *sample);
 void synthetic_free(synthetic_sample *sample);
 
 /* A*(z', y, epsilon_A): A recomputed after setting z to z', with the row's own noise. One row. */
@@ -65,8 +66,9 @@ void synthetic_scales_free(synthetic_scales *scales);
 
 /* features (rows, 1 + dim_y + dim_z) := raw columns as `synthetic_predict` gets them, standardised: the body of such a
  * callback is this, the network, and nothing else. */
-circe_status synthetic_standardise(const synthetic_model *model, const synthetic_scales *scales, int64_t rows,
-                                   const double *a, const double *y, const double *z, float *features);
+circe_status synthetic_standardise(const circe_context *context, const synthetic_model *model,
+                                   const synthetic_scales *scales, int64_t rows, const double *a, const double *y,
+                                   const double *z, float *features);
 
 /* A whole sample, standardised, in the fields and precisions of train_data: features and target (n, 1) float32, y and z
  * float64. Owned. */
@@ -87,8 +89,9 @@ void synthetic_points_free(synthetic_points *points);
  * are unbiased. */
 typedef circe_status (*synthetic_predict)(void *user, int64_t rows, const double *a, const double *y, const double *z,
                                           double *prediction);
-circe_status synthetic_vcf(const synthetic_model *model, const synthetic_sample *sample, int64_t points, int64_t draws,
-                           bool support, uint64_t seed, synthetic_predict predict, void *user, double *vcf);
+circe_status synthetic_vcf(const circe_context *context, const synthetic_model *model, const synthetic_sample *sample,
+                           int64_t points, int64_t draws, bool support, uint64_t seed, synthetic_predict predict,
+                           void *user, double *vcf);
 
 /* Without training, from `n` draws of y (1,024 at least, rounded up to whole blocks): the floor E[Var(B|Y)] / Var(B) of
  * the error of any predictor that is invariant to Z, and VCF, both kinds, of the best unregularised predictor
@@ -99,14 +102,15 @@ typedef struct synthetic_limits {
     double floor_error, vcf_error, vcf_support_error;
 } synthetic_limits;
 
-circe_status synthetic_compute_limits(const synthetic_model *model, uint64_t seed, int64_t n, synthetic_limits *limits);
+circe_status synthetic_compute_limits(const circe_context *context, const synthetic_model *model, uint64_t seed,
+                                      int64_t n, synthetic_limits *limits);
 
 /* Mean over the rows of a sample of Var(B | y_i), in the units of B. Divided by the square of the deviation that B was
  * standardised with, it is the floor of the error on that sample. */
-circe_status synthetic_conditional_variance(const synthetic_model *model, const synthetic_sample *sample, uint64_t seed,
-                                            double *variance);
+circe_status synthetic_conditional_variance(const circe_context *context, const synthetic_model *model,
+                                            const synthetic_sample *sample, uint64_t seed, double *variance);
 /* The floor of one test sample: the same / the sample's own variance of B. */
-circe_status synthetic_sample_floor(const synthetic_model *model, const synthetic_sample *sample, uint64_t seed,
-                                    double *floor_value);
+circe_status synthetic_sample_floor(const circe_context *context, const synthetic_model *model,
+                                    const synthetic_sample *sample, uint64_t seed, double *floor_value);
 
 #endif

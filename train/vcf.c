@@ -10,10 +10,12 @@
 
 #include "equations.h"
 #include "error.h"
+#include "parallel.h"
 
 enum { ROWS_A_CALL = 65536 };
 
 typedef struct job {
+    const circe_context *context;
     const synthetic_model *model;
     const synthetic_sample *sample;
     int64_t draws, d_y, d_z;
@@ -38,7 +40,7 @@ static void pick_z(const job *j, int64_t row, int64_t draw, const double *y, dou
     memcpy(z, (const double *)j->sample->z.data + other * j->d_z, (size_t)j->d_z * sizeof *z);
 }
 
-static void intervene(const job *j, int64_t row, int64_t place, block *to) {
+static void intervene(const job *j, int64_t row, int64_t place, const block *to) {
     const double *y = (const double *)j->sample->y.data + row * j->d_y;
     double noise = ((const double *)j->sample->noise_a.data)[row];
     for (int64_t k = 0; k < j->draws; k++) {
@@ -50,11 +52,24 @@ static void intervene(const job *j, int64_t row, int64_t place, block *to) {
     }
 }
 
+/* Points whose first is row `first` of the sample. */
+typedef struct stretch {
+    const job *job;
+    int64_t first;
+    const block *to;
+} stretch;
+
+static void intervene_part(void *user, int64_t part, int64_t first, int64_t n) {
+    const stretch *s = user;
+    (void)part;
+    for (int64_t i = first; i < first + n; i++) intervene(s->job, s->first + i, i, s->to);
+}
+
 /* Points first .. first + n - 1: the sum of their variances. */
 static circe_status add_block(const job *j, int64_t first, int64_t n, synthetic_predict predict, void *user, block *b,
                               double *sum) {
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++) intervene(j, first + i, i, b);
+    stretch s = {.job = j, .first = first, .to = b};
+    train_parallel(j->context, train_parts(j->context, n, 1), n, intervene_part, &s);
     circe_status status = predict(user, n * j->draws, b->a, b->y, b->z, b->prediction);
     if (status != CIRCE_OK) return status;
     for (int64_t i = 0; i < n; i++) *sum += equation_variance(b->prediction + i * j->draws, j->draws);
@@ -77,12 +92,14 @@ static circe_status check(const synthetic_model *model, const synthetic_sample *
     return CIRCE_OK;
 }
 
-circe_status synthetic_vcf(const synthetic_model *model, const synthetic_sample *sample, int64_t points, int64_t draws,
-                           bool support, uint64_t seed, synthetic_predict predict, void *user, double *vcf) {
+circe_status synthetic_vcf(const circe_context *context, const synthetic_model *model, const synthetic_sample *sample,
+                           int64_t points, int64_t draws, bool support, uint64_t seed, synthetic_predict predict,
+                           void *user, double *vcf) {
     circe_status status = check(model, sample, points, draws);
     if (status != CIRCE_OK) return status;
     if (predict == NULL || vcf == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "predict and vcf must not be NULL");
-    job j = {.model = model,
+    job j = {.context = context,
+             .model = model,
              .sample = sample,
              .draws = draws,
              .d_y = synthetic_dim_y(model),

@@ -1,4 +1,5 @@
 /* Reading the table of an audit, and the checks that spare a reader a report on the wrong column. */
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -86,7 +87,13 @@ static int take_column(const audit_data *d, int64_t asked, const char *role, aud
     }
     for (int64_t i = 0; i < d->n; i++) out->values[i] = column_value(&d->table, i, col);
     describe(out, d->n);
-    return EXIT_DONE;
+    double square = out->deviation * out->deviation;
+    if (isfinite(square) && square >= DBL_MIN) return EXIT_DONE;
+    return message_fail(
+        EXIT_INPUT,
+        "%s '%s' holds numbers of the size of %.3g, whose squares no double can hold: no distance and no "
+        "error of it can be had; scale the column",
+        role, out->name, out->values[d->n / 2]);
 }
 
 static int check_categories(const audit_column *c, const char *role, int64_t n) {
@@ -213,7 +220,10 @@ int audit_data_read(const args *arguments, audit_data *data) {
         return EXIT_INPUT;
     }
     int status = find_roles(arguments, &r);
-    if (status == EXIT_DONE) status = column_table_read(path, &r.all, false, &data->table);
+    reading how = {0};
+    if (status == EXIT_DONE) status = reading_open(arguments, NULL, &how);
+    if (status == EXIT_DONE) status = column_table_read(arguments, path, &r.all, &how, false, &data->table);
+    reading_free(&how);
     if (status == EXIT_DONE) {
         input *group[] = {&data->table.in};
         status = inputs_check(arguments, group, 1, LEAST_ROWS, &data->dropped);

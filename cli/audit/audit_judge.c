@@ -79,6 +79,7 @@ static circe_test_options options_of(const audit *a, const kernels *k, const cha
     o.draws = args_integer(a->arguments, OPT_DRAWS);
     o.seed = (uint64_t)args_integer(a->arguments, OPT_SEED);
     o.alpha = a->alpha;
+    o.transform = (circe_transform)args_choice(a->arguments, OPT_TRANSFORM);
     o.kernel_y = k->y;
     o.kernel_z = k->z;
     return o;
@@ -273,10 +274,22 @@ static void say_not_found(FILE *out, const audit *a, const audit_finding *f) {
     say_otherwise(out, a, f);
 }
 
+/* Of a deciding test: a few rows outweigh all others, and its p-value is theirs. */
+static bool rows_object(const audit_finding *f) {
+    for (int i = 0; i < f->n_deciding; i++) {
+        if (strstr(f->tests[i].result.verdict, "outweigh") != NULL) return true;
+    }
+    return false;
+}
+
 static void say_unsure(FILE *out, const audit *a, const audit_finding *f) {
     fprintf(out, "Whether %s depends on %s given %s cannot be said from the %s test: ", f->prediction->name,
             f->attribute->name, a->data.target.name, f->tests[f->smallest].name);
-    fputs(audit_trust(a, f) == CIRCE_TRUST_POOR
+    fputs(audit_trust(a, f) == CIRCE_TRUST_POOR && rows_object(f)
+              ? "a few rows outweigh all others (outliers, or numbers that stand for missing), and by ranks the answer "
+                "is "
+                "another; --transform normal-scores gives it."
+          : audit_trust(a, f) == CIRCE_TRUST_POOR
               ? "its regressions on the outcome are not good enough for its p-value to be used."
               : "on data like these, where nothing depends, it finds dependence too often.",
           out);
@@ -294,7 +307,10 @@ static char *verdict_of(const audit *a, const audit_finding *f) {
     else
         say_unsure(out, a, f);
     if (f->decision != DECISION_UNSURE && audit_trust(a, f) == CIRCE_TRUST_DOUBTFUL)
-        fputs(" The p-value is to be taken with care: one of the checks of its regressions failed.", out);
+        fputs(rows_object(f) ? " The p-value is to be taken with care: a few rows outweigh all others; compare with "
+                               "--transform normal-scores."
+                             : " The p-value is to be taken with care: one of the checks of its regressions failed.",
+              out);
     fclose(out);
     return text;
 }

@@ -81,6 +81,8 @@ cJSON *audit_json(const audit *a) {
     cJSON_AddStringToObject(out, "data", a->arguments->argument);
     json_integer(out, "n", d->n);
     json_integer(out, "dropped", d->dropped);
+    const input *const group[] = {&d->table.in};
+    reading_json(out, group, 1);
     cJSON_AddStringToObject(out, "target", d->target.name);
     cJSON_AddStringToObject(out, "outcome", outcomes[d->outcome]);
     if (d->outcome == OUTCOME_BINARY) {
@@ -89,6 +91,7 @@ cJSON *audit_json(const audit *a) {
     }
     json_number(out, "alpha", a->alpha);
     cJSON_AddStringToObject(out, "test", args_text(a->arguments, OPT_AUDIT_TEST));
+    cJSON_AddStringToObject(out, "transform", args_text(a->arguments, OPT_TRANSFORM));
     cJSON_AddStringToObject(out, "correction", "holm, across the attributes of a prediction");
     json_integer(out, "seed", args_integer(a->arguments, OPT_SEED));
     cJSON *list = cJSON_AddArrayToObject(out, "findings");
@@ -134,6 +137,8 @@ void audit_text(const audit *a) {
     }
     if (args_given(a->arguments, OPT_QUIET)) return;
     putchar('\n');
+    const input *const group[] = {&d->table.in};
+    reading_text(group, 1);
     for (int64_t i = 0; i < d->n_attributes; i++) {
         for (int64_t p = 0; p < d->n_predictions; p++) {
             text_wrap(stdout, audit_at(a, p, i)->verdict, 0, 0, text_width());

@@ -8,6 +8,7 @@
 #include "audit.h"
 #include "cells.h"
 #include "io.h"
+#include "output.h"
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
@@ -286,6 +287,7 @@ static void show_facts(audit_writer *w) {
     const audit *a = w->a;
     const audit_data *d = &a->data;
     const audit_finding *f = audit_at(a, 0, 0);
+    char text[192];
     report_fact(w->page, "data", "%s, %" PRId64 " rows, %" PRId64 " left out for missing cells", a->arguments->argument,
                 d->n, d->dropped);
     if (d->outcome == OUTCOME_BINARY)
@@ -309,8 +311,7 @@ static void show_facts(audit_writer *w) {
     report_fact(w->page, "draws", "%s", args_text(a->arguments, OPT_DRAWS));
     report_fact(w->page, "seed", "%" PRId64, args_integer(a->arguments, OPT_SEED));
     report_fact(w->page, "time", "%.1f s", a->seconds);
-    report_fact(w->page, "circe", "%s, %s instructions, %d threads", circe_version(), circe_context_isa(a->s.context),
-                circe_context_threads(a->s.context));
+    report_fact(w->page, "circe", "%s", session_text(&a->s, text, sizeof text));
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
@@ -372,7 +373,7 @@ static int write_csv(const audit *a) {
 
 static int write_json(const audit *a) {
     cJSON *json = audit_json(a);
-    char *text = cJSON_Print(json), *path = small_format("%s/results.json", a->folder);
+    char *text = json_utf8(json, true), *path = small_format("%s/results.json", a->folder);
     io_error error = {""};
     int status = EXIT_DONE;
     cJSON_Delete(json);
@@ -380,7 +381,7 @@ static int write_json(const audit *a) {
         status = message_fail(EXIT_WORK, "out of memory for %s", path);
     else if (io_write_text(path, text, strlen(text), &error) != CIRCE_OK)
         status = message_write(path, error.text);
-    cJSON_free(text);
+    free(text);
     free(path);
     return status;
 }

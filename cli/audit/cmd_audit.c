@@ -8,6 +8,7 @@
 #include "output.h"
 #include "paths.h"
 #include "progress.h"
+#include "sentinels.h"
 
 enum { OUTCOME_GROUPS = 5 };
 
@@ -59,6 +60,8 @@ static void note_rows(audit *a) {
                   " rows with missing cells: if they are missing for a reason that has "
                   "to do with the attribute, so is what is found here",
                   a->data.dropped);
+    const input *const group[] = {&a->data.table.in};
+    sentinels_note(group, 1, &a->warnings);
     if (a->data.n < 200)
         notes_add(&a->warnings, "%" PRId64 " rows are few: only strong dependence can be found", a->data.n);
 }

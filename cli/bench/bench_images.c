@@ -103,7 +103,7 @@ static circe_status make_sprites(const session *s, uint64_t seed, int64_t n, dsp
     options.n_train = n;
     options.n_validation = options.n_test = 16;
     options.n_holdout = HOLDOUT;
-    circe_status status = dsprites_task_make(&options, task);
+    circe_status status = dsprites_task_make(s->context, &options, task);
     return status == CIRCE_OK ? dsprites_task_render(s->context, 1u << IMAGE_TRAIN, task) : status;
 }
 

@@ -33,10 +33,10 @@ static void free_data(bench_data *d) {
     synthetic_free(&d->holdout);
 }
 
-static int make_data(uint64_t seed, bench_data *d) {
+static int make_data(const circe_context *context, uint64_t seed, bench_data *d) {
     const synthetic_model model = {SYNTHETIC_UNIVARIATE_1, 1};
-    circe_status status = synthetic_draw_rows(&model, seed, 0, ROWS, &d->training);
-    if (status == CIRCE_OK) status = synthetic_draw_rows(&model, seed, ROWS, HOLDOUT, &d->holdout);
+    circe_status status = synthetic_draw_rows(context, &model, seed, 0, ROWS, &d->training);
+    if (status == CIRCE_OK) status = synthetic_draw_rows(context, &model, seed, ROWS, HOLDOUT, &d->holdout);
     if (status == CIRCE_OK) status = synthetic_scales_fit(&d->training, &d->scales);
     if (status == CIRCE_OK) status = synthetic_points_make(&d->scales, &d->training, &d->points);
     if (status == CIRCE_OK) status = synthetic_points_make(&d->scales, &d->holdout, &d->holdout_points);
@@ -121,7 +121,7 @@ int bench_train(const session *s, uint64_t seed, bool quick, train_times *out) {
     train_device *device = NULL;
     *out = (train_times){
         .batch = BATCH, .holdout = HOLDOUT, .repetitions = quick ? 3 : MAX_REPETITIONS, .steps = quick ? 160 : 640};
-    int status = make_data(seed, &d);
+    int status = make_data(s->context, seed, &d);
     if (status == EXIT_DONE) status = fail_train(train_device_cpu(s->context, &device));
     for (size_t k = 0; status == EXIT_DONE && k < sizeof kinds / sizeof kinds[0]; k++)
         status = time_kind(s, device, seed, &d, kinds[k].kind, kinds[k].gamma, out);

@@ -313,6 +313,8 @@ static int print_json(const bench *b, const char *cpu) {
     cJSON_AddStringToObject(machine, "cpu", cpu);
     json_integer(machine, "threads", circe_context_threads(b->s.context));
     cJSON_AddStringToObject(machine, "isa", circe_context_isa(b->s.context));
+    cJSON_AddStringToObject(machine, "blas", circe_blas_name());
+    cJSON_AddStringToObject(machine, "blas_core", circe_blas_core());
     cJSON_AddStringToObject(out, "version", circe_version());
     cJSON *rows = cJSON_AddArrayToObject(out, "rows"), *fits = cJSON_AddArrayToObject(out, "fit");
     cJSON *growth = cJSON_AddObjectToObject(out, "growth");
@@ -374,8 +376,8 @@ static void print_circe(const bench *b) {
 }
 
 static void print_text(const bench *b, const char *cpu) {
-    printf("%s, %d thread%s, %s\n", cpu, circe_context_threads(b->s.context),
-           circe_context_threads(b->s.context) == 1 ? "" : "s", circe_context_isa(b->s.context));
+    char text[192];
+    printf("%s; circe %s\n", cpu, session_text(&b->s, text, sizeof text));
     if (b->n_rows > 0) print_circe(b);
     if (b->measures.n > 0) bench_measures_print(&b->measures);
     if (b->training.n > 0) bench_train_print(&b->training);

@@ -12,11 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
 #include "list.h"
 #include "message.h"
 #include "suggest.h"
+#include "yaml_load.h"
 
 typedef struct reader {
     args *arguments;
@@ -150,18 +150,17 @@ static int refuse_syntax(const char *path, const yaml_parser_t *parser) {
     return EXIT_INPUT;
 }
 
-static int read_file(args *arguments, const char *path, FILE *file) {
+static int read_text(args *arguments, const char *path, const char *text, size_t bytes) {
     yaml_parser_t parser;
     yaml_document_t document;
-    if (yaml_parser_initialize(&parser) == 0) return message_fail(EXIT_WORK, "out of memory");
-    yaml_parser_set_input_file(&parser, file);
-    int status = EXIT_DONE;
-    if (yaml_parser_load(&parser, &document) == 0) {
-        status = refuse_syntax(path, &parser);
-    } else {
+    bool sound = false;
+    int status = yaml_load(path, text, bytes, &parser, &document, &sound);
+    if (sound) {
         reader r = {.arguments = arguments, .path = path, .document = &document};
         status = read_root(&r);
         yaml_document_delete(&document);
+    } else if (status == EXIT_DONE) {
+        status = refuse_syntax(path, &parser);
     }
     yaml_parser_delete(&parser);
     return status;
@@ -171,7 +170,11 @@ int config_read(args *arguments) {
     const char *path = args_text(arguments, OPT_CONFIG);
     FILE *file = fopen(path, "rb");
     if (file == NULL) return message_fail(EXIT_INPUT, "--config %s: %s", path, strerror(errno));
-    int status = read_file(arguments, path, file);
+    char *text = NULL;
+    size_t bytes = 0;
+    int status = yaml_load_text(path, file, &text, &bytes);
     fclose(file);
+    if (status == EXIT_DONE) status = read_text(arguments, path, text, bytes);
+    free(text);
     return status;
 }

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "reading.h"
+
 const variable variable_x = {"x", OPT_X, OPT_COLUMNS_X, OPT_KERNEL_X, OPT_SIGMA2_X};
 const variable variable_y = {"y", OPT_Y, OPT_COLUMNS_Y, OPT_KERNEL_Y, OPT_SIGMA2_Y};
 const variable variable_z = {"z", OPT_Z, OPT_COLUMNS_Z, OPT_KERNEL_Z, OPT_SIGMA2_Z};
@@ -17,11 +19,29 @@ static bool ends_with(const char *text, const char *ending) {
 }
 
 /* The columns or the array `selection` of one file for everything. */
-static circe_status read_selection(const char *path, const char *selection, io_table *table, io_error *error) {
-    if (!ends_with(path, ".npz") && !ends_with(path, ".safetensors")) return io_read(path, selection, table, error);
+static int read_selection(const args *arguments, const variable *of, const char *path, const char *selection,
+                          input *out) {
+    if (!ends_with(path, ".npz") && !ends_with(path, ".safetensors"))
+        return input_read_from(arguments, of, path, selection, out);
     char *source = small_format("%s:%s", path, selection);
-    circe_status status = io_read(source, NULL, table, error);
+    int status = input_read_from(arguments, of, source, NULL, out);
     free(source);
+    return status;
+}
+
+int input_read_from(const args *arguments, const variable *of, const char *path, const char *columns, input *out) {
+    io_error error = {""};
+    reading r;
+    int status = reading_open(arguments, of, &r);
+    if (status == EXIT_DONE) {
+        circe_status read = io_read_as(path, columns, &r.how, &out->table, &error);
+        if (read != CIRCE_OK) status = message_read(read, path, error.text);
+    }
+    if (status == EXIT_DONE) {
+        out->values = out->table.values;
+        out->met = reading_met(arguments, &r);
+    }
+    reading_free(&r);
     return status;
 }
 
@@ -34,17 +54,14 @@ int input_read(const args *arguments, const variable *of, bool holdout, input *o
     if (args_given(arguments, OPT_DATA) && args_given(arguments, of->columns))
         return message_fail(EXIT_INPUT, "with --data, --%s names the columns itself: leave out --columns-%s", of->label,
                             of->label);
-    io_error error = {""};
-    circe_status status = data != NULL ? read_selection(data, selection, &out->table, &error)
-                                       : io_read(path, args_text(arguments, of->columns), &out->table, &error);
-    if (status != CIRCE_OK) return message_read(status, data != NULL ? data : path, error.text);
-    out->values = out->table.values;
-    return EXIT_DONE;
+    return data != NULL ? read_selection(arguments, of, data, selection, out)
+                        : input_read_from(arguments, of, path, args_text(arguments, of->columns), out);
 }
 
 void input_free(input *in) {
     io_table_free(&in->table);
     free(in->owned);
+    free(in->met);
     *in = (input){0};
 }
 
@@ -74,7 +91,9 @@ static int refuse_missing(const input *in, int64_t row, int64_t col) {
                      in->table.first_missing, in->table.n_missing, in->values.rows);
     else
         message_note("%s: %s is NaN", source, place);
-    message_hint("--missing drop leaves such rows out of all variables together");
+    message_hint(
+        "--missing drop leaves such rows out of all variables together; empty cells, ?, NA, N/A, NaN and null are "
+        "missing, and what --na adds");
     return EXIT_INPUT;
 }
 
@@ -197,9 +216,12 @@ int input_align(const input *reference, input *target) {
     for (int64_t j = 0; j < target->values.cols; j++) {
         bool text_a = a->categorical != NULL && a->categorical[j], text_b = b->categorical != NULL && b->categorical[j];
         if (text_a != text_b)
-            return message_fail(EXIT_INPUT, "column %" PRId64 " holds %s in %s but %s in %s", j,
-                                text_a ? "text" : "numbers", input_source(reference), text_b ? "text" : "numbers",
-                                input_source(target));
+            return message_fail(EXIT_INPUT,
+                                "column %" PRId64
+                                " is %s in %s but %s in %s; --categories names columns of numbers that "
+                                "are categories",
+                                j, text_a ? "categories" : "numbers", input_source(reference),
+                                text_b ? "categories" : "numbers", input_source(target));
         if (text_a) align_column(a, &target->table, j);
     }
     return EXIT_DONE;
@@ -245,6 +267,56 @@ int input_convert(input *in, circe_dtype dtype) {
     free(in->owned);
     in->owned = data;
     in->values = (circe_mat){data, in->values.rows, in->values.cols, in->values.cols, dtype};
+    return EXIT_DONE;
+}
+
+static bool is_category(const input *in, int64_t j) {
+    return in->described->categorical != NULL && in->described->categorical[j];
+}
+
+int input_transform(circe_context *context, input *in, circe_transform transform) {
+    const circe_mat m = in->values;
+    double *data = malloc((size_t)(m.rows * m.cols) * sizeof *data);
+    if (data == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " rows of %s", m.rows, in->of->label);
+    unsigned char *keep = small_alloc((size_t)m.cols);
+    for (int64_t j = 0; j < m.cols; j++) keep[j] = is_category(in, j);
+    circe_mat out = circe_mat_f64(data, m.rows, m.cols);
+    circe_status status = circe_transform_columns(context, &m, transform, keep, &out);
+    free(keep);
+    free(in->owned);
+    in->owned = data;
+    in->values = out;
+    return status == CIRCE_OK ? EXIT_DONE : message_library(status, input_source(in));
+}
+
+static double largest_number(const input *in) {
+    double largest = 0;
+    for (int64_t i = 0; i < in->values.rows; i++) {
+        for (int64_t j = 0; j < in->values.cols; j++) {
+            if (!is_category(in, j)) largest = fmax(largest, fabs(element(&in->values, i, j)));
+        }
+    }
+    return largest;
+}
+
+int input_scale(input *in, circe_dtype dtype, notes *warnings) {
+    const double safe = dtype == CIRCE_FLOAT32 ? 1e15 : 1e140;
+    const circe_mat m = in->values;
+    double largest = largest_number(in);
+    if (largest == 0 || (largest < safe && largest > 1 / safe)) return EXIT_DONE;
+    int exponent = ilogb(largest);
+    double *data = malloc((size_t)(m.rows * m.cols) * sizeof *data);
+    if (data == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " rows of %s", m.rows, in->of->label);
+    for (int64_t i = 0; i < m.rows; i++) {
+        for (int64_t j = 0; j < m.cols; j++)
+            data[i * m.cols + j] = ldexp(element(&m, i, j), is_category(in, j) ? 0 : -exponent);
+    }
+    free(in->owned);
+    in->owned = data;
+    in->values = circe_mat_f64(data, m.rows, m.cols);
+    notes_add(warnings,
+              "%s (%s) reaches %.3g, whose square is beyond %s: it was divided by 2^%d, and its width is in that unit",
+              in->of->label, input_source(in), largest, dtype == CIRCE_FLOAT32 ? "float32" : "any double", exponent);
     return EXIT_DONE;
 }
 

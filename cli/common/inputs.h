@@ -22,11 +22,14 @@ typedef struct input {
     const io_table *described; /* names and categories of the columns: that table, or the other input's */
     circe_mat values;          /* into the table, or into `owned` */
     void *owned;
+    bool *met; /* (items of --categories): it has such a column; owned, NULL: not asked */
 } input;
 
 /* Reads the variable's file or columns; `holdout` reads its --holdout counterpart. Like all here: prints what is wrong
  * and returns an exit status. */
 int input_read(const args *arguments, const variable *of, bool holdout, input *out);
+/* The same from another file. */
+int input_read_from(const args *arguments, const variable *of, const char *path, const char *columns, input *out);
 void input_free(input *in);
 
 /* Demands equal row counts of n inputs, refuses infinities, and refuses or drops (--missing) rows with a missing cell
@@ -42,6 +45,13 @@ int input_take_rows(const input *from, const int64_t *index, int64_t n, input *t
 
 /* Replaces the values by the same in another precision. */
 int input_convert(input *in, circe_dtype dtype);
+
+/* Replaces the numbers by their ranks or normal scores; categories stay. */
+int input_transform(circe_context *context, input *in, circe_transform transform);
+
+/* Divides all numbers by one power of two where their squares, in this precision, would overflow or vanish; says so.
+ * Nothing that a measure with a width of its own finds depends on it. */
+int input_scale(input *in, circe_dtype dtype, notes *warnings);
 
 bool input_is_constant(const input *in);
 bool input_has_text(const input *in);

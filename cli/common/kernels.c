@@ -118,12 +118,31 @@ static int bind_median(const input *in, circe_kernel *kernel) {
     circe_status status = circe_kernel_bind_median(kernel, &in->values);
     if (status == CIRCE_OK) return EXIT_DONE;
     int failed = message_library(status, input_source(in));
-    if (status == CIRCE_ERR_VALUE)
+    if (status == CIRCE_ERR_VALUE && strstr(circe_last_error(), "equal") != NULL)
         message_hint("give a width with --sigma2-%s, or leave out the constant columns", in->of->label);
     return failed;
 }
 
-static int bind_widths(const args *arguments, const input *in, width_rule rule, notes *warnings, circe_kernel *kernel) {
+/* A width that is given is used; where no two rows are near under it, or all are, that is said. */
+static void note_width(circe_context *context, const input *in, double sigma2, notes *warnings) {
+    const double far = 1e6;
+    double median = 0;
+    if (input_is_constant(in)) return;
+    circe_status status = circe_median_sigma2(context, &in->values, 0, -1, &median);
+    if (status == CIRCE_OK && median < far * sigma2 && median > sigma2 / far) return;
+    if (status == CIRCE_OK)
+        notes_add(
+            warnings,
+            "--sigma2-%s %g is far from the squared distances in %s, whose median is %g: the kernel sees every two "
+            "rows as %s",
+            in->of->label, sigma2, input_source(in), median, median > sigma2 ? "strangers" : "equal");
+    else
+        notes_add(warnings, "--sigma2-%s %g is far from the squared distances in %s: %s", in->of->label, sigma2,
+                  input_source(in), circe_last_error());
+}
+
+static int bind_widths(circe_context *context, const args *arguments, const input *in, width_rule rule, notes *warnings,
+                       circe_kernel *kernel) {
     const args_value *sigma2 = &arguments->values[in->of->sigma2];
     if (rule == WIDTH_FREE) return EXIT_DONE;
     if (circe_kernel_n_free(kernel) == 0) {
@@ -135,6 +154,7 @@ static int bind_widths(const args *arguments, const input *in, width_rule rule, 
     if (rule == WIDTH_GRID && sigma2->n_numbers > 0) return EXIT_DONE;
     if (sigma2->n_numbers != 1) return bind_median(in, kernel);
     circe_status status = circe_kernel_bind(kernel, sigma2->numbers[0]);
+    if (status == CIRCE_OK) note_width(context, in, sigma2->numbers[0], warnings);
     return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
 }
 
@@ -142,7 +162,7 @@ int kernel_from_options(circe_context *context, const args *arguments, const inp
                         notes *warnings, circe_kernel **kernel) {
     *kernel = NULL;
     int status = parse_kernel(context, arguments, in, kernel);
-    if (status == EXIT_DONE) status = bind_widths(arguments, in, rule, warnings, *kernel);
+    if (status == EXIT_DONE) status = bind_widths(context, arguments, in, rule, warnings, *kernel);
     if (status != EXIT_DONE) {
         circe_kernel_destroy(*kernel);
         *kernel = NULL;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io.h"
 #include "progress.h"
 
 static const char *command_name; /* one command runs per process */
@@ -26,32 +27,42 @@ void message_release(void) { holding = false; }
 
 const char *message_held(void) { return held[0] != '\0' ? held : "it said nothing"; }
 
-/* The first message is what went wrong; others follow from it. */
-PRINTF_LIKE(2, 0)
-static void hold(const char *kind, const char *format, va_list arguments) {
-    if (held[0] != '\0') return;
-    int used = snprintf(held, sizeof held, "%s%s", message_place != NULL ? message_place : "", kind);
-    vsnprintf(held + used, sizeof held - (size_t)used, format, arguments);
+/* The text as it may be shown: it can quote file names and cells. */
+PRINTF_LIKE(1, 0)
+static char *visible_text(const char *format, va_list arguments) {
+    char *text = NULL;
+    int length = vasprintf(&text, format, arguments);
+    char *visible = length >= 0 ? io_visible(text, (size_t)length, false) : NULL;
+    if (length >= 0) free(text);
+    return visible;
 }
 
-PRINTF_LIKE(2, 0)
-static void say(const char *kind, const char *format, va_list arguments) {
+/* The first message is what went wrong; others follow from it. */
+static void hold(const char *place, const char *text) {
+    if (held[0] == '\0') snprintf(held, sizeof held, "%s%s", place, text);
+}
+
+PRINTF_LIKE(1, 0)
+static void say(const char *format, va_list arguments) {
+    char *text = visible_text(format, arguments), *place = NULL;
+    if (message_place != NULL) place = io_visible(message_place, strlen(message_place), false);
+    const char *shown = text != NULL ? text : "out of memory", *before = place != NULL ? place : "";
     if (holding) {
-        hold(kind, format, arguments);
-        return;
+        hold(before, shown);
+    } else {
+        progress_clear();
+        fflush(stdout);
+        fprintf(stderr, "circe%s%s: %s%s\n", command_name != NULL ? " " : "", command_name != NULL ? command_name : "",
+                before, shown);
     }
-    progress_clear();
-    fflush(stdout);
-    fprintf(stderr, "circe%s%s: %s%s", command_name != NULL ? " " : "", command_name != NULL ? command_name : "",
-            message_place != NULL ? message_place : "", kind);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    free(place);
+    free(text);
 }
 
 int message_fail(int status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    say("", format, arguments);
+    say(format, arguments);
     va_end(arguments);
     return status;
 }
@@ -59,19 +70,18 @@ int message_fail(int status, const char *format, ...) {
 void message_note(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    say("", format, arguments);
+    say(format, arguments);
     va_end(arguments);
 }
 
 void message_hint(const char *format, ...) {
     va_list arguments;
+    if (holding) return;
     va_start(arguments, format);
-    if (!holding) {
-        fputs("hint: ", stderr);
-        vfprintf(stderr, format, arguments);
-        fputc('\n', stderr);
-    }
+    char *text = visible_text(format, arguments);
     va_end(arguments);
+    if (text != NULL) fprintf(stderr, "hint: %s\n", text);
+    free(text);
 }
 
 static int exit_of(circe_status status) {
@@ -97,18 +107,20 @@ static int exit_of(circe_status status) {
 
 /* "SUBJECT: TEXT", or the text alone where it names the subject itself. */
 static void say_about(const char *subject, const char *text) {
-    if (subject == NULL || strstr(text, subject) != NULL)
+    char *shown = subject != NULL ? io_visible(subject, strlen(subject), false) : NULL; /* as the text has it */
+    if (shown == NULL || strstr(text, shown) != NULL)
         message_note("%s", text);
     else
-        message_note("%s: %s", subject, text);
+        message_note("%s: %s", shown, text);
+    free(shown);
 }
 
 int message_library(circe_status status, const char *subject) {
     if (status == CIRCE_ERR_CANCELLED) return message_fail(EXIT_WORK, "interrupted; nothing was written");
     const char *text = circe_last_error();
     say_about(subject, text[0] != '\0' ? text : circe_status_text(status));
-    if (status == CIRCE_ERR_MEMORY && strstr(text, "--memory") == NULL)
-        message_hint("allow more with --memory, or give fewer rows");
+    bool told = strstr(text, "--memory") != NULL || strstr(text, "raise the limit") != NULL;
+    if (status == CIRCE_ERR_MEMORY && !told) message_hint("allow more with --memory, or give fewer rows");
     if (status == CIRCE_ERR_RANK) message_hint("--tolerance, --sigma2-y and --max-rank move the limit");
     return exit_of(status);
 }

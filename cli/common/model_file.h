@@ -9,7 +9,10 @@
 /* Both print what is wrong and return an exit status. */
 int model_save(const circe_cme *cme, const input *y, const input *z, const char *path);
 
+/* Of a model file at %s. */
+#define MODEL_WITHOUT_CHECKSUM "%s has no checksum, as an older circe wrote it: damage to it would not be noticed"
+
 /* Loads a model and gives the text columns of y and z the codes it was fitted with. */
-int model_load(circe_context *context, const char *path, input *y, input *z, circe_cme **cme);
+int model_load(circe_context *context, const char *path, input *y, input *z, notes *warnings, circe_cme **cme);
 
 #endif

@@ -6,7 +6,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "io.h"
 #include "kernels.h"
 
 static cJSON *number(double value) {
@@ -82,12 +84,20 @@ void json_loo(cJSON *object, const circe_cme *cme) {
     json_number(best, "error", info.loo_error);
 }
 
+/* Names of files and columns may be in any encoding, and JSON is UTF-8. */
+char *json_utf8(const cJSON *object, bool lines) {
+    char *raw = lines ? cJSON_Print(object) : cJSON_PrintUnformatted(object);
+    char *text = raw != NULL ? io_to_utf8(raw, strlen(raw)) : NULL;
+    cJSON_free(raw);
+    return text;
+}
+
 int json_print(cJSON *object) {
-    char *text = cJSON_Print(object);
+    char *text = json_utf8(object, true);
     cJSON_Delete(object);
     if (text == NULL) return message_fail(EXIT_WORK, "out of memory for the JSON output");
     puts(text);
-    cJSON_free(text);
+    free(text);
     return EXIT_DONE;
 }
 

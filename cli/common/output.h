@@ -3,6 +3,7 @@
 #define CLI_OUTPUT_H
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "circe/circe.h"
@@ -20,6 +21,9 @@ void json_kernel(cJSON *object, const char *label, const circe_kernel *kernel);
 
 /* "loo": the leave-one-out table of a fit, with its best point. */
 void json_loo(cJSON *object, const circe_cme *cme);
+
+/* As text in UTF-8, in lines or in one, to be freed; NULL: no memory. */
+char *json_utf8(const cJSON *object, bool lines);
 
 /* Prints the object and a line end on standard output, and deletes it. */
 int json_print(cJSON *object);

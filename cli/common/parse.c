@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "io.h"
 #include "message.h"
 #include "suggest.h"
 
@@ -77,12 +78,24 @@ static int convert_integer(const spec_option *option, const char *text, args_val
     return EXIT_DONE;
 }
 
+/* strtod alone takes hexadecimal, blanks and words, and makes 0 of what is too small. */
+static int read_number(const spec_option *option, const char *text, double *number) {
+    if (!io_number(text, number))
+        return message_fail(EXIT_INPUT, "--%s: '%s' is not a number%s%s", option->name, text,
+                            option->words != NULL ? " or the word " : "", option->words != NULL ? option->words : "");
+    if (io_number_vanished(text, *number))
+        return message_fail(EXIT_INPUT, "--%s: %s is too small: it would become 0; write 0 where that is meant",
+                            option->name, text);
+    return EXIT_DONE;
+}
+
 /* A size as 512M, 4G, 1.5g or a plain number of bytes. */
 static int convert_bytes(const spec_option *option, const char *text, args_value *value) {
     static const char units[] = "KMGT";
     char *end = NULL;
+    bool decimal = isdigit((unsigned char)text[0]) && text[1] != 'x' && text[1] != 'X';
     double number = strtod(text, &end);
-    bool valid = end != text && isfinite(number) && number > 0;
+    bool valid = decimal && isfinite(number) && number > 0;
     if (valid && *end != '\0') {
         const char *unit = strchr(units, *end >= 'a' ? *end - 'a' + 'A' : *end);
         valid = unit != NULL;
@@ -99,10 +112,9 @@ static int convert_bytes(const spec_option *option, const char *text, args_value
 }
 
 static int convert_number(const spec_option *option, const char *text, args_value *value) {
-    char *end = NULL;
-    double number = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(number))
-        return message_fail(EXIT_INPUT, "--%s: '%s' is not a number", option->name, text);
+    double number;
+    int status = read_number(option, text, &number);
+    if (status != EXIT_DONE) return status;
     if (option->high > 0 && (number < option->low || number > option->high))
         return message_fail(EXIT_INPUT, "--%s must be between %g and %g, not %s", option->name, option->low,
                             option->high, text);
@@ -121,11 +133,8 @@ static int convert_positive(const spec_option *option, const char *text, size_t 
         return message_fail(EXIT_INPUT, "--%s: '%.*s' is not a number", option->name, (int)length, text);
     memcpy(piece, text, length);
     piece[length] = '\0';
-    char *end = NULL;
-    *out = strtod(piece, &end);
-    if (end == piece || *end != '\0')
-        return message_fail(EXIT_INPUT, "--%s: '%s' is not a number%s%s", option->name, piece,
-                            option->words != NULL ? " or the word " : "", option->words != NULL ? option->words : "");
+    int status = read_number(option, piece, out);
+    if (status != EXIT_DONE) return status;
     if (!(*out > 0) || !isfinite(*out))
         return message_fail(EXIT_INPUT, "--%s must be greater than 0, not %s", option->name, piece);
     if (option->high > 0 && *out >= option->high)

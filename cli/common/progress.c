@@ -1,12 +1,14 @@
-/* The progress bar and the handling of SIGINT and SIGTERM. */
+/* The progress bar and the handling of SIGINT, SIGTERM and SIGHUP. */
 #include "progress.h"
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "io.h"
 #include "session.h"
 
 enum { BAR_WIDTH = 30 };
@@ -16,9 +18,12 @@ static bool bar_wanted;
 static bool bar_shown;
 static int last_percent = -1;
 
+static volatile sig_atomic_t patience;
+
 static void on_interrupt(int signal_number) {
     (void)signal_number;
     interrupted = 1;
+    if (patience > 0) alarm((unsigned)patience);
 }
 
 static void catch (int signal_number) {
@@ -32,7 +37,14 @@ void progress_start(bool wanted) {
     catch (SIGINT);
 }
 
-void progress_catch_termination(void) { catch (SIGTERM); }
+/* nohup asks for SIGHUP to be ignored, and it is. */
+void progress_catch_termination(void) {
+    struct sigaction before;
+    catch (SIGTERM);
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) catch (SIGHUP);
+}
+
+void progress_end_within(int seconds) { patience = seconds; }
 
 bool progress_is_shown(void) { return bar_wanted; }
 
@@ -65,7 +77,9 @@ void progress_show(double share, const char *text) {
     static double last_drawn;
     double now = session_clock();
     if (!bar_wanted || (now - last_drawn < 0.1 && share < 1)) return;
-    draw(text, percent_of(share));
+    char *visible = io_visible(text, strlen(text), false); /* it may hold names of columns */
+    draw(visible != NULL ? visible : "", percent_of(share));
+    free(visible);
     last_drawn = now;
 }
 

@@ -14,8 +14,11 @@ int progress_step(void *user, const char *stage, int64_t done, int64_t total);
 /* A bar with a text behind it, at most ten times a second (always at the end); both are cut to the terminal's width. */
 void progress_show(double share, const char *text);
 
-/* SIGTERM as a clean way out as well. */
+/* SIGTERM, and SIGHUP unless it is ignored, as a clean way out as well. */
 void progress_catch_termination(void);
+
+/* From the signal on, the process has so many seconds to end by itself. */
+void progress_end_within(int seconds);
 
 /* Whether bars are shown. */
 bool progress_is_shown(void);
@@ -23,7 +26,7 @@ bool progress_is_shown(void);
 /* Takes the bar off the screen, if one is there. */
 void progress_clear(void);
 
-/* Whether Ctrl-C was pressed, or SIGTERM came and is caught; a second one ends the program at once. */
+/* Whether Ctrl-C was pressed, or another signal came and is caught; a second one ends the program at once. */
 bool progress_interrupted(void);
 
 #endif

@@ -7,12 +7,13 @@
 
 #include "circe/circe.h"
 #include "message.h"
+#include "terminal.h"
 
 void ranks_quieten(void) {
     cluster_launch launch = cluster_launched();
     if (launch.by == NULL || launch.rank == 0) return;
     message_hold();
-    if (freopen("/dev/null", "w", stdout) == NULL) message_note("/dev/null cannot be opened"); /* held */
+    terminal_silence();
 }
 
 int ranks_open(void) {

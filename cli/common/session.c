@@ -1,6 +1,8 @@
 /* Making the context from --threads, --memory and --quiet. */
 #include "session.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "message.h"
@@ -19,7 +21,24 @@ int session_open(const args *arguments, session *out) {
     options.progress = progress_step;
     circe_status status = circe_context_create(&options, &out->context);
     if (status == CIRCE_OK) status = circe_workspace_create(out->context, &out->workspace);
-    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
+    if (status != CIRCE_OK) return message_library(status, NULL);
+    if (!args_given(arguments, OPT_QUIET)) session_warn_of_blas();
+    return EXIT_DONE;
+}
+
+void session_warn_of_blas(void) {
+    static bool said;
+    if (!said && circe_blas_note() != NULL && ranks_first()) message_note("%s", circe_blas_note());
+    said = true;
+}
+
+const char *session_text(const session *s, char *text, size_t size) {
+    int threads = circe_context_threads(s->context);
+    const char *core = circe_blas_core();
+    snprintf(text, size, "%s, %s instructions, %s%s%s%s, %d thread%s", circe_version(), circe_context_isa(s->context),
+             circe_blas_name(), core[0] != '\0' ? " (" : "", core, core[0] != '\0' ? ")" : "", threads,
+             threads == 1 ? "" : "s");
+    return text;
 }
 
 void session_close(session *s) {

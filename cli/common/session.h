@@ -14,6 +14,12 @@ typedef struct session {
 int session_open(const args *arguments, session *out);
 void session_close(session *s);
 
+/* Says once, on standard error, where BLAS is slower here than it could be, and the remedy. */
+void session_warn_of_blas(void);
+
+/* "0.1.0, avx512 instructions, OpenBLAS 0.3.21 (SkylakeX), 2 threads": with what this session computes. */
+const char *session_text(const session *s, char *text, size_t size);
+
 /* Seconds on a clock that only moves forward. */
 double session_clock(void);
 

@@ -69,15 +69,13 @@ static faces_options faces_of(const args *arguments) {
     options.seed = (uint64_t)args_integer(arguments, OPT_SEED);
     options.identities = args_integer(arguments, OPT_IDENTITIES);
     options.height = args_integer(arguments, OPT_SIZE);
-    options.threads = (int)args_integer(arguments, OPT_THREADS);
     return options;
 }
 
 static int write_faces(const args *arguments, const session *s, made *m) {
-    (void)s;
     faces_options options = faces_of(arguments);
     bool force = args_given(arguments, OPT_FORCE);
-    circe_status status = faces_write(m->output, &options, force, progress_step, NULL);
+    circe_status status = faces_write(s->context, m->output, &options, force, progress_step, NULL);
     progress_clear();
     if (status == CIRCE_ERR_ARGUMENT && strstr(train_last_error(), "is not empty") != NULL) {
         message_note("%s", train_last_error());

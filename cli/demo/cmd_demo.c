@@ -39,8 +39,8 @@ static int draw_data(demo *d) {
     int64_t n = args_integer(d->arguments, OPT_N);
     uint64_t seed = (uint64_t)args_integer(d->arguments, OPT_SEED);
     d->model = (synthetic_model){SYNTHETIC_UNIVARIATE_1, 1};
-    circe_status status = synthetic_draw_rows(&d->model, seed, 0, n, &d->training);
-    if (status == CIRCE_OK) status = synthetic_draw_rows(&d->model, seed, n, TEST_POINTS, &d->test);
+    circe_status status = synthetic_draw_rows(d->s.context, &d->model, seed, 0, n, &d->training);
+    if (status == CIRCE_OK) status = synthetic_draw_rows(d->s.context, &d->model, seed, n, TEST_POINTS, &d->test);
     return status == CIRCE_OK ? EXIT_DONE : refuse_library(status);
 }
 
@@ -141,18 +141,18 @@ static int judge_line(demo *d, demo_line *line) {
         line->prediction[i] = line->prediction[i] * scale->deviation[0] + scale->mean[0];
     }
     if (status == CIRCE_OK)
-        status =
-            synthetic_vcf(&d->model, test, VCF_POINTS, VCF_DRAWS, false, seed, predict_rows, &line->job, &line->vcf);
+        status = synthetic_vcf(d->s.context, &d->model, test, VCF_POINTS, VCF_DRAWS, false, seed, predict_rows,
+                               &line->job, &line->vcf);
     if (status == CIRCE_OK)
-        status = synthetic_vcf(&d->model, test, VCF_POINTS, VCF_DRAWS, true, seed, predict_rows, &line->job,
-                               &line->vcf_support);
+        status = synthetic_vcf(d->s.context, &d->model, test, VCF_POINTS, VCF_DRAWS, true, seed, predict_rows,
+                               &line->job, &line->vcf_support);
     return status == CIRCE_OK ? EXIT_DONE : refuse_library(status);
 }
 
 static int find_floor(demo *d) {
     double variance = NAN, deviation = d->lines[DEMO_FREE].job.set.target_scale.deviation[0];
-    circe_status status =
-        synthetic_conditional_variance(&d->model, &d->test, (uint64_t)args_integer(d->arguments, OPT_SEED), &variance);
+    circe_status status = synthetic_conditional_variance(d->s.context, &d->model, &d->test,
+                                                         (uint64_t)args_integer(d->arguments, OPT_SEED), &variance);
     d->floor = variance / (deviation * deviation);
     return status == CIRCE_OK ? EXIT_DONE : refuse_library(status);
 }

@@ -154,6 +154,7 @@ static void show_table(const demo *d, report *page) {
 }
 
 static void show_facts(const demo *d, report *page) {
+    char text[192];
     for (int k = 0; k < DEMO_LINES; k++)
         report_details(page, k == DEMO_FREE ? "The command that trained it without CIRCE" : "The command with CIRCE",
                        d->lines[k].command);
@@ -161,8 +162,7 @@ static void show_facts(const demo *d, report *page) {
                 d->training.n, d->test.n);
     report_fact(page, "seed", "%" PRId64, args_integer(d->arguments, OPT_SEED));
     report_fact(page, "time", "%.1f s in all", d->seconds);
-    report_fact(page, "circe", "%s, %s instructions, %d threads", circe_version(), circe_context_isa(d->s.context),
-                circe_context_threads(d->s.context));
+    report_fact(page, "circe", "%s", session_text(&d->s, text, sizeof text));
 }
 
 int demo_report_write(const demo *d) {

@@ -2,10 +2,12 @@
  * run of it. */
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@
 #include "experiment_pool.h"
 #include "experiment_ranks.h"
 #include "experiment_run.h"
+#include "io.h"
 #include "message.h"
 #include "progress.h"
 #include "ranks.h"
@@ -33,12 +36,21 @@ static int tell(void *user, double share) {
     return printf("%.4f\n", share) < 0 || fflush(stdout) != 0;
 }
 
-/* A signal to stop is a chance to keep a checkpoint; so is the end of the process that started this one. */
+/* A signal to stop is a chance to keep a checkpoint, and no more than that. */
 static void catch_signals(void) {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     progress_start(false);
     progress_catch_termination();
+    progress_end_within(EXPERIMENT_PATIENCE_S);
     sigaction(SIGPIPE, &ignore, NULL);
+}
+
+/* However the process that started this one ends, killed included, this one is then asked to stop. false: it has ended
+ * before it could be asked for that, and nobody reads what is said here. */
+static bool end_with_parent(void) {
+    struct pollfd listener = {.fd = STDOUT_FILENO};
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    return poll(&listener, 1, 0) <= 0 || (listener.revents & (POLLERR | POLLHUP)) == 0;
 }
 
 static char *read_standard_input(void) {
@@ -57,6 +69,8 @@ static char *checkpoint_beside(const char *path) {
 }
 
 int cmd_experiment_run(const args *arguments) {
+    catch_signals();
+    if (!end_with_parent()) return EXIT_WORK;
     arena owner = {0};
     experiment_settings settings;
     experiment_result result;
@@ -69,7 +83,6 @@ int cmd_experiment_run(const args *arguments) {
                             .checkpoint = checkpoint,
                             .progress = tell,
                             .user = &last};
-    catch_signals();
     experiment_result_init(&result);
     int status = json != NULL ? EXIT_DONE : message_fail(EXIT_INPUT, "standard input holds no JSON: settings of a run");
     if (status == EXIT_DONE) status = experiment_settings_parse(json, &owner, &settings);
@@ -112,6 +125,15 @@ static int make_folders(const char *folder) {
     if (status == EXIT_DONE && (access(folder, W_OK | X_OK) != 0 || access(runs, W_OK | X_OK) != 0))
         status = message_fail(EXIT_WORK, "cannot write in %s: %s", folder, strerror(errno));
     free(runs);
+    return status;
+}
+
+/* Two of them would start every run twice. */
+static int hold_folder(const char *folder, io_lock **lock) {
+    char *path = small_format("%s/results.json", folder);
+    io_error error = {""};
+    int status = io_lock_take(path, lock, &error) == CIRCE_OK ? EXIT_DONE : message_write(path, error.text);
+    free(path);
     return status;
 }
 
@@ -181,7 +203,9 @@ static int run_experiment(const args *arguments, experiment_config *config) {
                        : small_format("results/%s%s", config->name, config->quick ? "-quick" : "");
     char *command = command_line(arguments, config, folder);
     experiment_plan plan = {0};
+    io_lock *lock = NULL;
     int status = make_folders(folder);
+    if (status == EXIT_DONE) status = hold_folder(folder, &lock);
     if (status == EXIT_DONE) status = experiment_pictures_prepare(config, folder, args_given(arguments, OPT_QUIET));
     status = experiment_ranks_meet(status, folder, config->training.weights);
     if (status == EXIT_DONE) {
@@ -189,6 +213,7 @@ static int run_experiment(const args *arguments, experiment_config *config) {
         status = run_plan(arguments, &plan, command);
     }
     experiment_plan_free(&plan);
+    io_lock_release(lock);
     free(command);
     free(folder);
     return status;
@@ -198,7 +223,7 @@ static int run_experiment(const args *arguments, experiment_config *config) {
 static int try_device(const args *arguments, const char *precision) {
     train_device *device = NULL;
     circe_context *context = NULL;
-    if (strcmp(device_name(arguments), "cpu") == 0 && precision == NULL) return EXIT_DONE;
+    if (!args_given(arguments, OPT_QUIET)) session_warn_of_blas();
     circe_status made = circe_context_create(NULL, &context);
     int status = made == CIRCE_OK ? device_open(arguments, context, &device) : message_library(made, NULL);
     if (status == EXIT_DONE && precision != NULL) {

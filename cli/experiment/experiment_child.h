@@ -1,7 +1,7 @@
 /* A run as a process of its own: `circe experiment-run` of this very program. It gets its settings on standard input,
  * tells its progress on standard output ("0.35\n") and what is wrong on standard error, and writes its result itself.
- * Asked to stop by SIGTERM, or where this process dies and nobody reads its progress, it leaves a checkpoint if it has
- * one, and ends. */
+ * Asked to stop by SIGTERM, which the end of this process sends as well, it leaves a checkpoint if it has one, and
+ * ends. */
 #ifndef CLI_EXPERIMENT_CHILD_H
 #define CLI_EXPERIMENT_CHILD_H
 
@@ -10,7 +10,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { CHILD_TEXT_BYTES = 2048 };
+enum {
+    CHILD_TEXT_BYTES = 2048,
+    EXPERIMENT_PATIENCE_S = 5, /* that a run has to end once it is asked to */
+};
 
 typedef struct experiment_child {
     pid_t pid;     /* 0: there is none */

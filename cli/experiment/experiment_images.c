@@ -35,7 +35,7 @@ static circe_status open_sprites(circe_context *context, const experiment_settin
     options.n_test = rows_or(s->data.test, DSPRITES_MOST_TEST);
     options.n_holdout = rows_or(s->data.holdout, DSPRITES_MOST_HOLDOUT);
     options.holdout_in_training = s->model.holdout_in_training;
-    circe_status status = dsprites_task_make(&options, &images->dsprites);
+    circe_status status = dsprites_task_make(context, &options, &images->dsprites);
     if (status == CIRCE_OK) status = show_sprites(context, s, parts, images);
     for (int p = 0; p < IMAGE_PARTS && status == CIRCE_OK; p++) {
         images->part[p] = &images->dsprites.parts[p].points;

@@ -19,7 +19,7 @@
 
 /* ---- the machine ------------------------------------------------------------------------------------------------- */
 
-/* "Intel Xeon ..., 2 cores, Linux 6.1 x86_64"; in the arena. */
+/* "Intel Xeon ..., 2 cores, Linux 6.1 x86_64, OpenBLAS 0.3.21 for SkylakeX"; in the arena. */
 static const char *machine(arena *owner) {
     char line[256], model[200] = "";
     struct utsname system = {0};
@@ -28,8 +28,10 @@ static const char *machine(arena *owner) {
         if (strncmp(line, "model name", 10) == 0) sscanf(line, "model name : %199[^\n]", model);
     if (in != NULL) fclose(in);
     uname(&system);
-    char *text = small_format("%s%s%ld cores, %s %s %s", model, model[0] != '\0' ? ", " : "",
-                              sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release, system.machine);
+    const char *core = circe_blas_core();
+    char *text = small_format("%s%s%ld cores, %s %s %s, %s%s%s", model, model[0] != '\0' ? ", " : "",
+                              sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release, system.machine,
+                              circe_blas_name(), core[0] != '\0' ? " for " : "", core);
     char *kept = arena_text(owner, text);
     free(text);
     return kept;
@@ -150,7 +152,7 @@ static int write_json(const experiment_outcome *o, arena *owner, bool print) {
     io_error error = {""};
     int status = EXIT_DONE;
     cJSON *json = outcome_json(o, owner);
-    char *text = cJSON_Print(json);
+    char *text = json_utf8(json, true);
     cJSON_Delete(json);
     if (text == NULL)
         status = message_fail(EXIT_WORK, "out of memory for the results");
@@ -158,7 +160,7 @@ static int write_json(const experiment_outcome *o, arena *owner, bool print) {
         status = message_write(path, error.text);
     else if (print)
         puts(text);
-    cJSON_free(text);
+    free(text);
     free(path);
     return status;
 }

@@ -84,13 +84,13 @@ static circe_status make_sprites(circe_context *context, const experiment_model 
     return status;
 }
 
-static circe_status read_or_render(const experiment_model *model, yaleb_store *store) {
+static circe_status read_or_render(const circe_context *context, const experiment_model *model, yaleb_store *store) {
     faces_options options;
-    if (model->folder != NULL) return yaleb_read(model->folder, model->size, 0, progress_step, NULL, store);
+    if (model->folder != NULL) return yaleb_read(context, model->folder, model->size, progress_step, NULL, store);
     faces_options_init(&options);
     options.identities = model->identities;
     options.height = model->size;
-    return yaleb_render(&options, model->size, progress_step, NULL, store);
+    return yaleb_render(context, &options, model->size, progress_step, NULL, store);
 }
 
 static circe_status write_faces(circe_context *context, const yaleb_store *store, const char *path, const char *mark) {
@@ -116,7 +116,7 @@ static circe_status write_faces(circe_context *context, const yaleb_store *store
 static circe_status make_faces(circe_context *context, const experiment_model *model, const char *path,
                                const char *mark) {
     yaleb_store store;
-    circe_status status = read_or_render(model, &store);
+    circe_status status = read_or_render(context, model, &store);
     if (status == CIRCE_OK) status = write_faces(context, &store, path, mark);
     if (status == CIRCE_OK) yaleb_store_free(&store);
     return status;

@@ -13,7 +13,7 @@
 #include "ranks.h"
 #include "session.h"
 
-enum { LOOK_MS = 200, LOOK_AT_RANKS_MS = 4, PATIENCE_S = 5, LINES_EVERY_S = 15 };
+enum { LOOK_MS = 200, LOOK_AT_RANKS_MS = 4, LINES_EVERY_S = 15 };
 
 /* Where a run can be. */
 typedef struct place {
@@ -135,7 +135,7 @@ static void stop(pool *p) {
 
 static void stop_where_asked(pool *p) {
     if (progress_interrupted()) stop(p);
-    if (!p->stopping || p->killed || session_clock() - p->stopped_at < PATIENCE_S) return;
+    if (!p->stopping || p->killed || session_clock() - p->stopped_at < EXPERIMENT_PATIENCE_S) return;
     experiment_child_signal(p->children, p->n_children, SIGKILL);
     p->killed = true;
 }

@@ -6,8 +6,8 @@
 #include "experiment_plan.h"
 
 /* Runs everything that is not done yet, `jobs` at a time in this process and as many elsewhere as the other ranks have
- * room for. A run that fails is told of, and the others go on. SIGINT and SIGTERM stop the runs: then *interrupted is
- * true, and what is finished stays. Returns how many could be side by side. */
+ * room for. A run that fails is told of, and the others go on. SIGINT, SIGTERM and SIGHUP stop the runs: then
+ * *interrupted is true, and what is finished stays. Returns how many could be side by side. */
 int64_t experiment_pool_run(experiment_plan *plan, int64_t jobs, const experiment_means *means, bool quiet,
                             bool *interrupted);
 

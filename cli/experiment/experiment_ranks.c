@@ -20,7 +20,7 @@
 #include "ranks.h"
 #include "session.h"
 
-enum { LOOK_MS = 4, PATIENCE_S = 5 };
+enum { LOOK_MS = 4 };
 static const double tell_every_s = 0.5;
 
 enum { ORDER_START = 101, ORDER_STOP, ORDER_DISMISS }; /* beside experiment_news_kind */
@@ -232,8 +232,12 @@ static void take_orders(servant *s) {
 static void tell_end(servant *s, int64_t place) {
     char *why = experiment_child_end(&s->children[place]);
     char *result = why == NULL ? experiment_result_text(s->paths[place]) : NULL;
-    if (why == NULL && result == NULL) why = small_format("its result %s cannot be read", s->paths[place]);
-    post_text(why == NULL ? NEWS_DONE : NEWS_FAILED, place, why == NULL ? result : why);
+    if (result != NULL) {
+        post_text(NEWS_DONE, place, result);
+    } else {
+        if (why == NULL) why = small_format("its result %s cannot be read", s->paths[place]);
+        post_text(NEWS_FAILED, place, why);
+    }
     free(why);
     free(result);
 }
@@ -253,7 +257,7 @@ static void stop_where_asked(servant *s) {
     if (!s->stopping && progress_interrupted()) {
         stop(s);
         post(0, NEWS_STOPPING, 0, 0, NULL, 0);
-    } else if (s->stopping && !s->killed && session_clock() - s->stopped_at > PATIENCE_S) {
+    } else if (s->stopping && !s->killed && session_clock() - s->stopped_at > EXPERIMENT_PATIENCE_S) {
         experiment_child_signal(s->children, s->room, SIGKILL);
         s->killed = true;
     }

@@ -74,11 +74,11 @@ int experiment_result_write(const char *path, const experiment_settings *setting
     cJSON_AddStringToObject(json, "version", circe_version());
     experiment_result_json(cJSON_AddObjectToObject(json, "result"), settings->kind, result);
     cJSON_AddItemToObject(json, "settings", experiment_settings_json(settings));
-    char *text = cJSON_Print(json);
+    char *text = json_utf8(json, true);
     cJSON_Delete(json);
     if (text == NULL) return message_fail(EXIT_WORK, "out of memory for the result");
     if (io_write_text(path, text, strlen(text), &error) != CIRCE_OK) status = message_write(path, error.text);
-    cJSON_free(text);
+    free(text);
     return status;
 }
 

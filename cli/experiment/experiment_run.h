@@ -17,7 +17,7 @@ typedef struct experiment_work {
     double seconds_before; /* of earlier attempts that a checkpoint kept */
 } experiment_work;
 
-/* Runs in this process, on as many threads as OpenMP offers. A checkpoint is removed once the run is finished. Prints
+/* Runs in this process, on as many threads as a context has by default. A checkpoint is removed once the run is finished. Prints
  * what is wrong and returns an exit status. */
 int experiment_run(experiment_work *work, experiment_result *result);
 

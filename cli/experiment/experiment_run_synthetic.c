@@ -39,7 +39,8 @@ static circe_status draw(job *j) {
     circe_status status = CIRCE_OK;
     int64_t first = 0;
     for (int p = 0; p < N_PARTS && status == CIRCE_OK; p++) {
-        status = synthetic_draw_rows(&j->model, (uint64_t)j->settings->seed, first, rows[p], &j->sample[p]);
+        status = synthetic_draw_rows(j->learner.context, &j->model, (uint64_t)j->settings->seed, first, rows[p],
+                                     &j->sample[p]);
         first += rows[p];
     }
     if (status == CIRCE_OK) status = synthetic_scales_fit(&j->sample[TRAINING], &j->scales);
@@ -81,7 +82,8 @@ static circe_status predict(void *user, int64_t rows, const double *a, const dou
                             double *prediction) {
     job *j = user;
     circe_status status = reserve(j, rows);
-    if (status == CIRCE_OK) status = synthetic_standardise(&j->model, &j->scales, rows, a, y, z, j->features);
+    if (status == CIRCE_OK)
+        status = synthetic_standardise(j->learner.context, &j->model, &j->scales, rows, a, y, z, j->features);
     if (status == CIRCE_OK) status = train_network_predict(j->learner.network, rows, j->features, j->predictions);
     for (int64_t i = 0; status == CIRCE_OK && i < rows; i++) prediction[i] = (double)j->predictions[i];
     return status;
@@ -97,15 +99,15 @@ static circe_status judge(job *j, part p, double *mse, double *variance) {
 static circe_status invariance(job *j, part p, bool support, int64_t offset, double *vcf) {
     const experiment_settings *s = j->settings;
     int64_t points = s->evaluation.points < j->sample[p].n ? s->evaluation.points : j->sample[p].n;
-    return synthetic_vcf(&j->model, &j->sample[p], points, s->evaluation.draws, support, (uint64_t)(s->seed + offset),
-                         predict, j, vcf);
+    return synthetic_vcf(j->learner.context, &j->model, &j->sample[p], points, s->evaluation.draws, support,
+                         (uint64_t)(s->seed + offset), predict, j, vcf);
 }
 
 /* E[Var(B | Y)] of one part, in units of Var(B). */
 static circe_status find_floor(job *j, part p, int64_t offset, double *floor) {
     double variance, deviation = j->scales.target.deviation[0];
-    circe_status status =
-        synthetic_conditional_variance(&j->model, &j->sample[p], (uint64_t)(j->settings->seed + offset), &variance);
+    circe_status status = synthetic_conditional_variance(j->learner.context, &j->model, &j->sample[p],
+                                                         (uint64_t)(j->settings->seed + offset), &variance);
     if (status == CIRCE_OK) *floor = variance / (deviation * deviation);
     return status;
 }
@@ -154,7 +156,11 @@ circe_status experiment_run_limits(experiment_work *work, experiment_result *res
     const experiment_settings *s = work->settings;
     synthetic_model model = experiment_model_synthetic(&s->model, s->d);
     synthetic_limits limits;
-    circe_status status = synthetic_compute_limits(&model, (uint64_t)s->seed, s->limits.samples, &limits);
+    circe_context *context = NULL;
+    circe_status status = train_pass(circe_context_create(NULL, &context));
+    if (status == CIRCE_OK)
+        status = synthetic_compute_limits(context, &model, (uint64_t)s->seed, s->limits.samples, &limits);
+    circe_context_destroy(context);
     if (status != CIRCE_OK) return status;
     result->number[NUMBER_FLOOR] = limits.floor;
     result->number[NUMBER_VCF] = limits.vcf;

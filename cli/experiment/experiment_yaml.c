@@ -11,11 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <yaml.h>
 
+#include "io.h"
 #include "message.h"
 #include "spec.h"
 #include "suggest.h"
+#include "yaml_load.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -66,25 +67,22 @@ int yaml_refuse(const yaml_file *file, int64_t line, const char *format, ...) {
 }
 
 static int read_text(const char *path, arena *owner, char **text) {
-    enum { MOST = 1 << 20 };
     FILE *in = fopen(path, "rb");
+    char *read = NULL;
+    size_t bytes = 0;
     if (in == NULL) return message_fail(EXIT_INPUT, "%s: %s", path, strerror(errno));
-    *text = arena_alloc(owner, MOST + 2);
-    size_t bytes = fread(*text, 1, MOST + 1, in);
-    int problem = ferror(in) != 0 ? errno : 0;
+    int status = yaml_load_text(path, in, &read, &bytes);
     fclose(in);
-    if (problem != 0) return message_fail(EXIT_INPUT, "%s: %s", path, strerror(problem));
-    if (bytes > MOST) return message_fail(EXIT_INPUT, "%s: it has more than a megabyte; an experiment is short", path);
-    if (strlen(*text) != bytes) return message_fail(EXIT_INPUT, "%s: it is no text: it holds a byte 0", path);
-    return EXIT_DONE;
+    if (status == EXIT_DONE) *text = arena_text(owner, read);
+    free(read);
+    return status;
 }
 
 static int parse(const char *path, const char *text, yaml_file *file) {
     yaml_parser_t parser;
-    int status = EXIT_DONE;
-    if (yaml_parser_initialize(&parser) == 0) return message_fail(EXIT_WORK, "out of memory");
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, strlen(text));
-    if (yaml_parser_load(&parser, &file->document) == 0) {
+    bool sound = false;
+    int status = yaml_load(path, text, strlen(text), &parser, &file->document, &sound);
+    if (status == EXIT_DONE && !sound) {
         message_note("%s, line %zu: not YAML: %s", path, parser.problem_mark.line + 1,
                      parser.problem != NULL ? parser.problem : "it cannot be read");
         message_hint("one key a line, KEY: VALUE with a space after the colon; what belongs to a key is indented");
@@ -167,9 +165,14 @@ static int read_number(const place *at, bool whole, double *value) {
     if (text == NULL) return status;
     char *end = NULL;
     errno = 0;
-    *value = whole ? (double)strtoll(text, &end, 10) : strtod(text, &end);
-    bool sound = end != text && *end == '\0' && !isspace((unsigned char)text[0]) && isfinite(*value) &&
-                 !(whole && (errno == ERANGE || fabs(*value) > 9e15));
+    bool sound = whole || io_number(text, value);
+    if (whole) {
+        *value = (double)strtoll(text, &end, 10);
+        sound =
+            end != text && *end == '\0' && !isspace((unsigned char)text[0]) && errno != ERANGE && fabs(*value) <= 9e15;
+    } else if (sound && io_number_vanished(text, *value)) {
+        return refuse(at, "%s is too small: it would become 0; write 0 where that is meant", text);
+    }
     if (!sound)
         return refuse(at, "%s is expected, as in %s: %s, not '%s'", expected, at->key->name, at->key->example, text);
     return check_range(at, *value);

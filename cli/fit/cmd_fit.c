@@ -11,14 +11,18 @@
 #include "paths.h"
 #include "progress.h"
 #include "ranks.h"
+#include "reading.h"
+#include "sentinels.h"
 
-static int print_json(const args *arguments, const circe_cme *cme, const notes *warnings, int64_t dropped) {
+static int print_json(const args *arguments, const circe_cme *cme, const input *const group[2], const notes *warnings,
+                      int64_t dropped) {
     circe_cme_info info;
     circe_cme_get_info(cme, &info);
     cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "model", args_text(arguments, OPT_OUTPUT_MODEL));
     json_integer(out, "n", info.rows);
     json_integer(out, "dropped", dropped);
+    reading_json(out, group, 2);
     cJSON_AddStringToObject(out, "method", circe_method_name(info.method));
     cJSON_AddStringToObject(out, "solver", circe_method_name(info.solver));
     json_kernel(out, "y", circe_cme_kernel_y(cme));
@@ -36,7 +40,7 @@ static int print_json(const args *arguments, const circe_cme *cme, const notes *
     return json_print(out);
 }
 
-static void print_text(const args *arguments, const circe_cme *cme) {
+static void print_text(const args *arguments, const circe_cme *cme, const input *const group[2]) {
     circe_cme_info info;
     circe_loo_table loo;
     char time[32], kernel[512];
@@ -49,6 +53,7 @@ static void print_text(const args *arguments, const circe_cme *cme) {
         text_row("method", "%s", circe_method_name(info.method));
     else
         text_row("method", "%s, solved by %s", circe_method_name(info.method), circe_method_name(info.solver));
+    reading_text(group, 2);
     text_row("kernel of y", "%s", text_kernel(circe_cme_kernel_y(cme), kernel, sizeof kernel));
     text_row("kernel of z", "%s", text_kernel(circe_cme_kernel_z(cme), kernel, sizeof kernel));
     text_row("ridge", "%g%s", info.ridge, info.ridge_raised ? " (raised to the smallest safe one)" : "");
@@ -63,10 +68,12 @@ static void print_text(const args *arguments, const circe_cme *cme) {
 }
 
 static int fit_and_save(const session *s, const args *arguments, const input *y, const input *z, int64_t dropped) {
+    const input *const group[] = {y, z};
     circe_cme *cme = NULL;
     notes warnings = {0};
     const char *model = args_text(arguments, OPT_OUTPUT_MODEL);
     bool quiet = args_given(arguments, OPT_QUIET);
+    sentinels_note(group, 2, &warnings);
     int status = fitting_run(s, arguments, y, z, false, &warnings, &cme);
     if (status == EXIT_DONE && progress_interrupted())
         status = message_fail(EXIT_WORK, "interrupted; nothing was written");
@@ -75,9 +82,9 @@ static int fit_and_save(const session *s, const args *arguments, const input *y,
         status = model_save(cme, y, z, model);
         if (status == EXIT_DONE && !quiet) notes_print(&warnings);
         if (status == EXIT_DONE && args_given(arguments, OPT_JSON))
-            status = print_json(arguments, cme, &warnings, dropped);
+            status = print_json(arguments, cme, group, &warnings, dropped);
         else if (status == EXIT_DONE && !quiet)
-            print_text(arguments, cme);
+            print_text(arguments, cme, group);
     }
     notes_free(&warnings);
     circe_cme_destroy(cme);
@@ -87,9 +94,10 @@ static int fit_and_save(const session *s, const args *arguments, const input *y,
 /* Every rank has read the files for itself; what follows relies on their being the same. */
 static int compare_ranks(const input *y, const input *z) {
     const input *const group[] = {y, z};
+    const char *const labels[] = {variable_y.label, variable_z.label};
     circe_status same = CIRCE_OK;
     for (int i = 0; i < 2 && same == CIRCE_OK; i++) {
-        char *what = small_format("%s (%s)", group[i]->of->label, input_source(group[i]));
+        char *what = small_format("%s (%s)", labels[i], input_source(group[i]));
         same = cluster_same_data(&group[i]->values, what);
         free(what);
     }
@@ -105,6 +113,7 @@ int cmd_fit(const args *arguments) {
     if (status == EXIT_DONE) status = session_open(arguments, &s);
     if (status == EXIT_DONE) status = input_read(arguments, &variable_y, false, &y);
     if (status == EXIT_DONE) status = input_read(arguments, &variable_z, false, &z);
+    if (status == EXIT_DONE) status = reading_check(arguments, group, 2);
     if (status == EXIT_DONE) status = inputs_check(arguments, group, 2, 2, &dropped);
     if (status == EXIT_DONE && dropped > 0 && !args_given(arguments, OPT_QUIET))
         message_note("left out %" PRId64 " rows with missing cells", dropped);

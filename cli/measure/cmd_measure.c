@@ -1,5 +1,6 @@
 /* circe measure NAME: one measure, its value and its gradient. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,6 +34,7 @@ static int evaluate(const measure_job *j, result *r) {
     r->seconds = session_clock() - start;
     progress_clear();
     if (measured != CIRCE_OK) return message_library(measured, NULL);
+    if (!isfinite(r->value)) return message_fail(EXIT_WORK, "%s", measure_no_number);
     return progress_interrupted() ? message_fail(EXIT_WORK, "interrupted; nothing was written") : EXIT_DONE;
 }
 

@@ -1,6 +1,7 @@
 /* circe measure all: every measure on the same rows, with the same kernels, in one table. One that fails says why in
  * its row, and the others still come. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -59,6 +60,10 @@ static circe_status evaluate_row(measure_job *j, row *r) {
     if (j->hold_out && (r->what->uses & MAY_USE_MEAN) && !(r->what->uses & USES_KERNEL_Z))
         status = measure_job_linear_mean(j, &mean, &own, &r->error);
     if (status == CIRCE_OK) status = evaluate_with(j, mean, r);
+    if (status == CIRCE_OK && !isfinite(r->value)) {
+        r->error = small_format("%s", measure_no_number);
+        status = CIRCE_ERR_NUMERIC;
+    }
     progress_clear();
     if (status != CIRCE_OK && r->error == NULL) {
         const char *text = circe_last_error();

@@ -7,6 +7,8 @@
 #include "kernels.h"
 #include "model_file.h"
 #include "output.h"
+#include "reading.h"
+#include "sentinels.h"
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
@@ -26,7 +28,55 @@ static int read_batch(measure_job *j) {
     int status = input_read(j->arguments, &variable_x, false, group[0]);
     if (status == EXIT_DONE && n == 3) status = input_read(j->arguments, &variable_y, false, group[1]);
     if (status == EXIT_DONE) status = input_read(j->arguments, &variable_z, false, group[n - 1]);
+    if (status == EXIT_DONE) status = reading_check(j->arguments, group, n);
     return status == EXIT_DONE ? inputs_check(j->arguments, group, n, least_rows(j), &j->dropped) : status;
+}
+
+/* Numbers far from 1 are scaled first, where their widths are of the program's choice: not where a model or a file of
+ * holdout rows sets the units, nor x where its gradient is asked for. */
+static int scale_batch(measure_job *j) {
+    const args *a = j->arguments;
+    bool split = j->source == MEAN_FROM_SPLIT;
+    circe_dtype dtype = args_choice(a, OPT_DTYPE) == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
+    input *const group[] = {split ? &j->read_x : &j->x, split ? &j->read_y : &j->y, split ? &j->read_z : &j->z};
+    int status = EXIT_DONE;
+    if (j->source == MEAN_FROM_MODEL || j->source == MEAN_FROM_HOLDOUT) return EXIT_DONE;
+    for (int k = 0; k < 3 && status == EXIT_DONE; k++) {
+        const variable *of = group[k]->of;
+        bool fixed = of == NULL || args_given(a, of->sigma2) || args_given(a, of->kernel);
+        if (!fixed && !(k == 0 && args_given(a, OPT_GRAD))) status = input_scale(group[k], dtype, &j->warnings);
+    }
+    return status;
+}
+
+static void note_sentinels(measure_job *j) {
+    bool split = j->source == MEAN_FROM_SPLIT;
+    const input *const all[] = {split ? &j->read_x : &j->x, split ? &j->read_y : &j->y, split ? &j->read_z : &j->z};
+    const input *group[3];
+    int n = 0;
+    for (int k = 0; k < 3; k++) {
+        if (all[k]->of != NULL) group[n++] = all[k];
+    }
+    sentinels_note(group, n, &j->warnings);
+}
+
+/* Ranks are of all rows together: there is no way from the ranks of some rows to those of others, nor a gradient. */
+static int transform_batch(measure_job *j) {
+    const args *a = j->arguments;
+    circe_transform transform = (circe_transform)args_choice(a, OPT_TRANSFORM);
+    bool split = j->source == MEAN_FROM_SPLIT;
+    input *const group[] = {split ? &j->read_x : &j->x, split ? &j->read_y : &j->y, split ? &j->read_z : &j->z};
+    int status = EXIT_DONE;
+    if (transform == CIRCE_TRANSFORM_NONE) return EXIT_DONE;
+    if (j->source == MEAN_FROM_MODEL || j->source == MEAN_FROM_HOLDOUT || args_given(a, OPT_GRAD))
+        return message_fail(EXIT_INPUT,
+                            "--transform takes the ranks of all rows together: leave out %s, or transform the files "
+                            "beforehand",
+                            args_given(a, OPT_GRAD) ? "--grad" : "--model and the holdout");
+    for (int k = 0; k < 3 && status == EXIT_DONE; k++) {
+        if (group[k]->of != NULL) status = input_transform(j->s.context, group[k], transform);
+    }
+    return status;
 }
 
 static int read_holdout(measure_job *j) {
@@ -69,7 +119,7 @@ static bool wants_linear(const measure_job *j) { return !(j->uses & USES_KERNEL_
 
 static int load_model(measure_job *j) {
     const char *path = args_text(j->arguments, OPT_MODEL);
-    int status = model_load(j->s.context, path, &j->y, &j->z, &j->mean);
+    int status = model_load(j->s.context, path, &j->y, &j->z, &j->warnings, &j->mean);
     if (status != EXIT_DONE || !wants_linear(j)) return status;
     const circe_kernel *kernel = circe_cme_kernel_z(j->mean);
     char text[512];
@@ -209,6 +259,9 @@ static int settle_x(measure_job *j) {
 int measure_job_prepare(measure_job *job) {
     int status = session_open(job->arguments, &job->s);
     if (status == EXIT_DONE) status = read_batch(job);
+    if (status == EXIT_DONE) note_sentinels(job);
+    if (status == EXIT_DONE) status = transform_batch(job);
+    if (status == EXIT_DONE) status = scale_batch(job);
     if (status == EXIT_DONE) status = obtain_mean(job);
     if (status == EXIT_DONE && job->dropped + job->dropped_holdout > 0 && !args_given(job->arguments, OPT_QUIET))
         message_note("left out %" PRId64 " rows with missing cells", job->dropped + job->dropped_holdout);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "output.h"
+#include "reading.h"
 
 /* The word of a choice as the user writes it. */
 static const char *word_of(const measure_job *j, spec_option_id id) { return args_text(j->arguments, id); }
@@ -44,6 +45,9 @@ static void json_method(cJSON *out, const measure_job *j) {
 void measure_json(cJSON *out, const measure_job *job) {
     json_integer(out, "n", job->x.values.rows);
     json_integer(out, "dropped", job->dropped);
+    cJSON_AddStringToObject(out, "transform", word_of(job, OPT_TRANSFORM));
+    const input *const group[] = {&job->x, &job->y, &job->z};
+    reading_json(out, group, 3);
     json_source(out, job);
     cJSON_AddStringToObject(out, "dtype", job->x.values.dtype == CIRCE_FLOAT32 ? "float32" : "float64");
     if (job->kernels.x != NULL) json_kernel(out, "x", job->kernels.x);
@@ -124,6 +128,9 @@ static void text_choice(const measure_job *j) {
 
 void measure_text(const measure_job *job) {
     char kernel[512];
+    const input *const group[] = {&job->x, &job->y, &job->z};
+    reading_text(group, 3);
+    if (args_given(job->arguments, OPT_TRANSFORM)) text_row("transform", "%s", word_of(job, OPT_TRANSFORM));
     if (job->mean != NULL) text_mean(job);
     text_batch(job);
     if (job->kernels.x != NULL) text_row("kernel of x", "%s", text_kernel(job->kernels.x, kernel, sizeof kernel));

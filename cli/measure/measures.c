@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+const char measure_no_number[] =
+    "the measure is no finite number: the data are too large for this kernel; scale them, or give a gaussian kernel";
+
 /* Forms are numbered as the library numbers its estimators. */
 _Static_assert(CIRCE_BIASED == 1 && CIRCE_DEBIASED == 2 && CIRCE_CENTERED == 3 && CIRCE_USTAT == 4, "forms of circe");
 _Static_assert(CIRCE_HSIC_BIASED == 1 && CIRCE_HSIC_UNBIASED == 2, "forms of hsic");

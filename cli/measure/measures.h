@@ -79,4 +79,7 @@ const char *measure_form_name(const measure *what, int form);
 /* The rows that a form needs. */
 int64_t measure_least_rows(const measure *what, int form);
 
+/* What is said of a value that is none. */
+extern const char measure_no_number[];
+
 #endif

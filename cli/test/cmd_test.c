@@ -8,6 +8,7 @@
 #include "output.h"
 #include "paths.h"
 #include "progress.h"
+#include "reading.h"
 #include "test_calibration.h"
 #include "test_job.h"
 #include "test_output.h"
@@ -80,6 +81,30 @@ static int measure_effects(const test_job *j, const test_problem *p, findings *f
     return status == EXIT_DONE ? find_along(j, &p->options, f) : status;
 }
 
+/* ---- what was read -----------------------------------------------------------------------------------------------
+ */
+
+static int inputs_of(const test_job *j, const input *group[3]) {
+    int n = 0;
+    group[n++] = &j->x;
+    if (j->has_y) group[n++] = &j->y;
+    group[n++] = &j->z;
+    return n;
+}
+
+static void json_columns(cJSON *out, const test_job *j) {
+    const input *group[3];
+    int n = inputs_of(j, group);
+    reading_json(out, group, n);
+}
+
+static void text_columns(const test_job *j) {
+    const input *group[3];
+    int n = inputs_of(j, group);
+    reading_text(group, n);
+    if (args_given(j->arguments, OPT_TRANSFORM)) text_row("transform", "%s", args_text(j->arguments, OPT_TRANSFORM));
+}
+
 /* ---- one test ---------------------------------------------------------------------------------------------------- */
 
 static int print_json(const test_job *j, const findings *f) {
@@ -88,6 +113,8 @@ static int print_json(const test_job *j, const findings *f) {
     json_number(out, "alpha", args_number(j->arguments, OPT_ALPHA));
     json_integer(out, "seed", args_integer(j->arguments, OPT_SEED));
     json_integer(out, "dropped", j->dropped);
+    cJSON_AddStringToObject(out, "transform", args_text(j->arguments, OPT_TRANSFORM));
+    json_columns(out, j);
     if (f->calibrated) calibration_json(out, &f->calibration, args_number(j->arguments, OPT_ALPHA));
     if (f->with_effects) test_json_effects(out, &f->effects);
     test_json_along(out, &f->along);
@@ -104,6 +131,7 @@ static void print_text(const test_job *j, const findings *f) {
     text_wrap(stdout, f->test.verdict, 0, 0, text_width());
     printf("Trust: %s.\n\n", circe_trust_name(f->test.trust));
     test_text(&f->test);
+    text_columns(j);
     if (f->with_effects) test_text_effects(&f->effects);
     test_text_along(&f->along);
     if (f->calibrated) calibration_text(&f->calibration, args_number(j->arguments, OPT_ALPHA));
@@ -151,6 +179,8 @@ static int print_all_json(const test_job *j, const row *rows, const findings *f)
     cJSON_AddStringToObject(out, "method", test_all_name);
     json_integer(out, "n", j->x.values.rows);
     json_integer(out, "dropped", j->dropped);
+    cJSON_AddStringToObject(out, "transform", args_text(j->arguments, OPT_TRANSFORM));
+    json_columns(out, j);
     json_number(out, "alpha", args_number(j->arguments, OPT_ALPHA));
     json_integer(out, "seed", args_integer(j->arguments, OPT_SEED));
     cJSON *list = cJSON_AddArrayToObject(out, "tests");
@@ -176,6 +206,7 @@ static void print_all_text(const test_job *j, const row *rows, const findings *f
                    r->method == CIRCE_TEST_HSIC ? " (marginal: y is not used)" : "");
     }
     if (args_given(j->arguments, OPT_QUIET)) return;
+    text_columns(j);
     if (f->with_effects) test_text_effects(&f->effects);
     test_text_along(&f->along);
     putchar('\n');

@@ -8,6 +8,8 @@
 
 #include "fitting.h"
 #include "kernels.h"
+#include "reading.h"
+#include "sentinels.h"
 #include "suggest.h"
 
 enum { LEAST_ROWS = 8, MAX_NAMES = 16 };
@@ -84,11 +86,9 @@ static int read_auxiliary(test_job *j) {
     if (!args_given(j->arguments, OPT_AUXILIARY_Y)) return EXIT_DONE;
     for (int k = 0; k < 2; k++) {
         const char *path = args_text(j->arguments, option[k]);
-        io_error error = {""};
         *in[k] = (input){.of = like[k]->of, .described = &in[k]->table};
-        circe_status status = io_read(path, NULL, &in[k]->table, &error);
-        if (status != CIRCE_OK) return message_read(status, path, error.text);
-        in[k]->values = in[k]->table.values;
+        int status = input_read_from(j->arguments, like[k]->of, path, NULL, in[k]);
+        if (status != EXIT_DONE) return status;
     }
     int status = inputs_check(j->arguments, in, 2, 2, &j->dropped_auxiliary);
     for (int k = 0; k < 2 && status == EXIT_DONE; k++) status = input_align(like[k], in[k]);
@@ -107,6 +107,7 @@ static int read_rows(test_job *j) {
     if (status == EXIT_DONE) status = input_read(j->arguments, &variable_z, false, &j->z);
     if (status == EXIT_DONE && group[n - 1] == &j->weights)
         status = input_read(j->arguments, &variable_weights, false, &j->weights);
+    if (status == EXIT_DONE) status = reading_check(j->arguments, group, n);
     if (status == EXIT_DONE) status = inputs_check(j->arguments, group, n, LEAST_ROWS, &j->dropped);
     return status == EXIT_DONE ? read_auxiliary(j) : status;
 }
@@ -181,6 +182,8 @@ int test_job_open(const args *arguments, test_job *job) {
     if (job->dropped + job->dropped_auxiliary > 0)
         notes_add(&job->warnings, "left out %" PRId64 " rows with missing cells",
                   job->dropped + job->dropped_auxiliary);
+    const input *const group[] = {&job->x, &job->z, &job->y};
+    sentinels_note(group, job->has_y ? 3 : 2, &job->warnings);
     fitting_note_constant(&job->x, &job->warnings);
     if (job->has_y) fitting_note_constant(&job->y, &job->warnings);
     fitting_note_constant(&job->z, &job->warnings);
@@ -217,6 +220,7 @@ test_problem test_job_problem(const test_job *job, const test_kind *what) {
     o->kernel_y = job->kernel_y;
     o->kernel_z = job->kernel_z;
     o->weights = job->weight_values;
+    o->transform = (circe_transform)args_choice(a, OPT_TRANSFORM);
     if (what->uses & TEST_REGRESSION)
         o->regression = (circe_gcm_regression)(args_choice(a, OPT_TEST_REGRESSION) + CIRCE_GCM_KERNEL);
     if (what->uses & TEST_MEAN) o->mean = (circe_test_mean)args_choice(a, OPT_TEST_MEAN);

@@ -79,6 +79,8 @@ void test_json(cJSON *out, const circe_test_result *r) {
     json_text(d, "kernel_x", r->kernel_x);
     json_text(d, "kernel_y", r->kernel_y);
     json_text(d, "kernel_z", r->kernel_z);
+    json_number(d, "effective_rows", r->effective_rows);
+    json_number(d, "robust_p", r->robust_p);
     json_regression(d, "regression_x", &r->x);
     json_regression(d, "regression_z", &r->z);
 }
@@ -160,6 +162,13 @@ void test_text(const circe_test_result *r) {
                  r->n_train, text_seconds(r->seconds, time, sizeof time));
     else
         text_row("rows", "%" PRId64 ", in %s", r->n_tested, text_seconds(r->seconds, time, sizeof time));
+    if (isfinite(r->effective_rows))
+        text_row("effective rows", "%.0f: as many carry the statistic, or the column that the fewest carry",
+                 fmax(1.0, r->effective_rows));
+    if (isfinite(r->robust_p)) {
+        char p[48];
+        text_row("on normal scores", "p %s, since few rows carry much", test_p_equals(r->robust_p, p, sizeof p));
+    }
     text_kernel_row("kernel of x", r->kernel_x);
     text_kernel_row("kernel of y", r->kernel_y);
     text_kernel_row("kernel of z", r->kernel_z);

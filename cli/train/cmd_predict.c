@@ -9,9 +9,11 @@
 #include "error.h"
 #include "io.h"
 #include "model.h"
+#include "model_file.h"
 #include "output.h"
 #include "paths.h"
 #include "session.h"
+#include "terminal.h"
 #include "train_encode.h"
 #include "train_images.h"
 
@@ -67,6 +69,8 @@ static int load(prediction *p) {
     const char *path = args_text(p->arguments, OPT_PREDICTOR);
     circe_status status = train_model_load(p->s.context, path, &p->model);
     if (status != CIRCE_OK) return refuse_library(status, path);
+    if (!p->model.has_checksum && !args_given(p->arguments, OPT_QUIET))
+        message_note("warning: " MODEL_WITHOUT_CHECKSUM, path);
     p->has_images = train_model_has_images(&p->model);
     if (p->has_images) return check_input(p, path);
     cJSON *settings = cJSON_Parse(p->model.settings);
@@ -130,8 +134,22 @@ static int make_rows(prediction *p, int64_t n) {
     return message_fail(EXIT_WORK, "out of memory for %" PRId64 " rows", n);
 }
 
+/* What was categories in training is categories here, whatever its cells look like. */
+static int open_reading(const prediction *p, reading *how) {
+    int status = reading_open(p->arguments, NULL, how);
+    for (int64_t i = 0; i < p->encode.names.n && status == EXIT_DONE; i++) {
+        if (p->encode.categories[i].n > 0) reading_add_category(how, p->encode.names.names[i]);
+    }
+    return status;
+}
+
 static int read_table(prediction *p) {
-    int status = column_table_read(args_text(p->arguments, OPT_TABLE), &p->encode.names, true, &p->table);
+    reading how = {0};
+    int status = open_reading(p, &how);
+    if (status == EXIT_DONE)
+        status = column_table_read(p->arguments, args_text(p->arguments, OPT_TABLE), &p->encode.names, &how, true,
+                                   &p->table);
+    reading_free(&how);
     if (status == EXIT_DONE) status = check_counts(p);
     if (status == EXIT_DONE) status = make_rows(p, p->table.in.values.rows);
     if (status != EXIT_DONE) return status;
@@ -150,8 +168,12 @@ static int read_table(prediction *p) {
 /* Of the rows that name one. */
 static int read_paths(prediction *p) {
     name_list column = {0};
+    reading how = {0};
     name_list_add(&column, p->request.column);
-    int status = column_table_read(p->request.path, &column, false, &p->table);
+    int status = reading_open(p->arguments, NULL, &how);
+    reading_add_category(&how, p->request.column);
+    if (status == EXIT_DONE) status = column_table_read(p->arguments, p->request.path, &column, &how, false, &p->table);
+    reading_free(&how);
     name_list_free(&column);
     if (status == EXIT_DONE) status = make_rows(p, p->table.in.values.rows);
     if (status == EXIT_DONE) status = scan(p);
@@ -291,7 +313,9 @@ static int write_csv(const prediction *p, const char *path) {
 static int write_out(const prediction *p) {
     const char *path = args_text(p->arguments, OPT_OUTPUT_PREDICTIONS);
     if (strcmp(path, "-") == 0) {
-        if (!args_given(p->arguments, OPT_JSON)) put_csv(p, stdout);
+        if (args_given(p->arguments, OPT_JSON)) return EXIT_DONE;
+        terminal_data();
+        put_csv(p, stdout);
         return EXIT_DONE;
     }
     int status = EXIT_DONE;
@@ -341,8 +365,39 @@ static error_of class_error(const prediction *p, const column_table *truth) {
     return count > 0 ? (error_of){.accuracy = right / count, .rows = count} : (error_of){0};
 }
 
-/* One for each target column, or one for the classes; to be freed. Whether the table has the target is found out by
- * asking for it, quietly. */
+static bool are_words(const train_model *m) {
+    double value;
+    for (int64_t c = 0; m->classes != NULL && c < m->outputs; c++) {
+        if (!io_number(m->classes[c], &value)) return true;
+    }
+    return false;
+}
+
+/* Whether the table has the target is found out by asking for it; only a target that cannot be read is worth a word. */
+static bool read_target(const prediction *p, const char *path, const name_list *target, column_table *truth) {
+    reading how = {0};
+    io_error error = {""};
+    circe_status status = CIRCE_ERR_ARGUMENT;
+    if (path == NULL) return false;
+    if (reading_open(p->arguments, NULL, &how) == EXIT_DONE) {
+        for (int64_t c = 0; are_words(&p->model) && c < target->n; c++) reading_add_category(&how, target->names[c]);
+        status = column_table_probe(path, target, &how, truth, &error);
+    }
+    reading_free(&how);
+    if (status == CIRCE_ERR_VALUE && !args_given(p->arguments, OPT_QUIET))
+        message_note("warning: the error was not computed: %s", error.text);
+    return status == CIRCE_OK;
+}
+
+/* A number that is there, and that no double can hold, is not passed over. */
+static void note_overflow(const prediction *p, const error_of *errors) {
+    for (int64_t c = 0; p->model.classes == NULL && c < p->model.n_target; c++) {
+        if (errors[c].rows > 0 && !(isfinite(errors[c].mse) && isfinite(errors[c].r2)))
+            message_note("warning: the error of %s is beyond what a double can hold", p->model.target[c]);
+    }
+}
+
+/* One for each target column, or one for the classes; to be freed. */
 static error_of *compare(const prediction *p) {
     name_list target = {0};
     column_table truth = {0};
@@ -352,12 +407,13 @@ static error_of *compare(const prediction *p) {
         errors[c] = (error_of){0};
         name_list_add(&target, p->model.target[c]);
     }
-    if (path != NULL && column_table_probe(path, &target, &truth) && truth.in.values.rows == p->n) {
+    if (read_target(p, path, &target, &truth) && truth.in.values.rows == p->n) {
         for (int64_t c = 0; p->model.classes == NULL && c < p->model.n_target; c++) {
             if (column_categories(&truth, c) == NULL) errors[c] = squared_error(p, &truth, c);
         }
         if (p->model.classes != NULL) errors[0] = class_error(p, &truth);
     }
+    note_overflow(p, errors);
     column_table_free(&truth);
     name_list_free(&target);
     return errors;
@@ -412,6 +468,8 @@ static cJSON *prediction_json(const prediction *p, const char *path) {
                             args_text(p->arguments, p->has_images ? OPT_IMAGES : OPT_TABLE));
     json_integer(out, "rows", p->n);
     json_integer(out, "rows_without_prediction", p->n_empty);
+    const input *const group[] = {&p->table.in};
+    reading_json(out, group, p->table.first != NULL ? 1 : 0);
     outputs = cJSON_AddArrayToObject(out, "outputs");
     for (int64_t c = 0; c < m->outputs; c++)
         cJSON_AddItemToArray(outputs, cJSON_CreateString(m->classes != NULL ? m->classes[c] : m->target[c]));
@@ -432,7 +490,9 @@ static int finish(const prediction *p) {
         message_note("warning: %" PRId64 " of %" PRId64 " rows have missing cells and no prediction", p->n_empty, p->n);
     if (args_given(p->arguments, OPT_JSON)) return json_print(prediction_json(p, path));
     if (strcmp(path, "-") == 0 || args_given(p->arguments, OPT_QUIET)) return EXIT_DONE;
+    const input *const group[] = {&p->table.in};
     printf("%s: %" PRId64 " predictions\n", path, p->n);
+    reading_text(group, p->table.first != NULL ? 1 : 0);
     say_errors(p);
     return EXIT_DONE;
 }

@@ -54,10 +54,11 @@ __attribute__((format(printf, 3, 4))) static circe_status fail(io_error *error, 
 
 /* ---- .csv and .tsv: columns by name ------------------------------------------------------------------------------ */
 
-static circe_status read_columns(const char *path, const name_list *wanted, column_table *out, io_error *error) {
+static circe_status read_columns(const char *path, const name_list *wanted, const io_reading *how, column_table *out,
+                                 io_error *error) {
     char *selection = name_list_join(wanted);
     io_table *table = &out->in.table;
-    circe_status status = io_read(path, selection, table, error);
+    circe_status status = io_read_as(path, selection, how, table, error);
     free(selection);
     if (status != CIRCE_OK) return status;
     if (table->names == NULL) table->names = block_of(wanted);
@@ -206,8 +207,8 @@ static circe_status read_array(const char *path, const name_list *wanted, bool b
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-static circe_status read_table(const char *path, const name_list *wanted, bool by_place, column_table *table,
-                               io_error *error) {
+static circe_status read_table(const char *path, const name_list *wanted, const io_reading *how, bool by_place,
+                               column_table *table, io_error *error) {
     *table = (column_table){.in = {.of = &variable_table}};
     table->in.described = &table->in.table;
     table->first = small_alloc((size_t)wanted->n * sizeof *table->first);
@@ -215,7 +216,7 @@ static circe_status read_table(const char *path, const name_list *wanted, bool b
     circe_status status = CIRCE_OK;
     switch (format_of(path)) {
         case FORMAT_COLUMNS:
-            status = read_columns(path, wanted, table, error);
+            status = read_columns(path, wanted, how, table, error);
             break;
         case FORMAT_ARRAYS:
             status = read_arrays(path, wanted, table, error);
@@ -224,19 +225,25 @@ static circe_status read_table(const char *path, const name_list *wanted, bool b
             status = read_array(path, wanted, by_place, table, error);
             break;
     }
+    if (status == CIRCE_OK && format_of(path) != FORMAT_COLUMNS)
+        status = io_table_read_as(&table->in.table, how, error);
     table->in.values = table->in.table.values;
     return status;
 }
 
-bool column_table_probe(const char *path, const name_list *wanted, column_table *table) {
-    io_error error = {""};
-    return read_table(path, wanted, false, table, &error) == CIRCE_OK;
+circe_status column_table_probe(const char *path, const name_list *wanted, const reading *how, column_table *table,
+                                io_error *error) {
+    return read_table(path, wanted, &how->how, false, table, error);
 }
 
-int column_table_read(const char *path, const name_list *wanted, bool by_place, column_table *table) {
+int column_table_read(const args *arguments, const char *path, const name_list *wanted, const reading *how,
+                      bool by_place, column_table *table) {
     io_error error = {""};
-    circe_status status = read_table(path, wanted, by_place, table, &error);
-    return status == CIRCE_OK ? EXIT_DONE : message_read(status, path, error.text);
+    input *group[] = {&table->in};
+    circe_status status = read_table(path, wanted, &how->how, by_place, table, &error);
+    if (status != CIRCE_OK) return message_read(status, path, error.text);
+    table->in.met = reading_met(arguments, how);
+    return reading_check(arguments, group, 1);
 }
 
 void column_table_free(column_table *table) {

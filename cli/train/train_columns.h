@@ -4,6 +4,7 @@
 
 #include "inputs.h"
 #include "list.h"
+#include "reading.h"
 
 /* What was asked for, each name once. A column of a .csv is one column; an array of an .npz or .safetensors may have
  * several, "x:0", "x:1", ..., of which one can be asked for by that name; the columns of an .npy are called "0", "1",
@@ -15,10 +16,12 @@ typedef struct column_table {
 
 /* Prints what is wrong and returns an exit status. `by_place` takes an .npy of just as many columns as there are names
  * as these columns in their order, where the names are no numbers. */
-int column_table_read(const char *path, const name_list *wanted, bool by_place, column_table *table);
+int column_table_read(const args *arguments, const char *path, const name_list *wanted, const reading *how,
+                      bool by_place, column_table *table);
 
-/* The same, without a word where it fails: false. */
-bool column_table_probe(const char *path, const name_list *wanted, column_table *table);
+/* The same, without a word where it fails. */
+circe_status column_table_probe(const char *path, const name_list *wanted, const reading *how, column_table *table,
+                                io_error *error);
 void column_table_free(column_table *table);
 
 double column_value(const column_table *table, int64_t row, int64_t col);

@@ -66,26 +66,14 @@ static int unknown_category(const column_table *table, int64_t row, int64_t col,
     return EXIT_INPUT;
 }
 
-/* The place of a cell among the categories: -1 where it is not known. A column that looks like numbers here held text
- * where the model was trained, "1", "2", "other": its numbers are looked up as they are usually written. */
-static int64_t category_of(const column_table *table, int64_t row, int64_t col, const name_list *known,
-                           char number[32]) {
-    char *const *texts = column_categories(table, col);
-    double value = column_value(table, row, col);
-    snprintf(number, 32, "%.15g", value);
-    return name_list_find(known, texts != NULL ? texts[(int64_t)value] : number);
-}
-
+/* The column was read as categories, as in training; without a cell it has no texts. */
 static int apply_categories(const column_table *table, int64_t col, const name_list *known, int64_t ld, double *out) {
-    char number[32];
+    char *const *texts = column_categories(table, col);
     for (int64_t i = 0; i < table->in.values.rows; i++, out += ld) {
-        bool missing = isnan(column_value(table, i, col));
-        int64_t code = missing ? -1 : category_of(table, i, col, known, number);
-        if (!missing && code < 0) {
-            char *const *texts = column_categories(table, col);
-            const char *text = texts != NULL ? texts[(int64_t)column_value(table, i, col)] : number;
-            return unknown_category(table, i, col, known, text);
-        }
+        double value = column_value(table, i, col);
+        bool missing = isnan(value);
+        int64_t code = missing ? -1 : name_list_find(known, texts[(int64_t)value]);
+        if (!missing && code < 0) return unknown_category(table, i, col, known, texts[(int64_t)value]);
         for (int64_t c = 0; c < known->n; c++) out[c] = missing ? (double)NAN : (double)(c == code);
     }
     return EXIT_DONE;

@@ -14,6 +14,7 @@
 #include "paths.h"
 #include "progress.h"
 #include "ranks.h"
+#include "sentinels.h"
 #include "train_team.h"
 
 static int refuse_library(circe_status status, const char *subject) {
@@ -81,6 +82,8 @@ static void note_unused(training_job *job) {
         notes_add(&job->warnings, "--layers was ignored: there is no regulariser");
     if (args_given(a, OPT_GIVEN) && !args_given(a, OPT_INVARIANT_TO))
         notes_add(&job->warnings, "--given was ignored: there is no --invariant-to");
+    const input *const group[] = {&job->set.table.in};
+    sentinels_note(group, 1, &job->warnings);
     if (job->set.dropped > 0)
         notes_add(&job->warnings, "%" PRId64 " rows with missing cells were left out", job->set.dropped);
 }
@@ -201,6 +204,15 @@ static const char *net_of(const args *arguments) {
 
 static bool trains_on_cpu(const training_job *job) { return strcmp(job->device->ops->name, "cpu") == 0; }
 
+/* Two runs would take turns in writing one checkpoint, and each would go on from the other's. */
+static int hold_output(training_job *job) {
+    io_error error = {""};
+    int status = path_check_writable("-o", job->output);
+    if (status != EXIT_DONE) return status;
+    return io_lock_take(job->output, &job->lock, &error) == CIRCE_OK ? EXIT_DONE
+                                                                     : message_write(job->output, error.text);
+}
+
 int training_job_open(const args *arguments, const session *s, const char *label, training_job *job) {
     train_layer_spec *specs = NULL;
     int64_t n_specs = 0;
@@ -212,7 +224,7 @@ int training_job_open(const args *arguments, const session *s, const char *label
     job->checkpoint = small_format("%s.checkpoint", job->output);
     int status = check_settings(job);
     if (status == EXIT_DONE) status = device_check(arguments);
-    if (status == EXIT_DONE && ranks_first()) status = path_check_writable("-o", job->output);
+    if (status == EXIT_DONE && ranks_first()) status = hold_output(job);
     if (status == EXIT_DONE) status = training_set_read(arguments, job->net, needs_holdout(job), &job->set);
     if (status == EXIT_DONE) status = parse_network(job, &specs, &n_specs);
     if (status == EXIT_DONE) status = training_set_fill(s, &job->set);
@@ -246,6 +258,7 @@ void training_job_free(training_job *job) {
     free(job->layers);
     free(job->checkpoint);
     free(job->fingerprint);
+    io_lock_release(job->lock);
     *job = (training_job){0};
 }
 

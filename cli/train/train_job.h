@@ -52,6 +52,7 @@ typedef struct training_job {
     const char *label; /* before the text of the progress bar; NULL: none */
     const char *output;
     const char *net; /* --net, or what is taken without it */
+    io_lock *lock;   /* of the output; NULL: another rank's affair */
     char *checkpoint, *fingerprint;
     train_regularizer_kind kind;
     double gamma;

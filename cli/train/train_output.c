@@ -97,6 +97,8 @@ cJSON *training_json(const training_job *job, const char *report) {
     json_integer(rows, "validation", set->validation.n);
     json_integer(rows, "holdout", set->holdout.n);
     json_integer(rows, "dropped", set->dropped);
+    const input *const group[] = {&set->table.in};
+    reading_json(out, group, 1);
     json_role(out, "features", set, &set->features);
     json_role(out, "target", set, &set->target);
     json_integer(out, "parameters", train_network_n_params(job->network));
@@ -133,6 +135,8 @@ static void print_run(const training_job *job) {
     if (set->has_images) text_row("images", "%s", images_text(&set->images, text, sizeof text));
     text_row("rows", "%" PRId64 " training, %" PRId64 " validation, %" PRId64 " holdout", set->training.n,
              set->validation.n, set->holdout.n);
+    const input *const group[] = {&set->table.in};
+    reading_text(group, 1);
     printf("  %-18s  ", "regulariser");
     text_wrap(stdout, training_regularizer_text(job, text, sizeof text), 22, 22, text_width());
     if (job->kind != TRAIN_REG_NONE) text_row("gamma", "%g", job->gamma);

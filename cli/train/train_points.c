@@ -1,5 +1,6 @@
 /* The points of a training set: columns as matrices over all rows, standardised by the training rows, and handed to the
  * three parts. Categories are codes for kernels that know them, and one column each elsewhere. */
+#include <float.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -149,6 +150,20 @@ static int fill_roles(training_set *set) {
     return status;
 }
 
+/* The error is reported in the target's own units, squared. */
+static int check_units(const training_set *set) {
+    for (int64_t c = 0; set->loss == TRAIN_MSE && c < set->target.n; c++) {
+        double deviation = set->target_scale.deviation[c], square = deviation * deviation;
+        if (isfinite(square) && square >= DBL_MIN) continue;
+        return message_fail(EXIT_INPUT,
+                            "--target: the standard deviation of column '%s' is %.3g, whose square no double can hold: "
+                            "there would be no error to report; %s the column by %.0e",
+                            training_column(set, &set->target, c), deviation, deviation > 1 ? "divide" : "multiply",
+                            deviation > 1 ? deviation : 1 / deviation);
+    }
+    return EXIT_DONE;
+}
+
 static int fill_points(training_set *set) {
     set->training.rows = set->split.training, set->training.n = set->split.n_training;
     set->validation.rows = set->split.validation, set->validation.n = set->split.n_validation;
@@ -159,6 +174,7 @@ static int fill_points(training_set *set) {
     if (status == EXIT_DONE)
         status = distribute(set, &target, &set->target, CIRCE_FLOAT32, SLOT_TARGET, &set->target_scale);
     free(target.data);
+    if (status == EXIT_DONE) status = check_units(set);
     return status == EXIT_DONE && set->has_invariant ? fill_roles(set) : status;
 }
 

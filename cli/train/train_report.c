@@ -118,10 +118,10 @@ static void write_text(report_writer *w, const char *name, const char *text) {
 
 static void write_json(report_writer *w) {
     cJSON *json = training_json(w->job, w->folder);
-    char *text = cJSON_Print(json);
+    char *text = json_utf8(json, true);
     cJSON_Delete(json);
     if (text != NULL) write_text(w, "results.json", text);
-    cJSON_free(text);
+    free(text);
 }
 
 /* ---- the run as a configuration ---------------------------------------------------------------------------------- */
@@ -267,8 +267,7 @@ static void show_facts(report_writer *w, const char *yaml) {
     report_fact(w->page, "regulariser", "%s", training_regularizer_text(job, text, sizeof text));
     report_fact(w->page, "time", "%.1f s for %" PRId64 " steps, %.0f %% of it in the regulariser", r->seconds,
                 r->steps_done, r->seconds > 0 ? 100 * r->regularizer_seconds / r->seconds : 0);
-    report_fact(w->page, "circe", "%s, %s instructions, %d threads", circe_version(),
-                circe_context_isa(job->s->context), circe_context_threads(job->s->context));
+    report_fact(w->page, "circe", "%s", session_text(job->s, text, sizeof text));
 }
 
 static void write_page(report_writer *w) {

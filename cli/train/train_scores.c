@@ -57,6 +57,9 @@ static void score_numbers(training_job *job) {
         }
         double mse = sum / (double)n;
         double variance = variance_of((const float *)set->validation.data.target.data + c, n, cols);
+        if (!(variance > 0.0))
+            notes_add(&job->warnings, "the target '%s' is constant on the validation rows: there is no R2 of it",
+                      training_column(set, &set->target, c));
         s->columns[c] = (training_error){mse * unit * unit, mse, 1.0 - mse / variance};
         s->loss += mse / (double)cols;
         s->r2 += s->columns[c].r2 / (double)cols;

@@ -191,9 +191,11 @@ static int use_table(training_set *set, const name_list *wanted) {
 static void hint_path_column(const training_set *set) {
     name_list column = {0};
     column_table table = {0};
+    io_error error = {""};
+    reading how = {.how = {.all = true}};
     name_list_add(&column, set->request.column);
     if (!args_given(set->arguments, OPT_PATH_COLUMN) && access(set->request.path, R_OK) == 0 &&
-        !column_table_probe(set->request.path, &column, &table))
+        column_table_probe(set->request.path, &column, &how, &table, &error) != CIRCE_OK)
         message_hint("--path-column says which column holds the paths of the images");
     column_table_free(&table);
     name_list_free(&column);
@@ -207,7 +209,12 @@ static int read_table(training_set *set) {
     want(&wanted, &set->given);
     want(&wanted, &set->invariant);
     if (by_path && name_list_find(&wanted, set->request.column) < 0) name_list_add(&wanted, set->request.column);
-    int status = column_table_read(training_data(set), &wanted, false, &set->table);
+    reading how = {0};
+    int status = reading_open(set->arguments, NULL, &how);
+    if (by_path) reading_add_category(&how, set->request.column);
+    if (status == EXIT_DONE)
+        status = column_table_read(set->arguments, training_data(set), &wanted, &how, false, &set->table);
+    reading_free(&how);
     if (status != EXIT_DONE && by_path) hint_path_column(set);
     if (status == EXIT_DONE && by_path) set->path_col = set->table.first[name_list_find(&wanted, set->request.column)];
     if (status == EXIT_DONE) status = use_table(set, &wanted);

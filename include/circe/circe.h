@@ -13,6 +13,7 @@
 #include "circe/safetensors.h"
 #include "circe/status.h"
 #include "circe/test.h"
+#include "circe/transform.h"
 #include "circe/version.h"
 
 #endif

@@ -4,6 +4,7 @@
 #define CIRCE_CME_H
 
 #include "circe/kernel.h"
+#include "circe/safetensors.h"
 
 CIRCE_BEGIN_DECLS
 
@@ -77,8 +78,12 @@ CIRCE_API const char *circe_cme_warning(const circe_cme *cme, int64_t index);
 CIRCE_API const circe_kernel *circe_cme_kernel_y(const circe_cme *cme);
 CIRCE_API const circe_kernel *circe_cme_kernel_z(const circe_cme *cme);
 
-/* As .safetensors. Saving writes beside, syncs and renames: an existing file is replaced whole or not at all. */
+/* As .safetensors. Saving writes beside, syncs and renames: an existing file is replaced whole or not at all. A
+ * checksum over everything in it is verified on loading; files of older versions have none and load without.
+ * circe_cme_save_with keeps up to 16 texts of the caller's own as well, for circe_tensor_file_metadata to find. */
 CIRCE_API circe_status circe_cme_save(const circe_cme *cme, const char *path);
+CIRCE_API circe_status circe_cme_save_with(const circe_cme *cme, const char *path, const circe_metadata *metadata,
+                                           int64_t n_metadata);
 CIRCE_API circe_status circe_cme_load(circe_context *context, const char *path, circe_cme **cme);
 
 /* out (B, B) = K^c, the Gram matrix of the residuals, without the factor K_yy. */

@@ -57,7 +57,9 @@ CIRCE_API int circe_context_threads(const circe_context *context);
 typedef void (*circe_part_fn)(void *user, int64_t part);
 CIRCE_API void circe_context_run(const circe_context *context, int64_t parts, circe_part_fn run, void *user);
 
-/* The instruction set the CPU loops were chosen for: "avx512", "avx2" or "generic". */
+/* The instruction set of the CPU loops: "avx512", "avx2" or "baseline". The best that the processor has, or what the
+ * environment variable CIRCE_ISA names when the context is created: another word is refused there
+ * (CIRCE_ERR_ARGUMENT), and so is a set that the processor lacks (CIRCE_ERR_UNSUPPORTED). */
 CIRCE_API const char *circe_context_isa(const circe_context *context);
 
 /* Scratch memory that grows to what the calls through it need and is then reused: after the first call of a given

@@ -1,5 +1,5 @@
 /* The .safetensors container: named tensors and text metadata. circe keeps its models in it; other programs' files can
- * be read as well. Reading maps the file; nothing in a header is trusted before it was checked. */
+ * be read as well. Nothing in a header is trusted before it was checked. */
 #ifndef CIRCE_SAFETENSORS_H
 #define CIRCE_SAFETENSORS_H
 
@@ -39,7 +39,10 @@ typedef struct circe_metadata {
     const char *value;
 } circe_metadata;
 
-/* Atomic: written beside, synced, renamed. A path that is no plain file (a pipe, /dev/stdout) is written directly. */
+/* Files whose metadata "format" begins with "circe" get a "checksum" over tensors and metadata, which opening them
+ * verifies.
+ *
+ * Atomic: written beside, synced, renamed. A path that is no plain file (a pipe, /dev/stdout) is written directly. */
 CIRCE_API circe_status circe_tensor_file_write(circe_context *context, const char *path, const circe_tensor *tensors,
                                                int64_t n_tensors, const circe_metadata *metadata, int64_t n_metadata);
 

@@ -22,6 +22,7 @@
 
 #include "circe/gcm.h"
 #include "circe/measure.h"
+#include "circe/transform.h"
 
 CIRCE_BEGIN_DECLS
 
@@ -93,6 +94,9 @@ typedef struct circe_test_options {
 
     int64_t features_x, features_y,
         features_z; /* rcot: random features; 10, 0 and 10. y's 0: 100 a column, at most 500 and n / 2 */
+
+    /* Of the columns of x, y and z, except those under a delta kernel, before anything else. */
+    circe_transform transform;
 } circe_test_options;
 
 /* kci, automatic null. */
@@ -141,6 +145,12 @@ typedef struct circe_test_result {
     char kernel_x[CIRCE_TEST_KERNEL_TEXT], kernel_y[CIRCE_TEST_KERNEL_TEXT], kernel_z[CIRCE_TEST_KERNEL_TEXT];
     circe_trust trust;
     char verdict[CIRCE_TEST_TEXT]; /* the p-value and the trust in words */
+    /* How many rows carry the statistic, or the column of x, y or z that the fewest carry: n over the kurtosis. A few
+     * outliers make it a few. NaN: not checked. */
+    double effective_rows;
+    /* The p-value of the same test on normal scores, where few rows carry the variance; NaN: not needed, or not
+     * checked. */
+    double robust_p;
 } circe_test_result;
 
 /* x (n, d_x), y (n, d_y) or NULL, z (n, d_z); at least 8 rows of positive weight. options NULL: the defaults. */

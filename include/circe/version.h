@@ -16,6 +16,16 @@ CIRCE_API const char *circe_version(void);
 /* The libraries this build stands on, one "name version" per line. */
 CIRCE_API const char *circe_build_info(void);
 
+/* The BLAS that this process computes with, "OpenBLAS 0.3.21", and the processor its kernels are for, "SkylakeX"; ""
+ * where it does not say. An OpenBLAS that does not know the processor takes its oldest kernels; this library, when it
+ * is loaded, gives it the processor's, unless OPENBLAS_CORETYPE is set or other threads may be computing with it. */
+CIRCE_API const char *circe_blas_name(void);
+CIRCE_API const char *circe_blas_core(void);
+
+/* NULL, or a sentence that says why the BLAS is slower here than it could be, and the remedy. A context reports it to
+ * its log as a warning when it is created. */
+CIRCE_API const char *circe_blas_note(void);
+
 CIRCE_END_DECLS
 
 #endif

@@ -36,11 +36,29 @@ typedef struct circe__factored {
     int complete;
 } circe__factored;
 
+/* A function of one number as polynomials on pieces of equal length 1 / per, from `first` on: on each, `terms` holds
+ * the coefficients (CIRCE__CURVE_TERMS, outputs), highest power first, of t in [-1, 1]. outputs is a multiple of 8. */
+enum { CIRCE__CURVE_TERMS = 8 };
+
+typedef struct circe__curve {
+    double first, per;
+    int64_t pieces, outputs;
+    const double *terms;
+} circe__curve;
+
+/* zeta(y, z) = features(z) - mean(y). */
+typedef struct circe__from_curves {
+    const circe__curve *mean, *features;
+    const double *y, *z; /* (n) */
+} circe__from_curves;
+
 /* A measure from its features to its gradient: G = the settled Q = K_yy o (zeta zeta'), value = <G, K_xx>. */
 typedef struct circe__measured {
     circe__factors kernel_y, kernel_x;
     const circe_mat *y, *zeta; /* of a whole data set where there is an index */
     const int64_t *index;      /* (n) the rows meant; NULL: all */
+    const circe__from_curves
+        *curves; /* what zeta is to be made from first, with outputs for its ld; NULL: it is made */
     int64_t n;
     const circe_mat *x; /* (n, d) */
     double scale;       /* of Q as it is written */
@@ -97,7 +115,7 @@ typedef struct circe__algebra {
                      int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
     /* lower triangle of c (n, n) := a' a + beta c, a (k, n) */
     void (*gram_update)(int64_t n, int64_t k, const double *a, int64_t lda, double beta, double *c, int64_t ldc);
-    /* l (n, n) lower triangular := its inverse. Returns LAPACK's info. */
+    /* l (n, n) lower triangular, with zeros above, := its inverse. Returns LAPACK's info. */
     int (*invert_lower)(int64_t n, double *l, int64_t ldl);
     /* b (m, n) := b T', T (n, n) lower triangular: each row of b becomes T times it */
     void (*multiply_rows)(int64_t m, int64_t n, const double *t, int64_t ldt, double *b, int64_t ldb);
@@ -125,12 +143,17 @@ static inline const circe__loops *circe__loops_for(const circe__backend *backend
     return dtype == CIRCE_FLOAT32 ? backend->f32 : backend->f64;
 }
 
-const circe__backend *circe__backend_cpu(void);
+/* The best loops that this processor can run, or those that CIRCE_ISA in the environment names. */
+circe_status circe__backend_cpu(const circe__backend **backend);
 
 /* Brackets work of many small kernel values: their products fall among the denormal numbers, which take x86 a hundred
  * cycles each; the calling thread, and the threads that run parts for it, flush them to zero meanwhile. What the caller
  * had is restored. */
 unsigned circe__flush_begin(void);
 void circe__flush_end(unsigned previous);
+
+/* Where the process is limited in its address space: what BLAS needs on so many threads, now; CIRCE_ERR_MEMORY where
+ * there is not enough for it. */
+circe_status circe__claim_buffers(int threads);
 
 #endif

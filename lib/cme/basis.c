@@ -119,17 +119,29 @@ void circe__basis_part(const circe__basis *basis, int64_t rank, const double *po
     circe__flush_end(rounding);
 }
 
-/* Threads split the rows, so that a batch costs one fork and join rather than one for every BLAS call. */
+/* Rows in parts. */
+typedef struct feature_rows {
+    const circe__basis *basis;
+    int64_t rank, n, ld, parts;
+    const double *points;
+    double *features, *diagonal, *residual;
+    char *scratch;
+} feature_rows;
+
+static void run_features(void *user, int64_t part) {
+    const feature_rows *w = user;
+    int64_t first = circe__cut(w->n, w->parts, part), rows = circe__cut(w->n, w->parts, part + 1) - first;
+    circe__basis_part(w->basis, w->rank, w->points + first * w->basis->dim, rows, w->features + first * w->ld, w->ld,
+                      w->diagonal == NULL ? NULL : w->diagonal + first,
+                      w->residual == NULL ? NULL : w->residual + first,
+                      w->scratch + (size_t)part * circe__basis_part_bytes(w->basis));
+}
+
 void circe__basis_features(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
                            int64_t ld, double *diagonal, double *residual, void *scratch) {
-    int64_t team = circe__basis_team(basis, n);
-#pragma omp parallel for schedule(static, 1) num_threads((int)team)
-    for (int64_t part = 0; part < team; part++) {
-        int64_t first = n * part / team, rows = n * (part + 1) / team - first;
-        circe__basis_part(basis, rank, points + first * basis->dim, rows, features + first * ld, ld,
-                          diagonal == NULL ? NULL : diagonal + first, residual == NULL ? NULL : residual + first,
-                          (char *)scratch + (size_t)part * circe__basis_part_bytes(basis));
-    }
+    feature_rows w = {basis,  rank,     n,        ld,       circe__basis_team(basis, n),
+                      points, features, diagonal, residual, (char *)scratch};
+    circe_context_run(basis->context, w.parts, run_features, &w);
 }
 
 int64_t circe__basis_rank_at(const circe__basis *basis, double relative) {
@@ -152,7 +164,26 @@ typedef struct pivoting {
     double *residual; /* (n) */
     double *column;   /* (n) */
     double trace;
+    double left;   /* the sum of the residuals */
+    int64_t worst; /* where the largest is */
+    struct found {
+        double left;
+        int64_t worst;
+    } * found; /* (threads): of the parts of a step */
 } pivoting;
+
+/* The columns that there are, into rows of another length. The first to write to memory waits until there is some. */
+typedef struct growth {
+    const pivoting *work;
+    double *grown;
+    int64_t ld;
+} growth;
+
+static void run_growth(void *user, int64_t first, int64_t end) {
+    const growth *g = user;
+    size_t bytes = (size_t)g->work->basis->rank * sizeof(double);
+    for (int64_t i = first; i < end; i++) memcpy(g->grown + i * g->ld, g->work->F + i * g->work->ld, bytes);
+}
 
 /* Doubles the columns of F up to the rank that may be needed. */
 static circe_status grow_features(pivoting *work, int64_t max_rank) {
@@ -160,7 +191,8 @@ static circe_status grow_features(pivoting *work, int64_t max_rank) {
     int64_t rank = work->basis->rank, ld = circe__min(circe__max(2 * work->ld, rank + 64), max_rank);
     double *grown = circe__alloc(context, work->n * ld, sizeof *grown);
     if (grown == NULL) return CIRCE_ERR_MEMORY;
-    for (int64_t i = 0; i < work->n; i++) memcpy(grown + i * ld, work->F + i * work->ld, (size_t)rank * sizeof *grown);
+    growth g = {work, grown, ld};
+    circe__run_ranges(context->threads, work->n, 16384 / (rank + 1) + 1, run_growth, &g);
     circe__free(context, work->F);
     work->F = grown;
     work->ld = ld;
@@ -174,28 +206,53 @@ static int64_t largest(const double *v, int64_t n) {
     return at;
 }
 
-/* One step: point p becomes pivot number r; column r of F and the residuals follow. */
-static void add_pivot(pivoting *work, int64_t p) {
-    circe__basis *basis = work->basis;
+/* Column r of F for point p as a pivot, and what it leaves of the residuals. The pivot's own row of F is read by all
+ * and stays as it is. */
+typedef struct pivot_step {
+    pivoting *work;
+    int64_t p, parts;
+    double root;
+} pivot_step;
+
+static void run_step(void *user, int64_t part) {
+    const pivot_step *step = user;
+    const pivoting *work = step->work;
+    const circe__basis *basis = work->basis;
+    int64_t first = circe__cut(work->n, step->parts, part), end = circe__cut(work->n, step->parts, part + 1);
+    struct found found = {0.0, first};
     int64_t r = basis->rank, ld = work->ld, dim = basis->dim;
-    const double *pivot = work->points + p * dim, *row = work->F + p * ld;
-    double root = sqrt(work->residual[p]);
-#pragma omp parallel for schedule(static) num_threads(basis->context->threads) if (work->n * r > 500000)
-    for (int64_t i = 0; i < work->n; i++) {
+    const double *pivot = work->points + step->p * dim, *row = work->F + step->p * ld;
+    for (int64_t i = first; i < end; i++) {
         const double *f = work->F + i * ld;
         double dot = 0.0;
 #pragma omp simd reduction(+ : dot)
         for (int64_t k = 0; k < r; k++) dot += f[k] * row[k];
-        work->column[i] = (circe__kernel_value(circe__basis_kernel(basis), work->points + i * dim, pivot) - dot) / root;
+        double value =
+            (circe__kernel_value(circe__basis_kernel(basis), work->points + i * dim, pivot) - dot) / step->root;
+        work->F[i * ld + r] = value;
+        work->residual[i] = i == step->p ? 0.0 : fmax(work->residual[i] - value * value, 0.0);
+        found.left += work->residual[i];
+        if (work->residual[i] > work->residual[found.worst]) found.worst = i;
     }
-    work->column[p] = root;
-    for (int64_t i = 0; i < work->n; i++) {
-        work->F[i * ld + r] = work->column[i];
-        work->residual[i] = fmax(work->residual[i] - work->column[i] * work->column[i], 0.0);
+    work->found[part] = found;
+}
+
+/* One step: point p becomes pivot number r; column r of F and the residuals follow. */
+static void add_pivot(pivoting *work, int64_t p) {
+    circe__basis *basis = work->basis;
+    int64_t r = basis->rank, dim = basis->dim, least = 8192 / (r + 16) + 1; /* rows: 10 microseconds */
+    pivot_step step = {work, p, circe__count_parts(basis->context->threads, work->n, least), sqrt(work->residual[p])};
+    circe_context_run(basis->context, step.parts, run_step, &step);
+    work->F[p * work->ld + r] = step.root;
+    work->left = 0.0;
+    work->worst = 0;
+    for (int64_t part = 0; part < step.parts; part++) {
+        work->left += work->found[part].left;
+        if (work->residual[work->found[part].worst] > work->residual[work->worst])
+            work->worst = work->found[part].worst;
     }
-    work->residual[p] = 0.0;
-    memcpy(basis->L + r * basis->capacity, row, (size_t)(r + 1) * sizeof(double));
-    memcpy(basis->points + r * dim, pivot, (size_t)dim * sizeof(double));
+    memcpy(basis->L + r * basis->capacity, work->F + p * work->ld, (size_t)(r + 1) * sizeof(double));
+    memcpy(basis->points + r * dim, work->points + p * dim, (size_t)dim * sizeof(double));
     basis->rank = r + 1;
 }
 
@@ -213,15 +270,18 @@ static circe_status start_pivoting(pivoting *work) {
     work->F = circe__alloc(context, work->n * work->ld, sizeof *work->F);
     work->residual = circe__alloc(context, work->n, sizeof *work->residual);
     work->column = circe__alloc(context, work->n, sizeof *work->column);
+    work->found = circe__alloc(context, context->threads, sizeof *work->found);
     void *scratch = circe__alloc(context, (int64_t)circe__basis_bytes(basis), 1);
     circe_status status = CIRCE_ERR_MEMORY;
-    if (work->F != NULL && work->residual != NULL && work->column != NULL && scratch != NULL)
+    if (work->F != NULL && work->residual != NULL && work->column != NULL && work->found != NULL && scratch != NULL)
         status = circe__basis_reserve(basis, work->ld);
     if (status == CIRCE_OK) {
         circe__basis_features(basis, basis->rank, work->points, work->n, work->F, work->ld, work->column,
                               work->residual, scratch);
         work->trace = sum(work->column, work->n);
         basis->scale = fmax(basis->scale, work->column[largest(work->column, work->n)]);
+        work->left = sum(work->residual, work->n);
+        work->worst = largest(work->residual, work->n);
     }
     circe__free(context, scratch);
     return status;
@@ -276,7 +336,7 @@ circe_status circe__basis_refuse(int64_t max_rank, double left, const char *name
 }
 
 static circe_status refuse_rank(const pivoting *work, int64_t max_rank, const char *name) {
-    return circe__basis_refuse(max_rank, sum(work->residual, work->n) / work->trace, name);
+    return circe__basis_refuse(max_rank, work->left / work->trace, name);
 }
 
 circe_status circe__basis_extend(circe__basis *basis, const double *points, int64_t n, double tolerance,
@@ -286,8 +346,8 @@ circe_status circe__basis_extend(circe__basis *basis, const double *points, int6
     int64_t first_rank = basis->rank;
     circe_status status = start_pivoting(&work);
     while (status == CIRCE_OK) {
-        int64_t p = largest(work.residual, n);
-        bool done = sum(work.residual, n) <= tolerance * work.trace || work.residual[p] <= 4e-16 * basis->scale;
+        int64_t p = work.worst;
+        bool done = work.left <= tolerance * work.trace || work.residual[p] <= 4e-16 * basis->scale;
         if (done) break;
         if (first_rank == 0 && basis->rank == SWITCH_RANK && n <= CIRCE__ALL_ROWS) {
             int64_t found = 0;
@@ -305,5 +365,6 @@ circe_status circe__basis_extend(circe__basis *basis, const double *points, int6
     circe__free(basis->context, work.F);
     circe__free(basis->context, work.residual);
     circe__free(basis->context, work.column);
+    circe__free(basis->context, work.found);
     return status == CIRCE_OK ? circe__basis_invert(basis) : status;
 }

@@ -75,33 +75,46 @@ circe_status circe__dense_prepare(circe__holdout *holdout, const circe_kernel *k
     return status;
 }
 
-/* h_i = sum_k v_ki^2 / (s_k + ridge), row by row of the vectors. */
-static void leverage(const circe__regression *regression, double ridge, double *h) {
-    int64_t n = regression->n;
-    memset(h, 0, (size_t)n * sizeof *h);
+/* Leave-one-out under one ridge, for some of the rows. */
+typedef struct errors {
+    const circe__regression *regression;
+    int64_t rank_z;
+    double ridge;
+    const double *W;      /* (M, r_z) */
+    double *h, *residual; /* (M): h_i = sum_k v_ki^2 / (s_k + ridge); |W_i|^2 / h_i^2 */
+} errors;
+
+static void run_errors(void *user, int64_t first, int64_t end) {
+    const errors *e = user;
+    const circe__regression *regression = e->regression;
+    int64_t n = regression->n, rz = e->rank_z;
+    memset(e->h + first, 0, (size_t)(end - first) * sizeof *e->h);
     for (int64_t k = 0; k < n; k++) {
         const double *v = regression->vectors + k * n;
-        double weight = 1.0 / (regression->s[k] + ridge);
-        for (int64_t i = 0; i < n; i++) h[i] += weight * v[i] * v[i];
+        double weight = 1.0 / (regression->s[k] + e->ridge);
+        for (int64_t i = first; i < end; i++) e->h[i] += weight * v[i] * v[i];
+    }
+    for (int64_t i = first; i < end; i++) {
+        double square = 0.0;
+        for (int64_t c = 0; c < rz; c++) square += e->W[i * rz + c] * e->W[i * rz + c];
+        e->residual[i] = square / (e->h[i] * e->h[i]);
     }
 }
 
 circe_status circe__dense_loo(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
                               int64_t n_ridge, double *error) {
+    enum { LEAST_ROWS = 64 }; /* of a part: it reads pieces of rows of the vectors */
     const circe_context *context = holdout->context;
     int64_t M = holdout->rows, rz = holdout->z_basis->rank;
-    double *h = circe__alloc(context, M, sizeof *h);
+    double *h = circe__alloc(context, 2 * M, sizeof *h);
     circe_status status = h == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int64_t l = 0; status == CIRCE_OK && l < n_ridge; l++) {
         double *W = NULL, total = 0.0;
         status = circe__regression_weights(context, regression, rz, ridge[l], &W);
         if (status != CIRCE_OK) break;
-        leverage(regression, ridge[l], h);
-        for (int64_t i = 0; i < M; i++) {
-            double square = 0.0;
-            for (int64_t c = 0; c < rz; c++) square += W[i * rz + c] * W[i * rz + c];
-            total += square / (h[i] * h[i]);
-        }
+        errors e = {regression, rz, ridge[l], W, h, h + M};
+        circe__run_ranges(context->threads, M, circe__max(LEAST_ROWS, 16384 / M), run_errors, &e);
+        for (int64_t i = 0; i < M; i++) total += e.residual[i];
         error[l] = total / (double)M;
         circe__free(context, W);
     }

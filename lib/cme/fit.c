@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cme/internal.h"
+#include "cme/curves.h"
 
 enum {
     DENSE_ROWS = 512, /* up to here a dense fit takes a tenth of a second and is exact everywhere */
@@ -213,6 +213,23 @@ static bool is_constant(const double *points, int64_t rows, int64_t dim) {
     return true;
 }
 
+/* No sigma2 that a double can hold lets a kernel see two rows of y as near, or as different, where the squares of its
+ * differences are none. */
+static circe_status check_scale(const circe_mat *y, const circe_kernel *kernel_y) {
+    const double large = 1e155, small = 1e-163;
+    double largest = 0.0;
+    if (circe_kernel_n_free(kernel_y) == 0) return CIRCE_OK;
+    for (int64_t i = 1; i < y->rows; i++)
+        for (int64_t c = 0; c < y->cols; c++)
+            largest = fmax(largest, fabs(0.5 * circe__at(y, i, c) - 0.5 * circe__at(y, 0, c)));
+    if (largest == 0.0 || (largest < large && largest > small)) return CIRCE_OK;
+    return circe__fail(
+        CIRCE_ERR_VALUE,
+        "the numbers of y differ by %.3g, whose square no double can hold, so that no width sees anything "
+        "of it; %s y by %.0e",
+        largest, largest > 1.0 ? "divide" : "multiply", largest > 1.0 ? largest : 1.0 / largest);
+}
+
 static circe_status collect_warnings(circe_cme *cme, const circe__holdout *holdout) {
     const circe_cme_options *options = holdout->options;
     const circe_cme_info *info = &cme->info;
@@ -276,6 +293,10 @@ static circe_status fit_all(circe_cme *cme, circe__holdout *holdout, const circe
     if (status != CIRCE_OK) return status;
     cme->info.rank_z = cme->z_basis.rank;
     cme->info.method = options->method == CIRCE_METHOD_RFF ? CIRCE_METHOD_RFF : cme->info.solver;
+    if (!isfinite(cme->info.loo_error))
+        return circe__fail(CIRCE_ERR_NUMERIC,
+                           "the leave-one-out error is no finite number: the numbers of y or z are too large for the "
+                           "kernel; scale them");
     status = keep_points(cme, holdout);
     return status == CIRCE_OK ? collect_warnings(cme, holdout) : status;
 }
@@ -309,6 +330,7 @@ circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, con
     circe_status status = fill_options(given, &options);
     if (status == CIRCE_OK) status = circe__check_data(y, "y", 2);
     if (status == CIRCE_OK) status = circe__check_data(z, "z", 2);
+    if (status == CIRCE_OK) status = check_scale(y, kernel_y);
     if (status == CIRCE_OK && y->rows != z->rows)
         status = circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
                              (long long)y->rows, (long long)z->rows);
@@ -345,6 +367,7 @@ circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, con
                               .dim_y = y->cols,
                               .dim_z = z->cols};
     status = fit_all(made, &holdout, kernel_y, kernel_z);
+    if (status == CIRCE_OK) status = circe__curves_make(made);
     made->info.seconds = circe__seconds() - start;
 
 done:

@@ -18,6 +18,7 @@ enum {
 };
 
 typedef struct circe__crew circe__crew;
+typedef struct circe__curves circe__curves;
 typedef struct circe__parts circe__parts; /* of a matrix that lies over a crew: the crew's own */
 
 /* ---- basis.c: features of a kernel by pivoted Cholesky ------------------------------------------------------- */
@@ -209,6 +210,7 @@ struct circe_cme {
     double *weights;                /* (r_y or M, r_z) */
     double *inverse;                /* small dense models: (K_YY + ridge I)^-1 (M, M); see residual.c */
     circe__rff *rff;
+    circe__curves *curves; /* curves.c; NULL: none */
     int64_t rff_pool, rff_batch, rff_every;
     uint64_t seed;
 };

@@ -12,17 +12,20 @@
  *
  * Two passes over the rows: one for S and G, one for the errors. In a crew each process passes over blocks of its own,
  * and the sums are added. */
-#include <omp.h>
 #include <string.h>
 
 #include "cme/internal.h"
 
-enum { BLOCK = CIRCE__BLOCK_ROWS };
+enum {
+    BLOCK = CIRCE__BLOCK_ROWS,
+    LEAST_ROWS = 128, /* of a block, where there are more threads than blocks */
+    ROUND = 4,        /* blocks of each part between two looks at whether to go on */
+};
 
 /* ---- passes over the rows -----------------------------------------------------------------------------------------
  */
 
-/* One thread's scratch, and its sums in whichever of the two passes. */
+/* One part's scratch, and its sums in whichever of the two passes. */
 typedef struct worker {
     double *features_y, *features_z; /* (BLOCK, r_y), (BLOCK, r_z) */
     double *diagonal, *residual;     /* (BLOCK) */
@@ -32,8 +35,9 @@ typedef struct worker {
     double *Q, *means, *error; /* second pass: (BLOCK, r_y), (BLOCK, n_ridge r_z), (n_ridge) */
 } worker;
 
-/* A pass: each thread takes every team-th block of rows with BLAS on that thread alone, so that the threads meet once.
- * Their sums are added in their order: a thread count gives the same bits every time. */
+/* A pass: each of `team` parts takes every team-th block of rows. Their sums are added in their order: a number of
+ * threads gives the same bits every time. The parts meet every few blocks, as progress is the caller's thread's to
+ * report. */
 typedef struct pass {
     circe__holdout *holdout;
     const circe__regression *regression;
@@ -43,6 +47,10 @@ typedef struct pass {
     int64_t n_ridge;
     worker *workers;
     int64_t team;
+    int64_t block, blocks; /* rows of a block, and how many there are */
+    int64_t first, step;   /* this process's blocks: every step-th from the first */
+    int64_t done;          /* of them, before this round */
+    void (*visit)(const struct pass *p, worker *w, int64_t first, int64_t n);
 } pass;
 
 static void pass_free(pass *p) {
@@ -56,14 +64,25 @@ static void pass_free(pass *p) {
     circe__free(context, p->workers);
 }
 
+/* Fewer rows where all threads would not have a block otherwise; the processes of a crew must agree. */
+static int64_t block_rows(const circe__holdout *holdout) {
+    int64_t each = (holdout->rows / holdout->context->threads + 63) / 64 * 64;
+    if (holdout->crew != NULL) return circe__min(BLOCK, holdout->rows);
+    return circe__min(circe__min(BLOCK, circe__max(each, LEAST_ROWS)), holdout->rows);
+}
+
 /* n_ridge = 0: the first pass. */
 static circe_status pass_init(pass *p, circe__holdout *holdout, const circe__regression *regression, int64_t n_ridge) {
     const circe_context *context = holdout->context;
     const circe__basis *yb = &regression->y_basis, *zb = holdout->z_basis;
-    int64_t ry = yb->rank, rz = zb->rank, block = circe__min(BLOCK, holdout->rows);
-    size_t bytes_y = circe__basis_bytes(yb), bytes_z = circe__basis_bytes(zb);
+    int64_t ry = yb->rank, rz = zb->rank, block = block_rows(holdout);
+    size_t bytes_y = circe__basis_part_bytes(yb), bytes_z = circe__basis_part_bytes(zb);
     *p = (pass){.holdout = holdout, .regression = regression, .n_ridge = n_ridge};
-    p->team = circe__min(context->threads, (holdout->rows + BLOCK - 1) / BLOCK);
+    p->block = block;
+    p->blocks = (holdout->rows + block - 1) / block;
+    p->first = holdout->crew == NULL ? 0 : holdout->crew->rank;
+    p->step = holdout->crew == NULL ? 1 : holdout->crew->size;
+    p->team = circe__min(context->threads, p->blocks);
     p->workers = circe__calloc(context, p->team, sizeof *p->workers);
     bool complete = p->workers != NULL;
     for (int64_t t = 0; complete && t < p->team; t++) {
@@ -89,33 +108,26 @@ static circe_status pass_init(pass *p, circe__holdout *holdout, const circe__reg
     return complete ? CIRCE_OK : CIRCE_ERR_MEMORY;
 }
 
-static circe_status pass_run(pass *p, void (*visit)(const pass *p, worker *w, int64_t first, int64_t n)) {
-    circe__holdout *holdout = p->holdout;
-    int64_t blocks = (holdout->rows + BLOCK - 1) / BLOCK;
-    int64_t first = holdout->crew == NULL ? 0 : holdout->crew->rank,
-            size = holdout->crew == NULL ? 1 : holdout->crew->size;
-    circe_status status = CIRCE_OK; /* written by the first thread, which is the caller's */
-    int stop = 0;
-#pragma omp parallel num_threads((int)p->team)
-    {
-        int64_t thread = omp_get_thread_num(), team = omp_get_num_threads();
-        for (int64_t b = first + size * thread; b < blocks; b += size * team) {
-            int stopped;
-#pragma omp atomic read
-            stopped = stop;
-            if (stopped) break;
-            visit(p, &p->workers[thread], b * BLOCK, circe__min(BLOCK, holdout->rows - b * BLOCK));
-            if (thread != 0) continue;
-            status = circe__progress(holdout->context, "fitting",
-                                     circe__min(holdout->steps_done + b + size * team, holdout->steps_total),
-                                     holdout->steps_total);
-            if (status != CIRCE_OK) {
-#pragma omp atomic write
-                stop = 1;
-            }
-        }
+static void run_blocks(void *user, int64_t part) {
+    const pass *p = user;
+    for (int64_t k = p->done + part; k < p->done + ROUND * p->team; k += p->team) {
+        int64_t row = (p->first + k * p->step) * p->block;
+        if (row < p->holdout->rows) p->visit(p, &p->workers[part], row, circe__min(p->block, p->holdout->rows - row));
     }
-    holdout->steps_done += blocks;
+}
+
+static circe_status pass_run(pass *p) {
+    circe__holdout *holdout = p->holdout;
+    int64_t steps = (holdout->rows + BLOCK - 1) / BLOCK;
+    circe_status status = CIRCE_OK;
+    for (p->done = 0; status == CIRCE_OK && p->first + p->done * p->step < p->blocks; p->done += ROUND * p->team) {
+        circe_context_run(holdout->context, p->team, run_blocks, p);
+        int64_t reached = circe__min((p->done + ROUND * p->team) * p->step, p->blocks);
+        status = circe__progress(holdout->context, "fitting",
+                                 circe__min(holdout->steps_done + steps * reached / p->blocks, holdout->steps_total),
+                                 holdout->steps_total);
+    }
+    holdout->steps_done += steps;
     return status;
 }
 
@@ -126,9 +138,9 @@ static void visit_sums(const pass *p, worker *w, int64_t first, int64_t n) {
     const circe__algebra *algebra = holdout->context->backend->algebra;
     const circe__basis *yb = &p->regression->y_basis, *zb = holdout->z_basis;
     int64_t ry = yb->rank, rz = zb->rank;
-    circe__basis_features(yb, ry, holdout->y + first * holdout->dim_y, n, w->features_y, ry, w->diagonal, w->residual,
-                          w->scratch);
-    circe__basis_features(zb, rz, holdout->z + first * holdout->dim_z, n, w->features_z, rz, NULL, NULL, w->scratch);
+    circe__basis_part(yb, ry, holdout->y + first * holdout->dim_y, n, w->features_y, ry, w->diagonal, w->residual,
+                      w->scratch);
+    circe__basis_part(zb, rz, holdout->z + first * holdout->dim_z, n, w->features_z, rz, NULL, NULL, w->scratch);
     for (int64_t k = 0; k < n; k++) {
         w->trace += w->diagonal[k];
         w->left += w->residual[k];
@@ -144,7 +156,8 @@ static circe_status accumulate(circe__holdout *holdout, circe__regression *regre
     double totals[2] = {0.0, 0.0}; /* trace, what is left of it */
     pass p;
     circe_status status = pass_init(&p, holdout, regression, 0);
-    if (status == CIRCE_OK) status = pass_run(&p, visit_sums);
+    p.visit = visit_sums;
+    if (status == CIRCE_OK) status = pass_run(&p);
     status = circe__agree(holdout->crew, status);
     memset(regression->vectors, 0, (size_t)(ry * ry) * sizeof(double));
     memset(cross, 0, (size_t)(ry * rz) * sizeof(double));
@@ -192,10 +205,9 @@ circe_status circe__lowrank_prepare(circe__holdout *holdout, const circe_kernel 
     regression->vectors = circe__alloc(context, ry * ry, sizeof(double));
     regression->G = circe__alloc(context, ry * rz, sizeof(double));
     cross = circe__alloc(context, ry * rz, sizeof(double));
-    if (regression->s == NULL || regression->vectors == NULL || regression->G == NULL || cross == NULL)
-        status = CIRCE_ERR_MEMORY;
-    status = circe__agree(holdout->crew, status);
-    if (status == CIRCE_OK) status = accumulate(holdout, regression, cross);
+    bool there = regression->s != NULL && regression->vectors != NULL && regression->G != NULL && cross != NULL;
+    status = circe__agree(holdout->crew, there ? CIRCE_OK : CIRCE_ERR_MEMORY);
+    if (status == CIRCE_OK && there) status = accumulate(holdout, regression, cross);
     if (status == CIRCE_OK) status = circe__regression_decompose(context, regression);
     if (status == CIRCE_OK)
         context->backend->algebra->gemm(0, 0, ry, rz, ry, 1.0, regression->vectors, ry, cross, rz, 0.0, regression->G,
@@ -238,8 +250,7 @@ static void visit_errors(const pass *p, worker *w, int64_t first, int64_t n) {
     circe_mat y = circe_mat_f64(holdout->y + first * holdout->dim_y, n, yb->dim);
     circe_mat pivots = circe_mat_f64(yb->points, ry, yb->dim), K = circe__mat(w->features_y, n, ry, CIRCE_FLOAT64);
     if (ry > 0) holdout->context->backend->f64->gram(circe__basis_kernel(yb), &y, &pivots, &K, 1, w->scratch);
-    circe__basis_features(zb, rz, holdout->z + first * holdout->dim_z, n, w->features_z, rz, NULL, w->residual,
-                          w->scratch);
+    circe__basis_part(zb, rz, holdout->z + first * holdout->dim_z, n, w->features_z, rz, NULL, w->residual, w->scratch);
     algebra->gemm(0, 0, n, ry, ry, 1.0, w->features_y, ry, p->rotation, ry, 0.0, w->Q, ry);
     algebra->gemm(0, 0, n, wide, ry, 1.0, w->Q, ry, p->stacked, wide, 0.0, w->means, wide);
     for (int64_t i = 0; i < n; i++)
@@ -270,13 +281,14 @@ circe_status circe__lowrank_loo(circe__holdout *holdout, const circe__regression
     pass p;
     circe_status status = pass_init(&p, holdout, regression, n_ridge);
     if (inverse == NULL || stacked == NULL || rotation == NULL) status = CIRCE_ERR_MEMORY;
+    p.visit = visit_errors;
     p.inverse = inverse;
     p.stacked = stacked;
     p.rotation = rotation;
     if (status == CIRCE_OK)
         context->backend->algebra->gemm(1, 1, ry, ry, ry, 1.0, regression->y_basis.inverse, ry, regression->vectors, ry,
                                         0.0, rotation, ry);
-    if (status == CIRCE_OK) status = pass_run(&p, visit_errors);
+    if (status == CIRCE_OK) status = pass_run(&p);
     status = circe__agree(holdout->crew, status);
     for (int64_t l = 0; status == CIRCE_OK && l < n_ridge; l++) {
         error[l] = 0.0;

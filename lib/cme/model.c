@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cme/internal.h"
+#include "cme/curves.h"
 
 const char *circe_method_name(circe_method method) {
     switch (method) {
@@ -45,6 +45,7 @@ void circe_cme_destroy(circe_cme *cme) {
     circe__free(context, cme->weights);
     circe__free(context, cme->inverse);
     circe__rff_free(context, cme->rff);
+    circe__curves_free(context, cme->curves);
     circe__free(context, cme);
 }
 

@@ -14,15 +14,16 @@
 #include <string.h>
 
 #include "circe/safetensors.h"
-#include "cme/internal.h"
+#include "cme/curves.h"
 
 #define FORMAT_NAME "circe.conditional_mean"
-#define FORMAT_VERSION "1"
+#define FORMAT_VERSION "2"
+#define WITHOUT_CHECKSUM "1" /* as older versions wrote them */
 
 /* ---- saving ---------------------------------------------------------------------------------------------------------
  */
 
-enum { MAX_TENSORS = 16, MAX_METADATA = 24, VALUE_CHARS = 40 };
+enum { MAX_TENSORS = 16, MAX_OWN_METADATA = 16, MAX_METADATA = 24 + MAX_OWN_METADATA, VALUE_CHARS = 40 };
 
 typedef struct writer {
     circe_tensor tensors[MAX_TENSORS];
@@ -90,8 +91,14 @@ static void describe(writer *w, const circe_cme *cme) {
     add_number(w, "seconds", info->seconds);
 }
 
-circe_status circe_cme_save(const circe_cme *cme, const char *path) {
+circe_status circe_cme_save(const circe_cme *cme, const char *path) { return circe_cme_save_with(cme, path, NULL, 0); }
+
+circe_status circe_cme_save_with(const circe_cme *cme, const char *path, const circe_metadata *metadata,
+                                 int64_t n_metadata) {
     if (cme == NULL || path == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cme and path must not be NULL");
+    if (n_metadata < 0 || n_metadata > MAX_OWN_METADATA || (metadata == NULL && n_metadata > 0))
+        return circe__fail(CIRCE_ERR_ARGUMENT, "0 to %d texts of one's own can be kept in a model, not %lld",
+                           MAX_OWN_METADATA, (long long)n_metadata);
     circe_context *context = cme->context;
     const circe_cme_info *info = &cme->info;
     bool lowrank = info->solver == CIRCE_METHOD_LOWRANK;
@@ -119,6 +126,7 @@ circe_status circe_cme_save(const circe_cme *cme, const char *path) {
     add_tensor(w, "loo.error", cme->error, cme->n_sigma2_y, cme->n_ridge);
     add_tensor(w, "loo.ridge_used", cme->ridge_used, cme->n_sigma2_y, cme->n_ridge);
     describe(w, cme);
+    for (int64_t i = 0; i < n_metadata; i++) add_text(w, metadata[i].key, metadata[i].value);
     status = circe_tensor_file_write(context, path, w->tensors, w->n_tensors, w->metadata, w->n_metadata);
 
 done:
@@ -296,8 +304,10 @@ static circe_status read_model(const reader *r, circe_cme *cme) {
     const char *version = circe_tensor_file_metadata(r->file, "format_version");
     if (format == NULL || strcmp(format, FORMAT_NAME) != 0)
         return damaged(r, "its metadata do not say that it is one (circe fit writes models)");
-    if (version == NULL || strcmp(version, FORMAT_VERSION) != 0)
+    bool old = version != NULL && strcmp(version, WITHOUT_CHECKSUM) == 0;
+    if (version == NULL || (!old && strcmp(version, FORMAT_VERSION) != 0))
         return damaged(r, "it was written by another version of the format; fit it again");
+    if (!old && circe_tensor_file_metadata(r->file, "checksum") == NULL) return damaged(r, "it has lost its checksum");
     circe_status status = read_numbers(r, cme);
     if (status == CIRCE_OK) status = read_method(r, "method", &cme->info.method);
     if (status == CIRCE_OK) status = read_method(r, "solver", &cme->info.solver);
@@ -329,6 +339,7 @@ circe_status circe_cme_load(circe_context *context, const char *path, circe_cme 
     if (status == CIRCE_OK) {
         int previous = circe__threads_begin(context);
         status = read_model(&r, made);
+        if (status == CIRCE_OK) status = circe__curves_make(made);
         circe__threads_end(previous);
     }
     circe_tensor_file_close(r.file);

@@ -59,6 +59,30 @@ double circe__regression_safe_ridge(const circe__regression *regression, int64_t
     return fmax(fmax(1000.0 * DBL_EPSILON * largest, left_out), DBL_MIN);
 }
 
+/* Rows k of out := those of in, divided by s_k + ridge. */
+typedef struct scaling {
+    const circe__regression *regression;
+    double ridge;
+    int64_t cols;
+    const double *in;
+    double *out;
+} scaling;
+
+static void run_scaling(void *user, int64_t first, int64_t end) {
+    const scaling *w = user;
+    for (int64_t k = first; k < end; k++) {
+        double divisor = w->regression->s[k] + w->ridge;
+        for (int64_t c = 0; c < w->cols; c++) w->out[k * w->cols + c] = w->in[k * w->cols + c] / divisor;
+    }
+}
+
+static void scale_rows(const circe_context *context, const circe__regression *regression, double ridge, int64_t cols,
+                       const double *in, double *out) {
+    enum { LEAST = 8192 }; /* divisions to a thread */
+    scaling w = {regression, ridge, cols, in, out};
+    circe__run_ranges(context->threads, regression->n, LEAST / circe__max(cols, 1) + 1, run_scaling, &w);
+}
+
 circe_status circe__regression_weights(const circe_context *context, const circe__regression *regression,
                                        int64_t rank_z, double ridge, double **weights) {
     if (regression->parts != NULL) return regression->crew->dense_weights(regression, ridge, weights);
@@ -71,9 +95,7 @@ circe_status circe__regression_weights(const circe_context *context, const circe
         *weights = NULL;
         return CIRCE_ERR_MEMORY;
     }
-    for (int64_t k = 0; k < n; k++)
-        for (int64_t c = 0; c < rank_z; c++)
-            scaled[k * rank_z + c] = regression->G[k * rank_z + c] / (regression->s[k] + ridge);
+    scale_rows(context, regression, ridge, rank_z, regression->G, scaled);
     context->backend->algebra->gemm(1, 0, n, rank_z, n, 1.0, regression->vectors, n, scaled, rank_z, 0.0, *weights,
                                     rank_z);
     circe__free(context, scaled);
@@ -91,8 +113,7 @@ circe_status circe__regression_inverse(const circe_context *context, const circe
         *inverse = NULL;
         return CIRCE_ERR_MEMORY;
     }
-    for (int64_t k = 0; k < n; k++)
-        for (int64_t i = 0; i < n; i++) scaled[k * n + i] = regression->vectors[k * n + i] / (regression->s[k] + ridge);
+    scale_rows(context, regression, ridge, n, regression->vectors, scaled);
     context->backend->algebra->gemm(1, 0, n, n, n, 1.0, regression->vectors, n, scaled, n, 0.0, *inverse, n);
     circe__free(context, scaled);
     return CIRCE_OK;

@@ -27,22 +27,36 @@ circe_status circe__cme_points(circe_workspace *workspace, circe__slot slot, con
     return CIRCE_OK;
 }
 
-/* Each thread makes the features of its rows and multiplies them, with BLAS on that thread alone. */
+/* Rows in parts: each makes their features and multiplies them. */
+typedef struct mean_rows {
+    const circe_cme *cme;
+    const double *y;
+    int64_t n, rank_z, ld, parts;
+    double *features, *out;
+    char *scratch;
+} mean_rows;
+
+static void run_mean(void *user, int64_t part) {
+    const mean_rows *w = user;
+    const circe_cme *cme = w->cme;
+    const circe__basis *basis = &cme->y_basis;
+    int64_t r = basis->rank, first = circe__cut(w->n, w->parts, part);
+    int64_t rows = circe__cut(w->n, w->parts, part + 1) - first;
+    circe__basis_part(basis, r, w->y + first * basis->dim, rows, w->features + first * r, r, NULL, NULL,
+                      w->scratch + (size_t)part * circe__basis_part_bytes(basis));
+    cme->context->backend->algebra->gemm(0, 0, rows, w->rank_z, r, 1.0, w->features + first * r, r, cme->weights,
+                                         cme->z_basis.rank, 0.0, w->out + first * w->ld, w->ld);
+}
+
 static circe_status mean_lowrank(circe_workspace *workspace, const circe_cme *cme, const double *y, int64_t n,
                                  int64_t rank_z, double *out, int64_t ld) {
     const circe__basis *basis = &cme->y_basis;
-    int64_t r = basis->rank, team = circe__basis_team(basis, n);
+    int64_t r = basis->rank;
     char *scratch = circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)circe__basis_bytes(basis), 1);
     double *features = circe__take(workspace, CIRCE__SLOT_FEATURES_Y, n * r, sizeof *features);
     if (scratch == NULL || features == NULL) return CIRCE_ERR_MEMORY;
-#pragma omp parallel for schedule(static, 1) num_threads((int)team)
-    for (int64_t part = 0; part < team; part++) {
-        int64_t first = n * part / team, rows = n * (part + 1) / team - first;
-        circe__basis_part(basis, r, y + first * basis->dim, rows, features + first * r, r, NULL, NULL,
-                          scratch + (size_t)part * circe__basis_part_bytes(basis));
-        cme->context->backend->algebra->gemm(0, 0, rows, rank_z, r, 1.0, features + first * r, r, cme->weights,
-                                             cme->z_basis.rank, 0.0, out + first * ld, ld);
-    }
+    mean_rows w = {cme, y, n, rank_z, ld, circe__basis_team(basis, n), features, out, scratch};
+    circe_context_run(cme->context, w.parts, run_mean, &w);
     return CIRCE_OK;
 }
 
@@ -86,12 +100,31 @@ typedef struct outside {
     int *pivots;  /* (n) */
 } outside;
 
+enum { MANY = 4096 }; /* points of a batch of which all may count as outside */
+
+static int64_t outside_doubles(const circe__basis *basis, int64_t n) {
+    return n * n + n * basis->dim + n * basis->rank + 2 * n;
+}
+
+/* Memory for the points outside, by the size of the batch alone: residuals as small as rounding decide how many they
+ * are, and the same rows in another order would need other amounts. Not more than the witness takes, and not touched
+ * where nothing is outside. */
+static circe_status reserve_outside(circe_workspace *workspace, const circe__basis *basis, int64_t n) {
+    int64_t most = circe__min(n, MANY);
+    size_t scratch = circe__gram_bytes(workspace->context, CIRCE_FLOAT64, most, basis->dim);
+    bool there = circe__take(workspace, CIRCE__SLOT_GRAM_X, outside_doubles(basis, most), sizeof(double)) != NULL &&
+                 circe__take(workspace, CIRCE__SLOT_POINTS_A, n, sizeof(int64_t)) != NULL &&
+                 circe__take(workspace, CIRCE__SLOT_POINTS_B, most, sizeof(int)) != NULL &&
+                 circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)scratch, 1) != NULL;
+    return there ? CIRCE_OK : CIRCE_ERR_MEMORY;
+}
+
 static circe_status factor_outside(circe_workspace *workspace, const circe_cme *cme, const double *z,
                                    const double *features, int64_t rank, double accuracy, outside *out) {
     const circe__basis *basis = &cme->z_basis;
     const circe_context *context = cme->context;
     int64_t n = out->n, dim = basis->dim;
-    int64_t doubles = n * n + n * dim + n * rank + 2 * n;
+    int64_t doubles = outside_doubles(basis, n);
     circe_status status = CIRCE_OK;
     if ((double)doubles * 8.0 > (double)workspace->bytes[CIRCE__SLOT_GRAM_X])
         status =
@@ -128,7 +161,6 @@ static void collect_outside(const double *diagonal, const double *residual, int6
  * in a large batch, where a matrix of them all would hurt, only those outside themselves. */
 static circe_status find_outside(circe_workspace *workspace, const double *diagonal, const double *residual, int64_t n,
                                  double accuracy, outside *out) {
-    enum { MANY = 4096 };
     double largest = 0.0;
     *out = (outside){0};
     for (int64_t i = 0; i < n; i++)
@@ -166,6 +198,7 @@ circe_status circe__cme_zeta(circe_workspace *workspace, const circe_cme *cme, c
     const circe__basis *basis = &cme->z_basis;
     int64_t rank = basis->rank;
     outside out;
+    if (reserve_outside(workspace, basis, n) != CIRCE_OK) return CIRCE_ERR_MEMORY;
     void *scratch = circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)circe__basis_bytes(basis), 1);
     double *features = circe__take(workspace, CIRCE__SLOT_FEATURES_Z, n * rank, sizeof *features);
     double *diagonal = circe__take(workspace, CIRCE__SLOT_DIAGONAL, 2 * n, sizeof *diagonal);

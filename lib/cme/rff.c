@@ -86,18 +86,31 @@ static void draw_frequencies(circe_random generator, const circe_kernel_factor *
         }
 }
 
-/* R (n, 2 count): cos and sin of the chosen frequencies (NULL: all), times scale. */
-static void fourier(const double *points, int64_t n, int64_t dim, const double *omega, const int64_t *chosen,
-                    int64_t count, double scale, double *R) {
-#pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t d = 0; d < count; d++) {
-            const double *w = omega + (chosen == NULL ? d : chosen[d]) * dim;
+typedef struct fourier_rows {
+    const double *points, *omega;
+    int64_t dim, count;
+    const int64_t *chosen;
+    double scale, *R;
+} fourier_rows;
+
+static void run_fourier(void *user, int64_t first, int64_t end) {
+    const fourier_rows *f = user;
+    for (int64_t i = first; i < end; i++)
+        for (int64_t d = 0; d < f->count; d++) {
+            const double *w = f->omega + (f->chosen == NULL ? d : f->chosen[d]) * f->dim;
             double angle = 0.0;
-            for (int64_t c = 0; c < dim; c++) angle += w[c] * points[i * dim + c];
-            R[(2 * i) * count + 2 * d] = scale * cos(angle);
-            R[(2 * i) * count + 2 * d + 1] = scale * sin(angle);
+            for (int64_t c = 0; c < f->dim; c++) angle += w[c] * f->points[i * f->dim + c];
+            f->R[(2 * i) * f->count + 2 * d] = f->scale * cos(angle);
+            f->R[(2 * i) * f->count + 2 * d + 1] = f->scale * sin(angle);
         }
+}
+
+/* R (n, 2 count): cos and sin of the chosen frequencies (NULL: all), times scale. */
+static void fourier(const circe_context *context, const double *points, int64_t n, int64_t dim, const double *omega,
+                    const int64_t *chosen, int64_t count, double scale, double *R) {
+    enum { LEAST = 1000 }; /* frequencies to a thread, 40 nanoseconds each */
+    fourier_rows f = {points, omega, dim, count, chosen, scale, R};
+    circe__run_ranges(context->threads, n, LEAST / circe__max(count, 1) + 1, run_fourier, &f);
 }
 
 /* X (M, k) := W_1 X. Low rank, by Woodbury: (X - F V' diag(1/(s+ridge)) V F'X) / ridge. */
@@ -129,8 +142,8 @@ static void redraw(const circe_context *context, circe__rff *rff, int64_t draw) 
                      rff->omega_y);
     draw_frequencies((circe_random){rff->seed, stream + 1}, rff->factors_z, rff->n_factors_z, rff->dim_z, rff->pool,
                      rff->omega_z);
-    fourier(rff->y, M, rff->dim_y, rff->omega_y, NULL, rff->pool, scale, rff->Ry);
-    fourier(rff->z, M, rff->dim_z, rff->omega_z, NULL, rff->pool, scale, rff->Rz);
+    fourier(context, rff->y, M, rff->dim_y, rff->omega_y, NULL, rff->pool, scale, rff->Ry);
+    fourier(context, rff->z, M, rff->dim_z, rff->omega_z, NULL, rff->pool, scale, rff->Rz);
     algebra->gemm(1, 0, rff->rank_z, k, M, 1.0, rff->solved_z, rff->rank_z, rff->Ry, k, 0.0, rff->N, k);
     apply_inverse(context, rff, rff->Ry, k);
     algebra->gemm(1, 0, k, k, M, 1.0, rff->Ry, k, rff->Rz, k, 0.0, rff->W1, k);
@@ -276,8 +289,8 @@ circe_status circe__rff_correction(circe_workspace *workspace, const circe__rff 
     /* Each side brings (D_0 / D) of the pool's 1 / sqrt(D_0): see the sums over D_0 inside W1 and N. */
     double scale = sqrt((double)rff->pool) / (double)rff->batch;
     gather_chosen(rff, W1, N);
-    fourier(y, n, rff->dim_y, rff->omega_y, rff->chosen, rff->batch, scale, Ry);
-    fourier(z, n, rff->dim_z, rff->omega_z, rff->chosen, rff->batch, scale, Rz);
+    fourier(workspace->context, y, n, rff->dim_y, rff->omega_y, rff->chosen, rff->batch, scale, Ry);
+    fourier(workspace->context, z, n, rff->dim_z, rff->omega_z, rff->chosen, rff->batch, scale, Rz);
     algebra->gemm(0, 0, n, k, k, 1.0, Ry, k, W1, k, 0.0, RyW, k);
     algebra->gemm(0, 1, n, n, k, -1.0, RyW, k, Rz, k, 0.0, out, n);
     for (int64_t i = 0; i < n; i++)

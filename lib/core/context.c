@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "backend/backend.h"
+#include "circe/version.h"
 #include "core/core.h"
 #include "core/threads.h"
 
@@ -38,11 +39,21 @@ circe_status circe_context_create(const circe_context_options *options, circe_co
     if (chosen.allocator.allocate == NULL)
         chosen.allocator = (circe_allocator){default_allocate, default_release, NULL};
 
+    const circe__backend *backend = NULL;
+    circe_status status = circe__backend_cpu(&backend);
+    if (status != CIRCE_OK) return status;
+
     circe_context *made = chosen.allocator.allocate(chosen.allocator.user, sizeof *made);
     if (made == NULL) return circe__fail(CIRCE_ERR_MEMORY, "no memory for a context");
     made->options = chosen;
     made->threads = chosen.threads > 0 ? chosen.threads : circe__default_threads();
-    made->backend = circe__backend_cpu();
+    made->backend = backend;
+    status = circe__claim_buffers(circe__usable_threads(made->threads));
+    if (status != CIRCE_OK) {
+        circe_context_destroy(made);
+        return status;
+    }
+    if (circe_blas_note() != NULL) circe__log(made, CIRCE_LOG_WARNING, "%s", circe_blas_note());
     *context = made;
     return CIRCE_OK;
 }

@@ -30,6 +30,24 @@ void circe__log(const circe_context *context, circe_log_level level, const char 
 /* Reports progress; CIRCE_ERR_CANCELLED where the caller asked to stop. */
 circe_status circe__progress(const circe_context *context, const char *stage, int64_t done, int64_t total);
 
+/* ---- text from outside -------------------------------------------------------------------------------------- */
+
+/* Bytes of the UTF-8 character at the start of `left` bytes, and its code; 0: there is none (overlong forms and
+ * surrogates included). */
+size_t circe__utf8_bytes(const char *text, size_t left, uint32_t *code);
+
+bool circe__is_utf8(const char *text, size_t bytes);
+
+/* out (2 * bytes) := the text as UTF-8: what is UTF-8 stays, other bytes are read as Latin-1. Returns its length. */
+size_t circe__to_utf8(const char *text, size_t bytes, char *out);
+
+/* Bytes that one byte of text may become. */
+enum { CIRCE__VISIBLE_GROWTH = 6 };
+
+/* out (size) := the text with everything visible that a terminal would obey, as far as it fits, with a NUL; returns its
+ * length. `lines`: line ends and tabs are the caller's own and stay. */
+size_t circe__visible(const char *text, size_t bytes, bool lines, char *out, size_t size);
+
 /* ---- memory ------------------------------------------------------------------------------------------------- */
 
 /* 64-byte aligned, from the context's allocator; `count * size` is checked for overflow. NULL with the error text set

@@ -51,11 +51,13 @@ static bool row_is_finite(const circe_mat *mat, int64_t i) {
     if (mat->dtype == CIRCE_FLOAT32) {
         const float *row = (const float *)mat->data + i * mat->ld;
         float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
         for (int64_t j = 0; j < mat->cols; j++) sum += 0.0f * row[j];
         return sum == 0.0f;
     }
     const double *row = (const double *)mat->data + i * mat->ld;
     double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < mat->cols; j++) sum += 0.0 * row[j];
     return sum == 0.0;
 }

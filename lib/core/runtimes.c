@@ -12,6 +12,8 @@
 
 WEAK int omp_get_max_threads(void);
 WEAK void omp_set_num_threads(int n);
+WEAK int omp_get_dynamic(void);
+WEAK void omp_set_dynamic(int on);
 WEAK int omp_get_thread_limit(void);
 WEAK int omp_get_active_level(void);
 WEAK int omp_get_max_active_levels(void);
@@ -26,7 +28,7 @@ WEAK int MKL_Set_Num_Threads_Local(int n);
 
 enum { PTHREADS = 1 }; /* what openblas_get_parallel says of such a build */
 
-static _Thread_local int depth, openmp_before, mkl_before;
+static _Thread_local int depth, openmp_before, dynamic_before, mkl_before;
 
 /* One for the process. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -123,6 +125,21 @@ void circe__blas_alone_end(void) {
     if (--depth > 0) return;
     leave_thread();
     if (has_process_setting()) leave_process();
+}
+
+/* BLAS waits for every thread that it asks for: OpenMP must not give it fewer. */
+void circe__blas_threads(int n) {
+    if (omp_get_max_threads != NULL) {
+        if (n > 1) {
+            dynamic_before = omp_get_dynamic();
+            omp_set_dynamic(0);
+        } else {
+            omp_set_dynamic(dynamic_before);
+        }
+        omp_set_num_threads(n);
+    }
+    if (MKL_Set_Num_Threads_Local != NULL) MKL_Set_Num_Threads_Local(n);
+    if (has_process_setting()) set_process_threads(n);
 }
 
 void circe__blas_alone_helper(void) {

@@ -21,7 +21,10 @@ int circe__runtimes_limit(void);
 void circe__blas_alone_begin(void);
 void circe__blas_alone_end(void);
 
-/* The same for a thread of the library's own, which works only while a caller is between the two. */
+/* Inside of that, BLAS has n threads from now on; 1: alone again. */
+void circe__blas_threads(int n);
+
+/* begin for a thread of the library's own, which works only while a caller is between the two. */
 void circe__blas_alone_helper(void);
 
 /* In a child, where only the thread that forked is left. */

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/core.h"
 
@@ -32,13 +33,13 @@ const char *circe_status_name(circe_status status) {
 
 const char *circe_last_error(void) { return last_error; }
 
+/* A text may quote a file, and is shown on a terminal. */
 circe_status circe__fail(circe_status status, const char *format, ...) {
+    char text[sizeof last_error];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(last_error, sizeof last_error, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    for (char *c = last_error; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?'; /* a text may quote a file: nothing for a terminal to obey */
+    circe__visible(text, strlen(text), false, last_error, sizeof last_error);
     return status;
 }

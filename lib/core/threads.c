@@ -91,7 +91,7 @@ static struct {
 
 static int processors;                    /* that this process may use; written once */
 static _Thread_local bool inside = false; /* this thread is running a part */
-static _Thread_local int bracketed = 1;   /* threads of the call that this thread is in */
+static _Thread_local int bracketed = 1;   /* threads of the innermost call or part that this thread is in */
 
 /* ---- waiting ------------------------------------------------------------------------------------------------------
  */
@@ -161,7 +161,9 @@ static int take(job *j, uint64_t serial, int places, int at) {
 
 /* Runs a place that was taken, and the next ones until none is left. */
 static void run_places(job *j, uint64_t serial, int places, int at) {
+    int before = bracketed;
     inside = true;
+    bracketed = 1;
     for (; at >= 0; at = take(j, serial, places, at + 1)) {
         int64_t end = circe__cut(j->parts, places, at + 1);
         for (int64_t part = circe__cut(j->parts, places, at); part < end; part++) j->run(j->user, part);
@@ -169,6 +171,7 @@ static void run_places(job *j, uint64_t serial, int places, int at) {
         if (atomic_load(&j->waiting) != 0 && atomic_exchange(&j->waiting, 0) != 0) futex_wake(&j->waiting);
     }
     inside = false;
+    bracketed = before;
 }
 
 /* ---- helpers ------------------------------------------------------------------------------------------------------
@@ -271,8 +274,10 @@ static void forget_helpers(void) {
  */
 
 /* "QUOTA PERIOD" or "max PERIOD" of one group, in processors; 0 where there is no limit or no such file. */
-static double quota_in(const char *path) {
+static double quota_in(const char *folder) {
+    char path[1400];
     double quota = 0.0, period = 0.0;
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
     FILE *file = fopen(path, "re");
     if (file == NULL) return 0.0;
     int found = fscanf(file, "%lf %lf", &quota, &period);
@@ -280,26 +285,56 @@ static double quota_in(const char *path) {
     return found == 2 && quota > 0.0 && period > 0.0 ? quota / period : 0.0;
 }
 
-/* The tightest limit of this process's control group and those above it (version 2; the root of a container is what it
- * sees as /). */
-static double cgroup_processors(void) {
-    char line[1024], path[1200];
+static double number_in(const char *folder, const char *name) {
+    char path[1400];
+    double number = 0.0;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return 0.0;
+    int found = fscanf(file, "%lf", &number);
+    fclose(file);
+    return found == 1 ? number : 0.0;
+}
+
+/* The same in version 1: two files, and -1 for no limit. */
+static double quota_in_first(const char *folder) {
+    double quota = number_in(folder, "cpu.cfs_quota_us"), period = number_in(folder, "cpu.cfs_period_us");
+    return quota > 0.0 && period > 0.0 ? quota / period : 0.0;
+}
+
+/* The tightest limit of a group and those above it. */
+static double quota_above(const char *root, char *group, double (*quota)(const char *folder)) {
+    char folder[1200];
     double least = 0.0;
+    for (char *end = group + strlen(group); end != NULL; end = strrchr(group, '/')) {
+        *end = '\0';
+        snprintf(folder, sizeof folder, "%s%s", root, group);
+        double here = quota(folder);
+        if (here > 0.0 && (least == 0.0 || here < least)) least = here;
+        if (group[0] == '\0') break;
+    }
+    return least;
+}
+
+/* Of this process's control group, in lines "0::GROUP" (version 2) and "NUMBER:CONTROLLERS:GROUP" (version 1); a
+ * container sees its own as /. */
+static double cgroup_processors(void) {
+    char line[1024];
+    double quota = 0.0;
     FILE *file = fopen("/proc/self/cgroup", "re");
     if (file == NULL) return 0.0;
-    while (fgets(line, sizeof line, file) != NULL) {
-        if (strncmp(line, "0::", 3) != 0) continue;
-        line[strcspn(line, "\n")] = '\0';
-        for (char *end = line + strlen(line); end != NULL; end = strrchr(line + 3, '/')) {
-            *end = '\0';
-            snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", line + 3);
-            double here = quota_in(path);
-            if (here > 0.0 && (least == 0.0 || here < least)) least = here;
-            if (line[3] == '\0') break;
-        }
+    while (quota == 0.0 && fgets(line, sizeof line, file) != NULL) {
+        char *controllers = strchr(line, ':'), *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+        if (group == NULL) continue;
+        *group++ = '\0';
+        group[strcspn(group, "\n")] = '\0';
+        if (controllers[1] == '\0')
+            quota = quota_above("/sys/fs/cgroup", group, quota_in);
+        else if (strcmp(controllers, ":cpu") == 0 || strncmp(controllers, ":cpu,", 5) == 0)
+            quota = quota_above("/sys/fs/cgroup/cpu", group, quota_in_first);
     }
     fclose(file);
-    return least;
+    return quota;
 }
 
 static void count_processors(void) {
@@ -328,17 +363,29 @@ int circe__default_threads(void) {
     return openmp < all || getenv("OMP_NUM_THREADS") != NULL ? openmp : all;
 }
 
+int circe__usable_threads(int threads) {
+    return (int)circe__min(circe__min(threads, MAX_HELPERS), available_processors());
+}
+
 /* Helpers for so many threads, as things are now. */
 static int helpers_allowed(int threads) {
-    int64_t most = circe__min(circe__min(threads, MAX_HELPERS), available_processors());
-    return (int)circe__min(most, circe__runtimes_limit()) - 1;
+    return (int)circe__min(circe__usable_threads(threads), circe__runtimes_limit()) - 1;
 }
 
 /* ---- calls --------------------------------------------------------------------------------------------------------
  */
 
+/* What a part calls is cut as if others ran beside it: results do not depend on whether they do. */
 static void run_alone(int64_t parts, circe_part_fn run, void *user) {
+    bool inside_before = inside;
+    int before = bracketed;
+    if (parts > 1) {
+        inside = true;
+        bracketed = 1;
+    }
     for (int64_t part = 0; part < parts; part++) run(user, part);
+    inside = inside_before;
+    bracketed = before;
 }
 
 /* A slot for a job, or -1. */
@@ -420,7 +467,17 @@ void circe__threads_end(int previous) {
     bracketed = previous;
 }
 
-int circe__threads_bracketed(void) { return inside ? 1 : bracketed; }
+void circe__blas_together_begin(const circe_context *context) {
+    circe__blas_alone_begin();
+    circe__blas_threads(helpers_allowed(context->threads) + 1);
+}
+
+void circe__blas_together_end(void) {
+    circe__blas_threads(1);
+    circe__blas_alone_end();
+}
+
+int circe__threads_bracketed(void) { return bracketed; }
 
 void circe_context_run(const circe_context *context, int64_t parts, circe_part_fn run, void *user) {
     circe__run_on(context->threads, parts, run, user);

@@ -16,6 +16,9 @@
  * quota of time. */
 int circe__default_threads(void);
 
+/* How many threads a context of so many can ever have at work: no more than there are processors. */
+int circe__usable_threads(int threads);
+
 /* circe_context_run on up to `threads` threads, for code that knows no context. The parts of one call see the caller's
  * rounding mode. */
 void circe__run_on(int threads, int64_t parts, circe_part_fn run, void *user);
@@ -25,7 +28,13 @@ void circe__run_on(int threads, int64_t parts, circe_part_fn run, void *user);
 int circe__threads_begin(const circe_context *context);
 void circe__threads_end(int previous);
 
-/* The number of threads of the innermost bracket that the calling thread is in; 1 outside of any and inside a part. */
+/* Brackets calls of a library that leaves dividing to BLAS (ScaLAPACK): BLAS has as many of the
+ * context's threads as are to be had. */
+void circe__blas_together_begin(const circe_context *context);
+void circe__blas_together_end(void);
+
+/* The number of threads of the innermost bracket that the calling thread is in; 1 outside of any, and in a part until
+ * it opens one: a call is cut alike wherever it comes from. */
 int circe__threads_bracketed(void);
 
 /* How many parts: at least `least` of `total` items each, and no more than there are threads. */
@@ -37,6 +46,28 @@ static inline int64_t circe__count_parts(int threads, int64_t total, int64_t lea
 /* Where part `part` of `parts` begins; part = parts: where the last one ends. */
 static inline int64_t circe__cut(int64_t total, int64_t parts, int64_t part) {
     return total / parts * part + (total % parts < part ? total % parts : part);
+}
+
+/* A loop over `total` items, cut into ranges of at least `least`. */
+typedef void (*circe__range_fn)(void *user, int64_t first, int64_t end);
+
+typedef struct circe__ranges {
+    int64_t total, parts;
+    circe__range_fn run;
+    void *user;
+} circe__ranges;
+
+static inline void circe__run_range(void *ranges, int64_t part) {
+    const circe__ranges *r = (const circe__ranges *)ranges;
+    r->run(r->user, circe__cut(r->total, r->parts, part), circe__cut(r->total, r->parts, part + 1));
+}
+
+static inline void circe__run_ranges(int threads, int64_t total, int64_t least, circe__range_fn run, void *user) {
+    circe__ranges r = {total, circe__count_parts(threads, total, least), run, user};
+    if (r.parts == 1)
+        run(user, 0, total);
+    else
+        circe__run_on(threads, r.parts, circe__run_range, &r);
 }
 
 #endif

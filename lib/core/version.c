@@ -10,7 +10,7 @@ const char *circe_version(void) { return CIRCE_VERSION_STRING; }
 
 const char *circe_build_info(void) {
     return "compiler " CIRCE_BUILD_COMPILER "\n"
-           "OpenBLAS " CIRCE_BUILD_OPENBLAS "\n"
+           CIRCE_BUILD_BLAS "\n"
            "OpenMP " TEXT(_OPENMP) "\n"
            "Random123 Philox4x32-10\n"
            "cJSON " CIRCE_BUILD_CJSON;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,6 +44,7 @@ static int open_temporary(circe__atomic *file, mode_t mode) {
     char directory[PATH_MAX];
     int problem = EEXIST;
     directory_of(file, directory);
+    circe__sweep(directory);
     for (int attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
@@ -53,7 +55,10 @@ static int open_temporary(circe__atomic *file, mode_t mode) {
             break;
         }
         file->descriptor = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-        if (file->descriptor >= 0) return 0;
+        if (file->descriptor >= 0) {
+            flock(file->descriptor, LOCK_EX | LOCK_NB); /* it is being written: not to be swept away */
+            return 0;
+        }
         problem = errno;
         if (problem != EEXIST) break;
     }

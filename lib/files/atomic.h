@@ -22,4 +22,7 @@ int circe__atomic_write(circe__atomic *file, const void *data, size_t bytes);
 int circe__atomic_commit(circe__atomic *file);
 void circe__atomic_abandon(circe__atomic *file);
 
+/* Removes from a directory what killed processes were writing there. Every open does so where it writes. */
+void circe__sweep(const char *directory);
+
 #endif

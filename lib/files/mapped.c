@@ -1,28 +1,22 @@
-/* A whole file in memory: a plain file is mapped; a pipe or a device is read to its end into an anonymous mapping that
- * grows by moving page tables, not bytes. Either way it is released by munmap and needs no allocator. */
+/* A whole file in memory of its own: read, not mapped from the file. A file that another program cuts short while it is
+ * mapped ends this process by SIGBUS, and one that is written to changes under numbers that were checked already. The
+ * copy costs what the page faults of a mapping cost. The memory is an anonymous mapping, which grows by moving page
+ * tables, not bytes, and needs no allocator. */
 #define _GNU_SOURCE /* mremap */
 #include "files/mapped.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { FIRST_BYTES = 1 << 16 };
 
-static bool map_plain(int descriptor, size_t bytes, circe__mapped *file) {
-    void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (data == MAP_FAILED) return false;
-    file->data = data;
-    file->bytes = file->mapped_bytes = bytes;
-    return true;
-}
-
-static int grow(circe__mapped *file) {
-    size_t bytes = file->mapped_bytes == 0 ? FIRST_BYTES : 2 * file->mapped_bytes;
-    if (bytes > SIZE_MAX / 4) return ENOMEM;
+/* Room for so many bytes. */
+static int resize(circe__mapped *file, size_t bytes) {
     void *data = file->mapped_bytes == 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                                          : mremap(file->data, file->mapped_bytes, bytes, MREMAP_MAYMOVE);
     if (data == MAP_FAILED) return errno;
@@ -31,17 +25,33 @@ static int grow(circe__mapped *file) {
     return 0;
 }
 
-static int read_to_end(int descriptor, circe__mapped *file) {
-    for (;;) {
-        if (file->bytes == file->mapped_bytes) {
-            int problem = grow(file);
-            if (problem != 0) return problem;
-        }
+/* Fills the room, or as much of it as there is. */
+static int read_more(int descriptor, circe__mapped *file, bool *ended) {
+    while (file->bytes < file->mapped_bytes) {
         ssize_t got = read(descriptor, (char *)file->data + file->bytes, file->mapped_bytes - file->bytes);
-        if (got == 0) return 0;
+        *ended = got == 0;
+        if (*ended) return 0;
         if (got > 0) file->bytes += (size_t)got;
         if (got < 0 && errno != EINTR) return errno;
     }
+    return 0;
+}
+
+static int read_plain(int descriptor, size_t bytes, circe__mapped *file) {
+    bool ended = false;
+    int problem = resize(file, bytes);
+    if (problem == 0) problem = read_more(descriptor, file, &ended);
+    return problem == 0 && ended ? CIRCE__CUT_SHORT : problem;
+}
+
+static int read_to_end(int descriptor, circe__mapped *file) {
+    int problem = 0;
+    for (bool ended = false; problem == 0 && !ended;) {
+        if (file->mapped_bytes > SIZE_MAX / 4) return ENOMEM;
+        problem = resize(file, file->mapped_bytes == 0 ? FIRST_BYTES : 2 * file->mapped_bytes);
+        if (problem == 0) problem = read_more(descriptor, file, &ended);
+    }
+    return problem;
 }
 
 int circe__map_file(const char *path, circe__mapped *file) {
@@ -56,13 +66,16 @@ int circe__map_file(const char *path, circe__mapped *file) {
         problem = EISDIR;
     } else {
         file->plain = S_ISREG(info.st_mode);
-        /* Files of /proc say that they are empty and are not; some file systems do not map. */
-        bool mapped = file->plain && info.st_size > 0 && map_plain(descriptor, (size_t)info.st_size, file);
-        problem = mapped ? 0 : read_to_end(descriptor, file);
+        bool sized = file->plain && info.st_size > 0; /* files of /proc say that they are empty and are not */
+        problem = sized ? read_plain(descriptor, (size_t)info.st_size, file) : read_to_end(descriptor, file);
     }
     close(descriptor);
     if (problem != 0) circe__unmap(file);
     return problem;
+}
+
+const char *circe__map_problem(int problem) {
+    return problem == CIRCE__CUT_SHORT ? "it was cut short while it was read" : strerror(problem);
 }
 
 void circe__unmap(circe__mapped *file) {

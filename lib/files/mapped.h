@@ -6,14 +6,17 @@
 #include <stddef.h>
 
 typedef struct circe__mapped {
-    void *data; /* read only; NULL where the file is empty */
+    void *data; /* this process's own copy */
     size_t bytes;
     size_t mapped_bytes; /* of the mapping, which may be longer */
     bool plain;          /* the path is a plain file, not a pipe or a device */
 } circe__mapped;
 
-/* 0 or an errno. A directory is EISDIR. */
+enum { CIRCE__CUT_SHORT = -1 }; /* the file became shorter on the way */
+
+/* 0, an errno, or CIRCE__CUT_SHORT; circe__map_problem says it in words. A directory is EISDIR. */
 int circe__map_file(const char *path, circe__mapped *file);
+const char *circe__map_problem(int problem);
 void circe__unmap(circe__mapped *file);
 
 #endif

@@ -4,7 +4,7 @@
  *
  * The header is checked whole before a caller sees a tensor: every span lies inside the file, is as long as shape and
  * dtype say, and the spans tile the buffer without overlap or gap, as the format demands. Names and metadata point
- * into the parsed JSON, data into the mapping. */
+ * into the parsed JSON, data into the file's bytes. */
 #include "circe/safetensors.h"
 
 #include <cjson/cJSON.h>
@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/core.h"
+#include "files/checksum.h"
 #include "files/mapped.h"
 #include "files/tensor.h"
 
@@ -49,11 +50,10 @@ size_t circe__tensor_element(const char *dtype) {
     return 0;
 }
 
-/* A name out of a file, fit for an error text: bounded, without control characters. */
+/* A name out of a file, fit for an error text: bounded. */
 static const char *shown(const char *name, char *text) {
     size_t length = 0;
-    for (; name[length] != '\0' && length + 1 < SHOWN_BYTES; length++)
-        text[length] = (unsigned char)name[length] < 0x20 || name[length] == 0x7f ? '?' : name[length];
+    for (; name[length] != '\0' && length + 1 < SHOWN_BYTES; length++) text[length] = name[length];
     text[length] = '\0';
     return text;
 }
@@ -224,6 +224,27 @@ static circe_status read_entries(circe_tensor_file *file) {
     return check_together(file);
 }
 
+/* The container has no checksum, and a flipped bit in a number would go unnoticed. Files that older versions wrote have
+ * none in their metadata either. */
+static circe_status check_sum(const circe_tensor_file *file) {
+    const char *format = circe_tensor_file_metadata(file, "format");
+    const char *found = circe_tensor_file_metadata(file, CIRCE__CHECKSUM_KEY);
+    char expected[CIRCE__CHECKSUM_CHARS];
+    const cJSON *item;
+    uint64_t sum = 0;
+    if (format == NULL || found == NULL || !circe__is_own_format(format)) return CIRCE_OK;
+    for (int64_t i = 0; i < file->n_tensors; i++) sum += circe__hash_tensor(&file->tensors[i]);
+    cJSON_ArrayForEach(item, file->metadata) {
+        if (strcmp(item->string, CIRCE__CHECKSUM_KEY) == 0) continue;
+        sum += circe__hash_metadata(item->string, item->valuestring);
+    }
+    circe__checksum_text(sum, expected);
+    if (strcmp(expected, found) == 0) return CIRCE_OK;
+    return circe__fail(CIRCE_ERR_FORMAT,
+                       "%s: it is damaged, or was changed after it was written: its checksum is %.20s and should be %s",
+                       file->name, found, expected);
+}
+
 /* Parsed from a copy that ends in NUL, which bounds the parser whatever the header holds. */
 static circe_status parse_json(circe_tensor_file *file, const unsigned char *text, size_t length) {
     const char *end = NULL;
@@ -260,7 +281,8 @@ static circe_status read_header(circe_tensor_file *file) {
     file->buffer = file->data + LENGTH_BYTES + length;
     file->buffer_bytes = rest - (size_t)length;
     circe_status status = parse_json(file, file->data + LENGTH_BYTES, (size_t)length);
-    return status == CIRCE_OK ? read_entries(file) : status;
+    if (status == CIRCE_OK) status = read_entries(file);
+    return status == CIRCE_OK ? check_sum(file) : status;
 }
 
 /* An object with its name and nothing else. */
@@ -298,7 +320,7 @@ circe_status circe_tensor_file_open(circe_context *context, const char *path, ci
     int problem = circe__map_file(path, &made->mapped);
     if (problem != 0) {
         circe_tensor_file_close(made);
-        return circe__fail(CIRCE_ERR_IO, "%s: %s", path, strerror(problem));
+        return circe__fail(CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
     }
     return finish(made, made->mapped.data, made->mapped.bytes, file);
 }

@@ -1,6 +1,6 @@
 /* Writing .safetensors. The format allows no gaps between tensors, so they are laid out by falling element size: every
  * tensor then begins at a multiple of its own element, and the header is padded so that the first begins at a multiple
- * of 8. A reader may use the mapped bytes in place. */
+ * of 8. Files of circe's own formats get a checksum among their metadata. */
 #include "circe/safetensors.h"
 
 #include <cjson/cJSON.h>
@@ -10,6 +10,7 @@
 
 #include "core/core.h"
 #include "files/atomic.h"
+#include "files/checksum.h"
 #include "files/tensor.h"
 
 enum { ALIGNMENT = 8, LENGTH_BYTES = 8 };
@@ -69,12 +70,41 @@ static bool add_tensor(cJSON *header, const circe_tensor *tensor, size_t begin) 
            add_numbers(entry, "shape", tensor->shape, tensor->n_dims) && add_numbers(entry, "data_offsets", offsets, 2);
 }
 
-static bool add_metadata(cJSON *header, const circe_metadata *metadata, int64_t n_metadata) {
+/* Of circe's own formats: what loading verifies. NULL: another program's, which gets none. */
+static const char *find_format(const circe_metadata *metadata, int64_t n_metadata) {
+    for (int64_t i = 0; i < n_metadata; i++)
+        if (strcmp(metadata[i].key, "format") == 0 && circe__is_own_format(metadata[i].value)) return metadata[i].value;
+    return NULL;
+}
+
+/* JSON is UTF-8, and names of files and columns may not be: a copy that is, to be freed; NULL: no memory. */
+static char *as_utf8(const char *text) {
+    size_t bytes = strlen(text);
+    char *copy = malloc(2 * bytes + 1);
+    if (copy != NULL) copy[circe__to_utf8(text, bytes, copy)] = '\0';
+    return copy;
+}
+
+static bool add_text(cJSON *object, const circe_metadata *entry, uint64_t *sum) {
+    char *key = as_utf8(entry->key), *value = as_utf8(entry->value);
+    bool added = key != NULL && value != NULL && cJSON_AddStringToObject(object, key, value) != NULL;
+    if (added) *sum += circe__hash_metadata(key, value);
+    free(key);
+    free(value);
+    return added;
+}
+
+static bool add_metadata(cJSON *header, const circe_metadata *metadata, int64_t n_metadata, uint64_t sum) {
     if (n_metadata == 0) return true;
+    char checksum[CIRCE__CHECKSUM_CHARS];
+    bool own = find_format(metadata, n_metadata) != NULL;
     cJSON *object = cJSON_AddObjectToObject(header, "__metadata__");
-    for (int64_t i = 0; object != NULL && i < n_metadata; i++)
-        if (cJSON_AddStringToObject(object, metadata[i].key, metadata[i].value) == NULL) return false;
-    return object != NULL;
+    for (int64_t i = 0; object != NULL && i < n_metadata; i++) {
+        if (own && strcmp(metadata[i].key, CIRCE__CHECKSUM_KEY) == 0) continue; /* that of another file */
+        if (!add_text(object, &metadata[i], &sum)) return false;
+    }
+    circe__checksum_text(sum, checksum);
+    return object != NULL && (!own || cJSON_AddStringToObject(object, CIRCE__CHECKSUM_KEY, checksum) != NULL);
 }
 
 /* The header as text, from cJSON's allocator. NULL: no memory. */
@@ -82,8 +112,11 @@ static char *header_text(const circe_tensor **order, int64_t n_tensors, const ci
                          int64_t n_metadata) {
     char *text = NULL;
     size_t offset = 0;
+    uint64_t sum = 0;
+    bool own = find_format(metadata, n_metadata) != NULL;
     cJSON *header = cJSON_CreateObject();
-    bool built = header != NULL && add_metadata(header, metadata, n_metadata);
+    for (int64_t i = 0; own && i < n_tensors; i++) sum += circe__hash_tensor(order[i]);
+    bool built = header != NULL && add_metadata(header, metadata, n_metadata, sum);
     for (int64_t i = 0; built && i < n_tensors; i++) {
         built = add_tensor(header, order[i], offset);
         offset += order[i]->bytes;

@@ -55,6 +55,12 @@ circe_status circe_cme_save(const circe_cme *cme, const char *path) {
     return refuse();
 }
 
+circe_status circe_cme_save_with(const circe_cme *cme, const char *path, const circe_metadata *metadata,
+                                 int64_t n_metadata) {
+    (void)cme, (void)path, (void)metadata, (void)n_metadata;
+    return refuse();
+}
+
 circe_status circe_cme_load(circe_context *context, const char *path, circe_cme **cme) {
     (void)context, (void)path;
     if (cme != NULL) *cme = NULL;

@@ -60,6 +60,8 @@ static circe_status check_numbers(const circe_test_options *o) {
                                (long long)features[k], MAX_FEATURES);
     if (o->regression != CIRCE_GCM_KERNEL && o->regression != CIRCE_GCM_LINEAR)
         return circe__fail(CIRCE_ERR_ARGUMENT, "regression %d is neither kernel nor linear", (int)o->regression);
+    if (o->transform < CIRCE_TRANSFORM_NONE || o->transform > CIRCE_TRANSFORM_NORMAL_SCORES)
+        return circe__fail(CIRCE_ERR_ARGUMENT, "transform %d is none of none, ranks, normal-scores", (int)o->transform);
     if (o->mean < CIRCE_MEAN_AUTO || o->mean > CIRCE_MEAN_SPLIT)
         return circe__fail(CIRCE_ERR_ARGUMENT, "mean %d is none of auto, rows, split", (int)o->mean);
     return CIRCE_OK;
@@ -246,6 +248,23 @@ static circe_status bind_kernel(const circe__data *data, circe__variable *v, con
     return status;
 }
 
+/* By ranks, where that is asked for; the columns of a delta kernel are names, not numbers. */
+static circe_status transform(const circe__data *data, circe__variable *v, int64_t rows, const circe_kernel *kernel) {
+    if (data->options.transform == CIRCE_TRANSFORM_NONE) return CIRCE_OK;
+    unsigned char *keep = circe__calloc(data->context, v->dim, sizeof *keep);
+    if (keep == NULL) return CIRCE_ERR_MEMORY;
+    for (int64_t f = 0; kernel != NULL && f < kernel->n_factors; f++) {
+        const circe_kernel_factor *factor = &kernel->factors[f];
+        int64_t end = factor->n_cols == -1 ? v->dim : factor->first_col + factor->n_cols;
+        if (factor->kind != CIRCE_KERNEL_DELTA) continue;
+        for (int64_t c = factor->first_col; c < end && c < v->dim; c++) keep[c] = 1;
+    }
+    circe_mat points = circe_mat_f64(v->points, rows, v->dim);
+    circe_status status = circe_transform_columns(data->context, &points, data->options.transform, keep, &points);
+    circe__free(data->context, keep);
+    return status;
+}
+
 static circe_status take_variable(circe__data *data, const circe_mat *mat, const circe_mat *more,
                                   const circe_kernel *kernel, const char *name, circe__variable *v) {
     if (!has_columns(mat)) return CIRCE_OK;
@@ -256,9 +275,11 @@ static circe_status take_variable(circe__data *data, const circe_mat *mat, const
     for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < v->dim; c++)
             v->points[i * v->dim + c] = i < data->n ? circe__at(mat, data->row[i], c) : circe__at(more, i - data->n, c);
+    circe_status status = transform(data, v, rows, kernel);
+    if (status != CIRCE_OK) return status;
     v->constant = constant_columns(v->points, data->n, v->dim, 0, v->dim);
     if (kernel == NULL) standardize(v->points, data->n, rows, v->dim);
-    circe_status status = bind_kernel(data, v, kernel);
+    status = bind_kernel(data, v, kernel);
     circe_kernel_factor *resolved = NULL;
     if (status == CIRCE_OK) status = circe__resolve(v->kernel, v->dim, name, &resolved);
     circe__free(data->context, resolved);

@@ -32,6 +32,22 @@ double circe__square_norm(const double *a, int64_t n) {
     return sum;
 }
 
+typedef struct transposition {
+    const double *F; /* (cols, n) */
+    int64_t n;
+    circe__table *features;
+} transposition;
+
+static void run_transpose(void *user, int64_t first, int64_t end) {
+    enum { BLOCK = 16 }; /* rows whose lines of the table stay in the cache */
+    const transposition *t = user;
+    int64_t cols = t->features->cols;
+    for (int64_t i0 = first; i0 < end; i0 += BLOCK)
+        for (int64_t k = 0; k < cols; k++)
+            for (int64_t i = i0; i < circe__min(i0 + BLOCK, end); i++)
+                t->features->data[i * cols + k] = t->F[k * t->n + i];
+}
+
 /* All rows are candidates: the backend's factor (r, n), transposed. */
 static circe_status factor_rows(const circe_context *context, const circe_kernel *kernel, const double *points,
                                 int64_t n, int64_t dim, double tolerance, int64_t most, const char *name,
@@ -53,8 +69,8 @@ static circe_status factor_rows(const circe_context *context, const circe_kernel
         *left = result.trace > 0.0 ? fmax(result.left, 0.0) / result.trace : 0.0;
         status = circe__table_new(context, n, result.rank, features);
     }
-    for (int64_t i = 0; status == CIRCE_OK && i < n; i++)
-        for (int64_t k = 0; k < features->cols; k++) features->data[i * features->cols + k] = F[k * n + i];
+    transposition t = {F, n, features};
+    if (status == CIRCE_OK) circe__run_ranges(context->threads, n, 8192 / (features->cols + 1) + 1, run_transpose, &t);
     circe__free(context, factors);
     circe__free(context, F);
     circe__free(context, scratch);
@@ -129,18 +145,36 @@ circe_status circe__joint_features(const circe__data *data, double tolerance, in
     return status;
 }
 
-void circe__weigh(const circe__data *data, circe__table *table) {
-    int64_t n = table->rows, q = table->cols;
-    double length = 0.0;
-    for (int64_t i = 0; i < n; i++) length += data->root[i] * data->root[i];
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < q; k++) table->data[i * q + k] *= data->root[i];
-    for (int64_t k = 0; k < q; k++) {
-        double mean = 0.0;
-        for (int64_t i = 0; i < n; i++) mean += data->root[i] * table->data[i * q + k];
-        mean /= length;
-        for (int64_t i = 0; i < n; i++) table->data[i * q + k] -= mean * data->root[i];
+typedef struct weighing {
+    const circe__data *data;
+    circe__table *table;
+    double length;
+} weighing;
+
+/* Some columns, HELD at a time. */
+static void run_weigh(void *user, int64_t first, int64_t end) {
+    enum { HELD = 32 };
+    const weighing *w = user;
+    const double *root = w->data->root;
+    int64_t n = w->table->rows, q = w->table->cols;
+    for (int64_t c = first; c < end; c += HELD) {
+        double mean[HELD] = {0.0}, *data = w->table->data + c;
+        int64_t here = circe__min(HELD, end - c);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t k = 0; k < here; k++) {
+                data[i * q + k] *= root[i];
+                mean[k] += root[i] * data[i * q + k];
+            }
+        for (int64_t k = 0; k < here; k++) mean[k] /= w->length;
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t k = 0; k < here; k++) data[i * q + k] -= mean[k] * root[i];
     }
+}
+
+void circe__weigh(const circe__data *data, circe__table *table) {
+    weighing w = {data, table, 0.0};
+    for (int64_t i = 0; i < table->rows; i++) w.length += data->root[i] * data->root[i];
+    circe__run_ranges(data->context->threads, table->cols, circe__max(8, 8192 / table->rows), run_weigh, &w);
 }
 
 circe_status circe__compress(const circe__data *data, circe__table *table, circe__table *along, int64_t most,

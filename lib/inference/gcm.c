@@ -52,6 +52,7 @@ circe_status circe__test_gcm(const circe__data *data, circe_test_result *result)
                              (long long)pairs);
         goto done;
     }
+    circe__check_rows(data, &pair, true, result);
     bool normal = pairs <= 1 && data->options.null != CIRCE_NULL_MULTIPLIER;
     result->null = normal ? CIRCE_NULL_NORMAL : CIRCE_NULL_MULTIPLIER;
     result->statistic = pairs == 0 ? 0.0 : table_of(data, &pair, T, T + pairs);

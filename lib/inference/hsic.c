@@ -74,6 +74,7 @@ circe_status circe__test_hsic(const circe__data *data, circe_test_result *result
     if (null == CIRCE_NULL_PERMUTATION && data->options.weights != NULL)
         return circe__fail(CIRCE_ERR_UNSUPPORTED, "permutations cannot carry weights; use the null gamma or wild");
     circe_status status = make_sides(data, &pair, result);
+    if (status == CIRCE_OK) circe__check_rows(data, &pair, false, result);
     if (status == CIRCE_OK)
         status = null == CIRCE_NULL_PERMUTATION ? by_permutation(data, &pair, result)
                                                 : circe__pair_test(data, &pair, null, result);

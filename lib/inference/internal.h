@@ -263,6 +263,11 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
                                    const circe__table *noise);
 void circe__verdict(const circe__data *data, circe_test_result *result);
 
+/* result->effective_rows; `columns`: the sides are columns themselves, not features of kernels. */
+void circe__check_rows(const circe__data *data, const circe__pair *pair, bool columns, circe_test_result *result);
+/* So few that the same test on ranks should be asked as well. */
+bool circe__few_rows_carry(const circe_test_result *result);
+
 /* The p-value by the null that is asked for (gamma, spectral or wild), into the result. */
 circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, circe_test_null null,
                               circe_test_result *result);

@@ -9,7 +9,7 @@
 
 #include "inference/internal.h"
 
-enum { ROWS = 256, EXACT = 1024 };
+enum { ROWS = 64, EXACT = 1024 };
 
 /* Some rows of the pair as tables of their own: all of them where there are at most `most`. */
 typedef struct sample {
@@ -54,6 +54,45 @@ static double diagonal_at(const circe__pair *pair, int64_t i) {
            circe__square_norm(pair->noise.data + i * pair->q, pair->q);
 }
 
+/* Blocks of ROWS rows of W in parts. What the blocks add is added up in their order: the same bits on any number of
+ * threads. */
+typedef struct squares {
+    const circe__data *data;
+    const circe__pair *pair;
+    const sample *s;
+    int64_t blocks, parts;
+    double *W;   /* (parts, 2, ROWS, m) */
+    double *off; /* (blocks): sums of squares beside the diagonal */
+} squares;
+
+static void run_squares(void *user, int64_t part) {
+    const squares *q = user;
+    int64_t m = q->s->n;
+    double *W = q->W + part * 2 * ROWS * m;
+    for (int64_t b = part; b < q->blocks; b += q->parts) {
+        int64_t row = b * ROWS, rows = circe__min(ROWS, m - row);
+        weight_rows(q->data, q->pair, q->s, row, rows, W, W + ROWS * m);
+        q->off[b] = 0.0;
+        for (int64_t i = 0; i < rows; i++)
+            q->off[b] += circe__square_norm(W + i * m, m) - W[i * m + row + i] * W[i * m + row + i];
+    }
+}
+
+/* The sum of squares of W beside its diagonal. */
+static circe_status square_sums(const circe__data *data, const circe__pair *pair, const sample *s, double *sum) {
+    const circe_context *context = data->context;
+    squares q = {data, pair, s, .blocks = (s->n + ROWS - 1) / ROWS};
+    q.parts = circe__min(context->threads, q.blocks);
+    q.W = circe__alloc(context, q.parts * 2 * ROWS * s->n, sizeof *q.W);
+    q.off = circe__alloc(context, q.blocks, sizeof *q.off);
+    circe_status status = q.W == NULL || q.off == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) circe_context_run(context, q.parts, run_squares, &q);
+    for (int64_t b = 0; status == CIRCE_OK && b < q.blocks; b++) *sum += q.off[b];
+    circe__free(context, q.W);
+    circe__free(context, q.off);
+    return status;
+}
+
 circe_status circe__moments(const circe__data *data, const circe__pair *pair, int64_t most, double *mean,
                             double *variance) {
     int64_t n = pair->n;
@@ -68,20 +107,15 @@ circe_status circe__moments(const circe__data *data, const circe__pair *pair, in
     *variance = 0.0;
     if (pair->p == 0 || pair->q == 0) return CIRCE_OK;
     circe_status status = take_sample(data, pair, most, &s);
-    if (status != CIRCE_OK) return status;
-    double *W = circe__alloc(data->context, 2 * ROWS * s.n, sizeof *W);
-    if (W == NULL) status = CIRCE_ERR_MEMORY;
-    for (int64_t row = 0; status == CIRCE_OK && row < s.n; row += ROWS) {
-        int64_t rows = circe__min(ROWS, s.n - row);
-        weight_rows(data, pair, &s, row, rows, W, W + ROWS * s.n);
-        for (int64_t i = 0; i < rows; i++)
-            off += circe__square_norm(W + i * s.n, s.n) - W[i * s.n + row + i] * W[i * s.n + row + i];
+    if (status == CIRCE_OK) status = square_sums(data, pair, &s, &off);
+    if (status != CIRCE_OK) {
+        circe__free(data->context, s.owned);
+        return status;
     }
     double pairs = (double)n * (double)(n - 1) / ((double)s.n * (double)(s.n - 1));
     *variance = 2.0 * (diagonal + off * pairs);
-    circe__free(data->context, W);
     circe__free(data->context, s.owned);
-    return status;
+    return CIRCE_OK;
 }
 
 /* The Gram matrix C'C (p q, p q), lower triangle, in blocks of rows. */

@@ -286,6 +286,7 @@ circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, 
     double value = circe__pair_statistic(data, pair), mean = 0.0, variance = 0.0, *weights = NULL;
     int64_t n = 0;
     if (isnan(value)) return CIRCE_ERR_MEMORY;
+    circe__check_rows(data, pair, false, result);
     result->null = null;
     result->statistic = pair->scale * value;
     if (null == CIRCE_NULL_WILD) return by_draws(data, pair, value, result);

@@ -14,7 +14,6 @@
  * by four moments, is as good at .05 and worse the farther out; Satterthwaite's gamma (the null `gamma`) is off by a
  * few thousandths at .05. Unlike kci, x stands without y here, so dependence whose sign changes along y can cancel. */
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #include "inference/fourier.h"
@@ -71,26 +70,39 @@ static void centered_block(const layout *l, int64_t first, int64_t rows, double 
 typedef void visit_fn(const layout *l, void *user, int64_t first, int64_t rows, double *block, double *scratch,
                       double *sums);
 
-/* sums (size) := the sum over all blocks, chunk by chunk. Threads take chunks; BLAS runs on each thread alone. */
+typedef struct chunked {
+    const layout *l;
+    visit_fn *visit;
+    void *user;
+    int64_t chunks, parts, rows, size, scratch_size;
+    double *partial, *scratch; /* (chunks, size), (parts, scratch_size) */
+} chunked;
+
+static void run_chunks(void *user, int64_t part) {
+    const chunked *p = user;
+    int64_t n = p->l->data->n, chunks = p->chunks, rows = p->rows;
+    double *own = p->scratch + part * p->scratch_size;
+    for (int64_t c = part; c < chunks; c += p->parts)
+        for (int64_t first = n * c / chunks; first < n * (c + 1) / chunks; first += rows)
+            p->visit(p->l, p->user, first, circe__min(rows, n * (c + 1) / chunks - first), own, own + rows * p->l->all,
+                     p->partial + c * p->size);
+}
+
+/* sums (size) := the sum over all blocks, chunk by chunk: the same bits on any number of threads. */
 static circe_status pass(const layout *l, visit_fn *visit, void *user, int64_t size, int64_t wide, double *sums) {
     const circe_context *context = l->data->context;
     int64_t n = l->data->n, chunks = circe__min(CHUNKS, (n + BLOCK - 1) / BLOCK), rows = circe__min(n, BLOCK);
     int64_t scratch_size = rows * (2 * l->all + wide + 1);
-    int team = (int)circe__min(context->threads, chunks);
+    int64_t parts = circe__min(context->threads, chunks);
     double *partial = circe__calloc(context, chunks * size, sizeof *partial);
-    double *scratch = circe__alloc(context, (int64_t)team * scratch_size, sizeof *scratch);
+    double *scratch = circe__alloc(context, parts * scratch_size, sizeof *scratch);
     if (partial == NULL || scratch == NULL) {
         circe__free(context, partial);
         circe__free(context, scratch);
         return CIRCE_ERR_MEMORY;
     }
-#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-    for (int64_t c = 0; c < chunks; c++) {
-        double *own = scratch + omp_get_thread_num() * scratch_size;
-        for (int64_t first = n * c / chunks; first < n * (c + 1) / chunks; first += rows)
-            visit(l, user, first, circe__min(rows, n * (c + 1) / chunks - first), own, own + rows * l->all,
-                  partial + c * size);
-    }
+    chunked p = {l, visit, user, chunks, parts, rows, size, scratch_size, partial, scratch};
+    circe_context_run(context, parts, run_chunks, &p);
     memset(sums, 0, (size_t)size * sizeof *sums);
     for (int64_t c = 0; c < chunks; c++)
         for (int64_t e = 0; e < size; e++) sums[e] += partial[c * size + e];
@@ -162,31 +174,73 @@ static void add_errors(const layout *l, const double *block, const double *fitte
     }
 }
 
-/* errors (n_ridge, 2), and of the means alone after them: of x and of z, over blocks of rows spread over the data. */
-static circe_status ridge_errors(const layout *l, double *errors) {
-    const circe_test_options *o = &l->data->options;
-    const circe__algebra *algebra = l->data->context->backend->algebra;
-    int64_t n = circe__min(l->data->n, LOO_ROWS), fy = l->fy, rows = circe__min(n, BLOCK), wide = l->fx + l->fz;
-    int64_t blocks = (n + rows - 1) / rows, stride = l->data->n / blocks;
-    double *block = circe__alloc(l->data->context, rows * (2 * l->all + wide) + fy * (wide + 1) + 1, sizeof *block);
-    if (block == NULL) return CIRCE_ERR_MEMORY;
-    double *fitted = block + 2 * rows * l->all, *scaled = fitted + rows * wide, *inverse = scaled + fy * wide;
-    memset(errors, 0, 2 * (size_t)(o->n_ridge + 1) * sizeof *errors);
-    for (int64_t b = 0; b < blocks; b++) {
-        int64_t first = circe__min(b * stride, l->data->n - rows);
-        centered_block(l, first, rows, block, block + rows * l->all);
-        for (int64_t r = 0; r <= o->n_ridge; r++) {
-            for (int64_t k = 0; k < fy; k++) {
-                inverse[k] = r < o->n_ridge ? 1.0 / (l->s[k] + o->ridge[r]) : 0.0;
-                for (int64_t c = 0; c < wide; c++) scaled[k * wide + c] = l->P[k * wide + c] * inverse[k];
-            }
-            memset(fitted, 0, (size_t)(rows * wide) * sizeof *fitted);
-            if (fy > 0) algebra->gemm(0, 0, rows, wide, fy, 1.0, block, l->all, scaled, wide, 0.0, fitted, wide);
-            add_errors(l, block, fitted, inverse, first, rows, errors + 2 * r);
-        }
+/* Blocks of rows spread over the data, in parts. The blocks' errors are added in their order: the same bits on any
+ * number of threads. */
+typedef struct ridge_pass {
+    const layout *l;
+    int64_t rows, blocks, parts, each; /* each: numbers of a part's scratch */
+    double *scratch;
+    const double *scaled, *inverse; /* (n_ridge, fy, fx + fz), (n_ridge, fy) */
+    double *errors;                 /* (blocks, n_ridge + 1, 2) */
+} ridge_pass;
+
+static void visit_ridges(const ridge_pass *p, int64_t b, double *block) {
+    const layout *l = p->l;
+    int64_t fy = l->fy, wide = l->fx + l->fz, rows = p->rows, n_ridge = l->data->options.n_ridge;
+    int64_t first = circe__min(b * (l->data->n / p->blocks), l->data->n - rows);
+    double *fitted = block + 2 * rows * l->all, *errors = p->errors + b * 2 * (n_ridge + 1);
+    centered_block(l, first, rows, block, block + rows * l->all);
+    memset(errors, 0, 2 * (size_t)(n_ridge + 1) * sizeof *errors);
+    for (int64_t r = 0; r <= n_ridge; r++) {
+        memset(fitted, 0, (size_t)(rows * wide) * sizeof *fitted);
+        if (fy > 0)
+            l->data->context->backend->algebra->gemm(0, 0, rows, wide, fy, 1.0, block, l->all,
+                                                     p->scaled + r * fy * wide, wide, 0.0, fitted, wide);
+        add_errors(l, block, fitted, p->inverse + r * fy, first, rows, errors + 2 * r);
     }
-    circe__free(l->data->context, block);
-    return CIRCE_OK;
+}
+
+static void run_ridges(void *user, int64_t part) {
+    const ridge_pass *p = user;
+    for (int64_t b = part; b < p->blocks; b += p->parts) visit_ridges(p, b, p->scratch + part * p->each);
+}
+
+/* diag(1 / (s + ridge)) P for every ridge, and for none at all after them. */
+static void scale_ridges(const layout *l, double *scaled, double *inverse) {
+    const circe_test_options *o = &l->data->options;
+    int64_t fy = l->fy, wide = l->fx + l->fz;
+    for (int64_t r = 0; r <= o->n_ridge; r++)
+        for (int64_t k = 0; k < fy; k++) {
+            inverse[r * fy + k] = r < o->n_ridge ? 1.0 / (l->s[k] + o->ridge[r]) : 0.0;
+            for (int64_t c = 0; c < wide; c++)
+                scaled[(r * fy + k) * wide + c] = l->P[k * wide + c] * inverse[r * fy + k];
+        }
+}
+
+/* errors (n_ridge, 2), and of the means alone after them: of x and of z. */
+static circe_status ridge_errors(const layout *l, double *errors) {
+    const circe_context *context = l->data->context;
+    int64_t n = circe__min(l->data->n, LOO_ROWS), rows = circe__min(n, BLOCK), wide = l->fx + l->fz;
+    int64_t all = l->data->options.n_ridge + 1;
+    ridge_pass p = {l, rows, .blocks = (n + rows - 1) / rows, .each = rows * (2 * l->all + wide)};
+    p.parts = circe__min(context->threads, p.blocks);
+    double *scaled = circe__alloc(context, all * l->fy * (wide + 1) + 1, sizeof *scaled);
+    p.scratch = circe__alloc(context, p.parts * p.each, sizeof *p.scratch);
+    p.errors = circe__alloc(context, p.blocks * 2 * all, sizeof *p.errors);
+    circe_status status = scaled == NULL || p.scratch == NULL || p.errors == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) {
+        p.scaled = scaled;
+        p.inverse = scaled + all * l->fy * wide;
+        scale_ridges(l, scaled, scaled + all * l->fy * wide);
+        circe_context_run(context, p.parts, run_ridges, &p);
+        memset(errors, 0, 2 * (size_t)all * sizeof *errors);
+        for (int64_t b = 0; b < p.blocks; b++)
+            for (int64_t e = 0; e < 2 * all; e++) errors[e] += p.errors[b * 2 * all + e];
+    }
+    circe__free(context, scaled);
+    circe__free(context, p.scratch);
+    circe__free(context, p.errors);
+    return status;
 }
 
 static circe_status choose_ridges(layout *l, circe_test_result *result) {

@@ -17,7 +17,7 @@
 #include "inference/internal.h"
 
 enum {
-    BLOCK = 1024,     /* rows at a time in a pass */
+    BLOCK = 64,       /* rows at a time in a pass */
     LOO_COLUMNS = 48, /* of a target's features: the first, which hold most of it */
     LEAST_MAX_RANK = 256,
     MOST_MAX_RANK = 760, /* below the rank where pivoting turns to LAPACK */
@@ -132,79 +132,137 @@ circe_status circe__spectrum_linear(const circe__data *data, circe__spectrum *sp
 
 /* ---- leave-one-out ----------------------------------------------------------------------------------------------- */
 
-/* Adds the squared leave-one-out residuals of rows [first, first + n) to errors. */
-static void loo_block(const circe__data *data, const circe__spectrum *sp, const circe__table *target, int64_t columns,
-                      const double *scaled, const double *ridge, int64_t n_ridge, int64_t first, int64_t n,
-                      double *means, double *errors) {
-    const circe__algebra *algebra = data->context->backend->algebra;
-    int64_t r = sp->rank;
-    for (int64_t l = 0; l < n_ridge; l++) {
-        algebra->gemm(0, 0, n, columns, r, 1.0, sp->Q + first * r, circe__max(r, 1), scaled + l * r * columns, columns,
-                      0.0, means, columns);
-        for (int64_t i = 0; i < n; i++) {
-            const double *q = sp->Q + (first + i) * r, *t = target->data + (first + i) * target->cols;
-            double u = data->unit[first + i], h = u * u, square = 0.0;
+/* Rows in blocks of BLOCK. The blocks' errors are added in their order: the same bits on any number of threads. */
+typedef struct loo {
+    const circe__data *data;
+    const circe__spectrum *spectrum;
+    const circe__table *target;
+    int64_t columns, n_ridge, blocks, parts;
+    const double *inverse; /* (n_ridge, rank): 1 / (s + ridge) */
+    const double *scaled;  /* (n_ridge, rank, columns): diag(inverse) Q' target */
+    double *means;         /* (parts, BLOCK, columns) */
+    double *errors;        /* (blocks, n_ridge + 1), the last of the mean alone */
+} loo;
+
+/* Adds the squared leave-one-out residuals of rows [first, first + n) under ridge l. */
+static double loo_errors(const loo *w, int64_t l, int64_t first, int64_t n, double *means) {
+    const circe__spectrum *sp = w->spectrum;
+    int64_t r = sp->rank, columns = w->columns;
+    const double *inverse = w->inverse + l * r;
+    double error = 0.0;
+    w->data->context->backend->algebra->gemm(0, 0, n, columns, r, 1.0, sp->Q + first * r, circe__max(r, 1),
+                                             w->scaled + l * r * columns, columns, 0.0, means, columns);
+    for (int64_t i = 0; i < n; i++) {
+        const double *q = sp->Q + (first + i) * r, *t = w->target->data + (first + i) * w->target->cols;
+        double u = w->data->unit[first + i], h = u * u, square = 0.0;
 #pragma omp simd reduction(+ : h)
-            for (int64_t k = 0; k < r; k++) h += q[k] * q[k] / (sp->s[k] + ridge[l]);
+        for (int64_t k = 0; k < r; k++) h += q[k] * q[k] * inverse[k];
 #pragma omp simd reduction(+ : square)
-            for (int64_t c = 0; c < columns; c++) {
-                double d = t[c] - means[i * columns + c];
-                square += d * d;
-            }
-            double rest = fmax(1.0 - h, 1e-9); /* no more than rounding needs: a fit through every point is no fit */
-            errors[l] += square / (rest * rest);
+        for (int64_t c = 0; c < columns; c++) {
+            double d = t[c] - means[i * columns + c];
+            square += d * d;
         }
+        double rest = fmax(1.0 - h, 1e-9); /* no more than rounding needs: a fit through every point is no fit */
+        error += square / (rest * rest);
     }
+    return error;
+}
+
+static double error_alone(const loo *w, int64_t first, int64_t n) {
+    double error = 0.0;
+    for (int64_t i = first; i < first + n; i++) {
+        double rest = 1.0 - w->data->unit[i] * w->data->unit[i];
+        error += circe__square_norm(w->target->data + i * w->target->cols, w->columns) / (rest * rest);
+    }
+    return error;
+}
+
+static void run_loo(void *user, int64_t part) {
+    const loo *w = user;
+    for (int64_t b = part; b < w->blocks; b += w->parts) {
+        int64_t first = b * BLOCK, n = circe__min(BLOCK, w->spectrum->n - first);
+        double *errors = w->errors + b * (w->n_ridge + 1);
+        for (int64_t l = 0; l < w->n_ridge; l++)
+            errors[l] = loo_errors(w, l, first, n, w->means + part * BLOCK * w->columns);
+        errors[w->n_ridge] = error_alone(w, first, n);
+    }
+}
+
+/* inverse and scaled, from P = Q' target (rank, columns). */
+static void scale_ridges(const circe__spectrum *spectrum, const double *P, int64_t columns, const double *ridge,
+                         int64_t n_ridge, double *inverse, double *scaled) {
+    int64_t r = spectrum->rank;
+    for (int64_t l = 0; l < n_ridge; l++)
+        for (int64_t k = 0; k < r; k++) {
+            inverse[l * r + k] = 1.0 / (spectrum->s[k] + ridge[l]);
+            for (int64_t c = 0; c < columns; c++)
+                scaled[(l * r + k) * columns + c] = P[k * columns + c] * inverse[l * r + k];
+        }
 }
 
 circe_status circe__loo(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
                         const double *ridge, int64_t n_ridge, double *errors, double *alone) {
     const circe_context *context = data->context;
-    const circe__algebra *algebra = context->backend->algebra;
     int64_t n = spectrum->n, r = spectrum->rank, columns = circe__min(target->cols, LOO_COLUMNS);
+    loo w = {data, spectrum, target, columns, n_ridge, .blocks = (n + BLOCK - 1) / BLOCK};
+    w.parts = circe__min(context->threads, w.blocks);
     double *P = circe__alloc(context, r * columns + 1, sizeof *P);
+    double *inverse = circe__alloc(context, n_ridge * r + 1, sizeof *inverse);
     double *scaled = circe__alloc(context, n_ridge * r * columns + 1, sizeof *scaled);
-    double *means = circe__alloc(context, BLOCK * columns + 1, sizeof *means);
-    circe_status status = P == NULL || scaled == NULL || means == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    w.means = circe__alloc(context, w.parts * BLOCK * columns + 1, sizeof *w.means);
+    w.errors = circe__alloc(context, w.blocks * (n_ridge + 1), sizeof *w.errors);
+    circe_status status = CIRCE_OK;
+    if (P == NULL || inverse == NULL || scaled == NULL || w.means == NULL || w.errors == NULL)
+        status = CIRCE_ERR_MEMORY;
     memset(errors, 0, (size_t)n_ridge * sizeof *errors);
     *alone = 0.0;
     if (status == CIRCE_OK && columns > 0) {
-        algebra->gemm(1, 0, r, columns, n, 1.0, spectrum->Q, circe__max(r, 1), target->data, target->cols, 0.0, P,
-                      columns);
-        for (int64_t l = 0; l < n_ridge; l++)
-            for (int64_t k = 0; k < r; k++)
-                for (int64_t c = 0; c < columns; c++)
-                    scaled[(l * r + k) * columns + c] = P[k * columns + c] / (spectrum->s[k] + ridge[l]);
-        for (int64_t first = 0; first < n; first += BLOCK)
-            loo_block(data, spectrum, target, columns, scaled, ridge, n_ridge, first, circe__min(BLOCK, n - first),
-                      means, errors);
-        for (int64_t i = 0; i < n; i++) {
-            double rest = 1.0 - data->unit[i] * data->unit[i];
-            *alone += circe__square_norm(target->data + i * target->cols, columns) / (rest * rest);
+        w.inverse = inverse;
+        w.scaled = scaled;
+        context->backend->algebra->gemm(1, 0, r, columns, n, 1.0, spectrum->Q, circe__max(r, 1), target->data,
+                                        target->cols, 0.0, P, columns);
+        scale_ridges(spectrum, P, columns, ridge, n_ridge, inverse, scaled);
+        circe_context_run(context, w.parts, run_loo, &w);
+        for (int64_t b = 0; b < w.blocks; b++) {
+            for (int64_t l = 0; l < n_ridge; l++) errors[l] += w.errors[b * (n_ridge + 1) + l] / (double)n;
+            *alone += w.errors[b * (n_ridge + 1) + n_ridge] / (double)n;
         }
     }
-    for (int64_t l = 0; l < n_ridge; l++) errors[l] /= (double)n;
-    *alone /= (double)n;
     circe__free(context, P);
+    circe__free(context, inverse);
     circe__free(context, scaled);
-    circe__free(context, means);
+    circe__free(context, w.means);
+    circe__free(context, w.errors);
     return status;
 }
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
+
+typedef struct leverages {
+    const circe__data *data;
+    const circe__spectrum *spectrum;
+    double ridge, *leverage;
+} leverages;
+
+static void run_leverage(void *user, int64_t first, int64_t end) {
+    const leverages *w = user;
+    int64_t r = w->spectrum->rank;
+    for (int64_t i = first; i < end; i++) {
+        const double *q = w->spectrum->Q + i * r;
+        double h = w->data->unit[i] * w->data->unit[i];
+        for (int64_t k = 0; k < r; k++) h += q[k] * q[k] / (w->spectrum->s[k] + w->ridge);
+        w->leverage[i] = h;
+    }
+}
 
 circe_status circe__regressor_set(const circe__data *data, const circe__spectrum *spectrum, double ridge,
                                   circe__regressor *regressor) {
     int64_t n = spectrum->n, r = spectrum->rank;
     double *leverage = circe__alloc(data->context, n, sizeof *leverage), degrees = 0.0;
     if (leverage == NULL) return CIRCE_ERR_MEMORY;
-    for (int64_t i = 0; i < n; i++) {
-        const double *q = spectrum->Q + i * r;
-        double h = data->unit[i] * data->unit[i];
-        for (int64_t k = 0; k < r; k++) h += q[k] * q[k] / (spectrum->s[k] + ridge);
-        leverage[i] = h;
-        degrees += h;
-    }
+    leverages w = {data, spectrum, ridge, leverage};
+    circe__run_ranges(data->context->threads, n, 8192 / (r + 1) + 1, run_leverage, &w);
+    for (int64_t i = 0; i < n; i++) degrees += leverage[i];
     regressor->data = data;
     regressor->spectrum = spectrum;
     regressor->ridge = ridge;
@@ -224,10 +282,11 @@ circe_status circe__regressor_set(const circe__data *data, const circe__spectrum
 
 double circe__undersmoothed(const circe__spectrum *spectrum, double chosen, double factor) {
     double ridge = chosen * factor, most = (double)spectrum->n / 3.0;
-    for (; ridge < chosen; ridge = fmin(1.5 * ridge, chosen)) {
+    while (ridge < chosen) {
         double degrees = 1.0;
         for (int64_t k = 0; k < spectrum->rank; k++) degrees += spectrum->s[k] / (spectrum->s[k] + ridge);
         if (degrees <= most) break;
+        ridge = fmin(1.5 * ridge, chosen);
     }
     return ridge;
 }

@@ -66,7 +66,9 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
                                   .n_tested = data->n,
                                   .p_value = 1.0,
                                   .x.check_p = NAN,
-                                  .z.check_p = NAN};
+                                  .z.check_p = NAN,
+                                  .effective_rows = NAN,
+                                  .robust_p = NAN};
     circe_status status = describe_kernel(&data->x, result->kernel_x);
     if (status == CIRCE_OK) status = describe_kernel(&data->y, result->kernel_y);
     if (status == CIRCE_OK) status = describe_kernel(&data->z, result->kernel_z);
@@ -95,8 +97,46 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
     }
     circe__flush_end(rounding);
     circe__threads_end(threads);
+    if (status == CIRCE_OK && !(isfinite(result->statistic) && isfinite(result->p_value)))
+        status = circe__fail(CIRCE_ERR_NUMERIC,
+                             "the statistic is no finite number: the data are too large for the kernel that was given; "
+                             "scale them, or leave out the kernel");
     if (status == CIRCE_OK) circe__verdict(data, result);
     result->seconds = circe__seconds() - start;
+    return status;
+}
+
+/* A copy whose widths are free: those that were given are of other units than ranks are. */
+static circe_status free_widths(const circe_kernel *given, circe_kernel **kernel) {
+    *kernel = NULL;
+    if (given == NULL) return CIRCE_OK;
+    circe_status status = circe_kernel_copy(given, kernel);
+    for (int64_t f = 0; status == CIRCE_OK && f < (*kernel)->n_factors; f++) (*kernel)->factors[f].sigma2 = 0.0;
+    return status;
+}
+
+/* result->robust_p: the p-value of the same test on normal scores. */
+static circe_status test_scores(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
+                                const circe_test_options *options, circe_test_result *result) {
+    circe_kernel *kernels[3] = {NULL, NULL, NULL};
+    circe_test_options robust = *options;
+    circe_test_result scores;
+    circe__data data;
+    circe_status status = free_widths(options->kernel_x, &kernels[0]);
+    if (status == CIRCE_OK) status = free_widths(options->kernel_y, &kernels[1]);
+    if (status == CIRCE_OK) status = free_widths(options->kernel_z, &kernels[2]);
+    robust.kernel_x = kernels[0];
+    robust.kernel_y = kernels[1];
+    robust.kernel_z = kernels[2];
+    robust.transform = CIRCE_TRANSFORM_NORMAL_SCORES;
+    robust.skip_checks = 1;
+    if (status == CIRCE_OK) status = circe__data_begin(context, x, y, z, &robust, &data);
+    if (status == CIRCE_OK) {
+        status = circe__test_run(&data, &scores);
+        if (status == CIRCE_OK) result->robust_p = scores.p_value;
+        circe__data_free(&data);
+    }
+    for (int k = 0; k < 3; k++) circe_kernel_destroy(kernels[k]);
     return status;
 }
 
@@ -108,6 +148,10 @@ circe_status circe_test(circe_context *context, const circe_mat *x, const circe_
     circe_status status = circe__data_begin(context, x, y, z, options, &data);
     if (status != CIRCE_OK) return status;
     status = circe__test_run(&data, result);
+    if (status == CIRCE_OK && data.options.transform == CIRCE_TRANSFORM_NONE && circe__few_rows_carry(result)) {
+        status = test_scores(context, x, y, z, &data.options, result);
+        if (status == CIRCE_OK) circe__verdict(&data, result);
+    }
     circe__data_free(&data);
     result->seconds = circe__seconds() - start;
     return status;

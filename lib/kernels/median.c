@@ -1,8 +1,14 @@
 /* The median heuristic: sigma2 = (median pairwise distance)^2.
  *
  * Exact up to SUBSET rows (2 million pairs); beyond, on a subset drawn with a fixed seed, whose median of pairs has a
- * relative error of about 1/sqrt(SUBSET). The median of the squared distances is the square of the median. */
+ * relative error of about 1/sqrt(SUBSET). The median of the squared distances is the square of the median.
+ *
+ * Distances are taken in units of a power of two near the largest number, which is exact: so their squares neither
+ * overflow nor vanish. Where the width itself does, it is refused: a kernel of width infinity or 0 sees nothing. */
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/kernels.h"
 
@@ -36,13 +42,68 @@ static double kth_smallest(double *v, int64_t n, int64_t k) {
     return v[k];
 }
 
-static double median(double *v, int64_t n) {
-    double upper = kth_smallest(v, n, n / 2);
-    if (n % 2 == 1) return upper;
-    double lower = v[0];
-    for (int64_t i = 1; i < n / 2; i++)
-        if (v[i] > lower) lower = v[i];
-    return 0.5 * (lower + upper);
+/* ---- selection in parts -------------------------------------------------------------------------------------------
+ */
+
+/* Numbers of at least 0 are ordered as their bits are. Two counts of all numbers, by the exponent and then by the first
+ * bits of the fraction, leave a few that the k-th smallest is among. */
+enum { BINS = 2048, EXPONENT = 52, FRACTION = 41, LEAST = 20000 };
+
+typedef struct selection {
+    const double *v;
+    int64_t n, parts;
+    int64_t exponent; /* -1: count these; else count fractions of this exponent */
+    int64_t *counts;  /* (parts, BINS) */
+} selection;
+
+static int64_t bits_at(double v, int shift) {
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return (int64_t)(bits >> shift);
+}
+
+static void run_count(void *user, int64_t part) {
+    const selection *s = user;
+    int64_t *counts = s->counts + part * BINS, end = circe__cut(s->n, s->parts, part + 1);
+    memset(counts, 0, BINS * sizeof *counts);
+    for (int64_t i = circe__cut(s->n, s->parts, part); i < end; i++) {
+        if (s->exponent < 0)
+            counts[bits_at(s->v[i], EXPONENT)]++;
+        else if (bits_at(s->v[i], EXPONENT) == s->exponent)
+            counts[bits_at(s->v[i], FRACTION) % BINS]++;
+    }
+}
+
+/* The bin that holds the k-th smallest of those counted; k becomes its place among those in the bin. */
+static int64_t bin_of(selection *s, int threads, int64_t *k) {
+    circe__run_on(threads, s->parts, run_count, s);
+    for (int64_t bin = 0; bin < BINS; bin++) {
+        int64_t count = 0;
+        for (int64_t part = 0; part < s->parts; part++) count += s->counts[part * BINS + bin];
+        if (*k < count) return bin;
+        *k -= count;
+    }
+    return BINS - 1;
+}
+
+/* The k-th smallest of v[0..n) and, where before is not NULL, the one before it; few (n) is scratch. */
+static double select_kth(selection *s, int threads, int64_t k, double *few, double *before) {
+    int64_t held = 0, place = k;
+    s->exponent = -1;
+    int64_t exponent = bin_of(s, threads, &place);
+    s->exponent = exponent;
+    int64_t key = exponent * BINS + bin_of(s, threads, &place);
+    for (int64_t i = 0; i < s->n; i++)
+        if (bits_at(s->v[i], FRACTION) == key) few[held++] = s->v[i];
+    double found = kth_smallest(few, held, place);
+    if (before != NULL && place > 0) *before = kth_smallest(few, held, place - 1);
+    if (before != NULL && place == 0) *before = select_kth(s, threads, k - 1, few, NULL);
+    return found;
+}
+
+static double median(selection *s, int threads, double *few) {
+    double lower, upper = select_kth(s, threads, s->n / 2, few, s->n % 2 == 1 ? NULL : &lower);
+    return s->n % 2 == 1 ? upper : 0.5 * (lower + upper);
 }
 
 static int64_t drop_zeros(double *v, int64_t n) {
@@ -50,6 +111,51 @@ static int64_t drop_zeros(double *v, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (v[i] > 0.0) v[kept++] = v[i];
     return kept;
+}
+
+/* ---- distances ----------------------------------------------------------------------------------------------------
+ */
+
+typedef struct distances {
+    const double *points; /* (n, cols) */
+    int64_t n, cols;
+    double *squares; /* of row i with those before it, from i (i - 1) / 2 on */
+} distances;
+
+/* Rows from both ends, which makes the ranges equal. */
+static void run_distances(void *user, int64_t first, int64_t end) {
+    const distances *d = user;
+    for (int64_t k = first; k < end; k++) {
+        int64_t i = k % 2 == 0 ? k / 2 : d->n - 1 - k / 2;
+        const double *a = d->points + i * d->cols;
+        double *out = d->squares + i * (i - 1) / 2;
+        for (int64_t j = 0; j < i; j++) {
+            double square = 0.0;
+            for (int64_t c = 0; c < d->cols; c++) {
+                double difference = a[c] - d->points[j * d->cols + c];
+                square += difference * difference;
+            }
+            out[j] = square;
+        }
+    }
+}
+
+/* The exponent of the largest number, by which all are scaled; 0 where squares are safe as they are. */
+static int scale_of(const double *values, int64_t n) {
+    const double safe = 0x1p300;
+    double largest = 0.0;
+    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(values[i]));
+    return largest == 0.0 || (largest < safe && largest > 1.0 / safe) ? 0 : ilogb(largest);
+}
+
+/* sigma2 back in the units of the points. */
+static circe_status unscale(double scaled, int exponent, double *sigma2) {
+    *sigma2 = ldexp(scaled, 2 * exponent);
+    if (isfinite(*sigma2) && (*sigma2 >= DBL_MIN || exponent == 0)) return CIRCE_OK;
+    return circe__fail(CIRCE_ERR_VALUE,
+                       "the median distance of the points is %.3g, whose square no double can hold; %s them by %.0e",
+                       ldexp(sqrt(scaled), exponent), exponent > 0 ? "divide" : "multiply",
+                       ldexp(1.0, exponent > 0 ? exponent : -exponent));
 }
 
 circe_status circe_median_sigma2(circe_context *context, const circe_mat *points, int64_t first_col, int64_t n_cols,
@@ -63,32 +169,34 @@ circe_status circe_median_sigma2(circe_context *context, const circe_mat *points
         return circe__fail(CIRCE_ERR_SHAPE, "the median heuristic was asked for columns outside the %lld there are",
                            (long long)points->cols);
 
-    int64_t n = circe__min(points->rows, SUBSET), pairs = n * (n - 1) / 2, at = 0;
+    int64_t n = circe__min(points->rows, SUBSET), pairs = n * (n - 1) / 2;
+    int threads = context->threads;
+    selection s = {.n = pairs, .parts = circe__count_parts(threads, pairs, LEAST)};
     int64_t *rows = circe__alloc(context, n, sizeof *rows);
     double *copy = circe__alloc(context, n * n_cols, sizeof *copy);
     double *squares = circe__alloc(context, pairs, sizeof *squares);
-    if (rows == NULL || copy == NULL || squares == NULL) {
+    double *few = circe__alloc(context, pairs, sizeof *few);
+    s.counts = circe__alloc(context, s.parts * BINS, sizeof *s.counts);
+    if (rows == NULL || copy == NULL || squares == NULL || few == NULL || s.counts == NULL) {
         status = CIRCE_ERR_MEMORY;
         goto done;
     }
     circe_random_subset((circe_random){.seed = 0, .stream = 0x6d656469616eu}, points->rows, n, rows);
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < n_cols; c++) copy[i * n_cols + c] = circe__at(points, rows[i], first_col + c);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < i; j++) {
-            double square = 0.0;
-            for (int64_t c = 0; c < n_cols; c++) {
-                double difference = copy[i * n_cols + c] - copy[j * n_cols + c];
-                square += difference * difference;
-            }
-            squares[at++] = square;
-        }
-    *sigma2 = median(squares, pairs);
+    int exponent = scale_of(copy, n * n_cols);
+    for (int64_t e = 0; exponent != 0 && e < n * n_cols; e++) copy[e] = ldexp(copy[e], -exponent);
+    distances d = {copy, n, n_cols, squares};
+    circe__run_ranges(threads, n, LEAST / n + 1, run_distances, &d);
+    s.v = squares;
+    *sigma2 = median(&s, threads, few);
     if (*sigma2 == 0.0) {
-        int64_t distinct = drop_zeros(squares, pairs);
-        if (distinct > 0) *sigma2 = median(squares, distinct);
+        s.n = drop_zeros(squares, pairs);
+        if (s.n > 0) *sigma2 = median(&s, threads, few);
     }
-    if (*sigma2 == 0.0)
+    if (*sigma2 > 0.0)
+        status = unscale(*sigma2, exponent, sigma2);
+    else
         status = circe__fail(CIRCE_ERR_VALUE,
                              "the points are all equal, so the median heuristic has no width to offer; give sigma2");
 
@@ -96,5 +204,7 @@ done:
     circe__free(context, rows);
     circe__free(context, copy);
     circe__free(context, squares);
+    circe__free(context, few);
+    circe__free(context, s.counts);
     return status;
 }

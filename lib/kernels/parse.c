@@ -74,8 +74,9 @@ static circe_status parse_width(cursor *c, circe_kernel_factor *factor) {
     factor->sigma2 = 0.0;
     if (*c->at != '(') return CIRCE_OK;
     if (!circe__has_width(factor->kind)) return refuse(c, "no width, which only gaussian and laplace have,");
+    size_t length = strspn(c->at + 1, "+-.0123456789eE"); /* strtod alone takes hexadecimal and blanks */
     double width = strtod(c->at + 1, &end);
-    if (end == c->at + 1 || *end != ')' || !isfinite(width) || width <= 0.0)
+    if (end == c->at + 1 || end != c->at + 1 + length || *end != ')' || !isfinite(width) || width <= 0.0)
         return refuse(c, "a positive sigma2 in parentheses");
     factor->sigma2 = width;
     c->at = end + 1;

@@ -6,6 +6,7 @@
  *
  * Cost: O(B r^2) for zeta, O(B^2 q) for Q. Some models give K^c as a matrix instead of zeta (circe__cme_prefers_gram).
  */
+#include "cme/curves.h"
 #include "measures/internal.h"
 
 /* Where K^c comes as a matrix: in float64 first, whatever the dtype. */
@@ -65,10 +66,26 @@ circe_status circe__quadratic(circe_workspace *workspace, const circe_cme *cme, 
 typedef struct residuals {
     circe_mat y, zeta;
     bool as_gram;
+    bool from_curves; /* zeta is still to be made, from these, in the dtype of the batch */
+    circe__from_curves curves;
 } residuals;
 
+/* Room for a zeta that is made on the way. */
+static circe_status take_curves(circe_workspace *workspace, const circe_cme *cme, const double *y, const double *z,
+                                circe_dtype dtype, residuals *out) {
+    const circe__curves *curves = cme->curves;
+    int64_t n = out->y.rows, ld = curves->mean.outputs;
+    void *zeta = circe__take(workspace, CIRCE__SLOT_ZETA, n * ld, circe_dtype_size(dtype));
+    if (zeta == NULL) return CIRCE_ERR_MEMORY;
+    out->from_curves = true;
+    out->curves = (circe__from_curves){.mean = &curves->mean, .features = &curves->features, .y = y, .z = z};
+    out->zeta = (circe_mat){zeta, n, curves->q, ld, dtype};
+    return CIRCE_OK;
+}
+
 static circe_status residuals_of(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
-                                 const circe_mat *z, circe_estimator estimator, const circe_mat *Q, residuals *out) {
+                                 const circe_mat *z, circe_estimator estimator, const circe_mat *Q,
+                                 bool may_interpolate, residuals *out) {
     double *y64 = NULL, *z64 = NULL, *zeta = NULL;
     int64_t q = 0;
     if (workspace == NULL || cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace and cme must not be NULL");
@@ -84,10 +101,12 @@ static circe_status residuals_of(circe_workspace *workspace, const circe_cme *cm
     if (status != CIRCE_OK) return status;
     out->as_gram = circe__cme_prefers_gram(cme, Q->dtype, n);
     if (out->as_gram) return CIRCE_OK;
+    out->y = circe_mat_f64(y64, n, cme->info.dim_y);
+    if (may_interpolate && Q->dtype == CIRCE_FLOAT32 && circe__curves_hold(cme->curves, y64, z64, n))
+        return take_curves(workspace, cme, y64, z64, Q->dtype, out);
     int previous = circe__threads_begin(workspace->context);
     status = circe__cme_zeta(workspace, cme, y64, z64, n, circe__accuracy(cme, Q->dtype), &zeta, &q);
     circe__threads_end(previous);
-    out->y = circe_mat_f64(y64, n, cme->info.dim_y);
     out->zeta = circe_mat_f64(zeta, n, q);
     return status;
 }
@@ -98,7 +117,7 @@ circe_status circe_witness_circe(circe_workspace *workspace, const circe_cme *cm
     if (status != CIRCE_OK) return status;
     circe__weights w = {.Q = *witness};
     residuals r = {0};
-    status = residuals_of(workspace, cme, y, z, estimator, &w.Q, &r);
+    status = residuals_of(workspace, cme, y, z, estimator, &w.Q, false, &r);
     if (status != CIRCE_OK) return status;
     status = r.as_gram ? weights_from_gram(workspace, cme, y, z, estimator, &w)
                        : circe__weights_from(workspace, cme->kernel_y, &r.y, &r.zeta, estimator, &w);
@@ -158,9 +177,9 @@ static void add_up(const circe_company *company, double *value, circe_mat *grad)
 
 /* Features of the dtype of x: all in one go. */
 static circe_status measure_rows(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *y,
-                                 const circe_mat *zeta, const int64_t *index, const circe_kernel *kernel_x,
-                                 const circe_mat *x, circe_estimator estimator, circe_mat *Q,
-                                 const circe_company *company, double *value, circe_mat *grad) {
+                                 const circe_mat *zeta, const circe__from_curves *curves, const int64_t *index,
+                                 const circe_kernel *kernel_x, const circe_mat *x, circe_estimator estimator,
+                                 circe_mat *Q, const circe_company *company, double *value, circe_mat *grad) {
     circe_context *context = workspace->context;
     const circe__loops *loops = circe__loops_for(context->backend, x->dtype);
     circe__factors pair[2];
@@ -175,6 +194,7 @@ static circe_status measure_rows(circe_workspace *workspace, const circe_kernel 
                                 .y = y,
                                 .zeta = zeta,
                                 .index = index,
+                                .curves = curves,
                                 .n = n,
                                 .x = x,
                                 .scale = circe__product_scale(estimator, n),
@@ -193,15 +213,15 @@ static circe_status measure_rows(circe_workspace *workspace, const circe_kernel 
 }
 
 /* Features of another dtype: as that of x first. */
-static circe_status measure_converted(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
-                                      const circe_mat *zeta, const circe_kernel *kernel_x, const circe_mat *x,
-                                      circe_estimator estimator, circe_mat *Q, double *value, circe_mat *grad) {
+static circe_status measure_converted(circe_workspace *workspace, const circe_cme *cme, const residuals *r,
+                                      const circe_kernel *kernel_x, const circe_mat *x, circe_estimator estimator,
+                                      circe_mat *Q, double *value, circe_mat *grad) {
     circe_mat own_y, own_zeta;
-    circe_status status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_A, y, x->dtype, &own_y);
-    if (status == CIRCE_OK) status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_B, zeta, x->dtype, &own_zeta);
+    circe_status status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_A, &r->y, x->dtype, &own_y);
+    if (status == CIRCE_OK) status = circe__as_dtype(workspace, CIRCE__SLOT_POINTS_B, &r->zeta, x->dtype, &own_zeta);
     if (status != CIRCE_OK) return status;
-    return measure_rows(workspace, cme->kernel_y, &own_y, &own_zeta, NULL, kernel_x, x, estimator, Q, NULL, value,
-                        grad);
+    return measure_rows(workspace, cme->kernel_y, &own_y, &own_zeta, r->from_curves ? &r->curves : NULL, NULL, kernel_x,
+                        x, estimator, Q, NULL, value, grad);
 }
 
 circe_status circe_measure_circe(circe_workspace *workspace, const circe_cme *cme, const circe_kernel *kernel_x,
@@ -211,9 +231,9 @@ circe_status circe_measure_circe(circe_workspace *workspace, const circe_cme *cm
     residuals r = {0};
     if (y == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "y must not be NULL");
     circe_status status = circe__begin_measure(workspace, x, y->rows, &w.Q);
-    if (status == CIRCE_OK) status = residuals_of(workspace, cme, y, z, estimator, &w.Q, &r);
+    if (status == CIRCE_OK) status = residuals_of(workspace, cme, y, z, estimator, &w.Q, true, &r);
     if (status != CIRCE_OK) return status;
-    if (!r.as_gram) return measure_converted(workspace, cme, &r.y, &r.zeta, kernel_x, x, estimator, &w.Q, value, grad);
+    if (!r.as_gram) return measure_converted(workspace, cme, &r, kernel_x, x, estimator, &w.Q, value, grad);
     status = weights_from_gram(workspace, cme, y, z, estimator, &w);
     return status == CIRCE_OK ? circe__contract(workspace, kernel_x, x, &w.Q, circe__shift_of(&w), value, grad)
                               : status;
@@ -234,8 +254,8 @@ static circe_status measure_gathered(circe_workspace *workspace, const circe_cme
     circe_mat y = circe__mat(y_data, n, all_y.cols, all_y.dtype);
     circe_mat zeta = circe__mat(zeta_data, n, all_zeta.cols, all_y.dtype);
     status = circe_features_gather(features, index, n, &y, &zeta);
-    return status == CIRCE_OK ? measure_converted(workspace, cme, &y, &zeta, kernel_x, x, estimator, Q, value, grad)
-                              : status;
+    residuals r = {.y = y, .zeta = zeta};
+    return status == CIRCE_OK ? measure_converted(workspace, cme, &r, kernel_x, x, estimator, Q, value, grad) : status;
 }
 
 circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_cme *cme,
@@ -261,5 +281,6 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
     if (y.dtype != x->dtype)
         return measure_gathered(workspace, cme, features, index, kernel_x, x, estimator, &w.Q, value, grad);
     const circe_company *company = workspace->company.size > 1 ? &workspace->company : NULL;
-    return measure_rows(workspace, cme->kernel_y, &y, &zeta, index, kernel_x, x, estimator, &w.Q, company, value, grad);
+    return measure_rows(workspace, cme->kernel_y, &y, &zeta, NULL, index, kernel_x, x, estimator, &w.Q, company, value,
+                        grad);
 }

@@ -124,8 +124,15 @@ static circe_status check_inputs(const gcm *g) {
 
 static int64_t pairs_of(const gcm *g) { return g->res.x.cols * g->res.z.cols; }
 
+enum { LEAST = 8192 }; /* elements to a thread, in loops over them */
+
+static void run_square(void *user, int64_t first, int64_t end) {
+    circe__side *s = user;
+    for (int64_t e = first; e < end; e++) s->points[e] = s->r[e] * s->r[e];
+}
+
 static void square(circe__side *s, int64_t n) {
-    for (int64_t e = 0; e < n * s->cols; e++) s->points[e] = s->r[e] * s->r[e];
+    circe__run_ranges(circe__threads_bracketed(), n * s->cols, LEAST, run_square, s);
 }
 
 /* R_i of a pair. */
@@ -242,6 +249,12 @@ static void pair_factors(gcm *g) {
     }
 }
 
+static void run_subtract(void *user, int64_t first, int64_t end) {
+    const gcm *g = user;
+    const circe__side *x = &g->res.x;
+    for (int64_t e = first; e < end; e++) g->gradient[e] -= x->r[e] * x->points[e];
+}
+
 /* d value / d r_x, of the scaled residuals. The squares of r_z are where make_table left them. */
 static void residual_gradient(gcm *g) {
     const circe__algebra *algebra = g->res.workspace->context->backend->algebra;
@@ -256,20 +269,34 @@ static void residual_gradient(gcm *g) {
     pair_factors(g);
     algebra->gemm(0, 1, n, p, q, 1.0, z->r, q, g->first, q, 0.0, g->gradient, p);
     algebra->gemm(0, 1, n, p, q, 1.0, z->points, q, g->last, q, 0.0, x->points, p);
-    for (int64_t e = 0; e < n * p; e++) g->gradient[e] -= x->r[e] * x->points[e];
+    circe__run_ranges(circe__threads_bracketed(), n * p, LEAST, run_subtract, g);
 }
 
-static void write_gradient(const circe__side *x, const double *gradient, circe_mat *grad) {
+typedef struct writing {
+    const circe__side *x;
+    const double *gradient;
+    circe_mat *grad;
+} writing;
+
+static void run_write(void *user, int64_t first, int64_t end) {
+    const writing *w = user;
+    const circe__side *x = w->x;
+    circe_mat *grad = w->grad;
     double most = grad->dtype == CIRCE_FLOAT32 ? (double)FLT_MAX : DBL_MAX;
-    for (int64_t i = 0; i < grad->rows; i++)
+    for (int64_t i = first; i < end; i++)
         for (int64_t c = 0; c < x->cols; c++) {
-            double value = gradient[i * x->cols + c] * x->unit[c];
+            double value = w->gradient[i * x->cols + c] * x->unit[c];
             value = value > most ? most : value < -most ? -most : value;
             if (grad->dtype == CIRCE_FLOAT32)
                 ((float *)grad->data)[i * grad->ld + c] = (float)value;
             else
                 ((double *)grad->data)[i * grad->ld + c] = value;
         }
+}
+
+static void write_gradient(const circe__side *x, const double *gradient, circe_mat *grad) {
+    writing w = {x, gradient, grad};
+    circe__run_ranges(circe__threads_bracketed(), grad->rows, LEAST / x->cols + 1, run_write, &w);
 }
 
 static circe_status backward(gcm *g, circe_mat *grad) {

@@ -24,22 +24,36 @@
 /* ---- y and z of low rank --------------------------------------------------------------------------------------------
  */
 
-/* out (n, q r): row i holds the products a_ki p_ic of `a` (column i of (q, n), or row i of (n, q)) and P's row, rounded
- * to the dtype: sums over such rows are sums over two indices. */
-static void khatri_rao(const double *a, int64_t stride_k, int64_t stride_i, int64_t q, const circe__smoother *smoother,
-                       circe_dtype dtype, int threads, void *out) {
-    int64_t n = smoother->n, r = smoother->rank;
-#pragma omp parallel for schedule(static) num_threads(threads) if (n * q * r > 100000)
-    for (int64_t row = 0; row < n * q; row++) {
-        const double *restrict p = smoother->P + row / q * r;
-        double weight = a[row % q * stride_k + row / q * stride_i];
-        float *restrict narrow = (float *)out + row * r;
-        double *restrict wide = (double *)out + row * r;
-        if (dtype == CIRCE_FLOAT32)
+typedef struct khatri_rao_work {
+    const double *a;
+    int64_t stride_k, stride_i, q;
+    const circe__smoother *smoother;
+    circe_dtype dtype;
+    void *out;
+} khatri_rao_work;
+
+static void khatri_rao_rows(void *user, int64_t first, int64_t end) {
+    const khatri_rao_work *w = user;
+    int64_t q = w->q, r = w->smoother->rank;
+    for (int64_t row = first * q; row < end * q; row++) {
+        const double *restrict p = w->smoother->P + row / q * r;
+        double weight = w->a[row % q * w->stride_k + row / q * w->stride_i];
+        float *restrict narrow = (float *)w->out + row * r;
+        double *restrict wide = (double *)w->out + row * r;
+        if (w->dtype == CIRCE_FLOAT32)
             for (int64_t c = 0; c < r; c++) narrow[c] = (float)(weight * p[c]);
         else
             for (int64_t c = 0; c < r; c++) wide[c] = weight * p[c];
     }
+}
+
+/* out (n, q r): row i holds the products a_ki p_ic of `a` (column i of (q, n), or row i of (n, q)) and P's row, rounded
+ * to the dtype: sums over such rows are sums over two indices. */
+static void khatri_rao(const double *a, int64_t stride_k, int64_t stride_i, int64_t q, const circe__smoother *smoother,
+                       circe_dtype dtype, int threads, void *out) {
+    enum { LEAST = 20000 }; /* products to a thread */
+    khatri_rao_work w = {a, stride_k, stride_i, q, smoother, dtype, out};
+    circe__run_ranges(threads, smoother->n, LEAST / circe__max(q * smoother->rank, 1) + 1, khatri_rao_rows, &w);
 }
 
 static void multiply(const circe__algebra *algebra, circe_dtype dtype, int transpose, int64_t m, int64_t n, int64_t k,
@@ -102,18 +116,31 @@ static void put(circe_mat *m, int64_t i, int64_t j, double value) {
         ((double *)m->data)[i * m->ld + j] = value;
 }
 
+typedef struct sides {
+    const circe__smoother *smoother;
+    const double *VP;
+    circe_mat *A;
+    circe__update *update;
+} sides;
+
+static void run_sides(void *user, int64_t first, int64_t end) {
+    const sides *w = user;
+    int64_t r = w->smoother->rank;
+    for (int64_t i = first; i < end; i++)
+        for (int64_t k = 0; k < r; k++) {
+            double p = w->smoother->P[i * r + k], v = w->VP[i * r + k];
+            put(w->A, i, k, p * sqrt(w->smoother->t[k]));
+            put(&w->update->left, i, k, v);
+            put(&w->update->left, i, r + k, p);
+            put(&w->update->right, i, k, p);
+            put(&w->update->right, i, r + k, v);
+        }
+}
+
 /* A = P t^1/2, and the two sides of V W' + W V' = [VP, P] [P, VP]'. */
 void circe__hscic_sides(const circe__smoother *smoother, const double *VP, circe_mat *A, circe__update *update) {
-    int64_t n = smoother->n, r = smoother->rank;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < r; k++) {
-            double p = smoother->P[i * r + k], v = VP[i * r + k];
-            put(A, i, k, p * sqrt(smoother->t[k]));
-            put(&update->left, i, k, v);
-            put(&update->left, i, r + k, p);
-            put(&update->right, i, k, p);
-            put(&update->right, i, r + k, v);
-        }
+    sides w = {smoother, VP, A, update};
+    circe__run_ranges(circe__threads_bracketed(), smoother->n, 2048 / circe__max(smoother->rank, 1) + 1, run_sides, &w);
 }
 
 /* Views of A (n, r) and of the sides (n, 2r) in the slot FEATURES_Y. */

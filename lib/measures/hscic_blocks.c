@@ -1,7 +1,5 @@
 /* HSCIC where the kernel matrix K (n, n) of z is given as such: because z has no low rank, or because it is the matrix
- * of residuals. Symbols and formulas are those of hscic.c. Rows go in blocks, each by one thread with BLAS on that
- * thread alone. */
-#include <omp.h>
+ * of residuals. Symbols and formulas are those of hscic.c. Rows go in blocks, each in one part. */
 #include <string.h>
 
 #include "measures/hscic.h"
@@ -36,78 +34,136 @@ static void block_of_u(const circe__algebra *algebra, const circe__smoother *smo
     algebra->gemm(0, 0, rows, r, n, 1.0, U, n, P, r, 0.0, UP + i0 * r, r);
 }
 
-/* Each thread takes every team-th block and its sums are added in their order: a thread count gives the same bits every
- * time. */
+/* Blocks of rows in parts, each with buffers of its own. */
+typedef struct blocks {
+    const circe__algebra *algebra;
+    const circe__smoother *smoother;
+    int64_t n, parts, each; /* each: numbers of a part's buffers */
+    double *buffers;
+    const double *T;
+    double *UP;
+    const double *a, *left, *right, *K;
+    circe_mat *witness;
+} blocks;
+
+static int64_t count_blocks(const blocks *b) { return (b->n + BLOCK - 1) / BLOCK; }
+
+/* A part takes every parts-th block, and the sums of the parts are added in their order. */
+static void run_u(void *user, int64_t part) {
+    const blocks *b = user;
+    double *W = b->buffers + part * b->each, *sums = W + 2 * BLOCK * b->n;
+    memset(sums, 0, (size_t)b->n * sizeof *sums);
+    for (int64_t k = part; k < count_blocks(b); k += b->parts)
+        block_of_u(b->algebra, b->smoother, b->T, k * BLOCK, circe__min(BLOCK, b->n - k * BLOCK), W, sums, b->UP);
+}
+
 circe_status circe__hscic_blocks(circe_workspace *workspace, const circe__smoother *smoother, const double *K,
                                  double *s, double *UP) {
     const circe_context *context = workspace->context;
-    const circe__algebra *algebra = context->backend->algebra;
-    int64_t n = smoother->n, r = smoother->rank, blocks = (n + BLOCK - 1) / BLOCK, each = (2 * BLOCK + 1) * n;
-    int team = (int)circe__min(context->threads, blocks);
+    int64_t n = smoother->n, r = smoother->rank;
+    blocks b = {context->backend->algebra, smoother, n, .each = (2 * BLOCK + 1) * n, .UP = UP};
+    b.parts = circe__min(context->threads, count_blocks(&b));
     double *T = circe__take(workspace, CIRCE__SLOT_FEATURES_Z, n * circe__roomy(r), sizeof *T);
-    double *buffers = circe__take(workspace, CIRCE__SLOT_GRAM_X, team * each, sizeof *buffers);
-    if (T == NULL || buffers == NULL) return CIRCE_ERR_MEMORY;
-    algebra->gemm(0, 0, n, r, n, 1.0, K, n, smoother->P, r, 0.0, T, r);
-#pragma omp parallel for schedule(static, 1) num_threads(team)
-    for (int t = 0; t < team; t++) {
-        double *W = buffers + t * each, *sums = W + 2 * BLOCK * n;
-        memset(sums, 0, (size_t)n * sizeof *sums);
-        for (int64_t block = t; block < blocks; block += team)
-            block_of_u(algebra, smoother, T, block * BLOCK, circe__min(BLOCK, n - block * BLOCK), W, sums, UP);
-    }
+    b.buffers = circe__take(workspace, CIRCE__SLOT_GRAM_X, b.parts * b.each, sizeof *b.buffers);
+    if (T == NULL || b.buffers == NULL) return CIRCE_ERR_MEMORY;
+    b.T = T;
+    b.algebra->gemm(0, 0, n, r, n, 1.0, K, n, smoother->P, r, 0.0, T, r);
+    circe_context_run(context, b.parts, run_u, &b);
     for (int64_t j = 0; j < n; j++) {
         s[j] = 0.0;
-        for (int t = 0; t < team; t++) s[j] += buffers[t * each + 2 * BLOCK * n + j];
+        for (int64_t part = 0; part < b.parts; part++) s[j] += b.buffers[part * b.each + 2 * BLOCK * n + j];
     }
     return CIRCE_OK;
+}
+
+static void assemble_block(const blocks *b, int64_t block, double *product, double *update) {
+    int64_t n = b->n, r = b->smoother->rank, i0 = block * BLOCK, rows = circe__min(BLOCK, n - i0), cols = i0 + rows;
+    b->algebra->gemm(0, 1, rows, cols, r, 1.0, b->a + i0 * r, r, b->a, r, 0.0, product, n);
+    b->algebra->gemm(0, 1, rows, cols, 2 * r, 1.0, b->left + i0 * 2 * r, 2 * r, b->right, 2 * r, 0.0, update, n);
+    for (int64_t i = 0; i < rows; i++)
+        write_row(product + i * n, b->K + (i0 + i) * n, update + i * n, i0 + i, b->witness);
+}
+
+/* Rows grow longer: a part takes its blocks from the front and from the back, in turns. */
+static void run_assembly(void *user, int64_t part) {
+    const blocks *b = user;
+    double *product = b->buffers + part * b->each, *update = product + BLOCK * b->n;
+    int64_t all = count_blocks(b);
+    for (int64_t row = 0; row * b->parts < all; row++) {
+        int64_t block = row * b->parts + (row % 2 == 0 ? part : b->parts - 1 - part);
+        if (block < all) assemble_block(b, block, product, update);
+    }
 }
 
 circe_status circe__hscic_assemble(circe_workspace *workspace, const circe__smoother *smoother, const double *VP,
                                    const double *K, circe_mat *witness) {
     const circe_context *context = workspace->context;
-    const circe__algebra *algebra = context->backend->algebra;
-    int64_t n = smoother->n, r = smoother->rank, blocks = (n + BLOCK - 1) / BLOCK;
-    int team = (int)circe__min(context->threads, blocks);
     circe_mat A;
     circe__update sides;
+    blocks b = {context->backend->algebra,       smoother, smoother->n,
+                .each = 2 * BLOCK * smoother->n, .K = K,   .witness = witness};
+    b.parts = circe__min(context->threads, count_blocks(&b));
     circe_status status = circe__hscic_take_sides(workspace, smoother, CIRCE_FLOAT64, &A, &sides);
-    double *buffers = circe__take(workspace, CIRCE__SLOT_GRAM_X, 2 * team * BLOCK * n, sizeof *buffers);
-    if (status != CIRCE_OK || buffers == NULL) return CIRCE_ERR_MEMORY;
+    b.buffers = circe__take(workspace, CIRCE__SLOT_GRAM_X, b.parts * b.each, sizeof *b.buffers);
+    if (status != CIRCE_OK || b.buffers == NULL) return CIRCE_ERR_MEMORY;
     circe__hscic_sides(smoother, VP, &A, &sides);
-    const double *a = A.data, *left = sides.left.data, *right = sides.right.data;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-    for (int64_t block = blocks - 1; block >= 0; block--) {
-        double *product = buffers + (int64_t)omp_get_thread_num() * 2 * BLOCK * n, *update = product + BLOCK * n;
-        int64_t i0 = block * BLOCK, rows = circe__min(BLOCK, n - i0), cols = i0 + rows;
-        algebra->gemm(0, 1, rows, cols, r, 1.0, a + i0 * r, r, a, r, 0.0, product, n);
-        algebra->gemm(0, 1, rows, cols, 2 * r, 1.0, left + i0 * 2 * r, 2 * r, right, 2 * r, 0.0, update, n);
-        for (int64_t i = 0; i < rows; i++)
-            write_row(product + i * n, K + (i0 + i) * n, update + i * n, i0 + i, witness);
-    }
+    b.a = A.data;
+    b.left = sides.left.data;
+    b.right = sides.right.data;
+    circe_context_run(context, b.parts, run_assembly, &b);
     return CIRCE_OK;
+}
+
+/* ---- S itself -------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct whole {
+    int64_t n;
+    const double *W, *K;
+    double *V, *product, *s;
+    circe_mat *witness;
+} whole;
+
+/* Columns of V := U - W diag(s) / 2, from those of K W. */
+static void run_v(void *user, int64_t first, int64_t end) {
+    const whole *w = user;
+    int64_t n = w->n;
+    memset(w->s + first, 0, (size_t)(end - first) * sizeof *w->s);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = first; j < end; j++) w->s[j] += w->V[i * n + j] *= w->W[i * n + j];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = first; j < end; j++) w->V[i * n + j] -= 0.5 * w->W[i * n + j] * w->s[j];
+}
+
+/* A block of rows of G, from both ends in turns, as they grow longer. V W' + W V' is taken tile by tile, as whole
+ * columns would miss the cache at every step. */
+static void run_witness(void *user, int64_t part) {
+    const whole *w = user;
+    int64_t n = w->n, block = part % 2 == 0 ? part / 2 : (n + BLOCK - 1) / BLOCK - 1 - part / 2;
+    int64_t i0 = block * BLOCK, i1 = circe__min(i0 + BLOCK, n);
+    double *product = w->product;
+    for (int64_t j0 = 0; j0 < i1; j0 += BLOCK)
+        for (int64_t i = i0; i < i1; i++)
+            for (int64_t j = j0; j < circe__min(j0 + BLOCK, i); j++) product[i * n + j] += product[j * n + i];
+    for (int64_t i = i0; i < i1; i++) {
+        product[i * n + i] *= 2.0;
+        write_row(w->V + i * n, w->K + i * n, product + i * n, i, w->witness);
+    }
 }
 
 /* W = S: W W' by a symmetric product, V W' by a general one. */
 circe_status circe__hscic_dense(circe_workspace *workspace, const circe__smoother *smoother, const double *K,
                                 circe_mat *witness) {
-    const circe__algebra *algebra = workspace->context->backend->algebra;
+    const circe_context *context = workspace->context;
+    const circe__algebra *algebra = context->backend->algebra;
     int64_t n = smoother->n;
-    const double *W = smoother->P;
     double *V = circe__take(workspace, CIRCE__SLOT_VECTORS, 2 * n * n + n, sizeof *V);
     if (V == NULL) return CIRCE_ERR_MEMORY;
-    double *product = V + n * n, *s = product + n * n;
-    algebra->gemm(0, 0, n, n, n, 1.0, K, n, W, n, 0.0, V, n);
-    memset(s, 0, (size_t)n * sizeof *s);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < n; j++) s[j] += V[i * n + j] *= W[i * n + j];
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < n; j++) V[i * n + j] -= 0.5 * W[i * n + j] * s[j];
-    algebra->gemm(0, 0, n, n, n, 1.0, V, n, W, n, 0.0, product, n);
-    algebra->gram_update(n, n, W, n, 0.0, V, n);
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j < i; j++) product[i * n + j] += product[j * n + i];
-        product[i * n + i] *= 2.0;
-        write_row(V + i * n, K + i * n, product + i * n, i, witness);
-    }
+    whole w = {n, smoother->P, K, V, V + n * n, V + 2 * n * n, witness};
+    algebra->gemm(0, 0, n, n, n, 1.0, K, n, w.W, n, 0.0, V, n);
+    circe__run_ranges(context->threads, n, circe__max(16, 8192 / n), run_v, &w);
+    algebra->gemm(0, 0, n, n, n, 1.0, V, n, w.W, n, 0.0, w.product, n);
+    algebra->gram_update(n, n, w.W, n, 0.0, V, n);
+    circe_context_run(context, (n + BLOCK - 1) / BLOCK, run_witness, &w);
     return CIRCE_OK;
 }

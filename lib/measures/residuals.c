@@ -34,55 +34,114 @@ static double unit_of(double largest) {
     return ldexp(1.0, exponent > RANGE ? -RANGE : exponent < -RANGE ? RANGE : -exponent);
 }
 
-/* largest (cols) := max(largest, column maxima of |a|). */
-static void column_maxima(const double *a, int64_t n, int64_t cols, double *largest) {
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < cols; c++) {
-            double size = fabs(a[i * cols + c]);
+/* Columns [first, end) of (n, cols). Work on columns goes in parts of at least a cache line of them: sums and maxima
+ * are then each part's own. */
+typedef struct span {
+    int64_t n, cols, first, end;
+} span;
+
+static void run_columns(int64_t n, int64_t cols, circe__range_fn run, void *user) {
+    enum { LEAST = 8192, LINE = 8 };
+    circe__run_ranges(circe__threads_bracketed(), cols, circe__max(LINE, LEAST / n), run, user);
+}
+
+/* largest := max(largest, column maxima of |a|). */
+static void column_maxima(span s, const double *a, double *largest) {
+    for (int64_t i = 0; i < s.n; i++)
+        for (int64_t c = s.first; c < s.end; c++) {
+            double size = fabs(a[i * s.cols + c]);
             largest[c] = size > largest[c] ? size : largest[c]; /* fmax would be a call */
         }
 }
 
+static void scale(span s, double *a, const double *by) {
+    for (int64_t i = 0; i < s.n; i++)
+        for (int64_t c = s.first; c < s.end; c++) a[i * s.cols + c] *= by[c];
+}
+
+typedef struct scaling {
+    double *a;
+    int64_t n, cols;
+    const double *by;
+} scaling;
+
+static void run_scale(void *user, int64_t first, int64_t end) {
+    const scaling *w = user;
+    scale((span){w->n, w->cols, first, end}, w->a, w->by);
+}
+
 void circe__scale_columns(double *a, int64_t n, int64_t cols, const double *by) {
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < cols; c++) a[i * cols + c] *= by[c];
+    scaling w = {a, n, cols, by};
+    run_columns(n, cols, run_scale, &w);
+}
+
+typedef struct loading {
+    circe__side *side;
+    const circe_mat *from;
+    double *others;
+    int64_t n_others;
+} loading;
+
+static void run_load(void *user, int64_t first, int64_t end) {
+    const loading *w = user;
+    circe__side *s = w->side;
+    span own = {w->from->rows, s->cols, first, end}, others = {w->n_others, s->cols, first, end};
+    circe_mat from = *w->from;
+    circe_mat to = {s->points + first, own.n, end - first, s->cols, CIRCE_FLOAT64};
+    from.data = (char *)from.data + (size_t)first * circe_dtype_size(from.dtype);
+    from.cols = end - first;
+    circe__copy_mat(&from, &to);
+    memset(s->blur + first, 0, (size_t)(end - first) * sizeof *s->blur);
+    column_maxima(own, s->points, s->blur);
+    if (w->others != NULL) column_maxima(others, w->others, s->blur);
+    for (int64_t c = first; c < end; c++) {
+        s->unit[c] = unit_of(s->blur[c]);
+        s->blur[c] *= noise_of(from.dtype, from.rows) * s->unit[c];
+    }
+    scale(own, s->points, s->unit);
+    if (w->others != NULL) scale(others, w->others, s->unit);
 }
 
 /* Points of the side, and `others` (n_others, cols) that belong to the same units, or NULL; and the noise that comes
  * of subtracting numbers of this size. */
 static void load(circe__side *s, const circe_mat *from, double *others, int64_t n_others) {
-    circe_mat points = circe__mat(s->points, from->rows, s->cols, CIRCE_FLOAT64);
-    circe__copy_mat(from, &points);
-    memset(s->blur, 0, (size_t)s->cols * sizeof *s->blur);
-    column_maxima(s->points, from->rows, s->cols, s->blur);
-    if (others != NULL) column_maxima(others, n_others, s->cols, s->blur);
-    for (int64_t c = 0; c < s->cols; c++) {
-        s->unit[c] = unit_of(s->blur[c]);
-        s->blur[c] *= noise_of(from->dtype, from->rows) * s->unit[c];
-    }
-    circe__scale_columns(s->points, from->rows, s->cols, s->unit);
-    if (others != NULL) circe__scale_columns(others, n_others, s->cols, s->unit);
+    loading w = {s, from, others, n_others};
+    run_columns(from->rows, s->cols, run_load, &w);
 }
 
-/* Residuals in units of their own; noise grows with them, to 1 or more where there is nothing else. */
-static circe_status settle(circe__side *s, int64_t n, const char *name) {
-    memset(s->gain, 0, (size_t)s->cols * sizeof *s->gain);
-    for (int64_t e = 0; e < n * s->cols; e++)
-        if (!isfinite(s->r[e]))
-            return circe__fail(CIRCE_ERR_NUMERIC,
-                               "the regression of %s gives numbers beyond the range of float64: its points lie far "
-                               "outside of those it was fitted on",
-                               name);
-    column_maxima(s->r, n, s->cols, s->gain);
-    for (int64_t c = 0; c < s->cols; c++) {
+typedef struct settling {
+    circe__side *side;
+    int64_t n;
+} settling;
+
+static void run_settle(void *user, int64_t first, int64_t end) {
+    const settling *w = user;
+    circe__side *s = w->side;
+    span own = {w->n, s->cols, first, end};
+    memset(s->gain + first, 0, (size_t)(end - first) * sizeof *s->gain);
+    column_maxima(own, s->r, s->gain);
+    for (int64_t c = first; c < end; c++) {
         s->gain[c] = unit_of(s->gain[c]);
         s->blur[c] *= s->gain[c];
         s->rms[c] = 0.0;
     }
-    circe__scale_columns(s->r, n, s->cols, s->gain);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < s->cols; c++) s->rms[c] += s->r[i * s->cols + c] * s->r[i * s->cols + c];
-    for (int64_t c = 0; c < s->cols; c++) s->rms[c] = sqrt(s->rms[c] / (double)n);
+    scale(own, s->r, s->gain);
+    for (int64_t i = 0; i < w->n; i++)
+        for (int64_t c = first; c < end; c++) s->rms[c] += s->r[i * s->cols + c] * s->r[i * s->cols + c];
+    for (int64_t c = first; c < end; c++) s->rms[c] = sqrt(s->rms[c] / (double)w->n);
+}
+
+/* Residuals in units of their own; noise grows with them, to 1 or more where there is nothing else. The root of a mean
+ * of squares of at most 1 is finite unless one of them was not. */
+static circe_status settle(circe__side *s, int64_t n, const char *name) {
+    settling w = {s, n};
+    run_columns(n, s->cols, run_settle, &w);
+    for (int64_t c = 0; c < s->cols; c++)
+        if (!isfinite(s->rms[c]))
+            return circe__fail(CIRCE_ERR_NUMERIC,
+                               "the regression of %s gives numbers beyond the range of float64: its points lie far "
+                               "outside of those it was fitted on",
+                               name);
     return CIRCE_OK;
 }
 

@@ -61,6 +61,37 @@ circe_status circe__points_join(circe_workspace *workspace, circe__slot slot, co
 /* ---- kernel matrices ------------------------------------------------------------------------------------------------
  */
 
+/* K of a batch about its means in feature space: rows, their means first, then the columns of each. */
+typedef struct centring {
+    double *K, *mean, total;
+    int64_t n;
+} centring;
+
+static void run_means(void *user, int64_t first, int64_t end) {
+    const centring *c = user;
+    for (int64_t i = first; i < end; i++) {
+        double sum = 0.0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t j = 0; j < c->n; j++) sum += c->K[i * c->n + j];
+        c->mean[i] = sum / (double)c->n;
+    }
+}
+
+static void run_subtract(void *user, int64_t first, int64_t end) {
+    const centring *c = user;
+    for (int64_t i = first; i < end; i++)
+        for (int64_t j = 0; j < c->n; j++) c->K[i * c->n + j] += c->total - c->mean[i] - c->mean[j];
+}
+
+static void center_gram(double *K, int64_t n, double *mean) {
+    enum { LEAST = 8192 };
+    centring c = {K, mean, 0.0, n};
+    int threads = circe__threads_bracketed();
+    circe__run_ranges(threads, n, LEAST / n + 1, run_means, &c);
+    for (int64_t i = 0; i < n; i++) c.total += mean[i] / (double)n;
+    circe__run_ranges(threads, n, LEAST / n + 1, run_subtract, &c);
+}
+
 circe_status circe__points_gram(circe_workspace *workspace, const circe__points *points, bool centered, double *K) {
     const circe_context *context = workspace->context;
     int64_t n = points->mat.rows;
@@ -69,26 +100,40 @@ circe_status circe__points_gram(circe_workspace *workspace, const circe__points 
     if (scratch == NULL) return CIRCE_ERR_MEMORY;
     circe_mat out = circe__mat(K, n, n, CIRCE_FLOAT64);
     circe__gram(context, points->kernel, &points->mat, &points->mat, &out, scratch);
-    if (!centered) return CIRCE_OK;
-    double *mean = scratch, total = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        mean[i] = 0.0;
-        for (int64_t j = 0; j < n; j++) mean[i] += K[i * n + j];
-        mean[i] /= (double)n;
-        total += mean[i] / (double)n;
-    }
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < n; j++) K[i * n + j] += total - mean[i] - mean[j];
+    if (centered) center_gram(K, n, scratch);
     return CIRCE_OK;
 }
 
-static void center_rows(double *F, int64_t rows, int64_t n) {
-    for (int64_t k = 0; k < rows; k++) {
-        double mean = 0.0;
-        for (int64_t i = 0; i < n; i++) mean += F[k * n + i];
-        mean /= (double)n;
-        for (int64_t i = 0; i < n; i++) F[k * n + i] -= mean;
+typedef struct table {
+    double *F; /* (rows, n) */
+    int64_t n;
+    double ridge;
+} table;
+
+/* Rows of I - ridge F, F (n, n). */
+static void run_complement(void *user, int64_t first, int64_t end) {
+    const table *t = user;
+    for (int64_t i = first; i < end; i++) {
+        for (int64_t j = 0; j < t->n; j++) t->F[i * t->n + j] *= -t->ridge;
+        t->F[i * t->n + i] += 1.0;
     }
+}
+
+static void run_center(void *user, int64_t first, int64_t end) {
+    const table *t = user;
+    for (int64_t k = first; k < end; k++) {
+        double mean = 0.0, *row = t->F + k * t->n;
+#pragma omp simd reduction(+ : mean)
+        for (int64_t i = 0; i < t->n; i++) mean += row[i];
+        mean /= (double)t->n;
+        for (int64_t i = 0; i < t->n; i++) row[i] -= mean;
+    }
+}
+
+static void center_rows(double *F, int64_t rows, int64_t n) {
+    enum { LEAST = 8192 };
+    table t = {F, n, 0.0};
+    circe__run_ranges(circe__threads_bracketed(), rows, LEAST / n + 1, run_center, &t);
 }
 
 /* One attempt with `capacity` rows. */
@@ -181,8 +226,8 @@ static circe_status make_dense(circe_workspace *workspace, circe__slot slot, con
     }
     if (ridge < least_ridge(trace)) return refuse_ridge(ridge, least_ridge(trace), name);
     if (context->backend->algebra->invert_spd(n, K) != 0) return refuse_ridge(ridge, 1e-12 * trace, name);
-    for (int64_t e = 0; e < n * n; e++) K[e] *= -ridge;
-    for (int64_t i = 0; i < n; i++) K[i * n + i] += 1.0;
+    table S = {K, n, ridge};
+    circe__run_ranges(context->threads, n, 8192 / n + 1, run_complement, &S);
     *smoother = (circe__smoother){.n = n, .rank = n, .dense = true, .P = K};
     return CIRCE_OK;
 }
@@ -241,11 +286,27 @@ circe_status circe__smoother_make(circe_workspace *workspace, circe__slot slot, 
     return make_lowrank(workspace, slot, F, n, result.rank, capacity, options->ridge, options->tolerance, smoother);
 }
 
+typedef struct copying {
+    const double *in;
+    double *out;
+} copying;
+
+static void run_copy(void *user, int64_t first, int64_t end) {
+    const copying *c = user;
+    memcpy(c->out + first, c->in + first, (size_t)(end - first) * sizeof *c->out);
+}
+
+static void copy_in_parts(const double *in, int64_t n, double *out) {
+    enum { LEAST = 16384 };
+    copying c = {in, out};
+    circe__run_ranges(circe__threads_bracketed(), n, LEAST, run_copy, &c);
+}
+
 circe_status circe__smoother_apply(circe_workspace *workspace, const circe__smoother *s, int64_t m, const double *in,
                                    bool residual, double *out) {
     const circe__algebra *algebra = workspace->context->backend->algebra;
     double sign = residual ? -1.0 : 1.0;
-    if (residual) memcpy(out, in, (size_t)(s->n * m) * sizeof *out);
+    if (residual) copy_in_parts(in, s->n * m, out);
     if (s->dense) {
         algebra->gemm(0, 0, s->n, m, s->n, sign, s->P, s->n, in, m, residual ? 1.0 : 0.0, out, m);
         return CIRCE_OK;

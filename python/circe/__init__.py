@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ._kernels import Kernel, delta, gaussian, gram, laplace, linear, median_sigma2
     from ._mean import ConditionalMean, FitWarning, LooTable, ResidualFeatures
     from ._measures import (MEASURES, Measurement, circe, circe_cached, gcm, hscic, hsic, kci, kpc, measure, nocco,
-                            spectral)
+                            spectral, transform)
     from ._runtime import get_threads, set_threads
     from .errors import (ArgumentError, CancelledError, CirceError, ClosedError, CommandError, DataError, DeviceError,
                          DTypeError, FileError, FormatError, NotFittedError, NumericError, OutOfMemoryError, RankError,
@@ -33,7 +33,7 @@ _WHERE = {
     "_inference": "Along Calibration Effect Effects TestResult calibrate effects test",
     "_kernels": "Kernel gaussian laplace linear delta gram median_sigma2",
     "_mean": "ConditionalMean FitWarning LooTable ResidualFeatures",
-    "_measures": "MEASURES Measurement circe circe_cached gcm hscic hsic kci kpc measure nocco spectral",
+    "_measures": "MEASURES Measurement circe circe_cached gcm hscic hsic kci kpc measure nocco spectral transform",
     "_runtime": "get_threads set_threads",
     "errors": "ArgumentError CancelledError CirceError ClosedError CommandError DTypeError DataError DeviceError FileError "
               "FormatError NotFittedError NumericError OutOfMemoryError RankError ShapeError UnsupportedError VersionError",
@@ -64,10 +64,12 @@ def __dir__():
 
 
 def build_info() -> dict:
-    """The C library that is loaded, where it lies, and what it was built on."""
+    """The C library that is loaded, where it lies, what it was built on, and the BLAS it computes with, with the processor
+    whose kernels that uses."""
     from . import _native
 
     library = _native.library()
     lines = library.circe_build_info().decode().splitlines()
     return {"version": library.circe_version().decode(), "library": library.path,
+            "blas": library.circe_blas_name().decode(), "blas_core": library.circe_blas_core().decode(),
             **dict(line.split(" ", 1) for line in lines if " " in line)}

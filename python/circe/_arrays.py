@@ -1,8 +1,8 @@
 """Matrix views of what people have: NumPy arrays, torch tensors on the CPU, columns of pandas and polars, lists.
 
 A view copies nothing where the numbers are float32 or float64 and each row is contiguous: row-major arrays, rows taken by a
-step, one column of a table. Anything else that holds real numbers is copied into a row-major array first. What is returned
-beside the view keeps its memory alive.
+step, one column of a table. Anything else that holds real numbers is copied into a row-major array first. Text and categoricals
+become codes (_columns.py). What is returned beside the view keeps its memory alive.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Dict
 
 import numpy as np
 
-from . import errors
+from . import _columns, errors
 from ._native import FLOAT32, FLOAT64, Mat, mat
 
 _DTYPES = {np.dtype(np.float32): FLOAT32, np.dtype(np.float64): FLOAT64}
@@ -39,6 +39,8 @@ def view(values, name: str, dtype=None):
 
 
 def _view_of_any(array: np.ndarray, name: str, dtype):
+    if array.dtype.kind in "OUS" and array.ndim in (1, 2):
+        array = _from_objects(array, name)
     wanted = array.dtype if dtype is None else dtype
     code = _DTYPES.get(wanted)
     if code is None:
@@ -57,7 +59,7 @@ def _view_of_any(array: np.ndarray, name: str, dtype):
     size = wanted.itemsize
     if (array.dtype != wanted or (col_stride != size and cols != 1) or row_stride % size or row_stride < cols * size
             or not array.flags.aligned):
-        array = np.require(array, wanted, ["C", "A"])
+        array = _require(array, wanted)
         row_stride = cols * size
     return mat(address(array), rows, cols, row_stride // size, code), array
 
@@ -66,10 +68,37 @@ def _float64_for(array: np.ndarray, name: str) -> np.dtype:
     """Whole numbers, booleans and the other floats are read as float64; what holds no real numbers is refused."""
     if array.dtype.kind in "biuf":
         return np.dtype(np.float64)
-    hint = ""
-    if array.dtype.kind in "OUS":
-        hint = "; give categories as numbers (codes), with the kernel 'delta'"
-    raise errors.DTypeError(f"{name} holds {array.dtype}; it must hold real numbers{hint}")
+    raise errors.DTypeError(f"{name} holds {array.dtype}; it must hold real numbers")
+
+
+def _require(array: np.ndarray, dtype) -> np.ndarray:
+    """Row-major and aligned, with the categories it has."""
+    made = np.require(array, dtype, ["C", "A"])
+    if not isinstance(array, _columns.Coded):
+        return made
+    kept = made.view(_columns.Coded)
+    kept.categories, kept.labels = array.categories, array.labels
+    return kept
+
+
+def _from_objects(array: np.ndarray, name: str) -> np.ndarray:
+    def refuse():
+        return errors.DTypeError(f"{name} holds {array.dtype}; it must hold real numbers, or text, whose words are categories")
+
+    one = array.ndim == 1
+    table = array.reshape(len(array), -1)
+    place = (lambda c: name) if one else (lambda c: f"{name}: column {c}")
+    columns = [_columns.read(table[:, c].tolist(), place(c), refuse) for c in range(table.shape[1])]
+    return _columns.coded(columns, range(table.shape[1]), one) if columns else table.astype(float)
+
+
+def _from_masked(values, name: str) -> np.ndarray:
+    """A mask means missing."""
+    mask = np.ma.getmaskarray(values)
+    rows = mask if mask.ndim == 1 else mask.any(axis=tuple(range(1, mask.ndim))) if mask.ndim else np.atleast_1d(mask)
+    if rows.any():
+        raise _columns.missing_error(f"{name} is masked", int(np.argmax(rows)), int(rows.sum()), len(rows))
+    return np.ma.getdata(values)
 
 
 def is_torch(values) -> bool:
@@ -82,9 +111,13 @@ def _as_array(values, name: str) -> np.ndarray:
         return _from_torch(values, name)
     if values is None:
         raise errors.ArgumentError(f"{name} is missing")
+    if isinstance(values, np.ma.MaskedArray):
+        return _from_masked(values, name)
     if type(values).__module__.partition(".")[0] == "pandas":
         return _from_pandas(values, name)
-    if hasattr(values, "to_numpy"):  # polars, pyarrow
+    if type(values).__module__.partition(".")[0] == "polars":
+        return _from_polars(values, name)
+    if hasattr(values, "to_numpy"):  # pyarrow
         values = values.to_numpy()
     try:
         array = np.asarray(values)
@@ -106,16 +139,63 @@ def _from_torch(tensor, name: str) -> np.ndarray:
 
 
 def _from_pandas(values, name: str) -> np.ndarray:
-    """Missing values become NaN, which the library then names by row and column."""
-    array = values.to_numpy()
-    if array.dtype == object:
-        dtypes = values.dtypes if hasattr(values, "columns") else [values.dtype]
-        for kind in dtypes:
-            if not (getattr(kind, "kind", "O") in "biuf" or getattr(kind, "_is_numeric", False)):
-                raise errors.DTypeError(f"{name} has a column of {kind}; it must hold real numbers; give categories as "
-                                        "numbers (codes), with the kernel 'delta'")
-        array = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    """Of numbers, missing values become NaN, which the library then names by row and column."""
+    table = hasattr(values, "columns")
+    columns = [(label, values.iloc[:, c]) for c, label in enumerate(values.columns)] if table else [(values.name, values)]
+    kinds = [getattr(column, "dtype", None) for _, column in columns]
+    if all(not _is_words(kind) for kind in kinds):
+        array = values.to_numpy()
+        return array if array.dtype != object else values.to_numpy(dtype=np.float64, na_value=np.nan)
+    read = []
+    for (label, column), kind in zip(columns, kinds):
+        place = f"{name}: column {label!r}" if table else name
+        if _is_words(kind):
+            read.append(_columns.read(column.tolist(), place, _refusal(name, kind), named=_is_categorical(kind)))
+        else:
+            read.append((_numbers(column, place), None))
+    return _columns.coded(read, [label for label, _ in columns], not table)
+
+
+def _refusal(name: str, kind):
+    return lambda: errors.DTypeError(f"{name} has a column of {kind}; it must hold real numbers, or text, whose words are "
+                                     "categories")
+
+
+def _is_categorical(kind) -> bool:
+    return str(kind) == "category"
+
+
+def _is_words(kind) -> bool:
+    """A dtype of pandas whose cells are to be looked at, one by one."""
+    if getattr(kind, "kind", "O") in "biuf" or getattr(kind, "_is_numeric", False):
+        return False
+    return True
+
+
+def _numbers(column, place: str) -> np.ndarray:
+    array = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    missing = np.isnan(array)
+    if missing.any():
+        raise _columns.missing_error(place, int(np.argmax(missing)), int(missing.sum()), len(array))
     return array
+
+
+def _from_polars(values, name: str) -> np.ndarray:
+    table = hasattr(values, "columns")
+    columns = [(series.name, series) for series in values] if table else [(values.name, values)]
+    words = [str(series.dtype).partition("(")[0] in ("String", "Utf8", "Categorical", "Enum", "Object", "Binary")
+             for _, series in columns]
+    if not any(words):
+        array = values.to_numpy()
+        return array if array.dtype != object else _from_objects(array, name)
+    read = []
+    for (label, series), is_words in zip(columns, words):
+        place = f"{name}: column {label!r}" if table else name
+        kind = str(series.dtype).partition("(")[0]
+        named = kind in ("Categorical", "Enum")
+        read.append(_columns.read(series.to_list(), place, _refusal(name, series.dtype), named) if is_words
+                    else _columns.read(series.to_list(), place, _refusal(name, series.dtype)))
+    return _columns.coded(read, [label for label, _ in columns], not table)
 
 
 def result(shape, dtype):

@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import _arrays, _kernels, _native, _runtime, errors
+from . import _arrays, _columns, _kernels, _native, _runtime, errors
 from ._kernels import KernelLike
 from ._mean import _grid, _whole
 
@@ -44,6 +44,8 @@ class TestResult(_Record):
     `pvalue` is the same by SciPy's name.
 
     `x` and `z` describe the regressions on y (None where the method has none): ridge, loo_error, degrees, remaining, check_p...
+    `effective_rows`: how many rows carry the statistic or a column; where they are few, `robust_p` is the p-value on normal
+    scores (NaN: not needed). `columns`: those that were read as categories.
     """
 
     __test__ = False  # pytest: not one of yours
@@ -72,6 +74,9 @@ class TestResult(_Record):
     x: Optional[dict]
     z: Optional[dict]
     seconds: float
+    effective_rows: float = float("nan")
+    robust_p: float = float("nan")
+    columns: Tuple[dict, ...] = ()
 
     @property
     def pvalue(self) -> float:
@@ -179,7 +184,7 @@ class _Problem:
                  kernel_y: Optional[KernelLike] = None, kernel_z: Optional[KernelLike] = None, weights=None,
                  width: Grid = None, ridge: Grid = None, undersmoothing: Optional[float] = None, regression: str = "kernel",
                  max_rank: Optional[int] = None, auxiliary=None, mean: str = "auto", test_share: Optional[float] = None,
-                 features: Optional[Sequence[int]] = None):
+                 features: Optional[Sequence[int]] = None, transform: str = "none"):
         self.context = _runtime.context()
         self.options = options = _native.TestOptions()
         _native.library().circe_test_options_init(options)
@@ -187,13 +192,14 @@ class _Problem:
         options.null = 0 if isinstance(null, str) and null == "auto" else _parsed("circe_test_null_parse", null, "null")
         options.mean = _native.choice(_native.TEST_MEANS, "mean", mean)
         options.regression = _native.choice(_native.GCM_REGRESSIONS, "regression", regression)
+        options.transform = _native.choice(_native.TRANSFORMS, "transform", transform)
         options.seed, options.skip_checks = _whole(seed, "seed", 0), not checks
         self.keep: List[Any] = []
-        self.mat_x, array = _arrays.view(x, "x")
+        self.arrays: Dict[str, np.ndarray] = {}
+        self.mat_x = self._view(x, "x")
         self.mat_y = None if y is None or method == "hsic" else self._view(y, "y")
         self.mat_z = self._view(z, "z")
-        self.keep.append(array)
-        self.rows = len(array)
+        self.rows = len(self.arrays["x"])
         self._numbers({"alpha": alpha, "undersmoothing": undersmoothing, "test_share": test_share},
                       {"draws": draws, "max_rank": max_rank})
         self._grids(width, ridge)
@@ -205,11 +211,15 @@ class _Problem:
             self._weights(weights)
         if auxiliary is not None:
             parts = _arrays.several(auxiliary, "auxiliary", 2, "a pair (y, z)")
-            options.auxiliary_y, options.auxiliary_z = (self._view(part, f"auxiliary {v}") for part, v in zip(parts, "yz"))
+            options.auxiliary_y, options.auxiliary_z = (self._view(part, f"auxiliary {v}", like=self.arrays.get(v))
+                                                        for part, v in zip(parts, "yz"))
 
-    def _view(self, values, name: str) -> bytes:
+    def _view(self, values, name: str, like=None) -> bytes:
         mat, array = _arrays.view(values, name)
+        if isinstance(array, _columns.Coded) and like is not None:
+            mat, array = _arrays.view(_columns.aligned(array, _columns.categories(like), name), name)
         self.keep.append(array)
+        self.arrays[name] = array
         return mat
 
     def _numbers(self, positive: Dict[str, Any], whole: Dict[str, Any]) -> None:
@@ -228,6 +238,7 @@ class _Problem:
 
     def _kernels(self, kernels: Dict[str, Optional[KernelLike]]) -> None:
         for name, kernel in kernels.items():
+            kernel = _columns.kernel_of_test(kernel, self.arrays.get(name[-1]))
             if kernel is not None:
                 self.keep.append(_kernels.parse(self.context, kernel, name))
                 setattr(self.options, name, self.keep[-1].pointer)
@@ -263,12 +274,13 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
          kernel_y: Optional[KernelLike] = None, kernel_z: Optional[KernelLike] = None, weights=None,
          width: Grid = None, ridge: Grid = None, undersmoothing: Optional[float] = None, regression: str = "kernel",
          max_rank: Optional[int] = None, auxiliary=None, mean: str = "auto", test_share: Optional[float] = None,
-         features: Optional[Sequence[int]] = None) -> TestResult:
+         features: Optional[Sequence[int]] = None, transform: str = "none") -> TestResult:
     """Is x independent of z given y? Small p-values say no.
 
     method: kci, circe, splitkci, gcm, rcot or hsic; null: auto, gamma, spectral, wild, permutation, normal or multiplier. y: None
     tests independence of x and z alone. auxiliary: (y, z) of more rows whose x is not known, for method circe. features: random
-    features of x, y and z, for rcot. Everything random is a function of `seed`.
+    features of x, y and z, for rcot. transform: "normal-scores" or "ranks" of every column of numbers, which no outlier
+    outweighs. Everything random is a function of `seed`.
 
     >>> import numpy as np
     >>> y, e, f = np.random.default_rng(0).normal(size=(3, 300))
@@ -282,6 +294,7 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
         result, TestResult, method=library.circe_test_method_name(result.method).decode(),
         null=library.circe_test_null_name(result.null).decode(), trust=_trust(result.trust), verdict=result.verdict.decode(),
         x=_regression(result.x), z=_regression(result.z),
+        columns=_columns.described(**{v: problem.arrays[v] for v in "xyz" if v in problem.arrays}),
         **{name: getattr(result, name).decode() or None for name in ("kernel_x", "kernel_y", "kernel_z")})
 
 
@@ -317,7 +330,8 @@ def calibrate(x, y, z, *, repetitions: int = 200, bins: int = 20, **options) -> 
 
 def effects(x, y, z, *, draws: int = 200, along: Optional[int] = 0, points: int = 9, seed: int = 0,
             kernel_x: Optional[KernelLike] = None, kernel_y: Optional[KernelLike] = None,
-            kernel_z: Optional[KernelLike] = None, weights=None, width: Grid = None, ridge: Grid = None) -> Effects:
+            kernel_z: Optional[KernelLike] = None, weights=None, width: Grid = None, ridge: Grid = None,
+            transform: str = "none") -> Effects:
     """How much does x depend on z given y, and where? KPC and a normalised CIRCE in [0, 1], with 95 % intervals from `draws`
     half-samples, and CIRCE at `points` quantiles of the column `along` of y (None: not asked for).
 
@@ -329,7 +343,7 @@ def effects(x, y, z, *, draws: int = 200, along: Optional[int] = 0, points: int 
     """
     draws, points = _whole(draws, "draws", _LEAST_REPETITIONS), _whole(points, "points", 1)
     problem = _Problem(x, y, z, seed=seed, kernel_x=kernel_x, kernel_y=kernel_y, kernel_z=kernel_z, weights=weights,
-                       width=width, ridge=ridge)
+                       width=width, ridge=ridge, transform=transform)
     found = _native.Effects()
     column = None if along is None or problem.mat_y is None else _whole(along, "along", 0)
     problem.call("circe_test_effects", draws, found)  # first: it says what is wrong with the data

@@ -14,7 +14,7 @@ from typing import Optional, Sequence, Union
 
 import numpy as np
 
-from . import _arrays, _kernels, _native, _runtime, errors
+from . import _arrays, _columns, _kernels, _native, _runtime, errors
 from ._kernels import KernelLike
 
 _METHOD_NAMES = {number: name for name, number in _native.METHODS.items()}
@@ -35,7 +35,7 @@ class LooTable:
 
 
 class Model:
-    """A fitted circe_cme. Many threads may measure with it at once; a forked process makes its own from it."""
+    """A fitted circe_cme. Many threads may measure with it at once."""
 
     def __init__(self, handle: _runtime.Handle):
         self._handle: Optional[_runtime.Handle] = handle
@@ -43,28 +43,28 @@ class Model:
         self.info = _native.CmeInfo()
         _native.check(_native.library().circe_cme_get_info(handle.pointer, self.info))
         self.random = self.info.method == _native.METHODS["rff"]
-        self.guard = self._make_guard()
+        self._guard = self._make_guard()
 
     def _make_guard(self):
-        """Held during a call; only random features change under one's hands (rff_step)."""
         return threading.Lock() if self.random else contextlib.nullcontext()
+
+    @property
+    def guard(self):
+        """Held during a call; only random features change under one's hands (rff_step). A child of fork has its own."""
+        if self._forks != _runtime.forks:
+            self._guard, self._forks = self._make_guard(), _runtime.forks
+        return self._guard
 
     @property
     def handle(self) -> _runtime.Handle:
         handle = self._handle
         if handle is None:
             raise errors.ClosedError("the ConditionalMean was closed")
-        return handle if self._forks == _runtime.forks else self._made_anew(handle)
+        return handle
 
     @property
     def pointer(self) -> int:
         return self.handle.pointer
-
-    def _made_anew(self, inherited: _runtime.Handle) -> _runtime.Handle:
-        """In a forked process: the parent's model belongs to a context with the parent's threads (_runtime.py)."""
-        self._handle, self._forks = _load_bytes(_save_bytes(inherited.pointer)), _runtime.forks
-        self.guard = self._make_guard()
-        return self._handle
 
     def close(self) -> None:
         self._handle = None
@@ -133,7 +133,8 @@ class ConditionalMean:
         As the options of `circe fit`; None: the library's own.
 
     Attributes after fit: loo_ (LooTable), sigma2_y_, ridge_, loo_error_, method_, rank_y_, rank_z_, kernel_y_, kernel_z_,
-    trace_residual_y_, trace_residual_z_, ridge_raised_, n_rows_, n_columns_y_, n_columns_z_, warnings_, seconds_.
+    trace_residual_y_, trace_residual_z_, ridge_raised_, n_rows_, n_columns_y_, n_columns_z_, warnings_, seconds_, columns_
+    (those that were read as categories).
 
     >>> import numpy as np
     >>> random = np.random.default_rng(0)
@@ -204,11 +205,12 @@ class ConditionalMean:
         mat_z, keep_z = _arrays.view(z, "z")
         context, library = _runtime.context(), _native.library()
         options, keep_grids = self._options()
-        kernel_z = _kernels.bound(context, self.kernel_z, self.sigma2_z, mat_z, "z")
+        text_y, text_z = _columns.kernel_of(self.kernel_y, keep_y), _columns.kernel_of(self.kernel_z, keep_z)
+        kernel_z = _kernels.bound(context, text_z, self.sigma2_z, mat_z, "z")
         if isinstance(self.sigma2_y, str):
-            kernel_y = _kernels.bound(context, self.kernel_y, self.sigma2_y, mat_y, "y")
+            kernel_y = _kernels.bound(context, text_y, self.sigma2_y, mat_y, "y")
         else:
-            kernel_y = _kernels.parse(context, self.kernel_y, "kernel_y")
+            kernel_y = _kernels.parse(context, text_y, "kernel_y")
             if self.sigma2_y is not None and not library.circe_kernel_n_free(kernel_y.pointer):
                 raise errors.ArgumentError(f"sigma2_y is {self.sigma2_y!r}, but the kernel of y, {str(self.kernel_y)!r}, has "
                                            "no width that is still to be chosen")
@@ -216,9 +218,19 @@ class ConditionalMean:
             fitted = _runtime.make("circe_cme_fit", "circe_cme_destroy", context.pointer, mat_y, mat_z, kernel_y.pointer,
                                    kernel_z.pointer, options, parents=[context.handle])
         self._adopt(Model(fitted))
+        self._categories = {"y": _columns.categories(keep_y), "z": _columns.categories(keep_z)}
+        self.columns_ = _columns.described(y=keep_y, z=keep_z)
         for text in self.warnings_:
             warnings.warn(text, FitWarning, stacklevel=2)
         return self
+
+    def _view(self, values, name: str, dtype=None):
+        """As _arrays.view, with the codes that categories had in the fit."""
+        mat, array = _arrays.view(values, name, dtype)
+        known = getattr(self, "_categories", {}).get(name, ())
+        if not known and not isinstance(array, _columns.Coded):
+            return mat, array
+        return _arrays.view(_columns.aligned(array, known, name), name, dtype)
 
     def _fit_quietly(self, y, z) -> None:
         with warnings.catch_warnings():
@@ -289,8 +301,8 @@ class ConditionalMean:
 
     def residual_gram(self, y, z) -> np.ndarray:
         """K^c (n, n): dot products of psi(z) - mu(y) between all pairs of points, float64."""
-        mat_y, keep_y = _arrays.view(y, "y")
-        mat_z, keep_z = _arrays.view(z, "z")
+        mat_y, keep_y = self._view(y, "y")
+        mat_z, keep_z = self._view(z, "z")
         mat_out, out = _arrays.result((len(keep_y), len(keep_y)), np.float64)
         model = self.model
         with model.guard:
@@ -307,7 +319,7 @@ class ConditionalMean:
         True
         """
         model = self.model
-        mat_y, keep_y = _arrays.view(y, "y", np.dtype(np.float64))
+        mat_y, keep_y = self._view(y, "y", np.dtype(np.float64))
         mat_out, out = _arrays.result((len(keep_y), self.n_columns_z_), np.float64)
         with model.guard:
             _native.check(_native.library().circe_cme_mean(_runtime.context().work, model.pointer, mat_y, mat_out))
@@ -323,6 +335,9 @@ class ConditionalMean:
 
     def save(self, path) -> None:
         """As .safetensors, readable by `circe measure --model`. An existing file is replaced whole or not at all."""
+        if any(any(texts is not None for texts in known) for known in getattr(self, "_categories", {}).values()):
+            raise errors.UnsupportedError("a file of a ConditionalMean does not hold the names of categories; give them as "
+                                          "numbers, with the kernel 'delta', or pickle the object")
         _native.check(_native.library().circe_cme_save(self.model.pointer, os.fsencode(path)))
 
     @classmethod
@@ -386,8 +401,8 @@ class ResidualFeatures:
     def __init__(self, mean: ConditionalMean, y, z, dtype=None):
         if not isinstance(mean, ConditionalMean):
             raise errors.DTypeError(f"mean is {type(mean).__name__}; it must be a fitted ConditionalMean")
-        mat_y, keep_y = _arrays.view(y, "y")
-        mat_z, keep_z = _arrays.view(z, "z")
+        mat_y, keep_y = mean._view(y, "y")
+        mat_z, keep_z = mean._view(z, "z")
         self.mean = mean
         self.dtype = np.dtype(np.float64 if dtype is None else dtype)
         code = {"float32": _native.FLOAT32, "float64": _native.FLOAT64}.get(self.dtype.name)

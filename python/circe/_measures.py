@@ -7,11 +7,12 @@ work is done in the dtype of x, or in `dtype`. Defaults are those of the command
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Callable, Dict, Optional, Sequence, Union
 
 import numpy as np
 
-from . import _arrays, _kernels, _native, _runtime, errors
+from . import _arrays, _columns, _kernels, _native, _runtime, errors
 from ._kernels import KernelLike
 from ._mean import ConditionalMean, ResidualFeatures
 
@@ -25,15 +26,17 @@ _DTYPES = {None: None, "float32": np.dtype(np.float32), "float64": np.dtype(np.f
 
 class Measurement:
     """What was measured: `value`, `grad` (d value / d x, shaped like x; None where not asked for), `measure`, `estimator`
-    (None where the measure has one form), `n` rows, and `chosen`: what leave-one-out chose, by name (None: nothing).
-    float() gives the value."""
+    (None where the measure has one form), `n` rows, `chosen`: what leave-one-out chose, by name (None: nothing), and
+    `columns`: those that were read as categories. float() gives the value."""
 
-    __slots__ = ("measure", "estimator", "value", "grad", "n", "chosen")
+    __slots__ = ("measure", "estimator", "value", "grad", "n", "chosen", "columns")
 
     def __init__(self, measure: str, estimator: Optional[str], value: float, grad: Optional[np.ndarray], n: int,
-                 chosen: Optional[dict] = None):
+                 chosen: Optional[dict] = None, columns: tuple = ()):
+        if value != value or value in (float("inf"), float("-inf")):
+            raise errors.NumericError(f"{measure} is no finite number: the data are too large for this kernel; scale them")
         self.measure, self.estimator, self.value, self.grad, self.n = measure, estimator, value, grad, n
-        self.chosen = chosen
+        self.chosen, self.columns = chosen, columns
 
     def __float__(self) -> float:
         return self.value
@@ -58,6 +61,45 @@ def _model(mean, name: str):
     return mean.model
 
 
+def transform(values, kind: str = "normal-scores") -> np.ndarray:
+    """The columns of `values` by their ranks: "normal-scores", "ranks" (in (0, 1)) or "none". Categories stay as they are. No
+    outlier, and no number that stands for missing, outweighs the other rows of it.
+
+    >>> transform([1.0, 1e6, 2.0], "ranks")
+    array([0.25, 0.75, 0.5 ])
+    """
+    mat, array = _arrays.view(values, "values")
+    mat_out, out = _arrays.result(array.shape, array.dtype)
+    number = _native.choice(_native.TRANSFORMS, "transform", kind)
+    keep = bytes(texts is not None for texts in _columns.categories(array)) or None
+    _native.check(_native.library().circe_transform_columns(_runtime.context().pointer, mat, number, keep, mat_out))
+    if not isinstance(array, _columns.Coded):
+        return out
+    found = out.view(_columns.Coded)
+    found.categories, found.labels = array.categories, array.labels
+    return found
+
+
+def _transformable(function):
+    """Gives a measure of rows alone the option `transform`, of all its variables."""
+
+    @functools.wraps(function)
+    def measured(*variables, transform: str = "none", **options):
+        if _native.choice(_native.TRANSFORMS, "transform", transform):
+            if options.get("mean") is not None or options.get("previous") is not None or options.get("grad"):
+                raise errors.ArgumentError("transform ranks all rows together, and has no gradient: it does not go with mean, "
+                                           "previous or grad")
+            variables = tuple(_of_rows(values, transform) for values in variables)
+            options.update({name: _of_rows(options[name], transform) for name in "xyz" if name in options})
+        return function(*variables, **options)
+
+    return measured
+
+
+def _of_rows(values, kind: str):
+    return None if values is None else transform(values, kind)
+
+
 def circe(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
           estimator: str = "centered", grad: bool = False, dtype=None) -> Measurement:
     """CIRCE: does x tell something about z that y does not? 0 where it does not.
@@ -79,9 +121,9 @@ def circe(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", 
     model = _model(mean, "circe")
     context = _runtime.context()
     mat_x, x = _arrays.view(x, "x", _dtype(dtype))
-    mat_y, keep_y = _arrays.view(y, "y")
-    mat_z, keep_z = _arrays.view(z, "z")
-    kernel = _kernels.bound(context, kernel_x, sigma2_x, mat_x, "x")
+    mat_y, keep_y = mean._view(y, "y")
+    mat_z, keep_z = mean._view(z, "z")
+    kernel = _kernels.bound(context, _columns.kernel_of(kernel_x, x), sigma2_x, mat_x, "x")
     mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
     value = ctypes.c_double()
     measure_it = _native.library().circe_measure_circe
@@ -93,7 +135,8 @@ def circe(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", 
         status = measure_it(*arguments)
     if status:
         raise _native.fail(status)
-    return Measurement("circe", estimator, value.value, gradient, len(x))
+    return Measurement("circe", estimator, value.value, gradient, len(x),
+                       columns=_columns.described(x=x, y=keep_y, z=keep_z))
 
 
 def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelLike = "gaussian",
@@ -115,7 +158,7 @@ def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelL
     rows = np.arange(len(features)) if index is None else _arrays.index_array(index, "index", len(features))
     if len(rows) != len(x):
         raise errors.ShapeError(f"x has {len(x)} rows and index {len(rows)}; they must be the same points")
-    kernel = _kernels.bound(context, kernel_x, sigma2_x, mat_x, "x")
+    kernel = _kernels.bound(context, _columns.kernel_of(kernel_x, x), sigma2_x, mat_x, "x")
     mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
     value = ctypes.c_double()
     status = _native.library().circe_measure_circe_cached(
@@ -140,18 +183,20 @@ def spectral(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian
     model = _model(mean, "circe-spectral")
     context = _runtime.context()
     mat_x, x = _arrays.view(x, "x", _dtype(dtype))
-    mat_y, keep_y = _arrays.view(y, "y")
-    mat_z, keep_z = _arrays.view(z, "z")
-    kernel = _kernels.bound(context, kernel_x, sigma2_x, mat_x, "x")
+    mat_y, keep_y = mean._view(y, "y")
+    mat_z, keep_z = mean._view(z, "z")
+    kernel = _kernels.bound(context, _columns.kernel_of(kernel_x, x), sigma2_x, mat_x, "x")
     mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
     value = ctypes.c_double()
     with model.guard:
         status = _native.library().circe_measure_circe_spectral(context.work, model.pointer, kernel.pointer, mat_x, mat_y,
                                                                 mat_z, value, mat_grad)
     _native.check(status)
-    return Measurement("circe-spectral", None, value.value, gradient, len(x))
+    return Measurement("circe-spectral", None, value.value, gradient, len(x),
+                       columns=_columns.described(x=x, y=keep_y, z=keep_z))
 
 
+@_transformable
 def hsic(x, z, *, kernel_x: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
          sigma2_z: Sigma2 = "median", estimator: str = "biased", grad: bool = False, dtype=None) -> Measurement:
     """HSIC: does x depend on z at all? What they share through a third variable counts. Estimators: biased, unbiased.
@@ -164,14 +209,14 @@ def hsic(x, z, *, kernel_x: KernelLike = "gaussian", kernel_z: KernelLike = "gau
     form = _native.choice(_native.HSIC_ESTIMATORS, "estimator", estimator)
     context = _runtime.context()
     mat_x, x = _arrays.view(x, "x", _dtype(dtype))
-    mat_z, keep_z = _arrays.view(z, "z")
-    bound_x = _kernels.bound(context, kernel_x, sigma2_x, mat_x, "x")
-    bound_z = _kernels.bound(context, kernel_z, sigma2_z, mat_z, "z")
+    mat_z, z = _arrays.view(z, "z")
+    bound_x = _kernels.bound(context, _columns.kernel_of(kernel_x, x), sigma2_x, mat_x, "x")
+    bound_z = _kernels.bound(context, _columns.kernel_of(kernel_z, z), sigma2_z, mat_z, "z")
     kernels = _native.Kernels(bound_x.pointer, None, bound_z.pointer)
     mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
     value = ctypes.c_double()
     _native.check(_native.library().circe_measure_hsic(context.work, kernels, mat_x, mat_z, form, value, mat_grad))
-    return Measurement("hsic", estimator, value.value, gradient, len(x))
+    return Measurement("hsic", estimator, value.value, gradient, len(x), columns=_columns.described(x=x, z=z))
 
 
 # ---- measures that regress the batch on its own y -----------------------------------------------------------------------
@@ -185,6 +230,7 @@ def _settle(context, y, z, kernel_y, kernel_z_text, sigma2_y, ridge):
     """(kernel of y, ridge, what was chosen): as given where there is one of each, else by leave-one-out on these rows, for
     the regression of z's kernel features (gcm: of z itself)."""
     mat_y, _ = y
+    kernel_y = _columns.kernel_of(kernel_y, y[1])
     if sigma2_y == "median" if isinstance(sigma2_y, str) else _single(sigma2_y):
         handle = _kernels.bound(context, kernel_y, sigma2_y, mat_y, "y")
     else:
@@ -214,8 +260,8 @@ def _regressed(name: str, function: str, x, y, z, kernel_x, kernel_y, kernel_z, 
     mat_x, x = _arrays.view(x, "x", _dtype(dtype))
     mat_y, y = _arrays.view(y, "y")
     mat_z, z = _arrays.view(z, "z")
-    bound_x = _kernels.bound(context, kernel_x, sigma2_x, mat_x, "x")
-    bound_z = _kernels.bound(context, kernel_z, sigma2_z, mat_z, "z")
+    bound_x = _kernels.bound(context, _columns.kernel_of(kernel_x, x), sigma2_x, mat_x, "x")
+    bound_z = _kernels.bound(context, _columns.kernel_of(kernel_z, z), sigma2_z, mat_z, "z")
     bound_y, ridge, chosen = _settle(context, (mat_y, y), (mat_z, z), kernel_y, _kernels.text(bound_z.pointer), sigma2_y,
                                      ridge)
     kernels = _native.Kernels(bound_x.pointer, bound_y.pointer, bound_z.pointer)
@@ -223,9 +269,10 @@ def _regressed(name: str, function: str, x, y, z, kernel_x, kernel_y, kernel_z, 
     value = ctypes.c_double()
     _native.check(getattr(_native.library(), function)(context.work, kernels, mat_x, mat_y, mat_z,
                                                        _batch_options(ridge, method, tolerance), value, mat_grad))
-    return Measurement(name, None, value.value, gradient, len(x), chosen)
+    return Measurement(name, None, value.value, gradient, len(x), chosen, _columns.described(x=x, y=y, z=z))
 
 
+@_transformable
 def hscic(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_x: KernelLike = "gaussian",
           kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
           sigma2_y: Union[Grid, str] = None, sigma2_z: Sigma2 = "median", ridge: Grid = None, method: str = "auto",
@@ -247,18 +294,19 @@ def hscic(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_x: KernelLi
     model = _model(mean, "hscic")
     context = _runtime.context()
     mat_x, x = _arrays.view(x, "x", _dtype(dtype))
-    mat_y, keep_y = _arrays.view(y, "y")
-    mat_z, keep_z = _arrays.view(z, "z")
-    kernel = _kernels.bound(context, kernel_x, sigma2_x, mat_x, "x")
+    mat_y, keep_y = mean._view(y, "y")
+    mat_z, keep_z = mean._view(z, "z")
+    kernel = _kernels.bound(context, _columns.kernel_of(kernel_x, x), sigma2_x, mat_x, "x")
     options = _batch_options(mean.ridge_ if ridge is None else _kernels.positive(ridge, "ridge"), method, tolerance)
     mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
     value = ctypes.c_double()
     with model.guard:
         _native.check(_native.library().circe_measure_hscic_holdout(
             context.work, model.pointer, kernel.pointer, mat_x, mat_y, mat_z, options, value, mat_grad))
-    return Measurement("hscic", None, value.value, gradient, len(x))
+    return Measurement("hscic", None, value.value, gradient, len(x), columns=_columns.described(x=x, y=keep_y, z=keep_z))
 
 
+@_transformable
 def kci(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
         sigma2_x: Sigma2 = "median", sigma2_y: Union[Grid, str] = None, sigma2_z: Sigma2 = "median", ridge: Grid = None,
         method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:
@@ -273,6 +321,7 @@ def kci(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "g
                       method, tolerance, grad, dtype)
 
 
+@_transformable
 def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike = "gaussian",
         sigma2_y: Union[Grid, str] = None, ridge: Grid = None, regression: str = "kernel", combine: str = "max",
         sharpness: float = 1.0, previous=None, method: str = "auto", tolerance: Optional[float] = None, grad: bool = False,
@@ -291,8 +340,12 @@ def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike
     """
     context = _runtime.context()
     mat_x, x = _arrays.view(x, "x", _dtype(dtype))
-    mat_y, y = _arrays.view(y, "y")
-    mat_z, z = _arrays.view(z, "z")
+    mat_y, y = _arrays.view(y, "y") if mean is None else mean._view(y, "y")
+    mat_z, z = _arrays.view(z, "z") if mean is None else mean._view(z, "z")
+    for variable, array in (("x", x), ("z", z)):
+        if any(texts is not None and len(texts) > 2 for texts in _columns.categories(array)):
+            raise errors.ArgumentError(f"{variable} has a column of more than two categories, for which gcm has no kernel; give a "
+                                       "column of 0 and 1 for each")
     options = _native.GcmOptions()
     _native.library().circe_gcm_options_init(options)
     options.regression = _native.choice(_native.GCM_REGRESSIONS, "regression", regression)
@@ -314,7 +367,7 @@ def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike
     value = ctypes.c_double()
     _native.check(_native.library().circe_measure_gcm(context.work, bound_y and bound_y.pointer, mat_x, mat_y, mat_z, options,
                                                       value, mat_grad))
-    return Measurement("gcm", None, value.value, gradient, len(x), chosen)
+    return Measurement("gcm", None, value.value, gradient, len(x), chosen, _columns.described(x=x, y=y, z=z))
 
 
 # ---- normalised measures ------------------------------------------------------------------------------------------------
@@ -323,9 +376,10 @@ def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike
 def _normalized(name: str, function: str, x, y, z, kernels, sigma2, epsilon, method, tolerance, grad, dtype) -> Measurement:
     context = _runtime.context()
     mat_x, x = _arrays.view(x, "x", _dtype(dtype))
-    mat_y, keep_y = _arrays.view(y, "y")
-    mat_z, keep_z = _arrays.view(z, "z")
-    bound = [_kernels.bound(context, k, s, mat, v) for k, s, mat, v in zip(kernels, sigma2, (mat_x, mat_y, mat_z), "xyz")]
+    mat_y, y = _arrays.view(y, "y")
+    mat_z, z = _arrays.view(z, "z")
+    bound = [_kernels.bound(context, _columns.kernel_of(k, array), s, mat, v)
+             for k, array, s, mat, v in zip(kernels, (x, y, z), sigma2, (mat_x, mat_y, mat_z), "xyz")]
     options = _native.NormalizedOptions()
     _native.library().circe_normalized_options_init(options)
     options.epsilon = _kernels.positive(epsilon, "epsilon")
@@ -336,9 +390,10 @@ def _normalized(name: str, function: str, x, y, z, kernels, sigma2, epsilon, met
     value = ctypes.c_double()
     _native.check(getattr(_native.library(), function)(
         context.work, _native.Kernels(*(b.pointer for b in bound)), mat_x, mat_y, mat_z, options, value, mat_grad))
-    return Measurement(name, None, value.value, gradient, len(x))
+    return Measurement(name, None, value.value, gradient, len(x), columns=_columns.described(x=x, y=y, z=z))
 
 
+@_transformable
 def nocco(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
           sigma2_x: Sigma2 = "median", sigma2_y: Sigma2 = "median", sigma2_z: Sigma2 = "median", epsilon: float = 1e-3,
           method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:
@@ -354,6 +409,7 @@ def nocco(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = 
                        epsilon, method, tolerance, grad, dtype)
 
 
+@_transformable
 def kpc(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
         sigma2_x: Sigma2 = "median", sigma2_y: Sigma2 = "median", sigma2_z: Sigma2 = "median", epsilon: float = 1e-3,
         method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:

@@ -11,6 +11,7 @@ import ctypes
 import os
 import struct
 import threading
+import warnings
 from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
@@ -25,6 +26,7 @@ ESTIMATORS = {"biased": 1, "debiased": 2, "centered": 3, "ustat": 4}
 HSIC_ESTIMATORS = {"biased": 1, "unbiased": 2}
 GCM_REGRESSIONS = {"kernel": 1, "linear": 2}
 TEST_MEANS = {"auto": 0, "rows": 1, "split": 2}
+TRANSFORMS = {"none": 0, "ranks": 1, "normal-scores": 2}
 GCM_COMBINES = {"max": 1, "logsumexp": 2, "squares": 3}
 
 
@@ -97,7 +99,8 @@ class TestOptions(ctypes.Structure):
                 ("weights", c_void_p), ("width", POINTER(c_double)), ("n_width", c_int64), ("ridge", POINTER(c_double)),
                 ("n_ridge", c_int64), ("undersmoothing", c_double), ("regression", c_int), ("max_rank", c_int64),
                 ("auxiliary_y", c_char_p), ("auxiliary_z", c_char_p), ("mean", c_int), ("test_share", c_double),
-                ("features_x", c_int64), ("features_y", c_int64), ("features_z", c_int64)]
+                ("features_x", c_int64), ("features_y", c_int64), ("features_z", c_int64),
+                ("transform", c_int)]
 
 
 class TestRegression(ctypes.Structure):
@@ -112,7 +115,7 @@ class TestResult(ctypes.Structure):
                 ("null_mean", c_double), ("null_sd", c_double), ("x", TestRegression), ("z", TestRegression),
                 ("rank_x", c_int64), ("rank_z", c_int64), ("left_out_x", c_double), ("left_out_z", c_double),
                 ("kernel_x", c_char * 192), ("kernel_y", c_char * 192), ("kernel_z", c_char * 192), ("trust", c_int),
-                ("verdict", c_char * 640)]
+                ("verdict", c_char * 640), ("effective_rows", c_double), ("robust_p", c_double)]
 
 
 class Calibration(ctypes.Structure):
@@ -136,6 +139,9 @@ _index = c_void_p  # int64_t *
 SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_version": (_text,),
     "circe_build_info": (_text,),
+    "circe_blas_name": (_text,),
+    "circe_blas_core": (_text,),
+    "circe_blas_note": (_text,),
     "circe_last_error": (_text,),
     "circe_status_name": (_text, c_int),
     "circe_status_text": (_text, c_int),
@@ -179,6 +185,7 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_features_destroy": (None, _handle),
     "circe_features_get": ("status", _handle, _mat, _mat),
     "circe_features_gather": ("status", _handle, _index, c_int64, _mat, _mat),
+    "circe_transform_columns": ("status", _handle, _mat, c_int, c_char_p, _mat),
     # measures
     "circe_measure_circe": ("status", _handle, _handle, _handle, _mat, _mat, _mat, c_int, _value, _mat),
     "circe_measure_circe_cached": ("status", _handle, _handle, _handle, _index, c_int64, _handle, _mat, c_int, _value, _mat),
@@ -243,6 +250,9 @@ class Library:
             wanted = ".".join(map(str, VERSION))
             raise errors.VersionError(f"{path} is libcirce {found}; this package was written for {wanted}. Install both "
                                       "from one source, or unset CIRCE_LIBRARY")
+        note = self.circe_blas_note()
+        if note is not None:
+            warnings.warn(note.decode(), RuntimeWarning, stacklevel=2)
 
     def __getattr__(self, name: str):
         if name not in SIGNATURES:

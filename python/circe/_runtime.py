@@ -3,9 +3,8 @@
 A C object must be destroyed before the context it came from, also at the interpreter's end and when a thread ends before an
 object that it made: Handle sees to that.
 
-After fork() the OpenMP threads of the parent are gone, but its runtime does not know: a parallel region would wait for
-them for ever. A child therefore works with one thread, in contexts of its own; a model that was fitted by the parent is
-made anew there (_mean.py).
+A child of fork() goes on with the contexts and models that it inherited: the library starts threads of its own there. Only
+what another thread of the parent may have held at that moment, locks, is made anew.
 """
 
 from __future__ import annotations
@@ -127,7 +126,6 @@ def interruptible():
 
 _threads = 0
 _generation = 0
-_forked = False
 forks = 0  # between the process that loaded this and this one
 _count = itertools.count(1)
 changes = 0  # grows when a context or an object of the library may be another than before; see changed()
@@ -143,14 +141,15 @@ def context() -> Context:
     """This thread's context."""
     found = getattr(_local, "context", None)
     if found is None or found.generation != _generation:
-        found = _local.context = Context(1 if _forked else _threads, _generation)
+        found = _local.context = Context(_threads, _generation)
     return found
 
 
 def set_threads(n: int) -> None:
-    """How many threads the library works with, for all calls from now on; 0: all that OpenMP offers.
+    """How many threads the library works with, for all calls from now on; 0: OMP_NUM_THREADS, or all there are.
 
-    A model keeps the number that it was fitted or loaded with.
+    Results depend on this number by rounding. Fewer threads than that may work, with the same results: there are no more
+    than processors, and limits of threadpoolctl count. A model keeps the number that it was fitted or loaded with.
 
     >>> before = get_threads()
     >>> set_threads(1)
@@ -163,8 +162,6 @@ def set_threads(n: int) -> None:
         n = operator.index(n)
     except TypeError:
         raise errors.DTypeError(f"n is {n!r}; it must be a whole number of threads") from None
-    if _forked and n != 1:
-        raise errors.UnsupportedError("n: a forked process works with one thread; start processes with 'spawn' for more")
     if not 0 <= n <= 4096:
         raise errors.ArgumentError(f"n is {n}; it must be 0 (all) to 4096")
     _threads = n
@@ -178,10 +175,8 @@ def get_threads() -> int:
 
 
 def _after_fork() -> None:
-    global _forked, _generation, forks
-    _forked = True
+    global forks
     forks += 1
-    _generation += 1
     changed()
     _native._loading = threading.Lock()
 

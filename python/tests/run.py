@@ -1,6 +1,7 @@
-"""Runs the tests on the first of some interpreters that has NumPy and pytest; exit status 77 (skipped) where none has.
+"""Runs the tests on the first of some interpreters that has NumPy and pytest; exit status 77 (skipped) where none has, or
+where every test was skipped.
 
-    python3 run.py LIBRARY COMMAND INTERPRETER... [-- options of pytest]
+    python3 run.py LIBRARY COMMAND INTERPRETER... [-- files and options of pytest]
 
 LIBRARY and COMMAND are those of a build tree. CIRCE_PRELOAD names the sanitizers' runtimes where it was built with them. Needs
 nothing but the standard library itself.
@@ -30,12 +31,13 @@ def main():
     if found is None:
         print(f"skipped: none of {', '.join(interpreters)} has NumPy and pytest (Debian: python3-numpy python3-pytest)")
         return 77
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "CIRCE_LIBRARY": library, "CIRCE_COMMAND": command}
+    environment = {**os.environ, "PYTHONPATH": f"{HERE.parent}{os.pathsep}{HERE}", "CIRCE_LIBRARY": library,
+                   "CIRCE_COMMAND": command}
     if environment.get("CIRCE_PRELOAD"):
         environment["LD_PRELOAD"] = environment["CIRCE_PRELOAD"].strip()
     print(f"tests of the Python package on {found}", flush=True)
-    return subprocess.run([found, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rs", "--durations=5", str(HERE),
-                           *options], cwd=HERE, env=environment).returncode
+    return subprocess.run([found, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "skips", "--durations=5",
+                           *(options or [str(HERE)])], cwd=HERE, env=environment).returncode
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def test_dtype_is_changed_on_request():
 
 @pytest.mark.parametrize("values,error,text", [
     (np.zeros((2, 2, 2)), circe.ShapeError, "x has 3 dimensions"), (np.float64(1.0), circe.ShapeError, "x has 0 dimensions"),
-    (np.array(["a", "b"]), circe.DTypeError, "x holds <U1.*delta"), (np.array([1j]), circe.DTypeError, "x holds complex128"),
+    (np.array([1j]), circe.DTypeError, "x holds complex128"),
     (np.array([object()]), circe.DTypeError, "x holds object"), (None, circe.ArgumentError, "x is missing"),
     ([[1, 2], [3]], circe.DTypeError, "x is no array|x holds object"),
     (np.array(["2020-01-01"], dtype="datetime64[D]"), circe.DTypeError, "x holds datetime64")])
@@ -100,8 +100,8 @@ def test_pandas(points, mean):
     assert circe.circe(frame["x"], frame["y"], frame[["z"]], mean, sigma2_x=1.0).value == expected
     view, array = seen(frame["y"])
     assert np.shares_memory(array, frame["y"].to_numpy())
-    with pytest.raises(circe.DTypeError, match="y has a column of|y holds"):
-        circe.ConditionalMean().fit(pandas.Series(["a", "b"]), frame["z"][:2])
+    with pytest.raises(circe.DTypeError, match="y has a column of datetime"):
+        circe.ConditionalMean().fit(pandas.Series(pandas.to_datetime(["2020-01-01", "2020-01-02"])), frame["z"][:2])
     nullable = pandas.array([0.5] * 9 + [None], dtype="Float64")
     with pytest.raises(circe.DataError, match="y holds a NaN at row 9"):
         circe.ConditionalMean().fit(pandas.Series(nullable), frame["z"][:10])
@@ -116,8 +116,8 @@ def test_polars(points, mean):
     assert circe.circe(frame["x"], frame["y"], frame.select("z"), mean, sigma2_x=1.0).value == expected
     column = frame["y"]
     assert np.shares_memory(seen(column)[1], column.to_numpy())
-    with pytest.raises(circe.DTypeError, match="x holds"):
-        seen(polars.Series(["a", "b"]))
+    with pytest.raises(circe.DTypeError, match="x has a column of Object|x holds"):
+        seen(polars.Series([object(), object()], dtype=polars.Object))
 
 
 def test_torch_on_the_cpu(points, mean):

@@ -118,6 +118,26 @@ def test_version():
     assert circe.build_info()["version"] == circe.__version__
 
 
+def test_blas_is_named():
+    info = circe.build_info()
+    assert info["blas"] == _native.library().circe_blas_name().decode() != ""
+    assert info["blas_core"] == _native.library().circe_blas_core().decode()
+
+
+def test_slow_kernels_of_blas_are_warned_of_once():
+    with open("/proc/cpuinfo") as lines:
+        if " avx2 " not in lines.read() or "OpenBLAS" not in circe.build_info()["blas"]:
+            pytest.skip("needs OpenBLAS, and a processor newer than Prescott")
+    code = ("import os; os.environ['OPENBLAS_CORETYPE'] = 'PRESCOTT'\n"  # before the library is loaded
+            "import circe, warnings\n"
+            "with warnings.catch_warnings(record=True) as caught:\n"
+            "    warnings.simplefilter('always')\n"
+            "    circe.hsic([1.0, 2, 3], [1.0, 2, 3]), circe.hsic([1.0, 2, 3], [1.0, 2, 3])\n"
+            "print(*[w.message for w in caught if 'kernels for' in str(w.message)], sep='\\n')")
+    texts = run_python(code).splitlines()
+    assert len(texts) == 1 and texts[0].endswith("Remedy: unset OPENBLAS_CORETYPE."), texts
+
+
 def test_import_is_quick_and_brings_nothing_along():
     code = ("import sys, time; before = time.perf_counter(); import circe; print(time.perf_counter() - before); "
             "print([m for m in ('numpy', 'torch', 'sklearn', 'pandas') if m in sys.modules])")

@@ -8,7 +8,6 @@
  * Process k computes with d out / w_k, w_k = m / M being its share of the objective (trainer_team.c), so in its units
  * the sum is (w_1 S1_1 + w_2 S1_2 + ...) / m. oneDNN does the rest as for constant statistics. */
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 #include "cpu/batch_norm_team.h"
@@ -45,22 +44,33 @@ TRAIN_LOOP static void sum_block(const images *i, int64_t block, const float *in
     memcpy(sums + block * i->b, total, (size_t)there * sizeof *sums);
 }
 
-static void sum_channels(const images *i, const float *in, const float *mean, double *sums, int threads) {
-#pragma omp parallel for num_threads(threads)
-    for (int64_t block = 0; block < i->blocks; block++) sum_block(i, block, in, mean, sums);
+typedef struct summing {
+    const images *images;
+    const float *in, *mean;
+    double *sums;
+} summing;
+
+static void sum_part(void *user, int64_t block) {
+    const summing *s = user;
+    sum_block(s->images, block, s->in, s->mean, s->sums);
+}
+
+static void sum_channels(const train_device *device, const images *i, const float *in, const float *mean,
+                         double *sums) {
+    summing s = {.images = i, .in = in, .mean = mean, .sums = sums};
+    circe_context_run(device->context, i->blocks, sum_part, &s);
 }
 
 int64_t train_team_statistics(const train_device *device, const train_layer *layer, int64_t rows, const float *in,
                               double *sums, float *mean, float *variance) {
     images i = measure_up(layer, rows);
-    int threads = circe_context_threads(device->context);
     double total = 0.0;
-    sum_channels(&i, in, NULL, sums, threads);
+    sum_channels(device, &i, in, NULL, sums);
     sums[i.channels] = (double)(rows * i.points);
     device->team->sum(sums, i.channels + 1);
     total = sums[i.channels];
     for (int64_t c = 0; c < i.channels; c++) mean[c] = (float)(sums[c] / total);
-    sum_channels(&i, in, mean, sums, threads);
+    sum_channels(device, &i, in, mean, sums);
     device->team->sum(sums, i.channels);
     for (int64_t c = 0; c < i.channels; c++) variance[c] = (float)(sums[c] / total);
     return (int64_t)total;
@@ -77,6 +87,17 @@ TRAIN_LOOP static void correct_block(const images *i, int64_t block, const float
     }
 }
 
+typedef struct correcting {
+    const images *images;
+    const float *in, *shift, *slope;
+    float *grad_in;
+} correcting;
+
+static void correct_part(void *user, int64_t block) {
+    const correcting *c = user;
+    correct_block(c->images, block, c->in, c->shift, c->slope, c->grad_in);
+}
+
 void train_team_correct(const train_device *device, const train_layer *layer, const train_visit *pass, float epsilon,
                         double *sums, const float *mean, const float *variance, float *lines) {
     images i = measure_up(layer, pass->rows);
@@ -89,6 +110,6 @@ void train_team_correct(const train_device *device, const train_layer *layer, co
         slope[c] = (float)(factor * sums[c] / s);
         shift[c] = (float)(factor * (sums[i.channels + c] - sums[c] * (double)mean[c] / s));
     }
-#pragma omp parallel for num_threads(circe_context_threads(device->context))
-    for (int64_t block = 0; block < i.blocks; block++) correct_block(&i, block, pass->in, shift, slope, pass->grad_in);
+    correcting all = {.images = &i, .in = pass->in, .shift = shift, .slope = slope, .grad_in = pass->grad_in};
+    circe_context_run(device->context, i.blocks, correct_part, &all);
 }

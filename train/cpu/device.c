@@ -173,8 +173,9 @@ static const train_device_ops ops = {
 circe_status train_device_cpu(circe_context *context, train_device **device) {
     if (device == NULL || context == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "context and device must not be NULL");
     cpu_device *made = calloc(1, sizeof *made);
-    *device = made == NULL ? NULL : &made->device;
+    *device = NULL;
     if (made == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a device");
     made->device = (train_device){.ops = &ops, .context = context};
+    *device = &made->device;
     return CIRCE_OK;
 }

@@ -5,8 +5,11 @@
  *
  * Channels beyond the last are kept at 0, which every elementwise function here maps to 0, so that elementwise work
  * need not know where they are. */
+#include <stdatomic.h>
+
 #include "cpu/cpu.h"
 #include "cpu/onednn.h"
+#include "cpu/onednn_threads.h"
 #include "parallel.h"
 
 enum { LEAST = 32768 }; /* numbers that are worth a thread */
@@ -26,7 +29,7 @@ typedef struct moving {
     train_shape shape;
     const float *from;
     float *to;
-    bool spoiled;
+    atomic_bool spoiled;
 } moving;
 
 /* One block of `b` channels, of which `n` are there. */
@@ -97,10 +100,7 @@ static void finite_part(void *user, int64_t part, int64_t first, int64_t n) {
     moving *m = user;
     float sum = differences(n, m->from + first);
     (void)part;
-    if (sum != 0.0f) { /* NaN, too */
-#pragma omp atomic write
-        m->spoiled = true;
-    }
+    if (sum != 0.0f) m->spoiled = true; /* NaN, too */
 }
 
 static bool all_finite(train_device *device, int64_t n, const float *x) {
@@ -164,4 +164,6 @@ const train_image_ops train_cpu_images = {.layer = layer_of,
                                           .numbers = numbers,
                                           .pack = pack,
                                           .unpack = unpack,
-                                          .finite = all_finite};
+                                          .finite = all_finite,
+                                          .enter = onednn_threads_enter,
+                                          .leave = onednn_threads_leave};

@@ -1,4 +1,7 @@
-/* The CPU backend: picks the loops for the instruction set this machine has. */
+/* The CPU backend: picks the loops for the instruction set this machine has, or CIRCE_ISA names. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -6,26 +9,59 @@
 #include "backend/backend.h"
 #include "backend/cpu/algebra.h"
 #include "backend/cpu/loops.h"
+#include "backend/cpu/processor.h"
 #include "core/core.h"
 
-static const circe__backend generic = {"cpu", "generic", &circe__loops_generic_f32, &circe__loops_generic_f64,
-                                       &circe__algebra_blas};
-#ifdef CIRCE_HAVE_X86_LOOPS
-static const circe__backend avx2 = {"cpu", "avx2", &circe__loops_avx2_f32, &circe__loops_avx2_f64,
-                                    &circe__algebra_blas};
-static const circe__backend avx512 = {"cpu", "avx512", &circe__loops_avx512_f32, &circe__loops_avx512_f64,
-                                      &circe__algebra_blas};
-#endif
+typedef struct choice {
+    circe__processor needs;
+    circe__backend backend;
+} choice;
 
-const circe__backend *circe__backend_cpu(void) {
+/* From the oldest on. */
+static const choice choices[] = {
+    {CIRCE__BASELINE,
+     {"cpu", "baseline", &circe__loops_baseline_f32, &circe__loops_baseline_f64, &circe__algebra_blas}},
 #ifdef CIRCE_HAVE_X86_LOOPS
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd"))
-        return &avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return &avx2;
+    {CIRCE__AVX2, {"cpu", "avx2", &circe__loops_avx2_f32, &circe__loops_avx2_f64, &circe__algebra_blas}},
+    {CIRCE__AVX512, {"cpu", "avx512", &circe__loops_avx512_f32, &circe__loops_avx512_f64, &circe__algebra_blas}},
 #endif
-    return &generic;
+};
+enum { N_CHOICES = sizeof choices / sizeof choices[0] };
+
+/* "baseline, avx2": those that a processor can run. */
+static void list_runnable(circe__processor processor, char *text, size_t size) {
+    size_t length = 0;
+    for (int i = 0; i < N_CHOICES && length < size; i++)
+        if (choices[i].needs <= processor)
+            length += (size_t)snprintf(text + length, size - length, "%s%s", i > 0 ? ", " : "", choices[i].backend.isa);
+}
+
+static const choice *find_choice(const char *isa) {
+    for (int i = 0; i < N_CHOICES; i++)
+        if (strcmp(choices[i].backend.isa, isa) == 0) return &choices[i];
+    return NULL;
+}
+
+circe_status circe__backend_cpu(const circe__backend **backend) {
+    circe__processor processor = circe__processor_level();
+    const char *asked = getenv("CIRCE_ISA");
+    char runnable[64];
+    if (asked == NULL || asked[0] == '\0') {
+        for (int i = 0; i < N_CHOICES; i++)
+            if (choices[i].needs <= processor) *backend = &choices[i].backend;
+        return CIRCE_OK;
+    }
+    const choice *found = find_choice(asked);
+    list_runnable(processor, runnable, sizeof runnable);
+    if (found == NULL)
+        return circe__fail(CIRCE_ERR_ARGUMENT,
+                           "CIRCE_ISA is '%s', which is no instruction set of circe; here it can be: %s", asked,
+                           runnable);
+    if (found->needs > processor)
+        return circe__fail(CIRCE_ERR_UNSUPPORTED, "CIRCE_ISA is '%s', which this processor lacks; here it can be: %s",
+                           asked, runnable);
+    *backend = &found->backend;
+    return CIRCE_OK;
 }
 
 #if defined(__x86_64__)

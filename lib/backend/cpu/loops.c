@@ -70,6 +70,7 @@ INLINE int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 #include "backend/cpu/gram.inc"
 #include "backend/cpu/product.inc"
 #include "backend/cpu/contract.inc"
+#include "backend/cpu/curves.inc"
 #include "backend/cpu/measure.inc"
 #include "backend/cpu/factor.inc"
 /* clang-format on */

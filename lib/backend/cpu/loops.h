@@ -4,7 +4,7 @@
 
 #include "backend/backend.h"
 
-extern const circe__loops circe__loops_generic_f32, circe__loops_generic_f64;
+extern const circe__loops circe__loops_baseline_f32, circe__loops_baseline_f64;
 extern const circe__loops circe__loops_avx2_f32, circe__loops_avx2_f64;
 extern const circe__loops circe__loops_avx512_f32, circe__loops_avx512_f64;
 

@@ -1,0 +1,102 @@
+/* Standard output as a stream whose every byte passes one function: names of files and columns stand in tables and
+ * sentences of every command, and none of them may tell the terminal what to do. JSON stays what it is: what is made
+ * visible is written as JSON escapes it. */
+#include "terminal.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io.h"
+
+enum { LONGEST = 4 }; /* bytes of a character */
+
+static char begun[LONGEST]; /* a character whose end is still to come */
+static size_t n_begun;
+static enum { VISIBLE, AS_IT_IS, NOTHING } mode;
+
+/* false: errno says why. */
+static bool write_all(const char *text, size_t bytes) {
+    while (bytes > 0) {
+        ssize_t written = write(STDOUT_FILENO, text, bytes);
+        if (written < 0 && errno == EINTR) continue;
+        if (written < 0) return false;
+        text += written;
+        bytes -= (size_t)written;
+    }
+    return true;
+}
+
+static bool write_visible(const char *text, size_t bytes) {
+    char *visible = io_visible(text, bytes, true);
+    if (visible == NULL) errno = ENOMEM;
+    bool written = visible != NULL && write_all(visible, strlen(visible));
+    int problem = errno;
+    free(visible);
+    errno = problem;
+    return written;
+}
+
+/* Bytes at the end that begin a character and do not finish it. */
+static size_t unfinished(const char *text, size_t bytes) {
+    for (size_t n = 1; n < LONGEST && n <= bytes; n++) {
+        unsigned char lead = (unsigned char)text[bytes - n];
+        if ((lead & 0xc0) == 0x80) continue;
+        size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+        return length > n ? n : 0;
+    }
+    return 0;
+}
+
+static ssize_t on_write(void *cookie, const char *data, size_t bytes) {
+    (void)cookie;
+    if (mode == NOTHING) return (ssize_t)bytes;
+    if (mode == AS_IT_IS) return write_all(data, bytes) ? (ssize_t)bytes : 0;
+    size_t whole = n_begun + bytes;
+    char *text = malloc(whole > 0 ? whole : 1);
+    if (text == NULL) {
+        errno = ENOMEM;
+        return 0;
+    }
+    memcpy(text, begun, n_begun);
+    memcpy(text + n_begun, data, bytes);
+    size_t kept = unfinished(text, whole);
+    bool written = write_visible(text, whole - kept);
+    memcpy(begun, text + whole - kept, kept);
+    n_begun = kept;
+    int problem = errno;
+    free(text);
+    errno = problem;
+    return written ? (ssize_t)bytes : 0;
+}
+
+static int on_close(void *cookie) {
+    (void)cookie;
+    bool written = write_visible(begun, n_begun);
+    n_begun = 0;
+    int problem = errno;
+    if (close(STDOUT_FILENO) != 0) return -1;
+    errno = problem;
+    return written ? 0 : -1;
+}
+
+void terminal_guard(void) {
+    static const cookie_io_functions_t functions = {.write = on_write, .close = on_close};
+    FILE *guarded = fopencookie(NULL, "w", functions);
+    if (guarded == NULL) return; /* no memory for it: what follows will say so */
+    setvbuf(guarded, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, BUFSIZ);
+    stdout = guarded;
+}
+
+void terminal_data(void) {
+    fflush(stdout);
+    if (!isatty(STDOUT_FILENO)) mode = AS_IT_IS;
+}
+
+void terminal_silence(void) {
+    fflush(stdout);
+    mode = NOTHING;
+}

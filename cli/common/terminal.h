@@ -1,0 +1,14 @@
+/* What reaches the terminal on standard output. */
+#ifndef CLI_TERMINAL_H
+#define CLI_TERMINAL_H
+
+/* From now on, whatever is printed shows what a terminal would otherwise obey. */
+void terminal_guard(void);
+
+/* What follows is data for a program: into a pipe or a file it goes as it is. */
+void terminal_data(void);
+
+/* What follows is not printed at all. */
+void terminal_silence(void);
+
+#endif

@@ -1,0 +1,31 @@
+/* Columns by their ranks: what is robust against outliers, sentinels and heavy tails.
+ *
+ * Dependence of x and z given y is the same after any increasing function of each column, so a test of ranks or of
+ * normal scores tests the same hypothesis, and no single row can carry it. Equal values share their average rank. */
+#ifndef CIRCE_TRANSFORM_H
+#define CIRCE_TRANSFORM_H
+
+#include "circe/context.h"
+#include "circe/matrix.h"
+
+CIRCE_BEGIN_DECLS
+
+typedef enum circe_transform {
+    CIRCE_TRANSFORM_NONE = 0,
+    CIRCE_TRANSFORM_RANKS = 1,         /* rank / (n + 1), in (0, 1) */
+    CIRCE_TRANSFORM_NORMAL_SCORES = 2, /* the normal quantile of that */
+} circe_transform;
+
+/* "none", "ranks", "normal-scores". */
+CIRCE_API const char *circe_transform_name(circe_transform transform);
+/* CIRCE_ERR_ARGUMENT, with the names there are, for others. */
+CIRCE_API circe_status circe_transform_parse(const char *name, circe_transform *transform);
+
+/* out (rows, cols) := the columns of `values` by rank; those with a non-zero flag in `keep` (cols, or NULL) as they
+ * are. `out` may be `values`. */
+CIRCE_API circe_status circe_transform_columns(circe_context *context, const circe_mat *values,
+                                               circe_transform transform, const unsigned char *keep, circe_mat *out);
+
+CIRCE_END_DECLS
+
+#endif

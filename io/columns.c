@@ -1,0 +1,231 @@
+/* What a column is: numbers, or categories. The one place that decides it.
+ *
+ * Cells arrive one after another; a text gets its code as if the column were categories, a number its value. That is
+ * right unless both are met, and then the column is refused, with the first few cells of the rarer kind: one cell that
+ * cannot be read must not turn numbers into categories, whose kernel knows no distances. A column without a number is
+ * categories, except where every cell of it looks like a number that is written in another way. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+enum { MOST_CODES = 1000 };
+
+bool io__is_named(const io_reading *reading, const char *name, size_t index) {
+    bool named = reading->all;
+    char number[24];
+    snprintf(number, sizeof number, "%zu", index);
+    for (int64_t i = 0; i < reading->n_categories; i++) {
+        if (strcmp(reading->categories[i], name != NULL ? name : number) != 0) continue;
+        if (reading->found != NULL) reading->found[i] = true;
+        named = true;
+    }
+    return named;
+}
+
+/* ---- cells ---------------------------------------------------------------------------------------------------- */
+
+static void note(io__sample *sample, const char *text, size_t length, int64_t row, int64_t line) {
+    int64_t at = sample->n++;
+    if (at >= IO__FEW) return;
+    sample->cell[at].row = row;
+    sample->cell[at].line = line;
+    int shown = length < IO__CELL_TEXT ? (int)length : IO__CELL_TEXT - 4;
+    snprintf(sample->cell[at].text, IO__CELL_TEXT, "%.*s%s", shown, text, length < IO__CELL_TEXT ? "" : "...");
+}
+
+static io__cell take_text(io__column *column, const io_reading *reading, const char *text, size_t length, int64_t row,
+                          int64_t line, double *cell) {
+    size_t code;
+    io__likeness likeness = column->named ? IO__WORD : io__looks_like_number(text, length, reading->decimal);
+    column->n_other_point += likeness == IO__OTHER_POINT;
+    column->n_odd += likeness == IO__ODD_NUMBER;
+    note(&column->texts, text, length, row, line);
+    *cell = (double)NAN;
+    if (column->numbers.n > 0) return IO__CELL_READ; /* the column will be refused */
+    if (!io__dictionary_code(&column->categories, text, length, &code)) return IO__CELL_NO_MEMORY;
+    *cell = (double)code;
+    return IO__CELL_READ;
+}
+
+io__cell io__column_take(io__column *column, const io_reading *reading, const char *text, size_t length, int64_t row,
+                         int64_t line, double *cell) {
+    bool number = io__number(text, length, reading->decimal, cell);
+    bool missing = number ? reading->n_missing > 0 && io__is_missing_number(reading, *cell)
+                          : io__is_missing(reading, text, length);
+    if (missing) {
+        column->n_missing++;
+        *cell = (double)NAN;
+        return IO__CELL_MISSING;
+    }
+    if (!number || column->named) return take_text(column, reading, text, length, row, line, cell);
+    if (column->numbers.n < IO__FEW)
+        note(&column->numbers, text, length, row, line);
+    else
+        column->numbers.n++;
+    return IO__CELL_READ;
+}
+
+/* ---- the judgement -------------------------------------------------------------------------------------------- */
+
+/* "'0.7x' (row 1000, line 1002), '5%' (row 7, line 9), ..." */
+static const char *cells_text(const io__sample *sample, char *out, size_t size) {
+    size_t used = 0;
+    int64_t shown = sample->n < IO__FEW ? sample->n : IO__FEW;
+    out[0] = '\0';
+    for (int64_t i = 0; i < shown && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s'%s' (row %lld, line %lld)", i > 0 ? ", " : "",
+                                 sample->cell[i].text, (long long)sample->cell[i].row, (long long)sample->cell[i].line);
+    if (shown < sample->n && used < size) snprintf(out + used, size - used, ", ...");
+    return out;
+}
+
+/* A word that the shell and a list both leave whole. */
+static bool is_plain_word(const char *text) {
+    for (const char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || strchr(",\"'\\", *c) != NULL) return false;
+    return text[0] != '\0';
+}
+
+static const char *na_hint(const io__sample *texts, char *out, size_t size) {
+    snprintf(out, size, "--na '%s' --missing drop", is_plain_word(texts->cell[0].text) ? texts->cell[0].text : "WORD");
+    return out;
+}
+
+static const char *point_hint(const io__column *column, const io_reading *reading) {
+    if (column->n_other_point == 0) return "";
+    return reading->decimal == ',' ? "leave out --decimal , where the point is the decimal sign; "
+                                   : "--decimal , where the comma is the decimal sign; ";
+}
+
+static circe_status refuse_mixture(const io__column *column, const io_reading *reading, const char *file,
+                                   const char *name, io_error *error) {
+    char cells[320], na[96];
+    bool numbers = column->numbers.n >= column->texts.n;
+    const io__sample *rare = numbers ? &column->texts : &column->numbers,
+                     *rest = numbers ? &column->numbers : &column->texts;
+    const char *one = numbers ? "that is not a number" : "that is a number";
+    const char *more = numbers ? "that are not numbers" : "that are numbers";
+    return io__fail(error, CIRCE_ERR_VALUE,
+                    "%s: column '%.100s' holds %lld %s%s and %lld cell%s %s: %s. Correct %s, or give %s%s where such "
+                    "cells are missing; --categories '%.100s' where the column is categories",
+                    file, name, (long long)rest->n, numbers ? "number" : "text", rest->n == 1 ? "" : "s",
+                    (long long)rare->n, rare->n == 1 ? "" : "s", rare->n == 1 ? one : more,
+                    cells_text(rare, cells, sizeof cells), rare->n == 1 ? "it" : "them", point_hint(column, reading),
+                    na_hint(&column->texts, na, sizeof na), name);
+}
+
+static circe_status refuse_likeness(const io__column *column, const io_reading *reading, const char *file,
+                                    const char *name, io_error *error) {
+    char cells[320];
+    return io__fail(error, CIRCE_ERR_VALUE,
+                    "%s: column '%.100s' holds no plain number, but all its %lld cells look like numbers: %s. Write "
+                    "them as 1234.5, or give %s--categories '%.100s' where the column is categories",
+                    file, name, (long long)column->texts.n, cells_text(&column->texts, cells, sizeof cells),
+                    point_hint(column, reading), name);
+}
+
+circe_status io__column_judge(const io__column *column, const io_reading *reading, const char *file, const char *name,
+                              io_error *error) {
+    if (column->named || column->texts.n == 0) return CIRCE_OK;
+    if (column->numbers.n > 0) return refuse_mixture(column, reading, file, name, error);
+    if (column->n_other_point + column->n_odd == column->texts.n)
+        return refuse_likeness(column, reading, file, name, error);
+    return CIRCE_OK;
+}
+
+/* ---- arrays: numbers as they are ------------------------------------------------------------------------------ */
+
+static double get(const circe_mat *m, int64_t i, int64_t j) {
+    int64_t at = i * m->ld + j;
+    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[at] : ((const double *)m->data)[at];
+}
+
+static void set(circe_mat *m, int64_t i, int64_t j, double value) {
+    int64_t at = i * m->ld + j;
+    if (m->dtype == CIRCE_FLOAT32)
+        ((float *)m->data)[at] = (float)value;
+    else
+        ((double *)m->data)[at] = value;
+}
+
+static const char *column_name(const io_table *table, int64_t c, char index[24]) {
+    snprintf(index, 24, "%lld", (long long)c);
+    return table->names != NULL ? table->names[c] : index;
+}
+
+static bool begin_description(io_table *table) {
+    size_t n = (size_t)table->values.cols;
+    if (table->categorical == NULL) table->categorical = calloc(n, sizeof *table->categorical);
+    if (table->categories == NULL) table->categories = calloc(n, sizeof *table->categories);
+    if (table->columns == NULL) table->columns = calloc(n, sizeof *table->columns);
+    return table->categorical != NULL && table->categories != NULL && table->columns != NULL;
+}
+
+static void mark_missing(io_table *table, const io_reading *reading, int64_t c) {
+    circe_mat *m = &table->values;
+    for (int64_t i = 0; i < m->rows; i++) {
+        double value = get(m, i, c);
+        if (!isnan(value) && io__is_missing_number(reading, value)) set(m, i, c, (double)NAN);
+        table->columns[c].n_missing += isnan(get(m, i, c)) != 0;
+    }
+}
+
+static circe_status code_column(io_table *table, int64_t c, io__dictionary *codes, io_error *error) {
+    circe_mat *m = &table->values;
+    char index[24];
+    for (int64_t i = 0; i < m->rows; i++) {
+        char text[32];
+        double value = get(m, i, c);
+        size_t code;
+        if (isnan(value)) continue;
+        if (value != floor(value) || fabs(value) > 9007199254740992.0)
+            return io__fail(error, CIRCE_ERR_VALUE,
+                            "%s: column '%.100s' is %g in row %lld; categories of an array are whole numbers",
+                            table->source, column_name(table, c, index), value, (long long)i);
+        int length = snprintf(text, sizeof text, "%.17g", value);
+        if (!io__dictionary_code(codes, text, (size_t)length, &code)) return io__no_memory(error, table->source);
+        if (code >= MOST_CODES)
+            return io__fail(error, CIRCE_ERR_VALUE,
+                            "%s: column '%.100s' holds more than %d different numbers: too many to be categories",
+                            table->source, column_name(table, c, index), MOST_CODES);
+        set(m, i, c, (double)code);
+    }
+    return CIRCE_OK;
+}
+
+static circe_status make_categories(io_table *table, int64_t c, io_error *error) {
+    io__dictionary codes = {0};
+    circe_status status = code_column(table, c, &codes, error);
+    if (status == CIRCE_OK && codes.texts.count > 0) {
+        table->categories[c] = io__texts_block(&codes.texts);
+        if (table->categories[c] == NULL) status = io__no_memory(error, table->source);
+        table->categorical[c] = status == CIRCE_OK;
+        table->columns[c].n_categories = (int64_t)codes.texts.count;
+        table->columns[c].named = true;
+    }
+    io__dictionary_free(&codes);
+    return status;
+}
+
+circe_status io_table_read_as(io_table *table, const io_reading *reading, io_error *error) {
+    circe_status status = CIRCE_OK;
+    bool any = reading->n_missing > 0;
+    int64_t cols = table->values.cols;
+    bool *named = calloc((size_t)cols + 1, sizeof *named);
+    if (named == NULL) return io__no_memory(error, table->source);
+    for (int64_t c = 0; c < cols; c++) {
+        named[c] = io__is_named(reading, table->names != NULL ? table->names[c] : NULL, (size_t)c);
+        any = any || named[c];
+    }
+    if (any) status = io__table_own(table, error);
+    if (status == CIRCE_OK && any && !begin_description(table)) status = io__no_memory(error, table->source);
+    for (int64_t c = 0; any && c < cols && status == CIRCE_OK; c++) {
+        mark_missing(table, reading, c);
+        if (named[c]) status = make_categories(table, c, error);
+    }
+    free(named);
+    return status;
+}

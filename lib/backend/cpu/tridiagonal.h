@@ -1,0 +1,15 @@
+#ifndef CIRCE_CPU_TRIDIAGONAL_H
+#define CIRCE_CPU_TRIDIAGONAL_H
+
+#include <stdint.h>
+
+/* What LAPACK's dsytrd with 'U' makes of a (n, n), of which the lower triangle is read, on so many threads: d (n),
+ * e (n - 1), tau (n - 1), and the reflections in the rows of a. scratch: circe__tridiagonal_room(n, threads). */
+int64_t circe__tridiagonal_room(int64_t n, int threads);
+int circe__tridiagonal(int64_t n, double *a, double *d, double *e, double *tau, double *scratch, int threads);
+
+/* z (n, n), a vector per row := the reflections applied to each. scratch: 2 n CIRCE__REFLECTORS. */
+enum { CIRCE__REFLECTORS = 64 };
+void circe__apply_reflections(int64_t n, const double *a, const double *tau, double *z, double *scratch, int threads);
+
+#endif

@@ -1,0 +1,27 @@
+/* A 64-bit checksum: of files, and of whatever else must be known again. */
+#ifndef CIRCE_FILES_CHECKSUM_H
+#define CIRCE_FILES_CHECKSUM_H
+
+#include <stdbool.h>
+
+#include "circe/safetensors.h"
+
+/* Continues `hash` by a word, or by these bytes and how many they are. Each step is one-to-one in the eight bytes it
+ * takes in: damage within eight bytes always shows, and other damage all but once in 2^64 times. */
+uint64_t circe__hash_word(uint64_t hash, uint64_t word);
+uint64_t circe__hash_bytes(uint64_t hash, const void *data, size_t bytes);
+
+/* The checksum of a file is the sum of these over its tensors and metadata, but for the checksum itself: the order of
+ * the entries does not matter. */
+uint64_t circe__hash_tensor(const circe_tensor *tensor);
+uint64_t circe__hash_metadata(const char *key, const char *value);
+
+/* Where it stands, and as what text (CIRCE__CHECKSUM_CHARS). */
+#define CIRCE__CHECKSUM_KEY "checksum"
+enum { CIRCE__CHECKSUM_CHARS = 17 };
+void circe__checksum_text(uint64_t sum, char *text);
+
+/* The value of the metadata "format" is one of circe's own: such files have one. */
+bool circe__is_own_format(const char *format);
+
+#endif

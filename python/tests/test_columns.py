@@ -1,0 +1,185 @@
+"""Columns of text, categoricals, masks and ranks: the rules, and the words, of the command's tables."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import circe
+from circe import _arrays, _columns
+
+N = 300
+RANDOM = np.random.default_rng(5)
+Y = RANDOM.normal(size=N)
+Z = Y + RANDOM.normal(size=N)
+X = Y + 0.5 * (Z - Y) + RANDOM.normal(size=N)
+GROUP = np.array(["red", "green", "blue"])[(Z > 0.5).astype(int) + (Z > -0.5)]
+BAD = ["0.7x", "1d3", "5%", "1,5", "1_000", "\N{MINUS SIGN}3", "0x1F", "inf", "1e999", "-"]
+
+
+def with_cell(values, row, cell):
+    cells = [float(v) for v in values]
+    cells[row] = cell
+    return np.array(cells, dtype=object)
+
+
+@pytest.mark.parametrize("cell", BAD)
+def test_one_bad_cell_is_refused(cell):
+    words = r"x holds 299 numbers and 1 cell that is not a number: .*\(row 7\)\. Correct it.*astype\('category'\)"
+    for values in (with_cell(X, 7, cell), with_cell(X, 7, cell).astype(str), list(with_cell(X, 7, cell))):
+        with pytest.raises(circe.DataError, match=words):
+            circe.test(values, Y, Z, method="gcm")
+        with pytest.raises(circe.DataError, match=words):
+            circe.hsic(values, Z)
+    with pytest.raises(circe.DataError, match="y holds 299 numbers"):
+        circe.ConditionalMean().fit(with_cell(Y, 7, cell), Z)
+
+
+def test_the_rarer_kind_is_named():
+    with pytest.raises(circe.DataError, match=r"x holds 299 texts and 1 cell that is a number: 7 \(row 3\)|'7' \(row 3\)"):
+        cells = GROUP.astype(object)
+        cells[3] = 7
+        circe.hsic(cells, Z)
+
+
+def test_numbers_in_other_writing_are_no_categories():
+    with pytest.raises(circe.DataError, match="all its 300 cells look like numbers"):
+        circe.hsic(np.array([f"{v:.3f}".replace(".", ",") for v in X]), Z)
+    assert circe.hsic(np.array([repr(float(v)) for v in X]), Z).value == circe.hsic(X, Z).value  # text of numbers is numbers
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, "", "NA", "?", "null", "NaN"])
+def test_missing_is_refused(missing):
+    with pytest.raises(circe.DataError, match=r"x: row 7 is missing \(1 of 300 rows have missing cells\)"):
+        circe.hsic(with_cell(X, 7, missing), Z)
+
+
+def test_a_mask_is_missing():
+    masked = np.ma.masked_array(X, mask=np.arange(N) % 100 == 40)
+    with pytest.raises(circe.DataError, match=r"x is masked: row 40 is missing \(3 of 300"):
+        circe.test(masked, Y, Z)
+    with pytest.raises(circe.DataError, match="y is masked"):
+        circe.ConditionalMean().fit(np.ma.masked_array(np.stack([Y, Y], 1), mask=np.eye(N, 2)), Z)
+    assert circe.hsic(np.ma.masked_array(X), Z).value == circe.hsic(X, Z).value
+
+
+def test_text_is_categories():
+    codes = np.unique(GROUP, return_inverse=True)[1].astype(float)
+    for values in (GROUP, GROUP.astype(object), list(GROUP)):
+        found = circe.hsic(X, values)
+        assert found.value == pytest.approx(circe.hsic(X, codes, kernel_z="delta").value, rel=1e-12)
+        assert found.columns == ({"variable": "z", "column": 0, "read_as": "categories", "categories": 3},)
+    result = circe.test(X, Y, GROUP)
+    assert result.p_value == pytest.approx(circe.test(X, Y, codes, kernel_z="delta").p_value, rel=1e-6)
+    assert result.columns[0]["categories"] == 3 and "delta" in result.kernel_z
+    assert circe.test(X, Y, Z).columns == () and circe.hsic(X, Z).columns == ()
+
+
+def test_pandas_columns():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": X, "y": Y, "z": Z, "group": GROUP, "code": (Z > 0).astype(int)})
+    frame["code"] = frame["code"].astype("category")
+    result = circe.test(frame["x"], frame["y"], frame[["z", "group", "code"]])
+    assert [(c["column"], c["categories"]) for c in result.columns] == [("group", 3), ("code", 2)]
+    assert "delta" in result.kernel_z and "gaussian" in result.kernel_z
+    frame["z"] = frame["z"].astype(object)
+    frame.loc[5, "z"] = "0.7x"
+    with pytest.raises(circe.DataError, match=r"z: column 'z' holds 299 numbers and 1 cell .*'0.7x' \(row 5\)"):
+        circe.test(frame["x"], frame["y"], frame[["z", "group"]])
+    frame.loc[5, "group"] = None
+    with pytest.raises(circe.DataError, match="z: column 'group': row 5 is missing"):
+        circe.test(frame["x"], frame["y"], frame[["group", "code"]])
+
+
+def test_polars_columns():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"x": X, "z": Z, "group": GROUP, "text": [repr(float(v)) for v in Z]})
+    frame = frame.with_columns(kind=polars.col("group").cast(polars.Categorical))
+    expected = circe.hsic(X, GROUP).value
+    assert circe.hsic(frame["x"], frame["group"]).value == expected
+    assert circe.hsic(frame["x"], frame["kind"]).value == expected
+    assert circe.hsic(frame["x"], frame["text"]).value == circe.hsic(X, Z).value
+    both = circe.hsic(frame["x"], frame.select("z", "kind"))
+    assert [c["column"] for c in both.columns] == ["kind"]
+    with pytest.raises(circe.DataError, match="row 1 is missing"):
+        circe.hsic(frame["x"][:3], polars.Series(["a", None, "b"]))
+
+
+def test_categories_keep_their_codes_from_fit_to_measure(tmp_path):
+    mean = circe.ConditionalMean(sigma2_y=1.0).fit(Y[:150], GROUP[:150])
+    assert mean.columns_[0]["categories"] == 3 and "delta" in mean.kernel_z_
+    order = np.argsort(GROUP[150:], kind="stable")  # meets the categories in another order
+    rows = np.arange(150, N)
+    straight = circe.circe(X[rows], Y[rows], GROUP[rows], mean, sigma2_x=1.0).value
+    turned = circe.circe(X[rows][order], Y[rows][order], GROUP[rows][order], mean, sigma2_x=1.0).value
+    assert turned == pytest.approx(straight, rel=1e-9)
+    again = pickle.loads(pickle.dumps(mean))
+    assert circe.circe(X[rows], Y[rows], GROUP[rows], again, sigma2_x=1.0).value == straight
+    with pytest.raises(circe.DataError, match="z has categories where the fit had numbers, or numbers"):
+        circe.circe(X[rows], Y[rows], Z[rows], mean, sigma2_x=1.0)
+    with pytest.raises(circe.UnsupportedError, match="names of categories"):
+        mean.save(tmp_path / "mean.safetensors")
+
+
+def test_gcm_has_no_kernel_for_categories():
+    with pytest.raises(circe.ArgumentError, match="z has a column of more than two categories"):
+        circe.gcm(X, Y, GROUP)
+    assert circe.gcm(X, Y, np.where(Z > 0, "high", "low")).columns[0]["categories"] == 2
+
+
+# ---- ranks ------------------------------------------------------------------------------------------------------------------
+
+
+def test_transform():
+    np.testing.assert_allclose(circe.transform([3.0, 1.0, 2.0, 2.0], "ranks"), np.array([4, 1, 2.5, 2.5]) / 5)
+    scores = circe.transform(np.stack([X, Z], 1))
+    assert scores.shape == (N, 2) and abs(scores.mean()) < 1e-12
+    assert (np.argsort(scores[:, 0]) == np.argsort(X)).all()
+    from statistics import NormalDist
+    ranks = circe.transform(X, "ranks")
+    np.testing.assert_allclose(circe.transform(X), [NormalDist().inv_cdf(p) for p in ranks], atol=1e-12)
+    with pytest.raises(circe.ArgumentError, match="transform"):
+        circe.transform(X, "rank")
+
+
+def test_outliers_cost_trust_and_scores_bring_it_back():
+    for outlying in ("x", "z", "both"):
+        x, z = X.copy(), Z.copy()
+        if outlying != "z":
+            x[:3] = 1e6
+        if outlying != "x":
+            z[:3] = 1e6
+        result = circe.test(x, Y, z, method="gcm")
+        if result.p_value > 0.05:
+            assert result.trust == "poor" and "normal-scores" in result.verdict
+        assert result.effective_rows < 4 and result.robust_p < 1e-4
+        robust = circe.test(x, Y, z, method="gcm", transform="normal-scores")
+        assert robust.p_value == result.robust_p and robust.trust == "good"
+    clean = circe.test(X, Y, Z, method="gcm")
+    assert clean.trust == "good" and clean.effective_rows > 10
+
+
+def test_measures_of_scores_know_no_outliers():
+    wild = np.where(np.arange(N) < 3, 1e6, X)
+    for name in ("hsic", "hscic", "gcm", "kci", "nocco", "kpc"):
+        found = circe.measure(name, wild, Y, Z, transform="normal-scores").value
+        assert found == pytest.approx(circe.measure(name, np.exp(np.minimum(wild, 50)), Y**3, Z, transform="normal-scores").value)
+    with pytest.raises(circe.ArgumentError, match="grad"):
+        circe.hsic(X, Z, transform="ranks", grad=True)
+
+
+def test_numbers_at_the_edge_are_refused_in_words():
+    for scale in (1e299, 1e-300):
+        with pytest.raises(circe.DataError, match="no double can hold"):
+            circe.hsic(X * scale, Z)
+        with pytest.raises(circe.DataError, match="no double can hold"):
+            circe.ConditionalMean().fit(Y * scale, Z)
+        assert circe.test(X * scale, Y * scale, Z).p_value == pytest.approx(circe.test(X, Y, Z).p_value, rel=1e-3)
+
+
+def test_the_rules_are_those_of_the_command():
+    assert _columns.number_of("1e5") == 1e5 and _columns.number_of(".5") == 0.5
+    for text in BAD + ["nan", "", "1 2", "+", "\N{ARABIC-INDIC DIGIT ONE}"]:
+        assert _columns.number_of(text) is None
+    assert not _columns.looks_like_number("18-25") and not _columns.looks_like_number("red")
+    assert _arrays.view(np.array([b"1.5", b"2"]), "x")[1].tolist() == [1.5, 2.0]

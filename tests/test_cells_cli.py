@@ -1,0 +1,215 @@
+"""How the command reads the cells of tables: one bad cell in a column of numbers is refused by every command that reads one,
+categories are what the user calls so or what holds no number, words for missing are missing, and every result says which
+columns are not plain numbers."""
+
+import json
+import random
+import unittest
+
+from cli_support import CliTest, npy_bytes
+
+BAD = ["0.7x", "1d3", "5%", '"1,5"', "1_000", "\N{MINUS SIGN}3", "0x1F", "inf", "1e999", "-"]
+
+
+def table(rows, last=None):
+    """score,income,age,sex,code; `last` replaces cells of the last row."""
+    draw, lines = random.Random(5), []
+    for i in range(rows):
+        age, income, sex = draw.gauss(0, 1), draw.gauss(0, 1), draw.choice(["female", "male"])
+        score = income + 0.8 * age + draw.gauss(0, 1)
+        cells = {"score": repr(score), "income": repr(income), "age": repr(age), "sex": sex, "code": str(draw.randint(1, 3))}
+        if i == rows - 1:
+            cells.update(last or {})
+        lines.append(",".join(cells[name] for name in ("score", "income", "age", "sex", "code")))
+    return "score,income,age,sex,code\n" + "\n".join(lines) + "\n"
+
+
+class CellsTest(CliTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.write("clean.csv", table(200))
+        for name in ("bad", "hole"):
+            cls.write(name + ".csv", table(200, {"age": "0.7x" if name == "bad" else "?"}))
+
+    def commands(self, data, *options):
+        """Every command that reads a table, each with the column age."""
+        variables = ["--data", data, "--y", "income", "--z", "age"]
+        return [
+            ["fit", *variables, "-o", "fitted.safetensors", *options],
+            ["measure", "circe", *variables, "--x", "score", *options],
+            ["measure", "all", *variables, "--x", "score", *options],
+            ["test", "kci", *variables, "--x", "score", *options],
+            ["test", "gcm", *variables, "--x", "score", *options],
+            ["audit", data, "--prediction", "score", "--target", "income", "--sensitive", "age", "-o", "audited", *options],
+            ["train", "--data", data, "--features", "age", "--target", "score", "--regularizer", "none", "--epochs", "1",
+             "--batch", "32", "--no-report", "-o", "trained.safetensors", *options],
+        ]
+
+    def test_a_bad_cell_is_refused_by_every_command(self):
+        words = ["bad.csv", "column 'age'", "199 numbers and 1 cell", "'0.7x' (row 199, line 201)", "--missing drop",
+                 "--na '0.7x'", "--categories 'age'"]
+        for arguments in self.commands("bad.csv"):
+            with self.subTest(arguments=arguments[:2]):
+                self.refuse(2, words, *arguments)
+
+    def test_predict_refuses_a_bad_cell(self):
+        train = self.commands("clean.csv")[-1]
+        self.succeed(*train)
+        self.refuse(2, ["bad.csv", "'age'", "'0.7x'"], "predict", "--model", "trained.safetensors", "--data", "bad.csv")
+
+    def test_every_kind_of_bad_cell(self):
+        for cell in BAD:
+            self.write("odd.csv", table(40, {"score": cell}))
+            with self.subTest(cell=cell):
+                self.refuse(2, ["odd.csv", "column 'score'", "39 numbers and 1 cell that is not a number"],
+                            "test", "gcm", "--data", "odd.csv", "--x", "score", "--y", "income", "--z", "age")
+
+    def test_remedies(self):
+        """What the refusal offers is what works."""
+        test = ["test", "gcm", "--x", "score", "--y", "income", "--z", "age"]
+        dropped = self.as_json(*test, "--data", "bad.csv", "--na", "0.7x", "--missing", "drop")
+        self.assertEqual((dropped["n"], dropped["dropped"]), (199, 1))
+        self.assertEqual(dropped["columns"], [{"variable": "z", "column": "age", "read_as": "numbers", "missing": 1}])
+        named = self.as_json(*test, "--data", "bad.csv", "--categories", "age")
+        self.assertEqual(named["columns"][0]["read_as"], "categories")
+        comma = table(60).replace(",", ";").replace(".", ",")
+        self.write("comma.csv", comma)
+        self.refuse(2, ["--decimal ,"], *test, "--data", "comma.csv")
+        self.write("point.csv", table(60))
+        values = [self.as_json(*test, "--data", "comma.csv", "--decimal", ",")["p_value"],
+                  self.as_json(*test, "--data", "point.csv")["p_value"]]
+        self.assertEqual(values[0], values[1])
+
+    def test_missing_words(self):
+        for arguments in self.commands("hole.csv"):
+            with self.subTest(arguments=arguments[:2]):
+                self.refuse(2, ["hole.csv", "row 199", "'age' is missing", "--missing drop"], *arguments)
+                result = self.succeed(*arguments, "--missing", "drop", "--json")
+                out = json.loads(result.stdout)
+                self.assertEqual(out["rows"]["dropped"] if arguments[0] == "train" else out["dropped"], 1)
+                (column,) = out["columns"]
+                self.assertEqual((column["column"], column["missing"]), ("age", 1))
+        self.refuse(2, ["is missing"], *self.commands("hole.csv", "--missing", "refuse")[0])
+
+    def test_a_number_for_missing(self):
+        self.write("code.csv", table(60, {"age": "-999.0"}))
+        test = ["test", "gcm", "--data", "code.csv", "--x", "score", "--y", "income", "--z", "age"]
+        self.assertEqual(self.as_json(*test, "--na", "-999", "--missing", "drop")["dropped"], 1)
+        draw = random.Random(2)
+        self.write("code.npy", npy_bytes([draw.gauss(0, 1) for _ in range(59)] + [-999.0]))
+        measure = ["measure", "hsic", "--x", "code.npy", "--z", "z.npy"]
+        self.refuse(2, ["code.npy", "row 59", "NaN"], *measure, "--na", "-999")
+        self.assertEqual(self.as_json(*measure, "--na", "-999", "--missing", "drop")["dropped"], 1)
+
+    def test_results_say_what_is_categories(self):
+        plain = {"column": "sex", "read_as": "categories", "categories": 2, "because": "no cell is a number"}
+        named = {"column": "code", "read_as": "categories", "categories": 3, "because": "it was named so"}
+        for arguments in self.commands("clean.csv"):
+            arguments = ["age,sex,code" if word == "age" else word for word in arguments]
+            arguments += ["--categories", "code"]
+            with self.subTest(arguments=arguments[:2]):
+                columns = self.as_json(*arguments)["columns"]
+                self.assertEqual([{k: v for k, v in column.items() if k != "variable"} for column in columns], [plain, named])
+                text = self.succeed(*arguments).stdout
+                self.assertRegex(text, r"read as +.*column sex: 2 categories, since no cell is a number")
+                self.assertRegex(text, r"read as +.*column code: 3 categories, since it was named so")
+        self.assertEqual(self.as_json(*self.commands("clean.csv")[3])["columns"], [])
+
+    def test_unknown_categories_are_refused(self):
+        for arguments in self.commands("clean.csv", "--categories", "agee"):
+            with self.subTest(arguments=arguments[:2]):
+                self.refuse(2, ["--categories", "'agee'", "did you mean 'age'?"], *arguments)
+
+    def test_categories_of_arrays(self):
+        draw = random.Random(3)
+        self.write("codes.npy", npy_bytes([float(draw.randint(0, 3)) for _ in range(60)]))
+        test = ["test", "kci", "--x", "x.npy", "--y", "y.npy", "--z", "codes.npy"]
+        (column,) = self.as_json(*test, "--categories", "z")["columns"]
+        self.assertEqual((column["variable"], column["categories"]), ("z", 4))
+        self.assertEqual(self.as_json(*test, "--categories", "z:0")["p_value"],
+                         self.as_json(*test, "--kernel-z", "delta")["p_value"])
+        self.refuse(2, ["of which variable", "z:0"], *test, "--categories", "0")
+        self.refuse(2, ["whole numbers"], *test, "--categories", "y")
+
+    def test_predict_knows_the_categories_of_training(self):
+        """A table of one category that looks like a number, and one that the model has not seen."""
+        train = ["train", "--data", "clean.csv", "--features", "age,code", "--categories", "code", "--target", "score",
+                 "--regularizer", "none", "--epochs", "1", "--batch", "32", "--no-report", "-o", "coded.safetensors"]
+        self.succeed(*train)
+        predict = ["predict", "--model", "coded.safetensors"]
+        out = self.as_json(*predict, "--data", "clean.csv", "-o", "out.csv")
+        self.assertEqual([column["column"] for column in out["columns"]], ["code"])
+        self.write("new.csv", "age,code\n0.5,1\n0.5,7\n")
+        self.refuse(2, ["new.csv", "'code' is '7'", "has not seen"], *predict, "--data", "new.csv")
+
+    def test_predict_says_why_there_is_no_error(self):
+        self.succeed(*self.commands("clean.csv")[-1])
+        self.write("target.csv", table(200, {"score": "0.7x"}))
+        result = self.succeed("predict", "--model", "trained.safetensors", "--data", "target.csv", "-o", "out.csv")
+        self.assertIn("the error was not computed", result.stderr)
+        self.assertIn("'0.7x'", result.stderr)
+
+    def test_first_row(self):
+        self.write("headless.csv", "0.7x,1,2\n" + "".join("%d,%d,%d\n" % (i, i * i % 7, i % 5) for i in range(40)))
+        self.refuse(2, ["headless.csv, line 1", "'0.7x'"], "test", "gcm", "--data", "headless.csv", "--x", "0", "--y", "1",
+                    "--z", "2")
+
+
+class OutliersTest(CliTest):
+    """Three rows of 1e6 among 1,003, where x depends on z given y."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        draw, rows = random.Random(9), []
+        for _ in range(1000):
+            y, e = draw.gauss(0, 1), draw.gauss(0, 1)
+            rows.append([y + e + draw.gauss(0, 1), y, y + e])
+        for name, column in (("clean", None), ("x", 0), ("z", 2)):
+            lines = [list(row) for row in rows]
+            for k in range(3 if column is not None else 0):
+                lines.append([0.1, 0.2, -0.3])
+                lines[-1][column] = 1e6
+            cls.write(name + ".csv", "x,y,z\n" + "".join(",".join(map(repr, row)) + "\n" for row in lines))
+
+    data = ["--x", "x", "--y", "y", "--z", "z"]
+
+    def test_trust(self):
+        clean = self.as_json("test", "gcm", "--data", "clean.csv", *self.data)
+        self.assertEqual((clean["trust"], clean["warnings"]), ("good", []))
+        self.assertLess(clean["p_value"], 1e-11)
+        for name in ("x", "z"):
+            with self.subTest(name=name):
+                found = self.as_json("test", "gcm", "--data", name + ".csv", *self.data)
+                self.assertGreater(found["p_value"], 0.05)
+                self.assertEqual(found["trust"], "poor")
+                self.assertIn("normal-scores", found["verdict"])
+                self.assertLess(found["diagnostics"]["robust_p"], 1e-11)
+                robust = self.as_json("test", "gcm", "--data", name + ".csv", *self.data, "--transform", "normal-scores")
+                self.assertEqual((robust["trust"], robust["transform"]), ("good", "normal-scores"))
+                self.assertLess(robust["p_value"], 1e-11)
+                kernels = self.as_json("test", "kci", "--data", name + ".csv", *self.data)  # which outliers do not touch
+                self.assertEqual(kernels["trust"], "good")
+                self.assertLess(kernels["p_value"], 1e-11)
+
+    def test_a_number_that_may_stand_for_missing_is_told(self):
+        words = "column 'x' of x.csv is 1000000 in 3 rows"
+        for arguments in (["test", "gcm", *self.data], ["measure", "hsic", *self.data],
+                          ["fit", "--y", "x", "--z", "z", "-o", "m.safetensors"]):
+            with self.subTest(arguments=arguments[:2]):
+                out = self.as_json(*arguments, "--data", "x.csv")
+                self.assertTrue(any(words in text and "--na 1000000" in text for text in out["warnings"]), out["warnings"])
+        dropped = self.as_json("test", "gcm", *self.data, "--data", "x.csv", "--na", "1000000", "--missing", "drop")
+        self.assertEqual((dropped["dropped"], dropped["warnings"]), (3, ["left out 3 rows with missing cells"]))
+
+    def test_measures_of_ranks(self):
+        values = [self.as_json("measure", "gcm", "--data", name, *self.data, "--transform", "ranks")["value"]
+                  for name in ("x.csv", "clean.csv")]
+        self.assertAlmostEqual(values[0] / values[1], 1, places=1)
+        self.refuse(2, ["--transform", "--grad"], "measure", "hsic", "--data", "x.csv", *self.data, "--transform", "ranks",
+                    "--grad", "g.npy")
+
+
+if __name__ == "__main__":
+    unittest.main()
