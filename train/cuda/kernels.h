@@ -100,6 +100,9 @@ typedef struct cuda_window {
  * numbers of each. (pooling.cu) */
 cudaError_t train_cuda_pool_back(cuda_window window, const float *in, const float *out, const float *grad_out,
                                  float *grad_in, void *stream);
+/* Max-pools of 2 by 2 whose windows lie side by side, of lines that can be read by fours; whether this is one. */
+bool train_cuda_pool_halves(cuda_window window);
+cudaError_t train_cuda_pool_forward(cuda_window window, const float *in, float *out, void *stream);
 /* The gradient of a convolution's weights, by kernels of ours; scratch of so many bytes, 0: not for this one. */
 int64_t train_cuda_weights_bytes(cuda_window window);
 cudaError_t train_cuda_weights_back(cuda_window window, const float *in, const float *grad, void *scratch,
