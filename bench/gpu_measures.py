@@ -73,7 +73,7 @@ PEERS = {"hscic": hscic, "kci": kci, "gcm": gcm}
 class Measure:
     """One measure of a batch on the GPU, loss and gradient."""
 
-    def __init__(self, library, mat, name, x, y, z):
+    def __init__(self, library, mat, name, x, y, z, method="dense"):
         self.library, self.name = library, name
         self.value, self.grad = torch.empty(1, dtype=torch.float64, device="cuda"), torch.empty_like(x)
         self.tensors, self.mats = (x, y, z), [mat(t) for t in (x, y, z, self.grad)]
@@ -82,6 +82,7 @@ class Measure:
                                library.gaussian(SIGMA2_Z))
         self.options = GcmOptions() if name == "gcm" else BatchOptions()
         getattr(library.c, f"circe_{'gcm' if name == 'gcm' else 'batch'}_options_init")(ctypes.byref(self.options))
+        (self.options.batch if name == "gcm" else self.options).method = METHODS[method]
         x, y, z, grad = map(ctypes.byref, self.mats)
         value, options = ctypes.c_void_p(self.value.data_ptr()), ctypes.byref(self.options)
         if name == "gcm":
@@ -105,6 +106,10 @@ def check(library, mat):
         x, y, z = points(256, 8, torch.float64)
         ours = Measure(library, mat, name, x, y, z)
         ours()
+        low = Measure(library, mat, name, x, y, z, "low rank")
+        low()
+        assert abs(low.value.item() / ours.value.item() - 1) < 1e-6
+        assert (low.grad - ours.grad).abs().max() < 1e-6 * ours.grad.abs().max()
         x = x.requires_grad_(True)
         value = measure(x, y, z, 8.0)
         value.backward()
@@ -140,10 +145,12 @@ def measures(library, mat, graph_of, median_us):
             ours = Measure(library, mat, name, x, y, z)
             row = {"measure": name, "n": n, "d_x": d_x, "stream_us": median_us(ours, 3, 15)}
             row["graph_us"] = median_us(graph_of(library, ours), 3, 15)
+            row["low_rank_us"] = median_us(graph_of(library, Measure(library, mat, name, x, y, z, "low rank")), 3, 15)
             row["eager_us"] = median_us(peer_step(measure, x, y, z), 2, 8)
             row["tera_fma"] = operations(name, n, d_x) / row["graph_us"] / 1e6
             rows.append(row)
-            print(f"{name} n={n} d_x={d_x}: stream {row['stream_us']:.0f} us, graph {row['graph_us']:.0f} us, eager "
+            print(f"{name} n={n} d_x={d_x}: stream {row['stream_us']:.0f} us, graph {row['graph_us']:.0f} us, low rank "
+                  f"{row['low_rank_us']:.0f} us, eager "
                   f"{row['eager_us']:.0f} us, eager / stream {row['eager_us'] / row['stream_us']:.1f}, "
                   f"{row['tera_fma']:.1f} TFMA/s", flush=True)
     return rows

@@ -136,6 +136,7 @@ typedef enum spec_option_id {
     OPT_RESUME,
     OPT_SEED,
     OPT_DEVICE,
+    OPT_PRECISION,
     OPT_THREADS,
     OPT_DEMO_THREADS,
     OPT_JOBS,

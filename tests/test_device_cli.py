@@ -56,6 +56,30 @@ class Device(unittest.TestCase):
             self.assertIn("--device gpu: there is no such device", done.stderr)
             self.assertIn("cpu, cuda, cuda:1", done.stderr)
 
+    def test_precision(self):
+        refused = self.train("coarse", "--precision", "tf32")
+        self.assertEqual(refused.returncode, INPUT_IS_WRONG, refused.stderr)
+        self.assertIn("--precision tf32: the CPU computes networks in float32 alone", refused.stderr)
+        self.assertIn("--device cuda", refused.stderr)
+        self.assertFalse((self.folder / "coarse.safetensors").exists())
+        for command in (("bench", "--only", "images", "--quick"), ("experiment", "table1", "--quick")):
+            done = circe(*command, "--precision", "tf32", folder=self.folder)
+            self.assertEqual(done.returncode, INPUT_IS_WRONG, done.stderr)
+            self.assertIn("the CPU computes networks in float32 alone", done.stderr)
+        done = self.train("coarse", "--precision", "half")
+        self.assertEqual(done.returncode, INPUT_IS_WRONG, done.stderr)
+        self.assertIn("float32", done.stderr)
+        done = self.train("exact", "--precision", "float32")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_precision_on_a_gpu(self):
+        if not self.has_gpu:
+            self.skipTest("there is no GPU")
+        done = self.train("coarse", "--device", "cuda", "--precision", "tf32")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for a, b in zip(self.predict("coarse", "cuda"), self.predict("first", "cuda")):
+            self.assertAlmostEqual(a, b, delta=5e-2)
+
     def test_no_gpu(self):
         if self.has_gpu:
             self.skipTest("there is a GPU")

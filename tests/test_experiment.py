@@ -470,7 +470,7 @@ class RefusalTest(ExperimentTest):
         for before, after, hint in (
                 ("gamma: [10, 1000]", "gama: [10, 1000]", "did you mean gamma?"),
                 ("seeds: 2\n", "sedes: 2\n", "did you mean seeds?"),
-                ("{net: 2x8,", "{nodes: 8,", "its keys are net, activation, init, dtype, epochs"),
+                ("{net: 2x8,", "{nodes: 8,", "its keys are net, activation, init, dtype, precision, epochs"),
                 ("{train: 200,", "{trian: 200,", "did you mean train?"),
                 ("    - {name: circe, gamma: [10]}", "    - {name: circe, gamma: [10], x: 1}", "has no such key")):
             text, line = self.changed(before, after)

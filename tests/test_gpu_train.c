@@ -28,6 +28,21 @@ static void knows_names(void **state) {
     train_device_destroy(device);
 }
 
+/* Those of precisions too; the CPU has float32 alone, and says so. */
+static void knows_precisions(void **state) {
+    train_device *device = NULL;
+    (void)state;
+    assert_int_equal(train_precision_find("float32"), TRAIN_FLOAT32);
+    assert_int_equal(train_precision_find("tf32"), TRAIN_TF32);
+    assert_int_equal(train_precision_find("float16"), -1);
+    assert_int_equal(train_precision_find(NULL), -1);
+    train_ok(train_device_cpu(test_context(1), &device));
+    train_ok(train_device_set_precision(device, TRAIN_FLOAT32));
+    train_refused(train_device_set_precision(device, TRAIN_TF32), CIRCE_ERR_UNSUPPORTED,
+                  "the CPU computes networks in float32 alone; tf32 needs");
+    train_device_destroy(device);
+}
+
 /* What a step is told and notes, on the CPU: a batch whose values are not finite stays the next one, and nothing is
  * learned from it. The GPU is compared with this. */
 static void steps_wait(void **state) {
@@ -71,7 +86,7 @@ static void on_a_gpu(void **state) {
     test_skip("built without CUDA (cmake --preset cuda)");
 }
 
-TEST_MAIN("gpu_train", TEST(knows_names), TEST(steps_wait), TEST(says_so), TEST(on_a_gpu))
+TEST_MAIN("gpu_train", TEST(knows_names), TEST(knows_precisions), TEST(steps_wait), TEST(says_so), TEST(on_a_gpu))
 
 #else
 
@@ -415,6 +430,8 @@ static const network_case cases[] = {
     {"dense of one", {1, {1}}, 1, {DENSE(1)}, -1, false, true},
     {"dense and relu", {1, {31}}, 1025, {DENSE(33), OF(TRAIN_RELU), DENSE(2)}, -1, false, false},
     {"dense and leaky", {1, {7}}, 65, {DENSE(130), OF(TRAIN_LEAKY_RELU), DENSE(1)}, 0, false, false},
+    {"dense, too large for kernels of ours", {1, {300}}, 70, {DENSE(260), OF(TRAIN_TANH), DENSE(1)}, 0, false, true},
+    {"dense, in parts of a batch", {1, {33}}, 4200, {DENSE(70), OF(TRAIN_TANH), DENSE(3)}, -1, false, true},
     {"dense and tanh", {1, {7}}, 64, {DENSE(9), OF(TRAIN_TANH), DENSE(1)}, 1, false, true},
     {"activations of the input",
      {1, {7}},
@@ -432,6 +449,28 @@ static const network_case cases[] = {
      -1,
      false,
      true},
+    {"halving, whole images in a tile",
+     {3, {17, 8, 8}},
+     37,
+     {CONVOLUTION(33, 3, 2, 1), OF(TRAIN_TANH), OF(TRAIN_FLATTEN), DENSE(2)},
+     0,
+     false,
+     true},
+    {"halving, lines in a tile",
+     {3, {3, 70, 256}},
+     3,
+     {CONVOLUTION(9, 3, 2, 1), OF(TRAIN_TANH), CONVOLUTION(20, 3, 2, 1), OF(TRAIN_FLATTEN), DENSE(2)},
+     -1,
+     false,
+     true},
+    {"halving, and leaky",
+     {3, {2, 24, 32}},
+     19,
+     {CONVOLUTION(16, 3, 2, 1), OF(TRAIN_LEAKY_RELU), CONVOLUTION(40, 3, 2, 1), OF(TRAIN_LEAKY_RELU), OF(TRAIN_FLATTEN),
+      DENSE(2)},
+     1,
+     false,
+     false},
     {"convolutions",
      {3, {3, 12, 12}},
      33,
@@ -525,6 +564,13 @@ static const network_case cases[] = {
     {"dense of many rows", {1, {1}}, 2500, {DENSE(1)}, -1, false, true}, /* more parts of a sum than a warp has lanes */
 };
 
+static const network_case *case_of(const char *name) {
+    for (int64_t k = 0; k < COUNT(cases); k++)
+        if (strcmp(cases[k].name, name) == 0) return &cases[k];
+    fail_msg("there is no case '%s'", name);
+    return NULL;
+}
+
 /* Everything that a pass leaves: outputs, gradients of parameters, what layers keep. */
 typedef struct passed {
     float *output, *grads, *buffers;
@@ -600,9 +646,29 @@ static void layers_agree(void **state) {
     assert_right();
 }
 
+/* Factors of 11 bits: right to 5e-4 each, some times that through several layers; where a number near 0 goes the other
+ * way, its share of a gradient. The same bits come again in this precision, too, and float32 is itself afterwards. */
+static void tf32_is_near(void **state) {
+    (void)state;
+    open_devices();
+    for (int64_t k = 0; k < COUNT(cases); k++) {
+        passed wanted = pass_through(devices[GPU], &cases[k]);
+        train_ok(train_device_set_precision(devices[GPU], TRAIN_TF32));
+        passed p = pass_through(devices[GPU], &cases[k]), again = pass_through(devices[GPU], &cases[k]);
+        assert_floats(p.output, wanted.output, p.n_output, 5e-3, cases[k].name);
+        assert_floats(p.grads, wanted.grads, p.n_grads, cases[k].smooth ? 1e-2 : 1e-1, cases[k].name);
+        assert_memory_equal(again.grads, p.grads, (size_t)p.n_grads * 4);
+        train_ok(train_device_set_precision(devices[GPU], TRAIN_FLOAT32));
+        passed after = pass_through(devices[GPU], &cases[k]);
+        assert_memory_equal(after.grads, wanted.grads, (size_t)after.n_grads * 4);
+        while (n_networks > 0) train_network_destroy(networks[--n_networks]);
+    }
+    assert_right();
+}
+
 /* NaN in a parameter is seen at the output, through activations and pools. */
 static void nan_is_seen(void **state) {
-    const network_case *c = &cases[9];
+    const network_case *c = case_of("max-pools");
     (void)state;
     open_devices();
     train_device *device = devices[GPU];
@@ -910,8 +976,8 @@ static void divergence_is_told(void **state) {
     assert_right();
 }
 
-TEST_MAIN("gpu_train", TEST(knows_names), TEST(steps_wait), TEST(operations_agree), TEST(points_are_the_same),
-          TEST(layers_agree), TEST(nan_is_seen), TEST(runs_agree), TEST(runs_repeat), TEST(checkpoints_move),
-          TEST(divergence_is_told))
+TEST_MAIN("gpu_train", TEST(knows_names), TEST(knows_precisions), TEST(steps_wait), TEST(operations_agree),
+          TEST(points_are_the_same), TEST(layers_agree), TEST(tf32_is_near), TEST(nan_is_seen), TEST(runs_agree),
+          TEST(runs_repeat), TEST(checkpoints_move), TEST(divergence_is_told))
 
 #endif

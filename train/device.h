@@ -28,6 +28,13 @@ typedef enum train_loss_kind {
     TRAIN_CROSS_ENTROPY = 2, /* mean over rows of -log softmax(prediction)[class]; target (n, 1) holds the class */
 } train_loss_kind;
 
+/* In what a device multiplies inside networks. Parameters, their gradients, sums, losses and the optimiser are float32
+ * whatever is said here, and so are checkpoints. */
+typedef enum train_precision {
+    TRAIN_FLOAT32, /* no digit of a factor is dropped */
+    TRAIN_TF32,    /* factors of matrix products and convolutions are rounded to 11 bits, sums are float32 */
+} train_precision;
+
 /* The shape of one point: features, or channels by height by width. */
 typedef struct train_shape {
     int n_dims; /* 1 or 3 */
@@ -155,6 +162,8 @@ typedef struct train_device_ops {
     /* Work is done some time after it was asked for: `download` and `check` wait for it. */
     bool queues;
     void (*close)(train_device *device);
+    /* For networks that are made from now on; NULL: this device has float32 alone. */
+    circe_status (*set_precision)(train_device *device, train_precision precision);
     /* Zeroed, 64-byte aligned; NULL with the error text set. release takes NULL. */
     void *(*allocate)(train_device *device, size_t bytes);
     void (*release)(train_device *device, void *block);
@@ -224,5 +233,10 @@ circe_status train_device_open(circe_context *context, const char *name, train_d
 /* Whether a name is one of these, whatever this machine has. */
 bool train_device_is_name(const char *name);
 void train_device_destroy(train_device *device);
+
+/* By name: "float32", "tf32"; -1: there is no such precision. */
+int train_precision_find(const char *name);
+/* Before the first network is made. CIRCE_ERR_UNSUPPORTED: this device has not got it. */
+circe_status train_device_set_precision(train_device *device, train_precision precision);
 
 #endif

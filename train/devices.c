@@ -1,4 +1,4 @@
-/* Devices by name. */
+/* Devices and precisions by name. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +29,22 @@ circe_status train_device_open(circe_context *context, const char *name, train_d
     if (strcmp(name, "auto") != 0) return train_device_cuda(context, gpu_of(name), device);
     circe_status status = train_device_cuda(context, 0, device);
     return status == CIRCE_ERR_UNSUPPORTED ? train_device_cpu(context, device) : status;
+}
+
+static const char *const precisions[] = {[TRAIN_FLOAT32] = "float32", [TRAIN_TF32] = "tf32"};
+
+int train_precision_find(const char *name) {
+    for (int k = 0; k < (int)(sizeof precisions / sizeof *precisions); k++)
+        if (name != NULL && strcmp(name, precisions[k]) == 0) return k;
+    return -1;
+}
+
+circe_status train_device_set_precision(train_device *device, train_precision precision) {
+    if (device->ops->set_precision != NULL) return device->ops->set_precision(device, precision);
+    if (precision == TRAIN_FLOAT32) return CIRCE_OK;
+    return train_fail(CIRCE_ERR_UNSUPPORTED,
+                      "the %s computes networks in float32 alone; %s needs an NVIDIA GPU (--device cuda)",
+                      strcmp(device->ops->name, "cpu") == 0 ? "CPU" : device->ops->name, precisions[precision]);
 }
 
 void train_device_destroy(train_device *device) {

@@ -399,7 +399,8 @@ static int run(bench *b) {
     b->total += large;
     int status = EXIT_DONE;
     if (wants(b, PART_MEASURES)) status = bench_measures(&b->s, b->seed, b->budget, quick, &b->measures);
-    if (status == EXIT_DONE && wants(b, PART_TRAIN)) status = bench_train(&b->s, b->seed, quick, &b->training);
+    if (status == EXIT_DONE && wants(b, PART_TRAIN))
+        status = bench_train(&b->s, b->arguments, b->seed, quick, &b->training);
     if (status == EXIT_DONE && wants(b, PART_IMAGES))
         status = bench_images(&b->s, b->arguments, b->seed, quick, &b->images);
     if (status != EXIT_DONE || !wants(b, PART_CIRCE)) return status;

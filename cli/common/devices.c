@@ -8,6 +8,11 @@ const char *device_name(const args *arguments) {
     return name != NULL ? name : "cpu";
 }
 
+const char *precision_name(const args *arguments) {
+    const char *name = args_text(arguments, OPT_PRECISION);
+    return name != NULL ? name : "float32";
+}
+
 int device_check(const args *arguments) {
     const char *name = device_name(arguments);
     if (train_device_is_name(name)) return EXIT_DONE;
@@ -20,5 +25,9 @@ int device_open(const args *arguments, circe_context *context, train_device **de
     int status = device_check(arguments);
     if (status != EXIT_DONE) return status;
     circe_status opened = train_device_open(context, device_name(arguments), device);
-    return opened == CIRCE_OK ? EXIT_DONE : message_read(opened, "--device", train_last_error());
+    if (opened != CIRCE_OK) return message_read(opened, "--device", train_last_error());
+    opened = train_device_set_precision(*device, (train_precision)train_precision_find(precision_name(arguments)));
+    if (opened == CIRCE_OK) return EXIT_DONE;
+    message_note("--precision %s: %s", precision_name(arguments), train_last_error());
+    return EXIT_INPUT;
 }

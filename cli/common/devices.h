@@ -1,4 +1,4 @@
-/* The device that --device names. */
+/* The device that --device names, with the precision that --precision names. */
 #ifndef CLI_DEVICES_H
 #define CLI_DEVICES_H
 
@@ -7,6 +7,9 @@
 
 /* Its name; "cpu" for commands that have no --device. */
 const char *device_name(const args *arguments);
+
+/* That of its networks; "float32" for commands that have no --precision. */
+const char *precision_name(const args *arguments);
 
 /* Whether it is the name of one. Prints what is wrong and returns an exit status. */
 int device_check(const args *arguments);

@@ -13,6 +13,7 @@
 
 #include "commands.h"
 #include "devices.h"
+#include "error.h"
 #include "experiment_output.h"
 #include "experiment_pictures.h"
 #include "experiment_pool.h"
@@ -141,12 +142,14 @@ static char *command_line(const args *arguments, const experiment_config *config
     char seeds[48] = "";
     const char *dtype = args_given(arguments, OPT_TRAIN_DTYPE) ? args_text(arguments, OPT_TRAIN_DTYPE) : NULL;
     const char *device = args_given(arguments, OPT_DEVICE) ? device_name(arguments) : NULL;
+    const char *precision = args_given(arguments, OPT_PRECISION) ? precision_name(arguments) : NULL;
     const char *file = args_text(arguments, OPT_EXPERIMENT_CONFIG);
     if (args_given(arguments, OPT_SEEDS))
         snprintf(seeds, sizeof seeds, " --seeds %" PRId64, args_integer(arguments, OPT_SEEDS));
-    return small_format("circe experiment %s%s%s%s%s%s%s%s%s%s%s", config->name, config->quick ? " --quick" : "", seeds,
-                        dtype != NULL ? " --dtype " : "", dtype != NULL ? dtype : "",
+    return small_format("circe experiment %s%s%s%s%s%s%s%s%s%s%s%s%s", config->name, config->quick ? " --quick" : "",
+                        seeds, dtype != NULL ? " --dtype " : "", dtype != NULL ? dtype : "",
                         device != NULL ? " --device " : "", device != NULL ? device : "",
+                        precision != NULL ? " --precision " : "", precision != NULL ? precision : "",
                         file != NULL ? " --config " : "", file != NULL ? file : "",
                         args_given(arguments, OPT_OUTPUT_RESULTS) ? " -o " : "",
                         args_given(arguments, OPT_OUTPUT_RESULTS) ? folder : "");
@@ -217,12 +220,16 @@ static int run_experiment(const args *arguments, experiment_config *config) {
 }
 
 /* Before every run fails for want of it. */
-static int try_device(const args *arguments) {
+static int try_device(const args *arguments, const char *precision) {
     train_device *device = NULL;
     circe_context *context = NULL;
     if (!args_given(arguments, OPT_QUIET)) session_warn_of_blas();
     circe_status made = circe_context_create(NULL, &context);
     int status = made == CIRCE_OK ? device_open(arguments, context, &device) : message_library(made, NULL);
+    if (status == EXIT_DONE && precision != NULL) {
+        made = train_device_set_precision(device, (train_precision)train_precision_find(precision));
+        if (made != CIRCE_OK) status = message_fail(EXIT_INPUT, "precision %s: %s", precision, train_last_error());
+    }
     train_device_destroy(device);
     circe_context_destroy(context);
     return status;
@@ -232,11 +239,11 @@ int cmd_experiment(const args *arguments) {
     if (arguments->argument == NULL && !args_given(arguments, OPT_EXPERIMENT_CONFIG)) return experiment_config_list();
     if (!ranks_first()) {
         experiment_means means = means_of(arguments);
-        return experiment_ranks_serve(try_device(arguments), number_of_jobs(arguments), &means);
+        return experiment_ranks_serve(try_device(arguments, NULL), number_of_jobs(arguments), &means);
     }
     experiment_config config;
     int status = experiment_config_read(arguments, &config);
-    if (status == EXIT_DONE) status = try_device(arguments);
+    if (status == EXIT_DONE) status = try_device(arguments, config.training.precision);
     status = status == EXIT_DONE ? run_experiment(arguments, &config) : experiment_ranks_meet(status, "", NULL);
     experiment_config_free(&config);
     return status;

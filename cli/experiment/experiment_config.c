@@ -168,6 +168,8 @@ int experiment_config_read(const args *arguments, experiment_config *config) {
     if (status == EXIT_DONE && args_given(arguments, OPT_SEEDS)) config->seeds = args_integer(arguments, OPT_SEEDS);
     if (status == EXIT_DONE && args_given(arguments, OPT_TRAIN_DTYPE))
         config->training.dtype = args_choice(arguments, OPT_TRAIN_DTYPE);
+    if (status == EXIT_DONE && args_given(arguments, OPT_PRECISION))
+        config->training.precision = args_text(arguments, OPT_PRECISION);
     if (status == EXIT_DONE) settle_kind(config);
     return status;
 }

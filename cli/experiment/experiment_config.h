@@ -57,7 +57,8 @@ typedef struct experiment_data {
 typedef struct experiment_training {
     const char *net, *weights; /* weights: a file of pretrained ones; NULL: none */
     int activation, init, schedule;
-    int dtype; /* of the regulariser on a batch */
+    int dtype;             /* of the regulariser on a batch */
+    const char *precision; /* of the network: device.h; NULL: float32, as in results from before there was a choice */
     int64_t epochs, batch;
     int64_t steps; /* in place of the epochs; 0: those */
     double rate, decay, warmup;

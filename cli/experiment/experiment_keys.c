@@ -85,6 +85,8 @@ static int check_training(const yaml_file *file, int64_t line, const void *part)
     const experiment_training *t = part;
     train_layer_spec *layers = NULL;
     int64_t n = 0;
+    if (t->precision != NULL && train_precision_find(t->precision) < 0)
+        return yaml_refuse(file, line, "precision: '%s' is none of float32, tf32", t->precision);
     circe_status status = train_network_parse(t->net, TRAIN_RELU, 1, &layers, &n);
     free(layers);
     return status == CIRCE_OK ? EXIT_DONE : yaml_refuse(file, line, "net: %s", train_last_error());
@@ -257,6 +259,7 @@ static const yaml_key training_keys[] = {
     {"activation", KEY_WORD, AT(experiment_training, activation), .example = "relu", .words = "relu|leaky_relu|tanh"},
     {"init", KEY_WORD, AT(experiment_training, init), .example = "he", .words = "he|uniform"},
     {"dtype", KEY_WORD, AT(experiment_training, dtype), .example = "float64", .words = "float32|float64"},
+    {"precision", KEY_TEXT, AT(experiment_training, precision), .example = "tf32"},
     {"epochs", KEY_WHOLE, AT(experiment_training, epochs), .example = "100", .low = 1, .high = 1e6},
     {"steps", KEY_WHOLE, AT(experiment_training, steps), .example = "8000", .low = 0, .high = 1e9},
     {"weights", KEY_TEXT, AT(experiment_training, weights), .example = "resnet18.safetensors"},

@@ -36,6 +36,9 @@ circe_status experiment_learner_build(experiment_learner *learner, train_shape i
     train_layer_spec *layers = NULL;
     int64_t n = 0;
     circe_status status = train_device_open(learner->context, learner->work->device, &learner->device);
+    if (status == CIRCE_OK && s->training.precision != NULL)
+        status =
+            train_device_set_precision(learner->device, (train_precision)train_precision_find(s->training.precision));
     if (status == CIRCE_OK)
         status = train_network_parse(s->training.net, experiment_settings_activation(s), 1, &layers, &n);
     if (status == CIRCE_OK)

@@ -16,10 +16,11 @@ static void json_role(cJSON *object, const char *name, const training_set *set, 
 
 /* Options in their own words, defaults included. */
 static void json_options(cJSON *object, const args *arguments) {
-    static const spec_option_id ids[] = {
-        OPT_ACTIVATION,     OPT_INIT,           OPT_EPOCHS, OPT_BATCH,      OPT_RATE,        OPT_DECAY,
-        OPT_WARMUP,         OPT_PATIENCE,       OPT_LAYERS, OPT_VALIDATION, OPT_HOLDOUT,     OPT_TRAIN_SIGMA2_X,
-        OPT_TRAIN_SIGMA2_Y, OPT_TRAIN_SIGMA2_Z, OPT_RIDGE,  OPT_METHOD,     OPT_TRAIN_DTYPE, OPT_SEED};
+    static const spec_option_id ids[] = {OPT_ACTIVATION,     OPT_INIT,           OPT_EPOCHS,  OPT_BATCH,
+                                         OPT_RATE,           OPT_DECAY,          OPT_WARMUP,  OPT_PATIENCE,
+                                         OPT_LAYERS,         OPT_VALIDATION,     OPT_HOLDOUT, OPT_TRAIN_SIGMA2_X,
+                                         OPT_TRAIN_SIGMA2_Y, OPT_TRAIN_SIGMA2_Z, OPT_RIDGE,   OPT_METHOD,
+                                         OPT_TRAIN_DTYPE,    OPT_PRECISION,      OPT_SEED};
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
         cJSON_AddStringToObject(object, spec_options[ids[i]].name, args_text(arguments, ids[i]));
 }

@@ -69,8 +69,10 @@ CIRCE_API circe_status circe_cuda_witness_hsic(circe_cuda *cuda, const circe_ker
 
 /* HSCIC, KCI and GCM by dense algebra in float64, O(n^3), whatever the dtype of the points: cuBLAS and cuSOLVER are
  * opened at the first of these calls (CIRCE_ERR_UNSUPPORTED with what to install where they are missing). Of
- * circe_batch_options the ridge counts; method and tolerance are checked, and the regression is dense all the same. A
- * ridge that the CPU would refuse as lost in rounding, and a matrix that is not positive definite, give NaN.
+ * circe_batch_options the ridge counts, and with method lowrank the tolerance: HSCIC and GCM of more than 96 points are
+ * then of low rank, several times as fast, and NaN where the kernel matrix of y needs more than 96 pivots, which the
+ * host could only see by waiting. Otherwise the regression is dense. A ridge that the CPU would refuse as lost in
+ * rounding, and a matrix that is not positive definite, give NaN.
  *
  * y and z (N, .) are of a data set of which the points are the rows index[0..n), n the rows of x (device memory), or
  * the points themselves where index is NULL and N = n; an index out of range gives NaN. All matrices of a call are of
@@ -79,6 +81,11 @@ CIRCE_API circe_status circe_cuda_witness_hsic(circe_cuda *cuda, const circe_ker
 /* Scratch for any of these measures of n points, z_hat and a previous batch of n rows included. */
 CIRCE_API circe_status circe_cuda_reserve_batch(circe_cuda *cuda, int64_t n, int64_t cols_x, int64_t cols_y,
                                                 int64_t cols_z, circe_dtype dtype);
+
+/* *rank := the pivots that a regression of low rank on these points has; -1: more than the 96 that it may have. Batches
+ * of a data set have hardly more than the whole, where the tolerance is made smaller by their share of it. Waits. */
+CIRCE_API circe_status circe_cuda_batch_rank(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
+                                             const circe_batch_options *options, int64_t *rank);
 
 /* As circe_measure_hscic and circe_witness_hscic. */
 CIRCE_API circe_status circe_cuda_measure_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,

@@ -3,13 +3,16 @@
  *     HSCIC   W = I - ridge (K_yy + ridge I)^-1,  V = W o (K_zz W) - W diag(s) / 2,  G = [(W W) o K_zz - V W - W V'] /
  * n KCI     R = ridge (~K_y + ridge I)^-1,      M = R^2 ~K_z R^2,                  G = K_yy o M / n
  *
- * Four products of n by n matrices, a Cholesky factorisation and the inverse of a triangle, float64. The rank of y
- * would have to come back to the host before low rank could save anything, and data centre GPUs multiply float64 as
- * fast as float32. Four n by n matrices of scratch; the witness lies where one of them is done with. */
+ * Four products of n by n matrices, a Cholesky factorisation and the inverse of a triangle, float64: data centre GPUs
+ * multiply float64 as fast as float32. Where low rank is asked for, HSCIC has W = P'P (lowrank.h) and products of O(n^2
+ * r). Four n by n matrices of scratch; the witness lies where one of them is done with. */
 #include "cuda/batch.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "cuda/lowrank.h"
+#include "measures/smoother.h"
 
 enum { MOST_POINTS = 32768 }; /* cuSOLVER counts its scratch in 32 bits */
 
@@ -83,8 +86,11 @@ typedef struct batch {
     double *own_y, *own_z;             /* (n, d) float64 */
     double *Z, *V, *T;                 /* (n, n) */
     double *means;                     /* (n + 1) */
-    circe__cuda_job job;               /* the contraction; x.cols = 0: the witness is wanted */
-    void *contraction;                 /* its scratch */
+    bool is_lowrank;
+    circe__cuda_lowrank lowrank;
+    double *VP;          /* (n, CIRCE__CUDA_BATCH_RANK) */
+    circe__cuda_job job; /* the contraction; x.cols = 0: the witness is wanted */
+    void *contraction;   /* its scratch */
 } batch;
 
 /* The witness of a batch whose points are loaded: into job->out, or behind job->witness, which it sets. */
@@ -99,6 +105,9 @@ static circe_status take_pieces(circe_cuda *cuda, circe__cuda_pieces *pieces, ba
     b->V = b->regression.X; /* which is done with when W is made */
     b->T = circe__cuda_doubles(pieces, n * n);
     b->means = circe__cuda_doubles(pieces, n + 1);
+    b->lowrank.n = n;
+    circe__cuda_lowrank_take(pieces, &b->lowrank);
+    b->VP = circe__cuda_doubles(pieces, n * CIRCE__CUDA_BATCH_RANK);
     b->contraction = b->job.x.cols == 0 ? NULL : circe__cuda_piece(pieces, circe__cuda_job_bytes(&b->job));
     return status;
 }
@@ -114,26 +123,59 @@ static void *place_witness(batch *b, double *room, int64_t *ld) {
     return room;
 }
 
-static circe_status make_hscic(circe_cuda *cuda, batch *b) {
-    int64_t n = b->n, ld = 0;
+/* K_yy, where the regression begins. */
+static circe_status gram_y(circe_cuda *cuda, const batch *b) {
+    return circe__cuda_launched(circe__cuda_gram(&b->kernel_y, b->own_y, b->n, b->own_y, b->n, b->y.points.cols,
+                                                 b->regression.K, cuda->stream));
+}
+
+/* With W = P'P: Z W = (P Z)'P, V W = (V P')P, W W = P'(P P')P. */
+static circe_status multiply_lowrank(circe_cuda *cuda, const batch *b) {
+    enum { R = CIRCE__CUDA_BATCH_RANK };
+    const circe__cuda_lowrank *l = &b->lowrank;
+    int64_t n = b->n;
+    double *W = b->regression.K, *P = l->P, *F = l->F;
+    circe_status status = circe__cuda_lowrank_make(cuda, &b->kernel_y, b->own_y, b->y.points.cols, l);
+    if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 1, 0, n, n, R, 1.0, P, n, P, n, 0.0, W, n);
+    if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, R, n, n, 1.0, P, n, b->Z, n, 0.0, F, n);
+    if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 1, 0, n, n, R, 1.0, F, n, P, n, 0.0, b->V, n);
+    if (status == CIRCE_OK) status = circe__cuda_launched(circe__cuda_hscic_shift(W, b->V, n, cuda->stream));
+    if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 1, n, R, n, 1.0, b->V, n, P, n, 0.0, b->VP, R);
+    if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, n, n, R, 1.0, b->VP, R, P, n, 0.0, b->T, n);
+    if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 1, R, R, n, 1.0, P, n, P, n, 0.0, l->S, R);
+    if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, R, n, R, 1.0, l->S, R, P, n, 0.0, F, n);
+    if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 1, 0, n, n, R, 1.0, P, n, F, n, 0.0, b->V, n);
+    return status;
+}
+
+/* T := V W, and V := W W. */
+static circe_status multiply_dense(circe_cuda *cuda, const batch *b) {
+    int64_t n = b->n;
     double *W = b->regression.K;
-    void *stream = cuda->stream;
-    circe_status status = circe__cuda_regression_matrix(cuda, &b->regression, true);
+    circe_status status = gram_y(cuda, b);
+    if (status == CIRCE_OK) status = circe__cuda_regression_matrix(cuda, &b->regression, true);
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, n, n, n, 1.0, b->Z, n, W, n, 0.0, b->V, n);
-    if (status == CIRCE_OK) status = circe__cuda_launched(circe__cuda_hscic_shift(W, b->V, n, stream));
+    if (status == CIRCE_OK) status = circe__cuda_launched(circe__cuda_hscic_shift(W, b->V, n, cuda->stream));
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, n, n, n, 1.0, b->V, n, W, n, 0.0, b->T, n);
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, n, n, n, 1.0, W, n, W, n, 0.0, b->V, n);
+    return status;
+}
+
+static circe_status make_hscic(circe_cuda *cuda, batch *b) {
+    int64_t ld = 0;
+    circe_status status = b->is_lowrank ? multiply_lowrank(cuda, b) : multiply_dense(cuda, b);
     if (status != CIRCE_OK) return status;
-    void *out = place_witness(b, W, &ld);
+    void *out = place_witness(b, b->regression.K, &ld);
     return circe__cuda_launched(
-        circe__cuda_hscic_witness(b->V, b->Z, b->T, n, b->job.double_precision, out, ld, stream));
+        circe__cuda_hscic_witness(b->V, b->Z, b->T, b->n, b->job.double_precision, out, ld, cuda->stream));
 }
 
 static circe_status make_kci(circe_cuda *cuda, batch *b) {
     int64_t n = b->n, ld = 0;
     double *R = b->regression.K, *squared = b->V, *M = R;
     void *stream = cuda->stream;
-    circe_status status = circe__cuda_launched(circe__cuda_center(R, n, b->means, stream));
+    circe_status status = gram_y(cuda, b);
+    if (status == CIRCE_OK) status = circe__cuda_launched(circe__cuda_center(R, n, b->means, stream));
     if (status == CIRCE_OK) status = circe__cuda_launched(circe__cuda_center(b->Z, n, b->means, stream));
     if (status == CIRCE_OK) status = circe__cuda_regression_matrix(cuda, &b->regression, false);
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, n, n, n, 1.0, R, n, R, n, 0.0, squared, n);
@@ -151,9 +193,6 @@ static circe_status load_points(circe_cuda *cuda, const batch *b) {
     circe_status status = circe__cuda_launched(circe__cuda_load(&b->y, b->y.points.cols, 1, b->own_y, stream));
     if (status == CIRCE_OK)
         status = circe__cuda_launched(circe__cuda_load(&b->z, b->z.points.cols, 1, b->own_z, stream));
-    if (status == CIRCE_OK)
-        status = circe__cuda_launched(
-            circe__cuda_gram(&b->kernel_y, b->own_y, n, b->own_y, n, b->y.points.cols, b->regression.K, stream));
     if (status == CIRCE_OK)
         status = circe__cuda_launched(
             circe__cuda_gram(&b->kernel_z, b->own_z, n, b->own_z, n, b->z.points.cols, b->Z, stream));
@@ -191,6 +230,9 @@ static circe_status set_regression(circe_cuda *cuda, const circe_kernel *kernel_
     if (status == CIRCE_OK) status = circe__cuda_set_kernel(cuda, kernel_y, y->cols, "y", &b->kernel_y);
     if (status != CIRCE_OK) return status;
     b->regression = (circe__cuda_regression){.n = b->n, .ridge = options->ridge};
+    b->is_lowrank = circe__cuda_lowrank_wanted(options, b->n);
+    b->lowrank.ridge = options->ridge;
+    b->lowrank.tolerance = circe__batch_tolerance(options->tolerance, dtype);
     if (b->n >= 2) return CIRCE_OK;
     return circe__fail(CIRCE_ERR_SHAPE, "a batch regressed on itself needs at least 2 rows; there is %lld",
                        (long long)b->n);

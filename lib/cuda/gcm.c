@@ -11,7 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "cuda/batch.h"
+#include "cuda/lowrank.h"
+#include "measures/smoother.h"
 
 typedef struct call {
     circe_gcm_options options;
@@ -21,11 +22,13 @@ typedef struct call {
     int64_t n, m;  /* points; of the batch before, or 0 */
     circe__cuda_gcm g;
     circe__cuda_regression batch, before; /* kernel regression: of the batch, of the one before */
-    double *y_points, *old_points;        /* kernel regression: (n, d), (m, d) */
-    double *cross, *turned;               /* kernel regression: K_{y,o} (n, m); (max(p, q), max(n, m)) */
-    double *C, *Q, *Q_before, *scratch;   /* least squares: (d, m + n), (most, n), (most, m + n), 3 d + 1 */
-    double *inner;                        /* (max(p, q), most) */
-    double *old, *left;                   /* (p, m): x of the batch before, and what its regression leaves */
+    bool is_lowrank;                      /* in their place: */
+    circe__cuda_lowrank low, low_before;
+    double *y_points, *old_points;      /* kernel regression: (n, d), (m, d) */
+    double *cross, *turned;             /* kernel regression: K_{y,o} (n, m); (max(p, q), max(n, m)) */
+    double *C, *Q, *Q_before, *scratch; /* least squares: (d, m + n), (most, n), (most, m + n), 3 d + 1 */
+    double *inner;                      /* (max(p, q), most) */
+    double *old, *left;                 /* (p, m): x of the batch before, and what its regression leaves */
 } call;
 
 static bool is_linear(const call *c) { return c->options.regression == CIRCE_GCM_LINEAR; }
@@ -69,6 +72,11 @@ static circe_status take_kernel(circe_cuda *cuda, circe__cuda_pieces *pieces, ca
     c->before.n = c->m;
     if (on_batch(c)) status = circe__cuda_regression_take(cuda, pieces, &c->batch);
     if (status == CIRCE_OK && c->m > 0) status = circe__cuda_regression_take(cuda, pieces, &c->before);
+    c->low.n = c->n;
+    c->low_before.n = c->m;
+    circe__cuda_lowrank_take(pieces, &c->low);
+    circe__cuda_lowrank_take(pieces, &c->low_before);
+    c->inner = circe__cuda_doubles(pieces, CIRCE__CUDA_BATCH_RANK * circe__max(c->g.x.cols, c->g.z.cols));
     c->y_points = circe__cuda_doubles(pieces, c->n * d);
     c->old_points = circe__cuda_doubles(pieces, c->m * d);
     c->cross = circe__cuda_doubles(pieces, c->n * c->m);
@@ -103,9 +111,10 @@ static circe_status copy(circe_cuda *cuda, double *to, const double *from, int64
 
 /* K + ridge I of points (n, d), factored. */
 static circe_status factor_points(circe_cuda *cuda, const call *c, const circe__cuda_rows *rows, double *points,
-                                  const circe__cuda_regression *regression) {
+                                  const circe__cuda_regression *regression, const circe__cuda_lowrank *low) {
     int cols = rows->points.cols;
     circe_status status = circe__cuda_launched(circe__cuda_load(rows, cols, 1, points, cuda->stream));
+    if (status == CIRCE_OK && c->is_lowrank) return circe__cuda_lowrank_make(cuda, &c->kernel_y, points, cols, low);
     if (status == CIRCE_OK)
         status = circe__cuda_launched(
             circe__cuda_gram(&c->kernel_y, points, rows->n, points, rows->n, cols, regression->K, cuda->stream));
@@ -132,7 +141,7 @@ static circe_status project(circe_cuda *cuda, const call *c, double *r, int64_t 
 
 static circe_status smooth_batch(circe_cuda *cuda, const call *c) {
     if (!on_batch(c)) return CIRCE_OK;
-    if (!is_linear(c)) return factor_points(cuda, c, &c->y, c->y_points, &c->batch);
+    if (!is_linear(c)) return factor_points(cuda, c, &c->y, c->y_points, &c->batch, &c->low);
     int64_t n = c->n, d = c->y.points.cols;
     circe_status status = circe__cuda_launched(circe__cuda_load(&c->y, 1, n, c->C, cuda->stream));
     if (status != CIRCE_OK) return status;
@@ -142,6 +151,7 @@ static circe_status smooth_batch(circe_cuda *cuda, const call *c) {
 
 /* r := (I - S) r of some columns; twice where S is a projection: the second takes out what rounding left. */
 static circe_status regress_on_batch(circe_cuda *cuda, const call *c, double *r, int64_t cols, int times) {
+    if (!is_linear(c) && c->is_lowrank) return circe__cuda_lowrank_subtract(cuda, &c->low, r, cols, c->inner);
     if (!is_linear(c)) return solve(cuda, c, &c->batch, r, cols, c->options.batch.ridge);
     circe_status status = CIRCE_OK;
     for (int k = 0; status == CIRCE_OK && k < times; k++)
@@ -149,18 +159,21 @@ static circe_status regress_on_batch(circe_cuda *cuda, const call *c, double *r,
     return status;
 }
 
-/* r -= K_{y,o} (K_oo + ridge I)^-1 x_o. */
+/* r -= K_{y,o} (K_oo + ridge I)^-1 x_o, of low rank (x_o - x_o P'P) / ridge. */
 static circe_status subtract_kernel(circe_cuda *cuda, const call *c) {
     int64_t n = c->n, m = c->m, p = c->g.x.cols;
     int cols = c->y.points.cols;
-    circe_status status = factor_points(cuda, c, &c->previous_y, c->old_points, &c->before);
-    if (status == CIRCE_OK) status = solve(cuda, c, &c->before, c->old, p, 1.0);
+    double share = c->is_lowrank ? 1.0 / c->options.batch.ridge : 1.0;
+    circe_status status = factor_points(cuda, c, &c->previous_y, c->old_points, &c->before, &c->low_before);
+    if (status == CIRCE_OK)
+        status = c->is_lowrank ? circe__cuda_lowrank_subtract(cuda, &c->low_before, c->old, p, c->inner)
+                               : solve(cuda, c, &c->before, c->old, p, 1.0);
     if (status == CIRCE_OK) status = circe__cuda_launched(circe__cuda_load(&c->y, cols, 1, c->y_points, cuda->stream));
     if (status == CIRCE_OK)
         status = circe__cuda_launched(
             circe__cuda_gram(&c->kernel_y, c->y_points, n, c->old_points, m, cols, c->cross, cuda->stream));
     if (status != CIRCE_OK) return status;
-    return circe__cuda_gemm(cuda, 0, 1, p, n, m, -1.0, c->old, m, c->cross, m, 1.0, c->g.x.r, n);
+    return circe__cuda_gemm(cuda, 0, 1, p, n, m, -share, c->old, m, c->cross, m, 1.0, c->g.x.r, n);
 }
 
 /* r -= (x_o Q_o' + a Q_o') Q_y with a = x_o - x_o Q_o' Q_o, what rounding left in the span. */
@@ -335,7 +348,11 @@ static circe_status run(circe_cuda *cuda, call *c, double *value, const circe_ma
     c->g.combine = (int)c->options.combine;
     c->g.sharpness = c->options.sharpness;
     c->g.value = value;
-    c->batch.ridge = c->before.ridge = c->options.batch.ridge;
+    c->batch.ridge = c->before.ridge = c->low.ridge = c->low_before.ridge = c->options.batch.ridge;
+    c->low.tolerance = c->low_before.tolerance =
+        circe__batch_tolerance(c->options.batch.tolerance, c->x.double_precision ? CIRCE_FLOAT64 : CIRCE_FLOAT32);
+    c->is_lowrank = circe__cuda_lowrank_wanted(&c->options.batch, c->n) &&
+                    (c->m == 0 || circe__cuda_lowrank_wanted(&c->options.batch, c->m));
     if (status == CIRCE_OK) status = residuals(cuda, c);
     if (status == CIRCE_OK) status = table(cuda, c);
     if (status == CIRCE_OK && grad != NULL) status = gradient(cuda, c, grad);

@@ -97,6 +97,12 @@ circe_status circe_cuda_features_get(const circe_cuda_features *copy, circe_mat 
     return refuse();
 }
 
+circe_status circe_cuda_batch_rank(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
+                                   const circe_batch_options *options, int64_t *rank) {
+    (void)cuda, (void)kernel_y, (void)y, (void)options, (void)rank;
+    return refuse();
+}
+
 circe_status circe_cuda_reserve_batch(circe_cuda *cuda, int64_t n, int64_t cols_x, int64_t cols_y, int64_t cols_z,
                                       circe_dtype dtype) {
     (void)cuda, (void)n, (void)cols_x, (void)cols_y, (void)cols_z, (void)dtype;

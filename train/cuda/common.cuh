@@ -18,6 +18,14 @@ static inline unsigned blocks_for(int64_t n, int64_t each) {
 
 static inline cudaStream_t on(void *stream) { return (cudaStream_t)stream; }
 
+/* Division of small numbers by a constant, as a multiplication: exact for n and d below 2^16. */
+struct divider {
+    unsigned d, m;
+    __device__ int quotient(int n) const { return d == 1 ? n : (int)__umulhi((unsigned)n, m); }
+};
+
+static inline divider divide_by(int d) { return {(unsigned)d, d == 1 ? 0u : (unsigned)(((1ull << 32) + d - 1) / d)}; }
+
 /* NaN passes, as on the CPU; the derivative at 0 is that of the left side. */
 static __device__ inline float bend(cuda_bend f, float x) {
     switch (f.kind) {

@@ -1,10 +1,12 @@
-/* Convolutions on the GPU, by cuDNN in float32 (no TF32), with bias and activation behind them.
+/* Convolutions on the GPU, by cuDNN, with bias and activation behind them; in float32, or with
+ * TF32 where the precision says so.
  *
  *     in (n, c, h, w), W (o, c, k, k), b (o), out (n, o, h', w')
  *
  * Of cuDNN's algorithms its heuristic's first is taken that gives the same bits every time and fits the workspace. They
  * are not timed against each other: a choice by the clock would change from run to run, and the bits with it. For
- * the weights' gradient of 3 by 3 kernels, where all such algorithms are slow, there is one of ours (weights.cu). The
+ * convolutions that halve images of few channels there are kernels of ours (halving_*.cu), which do all of this at
+ * once, and for the weights' gradient of other 3 by 3 kernels, where cuDNN is slow, one (weights.cu). Otherwise the
  * bias is added, and the derivative of the activation taken, in the same pass over memory as the activation and the
  * gradient of the bias. */
 #include <stdlib.h>
@@ -19,8 +21,10 @@ struct train_layer_state {
     cudnnConvolutionFwdAlgo_t forward;
     cudnnConvolutionBwdDataAlgo_t data;
     cudnnConvolutionBwdFilterAlgo_t filter;
-    bool own_filter; /* ours in its place */
-    double *partial; /* of the bias' gradient; NULL: there is none */
+    bool own_filter;   /* ours in its place */
+    bool halves;       /* ours in the place of all three */
+    bool tensor_units; /* and of those the ones with TF32 */
+    double *partial;   /* of the bias' gradient; NULL: there is none */
 };
 
 static void destroy(train_device *device, train_layer_state *s) {
@@ -51,7 +55,9 @@ static circe_status describe(const train_cuda_device *cuda, const train_layer *l
     if (error == CUDNN_STATUS_SUCCESS)
         error = dnn->cudnnSetConvolution2dDescriptor(s->how, padding, padding, stride, stride, 1, 1,
                                                      CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
-    if (error == CUDNN_STATUS_SUCCESS) error = dnn->cudnnSetConvolutionMathType(s->how, CUDNN_FMA_MATH);
+    if (error == CUDNN_STATUS_SUCCESS)
+        error = dnn->cudnnSetConvolutionMathType(
+            s->how, cuda->precision == TRAIN_FLOAT32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH);
     return train_cuda_dnn_status(cuda, error, "describing a convolution");
 }
 
@@ -60,9 +66,10 @@ enum { MOST_ALGORITHMS = 16 };
 /* Winograd's transform of 5 by 5 kernels loses four digits of float32; of 3 by 3 it loses one, as on the CPU. */
 static bool is_exact(const train_layer *layer, bool winograd) { return !winograd || layer->kernel <= 3; }
 
-static bool suits(cudnnStatus_t status, cudnnDeterminism_t same, cudnnMathType_t math, size_t bytes) {
+static bool suits(const train_cuda_device *cuda, cudnnStatus_t status, cudnnDeterminism_t same, cudnnMathType_t math,
+                  size_t bytes) {
     return status == CUDNN_STATUS_SUCCESS && same == CUDNN_DETERMINISTIC && bytes <= TRAIN_CUDA_WORKSPACE &&
-           (math == CUDNN_FMA_MATH || math == CUDNN_DEFAULT_MATH);
+           (cuda->precision != TRAIN_FLOAT32 || math == CUDNN_FMA_MATH || math == CUDNN_DEFAULT_MATH);
 }
 
 static circe_status refuse(const train_layer *layer, const char *pass) {
@@ -77,7 +84,7 @@ static circe_status choose_forward(const train_cuda_device *cuda, const train_la
                                                                            s->out, MOST_ALGORITHMS, &n, found);
     for (int k = 0; error == CUDNN_STATUS_SUCCESS && k < n; k++)
         if (is_exact(layer, found[k].algo == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED) &&
-            suits(found[k].status, found[k].determinism, found[k].mathType, found[k].memory)) {
+            suits(cuda, found[k].status, found[k].determinism, found[k].mathType, found[k].memory)) {
             s->forward = found[k].algo;
             return CIRCE_OK;
         }
@@ -92,7 +99,7 @@ static circe_status choose_data(const train_cuda_device *cuda, const train_layer
         cuda->dnn_handle, s->weights, s->out, s->how, s->in, MOST_ALGORITHMS, &n, found);
     for (int k = 0; error == CUDNN_STATUS_SUCCESS && k < n; k++)
         if (is_exact(layer, found[k].algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED) &&
-            suits(found[k].status, found[k].determinism, found[k].mathType, found[k].memory)) {
+            suits(cuda, found[k].status, found[k].determinism, found[k].mathType, found[k].memory)) {
             s->data = found[k].algo;
             return CIRCE_OK;
         }
@@ -111,7 +118,7 @@ static circe_status choose_filter(const train_cuda_device *cuda, const train_lay
         cuda->dnn_handle, s->in, s->out, s->how, s->weights, MOST_ALGORITHMS, &n, found);
     for (int k = 0; error == CUDNN_STATUS_SUCCESS && k < n; k++)
         if (is_exact(layer, found[k].algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED) &&
-            suits(found[k].status, found[k].determinism, found[k].mathType, found[k].memory)) {
+            suits(cuda, found[k].status, found[k].determinism, found[k].mathType, found[k].memory)) {
             s->filter = found[k].algo;
             return CIRCE_OK;
         }
@@ -123,7 +130,11 @@ static circe_status fill(train_device *device, const train_layer *layer, int64_t
                          train_layer_state *s) {
     train_cuda_device *cuda = train_cuda_of(device);
     cuda_batch batch = train_cuda_batch_of(layer->out, rows);
+    cuda_window window = train_cuda_window(layer, rows);
     circe_status status = train_cuda_need_dnn(cuda);
+    s->halves = train_cuda_halves(window) && train_cuda_halve_bytes(window) <= TRAIN_CUDA_WORKSPACE;
+    s->tensor_units = s->halves && cuda->precision == TRAIN_TF32 && train_cuda_halves_by_tensor_units(window);
+    if (status != CIRCE_OK || s->halves) return status;
     if (status == CIRCE_OK) status = describe(cuda, layer, rows, s);
     if (status == CIRCE_OK) status = choose_forward(cuda, layer, s);
     if (status == CIRCE_OK) status = choose_filter(cuda, layer, rows, s);
@@ -149,9 +160,31 @@ static circe_status create(train_device *device, const train_layer *layer, int64
 
 static const float one = 1.0f, none = 0.0f;
 
+static circe_status halve(const train_cuda_device *cuda, const train_layer *layer, const train_layer_state *s,
+                          const train_visit *pass) {
+    const float *bias = layer->bias ? pass->params + layer->fan_in * layer->out.size[0] : NULL;
+    return train_cuda_status((s->tensor_units ? train_cuda_halve_tf32 : train_cuda_halve)(
+                                 train_cuda_window(layer, pass->rows), train_cuda_merged(layer), pass->in, pass->params,
+                                 bias, pass->out, cuda->stream),
+                             "a convolution");
+}
+
+static circe_status halve_back(const train_cuda_device *cuda, const train_layer *layer, const train_layer_state *s,
+                               const train_visit *pass) {
+    cuda_window window = train_cuda_window(layer, pass->rows);
+    cuda_bend f = train_cuda_merged(layer);
+    cudaError_t error = train_cuda_halve_weights(window, f, s->tensor_units, layer->bias, pass->in, pass->out,
+                                                 pass->grad_out, cuda->dnn_workspace, pass->grads, cuda->stream);
+    if (error == cudaSuccess && pass->grad_in != NULL)
+        error = (s->tensor_units ? train_cuda_halve_data_tf32 : train_cuda_halve_data)(
+            window, f, pass->out, pass->grad_out, pass->params, pass->grad_in, cuda->stream);
+    return train_cuda_status(error, "a convolution's gradient");
+}
+
 static circe_status forward(train_device *device, const train_layer *layer, train_layer_state *s,
                             const train_visit *pass) {
     train_cuda_device *cuda = train_cuda_of(device);
+    if (s->halves) return halve(cuda, layer, s, pass);
     cuda_bend f = train_cuda_merged(layer);
     cuda_batch batch = train_cuda_batch_of(layer->out, pass->rows);
     circe_status status =
@@ -193,6 +226,7 @@ static circe_status backward_data(const train_cuda_device *cuda, const train_lay
 static circe_status backward(train_device *device, const train_layer *layer, train_layer_state *s,
                              const train_visit *pass) {
     train_cuda_device *cuda = train_cuda_of(device);
+    if (s->halves) return halve_back(cuda, layer, s, pass);
     cuda_bend f = train_cuda_merged(layer);
     cuda_batch batch = train_cuda_batch_of(layer->out, pass->rows);
     int64_t n = pass->rows * train_shape_count(layer->out);

@@ -60,6 +60,7 @@ typedef struct train_cuda_dnn {
 typedef struct train_cuda_device {
     train_device device;
     int gpu;
+    train_precision precision;
     cudaStream_t stream;
     cudaEvent_t marks[2];
     bool marked[2], recording;
@@ -89,6 +90,8 @@ void train_cuda_note(train_cuda_device *cuda, cudaError_t error, const char *wha
 
 /* Opens the libraries: cuBLAS with the device, cuDNN when it is first needed. */
 circe_status train_cuda_open_blas(train_cuda_device *cuda);
+/* cuBLAS in the device's precision. */
+circe_status train_cuda_set_math(train_cuda_device *cuda);
 circe_status train_cuda_need_dnn(train_cuda_device *cuda);
 void train_cuda_close_libraries(train_cuda_device *cuda);
 

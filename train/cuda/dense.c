@@ -1,4 +1,5 @@
-/* Dense layers on the GPU: out = f(in W' + 1 b'), by cuBLAS in float32 (no TF32), with the activation behind it.
+/* Dense layers on the GPU: out = f(in W' + 1 b'). Small ones have kernels of ours, float32 in every precision
+ * (dense.cu); large ones are cuBLAS's in the device's precision, with the activation behind it.
  *
  *     in (n, p), out (n, q), W (q, p), b (q)
  *     d_W = d_out' in, d_b = d_out' 1, d_in = d_out W
@@ -10,13 +11,19 @@
 #include "error.h"
 
 struct train_layer_state {
-    double *partial; /* of the bias' gradient */
+    void *scratch;   /* of dense.cu; NULL: the layer is large */
+    double *partial; /* of the bias' gradient of a large one */
 };
 
 static void destroy(train_device *device, train_layer_state *state) {
     if (state == NULL) return;
+    device->ops->release(device, state->scratch);
     device->ops->release(device, state->partial);
     free(state);
+}
+
+static cuda_dense shape_of(const train_layer *layer, int64_t rows) {
+    return (cuda_dense){.rows = rows, .inputs = (int)layer->fan_in, .outputs = (int)layer->out.size[0]};
 }
 
 static circe_status create(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
@@ -26,8 +33,12 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     *scratch_bytes = 0;
     *state = calloc(1, sizeof **state);
     if (*state == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a dense layer");
-    (*state)->partial = device->ops->allocate(device, (size_t)train_cuda_bias_partials(batch) * sizeof(double));
-    if ((*state)->partial != NULL) return CIRCE_OK;
+    int64_t bytes = train_cuda_dense_bytes(shape_of(layer, rows));
+    if (bytes > 0)
+        (*state)->scratch = device->ops->allocate(device, (size_t)bytes);
+    else
+        (*state)->partial = device->ops->allocate(device, (size_t)train_cuda_bias_partials(batch) * sizeof(double));
+    if ((*state)->scratch != NULL || (*state)->partial != NULL) return CIRCE_OK;
     destroy(device, *state);
     *state = NULL;
     return CIRCE_ERR_MEMORY;
@@ -47,7 +58,10 @@ static circe_status forward(train_device *device, const train_layer *layer, trai
     train_cuda_device *cuda = train_cuda_of(device);
     int p = (int)layer->fan_in, q = (int)layer->out.size[0], n = (int)pass->rows;
     const float *W = pass->params, *b = W + (int64_t)p * q;
-    (void)state;
+    if (state->scratch != NULL)
+        return train_cuda_status(train_cuda_dense_forward(shape_of(layer, pass->rows), train_cuda_merged(layer),
+                                                          pass->in, W, b, pass->out, cuda->stream),
+                                 "a dense layer");
     circe_status status = multiply(cuda, CUBLAS_OP_T, CUBLAS_OP_N, q, n, p, W, p, pass->in, p, pass->out);
     if (status != CIRCE_OK) return status;
     return train_cuda_status(train_cuda_bias(train_cuda_merged(layer), train_cuda_batch_of(layer->out, pass->rows), b,
@@ -60,6 +74,11 @@ static circe_status backward(train_device *device, const train_layer *layer, tra
     train_cuda_device *cuda = train_cuda_of(device);
     int p = (int)layer->fan_in, q = (int)layer->out.size[0], n = (int)pass->rows;
     float *d_W = pass->grads, *d_b = d_W + (int64_t)p * q;
+    if (state->scratch != NULL)
+        return train_cuda_status(
+            train_cuda_dense_backward(shape_of(layer, pass->rows), train_cuda_merged(layer), pass->in, pass->params,
+                                      pass->out, pass->grad_out, state->scratch, pass->grad_in, d_W, d_b, cuda->stream),
+            "a dense layer");
     circe_status status =
         train_cuda_status(train_cuda_bias_back(train_cuda_merged(layer), train_cuda_batch_of(layer->out, pass->rows),
                                                pass->out, pass->grad_out, state->partial, d_b, cuda->stream),

@@ -57,6 +57,12 @@ static circe_status check(train_device *device) {
     return cuda->failed == CIRCE_OK ? CIRCE_OK : train_fail(cuda->failed, "%s", cuda->text);
 }
 
+static circe_status set_precision(train_device *device, train_precision precision) {
+    train_cuda_device *cuda = train_cuda_of(device);
+    cuda->precision = precision;
+    return train_cuda_set_math(cuda);
+}
+
 /* ---- recording --------------------------------------------------------------------------------------------------- */
 
 static circe_status record(train_device *device) {
@@ -183,6 +189,7 @@ static const train_device_ops ops = {
     .name = "cuda",
     .queues = true,
     .close = close_device,
+    .set_precision = set_precision,
     .allocate = allocate,
     .release = release,
     .upload = upload,

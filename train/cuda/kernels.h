@@ -5,6 +5,7 @@
 #define TRAIN_CUDA_KERNELS_H
 
 #include <driver_types.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -73,6 +74,22 @@ cudaError_t train_cuda_norm_back(cuda_batch batch, float epsilon, const float *i
                                  const float *variance, const float *weight, const float *grad_out, float *grad_in,
                                  float *d_weight, float *d_bias, void *stream);
 
+/* ---- dense.cu ---------------------------------------------------------------------------------------------------- */
+/* A dense layer: rows by inputs to rows by outputs. */
+typedef struct cuda_dense {
+    int64_t rows;
+    int inputs, outputs;
+} cuda_dense;
+/* Scratch for backward, zeroed before it is first used and left alone between calls; 0: not for so large a layer. */
+int64_t train_cuda_dense_bytes(cuda_dense layer);
+/* out := f(in W' + b) */
+cudaError_t train_cuda_dense_forward(cuda_dense layer, cuda_bend f, const float *in, const float *W, const float *b,
+                                     float *out, void *stream);
+/* All gradients, from that at the output, which is left as it is; grad_in NULL: not wanted. */
+cudaError_t train_cuda_dense_backward(cuda_dense layer, cuda_bend f, const float *in, const float *W, const float *out,
+                                      const float *grad_out, void *scratch, float *grad_in, float *d_W, float *d_b,
+                                      void *stream);
+
 /* ---- weights.cu -------------------------------------------------------------------------------------------------- */
 /* A square window that moves over images: rows by channels by height by width to outputs by out_height by out_width. */
 typedef struct cuda_window {
@@ -83,10 +100,38 @@ typedef struct cuda_window {
  * numbers of each. (pooling.cu) */
 cudaError_t train_cuda_pool_back(cuda_window window, const float *in, const float *out, const float *grad_out,
                                  float *grad_in, void *stream);
+/* Max-pools of 2 by 2 whose windows lie side by side, of lines that can be read by fours; whether this is one. */
+bool train_cuda_pool_halves(cuda_window window);
+cudaError_t train_cuda_pool_forward(cuda_window window, const float *in, float *out, void *stream);
 /* The gradient of a convolution's weights, by kernels of ours; scratch of so many bytes, 0: not for this one. */
 int64_t train_cuda_weights_bytes(cuda_window window);
 cudaError_t train_cuda_weights_back(cuda_window window, const float *in, const float *grad, void *scratch,
                                     float *d_weights, void *stream);
+
+/* sums (n) := the sum of partial (splits, n) over the splits. */
+cudaError_t train_cuda_add_splits(int splits, int64_t n, const float *partial, float *sums, void *stream);
+
+/* ---- halving_*.cu ------------------------------------------------------------------------------------------------ */
+/* Convolutions that halve images (3 by 3, stride 2, padding 1), of few channels; whether this is one. */
+bool train_cuda_halves(cuda_window window);
+/* out := f(in * weights + bias); bias NULL: none */
+cudaError_t train_cuda_halve(cuda_window window, cuda_bend f, const float *in, const float *weights, const float *bias,
+                             float *out, void *stream);
+/* grad_in, from the gradient at out = f(.), which is left as it is. */
+cudaError_t train_cuda_halve_data(cuda_window window, cuda_bend f, const float *out, const float *grad_out,
+                                  const float *weights, float *grad_in, void *stream);
+/* d_params: the gradient of the weights and, if there is one, of the bias behind them; scratch of so many bytes. With
+ * tf32 by the tensor units where that pays. */
+int64_t train_cuda_halve_bytes(cuda_window window);
+cudaError_t train_cuda_halve_weights(cuda_window window, cuda_bend f, bool tf32, bool bias, const float *in,
+                                     const float *out, const float *grad_out, void *scratch, float *d_params,
+                                     void *stream);
+/* The first two with TF32, by the tensor units; whether they pay. */
+bool train_cuda_halves_by_tensor_units(cuda_window window);
+cudaError_t train_cuda_halve_tf32(cuda_window window, cuda_bend f, const float *in, const float *weights,
+                                  const float *bias, float *out, void *stream);
+cudaError_t train_cuda_halve_data_tf32(cuda_window window, cuda_bend f, const float *out, const float *grad_out,
+                                       const float *weights, float *grad_in, void *stream);
 
 /* ---- adamw.cu ---------------------------------------------------------------------------------------------------- */
 /* `how` is a train_adamw in the GPU's memory. */

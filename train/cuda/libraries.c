@@ -1,5 +1,5 @@
-/* cuBLAS and cuDNN, opened at run time: a program that never trains on a GPU needs neither. Float32 is float32: cuBLAS
- * may not use TF32. */
+/* cuBLAS and cuDNN, opened at run time: a program that never trains on a GPU needs neither. cuBLAS uses
+ * TF32 only where the precision says so. */
 #include <stdio.h>
 
 #include "cuda/cuda.h"
@@ -55,10 +55,12 @@ circe_status train_cuda_open_blas(train_cuda_device *cuda) {
     if (status == CIRCE_OK)
         status = train_cuda_blas_status(blas->cublasSetWorkspace_v2(cuda->blas_handle, cuda->blas_workspace, BYTES),
                                         "opening cuBLAS");
-    if (status == CIRCE_OK)
-        status =
-            train_cuda_blas_status(blas->cublasSetMathMode(cuda->blas_handle, CUBLAS_DEFAULT_MATH), "opening cuBLAS");
-    return status;
+    return status == CIRCE_OK ? train_cuda_set_math(cuda) : status;
+}
+
+circe_status train_cuda_set_math(train_cuda_device *cuda) {
+    cublasMath_t math = cuda->precision == TRAIN_FLOAT32 ? CUBLAS_DEFAULT_MATH : CUBLAS_TF32_TENSOR_OP_MATH;
+    return train_cuda_blas_status(cuda->blas.cublasSetMathMode(cuda->blas_handle, math), "opening cuBLAS");
 }
 
 circe_status train_cuda_need_dnn(train_cuda_device *cuda) {

@@ -36,8 +36,9 @@ struct train_measures {
     circe_mat checking_y, checking_z;
     float *blocks[6]; /* owned */
     int n_blocks;
-    float *batch_z; /* of hsic */
-    double *value;  /* of validation rows */
+    float *batch_z;      /* of hsic */
+    double *value;       /* of validation rows */
+    circe_method method; /* of hscic's and gcm's regressions of a batch */
     previous *places;
     train_measures *host; /* for what the GPU does not do */
 };
@@ -158,7 +159,26 @@ static circe_status rows_hsic(train_measures *m, int64_t first, const circe_kern
 
 /* ---- hscic ------------------------------------------------------------------------------------------------------- */
 
-static circe_status reserve(const train_measures *m) {
+/* Low rank where the training rows, or as many of them as are looked at, need no more than three quarters of the
+ * pivots that a batch may have: a batch is a part of them, and what is left out of it is counted against its own trace.
+ */
+static circe_status choose_method(train_measures *m, const circe_kernel *kernel_y) {
+    enum { MOST_ROWS = 16384, MOST_RANK = 72 };
+    circe_batch_options options = train_regularizer_batch_options(m->regularizer);
+    int64_t step = (m->y.rows + MOST_ROWS - 1) / MOST_ROWS, rank = -1;
+    circe_mat some = {m->y.data, m->y.rows / step, m->y.cols, m->y.ld * step, m->y.dtype};
+    double tolerance = options.tolerance > 0.0 ? options.tolerance : 1e-10; /* as circe_batch_options has it */
+    m->method = CIRCE_METHOD_DENSE;
+    if (options.method == CIRCE_METHOD_DENSE || kernel_y == NULL) return CIRCE_OK;
+    options.tolerance = fmax(tolerance * fmin(1.0, (double)m->plan.batch / (double)some.rows), 1e-15);
+    circe_status status = train_pass(circe_cuda_batch_rank(m->cuda, kernel_y, &some, &options, &rank));
+    if (rank >= 0 && rank <= MOST_RANK) m->method = CIRCE_METHOD_LOWRANK;
+    return status;
+}
+
+static circe_status reserve(train_measures *m, const circe_kernel *kernel_y) {
+    circe_status status = choose_method(m, kernel_y);
+    if (status != CIRCE_OK) return status;
     return train_pass(
         circe_cuda_reserve_batch(m->cuda, m->plan.batch, m->plan.widest, m->y.cols, m->z.cols, CIRCE_FLOAT32));
 }
@@ -170,19 +190,20 @@ static circe_status open_hscic(train_device *device, train_measures *m) {
     if (!train_regularizer_holds_out(r)) {
         status = bring_training(device, m);
         if (status == CIRCE_OK) status = bring_checking(device, m);
-        return status == CIRCE_OK ? reserve(m) : status;
+        return status == CIRCE_OK ? reserve(m, r->kernel_y) : status;
     }
     circe_mat y = training(r->y, r->n_rows, r->cols_y), z = training(r->z, r->n_rows, r->cols_z);
     status = train_pass(circe_features_create(r->context, r->cme, &y, &z, CIRCE_FLOAT32, &features));
     if (status == CIRCE_OK) status = bring_features(m, features, &m->features, &m->y, &m->z);
     circe_features_destroy(features);
-    return status == CIRCE_OK ? reserve(m) : status;
+    return status == CIRCE_OK ? reserve(m, circe_cme_kernel_y(r->cme)) : status;
 }
 
 static circe_status batch_hscic(train_device *device, train_measures *m, const train_measured *p,
                                 const circe_kernels *kernels, const circe_mat *x, circe_mat *grad) {
     circe_batch_options options = train_regularizer_batch_options(m->regularizer);
     (void)device;
+    options.method = m->method;
     if (train_regularizer_holds_out(m->regularizer))
         return circe_cuda_measure_hscic_holdout(m->cuda, circe_cme_kernel_y(m->regularizer->cme), &m->y, &m->z,
                                                 p->index, kernels->x, x, &options, p->value, grad);
@@ -191,6 +212,7 @@ static circe_status batch_hscic(train_device *device, train_measures *m, const t
 
 static circe_status rows_hscic(train_measures *m, int64_t first, const circe_kernels *kernels, const circe_mat *x) {
     circe_batch_options options = train_regularizer_batch_options(m->regularizer);
+    options.method = CIRCE_METHOD_DENSE; /* these rows are not those that the method was chosen for */
     circe_mat y = train_rows_of(&m->checking_y, first, x->rows), z = train_rows_of(&m->checking_z, first, x->rows);
     return circe_cuda_measure_hscic(m->cuda, kernels, x, &y, &z, NULL, &options, m->value, NULL);
 }
@@ -227,7 +249,8 @@ static circe_status open_gcm(train_device *device, train_measures *m) {
     circe_status status = bring_training(device, m);
     if (status == CIRCE_OK && train_regularizer_holds_out(m->regularizer)) status = bring_mean(device, m);
     if (status == CIRCE_OK && train_regularizer_carries(m->regularizer)) status = open_previous(device, m);
-    return status == CIRCE_OK ? reserve(m) : status;
+    bool linear = m->regularizer->options.gcm_regression == CIRCE_GCM_LINEAR;
+    return status == CIRCE_OK ? reserve(m, linear ? NULL : m->regularizer->kernel_y) : status;
 }
 
 static circe_status remember(train_device *device, train_measures *m, const train_measured *p) {
@@ -247,6 +270,7 @@ static circe_status remember(train_device *device, train_measures *m, const trai
 static circe_status batch_gcm(train_device *device, train_measures *m, const train_measured *p,
                               const circe_kernels *kernels, const circe_mat *x, circe_mat *grad) {
     circe_gcm_options options = train_regularizer_gcm_options(m->regularizer);
+    options.batch.method = m->method;
     const previous *last = m->places == NULL || m->places[p->place].rows == 0 ? NULL : &m->places[p->place];
     circe_mat before_x, before_y;
     if (last != NULL) {

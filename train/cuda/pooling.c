@@ -1,5 +1,6 @@
 /* Max-pools and the average of each channel on the GPU, by cuDNN; of several largest numbers of a window the choice is
- * always the same. The gradient of windows that lie side by side is a kernel of ours, four times as fast. */
+ * always the same. The gradient of windows that lie side by side is a kernel of ours, four times as fast, and so is the
+ * forward of windows of 2 by 2. */
 #include <stdlib.h>
 
 #include "cuda/cuda.h"
@@ -54,7 +55,9 @@ static const float one = 1.0f, none = 0.0f;
 static circe_status forward(train_device *device, const train_layer *layer, train_layer_state *s,
                             const train_visit *pass) {
     train_cuda_device *cuda = train_cuda_of(device);
-    (void)layer;
+    cuda_window window = train_cuda_window(layer, pass->rows);
+    if (layer->kind == TRAIN_MAX_POOL && train_cuda_pool_halves(window))
+        return train_cuda_status(train_cuda_pool_forward(window, pass->in, pass->out, cuda->stream), "a pool");
     return train_cuda_dnn_status(
         cuda, cuda->dnn.cudnnPoolingForward(cuda->dnn_handle, s->how, &one, s->in, pass->in, &none, s->out, pass->out),
         "a pool");

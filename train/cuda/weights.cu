@@ -21,14 +21,6 @@ enum {
     REDUCE_LINES = 32,
 };
 
-/* Division of small numbers by a constant, as a multiplication: exact for n and d below 2^16. */
-struct divider {
-    unsigned d, m;
-    __device__ int quotient(int n) const { return d == 1 ? n : (int)__umulhi((unsigned)n, m); }
-};
-
-static divider divide_by(int d) { return {(unsigned)d, d == 1 ? 0u : (unsigned)(((1ull << 32) + d - 1) / d)}; }
-
 /* How a block works; worked out from the shape alone. */
 struct plan {
     cuda_window w;
@@ -223,6 +215,12 @@ static __global__ void add_splits(int splits, int64_t n, const float *partial, f
     weights[at] = (float)sum;
 }
 
+cudaError_t train_cuda_add_splits(int splits, int64_t n, const float *partial, float *sums, void *stream) {
+    dim3 block(REDUCE_COLUMNS, REDUCE_LINES);
+    add_splits<<<blocks_for(n, REDUCE_COLUMNS), block, 0, on(stream)>>>(splits, n, partial, sums);
+    return cudaGetLastError();
+}
+
 /* ---- the call -----------------------------------------------------------------------------------------------------
  */
 
@@ -243,8 +241,5 @@ cudaError_t train_cuda_weights_back(cuda_window w, const float *in, const float 
     int side = p.outputs * EACH;
     dim3 grid((w.outputs + side - 1) / side, (w.channels + p.channels - 1) / p.channels, p.splits);
     sum_weights<<<grid, THREADS, shared_bytes(&p), on(stream)>>>(p, in, grad, (float *)scratch);
-    int64_t n = weights_of(w);
-    add_splits<<<blocks_for(n, REDUCE_COLUMNS), dim3(REDUCE_COLUMNS, REDUCE_LINES), 0, on(stream)>>>(
-        p.splits, n, (const float *)scratch, d_weights);
-    return cudaGetLastError();
+    return train_cuda_add_splits(p.splits, weights_of(w), (const float *)scratch, d_weights, stream);
 }

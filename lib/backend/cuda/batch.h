@@ -60,6 +60,28 @@ int circe__cuda_hscic_witness(const double *A, const double *Z, const double *T,
 int circe__cuda_kci_witness(const circe__cuda_kernel *kernel, const double *y, int cols, const double *M, int64_t n,
                             int double_precision, void *out, int64_t ld, void *stream);
 
+/* ---- lowrank.cu ------------------------------------------------------------------------------------------ */
+
+/* Pivots that a regression of low rank may have. */
+enum { CIRCE__CUDA_BATCH_RANK = 96 };
+
+/* F (CIRCE__CUDA_BATCH_RANK, n) with F'F the kernel matrix of points (n, cols), but for a trace of at most `limit` and
+ * at most `tolerance` of its own; rows beyond the rank are 0. left (n) is scratch. */
+typedef struct circe__cuda_lowrank_job {
+    circe__cuda_kernel kernel;
+    const double *points;
+    int64_t n;
+    int cols;
+    double tolerance, limit, ridge;
+    double *F, *left;
+    int *rank; /* device memory; -1: more would be needed, or the ridge is lost in rounding */
+} circe__cuda_lowrank_job;
+int circe__cuda_lowrank_factor(const circe__cuda_lowrank_job *job, void *stream);
+
+/* X := L^-1 with L L' = S + ridge I within the rank, 0 beyond; NaN where the rank is -1. Both are square, of
+ * CIRCE__CUDA_BATCH_RANK. */
+int circe__cuda_lowrank_invert(const double *S, double ridge, const int *rank, double *X, void *stream);
+
 /* ---- gcm.cu ---------------------------------------------------------------------------------------------- */
 
 /* x or z in GCM; columns are contiguous. lib/measures/residuals.h has what the numbers mean. */

@@ -6,13 +6,17 @@
 #include <cuda_runtime.h>
 
 #include "backend/cuda/reduce.cuh"
+#include "backend/cuda/survey.cuh"
 #include "backend/cuda/values.cuh"
 
 namespace {
 
+using circe::better;
 using circe::block_total;
 using circe::kernel_value;
 using circe::larger;
+using circe::survey;
+using circe::survey_block;
 
 enum { THREADS = 256, WIDE = 1024 };
 
@@ -25,44 +29,17 @@ cudaStream_t in(void *stream) { return static_cast<cudaStream_t>(stream); }
 /* A block has POINTS points for itself, or several times as many; GROUPS threads share the sum over the rows of F. */
 enum { POINTS = 128, GROUPS = 4, PIVOT_THREADS = POINTS * GROUPS, CHUNK = 512, MOST_BLOCKS = 1024 };
 
-/* The largest residual, the lowest point of those that have it, and the sum: of a block's points, then of all. */
-struct survey {
-    double best, at, sum;
-};
-
-__device__ survey better(survey a, survey b) {
-    bool keep = a.best > b.best || (a.best == b.best && a.at <= b.at);
-    return {keep ? a.best : b.best, keep ? a.at : b.at, a.sum + b.sum};
-}
-
-/* For every thread. */
-__device__ survey survey_block(survey s) {
-    __shared__ survey parts[PIVOT_THREADS / 32];
-#pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-        survey other = {__shfl_xor_sync(0xffffffffu, s.best, step), __shfl_xor_sync(0xffffffffu, s.at, step),
-                        __shfl_xor_sync(0xffffffffu, s.sum, step)};
-        s = better(s, other);
-    }
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = s;
-    __syncthreads();
-    s = parts[0];
-    for (int w = 1; w < PIVOT_THREADS / 32; w++) s = better(s, parts[w]);
-    return s;
-}
-
 __device__ survey survey_own(const circe__cuda_pivoting &p) {
     survey s = {-1, 0, 0};
     int64_t first = threadIdx.x < POINTS ? (int64_t)blockIdx.x * POINTS + threadIdx.x : p.n;
     for (int64_t i = first; i < p.n; i += (int64_t)gridDim.x * POINTS) s = better(s, {p.left[i], (double)i, p.left[i]});
-    return survey_block(s);
+    return survey_block<PIVOT_THREADS>(s);
 }
 
 __device__ survey survey_all(const survey *parts) {
     survey s = {-1, 0, 0};
     for (int b = threadIdx.x; b < (int)gridDim.x; b += PIVOT_THREADS) s = better(s, parts[b]);
-    return survey_block(s);
+    return survey_block<PIVOT_THREADS>(s);
 }
 
 /* sum_k F(k, i) F(k, pivot) over the first r rows, for thread 0 .. POINTS of the block. All threads take part. */

@@ -1,0 +1,133 @@
+/* What the kernels share for convolutions that halve images: 3 by 3, stride 2, a border of 1.
+ *
+ *     out (n, o, h/2, w/2)    y, x    = sum over c, ky, kx of W (o, c, ky, kx) in (c, 2y + ky - 1, 2x + kx - 1)
+ *
+ * All of them are limited by multiplications and by reading shared memory, so a thread has four points side by side (a
+ * quad) and several channels, and reads four numbers at once. A line of input lies in shared memory as its odd columns
+ * and its even ones: then the factors of a quad for kx = 0, 1, 2 are four neighbours each, odd[x-1 ..], even[x ..] and
+ * odd[x ..]. A block has a tile of quads: whole lines of one image, or whole images. */
+#ifndef TRAIN_CUDA_HALVING_CUH
+#define TRAIN_CUDA_HALVING_CUH
+
+#include "cuda/common.cuh"
+
+enum { TAPS = 9, LANES = 32, WARPS = 4, BLOCK = WARPS * LANES, QUAD = 4 };
+enum { MOST_SHARED = 55 * 1024 }; /* bytes: four blocks on a multiprocessor of sm_90 */
+
+/* Quads of output that a block has at once; quads of a line are a power of two, so that a warp has whole lines. */
+struct tiling {
+    int in_line, in_image; /* quads of a line, of an image in the tile */
+    int rows, images;      /* lines of output, whole images if all of them */
+    int strips;            /* tiles of an image */
+    int64_t tiles;
+    divider by_line, by_image; /* quads */
+};
+
+static tiling tile_quads(cuda_window w, int quads) {
+    tiling t = {};
+    t.in_line = w.out_width / QUAD;
+    t.rows = quads / t.in_line < w.out_height ? quads / t.in_line : w.out_height;
+    t.in_image = t.rows * t.in_line;
+    t.images = t.rows == w.out_height ? quads / t.in_image : 1;
+    t.strips = (w.out_height + t.rows - 1) / t.rows;
+    t.tiles = t.strips > 1 ? w.rows * t.strips : (w.rows + t.images - 1) / t.images;
+    t.by_line = divide_by(t.in_line);
+    t.by_image = divide_by(t.in_image);
+    return t;
+}
+
+/* Where a tile begins, and how much of it there is. */
+struct corner {
+    int64_t image;
+    int row, images;
+};
+
+static __device__ inline corner corner_of(const cuda_window &w, const tiling &t, int64_t tile) {
+    corner c;
+    c.image = t.strips > 1 ? tile / t.strips : tile * t.images;
+    c.row = t.strips > 1 ? (int)(tile % t.strips) * t.rows : 0;
+    c.images = (int)(w.rows - c.image < t.images ? w.rows - c.image : t.images);
+    return c;
+}
+
+/* A quad of the tile. Of those that are not there, `valid` is false and the rest is that of the first. */
+struct place {
+    int image, row, column; /* column: in quads */
+    bool valid;
+};
+
+static __device__ inline place place_of(const cuda_window &w, const tiling &t, const corner &at, int quad) {
+    place p;
+    p.valid = quad < t.images * t.in_image;
+    if (!p.valid) quad = 0;
+    p.image = t.by_image.quotient(quad);
+    quad -= p.image * t.in_image;
+    p.row = t.by_line.quotient(quad);
+    p.column = quad - p.row * t.in_line;
+    p.valid = p.valid && p.image < at.images && at.row + p.row < w.out_height;
+    return p;
+}
+
+/* Lines of input in shared memory: numbers from line to line, channel to channel, image to image, and where in a line
+ * its odd and even columns begin. */
+struct lines {
+    int line, plane, image, odd, even;
+};
+
+/* Divisions for bringing (images, channels, lines, width / 4). */
+struct bring_by {
+    divider fours, lines, channels;
+};
+
+/* Factors as the tensor units take them: rounded to 11 bits, ties away from zero; NaN stays NaN. */
+static __device__ inline float to_tf32(float x) {
+    unsigned bits;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
+    return __uint_as_float(bits);
+}
+
+/* to := the lines of input that a tile needs, of channels [first, first + channels); zeros where there are none. */
+template <bool TF32 = false>
+static __device__ inline void bring_lines(const cuda_window &w, const tiling &t, const corner &at, const lines &l,
+                                          const bring_by &by, int first, int channels, const float *in, float *to) {
+    int fours = w.width / 4, n_lines = 2 * t.rows + 1, top = 2 * at.row - 1, n = t.images * channels * n_lines * fours;
+    int there = w.channels - first;
+    const float *from = in + (at.image * w.channels + first) * w.height * w.width;
+#pragma unroll 4
+    for (int e = threadIdx.x; e < n; e += BLOCK) {
+        int line = by.fours.quotient(e), k = e - line * fours, plane = by.lines.quotient(line);
+        line -= plane * n_lines;
+        int image = by.channels.quotient(plane), channel = plane - image * channels, y = top + line;
+        float4 v = {0.0f, 0.0f, 0.0f, 0.0f};
+        if (image < at.images && channel < there && y >= 0 && y < w.height)
+            v = *(const float4 *)(from + ((int64_t)image * w.channels + channel) * w.height * w.width + y * w.width +
+                                  4 * k);
+        if (TF32) v = {to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w)};
+        float *row = to + image * l.image + channel * l.plane + line * l.line;
+        *(float2 *)(row + l.odd + 2 * k) = {v.y, v.w};
+        *(float2 *)(row + l.even + 2 * k) = {v.x, v.z};
+    }
+}
+
+static inline bring_by bring_divisions(cuda_window w, tiling t, int channels) {
+    return {divide_by(w.width / 4), divide_by(2 * t.rows + 1), divide_by(channels)};
+}
+
+/* The first number not below this one that lies in this of the 32 banks. */
+static inline int up_to_bank(int numbers, int bank) { return numbers + (bank - numbers % 32 + 32) % 32; }
+
+/* The gradient before the activation: four numbers at once. */
+static __device__ inline float4 unbent(cuda_bend f, const float *out, const float *grad, int64_t at) {
+    float4 g = *(const float4 *)(grad + at);
+    if (f.kind == 0) return g;
+    float4 o = *(const float4 *)(out + at);
+    return {bend_back(f, o.x, g.x), bend_back(f, o.y, g.y), bend_back(f, o.z, g.z), bend_back(f, o.w, g.w)};
+}
+
+/* More shared memory than a kernel gets unasked. */
+template <typename K>
+static cudaError_t allow(K kernel, size_t bytes) {
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+}
+
+#endif
