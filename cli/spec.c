@@ -172,7 +172,7 @@ const spec_option spec_options[OPT_COUNT] = {
          "Default, where all rows at once do not fit into memory: 512 to 8192, by memory and --seconds."},
     [OPT_BLOCKS] = {"blocks", 0, SPEC_INTEGER, MEASURE, 0, "K", NULL, NULL, 2, 1e6, "Measure",
                     "Measure K blocks. Default: as many as --seconds allow."},
-    [OPT_SECONDS] = {"seconds", 0, SPEC_NUMBER, MEASURE | TEST, 0, "S", NULL, "30", 0.1, 1e9, "Measure",
+    [OPT_SECONDS] = {"seconds", 0, SPEC_NUMBER, MEASURE | TEST, 0, "S", NULL, "20", 0.1, 1e9, "Measure",
                      "The time to spend, about: on the blocks of `measure`, after reading and fitting; `test` takes as "
                      "many rows as it can test in this time."},
     [OPT_GRAD] = {"grad", 0, SPEC_PATH, MEASURE, 0, "OUT.npy", NULL, NULL, 0, 0, "Measure",

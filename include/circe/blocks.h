@@ -23,7 +23,7 @@ typedef circe_status (*circe_block_fn)(void *user, const int64_t *rows, int64_t 
 typedef struct circe_block_options {
     int64_t block_rows; /* 0: the largest power of two from 512 to 8,192 that memory and `seconds` allow */
     int64_t blocks;     /* 0: as many as `seconds` allow, or as there are rows for */
-    double seconds;     /* to spend, about; there are two blocks at least. 30 */
+    double seconds;     /* to spend, about; there are two blocks at least. 20 */
     uint64_t seed;      /* of the blocks: the same seed and sizes give the same blocks */
 } circe_block_options;
 

@@ -31,7 +31,7 @@ int64_t circe_rows_at_once(const circe_context *context, double bytes_per_pair, 
 }
 
 void circe_block_options_init(circe_block_options *options) {
-    if (options != NULL) *options = (circe_block_options){.seconds = 30.0};
+    if (options != NULL) *options = (circe_block_options){.seconds = 20.0};
 }
 
 typedef struct drawing {

@@ -66,7 +66,7 @@ def _settled(name: str, x, y, z, options: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def blocks(name: str, x, y=None, z=None, *, rows: Optional[int] = None, block_rows: Optional[int] = None,
-           blocks: Optional[int] = None, seconds: float = 30.0, seed: int = 0, **options) -> BlockMeasurement:
+           blocks: Optional[int] = None, seconds: float = 20.0, seed: int = 0, **options) -> BlockMeasurement:
     """The measure called `name` of many rows, as the mean over random blocks of them with its standard error.
 
     block_rows: rows of a block; by default 512 to 8,192, by memory and `seconds` (2,048 where a block is regressed on itself).

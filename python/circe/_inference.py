@@ -276,7 +276,7 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
          width: Grid = None, ridge: Grid = None, undersmoothing: Optional[float] = None, regression: str = "kernel",
          max_rank: Optional[int] = None, auxiliary=None, mean: str = "auto", test_share: Optional[float] = None,
          features: Optional[Sequence[int]] = None, transform: str = "none", rows: Union[int, str, None] = None,
-         seconds: float = 30.0) -> TestResult:
+         seconds: float = 20.0) -> TestResult:
     """Is x independent of z given y? Small p-values say no.
 
     method: kci, circe, splitkci, gcm, rcot or hsic; null: auto, gamma, spectral, wild, permutation, normal or multiplier. y: None
