@@ -1,4 +1,5 @@
-"""Draws the growth tables of compare.py's JSON as bench_growth.svg, its gnuplot script and data left beside it."""
+"""Draws the growth tables of compare.py's JSON as bench_growth.svg, or scaling.py's as bench_scaling.svg, with their gnuplot
+scripts and data beside them."""
 
 import argparse
 import json
@@ -8,29 +9,49 @@ import sys
 from pathlib import Path
 
 
+def draw(folder, name):
+    """The script of that name, copied beside its data and run there."""
+    shutil.copyfile(Path(__file__).parent / f"{name}.gp", folder / f"bench_{name}.gp")
+    try:
+        subprocess.run(["gnuplot", f"bench_{name}.gp"], cwd=folder, check=True)
+    except FileNotFoundError:
+        sys.exit(f"plot.py: gnuplot is not installed; the data are in {folder}/bench_{name}.dat")
+    print(f"{folder}/bench_{name}.svg")
+
+
+def write_growth(result, data):
+    machine = result["machine"]
+    data.write(f"# {machine['cpu']}, {machine['threads']} threads, {machine['isa']}; circe {machine['circe']}\n")
+    for table in result["growth"]:
+        data.write(f"# {table['with']}  milliseconds: {table['of']}; exponent {table['exponent']:.2f}\n")
+        data.writelines(f"{size} {ms:.6g}\n" for size, ms in zip(table["sizes"], table["ms"]))
+        data.write("\n\n")
+
+
+def write_scaling(result, data):
+    """A column for each case: how many times faster than on one thread."""
+    data.write("threads " + " ".join(result["cases"]) + "\n")
+    first = str(result["threads"][0])
+    for threads in map(str, result["threads"]):
+        times = [case[first]["median_ms"] / case[threads]["median_ms"] for case in result["cases"].values()]
+        data.write(threads + " " + " ".join(f"{x:.4g}" for x in times) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", help="what compare.py --json wrote")
+    parser.add_argument("results", help="what compare.py or scaling.py wrote with --json")
     parser.add_argument("--out", default="docs/figures", help="folder [docs/figures]")
     options = parser.parse_args()
     result = json.loads(Path(options.results).read_text())
-    if "growth" not in result:
+    kinds = {"growth": write_growth, "scaling": write_scaling}
+    name = "scaling" if "cases" in result else "growth"
+    if name == "growth" and "growth" not in result:
         sys.exit(f"plot.py: {options.results} has no growth tables; run compare.py without --no-growth")
     folder = Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)
-    machine = result["machine"]
-    with open(folder / "bench_growth.dat", "w") as data:
-        data.write(f"# {machine['cpu']}, {machine['threads']} threads, {machine['isa']}; circe {machine['circe']}\n")
-        for table in result["growth"]:
-            data.write(f"# {table['with']}  milliseconds: {table['of']}; exponent {table['exponent']:.2f}\n")
-            data.writelines(f"{size} {ms:.6g}\n" for size, ms in zip(table["sizes"], table["ms"]))
-            data.write("\n\n")
-    shutil.copyfile(Path(__file__).parent / "growth.gp", folder / "bench_growth.gp")
-    try:
-        subprocess.run(["gnuplot", "bench_growth.gp"], cwd=folder, check=True)
-    except FileNotFoundError:
-        sys.exit(f"plot.py: gnuplot is not installed; the data are in {folder}/bench_growth.dat")
-    print(f"{folder}/bench_growth.svg")
+    with open(folder / f"bench_{name}.dat", "w") as data:
+        kinds[name](result, data)
+    draw(folder, name)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,10 @@ and a C compiler, and nothing from PyPI.
     python3 bench/scaling.py [--build build] [--threads 1,2,4,8,16] [--seconds 0.5] [--rounds 2] [--only NAME,...]
                              [--json OUT]
 
+The last row is the machine's own limit: the first case on one thread in each of as many processes at once, as the time
+that one of them would take with all of their processors. Processors that share a core, or a clock that slows down under
+load, show there: no program is that many times faster.
+
 A table at the end: medians over all runs; how many times faster than one thread; "slower" where a number of threads
 takes 5 % more than a smaller one. --json has each median with its quartiles.
 """
@@ -96,7 +100,18 @@ def measure(options):
                          else time_call(program, case, threads, seconds))
                 for name, values in found.items():
                     times.setdefault(name, {}).setdefault(threads, []).extend(values)
+    for threads in options.threads * options.rounds:
+        times.setdefault("separate_processes", {}).setdefault(threads, []).append(
+            time_processes(program, threads, options.seconds))
     return times
+
+
+def time_processes(program, processes, seconds):
+    """Milliseconds of one call, were all the processors of so many processes at work on it."""
+    command = [str(program), CASES[0], "1", str(max(seconds, 0.3))]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+    medians = [statistics.median(json.loads(one.communicate()[0])["milliseconds"]) for one in started]
+    return statistics.mean(medians) / processes
 
 
 def summary(values):

@@ -10,7 +10,7 @@
 #include "parallel.h"
 
 enum {
-    LEAST_ROWS = 8,         /* fewer leave BLAS's kernels half empty */
+    LEAST_ROWS = 32,        /* fewer leave BLAS's kernels half empty, and every part has gradients to add up */
     LEAST_PRODUCTS = 32768, /* some 1 us of one core: what a meeting of threads costs */
 };
 

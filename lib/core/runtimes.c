@@ -20,8 +20,6 @@ WEAK int omp_get_max_active_levels(void);
 WEAK int openblas_get_parallel(void);
 WEAK int openblas_get_num_threads(void);
 WEAK void openblas_set_num_threads(int n);
-WEAK int scipy_openblas_get_num_threads(void);
-WEAK void scipy_openblas_set_num_threads(int n);
 WEAK long bli_thread_get_num_threads(void);
 WEAK void bli_thread_set_num_threads(long n);
 WEAK int MKL_Set_Num_Threads_Local(int n);
@@ -37,22 +35,18 @@ static int users, process_before;
 static int openmp_at_first, blas_at_first; /* written once */
 
 static int get_process_threads(void) {
-    if (scipy_openblas_get_num_threads != NULL) return scipy_openblas_get_num_threads();
     if (openblas_get_parallel != NULL) return openblas_get_num_threads();
     return (int)bli_thread_get_num_threads();
 }
 
 static void set_process_threads(int n) {
-    if (scipy_openblas_set_num_threads != NULL)
-        scipy_openblas_set_num_threads(n);
-    else if (openblas_get_parallel != NULL)
+    if (openblas_get_parallel != NULL)
         openblas_set_num_threads(n);
     else
         bli_thread_set_num_threads(n);
 }
 
 static int has_process_setting(void) {
-    if (scipy_openblas_get_num_threads != NULL) return 1;
     if (openblas_get_parallel != NULL) return openblas_get_parallel() == PTHREADS;
     return bli_thread_get_num_threads != NULL && bli_thread_set_num_threads != NULL;
 }

@@ -124,7 +124,7 @@ static circe_status check_inputs(const gcm *g) {
 
 static int64_t pairs_of(const gcm *g) { return g->res.x.cols * g->res.z.cols; }
 
-enum { LEAST = 8192 }; /* elements to a thread, in loops over them */
+enum { LEAST = 32768 }; /* elements to a thread, in loops over them */
 
 static void run_square(void *user, int64_t first, int64_t end) {
     circe__side *s = user;

@@ -84,7 +84,7 @@ static void run_subtract(void *user, int64_t first, int64_t end) {
 }
 
 static void center_gram(double *K, int64_t n, double *mean) {
-    enum { LEAST = 8192 };
+    enum { LEAST = 32768 };
     centring c = {K, mean, 0.0, n};
     int threads = circe__threads_bracketed();
     circe__run_ranges(threads, n, LEAST / n + 1, run_means, &c);
@@ -131,7 +131,7 @@ static void run_center(void *user, int64_t first, int64_t end) {
 }
 
 static void center_rows(double *F, int64_t rows, int64_t n) {
-    enum { LEAST = 8192 };
+    enum { LEAST = 32768 };
     table t = {F, n, 0.0};
     circe__run_ranges(circe__threads_bracketed(), rows, LEAST / n + 1, run_center, &t);
 }
