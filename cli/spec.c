@@ -86,6 +86,10 @@ const spec_option spec_options[OPT_COUNT] = {
     [OPT_MISSING_ROWS] = {"missing", 0, SPEC_CHOICE, PREDICT, 0, "WHAT", "refuse|empty|error", "refuse", 0, 0, "Data",
                           "Missing cells (see --na): refuse them (error is the same), or leave the predictions of "
                           "their rows empty (NaN in an .npy)."},
+    [OPT_ROWS] = {"rows", 0, SPEC_POSITIVE, FIT | MEASURE | TEST, 0, "N", "all", NULL, 0, 0, "Data",
+                  "Work on N rows, chosen at random by --seed; or all: on every row at once, however long that takes. "
+                  "Default: all rows, but of more than can be had in the time and memory there is, `measure` takes "
+                  "random blocks and `test` a random sample, and both say so."},
     [OPT_ROW_WEIGHTS] = {"weights", 0, SPEC_PATH, TEST, 0, "COLUMN", NULL, NULL, 0, 0, "Data",
                          "Weights of the rows, at least 0: a column of --data, or without it a file. Not for splitkci "
                          "and permutations."},
@@ -162,6 +166,15 @@ const spec_option spec_options[OPT_COUNT] = {
     [OPT_COMBINE] = {"combine", 0, SPEC_CHOICE, MEASURE, 0, "HOW", "max|logsumexp|squares", "max", 0, 0, "Measure",
                      "For gcm: one number from the scores T of all pairs of columns. max: the largest |T|; logsumexp: "
                      "a smooth maximum, for training; squares: the sum of T^2."},
+    [OPT_BLOCK_ROWS] =
+        {"block-rows", 0, SPEC_INTEGER, MEASURE, 0, "N", NULL, NULL, 4, LARGE_INTEGER, "Measure",
+         "Measure random blocks of N rows each, and give the mean over them with its standard error. "
+         "Default, where all rows at once do not fit into memory: 512 to 8192, by memory and --seconds."},
+    [OPT_BLOCKS] = {"blocks", 0, SPEC_INTEGER, MEASURE, 0, "K", NULL, NULL, 2, 1e6, "Measure",
+                    "Measure K blocks. Default: as many as --seconds allow."},
+    [OPT_SECONDS] = {"seconds", 0, SPEC_NUMBER, MEASURE | TEST, 0, "S", NULL, "20", 0.1, 1e9, "Measure",
+                     "The time to spend, about: on the blocks of `measure`, after reading and fitting; `test` takes as "
+                     "many rows as it can test in this time."},
     [OPT_GRAD] = {"grad", 0, SPEC_PATH, MEASURE, 0, "OUT.npy", NULL, NULL, 0, 0, "Measure",
                   "Also write d value / d x, an array shaped like the measured rows of x."},
     [OPT_DTYPE] = {"dtype", 0, SPEC_CHOICE, MEASURE, 0, "TYPE", "float32|float64", "float64", 0, 0, "Measure",

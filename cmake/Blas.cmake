@@ -10,7 +10,7 @@
 # Debian keeps each in a folder of its own, so that several can be installed; what is linked is in that folder, whatever the
 # system's alternatives point to. Elsewhere CMake's usual places are searched.
 #
-# Gives CIRCE_BLAS_LIBRARIES, CIRCE_BLAS_INCLUDE, CIRCE_BLAS_DEFINITIONS (names, where they are prefixed), CIRCE_BLAS_RPATH
+# Gives CIRCE_BLAS_LIBRARIES, CIRCE_BLAS_INCLUDE, CIRCE_BLAS_OPTIONS (of the compiler, where names are prefixed), CIRCE_BLAS_RPATH
 # (folders that the loader does not know), CIRCE_BLAS_RUNTIME (OpenMP, where the BLAS is built on it: a static link would
 # else not see what lib/core/runtimes.c asks of it), CIRCE_BLAS_TEXT ("OpenBLAS 0.3.21") and, of what a wheel brings
 # along, CIRCE_BLAS_LICENSE.
@@ -22,7 +22,7 @@ if(NOT CIRCE_BLAS IN_LIST blas_choices)
   list(JOIN blas_choices ", " blas_choices)
   message(FATAL_ERROR "CIRCE_BLAS is '${CIRCE_BLAS}'; it must be one of: ${blas_choices}")
 endif()
-set(CIRCE_BLAS_DEFINITIONS "")
+set(CIRCE_BLAS_OPTIONS "")
 
 # circe_blas_part(variable name folder): the library `name` in Debian's `folder`; the search is of this choice alone.
 function(circe_blas_part variable name folder)
@@ -53,21 +53,16 @@ function(circe_blas_from_python)
   endif()
   list(GET found 0 library)
   list(GET found 1 include)
-  set(names "")
-  file(GLOB users ${PROJECT_SOURCE_DIR}/lib/backend/cpu/*.c ${PROJECT_SOURCE_DIR}/lib/core/*.c ${PROJECT_SOURCE_DIR}/train/cpu/*.c)
-  foreach(user ${users})
-    file(READ ${user} text)
-    string(REGEX MATCHALL "cblas_[a-z]+|openblas_[a-z_]+|[^a-z_]d[a-z0-9]+_\\(" found_names "${text}")
-    list(TRANSFORM found_names REPLACE "[^a-z0-9_]" "")
-    list(APPEND names ${found_names})
-  endforeach()
-  list(REMOVE_DUPLICATES names)
-  list(TRANSFORM names REPLACE "(.+)" "\\1=scipy_\\1")
+  file(STRINGS ${library} symbols REGEX "^scipy_[a-z0-9_]+$")
+  list(REMOVE_DUPLICATES symbols)
+  list(TRANSFORM symbols REPLACE "^scipy_(.+)$" "#define \\1 scipy_\\1\n")
+  list(JOIN symbols "" names)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/blas_names.h CONTENT "${names}" @ONLY)
   set(blas_first ${library} PARENT_SCOPE)
   set(CIRCE_BLAS_INCLUDE ${include} PARENT_SCOPE)
   file(GLOB license ${include}/../../scipy_openblas32-*.dist-info/licenses/LICENSE.txt)
   set(CIRCE_BLAS_LICENSE ${license} PARENT_SCOPE)
-  set(CIRCE_BLAS_DEFINITIONS "${names}" PARENT_SCOPE)
+  set(CIRCE_BLAS_OPTIONS -include ${PROJECT_BINARY_DIR}/blas_names.h PARENT_SCOPE)
 endfunction()
 
 if(CIRCE_BLAS STREQUAL "openblas-scipy")

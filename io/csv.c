@@ -1,37 +1,36 @@
 /* Delimited text (.csv, .tsv) to a table.
  *
- * The first row is a header unless every field of it is a number. What a column is, columns.c decides. Rows are read
- * once, and no cell is allocated for itself. */
-#include <math.h>
+ * The first row is a header unless every field of it is a number. The text goes through memory in windows; each is cut
+ * into stretches of whole rows (csv_cut.c), which are read side by side (csv_rows.c) and joined in their order. So the
+ * result does not depend on windows or threads, and of the text no more than one window is in memory. What a column is,
+ * columns.c decides. Rows are read once. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "core/core.h"
+#include "core/threads.h"
+#include "csv.h"
 
-typedef struct column {
-    size_t field; /* its place in the file */
-    io__column cells;
-} column;
+/* A stretch is small enough for its numbers to stay in a processor's cache until they are copied. */
+enum { FIRST_WINDOW = 1 << 16, STRETCH = 1 << 20 };
 
 typedef struct reader {
-    io__scanner scanner;
+    io__text text;
+    io__window window;
+    io__scanner scanner; /* of the header */
     const io_reading *reading;
-    const char *first_row; /* of data */
+    uint64_t first_row; /* of data: where it begins */
     int64_t first_line;
     io__texts header; /* names, or the numbers of the first row where there is no header */
     bool has_names;
-    size_t *column_of; /* for each field its column, or NOT_SELECTED */
-    column *columns;
+    size_t *column_of; /* for each field its column, or IO__NOT_SELECTED */
+    size_t *field_of;  /* for each column its place in the file */
     size_t n_columns;
-    double *values;
-    bool *missing;
-    size_t rows, value_capacity, missing_capacity;
-    int64_t n_missing;
-    char first_missing[256];
+    io__layout layout;
+    io__rows rows;
 } reader;
-
-static const size_t NOT_SELECTED = SIZE_MAX;
 
 static circe_status fail(reader *r, circe_status status, const char *problem) {
     return io__fail(r->scanner.error, status, "%s: %s", r->scanner.name, problem);
@@ -41,22 +40,16 @@ static circe_status no_memory(reader *r) { return io__no_memory(r->scanner.error
 
 /* ---- header and selection ----------------------------------------------------------------------------------- */
 
-/* NUL bytes would cut texts short, and mean UTF-16 or no text at all. */
-static circe_status begin(reader *r, const char *data, size_t bytes) {
-    const char *zero = bytes > 0 ? memchr(data, '\0', bytes) : NULL;
-    if (zero != NULL) {
-        int64_t line = 1;
-        for (const char *at = data; at < zero; at++) line += *at == '\n';
-        return io__fail(r->scanner.error, CIRCE_ERR_FORMAT,
-                        "%s, line %lld: there is a NUL byte; the file is no text, or not in UTF-8", r->scanner.name,
-                        (long long)line);
+/* The first window that holds a whole row. */
+static circe_status load_first_row(reader *r) {
+    size_t cut[2] = {0, 0};
+    for (size_t length = FIRST_WINDOW; cut[1] == 0; length *= 2) {
+        circe_status status = io__window_load(&r->text, r->text.start, length, &r->window);
+        if (status != CIRCE_OK) return status;
+        io__cut_rows(&r->window, r->scanner.delimiter, 1, cut);
     }
-    if (bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) data += 3, bytes -= 3;
-    /* Line ends at the end of the file are no rows. */
-    while (bytes > 0 && (data[bytes - 1] == '\n' || data[bytes - 1] == '\r')) bytes--;
-    if (bytes == 0) return fail(r, CIRCE_ERR_VALUE, "the file is empty");
-    r->scanner.at = data;
-    r->scanner.end = data + bytes;
+    r->scanner.at = r->window.data;
+    r->scanner.end = r->window.data + cut[1];
     r->scanner.line = 1;
     return CIRCE_OK;
 }
@@ -105,7 +98,7 @@ static circe_status judge_first_row(reader *r, const first_row *found) {
 static circe_status read_header(reader *r) {
     io__field field = {0};
     first_row found = {0};
-    r->first_row = r->scanner.at;
+    r->first_row = r->text.start;
     r->first_line = 1;
     while (!field.last) {
         circe_status status = io__next_field(&r->scanner, &field);
@@ -115,20 +108,20 @@ static circe_status read_header(reader *r) {
     }
     circe_status status = judge_first_row(r, &found);
     if (status != CIRCE_OK || !r->has_names) return status;
-    r->first_row = r->scanner.at;
+    r->first_row = r->text.start + (uint64_t)(r->scanner.at - r->window.data);
     r->first_line = r->scanner.line;
-    if (r->scanner.at == r->scanner.end) return fail(r, CIRCE_ERR_VALUE, "it has a header and no rows");
+    if (r->first_row == r->text.end) return fail(r, CIRCE_ERR_VALUE, "it has a header and no rows");
     return CIRCE_OK;
 }
 
 static circe_status add_column(reader *r, size_t field) {
-    if (r->column_of[field] != NOT_SELECTED)
+    if (r->column_of[field] != IO__NOT_SELECTED)
         return io__fail(r->scanner.error, CIRCE_ERR_ARGUMENT, "%s: column %zu%s%.100s%s is selected twice",
                         r->scanner.name, field, r->has_names ? " ('" : "",
                         r->has_names ? io__texts_get(&r->header, field) : "", r->has_names ? "')" : "");
     const char *name = r->has_names ? io__texts_get(&r->header, field) : NULL;
-    r->columns[r->n_columns].field = field;
-    r->columns[r->n_columns].cells.named = io__is_named(r->reading, name, field);
+    r->field_of[r->n_columns] = field;
+    r->rows.columns[r->n_columns].named = io__is_named(r->reading, name, field);
     r->column_of[field] = r->n_columns++;
     return CIRCE_OK;
 }
@@ -200,9 +193,10 @@ static circe_status select_columns(reader *r, const char *columns) {
 
 static circe_status choose_columns(reader *r, const char *columns) {
     r->column_of = malloc(r->header.count * sizeof *r->column_of);
-    r->columns = calloc(r->header.count, sizeof *r->columns);
-    if (r->column_of == NULL || r->columns == NULL) return no_memory(r);
-    for (size_t f = 0; f < r->header.count; f++) r->column_of[f] = NOT_SELECTED;
+    r->field_of = malloc(r->header.count * sizeof *r->field_of);
+    r->rows.columns = calloc(r->header.count, sizeof *r->rows.columns);
+    if (r->column_of == NULL || r->field_of == NULL || r->rows.columns == NULL) return no_memory(r);
+    for (size_t f = 0; f < r->header.count; f++) r->column_of[f] = IO__NOT_SELECTED;
     if (columns != NULL) return select_columns(r, columns);
     for (size_t f = 0; f < r->header.count; f++) add_column(r, f);
     return CIRCE_OK;
@@ -210,74 +204,74 @@ static circe_status choose_columns(reader *r, const char *columns) {
 
 /* ---- rows --------------------------------------------------------------------------------------------------- */
 
-static void note_missing(reader *r, size_t row, size_t c, int64_t line) {
-    size_t field = r->columns[c].field;
-    if (r->missing[row]) return;
-    r->missing[row] = true;
-    if (r->n_missing++ > 0) return;
-    if (r->has_names)
-        snprintf(r->first_missing, sizeof r->first_missing, "row %zu (line %lld), column '%.150s'", row,
-                 (long long)line, io__texts_get(&r->header, field));
-    else
-        snprintf(r->first_missing, sizeof r->first_missing, "row %zu (line %lld), column %zu", row, (long long)line,
-                 field);
+/* The stretches of a window, read side by side and then copied to where they belong. */
+typedef struct crew {
+    reader *r;
+    int n;
+    size_t *cut;    /* (n + 1) */
+    io__rows *rows; /* (n) */
+    size_t *place;  /* (n) first row of each among all */
+    circe_status *status;
+} crew;
+
+static void parse_stretch(void *user, int64_t k) {
+    crew *c = user;
+    const char *data = c->r->window.data;
+    c->status[k] =
+        io__rows_parse(&c->r->layout, &c->r->rows, data + c->cut[k], c->cut[k + 1] - c->cut[k], 1, &c->rows[k], NULL);
 }
 
-static circe_status store(reader *r, size_t row, size_t c, const io__field *field, int64_t line) {
-    double *cell = &r->values[row * r->n_columns + c];
-    switch (io__column_take(&r->columns[c].cells, r->reading, field->text, field->length, (int64_t)row, line, cell)) {
-        case IO__CELL_READ:
-            return CIRCE_OK;
-        case IO__CELL_MISSING:
-            note_missing(r, row, c, line);
-            return CIRCE_OK;
-        case IO__CELL_NO_MEMORY:
-            break;
-    }
-    return no_memory(r);
+static void copy_stretch(void *user, int64_t k) {
+    crew *c = user;
+    const io__rows *from = &c->rows[k];
+    io__rows *to = &c->r->rows;
+    size_t cols = c->r->n_columns, first = c->place[k];
+    if (from->n == 0) return;
+    memcpy(to->values + first * cols, from->values, from->n * cols * sizeof *to->values);
+    memcpy(to->missing + first, from->missing, from->n * sizeof *to->missing);
 }
 
-static circe_status ragged(reader *r, int64_t line, size_t found) {
-    size_t expected = r->header.count;
-    return io__fail(r->scanner.error, CIRCE_ERR_FORMAT,
-                    "%s, line %lld: %zu field%s found and %zu expected, as in the %s", r->scanner.name, (long long)line,
-                    found, found == 1 ? "" : "s", expected, r->has_names ? "header" : "first row");
+/* A stretch that failed is read again with its true line numbers, for the text. */
+static circe_status read_again(crew *c, int k) {
+    reader *r = c->r;
+    return io__rows_parse(&r->layout, &r->rows, r->window.data + c->cut[k], c->cut[k + 1] - c->cut[k],
+                          r->first_line + r->rows.lines, &c->rows[k], r->scanner.error);
 }
 
-static circe_status read_row(reader *r, size_t row) {
-    int64_t line = r->scanner.line;
-    io__field field = {0};
-    size_t f = 0;
-    for (; !field.last; f++) {
-        circe_status status = io__next_field(&r->scanner, &field);
-        if (status == CIRCE_OK && f < r->header.count && r->column_of[f] != NOT_SELECTED)
-            status = store(r, row, r->column_of[f], &field, line);
+/* Joins what the stretches found, in their order. */
+static circe_status join(crew *c, size_t *n_rows) {
+    reader *r = c->r;
+    for (int k = 0; k < c->n; k++) {
+        circe_status status = c->status[k] == CIRCE_OK ? CIRCE_OK : read_again(c, k);
         if (status != CIRCE_OK) return status;
+        if (!io__rows_join(&r->layout, &r->rows, &c->rows[k])) return no_memory(r);
+        c->place[k] = *n_rows;
+        *n_rows += c->rows[k].n;
+        r->rows.lines += c->rows[k].lines;
+        if (!io__rows_reserve(&r->layout, &r->rows, c->rows[k].n)) return no_memory(r);
+        r->rows.n = *n_rows;
     }
-    return f == r->header.count ? CIRCE_OK : ragged(r, line, f);
+    return CIRCE_OK;
 }
 
-static bool make_room(reader *r) {
-    size_t needed;
-    if (__builtin_mul_overflow(r->rows + 1, r->n_columns, &needed)) return false;
-    double *values = io__grow(r->values, &r->value_capacity, needed, sizeof *values);
-    if (values == NULL) return false;
-    r->values = values;
-    bool *missing = io__grow(r->missing, &r->missing_capacity, r->rows + 1, sizeof *missing);
-    if (missing == NULL) return false;
-    r->missing = missing;
-    missing[r->rows] = false;
-    return true;
-}
-
-static circe_status read_rows(reader *r) {
-    r->scanner.at = r->first_row;
-    r->scanner.line = r->first_line;
-    while (r->scanner.at < r->scanner.end) {
-        if (!make_room(r)) return no_memory(r);
-        circe_status status = read_row(r, r->rows);
+static circe_status pass_over(crew *c) {
+    reader *r = c->r;
+    size_t window = STRETCH * (size_t)c->n, length = window, n_rows = 0;
+    r->rows.lines = 0;
+    for (uint64_t from = r->first_row; from < r->text.end;) {
+        circe_status status = io__window_load(&r->text, from, length, &r->window);
         if (status != CIRCE_OK) return status;
-        r->rows++;
+        io__cut_rows(&r->window, r->layout.delimiter, c->n, c->cut);
+        if (c->cut[c->n] == 0) { /* a row longer than the window */
+            length *= 2;
+            continue;
+        }
+        length = window;
+        circe__run_on(c->n, c->n, parse_stretch, c);
+        status = join(c, &n_rows);
+        if (status != CIRCE_OK) return status;
+        circe__run_on(c->n, c->n, copy_stretch, c);
+        from += c->cut[c->n];
     }
     return CIRCE_OK;
 }
@@ -286,10 +280,55 @@ static circe_status judge_columns(reader *r) {
     circe_status status = CIRCE_OK;
     for (size_t c = 0; c < r->n_columns && status == CIRCE_OK; c++) {
         char index[24];
-        snprintf(index, sizeof index, "%zu", r->columns[c].field);
-        const char *name = r->has_names ? io__texts_get(&r->header, r->columns[c].field) : index;
-        status = io__column_judge(&r->columns[c].cells, r->reading, r->scanner.name, name, r->scanner.error);
+        snprintf(index, sizeof index, "%zu", r->field_of[c]);
+        const char *name = r->has_names ? io__texts_get(&r->header, r->field_of[c]) : index;
+        status = io__column_judge(&r->rows.columns[c], r->reading, r->scanner.name, name, r->scanner.error);
     }
+    return status;
+}
+
+static atomic_int chosen_threads;
+
+void io_use_threads(int threads) { atomic_store(&chosen_threads, threads > 0 ? threads : 0); }
+
+static int count_threads(void) {
+    enum { MOST = 64 };
+    int threads = atomic_load(&chosen_threads);
+    if (threads == 0) threads = circe__default_threads();
+    return threads < MOST ? threads : MOST;
+}
+
+static int count_stretches(const reader *r) {
+    uint64_t worth = (r->text.end - r->first_row) / (STRETCH / 4) + 1;
+    int threads = count_threads();
+    return worth < (uint64_t)threads ? (int)worth : threads;
+}
+
+static circe_status read_rows(reader *r) {
+    int n = count_stretches(r);
+    size_t all = (size_t)n;
+    crew c = {.r = r,
+              .n = n,
+              .cut = calloc(all + 1, sizeof *c.cut),
+              .rows = calloc(all, sizeof *c.rows),
+              .place = calloc(all, sizeof *c.place),
+              .status = calloc(all, sizeof *c.status)};
+    r->layout = (io__layout){.reading = r->reading,
+                             .check_utf8 = r->text.memory == NULL,
+                             .first_line = r->first_line,
+                             .delimiter = r->scanner.delimiter,
+                             .name = r->scanner.name,
+                             .has_names = r->has_names,
+                             .n_fields = r->header.count,
+                             .column_of = r->column_of,
+                             .n_columns = r->n_columns};
+    bool room = c.cut != NULL && c.rows != NULL && c.place != NULL && c.status != NULL;
+    circe_status status = room ? pass_over(&c) : no_memory(r);
+    for (int k = 0; c.rows != NULL && k < n; k++) io__rows_free(&r->layout, &c.rows[k]);
+    free(c.cut);
+    free(c.rows);
+    free(c.place);
+    free(c.status);
     return status;
 }
 
@@ -300,7 +339,7 @@ static bool give_names(const reader *r, io_table *table) {
     bool complete = true;
     if (!r->has_names) return true;
     for (size_t c = 0; complete && c < r->n_columns; c++) {
-        const char *name = io__texts_get(&r->header, r->columns[c].field);
+        const char *name = io__texts_get(&r->header, r->field_of[c]);
         complete = io__texts_add(&selected, name, strlen(name));
     }
     table->names = complete ? io__texts_block(&selected) : NULL;
@@ -314,7 +353,7 @@ static bool give_categories(const reader *r, io_table *table) {
     table->columns = calloc(r->n_columns, sizeof *table->columns);
     if (table->categorical == NULL || table->categories == NULL || table->columns == NULL) return false;
     for (size_t c = 0; c < r->n_columns; c++) {
-        const io__column *cells = &r->columns[c].cells;
+        const io__column *cells = &r->rows.columns[c];
         const io__texts *texts = &cells->categories.texts;
         table->categorical[c] = texts->count > 0;
         table->columns[c] = (io_column){cells->n_missing, (int64_t)texts->count, cells->named};
@@ -323,16 +362,32 @@ static bool give_categories(const reader *r, io_table *table) {
     return true;
 }
 
+/* "row 3 (line 5), column 'age'" */
+static char *first_missing(const reader *r) {
+    char text[256];
+    const io__rows *rows = &r->rows;
+    size_t field = r->field_of[rows->first_missing_column];
+    int used = snprintf(text, sizeof text, "row %zu (line %lld), column ", rows->first_missing_row,
+                        (long long)(r->first_line + rows->first_missing_line));
+    if (r->has_names)
+        snprintf(text + used, sizeof text - (size_t)used, "'%.150s'", io__texts_get(&r->header, field));
+    else
+        snprintf(text + used, sizeof text - (size_t)used, "%zu", field);
+    return strdup(text);
+}
+
 static circe_status give(reader *r, io_table *table) {
-    table->values = circe_mat_f64(r->values, (int64_t)r->rows, (int64_t)r->n_columns);
-    r->values = NULL;
-    table->n_missing = r->n_missing;
+    io__rows *rows = &r->rows;
+    double *exact = realloc(rows->values, rows->n * r->n_columns * sizeof *exact);
+    table->values = circe_mat_f64(exact != NULL ? exact : rows->values, (int64_t)rows->n, (int64_t)r->n_columns);
+    rows->values = NULL;
+    table->n_missing = rows->n_missing;
     table->source = strdup(r->scanner.name);
     bool complete = table->source != NULL && give_names(r, table) && give_categories(r, table);
-    if (r->n_missing > 0) {
-        table->missing_rows = r->missing;
-        r->missing = NULL;
-        table->first_missing = strdup(r->first_missing);
+    if (rows->n_missing > 0) {
+        table->missing_rows = rows->missing;
+        rows->missing = NULL;
+        table->first_missing = first_missing(r);
         complete = complete && table->first_missing != NULL;
     }
     if (complete) return CIRCE_OK;
@@ -341,29 +396,19 @@ static circe_status give(reader *r, io_table *table) {
 }
 
 static void release(reader *r) {
-    for (size_t c = 0; c < r->n_columns; c++) io__dictionary_free(&r->columns[c].cells.categories);
+    r->layout.n_columns = r->n_columns;
+    io__rows_free(&r->layout, &r->rows);
+    io__window_free(&r->window);
     io__texts_free(&r->header);
     free(r->column_of);
-    free(r->columns);
-    free(r->values);
-    free(r->missing);
+    free(r->field_of);
     free(r->scanner.scratch);
 }
 
-circe_status io__parse_delimited(const char *data, size_t bytes, char delimiter, const char *name, const char *columns,
-                                 const io_reading *reading, io_table *table, io_error *error) {
+static io_reading reading_or_usual(const io_reading *reading) {
     io_reading how = reading != NULL ? *reading : (io_reading){0};
     if (how.decimal == 0) how.decimal = '.';
-    reader r = {.scanner = {.delimiter = delimiter, .name = name, .error = error}, .reading = &how};
-    memset(table, 0, sizeof *table);
-    circe_status status = begin(&r, data, bytes);
-    if (status == CIRCE_OK) status = read_header(&r);
-    if (status == CIRCE_OK) status = choose_columns(&r, columns);
-    if (status == CIRCE_OK) status = read_rows(&r);
-    if (status == CIRCE_OK) status = judge_columns(&r);
-    if (status == CIRCE_OK) status = give(&r, table);
-    release(&r);
-    return status;
+    return how;
 }
 
 /* Where the comma is the decimal point, semicolons usually part the fields. A first line with semicolons and no comma
@@ -376,9 +421,80 @@ static char delimiter_of(const char *data, size_t bytes, const io_reading *readi
     return comma || memchr(data, ',', line) == NULL ? ';' : ',';
 }
 
+/* The delimiter of a .csv is told by its first line; 0 asks for that. */
+static circe_status begin(reader *r, uint64_t bytes, const char *columns) {
+    circe_status status = io__text_begin(&r->text, bytes);
+    if (status == CIRCE_OK && r->scanner.delimiter == 0) {
+        status = io__window_load(&r->text, r->text.start, FIRST_WINDOW, &r->window);
+        if (status == CIRCE_OK) r->scanner.delimiter = delimiter_of(r->window.data, r->window.length, r->reading);
+    }
+    if (status == CIRCE_OK) status = load_first_row(r);
+    if (status == CIRCE_OK && r->text.memory == NULL &&
+        !circe__is_utf8(r->scanner.at, (size_t)(r->scanner.end - r->scanner.at)))
+        status = IO__NOT_UTF8;
+    if (status == CIRCE_OK) status = read_header(r);
+    return status == CIRCE_OK ? choose_columns(r, columns) : status;
+}
+
+static circe_status parse(io__text text, uint64_t bytes, char delimiter, const char *columns, const io_reading *reading,
+                          io_table *table) {
+    io_reading how = reading_or_usual(reading);
+    reader r = {
+        .text = text, .reading = &how, .scanner = {.delimiter = delimiter, .name = text.name, .error = text.error}};
+    memset(table, 0, sizeof *table);
+    circe_status status = begin(&r, bytes, columns);
+    if (status == CIRCE_OK) status = read_rows(&r);
+    if (status == CIRCE_OK) status = judge_columns(&r);
+    if (status == CIRCE_OK) status = give(&r, table);
+    release(&r);
+    return status;
+}
+
+/* Rows by the mean length of those in the first window. */
+static int64_t estimate_rows(const reader *r, bool *exact) {
+    io__scanner rows = {.at = r->window.data + (r->first_row - r->text.start),
+                        .end = r->window.data + r->window.length,
+                        .delimiter = r->scanner.delimiter};
+    const char *first = rows.at;
+    int64_t n = 0;
+    for (const char *next = rows.at; (next = io__row_end(next, rows.end, rows.delimiter)) != NULL; n++) rows.at = next;
+    *exact = r->window.final;
+    if (*exact) return n + (rows.at < rows.end);
+    double length = n > 0 ? (double)(rows.at - first) / (double)n : (double)(rows.end - first);
+    return (int64_t)((double)(r->text.end - r->first_row) / length + 0.5);
+}
+
+circe_status io__shape_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
+                                 const io_reading *reading, io_shape *shape, io_error *error) {
+    io_reading how = reading_or_usual(reading);
+    how.found = NULL; /* for the one who reads */
+    reader r = {.text = {.descriptor = descriptor, .name = name, .error = error},
+                .reading = &how,
+                .scanner = {.delimiter = delimiter, .name = name, .error = error}};
+    circe_status status = begin(&r, bytes, columns);
+    if (status == CIRCE_OK) {
+        shape->rows = estimate_rows(&r, &shape->exact);
+        shape->cols = (int64_t)r.n_columns;
+        shape->bytes = 8.0 * (double)shape->rows * (double)shape->cols;
+    }
+    release(&r);
+    return status;
+}
+
+circe_status io__parse_delimited(const char *data, size_t bytes, char delimiter, const char *name, const char *columns,
+                                 const io_reading *reading, io_table *table, io_error *error) {
+    return parse((io__text){.memory = data, .name = name, .error = error}, bytes, delimiter, columns, reading, table);
+}
+
+circe_status io__read_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
+                                const io_reading *reading, io_table *table, io_error *error) {
+    return parse((io__text){.descriptor = descriptor, .name = name, .error = error}, bytes, delimiter, columns, reading,
+                 table);
+}
+
 circe_status io_parse_csv_as(const char *data, size_t bytes, const char *name, const char *columns,
                              const io_reading *reading, io_table *table, io_error *error) {
-    return io__parse_delimited(data, bytes, delimiter_of(data, bytes, reading), name, columns, reading, table, error);
+    return io__parse_delimited(data, bytes, 0, name, columns, reading, table, error);
 }
 
 circe_status io_parse_csv(const char *data, size_t bytes, const char *name, const char *columns, io_table *table,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decimal.h"
 #include "internal.h"
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
@@ -83,4 +84,12 @@ circe_status io__next_field(io__scanner *scanner, io__field *field) {
         plain_field(scanner, field);
     if (status == CIRCE_OK) end_field(scanner, field);
     return status;
+}
+
+bool io__next_number(io__scanner *scanner, io__field *field, double *value) {
+    const char *stop = io__decimal(scanner->at, scanner->end, value);
+    if (stop == NULL || (stop < scanner->end && !ends_field(scanner, *stop))) return false;
+    scanner->at = stop;
+    end_field(scanner, field);
+    return true;
 }

@@ -110,6 +110,12 @@ circe_status io__member_read(io__member *member, void *to, uint64_t bytes);
 circe_status io__member_end(io__member *member);
 void io__member_close(io__member *member);
 
+/* ---- .safetensors -------------------------------------------------------------------------------------------- */
+
+/* The array that `selection` names, as io_parse_safetensors finds it. */
+circe_status io__safetensors_shape(const void *data, size_t bytes, const char *name, const char *selection,
+                                   io__array *array, io_error *error);
+
 /* ---- text --------------------------------------------------------------------------------------------------- */
 
 /* Texts one after another in one block, numbered in order of arrival. */
@@ -207,10 +213,18 @@ typedef struct io__field {
 } io__field;
 
 circe_status io__next_field(io__scanner *scanner, io__field *field);
+/* The same where the field is nothing but a decimal number. false: it is something else, and still the next field. */
+bool io__next_number(io__scanner *scanner, io__field *field, double *value);
 
 /* io_parse_csv_as with another delimiter. */
 circe_status io__parse_delimited(const char *data, size_t bytes, char delimiter, const char *name, const char *columns,
                                  const io_reading *reading, io_table *table, io_error *error);
+/* Rows and columns from the beginning of a plain file. */
+circe_status io__shape_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
+                                 const io_reading *reading, io_shape *shape, io_error *error);
+/* The same from a plain file of so many bytes, of which only pieces are in memory at a time. */
+circe_status io__read_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
+                                const io_reading *reading, io_table *table, io_error *error);
 
 /* ---- text in Latin-1 ---------------------------------------------------------------------------------------- */
 

@@ -65,6 +65,19 @@ circe_status io_read_as(const char *source, const char *columns, const io_readin
                         io_error *error);
 void io_table_free(io_table *table);
 
+/* What reading a source would give, from its header alone; of a .csv from its size and the lengths of its first rows.
+ */
+typedef struct io_shape {
+    int64_t rows, cols; /* rows = -1: a pipe, which cannot be looked into */
+    bool exact;         /* else the rows are an estimate */
+    double bytes;       /* of memory that the table takes */
+} io_shape;
+
+circe_status io_read_shape(const char *source, const char *columns, io_shape *shape, io_error *error);
+
+/* How many threads read a large table, from now on; 0: as many as OpenMP would use. */
+void io_use_threads(int threads);
+
 /* Readers of each format from memory, as io_read uses them and as the fuzzers call them. `name` is for error texts;
  * `selection` may be NULL. None keeps a pointer into `data`. */
 circe_status io_parse_npy(const void *data, size_t bytes, const char *name, io_table *table, io_error *error);

@@ -1,14 +1,21 @@
 /* A source, PATH or PATH:SELECTION, to a table: finds the file, brings it into memory, picks the reader. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "csv.h"
 #include "files/mapped.h"
-#include "internal.h"
 
 /* Smaller arrays are copied: a mapping holds on to the file, and is of no use below this. */
 enum { MIN_MAPPED_BYTES = 1 << 20 };
+
+/* Looked at before a file is read. */
+enum { MOST_HEADER = 1 << 16, MOST_ARCHIVE = 1 << 28 };
 
 typedef enum file_format { UNKNOWN, NPY, NPZ, CSV, TSV, SAFETENSORS } file_format;
 
@@ -117,13 +124,132 @@ static circe_status read_format(circe__mapped *file, file_format format, const c
                     "%s: its format is not known; .npy, .npz, .csv, .tsv and .safetensors can be read", path);
 }
 
+/* ---- shapes --------------------------------------------------------------------------------------------------------
+ */
+
+/* The header alone, however long the file is. */
+static circe_status npy_array(const char *path, uint64_t bytes, io__array *array, io_error *error) {
+    unsigned char header[MOST_HEADER];
+    size_t header_bytes = 0, there = bytes < sizeof header ? (size_t)bytes : sizeof header;
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) return io__fail(error, CIRCE_ERR_IO, "%s: %s", path, strerror(errno));
+    there = fread(header, 1, there, file);
+    fclose(file);
+    circe_status status = io__npy_measure(header, there, path, &header_bytes, error);
+    if (status == CIRCE_OK && header_bytes > there)
+        return io__fail(error, CIRCE_ERR_FORMAT, "%s: the file ends within its header", path);
+    return status == CIRCE_OK ? io__npy_header(header, header_bytes, bytes - header_bytes, path, array, error) : status;
+}
+
+static circe_status npz_array(const circe__mapped *file, const char *path, const char *selection, io__array *array,
+                              io_error *error) {
+    io__member *member = NULL;
+    circe_status status = io__member_open(file->data, file->bytes, path, selection, &member, array, error);
+    if (status == CIRCE_OK) io__member_close(member);
+    return status;
+}
+
+static circe_status archive_array(const char *path, file_format format, const char *selection, io__array *array,
+                                  io_error *error) {
+    circe__mapped file = {.data = NULL};
+    int problem = circe__map_file(path, &file);
+    if (problem != 0) return io__fail(error, CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
+    circe_status status = format == NPZ ? npz_array(&file, path, selection, array, error)
+                                        : io__safetensors_shape(file.data, file.bytes, path, selection, array, error);
+    circe__unmap(&file);
+    return status;
+}
+
+/* Archives are looked into where that costs little; of larger ones the size of the file is what is known. */
+static circe_status array_shape(const char *path, uint64_t bytes, file_format format, const char *selection,
+                                io_shape *shape, io_error *error) {
+    io__array array = {0};
+    circe_status status = CIRCE_OK;
+    if (format == NPY)
+        status = npy_array(path, bytes, &array, error);
+    else if ((format == NPZ || format == SAFETENSORS) && bytes <= MOST_ARCHIVE)
+        status = archive_array(path, format, selection, &array, error);
+    else
+        shape->bytes = (double)bytes;
+    if (status == CIRCE_OK && array.rows > 0) {
+        double size = (double)circe_dtype_size(io__element_dtype(array.element));
+        *shape = (io_shape){array.rows, array.cols, true, (double)array.rows * (double)array.cols * size};
+    }
+    return status;
+}
+
+static circe_status text_shape(const char *path, char delimiter, const char *columns, io_shape *shape,
+                               io_error *error) {
+    struct stat info;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return io__fail(error, CIRCE_ERR_IO, "%s: %s", path, strerror(errno));
+    circe_status status = CIRCE_OK;
+    if (fstat(descriptor, &info) == 0 && info.st_size > 0)
+        status = io__shape_delimited(descriptor, (uint64_t)info.st_size, delimiter, path, columns, NULL, shape, error);
+    close(descriptor);
+    return status;
+}
+
+circe_status io_read_shape(const char *source, const char *columns, io_shape *shape, io_error *error) {
+    struct stat info;
+    *shape = (io_shape){.rows = -1};
+    char *path = strdup(source);
+    if (path == NULL) return io__no_memory(error, source);
+    const char *selection = split(path);
+    file_format format = format_of_name(path);
+    circe_status status = CIRCE_OK;
+    if (stat(path, &info) == 0 && S_ISREG(info.st_mode))
+        status = format == CSV || format == TSV
+                     ? text_shape(path, format == TSV ? '\t' : 0, columns != NULL ? columns : selection, shape, error)
+                     : array_shape(path, (uint64_t)info.st_size, format, selection, shape, error);
+    free(path);
+    return status;
+}
+
+/* ---- tables --------------------------------------------------------------------------------------------------------
+ */
+
+/* A plain file of delimited text, which is not brought into memory as a whole. false: it is something else. */
+static bool read_text(const char *path, const char *columns, const io_reading *reading, io_table *table,
+                      io_error *error, circe_status *status) {
+    struct stat info;
+    file_format format = format_of_name(path);
+    /* Not by opening it: whoever writes to a pipe would take the close that follows for the end of the reader. */
+    if ((format != CSV && format != TSV) || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return false;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return false; /* for the general way to explain */
+    bool plain = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
+    if (plain)
+        *status = io__read_delimited(descriptor, (uint64_t)info.st_size, format == TSV ? '\t' : 0, path, columns,
+                                     reading, table, error);
+    close(descriptor);
+    return plain && *status != IO__NOT_UTF8; /* Latin-1 is converted as a whole */
+}
+
+static circe_status read_whole(const char *path, const char *selection, const char *columns, const io_reading *reading,
+                               io_table *table, io_error *error) {
+    circe__mapped file = {.data = NULL};
+    int problem = circe__map_file(path, &file);
+    if (problem != 0) return io__fail(error, CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
+    file_format format = format_of_name(path);
+    if (format == UNKNOWN) format = format_of_content(&file);
+    circe_status status = format == CSV || format == TSV ? io__file_to_utf8(&file, path, error) : CIRCE_OK;
+    if (status == CIRCE_OK) status = read_format(&file, format, path, selection, columns, reading, table, error);
+    circe__unmap(&file);
+    bool array = format == NPY || format == NPZ || format == SAFETENSORS;
+    if (status == CIRCE_OK && array && reading != NULL) {
+        status = io_table_read_as(table, reading, error);
+        if (status != CIRCE_OK) io_table_free(table);
+    }
+    return status;
+}
+
 circe_status io_read(const char *source, const char *columns, io_table *table, io_error *error) {
     return io_read_as(source, columns, NULL, table, error);
 }
 
 circe_status io_read_as(const char *source, const char *columns, const io_reading *reading, io_table *table,
                         io_error *error) {
-    circe__mapped file = {.data = NULL};
     memset(table, 0, sizeof *table);
     char *path = strdup(source), *text = strdup(source);
     if (path == NULL || text == NULL) {
@@ -132,23 +258,9 @@ circe_status io_read_as(const char *source, const char *columns, const io_readin
         return io__no_memory(error, source);
     }
     const char *selection = split(path);
-    circe_status status;
-    int problem = circe__map_file(path, &file);
-    if (problem != 0) {
-        status = io__fail(error, CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
-    } else {
-        file_format format = format_of_name(path);
-        if (format == UNKNOWN) format = format_of_content(&file);
-        bool delimited = format == CSV || format == TSV;
-        status = delimited ? io__file_to_utf8(&file, path, error) : CIRCE_OK;
-        if (status == CIRCE_OK) status = read_format(&file, format, path, selection, columns, reading, table, error);
-        circe__unmap(&file);
-        bool array = format == NPY || format == NPZ || format == SAFETENSORS;
-        if (status == CIRCE_OK && array && reading != NULL) {
-            status = io_table_read_as(table, reading, error);
-            if (status != CIRCE_OK) io_table_free(table);
-        }
-    }
+    circe_status status = CIRCE_OK;
+    if (!read_text(path, columns != NULL ? columns : selection, reading, table, error, &status))
+        status = read_whole(path, selection, columns, reading, table, error);
     if (status == CIRCE_OK) {
         free(table->source);
         table->source = text;

@@ -41,25 +41,24 @@ static circe_status find_tensor(const circe_tensor_file *file, const char *name,
     return found ? CIRCE_OK : refuse_selection(file, name, selection, error);
 }
 
-static circe_status convert(const circe_tensor *tensor, const char *name, io_table *table, io_error *error) {
-    io__array array = {.n_dims = tensor->n_dims};
-    memcpy(array.shape, tensor->shape, sizeof tensor->shape);
+static circe_status describe(const circe_tensor *tensor, const char *name, io__array *array, io_error *error) {
+    *array = (io__array){.n_dims = tensor->n_dims};
+    memcpy(array->shape, tensor->shape, sizeof tensor->shape);
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         if (strcmp(dtypes[i].name, tensor->dtype) != 0) continue;
-        array.element = dtypes[i].element;
-        circe_status status = io__array_measure(&array, name, error);
-        return status == CIRCE_OK ? io__array_convert(&array, tensor->data, name, table, error) : status;
+        array->element = dtypes[i].element;
+        return io__array_measure(array, name, error);
     }
     return io__fail(error, CIRCE_ERR_FORMAT, "%s: tensor '%.100s' is of dtype %s, which cannot be read as a table",
                     name, tensor->name, tensor->dtype);
 }
 
-circe_status io_parse_safetensors(const void *data, size_t bytes, const char *name, const char *selection,
-                                  io_table *table, io_error *error) {
+/* The tensor's array; into `table` too, unless that is NULL. */
+static circe_status parse(const void *data, size_t bytes, const char *name, const char *selection, io__array *array,
+                          io_table *table, io_error *error) {
     circe_context *context = NULL;
     circe_tensor_file *file = NULL;
     circe_tensor tensor = {0};
-    memset(table, 0, sizeof *table);
     circe_status status = circe_context_create(NULL, &context);
     if (status == CIRCE_OK) status = circe_tensor_file_parse(context, data, bytes, name, &file);
     if (status != CIRCE_OK) {
@@ -67,9 +66,22 @@ circe_status io_parse_safetensors(const void *data, size_t bytes, const char *na
         goto done;
     }
     status = find_tensor(file, name, selection, &tensor, error);
-    if (status == CIRCE_OK) status = convert(&tensor, name, table, error);
+    if (status == CIRCE_OK) status = describe(&tensor, name, array, error);
+    if (status == CIRCE_OK && table != NULL) status = io__array_convert(array, tensor.data, name, table, error);
 done:
     circe_tensor_file_close(file);
     circe_context_destroy(context);
     return status;
+}
+
+circe_status io_parse_safetensors(const void *data, size_t bytes, const char *name, const char *selection,
+                                  io_table *table, io_error *error) {
+    io__array array;
+    memset(table, 0, sizeof *table);
+    return parse(data, bytes, name, selection, &array, table, error);
+}
+
+circe_status io__safetensors_shape(const void *data, size_t bytes, const char *name, const char *selection,
+                                   io__array *array, io_error *error) {
+    return parse(data, bytes, name, selection, array, NULL, error);
 }

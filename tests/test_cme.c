@@ -354,6 +354,42 @@ static void auto_chooses(void **state) {
     assert_null(none);
 }
 
+/* Many rows of what has no low rank are refused from a sample, before the work; a variable of few values is not,
+ * however narrow its kernel, and neither is a smooth one. */
+static void rank_is_judged_beforehand(void **state) {
+    (void)state;
+    enum { ROWS = 20000, VALUES = 850 }; /* more values than the sample has pivots */
+    circe_context *context = test_context(2);
+    double *cloud = malloc(3 * ROWS * sizeof *cloud), *z = malloc(ROWS * sizeof *z),
+           *grid = malloc(ROWS * sizeof *grid);
+    assert_true(cloud != NULL && z != NULL && grid != NULL);
+    circe_random_normal((circe_random){1, 0}, 0, 3 * ROWS, cloud);
+    circe_random_uniform((circe_random){1, 1}, 0, ROWS, z);
+    for (int i = 0; i < ROWS; i++) grid[i] = i % VALUES;
+    circe_mat y3 = circe_mat_f64(cloud, ROWS, 3), y1 = circe_mat_f64(grid, ROWS, 1), z1 = circe_mat_f64(z, ROWS, 1);
+    circe_kernel *narrow = test_kernel(context, "gaussian(0.01)"), *smooth = test_kernel(context, "gaussian(1)");
+    circe_cme_options options;
+    circe_cme_options_init(&options);
+    options.method = CIRCE_METHOD_LOWRANK;
+    double ridge = 1.0;
+    options.ridge = &ridge;
+    options.n_ridge = 1;
+    circe_cme *cme = NULL;
+    assert_refused(circe_cme_fit(context, &y3, &z1, narrow, smooth, &options, &cme), CIRCE_ERR_RANK,
+                   "the kernel matrix of y is not of low rank: in a sample, 768 pivots leave");
+    assert_refused(circe_cme_fit(context, &z1, &y3, smooth, narrow, &options, &cme), CIRCE_ERR_RANK,
+                   "the kernel matrix of z is not of low rank: in a sample");
+    assert_int_equal(circe_cme_fit(context, &y1, &z1, narrow, smooth, &options, &cme), CIRCE_OK);
+    assert_int_equal(info_of(cme).rank_y, VALUES);
+    circe_cme_destroy(cme);
+    assert_int_equal(circe_cme_fit(context, &z1, &z1, narrow, smooth, &options, &cme), CIRCE_OK);
+    assert_true(info_of(cme).rank_y < 100);
+    circe_cme_destroy(cme);
+    free(cloud);
+    free(z);
+    free(grid);
+}
+
 /* ---- ridges below what is safe ----------------------------------------------------------------------------------- */
 
 typedef struct log_record {
@@ -836,6 +872,6 @@ static void arithmetic_is_given_back(void **state) {
 
 TEST_MAIN("cme", TEST(lowrank_equals_dense), TEST(lowrank_of_many_rows), TEST(loo_equals_refitting),
           TEST(best_cell_is_the_model), TEST(round_trip), TEST(load_refuses), TEST(checksum), TEST(without_checksum),
-          TEST(auto_chooses), TEST(unsafe_ridge), TEST(constant_y), TEST(constant_z), TEST(categories),
-          TEST(cached_features), TEST(implicit_features), TEST(memory_limit), TEST(bad_arguments),
+          TEST(auto_chooses), TEST(rank_is_judged_beforehand), TEST(unsafe_ridge), TEST(constant_y), TEST(constant_z),
+          TEST(categories), TEST(cached_features), TEST(implicit_features), TEST(memory_limit), TEST(bad_arguments),
           TEST(progress_and_cancel), TEST(arithmetic_is_given_back))

@@ -208,12 +208,45 @@ static void write_to_a_pipe(void **state) {
     close(ends[0]);
 }
 
+/* Rows and columns from headers, and of text from its first rows. */
+static void shapes(void **state) {
+    (void)state;
+    io_shape shape;
+    io_error error = {""};
+    double values[6] = {1, 2, 3, 4, 5, 6};
+    bytes array = simple_npy("<f8", "False", "(3, 2)", values, sizeof values);
+    put_file(in_directory("shape.npy"), array.data, array.n);
+    assert_int_equal(io_read_shape(in_directory("shape.npy"), NULL, &shape, &error), CIRCE_OK);
+    assert_true(shape.rows == 3 && shape.cols == 2 && shape.exact && shape.bytes == 48);
+    static const char text[] = "a,b,c\n1,2,\"3\n\"\n4,5,6";
+    put_file(in_directory("shape.csv"), text, sizeof text - 1);
+    assert_int_equal(io_read_shape(in_directory("shape.csv"), NULL, &shape, &error), CIRCE_OK);
+    assert_true(shape.rows == 2 && shape.cols == 3 && shape.exact);
+    assert_int_equal(io_read_shape(in_directory("shape.csv:c,a"), NULL, &shape, &error), CIRCE_OK);
+    assert_true(shape.rows == 2 && shape.cols == 2 && shape.bytes == 32);
+    assert_int_equal(io_read_shape(in_directory("shape.csv"), "d", &shape, &error), CIRCE_ERR_ARGUMENT);
+
+    FILE *file = fopen(in_directory("long.csv"), "w");
+    assert_non_null(file);
+    for (int i = 0; i < 100000; i++) fprintf(file, "%06d,%06d\n", i, i);
+    fclose(file);
+    assert_int_equal(io_read_shape(in_directory("long.csv"), NULL, &shape, &error), CIRCE_OK);
+    assert_true(shape.rows == 100000 && shape.cols == 2 && !shape.exact);
+    assert_int_equal(io_read_shape("/dev/null", NULL, &shape, &error), CIRCE_OK);
+    assert_int_equal(shape.rows, -1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(read_picks_the_reader), cmocka_unit_test(read_splits_the_source),
-        cmocka_unit_test(read_refusals),         cmocka_unit_test(read_pipe),
-        cmocka_unit_test(write_is_whole_or_not), cmocka_unit_test(write_keeps_links),
-        cmocka_unit_test(write_refusals),        cmocka_unit_test(write_to_a_pipe),
+        cmocka_unit_test(read_picks_the_reader),
+        cmocka_unit_test(read_splits_the_source),
+        cmocka_unit_test(read_refusals),
+        cmocka_unit_test(read_pipe),
+        cmocka_unit_test(write_is_whole_or_not),
+        cmocka_unit_test(write_keeps_links),
+        cmocka_unit_test(write_refusals),
+        cmocka_unit_test(write_to_a_pipe),
+        cmocka_unit_test(shapes),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

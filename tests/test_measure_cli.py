@@ -469,7 +469,7 @@ class AllTest(CliTest):
         draw = random.Random(4)
         self.write("many.npy", npy_bytes([draw.random() for _ in range(3000)]))
         many = self.measure_args("many.npy", "many.npy", "many.npy", "all")
-        options = [*self.holdout, *self.kernels, "--memory", "48M"]  # a matrix of all pairs has 72 MB
+        options = [*self.holdout, *self.kernels, "--memory", "48M", "--rows", "all"]  # a matrix of all pairs has 72 MB
         result = self.failing(*many, *options)
         rows = {row["measure"]: row for row in result["measures"]}
         for name in ("circe", "hsic", "hscic", "kci"):

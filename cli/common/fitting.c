@@ -47,15 +47,8 @@ spec_option_id fitting_option_given(const args *arguments) {
     return OPT_COUNT;
 }
 
-circe_status fitting_with(const session *s, const args *arguments, const input *y, const input *z,
-                          const circe_kernel *kernel_y, const circe_kernel *kernel_z, double ridge, notes *warnings,
-                          circe_cme **cme) {
-    circe_cme_options options;
-    options_from_args(arguments, &options);
-    if (ridge > 0) {
-        options.ridge = &ridge;
-        options.n_ridge = 1;
-    }
+static circe_status fit(const session *s, const input *y, const input *z, const circe_kernel *kernel_y,
+                        const circe_kernel *kernel_z, circe_cme_options options, notes *warnings, circe_cme **cme) {
     circe_status status = cluster_fit(s->context, &y->values, &z->values, kernel_y, kernel_z, &options, cme);
     progress_clear();
     for (int64_t i = 0; status == CIRCE_OK && i < circe_cme_n_warnings(*cme); i++) {
@@ -66,20 +59,57 @@ circe_status fitting_with(const session *s, const args *arguments, const input *
     return status;
 }
 
-int fitting_run(const session *s, const args *arguments, const input *y, const input *z, bool linear_z, notes *warnings,
-                circe_cme **cme) {
+circe_status fitting_with(const session *s, const args *arguments, const input *y, const input *z,
+                          const circe_kernel *kernel_y, const circe_kernel *kernel_z, double ridge, notes *warnings,
+                          circe_cme **cme) {
+    circe_cme_options options;
+    options_from_args(arguments, &options);
+    if (ridge > 0) {
+        options.ridge = &ridge;
+        options.n_ridge = 1;
+    }
+    return fit(s, y, z, kernel_y, kernel_z, options, warnings, cme);
+}
+
+static void note_constants(const input *y, const input *z, notes *warnings) {
+    fitting_note_constant(y, warnings);
+    fitting_note_constant(z, warnings);
+}
+
+/* Fits with the kernels of the options; max_rank > 0: by low rank alone, and CIRCE_ERR_RANK is not a failure. */
+static int run(const session *s, const args *arguments, const input *y, const input *z, bool linear_z, int64_t max_rank,
+               notes *warnings, circe_cme **cme, circe_status *fitted) {
     circe_kernel *kernel_y = NULL, *kernel_z = NULL;
     int status = kernel_from_options(s->context, arguments, y, WIDTH_GRID, warnings, &kernel_y);
     if (status == EXIT_DONE)
         status = linear_z ? kernel_linear(s->context, &kernel_z)
                           : kernel_from_options(s->context, arguments, z, WIDTH_ONE, warnings, &kernel_z);
     if (status == EXIT_DONE) {
-        fitting_note_constant(y, warnings);
-        fitting_note_constant(z, warnings);
-        circe_status fitted = fitting_with(s, arguments, y, z, kernel_y, kernel_z, 0, warnings, cme);
-        if (fitted != CIRCE_OK) status = message_library(fitted, NULL);
+        circe_cme_options options;
+        options_from_args(arguments, &options);
+        if (max_rank > 0) {
+            options.method = CIRCE_METHOD_LOWRANK;
+            options.max_rank = max_rank;
+        } else {
+            note_constants(y, z, warnings);
+        }
+        *fitted = fit(s, y, z, kernel_y, kernel_z, options, warnings, cme);
+        bool failed = *fitted != CIRCE_OK && !(max_rank > 0 && *fitted == CIRCE_ERR_RANK);
+        if (failed) status = message_library(*fitted, NULL);
     }
+    if (status == EXIT_DONE && *fitted == CIRCE_OK && max_rank > 0) note_constants(y, z, warnings);
     circe_kernel_destroy(kernel_y);
     circe_kernel_destroy(kernel_z);
     return status;
+}
+
+int fitting_run(const session *s, const args *arguments, const input *y, const input *z, bool linear_z, notes *warnings,
+                circe_cme **cme) {
+    circe_status fitted = CIRCE_OK;
+    return run(s, arguments, y, z, linear_z, 0, warnings, cme, &fitted);
+}
+
+int fitting_quick(const session *s, const args *arguments, const input *y, const input *z, bool linear_z,
+                  int64_t max_rank, notes *warnings, circe_cme **cme, circe_status *fitted) {
+    return run(s, arguments, y, z, linear_z, max_rank, warnings, cme, fitted);
 }

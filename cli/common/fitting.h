@@ -12,6 +12,11 @@
 int fitting_run(const session *s, const args *arguments, const input *y, const input *z, bool linear_z, notes *warnings,
                 circe_cme **cme);
 
+/* An attempt with a low rank of at most max_rank: *fitted is CIRCE_ERR_RANK, and nothing was printed, where y has none.
+ */
+int fitting_quick(const session *s, const args *arguments, const input *y, const input *z, bool linear_z,
+                  int64_t max_rank, notes *warnings, circe_cme **cme, circe_status *fitted);
+
 /* The same with kernels at hand (that of y may be free: the grid chooses) and, unless it is 0, this ridge alone. Prints
  * nothing. */
 circe_status fitting_with(const session *s, const args *arguments, const input *y, const input *z,

@@ -162,6 +162,80 @@ int inputs_check(const args *arguments, input *const *group, int n, int64_t leas
     return status;
 }
 
+/* ---- fewer rows ----------------------------------------------------------------------------------------------------
+ */
+
+int rows_wanted(const args *arguments, int64_t *rows) {
+    const args_value *value = &arguments->values[OPT_ROWS];
+    *rows = value->n_numbers == 0 ? ALL_ROWS : (int64_t)fmin(value->numbers[0], 9e15);
+    if (!value->given) *rows = 0;
+    if (!value->given || value->n_numbers == 0 || value->numbers[0] == (double)*rows) return EXIT_DONE;
+    return message_fail(EXIT_INPUT, "--rows must be a whole number of rows, or all, not %s", value->text);
+}
+
+int inputs_sample(const args *arguments, input *const *group, int n, int64_t rows, int64_t least) {
+    const uint64_t stream = 0x726f7773u; /* "rows" */
+    int64_t all = group[0]->values.rows;
+    if (rows < least)
+        return message_fail(EXIT_INPUT, "--rows %" PRId64 " is too few; at least %" PRId64 " rows are needed", rows,
+                            least);
+    if (rows >= all) return EXIT_DONE;
+    int64_t *chosen = malloc((size_t)rows * sizeof *chosen);
+    bool *keep = calloc((size_t)all, sizeof *keep);
+    int status = EXIT_DONE;
+    if (chosen == NULL || keep == NULL) {
+        status = message_fail(EXIT_WORK, "out of memory for %" PRId64 " rows", all);
+    } else {
+        circe_random_subset((circe_random){(uint64_t)args_integer(arguments, OPT_SEED), stream}, all, rows, chosen);
+        for (int64_t i = 0; i < rows; i++) keep[chosen[i]] = true;
+        status = drop_rows(group, n, keep, rows);
+    }
+    free(chosen);
+    free(keep);
+    return status;
+}
+
+void input_view(const input *from, input *to) {
+    *to = (input){.of = from->of, .holdout = from->holdout, .described = from->described, .values = from->values};
+}
+
+/* ---- sizes before reading ------------------------------------------------------------------------------------------
+ */
+
+static circe_status shape_of(const args *arguments, const variable *of, io_shape *shape, io_error *error) {
+    const char *data = args_text(arguments, OPT_DATA), *selection = args_text(arguments, of->option);
+    if (data == NULL) return io_read_shape(selection, args_text(arguments, of->columns), shape, error);
+    if (!ends_with(data, ".npz") && !ends_with(data, ".safetensors"))
+        return io_read_shape(data, selection, shape, error);
+    char *source = small_format("%s:%s", data, selection);
+    circe_status status = io_read_shape(source, NULL, shape, error);
+    free(source);
+    return status;
+}
+
+int inputs_foresee(const args *arguments, const circe_context *context, const variable *const *variables, int n,
+                   int64_t *rows) {
+    double bytes = 0;
+    *rows = -1;
+    for (int k = 0; k < n; k++) {
+        io_shape shape;
+        io_error error = {""};
+        /* What is wrong with a file is for its reader to say. */
+        if (shape_of(arguments, variables[k], &shape, &error) != CIRCE_OK) return EXIT_DONE;
+        bytes += shape.bytes;
+        if (k == 0 || shape.rows < *rows) *rows = shape.rows;
+    }
+    double available = circe_context_memory(context);
+    if (bytes <= available) return EXIT_DONE;
+    if (*rows >= 0)
+        message_note("these tables have about %" PRId64 " rows and need %.3g GB of memory; %.3g GB are available",
+                     *rows, bytes / 1e9, available / 1e9);
+    else
+        message_note("these tables need %.3g GB of memory; %.3g GB are available", bytes / 1e9, available / 1e9);
+    message_hint("select fewer columns, or give arrays of float32");
+    return EXIT_WORK;
+}
+
 bool input_has_text(const input *in) {
     for (int64_t j = 0; in->described->categorical != NULL && j < in->values.cols; j++) {
         if (in->described->categorical[j]) return true;

@@ -36,6 +36,21 @@ void input_free(input *in);
  * in any of them. At least `least` rows must remain. */
 int inputs_check(const args *arguments, input *const *group, int n, int64_t least, int64_t *dropped);
 
+/* What --rows asks for: 0 where it is not given, ALL_ROWS for all. */
+enum { ALL_ROWS = -1 };
+int rows_wanted(const args *arguments, int64_t *rows);
+
+/* Keeps `rows` rows of n inputs, the same of each, chosen at random by --seed; at least `least` are needed. */
+int inputs_sample(const args *arguments, input *const *group, int n, int64_t rows, int64_t least);
+
+/* Looks at the headers of the files of n variables: refuses tables that do not fit into memory before they are read,
+ * and tells the rows they have; -1: not known before reading. */
+int inputs_foresee(const args *arguments, const circe_context *context, const variable *const *variables, int n,
+                   int64_t *rows);
+
+/* to := the same rows as `from`, which must outlive it, without a copy. */
+void input_view(const input *from, input *to);
+
 /* Gives the text columns of `target` the codes that the same texts have in `reference`, and demands equal columns. */
 int input_align(const input *reference, input *target);
 

@@ -121,7 +121,8 @@ int message_library(circe_status status, const char *subject) {
     say_about(subject, text[0] != '\0' ? text : circe_status_text(status));
     bool told = strstr(text, "--memory") != NULL || strstr(text, "raise the limit") != NULL;
     if (status == CIRCE_ERR_MEMORY && !told) message_hint("allow more with --memory, or give fewer rows");
-    if (status == CIRCE_ERR_RANK) message_hint("--tolerance, --sigma2-y and --max-rank move the limit");
+    if (status == CIRCE_ERR_RANK)
+        message_hint("--sigma2-y, --tolerance and --max-rank move the limit; --rows N takes fewer rows");
     return exit_of(status);
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "io.h"
 #include "message.h"
 #include "progress.h"
 #include "ranks.h"
@@ -20,6 +21,7 @@ int session_open(const args *arguments, session *out) {
     options.memory_limit = (size_t)args_integer(arguments, OPT_MEMORY);
     options.progress = progress_step;
     circe_status status = circe_context_create(&options, &out->context);
+    io_use_threads(options.threads);
     if (status == CIRCE_OK) status = circe_workspace_create(out->context, &out->workspace);
     if (status != CIRCE_OK) return message_library(status, NULL);
     if (!args_given(arguments, OPT_QUIET)) session_warn_of_blas();

@@ -104,17 +104,37 @@ static int compare_ranks(const input *y, const input *z) {
     return same == CIRCE_OK ? EXIT_DONE : message_library(same, NULL);
 }
 
+/* Refuses what cannot fit into memory before anything is read. `rows` is what --rows asks for. */
+static int foresee(const session *s, const args *arguments, int64_t *rows) {
+    static const variable *const variables[] = {&variable_y, &variable_z};
+    int64_t foreseen = -1;
+    int status = rows_wanted(arguments, rows);
+    if (status == EXIT_DONE) status = inputs_foresee(arguments, s->context, variables, 2, &foreseen);
+    if (status != EXIT_DONE || foreseen < 0 || ranks_several()) return status;
+    if (*rows > 0 && *rows < foreseen) foreseen = *rows;
+    double n = (double)foreseen, bytes = 8.0 * 2.0 * n * n, available = circe_context_memory(s->context);
+    bool dense = args_choice(arguments, OPT_METHOD) == spec_word_index(spec_options[OPT_METHOD].words, "dense");
+    if (!dense || bytes <= available) return EXIT_DONE;
+    message_note("a dense fit of %.0f rows needs about %.1f GB, and %.1f GB are available", n, bytes / 1e9,
+                 available / 1e9);
+    message_hint("--rows %" PRId64 " takes as many as fit; --method lowrank takes all of them where y is smooth enough",
+                 circe_rows_at_once(s->context, 16.0, 0.0));
+    return EXIT_WORK;
+}
+
 int cmd_fit(const args *arguments) {
     session s = {0};
     input y = {0}, z = {0};
     input *const group[] = {&y, &z};
-    int64_t dropped = 0;
+    int64_t dropped = 0, rows = 0;
     int status = ranks_first() ? path_check_writable("-o", args_text(arguments, OPT_OUTPUT_MODEL)) : EXIT_DONE;
     if (status == EXIT_DONE) status = session_open(arguments, &s);
+    if (status == EXIT_DONE) status = foresee(&s, arguments, &rows);
     if (status == EXIT_DONE) status = input_read(arguments, &variable_y, false, &y);
     if (status == EXIT_DONE) status = input_read(arguments, &variable_z, false, &z);
     if (status == EXIT_DONE) status = reading_check(arguments, group, 2);
     if (status == EXIT_DONE) status = inputs_check(arguments, group, 2, 2, &dropped);
+    if (status == EXIT_DONE && rows > 0) status = inputs_sample(arguments, group, 2, rows, 2);
     if (status == EXIT_DONE && dropped > 0 && !args_given(arguments, OPT_QUIET))
         message_note("left out %" PRId64 " rows with missing cells", dropped);
     status = ranks_agree(status);

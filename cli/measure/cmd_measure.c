@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "commands.h"
+#include "measure_blocks.h"
 #include "measure_job.h"
 #include "measure_output.h"
 #include "output.h"
@@ -14,7 +15,8 @@
 
 typedef struct result {
     double value, seconds;
-    circe_mat grad; /* data = NULL: not wanted */
+    circe_mat grad;            /* data = NULL: not wanted */
+    circe_block_result blocks; /* blocks = 0: all rows at once */
 } result;
 
 static int allocate_grad(const measure_job *j, result *r) {
@@ -30,7 +32,8 @@ static int evaluate(const measure_job *j, result *r) {
     if (status != EXIT_DONE) return status;
     measure_problem problem = measure_job_problem(j);
     double start = session_clock();
-    circe_status measured = j->what->evaluate(&problem, &r->value, r->grad.data != NULL ? &r->grad : NULL);
+    circe_status measured = measure_evaluate(j, j->what, &problem, args_number(j->arguments, OPT_SECONDS), &r->value,
+                                             r->grad.data != NULL ? &r->grad : NULL, &r->blocks);
     r->seconds = session_clock() - start;
     progress_clear();
     if (measured != CIRCE_OK) return message_library(measured, NULL);
@@ -54,7 +57,8 @@ static int print_json(const measure_job *j, const result *r) {
     else
         cJSON_AddNullToObject(out, "estimator");
     json_number(out, "value", r->value);
-    measure_json(out, j);
+    measure_blocks_json(out, j, &r->blocks);
+    measure_json(out, j, measure_rows(j, &r->blocks));
     if (r->grad.data != NULL) {
         cJSON_AddStringToObject(out, "grad", args_text(j->arguments, OPT_GRAD));
         json_integer(out, "rows", r->grad.rows);
@@ -71,7 +75,9 @@ static void print_text(const measure_job *j, const result *r) {
     if (args_given(j->arguments, OPT_QUIET)) return;
     putchar('\n');
     if (form != NULL) text_row("estimator", "%s", form);
-    text_row("rows measured", "%" PRId64 ", in %s", j->x.values.rows, text_seconds(r->seconds, time, sizeof time));
+    text_row("rows measured", "%" PRId64 ", in %s", measure_rows(j, &r->blocks),
+             text_seconds(r->seconds, time, sizeof time));
+    measure_blocks_text(j, &r->blocks);
     measure_text(j);
     if (r->grad.data != NULL)
         text_row("gradient", "%s, %" PRId64 " x %" PRId64 "%s", args_text(j->arguments, OPT_GRAD), r->grad.rows,

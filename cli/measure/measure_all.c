@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "measure_blocks.h"
 #include "measure_job.h"
 #include "measure_output.h"
 #include "output.h"
@@ -16,6 +17,7 @@ typedef struct row {
     int form;
     bool skipped; /* for its cost; a note says so */
     double value, seconds;
+    circe_block_result blocks;
     char *error; /* NULL: there is a value, or it was skipped */
 } row;
 
@@ -23,6 +25,7 @@ typedef struct table {
     row *rows;
     size_t n, n_failed;
     double seconds;
+    circe_block_result blocks; /* of the first that has a value */
 } table;
 
 static size_t rows_of(const measure *what) { return what->all_forms ? (size_t)measure_n_forms(what) : 1; }
@@ -40,26 +43,26 @@ static void make_rows(const measure_job *j, table *t) {
 }
 
 /* One measure, in a workspace of its own: scratch of the others does not count against its memory. */
-static circe_status evaluate_with(const measure_job *j, const circe_cme *mean, row *r) {
+static circe_status evaluate_with(const measure_job *j, const circe_cme *mean, double limit, row *r) {
     measure_problem problem = measure_job_problem(j);
     problem.workspace = NULL;
     problem.mean = mean;
     problem.form = r->form;
     circe_status status = circe_workspace_create(j->s.context, &problem.workspace);
     double start = session_clock();
-    if (status == CIRCE_OK) status = r->what->evaluate(&problem, &r->value, NULL);
+    if (status == CIRCE_OK) status = measure_evaluate(j, r->what, &problem, limit, &r->value, NULL, &r->blocks);
     r->seconds = session_clock() - start;
     circe_workspace_destroy(problem.workspace);
     return status;
 }
 
-static circe_status evaluate_row(measure_job *j, row *r) {
+static circe_status evaluate_row(measure_job *j, double limit, row *r) {
     const circe_cme *mean = j->mean;
     circe_cme *own = NULL;
     circe_status status = CIRCE_OK;
     if (j->hold_out && (r->what->uses & MAY_USE_MEAN) && !(r->what->uses & USES_KERNEL_Z))
         status = measure_job_linear_mean(j, &mean, &own, &r->error);
-    if (status == CIRCE_OK) status = evaluate_with(j, mean, r);
+    if (status == CIRCE_OK) status = evaluate_with(j, mean, limit, r);
     if (status == CIRCE_OK && !isfinite(r->value)) {
         r->error = small_format("%s", measure_no_number);
         status = CIRCE_ERR_NUMERIC;
@@ -74,8 +77,8 @@ static circe_status evaluate_row(measure_job *j, row *r) {
 }
 
 static int evaluate(measure_job *j, table *t) {
-    int64_t n = j->x.values.rows;
-    double start = session_clock();
+    int64_t n = j->x.values.rows; /* of a block, where there are any */
+    double start = session_clock(), limit = args_number(j->arguments, OPT_SECONDS) / (double)t->n;
     for (row *r = t->rows; r < t->rows + t->n; r++) {
         r->skipped = r->what->most_rows > 0 && n > r->what->most_rows;
         if (r->skipped)
@@ -83,9 +86,10 @@ static int evaluate(measure_job *j, table *t) {
                       "%s was skipped: its time grows with the cube of the rows, and there are more than "
                       "%" PRId64 "; circe measure %s computes it",
                       r->what->name, r->what->most_rows, r->what->name);
-        circe_status status = r->skipped ? CIRCE_OK : evaluate_row(j, r);
+        circe_status status = r->skipped ? CIRCE_OK : evaluate_row(j, limit, r);
         if (status == CIRCE_ERR_CANCELLED || progress_interrupted()) return message_fail(EXIT_WORK, "interrupted");
         t->n_failed += status != CIRCE_OK;
+        if (status == CIRCE_OK && t->blocks.blocks == 0) t->blocks = r->blocks;
     }
     t->seconds = session_clock() - start;
     return EXIT_DONE;
@@ -104,6 +108,11 @@ static cJSON *json_row(const row *r) {
         json_number(out, "value", r->value);
     else
         cJSON_AddNullToObject(out, "value");
+    if (valid && r->blocks.blocks > 0) {
+        json_number(out, "standard_error", r->blocks.standard_error);
+        json_integer(out, "blocks", r->blocks.blocks);
+        json_integer(out, "block_rows", r->blocks.block_rows);
+    }
     json_number(out, "seconds", r->seconds);
     if (r->skipped) cJSON_AddBoolToObject(out, "skipped", true);
     if (r->error != NULL) cJSON_AddStringToObject(out, "error", r->error);
@@ -113,7 +122,8 @@ static cJSON *json_row(const row *r) {
 static int print_json(const measure_job *j, const table *t) {
     cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "measure", measure_all_name);
-    measure_json(out, j);
+    if (j->in_blocks || j->read_x.values.rows < j->given) json_integer(out, "rows_given", j->given);
+    measure_json(out, j, measure_rows(j, &t->blocks));
     cJSON *list = cJSON_AddArrayToObject(out, "measures");
     for (size_t i = 0; i < t->n; i++) cJSON_AddItemToArray(list, json_row(&t->rows[i]));
     measure_json_end(out, j);
@@ -137,7 +147,8 @@ static void print_text(const measure_job *j, const table *t) {
     for (size_t i = 0; i < t->n; i++) print_row(&t->rows[i]);
     if (args_given(j->arguments, OPT_QUIET)) return;
     putchar('\n');
-    text_row("rows measured", "%" PRId64, j->x.values.rows);
+    text_row("rows measured", "%" PRId64, measure_rows(j, &t->blocks));
+    measure_blocks_text(j, &t->blocks);
     measure_text(j);
     putchar('\n');
     text_wrap(stdout,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "kernels.h"
+#include "measure_blocks.h"
 #include "model_file.h"
 #include "output.h"
 #include "reading.h"
@@ -17,28 +18,41 @@ static int64_t least_rows(const measure_job *j) {
     return j->source == MEAN_FROM_SPLIT ? 2 * least : least;
 }
 
-/* Reads x, y (where it is used) and z, to be measured or (split) to be divided. */
+/* Reads x, y (where it is used) and z, or --rows of them. */
 static int read_batch(measure_job *j) {
-    bool split = j->source == MEAN_FROM_SPLIT;
     input *group[3];
+    const variable *variables[3];
+    int64_t rows = 0, foreseen = -1;
     int n = 0;
-    group[n++] = split ? &j->read_x : &j->x;
-    if (j->uses & USES_Y) group[n++] = split ? &j->read_y : &j->y;
-    group[n++] = split ? &j->read_z : &j->z;
-    int status = input_read(j->arguments, &variable_x, false, group[0]);
-    if (status == EXIT_DONE && n == 3) status = input_read(j->arguments, &variable_y, false, group[1]);
-    if (status == EXIT_DONE) status = input_read(j->arguments, &variable_z, false, group[n - 1]);
+    variables[n] = &variable_x, group[n++] = &j->read_x;
+    if (j->uses & USES_Y) variables[n] = &variable_y, group[n++] = &j->read_y;
+    variables[n] = &variable_z, group[n++] = &j->read_z;
+    int status = rows_wanted(j->arguments, &rows);
+    if (status == EXIT_DONE) status = inputs_foresee(j->arguments, j->s.context, variables, n, &foreseen);
+    if (status == EXIT_DONE) status = measure_blocks_foresee(j, rows, foreseen);
+    for (int k = 0; k < n && status == EXIT_DONE; k++) status = input_read(j->arguments, variables[k], false, group[k]);
     if (status == EXIT_DONE) status = reading_check(j->arguments, group, n);
-    return status == EXIT_DONE ? inputs_check(j->arguments, group, n, least_rows(j), &j->dropped) : status;
+    if (status == EXIT_DONE) status = inputs_check(j->arguments, group, n, least_rows(j), &j->dropped);
+    j->given = j->read_x.values.rows;
+    if (status == EXIT_DONE && rows > 0) status = inputs_sample(j->arguments, group, n, rows, least_rows(j));
+    return status;
+}
+
+/* What is measured, where it is not split: all rows, or a sample where blocks of them are measured. */
+static int take_batch(measure_job *j) {
+    if (j->in_blocks) return measure_blocks_sample(j);
+    input_view(&j->read_x, &j->x);
+    if (j->uses & USES_Y) input_view(&j->read_y, &j->y);
+    input_view(&j->read_z, &j->z);
+    return EXIT_DONE;
 }
 
 /* Numbers far from 1 are scaled first, where their widths are of the program's choice: not where a model or a file of
  * holdout rows sets the units, nor x where its gradient is asked for. */
 static int scale_batch(measure_job *j) {
     const args *a = j->arguments;
-    bool split = j->source == MEAN_FROM_SPLIT;
     circe_dtype dtype = args_choice(a, OPT_DTYPE) == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
-    input *const group[] = {split ? &j->read_x : &j->x, split ? &j->read_y : &j->y, split ? &j->read_z : &j->z};
+    input *const group[] = {&j->read_x, &j->read_y, &j->read_z};
     int status = EXIT_DONE;
     if (j->source == MEAN_FROM_MODEL || j->source == MEAN_FROM_HOLDOUT) return EXIT_DONE;
     for (int k = 0; k < 3 && status == EXIT_DONE; k++) {
@@ -50,8 +64,7 @@ static int scale_batch(measure_job *j) {
 }
 
 static void note_sentinels(measure_job *j) {
-    bool split = j->source == MEAN_FROM_SPLIT;
-    const input *const all[] = {split ? &j->read_x : &j->x, split ? &j->read_y : &j->y, split ? &j->read_z : &j->z};
+    const input *const all[] = {&j->read_x, &j->read_y, &j->read_z};
     const input *group[3];
     int n = 0;
     for (int k = 0; k < 3; k++) {
@@ -64,8 +77,7 @@ static void note_sentinels(measure_job *j) {
 static int transform_batch(measure_job *j) {
     const args *a = j->arguments;
     circe_transform transform = (circe_transform)args_choice(a, OPT_TRANSFORM);
-    bool split = j->source == MEAN_FROM_SPLIT;
-    input *const group[] = {split ? &j->read_x : &j->x, split ? &j->read_y : &j->y, split ? &j->read_z : &j->z};
+    input *const group[] = {&j->read_x, &j->read_y, &j->read_z};
     int status = EXIT_DONE;
     if (transform == CIRCE_TRANSFORM_NONE) return EXIT_DONE;
     if (j->source == MEAN_FROM_MODEL || j->source == MEAN_FROM_HOLDOUT || args_given(a, OPT_GRAD))
@@ -84,8 +96,8 @@ static int read_holdout(measure_job *j) {
     int status = input_read(j->arguments, &variable_y, true, &j->holdout_y);
     if (status == EXIT_DONE) status = input_read(j->arguments, &variable_z, true, &j->holdout_z);
     if (status == EXIT_DONE) status = inputs_check(j->arguments, group, 2, 2, &j->dropped_holdout);
-    if (status == EXIT_DONE) status = input_align(&j->holdout_y, &j->y);
-    if (status == EXIT_DONE) status = input_align(&j->holdout_z, &j->z);
+    if (status == EXIT_DONE) status = input_align(&j->holdout_y, &j->read_y);
+    if (status == EXIT_DONE) status = input_align(&j->holdout_z, &j->read_z);
     return status;
 }
 
@@ -119,7 +131,7 @@ static bool wants_linear(const measure_job *j) { return !(j->uses & USES_KERNEL_
 
 static int load_model(measure_job *j) {
     const char *path = args_text(j->arguments, OPT_MODEL);
-    int status = model_load(j->s.context, path, &j->y, &j->z, &j->warnings, &j->mean);
+    int status = model_load(j->s.context, path, &j->read_y, &j->read_z, &j->warnings, &j->mean);
     if (status != EXIT_DONE || !wants_linear(j)) return status;
     const circe_kernel *kernel = circe_cme_kernel_z(j->mean);
     char text[512];
@@ -132,12 +144,15 @@ static int load_model(measure_job *j) {
 
 static int obtain_mean(measure_job *j) {
     int status = EXIT_DONE;
-    if (j->source == MEAN_OF_BATCH) return EXIT_DONE;
-    if (j->source == MEAN_FROM_MODEL)
-        status = load_model(j);
-    else
-        status = j->source == MEAN_FROM_HOLDOUT ? read_holdout(j) : split_rows(j);
-    if (status == EXIT_DONE && j->mean == NULL)
+    if (j->source == MEAN_FROM_SPLIT) {
+        status = j->in_blocks ? measure_blocks_split(j) : split_rows(j);
+    } else {
+        if (j->source == MEAN_FROM_MODEL) status = load_model(j);
+        if (j->source == MEAN_FROM_HOLDOUT) status = read_holdout(j);
+        if (status == EXIT_DONE) status = take_batch(j);
+    }
+    if (status != EXIT_DONE || j->source == MEAN_OF_BATCH) return status;
+    if (j->mean == NULL)
         status =
             fitting_run(&j->s, j->arguments, &j->holdout_y, &j->holdout_z, wants_linear(j), &j->warnings, &j->mean);
     if (status != EXIT_DONE) return status;
@@ -262,6 +277,7 @@ int measure_job_prepare(measure_job *job) {
     if (status == EXIT_DONE) note_sentinels(job);
     if (status == EXIT_DONE) status = transform_batch(job);
     if (status == EXIT_DONE) status = scale_batch(job);
+    if (status == EXIT_DONE) status = measure_blocks_decide(job);
     if (status == EXIT_DONE) status = obtain_mean(job);
     if (status == EXIT_DONE && job->dropped + job->dropped_holdout > 0 && !args_given(job->arguments, OPT_QUIET))
         message_note("left out %" PRId64 " rows with missing cells", job->dropped + job->dropped_holdout);
@@ -306,6 +322,7 @@ void measure_job_free(measure_job *job) {
     circe_kernel_destroy(job->own_z);
     circe_cme_destroy(job->mean);
     circe_cme_destroy(job->choice);
+    free(job->held);
     notes_free(&job->warnings);
     session_close(&job->s);
 }

@@ -26,8 +26,12 @@ typedef struct measure_job {
     session s;
     input x, y, z;                /* the rows that are measured; y is empty where it is not used */
     input holdout_y, holdout_z;   /* the rows that are fitted on; unused with a model */
-    input read_x, read_y, read_z; /* all rows, where they are split */
+    input read_x, read_y, read_z; /* all rows */
     int64_t dropped, dropped_holdout;
+    int64_t given;  /* rows without missing cells, before --rows; those of x, y and z */
+    bool in_blocks; /* x, y and z are a sample to settle kernels and ridge on; blocks of read_* are measured */
+    int64_t *held;  /* split into blocks: the rows of read_* that were fitted on, ascending */
+    int64_t n_held;
     circe_cme *mean;                     /* fitted on rows that are not measured; NULL: none is used */
     circe_cme *choice;                   /* leave-one-out on the measured rows; NULL: nothing was to choose */
     circe_kernel *own_x, *own_y, *own_z; /* from options; NULL: not used, or a model's */

@@ -12,7 +12,7 @@ static const char *word_of(const measure_job *j, spec_option_id id) { return arg
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static void json_source(cJSON *out, const measure_job *j) {
+static void json_source(cJSON *out, const measure_job *j, int64_t rows) {
     static const char *const names[] = {"batch", "model", "holdout", "split"};
     if (j->uses & USES_Y)
         cJSON_AddStringToObject(out, "mean_of_z", names[j->source]);
@@ -22,7 +22,7 @@ static void json_source(cJSON *out, const measure_job *j) {
         cJSON *split = cJSON_AddObjectToObject(out, "split");
         json_integer(split, "seed", args_integer(j->arguments, OPT_SEED));
         json_integer(split, "holdout", j->holdout_y.values.rows);
-        json_integer(split, "batch", j->x.values.rows);
+        json_integer(split, "batch", rows);
     }
     if (j->source == MEAN_FROM_MODEL) cJSON_AddStringToObject(out, "model", args_text(j->arguments, OPT_MODEL));
     if (j->source == MEAN_FROM_HOLDOUT) json_integer(out, "dropped_holdout", j->dropped_holdout);
@@ -42,13 +42,13 @@ static void json_method(cJSON *out, const measure_job *j) {
     if (j->choice != NULL) json_loo(out, j->choice);
 }
 
-void measure_json(cJSON *out, const measure_job *job) {
-    json_integer(out, "n", job->x.values.rows);
+void measure_json(cJSON *out, const measure_job *job, int64_t rows) {
+    json_integer(out, "n", rows);
     json_integer(out, "dropped", job->dropped);
     cJSON_AddStringToObject(out, "transform", word_of(job, OPT_TRANSFORM));
     const input *const group[] = {&job->x, &job->y, &job->z};
     reading_json(out, group, 3);
-    json_source(out, job);
+    json_source(out, job, rows);
     cJSON_AddStringToObject(out, "dtype", job->x.values.dtype == CIRCE_FLOAT32 ? "float32" : "float64");
     if (job->kernels.x != NULL) json_kernel(out, "x", job->kernels.x);
     if (job->kernels.y != NULL) json_kernel(out, "y", job->kernels.y);
@@ -83,9 +83,9 @@ static void text_mean(const measure_job *j) {
     else if (j->source == MEAN_FROM_HOLDOUT)
         text_row("mean of z given y", "fitted on %" PRId64 " holdout rows in %s", info.rows, time);
     else
-        text_row("mean of z given y",
-                 "fitted in %s on %" PRId64 " rows that were set aside: the data were split in two by --seed %" PRId64,
-                 time, info.rows, args_integer(j->arguments, OPT_SEED));
+        text_row("mean of z given y", "fitted in %s on %" PRId64 " rows that were set aside: %s by --seed %" PRId64,
+                 time, info.rows, j->in_blocks ? "chosen" : "the data were split in two",
+                 args_integer(j->arguments, OPT_SEED));
     text_row("method", "%s, ranks %" PRId64 " and %" PRId64, circe_method_name(info.method), info.rank_y, info.rank_z);
 }
 

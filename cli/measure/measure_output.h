@@ -6,8 +6,8 @@
 
 #include "measure_job.h"
 
-/* n, where the mean of z comes from, kernels, ridge or epsilon, method. */
-void measure_json(cJSON *out, const measure_job *job);
+/* n (`rows`), where the mean of z comes from, kernels, ridge or epsilon, method. */
+void measure_json(cJSON *out, const measure_job *job, int64_t rows);
 
 /* The notes and the seconds of the fit, which end an object. */
 void measure_json_end(cJSON *out, const measure_job *job);

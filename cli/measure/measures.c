@@ -66,6 +66,7 @@ const measure measures[] = {
      .uses = KERNELS | HELD_OUT,
      .forms = {{"biased", 2}, {"debiased", 2}, {"centered", 2}, {"ustat", 4}},
      .usual_form = CIRCE_CENTERED,
+     .matrices = 1,
      .evaluate = evaluate_circe},
     {.name = "circe-spectral",
      .summary = "Conditional. The largest singular value of the same operator instead: the single strongest direction "
@@ -74,6 +75,7 @@ const measure measures[] = {
      .meaning = "Near 0 would mean that x tells nothing about z beyond y. Compare values of the same kernels and data.",
      .uses = KERNELS | HELD_OUT,
      .most_rows = 4000,
+     .matrices = 10,
      .evaluate = evaluate_circe_spectral},
     {.name = "hsic",
      .summary = "Marginal: does x depend on z at all? y is not used and --y not needed. Sees every kind of dependence, "
@@ -84,6 +86,7 @@ const measure measures[] = {
      .forms = {{"biased", 2}, {"unbiased", 4}},
      .usual_form = CIRCE_HSIC_BIASED,
      .all_forms = true,
+     .matrices = 1,
      .evaluate = evaluate_hsic},
     {.name = "hscic",
      .summary =
@@ -92,6 +95,7 @@ const measure measures[] = {
      .reading = "0 = independent given y; above it on a sample",
      .meaning = "0 would mean that x and z are independent at every y. Compare values of the same kernels and data.",
      .uses = KERNELS | ON_ITSELF | MAY_USE_MEAN,
+     .matrices = 4,
      .evaluate = evaluate_hscic},
     {.name = "gcm",
      .summary = "Conditional. The correlation of what y leaves of x with what it leaves of z, as a score that is about "
@@ -110,6 +114,7 @@ const measure measures[] = {
          "0 would mean that x tells nothing about z beyond y. It grows with the rows: compare values of the same "
          "kernels and as many rows.",
      .uses = KERNELS | ON_ITSELF,
+     .matrices = 2,
      .evaluate = evaluate_kci},
     {.name = "nocco",
      .summary =
@@ -119,6 +124,7 @@ const measure measures[] = {
      .meaning = "0 would mean that x tells nothing about z beyond y. Compare values of the same --epsilon and as many "
                 "rows.",
      .uses = KERNELS | NORMALIZED,
+     .matrices = 4,
      .evaluate = evaluate_nocco},
     {.name = "kpc",
      .summary = "Conditional. The share of what y does not explain of x that z explains: 0 none, 1 all of it. Not "
@@ -128,6 +134,7 @@ const measure measures[] = {
          "0 would mean that z explains nothing of x beyond y, 1 that y and z determine x. On a sample it is above "
          "0 also under independence.",
      .uses = KERNELS | NORMALIZED,
+     .matrices = 4,
      .evaluate = evaluate_kpc},
 };
 

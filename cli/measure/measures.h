@@ -54,6 +54,7 @@ typedef struct measure {
     int usual_form;
     bool all_forms;    /* `measure all` shows each */
     int64_t most_rows; /* `measure all` leaves it out beyond these; 0: never */
+    double matrices;   /* of all pairs of rows that it holds at once; 0: none, but some hundred numbers a row */
     circe_status (*evaluate)(const measure_problem *problem, double *value, circe_mat *grad);
 } measure;
 

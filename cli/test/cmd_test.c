@@ -113,6 +113,7 @@ static int print_json(const test_job *j, const findings *f) {
     json_number(out, "alpha", args_number(j->arguments, OPT_ALPHA));
     json_integer(out, "seed", args_integer(j->arguments, OPT_SEED));
     json_integer(out, "dropped", j->dropped);
+    if (j->x.values.rows < j->given) json_integer(out, "rows_given", j->given);
     cJSON_AddStringToObject(out, "transform", args_text(j->arguments, OPT_TRANSFORM));
     json_columns(out, j);
     if (f->calibrated) calibration_json(out, &f->calibration, args_number(j->arguments, OPT_ALPHA));
@@ -131,6 +132,8 @@ static void print_text(const test_job *j, const findings *f) {
     text_wrap(stdout, f->test.verdict, 0, 0, text_width());
     printf("Trust: %s.\n\n", circe_trust_name(f->test.trust));
     test_text(&f->test);
+    if (j->x.values.rows < j->given)
+        text_row("rows given", "%" PRId64 ", of which a random sample was tested", j->given);
     text_columns(j);
     if (f->with_effects) test_text_effects(&f->effects);
     test_text_along(&f->along);
@@ -179,6 +182,7 @@ static int print_all_json(const test_job *j, const row *rows, const findings *f)
     cJSON_AddStringToObject(out, "method", test_all_name);
     json_integer(out, "n", j->x.values.rows);
     json_integer(out, "dropped", j->dropped);
+    if (j->x.values.rows < j->given) json_integer(out, "rows_given", j->given);
     cJSON_AddStringToObject(out, "transform", args_text(j->arguments, OPT_TRANSFORM));
     json_columns(out, j);
     json_number(out, "alpha", args_number(j->arguments, OPT_ALPHA));

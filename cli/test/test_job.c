@@ -2,12 +2,14 @@
 #include "test_job.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fitting.h"
 #include "kernels.h"
+#include "progress.h"
 #include "reading.h"
 #include "sentinels.h"
 #include "suggest.h"
@@ -95,20 +97,28 @@ static int read_auxiliary(test_job *j) {
     return status;
 }
 
+/* What belongs together row by row; returns how many. */
+static int group_rows(test_job *j, const variable **variables, input **group) {
+    int n = 0;
+    variables[n] = &variable_x, group[n++] = &j->x;
+    if (j->has_y) variables[n] = &variable_y, group[n++] = &j->y;
+    variables[n] = &variable_z, group[n++] = &j->z;
+    if (args_given(j->arguments, OPT_ROW_WEIGHTS)) variables[n] = &variable_weights, group[n++] = &j->weights;
+    return n;
+}
+
 static int read_rows(test_job *j) {
     input *group[4];
-    int n = 0;
-    group[n++] = &j->x;
-    if (j->has_y) group[n++] = &j->y;
-    group[n++] = &j->z;
-    if (args_given(j->arguments, OPT_ROW_WEIGHTS)) group[n++] = &j->weights;
-    int status = input_read(j->arguments, &variable_x, false, &j->x);
-    if (status == EXIT_DONE && j->has_y) status = input_read(j->arguments, &variable_y, false, &j->y);
-    if (status == EXIT_DONE) status = input_read(j->arguments, &variable_z, false, &j->z);
-    if (status == EXIT_DONE && group[n - 1] == &j->weights)
-        status = input_read(j->arguments, &variable_weights, false, &j->weights);
+    const variable *variables[4];
+    int64_t rows = 0, foreseen = -1;
+    int n = group_rows(j, variables, group);
+    int status = rows_wanted(j->arguments, &rows);
+    if (status == EXIT_DONE) status = inputs_foresee(j->arguments, j->s.context, variables, n, &foreseen);
+    for (int k = 0; k < n && status == EXIT_DONE; k++) status = input_read(j->arguments, variables[k], false, group[k]);
     if (status == EXIT_DONE) status = reading_check(j->arguments, group, n);
     if (status == EXIT_DONE) status = inputs_check(j->arguments, group, n, LEAST_ROWS, &j->dropped);
+    j->given = j->x.values.rows;
+    if (status == EXIT_DONE && rows > 0) status = inputs_sample(j->arguments, group, n, rows, LEAST_ROWS);
     return status == EXIT_DONE ? read_auxiliary(j) : status;
 }
 
@@ -124,6 +134,7 @@ static int take_weights(test_job *j) {
     if (m->cols != 1 || input_has_text(&j->weights))
         return message_fail(EXIT_INPUT, "--weights must be one column of numbers, not %s",
                             args_text(j->arguments, OPT_ROW_WEIGHTS));
+    free(j->weight_values);
     j->weight_values = malloc((size_t)m->rows * sizeof *j->weight_values);
     if (j->weight_values == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " weights", m->rows);
     for (int64_t i = 0; i < m->rows; i++) {
@@ -168,6 +179,66 @@ static int make_kernels(test_job *j) {
     return status == EXIT_DONE ? make_kernel(j, &j->z, &j->kernel_z) : status;
 }
 
+/* ---- more rows than can be tested ------------------------------------------------------------------------------- */
+
+/* "12 minutes" */
+static const char *long_time(double seconds, char *out, size_t size) {
+    if (seconds < 90)
+        snprintf(out, size, "%.0f seconds", ceil(seconds));
+    else if (seconds < 5400)
+        snprintf(out, size, "%.0f minutes", ceil(seconds / 60));
+    else
+        snprintf(out, size, "%.1f hours", seconds / 3600);
+    return out;
+}
+
+/* Of all tests the one that takes longest speaks for them. */
+static int foresee(test_job *j, circe_test_plan *plan) {
+    double seconds = args_number(j->arguments, OPT_SECONDS);
+    test_problem p = test_job_problem(j, j->what != NULL ? j->what : test_find("splitkci"));
+    if (j->what == NULL) seconds /= 3;
+    circe_status status = circe_test_foresee(j->s.context, p.x, p.y, p.z, &p.options, seconds, plan);
+    progress_clear();
+    if (status == CIRCE_ERR_CANCELLED || progress_interrupted())
+        return message_fail(EXIT_WORK, "interrupted; nothing was written");
+    if (status != CIRCE_OK) *plan = (circe_test_plan){.rows = j->x.values.rows, .seconds = NAN}; /* the test will say */
+    return EXIT_DONE;
+}
+
+static int refuse_size(const test_job *j, const circe_test_plan *plan) {
+    message_note("a test of all %" PRId64 " rows needs about %.1f GB, and %.1f GB are available", j->given,
+                 plan->bytes / 1e9, circe_context_memory(j->s.context) / 1e9);
+    message_hint("--rows %" PRId64 " takes a random sample; circe test rcot takes millions of rows", plan->rows);
+    return EXIT_WORK;
+}
+
+/* Tests all rows and says beforehand how long that takes; or, where that is longer than --seconds, a sample. */
+static int limit_rows(test_job *j) {
+    circe_test_plan plan;
+    input *group[4];
+    const variable *variables[4];
+    char time[32];
+    int64_t wanted = 0;
+    int status = rows_wanted(j->arguments, &wanted);
+    if (status == EXIT_DONE && wanted <= 0) status = foresee(j, &plan);
+    if (status != EXIT_DONE || wanted > 0 || plan.rows == j->given) return status;
+    bool rcot = j->what != NULL && j->what->method == CIRCE_TEST_RCOT;
+    long_time(plan.seconds, time, sizeof time);
+    if (wanted == ALL_ROWS) {
+        if (plan.bytes > circe_context_memory(j->s.context)) return refuse_size(j, &plan);
+        if (!args_given(j->arguments, OPT_QUIET))
+            message_note("testing all %" PRId64 " rows takes about %s", j->given, time);
+        return EXIT_DONE;
+    }
+    notes_add(&j->warnings,
+              "a random sample of %" PRId64 " of the %" PRId64 " rows was tested (--rows %" PRId64 " --seed %" PRId64
+              " repeats it): all of them would take about %s; --rows all tests all%s",
+              plan.rows, j->given, plan.rows, args_integer(j->arguments, OPT_SEED), time,
+              rcot ? "" : ", and the test rcot takes millions of rows in seconds");
+    status = inputs_sample(j->arguments, group, group_rows(j, variables, group), plan.rows, LEAST_ROWS);
+    return status == EXIT_DONE ? take_weights(j) : status;
+}
+
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 int test_job_open(const args *arguments, test_job *job) {
@@ -178,6 +249,7 @@ int test_job_open(const args *arguments, test_job *job) {
     if (status == EXIT_DONE) status = read_rows(job);
     if (status == EXIT_DONE) status = take_weights(job);
     if (status == EXIT_DONE) status = make_kernels(job);
+    if (status == EXIT_DONE) status = limit_rows(job);
     if (status != EXIT_DONE) return status;
     if (job->dropped + job->dropped_auxiliary > 0)
         notes_add(&job->warnings, "left out %" PRId64 " rows with missing cells",

@@ -14,6 +14,7 @@ typedef struct test_job {
     session s;
     input x, y, z, weights, auxiliary_y, auxiliary_z;
     int64_t dropped, dropped_auxiliary;
+    int64_t given;                                /* rows without missing cells, of which a sample may be tested */
     circe_kernel *kernel_x, *kernel_y, *kernel_z; /* NULL: the library's own choice */
     double *weight_values;                        /* (rows), or NULL */
     notes warnings;

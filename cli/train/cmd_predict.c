@@ -171,7 +171,6 @@ static int read_paths(prediction *p) {
     reading how = {0};
     name_list_add(&column, p->request.column);
     int status = reading_open(p->arguments, NULL, &how);
-    reading_add_category(&how, p->request.column);
     if (status == EXIT_DONE) status = column_table_read(p->arguments, p->request.path, &column, &how, false, &p->table);
     reading_free(&how);
     name_list_free(&column);

@@ -211,7 +211,6 @@ static int read_table(training_set *set) {
     if (by_path && name_list_find(&wanted, set->request.column) < 0) name_list_add(&wanted, set->request.column);
     reading how = {0};
     int status = reading_open(set->arguments, NULL, &how);
-    if (by_path) reading_add_category(&how, set->request.column);
     if (status == EXIT_DONE)
         status = column_table_read(set->arguments, training_data(set), &wanted, &how, false, &set->table);
     reading_free(&how);

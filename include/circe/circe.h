@@ -2,6 +2,7 @@
 #ifndef CIRCE_CIRCE_H
 #define CIRCE_CIRCE_H
 
+#include "circe/blocks.h"
 #include "circe/cme.h"
 #include "circe/context.h"
 #include "circe/cuda.h"

@@ -157,6 +157,17 @@ typedef struct circe_test_result {
 CIRCE_API circe_status circe_test(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
                                   const circe_test_options *options, circe_test_result *result);
 
+/* What a test of all rows would take, from a test of 10,000 random ones. Up to 50,000 rows nothing is probed. */
+typedef struct circe_test_plan {
+    int64_t rows;   /* all, where they can be tested in the time and in half of the memory; else about as many as can */
+    double seconds; /* that all rows take, about; NaN: not probed */
+    double bytes;   /* that all rows take, about */
+} circe_test_plan;
+
+CIRCE_API circe_status circe_test_foresee(circe_context *context, const circe_mat *x, const circe_mat *y,
+                                          const circe_mat *z, const circe_test_options *options, double seconds,
+                                          circe_test_plan *plan);
+
 /* ---- calibration --------------------------------------------------------------------------------------------------
  */
 

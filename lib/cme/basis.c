@@ -339,6 +339,26 @@ static circe_status refuse_rank(const pivoting *work, int64_t max_rank, const ch
     return circe__basis_refuse(max_rank, work->left / work->trace, name);
 }
 
+circe_status circe__basis_decay(circe__basis *basis, const double *points, int64_t n, int64_t count,
+                                const int64_t *ranks, double *left) {
+    pivoting work = {.basis = basis, .points = points, .n = n};
+    circe_status status = start_pivoting(&work);
+    for (int64_t k = 0; status == CIRCE_OK && k < count; k++) {
+        while (status == CIRCE_OK && basis->rank < ranks[k]) {
+            int64_t p = work.worst;
+            if (work.residual[p] <= 4e-16 * basis->scale) break;
+            if (basis->rank == work.ld) status = grow_features(&work, circe__max(ranks[count - 1], work.ld + 1));
+            if (status == CIRCE_OK) add_pivot(&work, p);
+        }
+        left[k] = work.trace > 0.0 ? work.left / work.trace : 0.0;
+    }
+    circe__free(basis->context, work.F);
+    circe__free(basis->context, work.residual);
+    circe__free(basis->context, work.column);
+    circe__free(basis->context, work.found);
+    return status;
+}
+
 circe_status circe__basis_extend(circe__basis *basis, const double *points, int64_t n, double tolerance,
                                  int64_t max_rank, const char *name) {
     if (basis->crew != NULL) return basis->crew->extend(basis, points, n, tolerance, max_rank, name);

@@ -81,7 +81,8 @@ static circe_status prepare_dense(circe__holdout *holdout, const circe_kernel *k
 
 /* Whether the matrix of all rows fits, as every process of a crew sees it. */
 static bool dense_is_possible(circe__holdout *holdout) {
-    double bytes = dense_bytes(holdout->crew, holdout->options, holdout->rows, holdout->z_basis->rank);
+    int64_t rank_z = holdout->z_basis != NULL ? holdout->z_basis->rank : 1;
+    double bytes = dense_bytes(holdout->crew, holdout->options, holdout->rows, rank_z);
     double tight = bytes > circe__memory_available(holdout->context);
     circe__sum(holdout->crew, &tight, 1);
     return tight == 0.0 && (holdout->crew != NULL || holdout->rows <= CIRCE__MAX_EIGEN);
@@ -100,6 +101,28 @@ static circe_status prepare(circe__holdout *holdout, const circe_kernel *kernel_
     if (!dense_is_possible(holdout)) return status; /* whose text says what would help */
     circe__log(holdout->context, CIRCE_LOG_INFO, "%s: dense instead", circe_last_error());
     return prepare_dense(holdout, kernel_y, regression);
+}
+
+/* Refuses from a sample what the fit would refuse after its longest part: y or z whose kernel matrix is of no low rank,
+ * where a dense fit does not fit into memory either. */
+static circe_status judge(circe__holdout *holdout, const circe_kernel *kernel_y, const circe_kernel *kernel_z) {
+    const circe_cme_options *options = holdout->options;
+    if (holdout->rows <= CIRCE__ALL_ROWS || options->method == CIRCE_METHOD_DENSE) return CIRCE_OK;
+    circe_status status = circe__judge_rank(holdout->context, kernel_z, holdout->z, holdout->rows, holdout->dim_z,
+                                            options->tolerance, CIRCE__ALL_ROWS, options->seed, 0.0, "z");
+    bool free_width = circe_kernel_n_free(kernel_y) > 0;
+    if (options->method != CIRCE_METHOD_LOWRANK && dense_is_possible(holdout)) return status;
+    for (int64_t row = 0; status == CIRCE_OK && row < (free_width ? options->n_sigma2_y : 1); row++) {
+        circe_kernel *bound = NULL;
+        double sigma2 = free_width ? options->sigma2_y[row] : 0.0;
+        status = circe_kernel_copy(kernel_y, &bound);
+        if (status == CIRCE_OK && free_width) status = circe_kernel_bind(bound, sigma2);
+        if (status == CIRCE_OK)
+            status = circe__judge_rank(holdout->context, bound, holdout->y, holdout->rows, holdout->dim_y,
+                                       options->tolerance, max_rank_y(holdout), options->seed, sigma2, "y");
+        circe_kernel_destroy(bound);
+    }
+    return circe__agree(holdout->crew, status);
 }
 
 /* Errors of every ridge; ridges below what is safe are raised to it, unless forced. */
@@ -282,6 +305,7 @@ static circe_status fit_all(circe_cme *cme, circe__holdout *holdout, const circe
     const circe_cme_options *options = holdout->options;
     circe_status status = init_table(cme, options, circe_kernel_n_free(kernel_y) > 0);
     if (status == CIRCE_OK) status = circe_kernel_copy(kernel_z, &cme->kernel_z);
+    if (status == CIRCE_OK) status = judge(holdout, kernel_y, kernel_z);
     if (status == CIRCE_OK) status = fit_z(cme, holdout, kernel_z);
     if (status != CIRCE_OK) return status;
     holdout->z_basis = &cme->z_basis;

@@ -85,6 +85,18 @@ size_t circe__basis_part_bytes(const circe__basis *basis);
 void circe__basis_part(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
                        int64_t ld, double *diagonal, double *residual, void *scratch);
 
+/* left[k] := the share of the trace that ranks[k] pivots (ascending) leave, chosen among these points. */
+circe_status circe__basis_decay(circe__basis *basis, const double *points, int64_t n, int64_t count,
+                                const int64_t *ranks, double *left);
+
+/* ---- judge.c: whether low rank is worth an attempt --------------------------------------------------------------- */
+
+/* CIRCE_ERR_RANK where a sample of the rows says that max_rank pivots cannot do: before the work, not after it.
+ * `sigma2` is for the text; 0: none. */
+circe_status circe__judge_rank(const circe_context *context, const circe_kernel *kernel, const double *points,
+                               int64_t n, int64_t dim, double tolerance, int64_t max_rank, uint64_t seed, double sigma2,
+                               const char *name);
+
 /* How many leading pivots leave every candidate's residual below `relative` * scale. */
 int64_t circe__basis_rank_at(const circe__basis *basis, double relative);
 

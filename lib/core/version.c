@@ -3,15 +3,11 @@
 
 #include "core/core.h"
 
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-
 const char *circe_version(void) { return CIRCE_VERSION_STRING; }
 
 const char *circe_build_info(void) {
     return "compiler " CIRCE_BUILD_COMPILER "\n"
            CIRCE_BUILD_BLAS "\n"
-           "OpenMP " TEXT(_OPENMP) "\n"
            "Random123 Philox4x32-10\n"
            "cJSON " CIRCE_BUILD_CJSON;
 }

@@ -1,6 +1,6 @@
 /* A whole file in memory of its own: read, not mapped from the file. A file that another program cuts short while it is
  * mapped ends this process by SIGBUS, and one that is written to changes under numbers that were checked already. The
- * copy costs what the page faults of a mapping cost. The memory is an anonymous mapping, which grows by moving page
+ * copy costs a millisecond or two a megabyte. The memory is an anonymous mapping, which grows by moving page
  * tables, not bytes, and needs no allocator. */
 #define _GNU_SOURCE /* mremap */
 #include "files/mapped.h"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import causallearn, errors, sklearn, torch
+    from ._blocks import BlockMeasurement, SampleWarning, blocks
     from ._inference import Along, Calibration, Effect, Effects, TestResult, calibrate, effects, test
     from ._kernels import Kernel, delta, gaussian, gram, laplace, linear, median_sigma2
     from ._mean import ConditionalMean, FitWarning, LooTable, ResidualFeatures
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
                          ShapeError, UnsupportedError, VersionError)
 
 _WHERE = {
+    "_blocks": "BlockMeasurement SampleWarning blocks",
     "_inference": "Along Calibration Effect Effects TestResult calibrate effects test",
     "_kernels": "Kernel gaussian laplace linear delta gram median_sigma2",
     "_mean": "ConditionalMean FitWarning LooTable ResidualFeatures",

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import time
+import warnings
 from dataclasses import dataclass, fields
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import _arrays, _columns, _kernels, _native, _runtime, errors
+from . import _arrays, _blocks, _columns, _kernels, _native, _runtime, errors
 from ._kernels import KernelLike
 from ._mean import _grid, _whole
 
@@ -274,7 +275,8 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
          kernel_y: Optional[KernelLike] = None, kernel_z: Optional[KernelLike] = None, weights=None,
          width: Grid = None, ridge: Grid = None, undersmoothing: Optional[float] = None, regression: str = "kernel",
          max_rank: Optional[int] = None, auxiliary=None, mean: str = "auto", test_share: Optional[float] = None,
-         features: Optional[Sequence[int]] = None, transform: str = "none") -> TestResult:
+         features: Optional[Sequence[int]] = None, transform: str = "none", rows: Union[int, str, None] = None,
+         seconds: float = 20.0) -> TestResult:
     """Is x independent of z given y? Small p-values say no.
 
     method: kci, circe, splitkci, gcm, rcot or hsic; null: auto, gamma, spectral, wild, permutation, normal or multiplier. y: None
@@ -282,12 +284,16 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
     features of x, y and z, for rcot. transform: "normal-scores" or "ranks" of every column of numbers, which no outlier
     outweighs. Everything random is a function of `seed`.
 
+    rows: test so many random rows, or "all". By default all rows are tested where that takes about `seconds` or less, which is
+    tried on some of them where there are more than 50,000; otherwise a random sample is, with a SampleWarning.
+
     >>> import numpy as np
     >>> y, e, f = np.random.default_rng(0).normal(size=(3, 300))
     >>> test(y + e, y, y + e + f).p_value < 0.01, test(y + e, y, y + f).p_value > 0.01
     (True, True)
     """
-    problem = _Problem(**locals())
+    options = {name: value for name, value in locals().items() if name not in ("x", "y", "z", "rows", "seconds")}
+    problem = _limited(x, y, z, rows, seconds, options)
     result, library = _native.TestResult(), _native.library()
     problem.call("circe_test", result)
     return _record(
@@ -299,6 +305,28 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
 
 
 setattr(test, "__test__", False)  # pytest: not one of yours
+
+
+def _limited(x, y, z, rows, seconds: float, options: Dict[str, Any]) -> _Problem:
+    """The problem of all rows, or of a random sample of them."""
+    problem = _Problem(x, y, z, **options)
+    n = problem.rows
+    if isinstance(rows, str) and rows != "all":
+        raise errors.ArgumentError(f"rows is {rows!r}; it must be a number of rows or 'all'")
+    if rows is None:
+        plan = _native.TestPlan()
+        problem.call("circe_test_foresee", _kernels.positive(seconds, "seconds"), plan)
+        rows = plan.rows
+        if rows < n:
+            warnings.warn(f"a random sample of {rows} of the {n} rows was tested: all of them would take about "
+                          f"{plan.seconds:.0f} seconds (rows='all')", _blocks.SampleWarning, stacklevel=3)
+    if rows == "all" or _whole(rows, "rows", 8) >= n:
+        return problem
+    chosen = _blocks.sample_rows(n, rows, problem.options.seed)
+    x, y, z = (problem.arrays[v][chosen] if v in problem.arrays else None for v in "xyz")
+    if options.get("weights") is not None:
+        options = {**options, "weights": np.asarray(options["weights"])[chosen]}
+    return _Problem(x, y, z, **options)
 
 
 def _regression(found: _native.TestRegression) -> Optional[dict]:

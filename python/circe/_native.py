@@ -8,7 +8,9 @@ ctypes releases the GIL for the time of every call.
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
+import resource
 import struct
 import threading
 import warnings
@@ -91,6 +93,27 @@ class NormalizedOptions(ctypes.Structure):
 class GcmOptions(ctypes.Structure):
     _fields_ = [("regression", c_int), ("combine", c_int), ("sharpness", c_double), ("batch", BatchOptions),
                 ("previous_x", c_char_p), ("previous_y", c_char_p), ("holdout", c_void_p)]
+
+
+class Random(ctypes.Structure):
+    _fields_ = [("seed", c_uint64), ("stream", c_uint64)]
+
+
+class BlockOptions(ctypes.Structure):
+    _fields_ = [("block_rows", c_int64), ("blocks", c_int64), ("seconds", c_double), ("seed", c_uint64)]
+
+
+class BlockResult(ctypes.Structure):
+    _fields_ = [("value", c_double), ("standard_error", c_double), ("blocks", c_int64), ("block_rows", c_int64),
+                ("seconds", c_double)]
+
+
+# The measure of some rows: what it returns, if not 0, ends the work.
+BlockFn = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_int64), c_int64, POINTER(c_double))
+
+
+class TestPlan(ctypes.Structure):
+    _fields_ = [("rows", c_int64), ("seconds", c_double), ("bytes", c_double)]
 
 
 class TestOptions(ctypes.Structure):
@@ -210,6 +233,9 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_test_method_name": (_text, c_int),
     "circe_test_null_name": (_text, c_int),
     "circe_trust_name": (_text, c_int),
+    "circe_random_subset": (None, Random, c_int64, c_int64, c_void_p),
+    "circe_measure_blocks": ("status", _handle, c_int64, POINTER(BlockOptions), BlockFn, c_void_p, POINTER(BlockResult)),
+    "circe_test_foresee": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), c_double, POINTER(TestPlan)),
     "circe_test": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), POINTER(TestResult)),
     "circe_test_calibrate": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), c_int64, c_void_p),
     "circe_calibration_summary": ("status", c_void_p, c_int64, c_double, c_int64, c_void_p, POINTER(Calibration)),
@@ -235,11 +261,28 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
 }
 
 
+def _check_address_space() -> None:
+    """OpenBLAS asks for its buffers again and again, for ever, while it is loaded under a limit that leaves no room for
+    them (ulimit -v): 128 MB a thread."""
+    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
+        return
+    asked = [os.environ.get(name, "") for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")]
+    threads = min([int(text) for text in asked if text.isdigit() and int(text) > 0] or [len(os.sched_getaffinity(0))])
+    needed = (min(threads, 64) * 128 + 64) << 20  # with the library's own code
+    try:
+        mmap.mmap(-1, needed).close()
+    except (OSError, ValueError, MemoryError):
+        raise errors.OutOfMemoryError(f"libcirce is not loaded: OpenBLAS needs {needed >> 20} MB of address space for "
+                                      f"{threads} threads, and there is less (ulimit -v shows the limit). Raise the "
+                                      "limit, or set OMP_NUM_THREADS=1") from None
+
+
 class Library:
     """The loaded library. An attribute is a C function, with its signature set at first use."""
 
     def __init__(self, path: str):
         self.path = path
+        _check_address_space()
         try:
             self._dll = ctypes.CDLL(path)
         except OSError as error:

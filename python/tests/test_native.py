@@ -1,9 +1,11 @@
 """The ABI: what is declared here against the headers, the handshake, the errors, the time an import takes."""
 
 import ctypes
+import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -111,6 +113,20 @@ def test_another_version_is_refused(monkeypatch):
 def test_a_missing_library_is_named(tmp_path):
     with pytest.raises(circe.VersionError, match="nowhere.so"):
         _native.Library(str(tmp_path / "nowhere.so"))
+
+
+@pytest.mark.skipif(bool(os.environ.get("LD_PRELOAD")), reason="sanitizers take terabytes of address space")
+def test_little_address_space_is_said():
+    code = ("import resource, sys\n"
+            "megabytes = int(sys.argv[1]) << 20\n"
+            "resource.setrlimit(resource.RLIMIT_AS, (megabytes, megabytes))\n"
+            "import circe\n"
+            "try:\n    print(circe.build_info() and 'loaded')\n"
+            "except MemoryError as error:\n    print(error)\n")
+    for megabytes in (150, 250, 300, 330, 400):
+        result = subprocess.run([sys.executable, "-c", code, str(megabytes)], capture_output=True, text=True, timeout=60,
+                                env={**os.environ, "OMP_NUM_THREADS": "2"})
+        assert "loaded" in result.stdout or "address space" in result.stdout, (megabytes, result.stdout, result.stderr)
 
 
 def test_version():

@@ -1,0 +1,88 @@
+/* Inside of the reader of delimited text: the text in windows, windows in stretches of whole rows. */
+#ifndef CIRCE_IO_CSV_H
+#define CIRCE_IO_CSV_H
+
+#include "internal.h"
+
+/* ---- csv_text.c ----------------------------------------------------------------------------------------------- */
+
+/* A text in memory, or a plain file that is read piece by piece. A file is never mapped: one that is cut short
+ * meanwhile is an error, not a signal. */
+typedef struct io__text {
+    const char *memory; /* NULL: `descriptor` */
+    int descriptor;
+    uint64_t start, end; /* without the byte order mark, and without the line ends at the end */
+    const char *name;
+    io_error *error;
+} io__text;
+
+/* A piece of it in memory. */
+typedef struct io__window {
+    const char *data;
+    size_t length;
+    bool final; /* reaches the end of the text */
+    char *buffer;
+    size_t capacity;
+} io__window;
+
+/* Sets start and end; `bytes` is the size of all. Refuses a text without a row. */
+circe_status io__text_begin(io__text *text, uint64_t bytes);
+
+/* The window becomes the `length` bytes from `from` on, or what is left of them. */
+circe_status io__window_load(const io__text *text, uint64_t from, size_t length, io__window *window);
+void io__window_free(io__window *window);
+
+/* ---- csv_cut.c ------------------------------------------------------------------------------------------------ */
+
+/* Cuts a window that begins at a row into n stretches of whole rows: stretch k is [cut[k], cut[k + 1]); some may be
+ * empty. What is behind cut[n] is the beginning of a row that goes on after the window. */
+void io__cut_rows(const io__window *window, char delimiter, int n, size_t *cut);
+
+/* Behind the row that begins at `at`; NULL where the text ends before its line does. */
+const char *io__row_end(const char *at, const char *end, char delimiter);
+
+/* ---- csv_rows.c ----------------------------------------------------------------------------------------------- */
+
+/* What rows look like: the same for all of them. */
+typedef struct io__layout {
+    const io_reading *reading;
+    bool check_utf8;    /* a text in memory is UTF-8 already */
+    int64_t first_line; /* of the first row */
+    char delimiter;
+    const char *name;
+    bool has_names;          /* for the text of a refusal */
+    size_t n_fields;         /* in a row */
+    const size_t *column_of; /* for each field its column, or IO__NOT_SELECTED */
+    size_t n_columns;
+} io__layout;
+
+#define IO__NOT_SELECTED SIZE_MAX
+
+/* What reading a file in windows ends with where it is not UTF-8: it must be converted as a whole. */
+#define IO__NOT_UTF8 CIRCE_ERR_UNSUPPORTED
+
+/* Rows that were read: a stretch of a window, or all before it. */
+typedef struct io__rows {
+    double *values; /* (n, columns) */
+    bool *missing;  /* (n) */
+    size_t n, value_capacity, missing_capacity;
+    io__column *columns;
+    int64_t lines; /* read, which is more than rows where fields hold line ends */
+    int64_t n_missing;
+    size_t first_missing_row, first_missing_column;
+    int64_t first_missing_line; /* counted from the first of these */
+} io__rows;
+
+/* Reads a stretch of whole rows, whose first line is `line`, in place of what `rows` held. Which of its columns are
+ * named as categories, `before` knows. */
+circe_status io__rows_parse(const io__layout *layout, const io__rows *before, const char *data, size_t length,
+                            int64_t line, io__rows *rows, io_error *error);
+
+/* Adds up what the columns of `rows` and of `more`, which follows, have met, and gives the categories of `more` the
+ * codes of `rows`. After that the cells can be copied to where they belong. false: no memory. */
+bool io__rows_join(const io__layout *layout, io__rows *rows, io__rows *more);
+/* Room for n rows more. false: no memory. */
+bool io__rows_reserve(const io__layout *layout, io__rows *rows, size_t n);
+void io__rows_free(const io__layout *layout, io__rows *rows);
+
+#endif
