@@ -3,7 +3,7 @@
 The paper's dSprites network at batch 1024, the synthetic experiments' 9x64 at 256, ResNet-18 at 16; AdamW, fused. A step
 is: take a batch, forward, loss, backward, optimiser. Eager float32 is there for comparison.
 
-    python bench/gpu_best.py [--circe build-cuda/circe] [--rounds 3] [--json OUT]
+    python bench/gpu_best.py [--circe build-cuda/circe] [--peer-only] [--rounds 3] [--json OUT]
 """
 
 import json
@@ -12,7 +12,8 @@ from pathlib import Path
 
 import common
 
-OPTIONS = common.options(__doc__, rounds=3)
+OPTIONS = common.options(__doc__, rounds=3, add=lambda parser: parser.add_argument(
+    "--peer-only", action="store_true", help="PyTorch alone"))
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
@@ -98,7 +99,7 @@ def ours():
 
 def main():
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}; ms a step")
-    found = ours()
+    found = {} if OPTIONS.peer_only else ours()
     for net in BATCH:
         for mode, how in MODES.items():
             step = Step(net, **how)

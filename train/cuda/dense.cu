@@ -20,15 +20,59 @@ struct sums {
 static __device__ inline int own_i() { return threadIdx.x % 16 * 2; }
 static __device__ inline int own_j() { return threadIdx.x / 16 * 4; }
 
-/* to (k, i) := from(i, k), zeros beyond the ends. ALONG_K: neighbours in memory differ in k. */
-template <bool ALONG_K, typename F>
-static __device__ inline void bring(F from, int64_t first_i, int64_t n_i, int64_t first_k, int64_t n_k, float *to) {
+enum { STEPS = CHUNK * SIDE / BLOCK };
+
+/* A part of i, or of k, and where they end. */
+struct range {
+    int64_t first, end;
+};
+
+/* A number of the gradient before the activation, and what it is worked out from. */
+struct bent {
+    float grad, out;
+};
+
+static __device__ inline float value_of(cuda_bend, float x) { return x; }
+static __device__ inline float value_of(cuda_bend f, bent x) { return bend_back(f, x.out, x.grad); }
+
+/* Where this thread's number of a step goes, as (i, k). ALONG_K: neighbours in memory differ in k. */
+template <bool ALONG_K>
+static __device__ inline int2 place(int step) {
+    int e = threadIdx.x + step * BLOCK, rest = e / 32;
+    return ALONG_K ? int2{rest / 8 * 4 + e / 8 % 4, rest % 8 * 8 + e % 8} : int2{e % 32, rest};
+}
+
+/* items := from(i, k), zeros beyond the ends. */
+template <bool ALONG_K, typename T, typename F>
+static __device__ inline void fetch(F from, range i, range k, T (&items)[STEPS]) {
 #pragma unroll
-    for (int step = 0; step < CHUNK * SIDE / BLOCK; step++) {
-        int e = threadIdx.x + step * BLOCK, rest = e / 32;
-        int i = ALONG_K ? rest / 8 * 4 + e / 8 % 4 : e % 32, k = ALONG_K ? rest % 8 * 8 + e % 8 : rest;
-        to[k * LINE + i] = first_i + i < n_i && first_k + k < n_k ? from(first_i + i, first_k + k) : 0.0f;
+    for (int step = 0; step < STEPS; step++) {
+        int2 at = place<ALONG_K>(step);
+        items[step] = {};
+        if (i.first + at.x < i.end && k.first + at.y < k.end) items[step] = from(i.first + at.x, k.first + at.y);
     }
+}
+
+template <bool ALONG_K, typename T>
+static __device__ inline void put(cuda_bend f, const T (&items)[STEPS], float *to) {
+#pragma unroll
+    for (int step = 0; step < STEPS; step++) {
+        int2 at = place<ALONG_K>(step);
+        to[at.y * LINE + at.x] = value_of(f, items[step]);
+    }
+}
+
+/* a (k, i) and b (k, j) := the factors. All of them are on their way from memory before the first is put. */
+template <bool A_ALONG_K, bool B_ALONG_K, typename A, typename B>
+static __device__ inline void bring(cuda_bend f, A from_a, range i, B from_b, range j, range k, float *a, float *b) {
+    decltype(from_a(0, 0)) items_a[STEPS];
+    float items_b[STEPS];
+    fetch<A_ALONG_K>(from_a, i, k, items_a);
+    fetch<B_ALONG_K>(from_b, j, k, items_b);
+    __syncthreads(); /* what was there has been used */
+    put<A_ALONG_K>(f, items_a, a);
+    put<B_ALONG_K>(f, items_b, b);
+    __syncthreads();
 }
 
 static __device__ inline void multiply(const float *a, const float *b, sums &s) {
@@ -46,17 +90,16 @@ static __device__ inline void multiply(const float *a, const float *b, sums &s) 
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-static __global__ void __launch_bounds__(BLOCK)
+static __global__ void __launch_bounds__(BLOCK, 3)
     forward(cuda_bend f, cuda_dense d, const float *in, const float *W, const float *b, float *out) {
     __shared__ __align__(16) float x[CHUNK * LINE], w[CHUNK * LINE];
     int64_t row = (int64_t)blockIdx.x * SIDE;
     int q = blockIdx.y * SIDE;
     sums s = {};
     for (int k = 0; k < d.inputs; k += CHUNK) {
-        __syncthreads();
-        bring<true>([&](int64_t i, int64_t p) { return in[i * d.inputs + p]; }, row, d.rows, k, d.inputs, x);
-        bring<true>([&](int64_t i, int64_t p) { return W[i * d.inputs + p]; }, q, d.outputs, k, d.inputs, w);
-        __syncthreads();
+        bring<true, true>(
+            f, [&](int64_t i, int64_t p) { return in[i * d.inputs + p]; }, {row, d.rows},
+            [&](int64_t i, int64_t p) { return W[i * d.inputs + p]; }, {q, d.outputs}, {k, d.inputs}, x, w);
         multiply(x, w, s);
     }
 #pragma unroll
@@ -81,9 +124,7 @@ struct passing {
     int64_t data_blocks, split; /* rows of a part */
 };
 
-static __device__ inline float before(const passing &p, int64_t at) {
-    return p.f.kind == 0 ? p.grad[at] : bend_back(p.f, p.out[at], p.grad[at]);
-}
+static __device__ inline bent before(const passing &p, int64_t at) { return {p.grad[at], p.out[at]}; }
 
 /* A tile of grad_in = g W. */
 static __device__ inline void data_tile(const passing &t, int64_t tile, float *a, float *b) {
@@ -91,10 +132,9 @@ static __device__ inline void data_tile(const passing &t, int64_t tile, float *a
     int64_t row = tile / t.p_tiles * SIDE, p = tile % t.p_tiles * SIDE;
     sums s = {};
     for (int k = 0; k < d.outputs; k += CHUNK) {
-        __syncthreads();
-        bring<true>([&](int64_t i, int64_t q) { return before(t, i * d.outputs + q); }, row, d.rows, k, d.outputs, a);
-        bring<false>([&](int64_t j, int64_t q) { return t.W[q * d.inputs + j]; }, p, d.inputs, k, d.outputs, b);
-        __syncthreads();
+        bring<true, false>(
+            t.f, [&](int64_t i, int64_t q) { return before(t, i * d.outputs + q); }, {row, d.rows},
+            [&](int64_t j, int64_t q) { return t.W[q * d.inputs + j]; }, {p, d.inputs}, {k, d.outputs}, a, b);
         multiply(a, b, s);
     }
 #pragma unroll
@@ -114,10 +154,9 @@ static __device__ inline void weights_part(const passing &t, int tile, int split
     float bias = 0.0f;
     sums s = {};
     for (int64_t row = split * t.split; row < end; row += CHUNK) {
-        __syncthreads();
-        bring<false>([&](int64_t i, int64_t r) { return before(t, r * d.outputs + i); }, q, d.outputs, row, end, a);
-        bring<false>([&](int64_t j, int64_t r) { return t.in[r * d.inputs + j]; }, p, d.inputs, row, end, b);
-        __syncthreads();
+        bring<false, false>(
+            t.f, [&](int64_t i, int64_t r) { return before(t, r * d.outputs + i); }, {q, d.outputs},
+            [&](int64_t j, int64_t r) { return t.in[r * d.inputs + j]; }, {p, d.inputs}, {row, end}, a, b);
         multiply(a, b, s);
         if (p == 0 && threadIdx.x < SIDE)
 #pragma unroll 8
@@ -145,7 +184,7 @@ static __device__ inline void add_tile(const passing &t, int tile) {
     }
 }
 
-static __global__ void __launch_bounds__(BLOCK) backward(passing t) {
+static __global__ void __launch_bounds__(BLOCK, 2) backward(passing t) {
     __shared__ __align__(16) float a[CHUNK * LINE], b[CHUNK * LINE];
     __shared__ bool is_last;
     if (blockIdx.x < t.data_blocks) {

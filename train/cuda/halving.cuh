@@ -74,6 +74,35 @@ struct lines {
     int line, plane, image, odd, even;
 };
 
+/* put(fetch(e)) for the block's e below n, AT_ONCE a thread: all of them are on their way from memory before the first
+ * is put. Left to itself the compiler waits for each, since each may be outside of the image. */
+template <int AT_ONCE, typename F, typename P>
+static __device__ inline void bring_at_once(int n, F fetch, P put) {
+    for (int e = threadIdx.x; e < n; e += AT_ONCE * BLOCK) {
+        decltype(fetch(0)) items[AT_ONCE];
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++) items[k] = fetch(e + k * BLOCK < n ? e + k * BLOCK : e);
+#pragma unroll
+        for (int k = 0; k < AT_ONCE; k++)
+            if (e + k * BLOCK < n) put(items[k]);
+    }
+}
+
+/* A number, and four, on their way to a place in shared memory. */
+struct one_number {
+    float v;
+    int to;
+};
+struct four_numbers {
+    float4 v;
+    int to;
+};
+/* The gradient at an output and the output. */
+struct four_pairs {
+    float4 g, out;
+    int to;
+};
+
 /* Divisions for bringing (images, channels, lines, width / 4). */
 struct bring_by {
     divider fours, lines, channels;
@@ -93,20 +122,22 @@ static __device__ inline void bring_lines(const cuda_window &w, const tiling &t,
     int fours = w.width / 4, n_lines = 2 * t.rows + 1, top = 2 * at.row - 1, n = t.images * channels * n_lines * fours;
     int there = w.channels - first;
     const float *from = in + (at.image * w.channels + first) * w.height * w.width;
-#pragma unroll 4
-    for (int e = threadIdx.x; e < n; e += BLOCK) {
+    auto fetch = [&](int e) {
         int line = by.fours.quotient(e), k = e - line * fours, plane = by.lines.quotient(line);
         line -= plane * n_lines;
         int image = by.channels.quotient(plane), channel = plane - image * channels, y = top + line;
-        float4 v = {0.0f, 0.0f, 0.0f, 0.0f};
+        four_numbers item = {{0.0f, 0.0f, 0.0f, 0.0f}, image * l.image + channel * l.plane + line * l.line + 2 * k};
         if (image < at.images && channel < there && y >= 0 && y < w.height)
-            v = *(const float4 *)(from + ((int64_t)image * w.channels + channel) * w.height * w.width + y * w.width +
-                                  4 * k);
+            item.v = *(const float4 *)(from + ((int64_t)image * w.channels + channel) * w.height * w.width +
+                                       y * w.width + 4 * k);
+        return item;
+    };
+    bring_at_once<TF32 ? 8 : 4>(n, fetch, [&](const four_numbers &item) {
+        float4 v = item.v;
         if (TF32) v = {to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w)};
-        float *row = to + image * l.image + channel * l.plane + line * l.line;
-        *(float2 *)(row + l.odd + 2 * k) = {v.y, v.w};
-        *(float2 *)(row + l.even + 2 * k) = {v.x, v.z};
-    }
+        *(float2 *)(to + item.to + l.odd) = {v.y, v.w};
+        *(float2 *)(to + item.to + l.even) = {v.x, v.z};
+    });
 }
 
 static inline bring_by bring_divisions(cuda_window w, tiling t, int channels) {
@@ -116,12 +147,19 @@ static inline bring_by bring_divisions(cuda_window w, tiling t, int channels) {
 /* The first number not below this one that lies in this of the 32 banks. */
 static inline int up_to_bank(int numbers, int bank) { return numbers + (bank - numbers % 32 + 32) % 32; }
 
-/* The gradient before the activation: four numbers at once. */
-static __device__ inline float4 unbent(cuda_bend f, const float *out, const float *grad, int64_t at) {
-    float4 g = *(const float4 *)(grad + at);
-    if (f.kind == 0) return g;
-    float4 o = *(const float4 *)(out + at);
-    return {bend_back(f, o.x, g.x), bend_back(f, o.y, g.y), bend_back(f, o.z, g.z), bend_back(f, o.w, g.w)};
+/* The gradient before the activation: four numbers at once, and what it is worked out from. */
+static __device__ inline float4 unbent(cuda_bend f, const four_pairs &p) {
+    if (f.kind == 0) return p.g;
+    return {bend_back(f, p.out.x, p.g.x), bend_back(f, p.out.y, p.g.y), bend_back(f, p.out.z, p.g.z),
+            bend_back(f, p.out.w, p.g.w)};
+}
+
+static __device__ inline four_pairs pairs_at(cuda_bend f, const float *out, const float *grad, bool there, int64_t at,
+                                             int to) {
+    four_pairs p = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f, 0.0f}, to};
+    if (there) p.g = *(const float4 *)(grad + at);
+    if (there && f.kind != 0) p.out = *(const float4 *)(out + at);
+    return p;
 }
 
 /* More shared memory than a kernel gets unasked. */

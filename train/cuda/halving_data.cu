@@ -49,17 +49,15 @@ static __device__ inline void bring_grad(const plan &p, const corner &at, cuda_b
     const cuda_window &w = p.w;
     int rows = p.t.rows + 1, n = p.chunk * p.t.images * rows * p.t.in_line, points = w.out_height * w.out_width;
     int64_t from = (at.image * w.outputs + first) * points + at.row * w.out_width;
-#pragma unroll 4
-    for (int e = threadIdx.x; e < n; e += BLOCK) {
+    auto fetch = [&](int e) {
         int row = p.by_line.quotient(e), k = e - row * p.t.in_line, part = p.by_rows.quotient(row);
         row -= part * rows;
         int output = p.by_images.quotient(part), image = part - output * p.t.images;
-        float4 v = {0.0f, 0.0f, 0.0f, 0.0f};
-        if (image < at.images && first + output < w.outputs && at.row + row < w.out_height)
-            v = unbent(f, out, grad,
-                       from + ((int64_t)image * w.outputs + output) * points + row * w.out_width + QUAD * k);
-        ((float4 *)to)[e] = v;
-    }
+        bool there = image < at.images && first + output < w.outputs && at.row + row < w.out_height;
+        return pairs_at(f, out, grad, there,
+                        from + ((int64_t)image * w.outputs + output) * points + row * w.out_width + QUAD * k, e);
+    };
+    bring_at_once<3>(n, fetch, [&](const four_pairs &pair) { ((float4 *)to)[pair.to] = unbent(f, pair); });
 }
 
 /* to (chunk, taps, CHANNELS) := weights of outputs [first, ..) and channels [channel, ..); zeros where there are none.
@@ -67,14 +65,14 @@ static __device__ inline void bring_grad(const plan &p, const corner &at, cuda_b
 static __device__ inline void bring_weights(const plan &p, int channel, int first, const float *weights, float *to) {
     enum { EVERY = CHANNELS * TAPS };
     int n = p.chunk * EVERY, there = (p.w.channels - channel) * TAPS;
-#pragma unroll 4
-    for (int e = threadIdx.x; e < n; e += BLOCK) {
+    auto fetch = [&](int e) {
         int o = p.by_weights.quotient(e), k = e - o * EVERY, c = k / TAPS, tap = k - c * TAPS;
-        float value = 0.0f;
+        one_number item = {0.0f, (o * TAPS + tap) * CHANNELS + c};
         if (first + o < p.w.outputs && k < there)
-            value = weights[((int64_t)(first + o) * p.w.channels + channel) * TAPS + k];
-        to[(o * TAPS + tap) * CHANNELS + c] = value;
-    }
+            item.v = weights[((int64_t)(first + o) * p.w.channels + channel) * TAPS + k];
+        return item;
+    };
+    bring_at_once<8>(n, fetch, [&](const one_number &item) { to[item.to] = item.v; });
 }
 
 /* sum (channels, quad) += weights (channels) g (quad) */
@@ -129,7 +127,7 @@ static __device__ inline void put(const plan &p, const corner &at, const place &
     }
 }
 
-static __global__ void __launch_bounds__(BLOCK)
+static __global__ void __launch_bounds__(BLOCK, 4)
     data_back(plan p, cuda_bend f, const float *out, const float *grad, const float *weights, float *grad_in) {
     extern __shared__ float4 memory[];
     float *g = (float *)memory, *W = g + p.chunk * p.plane;

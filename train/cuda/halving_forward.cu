@@ -46,14 +46,14 @@ static plan make_plan(cuda_window w, int outputs_each) {
 /* to (chunk, taps, outputs) := weights of outputs [output, ..) and channels [first, ..); zeros where there are none. */
 static __device__ inline void bring_weights(const plan &p, int output, int first, const float *weights, float *to) {
     int each = p.chunk * TAPS, n = p.outputs * each, there = (p.w.channels - first) * TAPS;
-#pragma unroll 4
-    for (int e = threadIdx.x; e < n; e += BLOCK) {
+    auto fetch = [&](int e) {
         int o = p.by_weights.quotient(e), k = e - o * each;
-        float value = 0.0f;
+        one_number item = {0.0f, k * p.weights_line + o};
         if (output + o < p.w.outputs && k < there)
-            value = weights[((int64_t)(output + o) * p.w.channels + first) * TAPS + k];
-        to[k * p.weights_line + o] = value;
-    }
+            item.v = weights[((int64_t)(output + o) * p.w.channels + first) * TAPS + k];
+        return item;
+    };
+    bring_at_once<8>(n, fetch, [&](const one_number &item) { to[item.to] = item.v; });
 }
 
 template <int OUTPUTS>
@@ -102,7 +102,7 @@ static __device__ inline void put(const plan &p, const corner &at, const place &
 }
 
 template <int OUTPUTS>
-static __global__ void __launch_bounds__(BLOCK)
+static __global__ void __launch_bounds__(BLOCK, 4)
     halve(plan p, cuda_bend f, const float *in, const float *weights, const float *bias, float *out) {
     extern __shared__ float4 memory[];
     float *x = (float *)memory, *W = x + p.x_numbers;

@@ -70,13 +70,13 @@ static plan plan_forward(cuda_window w) {
 /* to (channels, taps, outputs); zeros where there are none. */
 static __device__ inline void bring_forward(const plan &p, int output, const float *weights, float *to) {
     int each = (int)p.by_weights.d, there = p.w.channels * TAPS;
-#pragma unroll 4
-    for (int e = threadIdx.x; e < p.side * each; e += BLOCK) {
+    auto fetch = [&](int e) {
         int o = p.by_weights.quotient(e), k = e - o * each;
-        float value = 0.0f;
-        if (output + o < p.w.outputs && k < there) value = weights[(int64_t)(output + o) * there + k];
-        to[k * p.step + o] = to_tf32(value);
-    }
+        one_number item = {0.0f, k * p.step + o};
+        if (output + o < p.w.outputs && k < there) item.v = weights[(int64_t)(output + o) * there + k];
+        return item;
+    };
+    bring_at_once<18>(p.side * each, fetch, [&](const one_number &item) { to[item.to] = to_tf32(item.v); });
 }
 
 template <int M>
@@ -196,13 +196,13 @@ static plan plan_data(cuda_window w) {
 static __device__ inline void bring_back(const plan &p, int channel, const float *weights, float *to) {
     enum { EACH = TENSOR_M * TAPS };
     int there = (p.w.channels - channel) * TAPS;
-#pragma unroll 4
-    for (int e = threadIdx.x; e < p.weights / p.step * EACH; e += BLOCK) {
+    auto fetch = [&](int e) {
         int o = p.by_weights.quotient(e), k = e - o * EACH, c = k / TAPS;
-        float value = 0.0f;
-        if (o < p.w.outputs && k < there) value = weights[((int64_t)o * p.w.channels + channel) * TAPS + k];
-        to[o * p.step + (k - c * TAPS) * TENSOR_M + c] = to_tf32(value);
-    }
+        one_number item = {0.0f, o * p.step + (k - c * TAPS) * TENSOR_M + c};
+        if (o < p.w.outputs && k < there) item.v = weights[((int64_t)o * p.w.channels + channel) * TAPS + k];
+        return item;
+    };
+    bring_at_once<18>(p.weights / p.step * EACH, fetch, [&](const one_number &item) { to[item.to] = to_tf32(item.v); });
 }
 
 /* to (chunk, images, rows + 1, line) := g of outputs [first, ..); zeros where there are none. */
@@ -211,18 +211,19 @@ static __device__ inline void bring_grad(const plan &p, const corner &at, cuda_b
     const cuda_window &w = p.w;
     int rows = p.t.rows + 1, n = p.chunk * p.t.images * rows * p.t.in_line, points = w.out_height * w.out_width;
     int64_t from = (at.image * w.outputs + first) * points + at.row * w.out_width;
-#pragma unroll 4
-    for (int e = threadIdx.x; e < n; e += BLOCK) {
+    auto fetch = [&](int e) {
         int row = p.by_line.quotient(e), k = e - row * p.t.in_line, part = p.by_rows.quotient(row);
         row -= part * rows;
         int output = p.by_images.quotient(part), image = part - output * p.t.images;
-        float4 v = {0.0f, 0.0f, 0.0f, 0.0f};
-        if (image < at.images && first + output < w.outputs && at.row + row < w.out_height)
-            v = unbent(f, out, grad,
-                       from + ((int64_t)image * w.outputs + output) * points + row * w.out_width + QUAD * k);
-        *(float4 *)(to + output * p.l.plane + image * p.l.image + row * p.l.line + QUAD * k) = {
-            to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w)};
-    }
+        bool there = image < at.images && first + output < w.outputs && at.row + row < w.out_height;
+        return pairs_at(f, out, grad, there,
+                        from + ((int64_t)image * w.outputs + output) * points + row * w.out_width + QUAD * k,
+                        output * p.l.plane + image * p.l.image + row * p.l.line + QUAD * k);
+    };
+    bring_at_once<3>(n, fetch, [&](const four_pairs &pair) {
+        float4 v = unbent(f, pair);
+        *(float4 *)(to + pair.to) = {to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w)};
+    });
 }
 
 /* The zeros after every line. */

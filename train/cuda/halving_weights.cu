@@ -84,15 +84,14 @@ static __device__ inline void bring_grad(const plan &p, const corner &at, cuda_b
     const cuda_window &w = p.w;
     int n = p.outputs * p.quads, points = w.out_height * w.out_width;
     int64_t from = (at.image * w.outputs + first) * points + at.row * w.out_width;
-#pragma unroll 4
-    for (int e = threadIdx.x; e < n; e += BLOCK) {
+    auto fetch = [&](int e) {
         int output = p.by_quads.quotient(e), quad = e - output * p.quads;
-        int image = p.t.strips > 1 ? 0 : quad / p.t.in_image, within = quad - image * p.t.in_image;
-        float4 v = {0.0f, 0.0f, 0.0f, 0.0f};
-        if (image < at.images && first + output < w.outputs && at.row * w.out_width + QUAD * within < points)
-            v = unbent(f, out, grad, from + ((int64_t)image * w.outputs + output) * points + QUAD * within);
-        *(float4 *)(to + output * p.g_line + QUAD * quad) = v;
-    }
+        int image = p.t.strips > 1 ? 0 : p.t.by_image.quotient(quad), within = quad - image * p.t.in_image;
+        bool there = image < at.images && first + output < w.outputs && at.row * w.out_width + QUAD * within < points;
+        return pairs_at(f, out, grad, there, from + ((int64_t)image * w.outputs + output) * points + QUAD * within,
+                        output * p.g_line + QUAD * quad);
+    };
+    bring_at_once<4>(n, fetch, [&](const four_pairs &pair) { *(float4 *)(to + pair.to) = unbent(f, pair); });
 }
 
 /* Where a quad's window begins, and the zeros before every line: the same in all tiles. */
@@ -183,8 +182,9 @@ static __device__ inline void put_bias(const plan &p, int first_output, float su
 }
 
 /* partial (splits, n): weights, then the bias where n has room for it. */
-static __global__ void __launch_bounds__(BLOCK) sum_weights(plan p, cuda_bend f, bool bias, int64_t n, const float *in,
-                                                            const float *out, const float *grad, float *partial) {
+static __global__ void __launch_bounds__(BLOCK, 4)
+    sum_weights(plan p, cuda_bend f, bool bias, int64_t n, const float *in, const float *out, const float *grad,
+                float *partial) {
     extern __shared__ float4 memory[];
     float *x = (float *)memory, *g = x + p.x_numbers;
     int *offsets = (int *)(g + p.outputs * p.g_line);
