@@ -131,9 +131,10 @@ static int run(int argc, char **argv) {
     return EXIT_INPUT;
 }
 
-/* Of oneDNN's threads, which are OpenMP's: those that wait spin for a millisecond by default. The library's own threads,
- * and whatever else has the core, cannot run meanwhile, and a network for images takes 5 to 10 times as long on a busy
- * machine. Some microseconds cost nothing and yield. OpenMP reads this when the program is loaded, so it is loaded again.
+/* Of oneDNN's threads, which are OpenMP's: those that wait spin for a millisecond by default. The library's own
+ * threads, and whatever else has the core, cannot run meanwhile, and a network for images takes 5 to 10 times as long
+ * on a busy machine. Some microseconds cost nothing and yield. OpenMP reads this when the program is loaded, so it is
+ * loaded again.
  */
 static void wait_politely(char **argv) {
     if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL) return;

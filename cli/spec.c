@@ -323,9 +323,10 @@ const spec_option spec_options[OPT_COUNT] = {
          "float32, fits float64, whatever is said here. Of experiments, in the place of what the file says."},
     [OPT_CHECKPOINT_EPOCHS] = {"checkpoint-epochs", 0, SPEC_INTEGER, TRAIN, 0, "N", NULL, "0", 0, 1e6, "Checkpoints",
                                "Write MODEL.checkpoint every N epochs; 0: not by epochs."},
-    [OPT_CHECKPOINT_MINUTES] = {"checkpoint-minutes", 0, SPEC_NUMBER, TRAIN, 0, "M", NULL, "1", 0, 0, "Checkpoints",
-                                "And every M minutes; 0: not by time. Ctrl-C, SIGTERM and SIGHUP always write one. It is "
-                                "removed when the model is there."},
+    [OPT_CHECKPOINT_MINUTES] =
+        {"checkpoint-minutes", 0, SPEC_NUMBER, TRAIN, 0, "M", NULL, "1", 0, 0, "Checkpoints",
+         "And every M minutes; 0: not by time. Ctrl-C, SIGTERM and SIGHUP always write one. It is "
+         "removed when the model is there."},
     [OPT_RESUME] = {"resume", 0, SPEC_FLAG, TRAIN, 0, NULL, NULL, NULL, 0, 0, "Checkpoints",
                     "Continue from MODEL.checkpoint, to the very numbers of a run that was never interrupted (on this "
                     "machine, with as many threads). Data and settings must be the same; --device may change."},

@@ -193,7 +193,7 @@ static circe_status select_columns(reader *r, const char *columns) {
 
 static circe_status choose_columns(reader *r, const char *columns) {
     r->column_of = malloc(r->header.count * sizeof *r->column_of);
-    r->field_of = malloc(r->header.count * sizeof *r->field_of);
+    r->field_of = calloc(r->header.count, sizeof *r->field_of);
     r->rows.columns = calloc(r->header.count, sizeof *r->rows.columns);
     if (r->column_of == NULL || r->field_of == NULL || r->rows.columns == NULL) return no_memory(r);
     for (size_t f = 0; f < r->header.count; f++) r->column_of[f] = IO__NOT_SELECTED;
@@ -368,7 +368,7 @@ static char *first_missing(const reader *r) {
     const io__rows *rows = &r->rows;
     size_t field = r->field_of[rows->first_missing_column];
     int used = snprintf(text, sizeof text, "row %zu (line %lld), column ", rows->first_missing_row,
-                        (long long)(r->first_line + rows->first_missing_line));
+                        (long long)r->first_line + (long long)rows->first_missing_line);
     if (r->has_names)
         snprintf(text + used, sizeof text - (size_t)used, "'%.150s'", io__texts_get(&r->header, field));
     else
@@ -379,7 +379,8 @@ static char *first_missing(const reader *r) {
 static circe_status give(reader *r, io_table *table) {
     io__rows *rows = &r->rows;
     double *exact = realloc(rows->values, rows->n * r->n_columns * sizeof *exact);
-    table->values = circe_mat_f64(exact != NULL ? exact : rows->values, (int64_t)rows->n, (int64_t)r->n_columns);
+    if (exact != NULL) rows->values = exact;
+    table->values = circe_mat_f64(rows->values, (int64_t)rows->n, (int64_t)r->n_columns);
     rows->values = NULL;
     table->n_missing = rows->n_missing;
     table->source = strdup(r->scanner.name);

@@ -172,8 +172,9 @@ static bool round_once(const decimal *d, double *value) {
     uint64_t high = (uint64_t)(both >> 64), low = (uint64_t)both;
     if (low == UINT64_MAX && (q < -27 || q > 55)) return false;
     int top = (int)(high >> 63), cut = top + 64 - BITS - 3;
-    uint64_t mantissa = high >> cut;                                   /* 54 bits: one more than a double has */
-    int64_t exponent = ((217706 * q) >> 16) + 63 + top - shift + BIAS; /* 217706 / 2^16 = 1 + log2(5), for these q */
+    uint64_t mantissa = high >> cut; /* 54 bits: one more than a double has */
+    int64_t scaled = 217706 * q;     /* 217706 / 2^16 = 1 + log2(5), for these q, rounded down */
+    int64_t exponent = (scaled - (scaled < 0 ? 65535 : 0)) / 65536 + 63 + top - shift + BIAS;
     if (exponent <= 0 || exponent >= 2 * BIAS) return false;
     /* An exact tie goes to the even neighbour; only these powers can make one. */
     if (low <= 1 && q >= -4 && q <= 23 && (mantissa & 3) == 1 && mantissa << cut == high) mantissa &= ~1ull;

@@ -410,9 +410,9 @@ static void judge(const problem *p, double *error, double *dependence) {
 
 /* Var(0.7 e + noise) = 0.5 is what cannot be had without z; noise alone is 0.01.
  *
- * What is left of the dependence, over seeds: CIRCE 0.002 to 0.006, HSCIC 0.0014, each the same for every BLAS. GCM is a
- * maximum, whose gradient jumps from one pair of columns to another: rounding leads its runs apart as far as seeds do,
- * 0.05 to 0.11 (mean 0.07, standard deviation 0.02). */
+ * What is left of the dependence, over seeds: CIRCE 0.002 to 0.006, HSCIC 0.0014, each the same for every BLAS. GCM is
+ * a maximum, whose gradient jumps from one pair of columns to another: rounding leads its runs apart as far as seeds
+ * do, 0.05 to 0.11 (mean 0.07, standard deviation 0.02). */
 static void learns(void **state) {
     (void)state;
     double error, dependence, free_error, free_dependence;

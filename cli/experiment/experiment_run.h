@@ -17,8 +17,8 @@ typedef struct experiment_work {
     double seconds_before; /* of earlier attempts that a checkpoint kept */
 } experiment_work;
 
-/* Runs in this process, on as many threads as a context has by default. A checkpoint is removed once the run is finished. Prints
- * what is wrong and returns an exit status. */
+/* Runs in this process, on as many threads as a context has by default. A checkpoint is removed once the run is
+ * finished. Prints what is wrong and returns an exit status. */
 int experiment_run(experiment_work *work, experiment_result *result);
 
 /* The kinds of runs. */

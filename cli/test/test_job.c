@@ -214,7 +214,7 @@ static int refuse_size(const test_job *j, const circe_test_plan *plan) {
 
 /* Tests all rows and says beforehand how long that takes; or, where that is longer than --seconds, a sample. */
 static int limit_rows(test_job *j) {
-    circe_test_plan plan;
+    circe_test_plan plan = {0};
     input *group[4];
     const variable *variables[4];
     char time[32];

@@ -79,7 +79,7 @@ static const char *find_format(const circe_metadata *metadata, int64_t n_metadat
 
 /* JSON is UTF-8, and names of files and columns may not be: a copy that is, to be freed; NULL: no memory. */
 static char *as_utf8(const char *text) {
-    size_t bytes = strlen(text);
+    size_t bytes = text == NULL ? 0 : strlen(text);
     char *copy = malloc(2 * bytes + 1);
     if (copy != NULL) copy[circe__to_utf8(text, bytes, copy)] = '\0';
     return copy;

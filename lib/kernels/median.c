@@ -102,7 +102,7 @@ static double select_kth(selection *s, int threads, int64_t k, double *few, doub
 }
 
 static double median(selection *s, int threads, double *few) {
-    double lower, upper = select_kth(s, threads, s->n / 2, few, s->n % 2 == 1 ? NULL : &lower);
+    double lower = 0.0, upper = select_kth(s, threads, s->n / 2, few, s->n % 2 == 1 ? NULL : &lower);
     return s->n % 2 == 1 ? upper : 0.5 * (lower + upper);
 }
 

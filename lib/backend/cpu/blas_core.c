@@ -170,7 +170,7 @@ static void judge_forced(circe__processor processor) {
 
 static void judge_own(circe__processor processor) {
     bool callable = gotoblas_dynamic_init != NULL && gotoblas_dynamic_quit != NULL;
-    bool dynamic = strstr(openblas_get_config(), "DYNAMIC_ARCH") != NULL;
+    bool dynamic = openblas_get_config != NULL && strstr(openblas_get_config(), "DYNAMIC_ARCH") != NULL;
     char remedy[128];
     if (circe__blas_core_level(openblas_get_corename()) >= processor) return;
     bool tried = callable && nobody_computes();
