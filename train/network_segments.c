@@ -14,7 +14,7 @@
 #include "network_internal.h"
 #include "parallel.h"
 
-enum { LEAST_SUMS = 4096 };
+enum { LEAST_SUMS = 8192 };
 
 static int64_t in_of(const train_network *network, int64_t l) { return train_shape_count(network->layers[l].in); }
 static int64_t out_of(const train_network *network, int64_t l) { return train_shape_count(network->layers[l].out); }

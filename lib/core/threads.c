@@ -44,11 +44,12 @@ enum {
     N_PLACES = 128,
     MAX_HELPERS = 1023,
     STACK_BYTES = 4 << 20, /* OpenBLAS keeps small buffers there */
-    HELPER_SPIN = 100000,  /* nanoseconds without mail before a helper sleeps */
-    CALLER_SPIN = 20000,   /* nanoseconds a caller spins for helpers that finish */
-    PREEMPTED = 100000,    /* nanoseconds between two looks at the clock: another process had the processor */
-    BUSY_REST = 50000000,  /* nanoseconds without spinning after that */
-    PAUSES = 32,           /* between two looks at the clock */
+    HELPER_SPIN =
+        200000, /* nanoseconds without mail before a helper sleeps: the serial stretches of a step are shorter */
+    CALLER_SPIN = 20000,  /* nanoseconds a caller spins for helpers that finish */
+    PREEMPTED = 100000,   /* nanoseconds between two looks at the clock: another process had the processor */
+    BUSY_REST = 50000000, /* nanoseconds without spinning after that */
+    PAUSES = 32,          /* between two looks at the clock */
 };
 
 typedef _Atomic uint64_t word;

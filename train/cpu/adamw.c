@@ -10,7 +10,7 @@
 #include "cpu/cpu.h"
 #include "parallel.h"
 
-enum { LEAST = 4096 }; /* parameters that are worth a thread */
+enum { LEAST = 8192 }; /* parameters that are worth a thread */
 
 typedef struct update {
     const float *grads;

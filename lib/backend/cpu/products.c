@@ -15,7 +15,7 @@
 
 enum {
     COPY = 12,          /* operations that the copy of a number is worth */
-    CALL = 200000,      /* that a call of other threads is worth, about 5 microseconds */
+    CALL = 800000,      /* that a call of other threads is worth, 20 microseconds: they may have to be woken */
     PIECE = 20000,      /* and each part of it */
     ROUND = 8,          /* blocks begin at multiples: a cache line, a register of BLAS */
     STACK_ROOM = 16384, /* numbers: 128 KB */
