@@ -674,6 +674,7 @@ static void implicit_features(void **state) {
 static circe_context *small_context(size_t limit) {
     circe_context_options options;
     circe_context_options_init(&options);
+    options.threads = 2; /* each has memory of its own in a fit */
     options.memory_limit = limit;
     return test_context_with(&options);
 }
