@@ -29,5 +29,7 @@ int device_open(const args *arguments, circe_context *context, train_device **de
     opened = train_device_set_precision(*device, (train_precision)train_precision_find(precision_name(arguments)));
     if (opened == CIRCE_OK) return EXIT_DONE;
     message_note("--precision %s: %s", precision_name(arguments), train_last_error());
+    train_device_destroy(*device);
+    *device = NULL;
     return EXIT_INPUT;
 }
