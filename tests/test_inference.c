@@ -589,7 +589,7 @@ static void outliers(void **state) {
 }
 
 /* Clean data of heavy tails, of one tail, of few values: the objection is raised in less than 1 of 20, with and without
- * dependence. The test allows one in twenty. */
+ * dependence. */
 static void no_false_alarms(void **state) {
     (void)state;
     circe_context *context = test_context(1);
