@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "io.h"
+#include "io/io.h"
 
 static double clock_seconds(void) {
     struct timespec now;

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "message.h"
+#include "cli/common/message.h"
 
 __attribute__((weak)) char *openblas_get_config(void); /* another BLAS has none, and needs no more than it uses */
 

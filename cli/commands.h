@@ -2,7 +2,7 @@
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 
-#include "parse.h"
+#include "cli/common/parse.h"
 
 int cmd_fit(const args *arguments);
 int cmd_measure(const args *arguments);

@@ -1,7 +1,7 @@
 /* Completion scripts for bash and zsh from the table of spec.c. */
 #include <string.h>
 
-#include "help.h"
+#include "cli/help.h"
 
 static void put_words(FILE *out, const char *words) {
     for (const char *c = words; *c != '\0'; c++) fputc(*c == '|' ? ' ' : *c, out);

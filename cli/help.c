@@ -1,9 +1,9 @@
 /* `circe --help` and `circe COMMAND --help`. */
-#include "help.h"
+#include "cli/help.h"
 
 #include <string.h>
 
-#include "text.h"
+#include "cli/common/text.h"
 
 enum { OPTION_COLUMN = 24, WORD_COLUMN = 20 }; /* words that are longer move their column */
 

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "spec.h"
+#include "cli/spec.h"
 
 void help_overview(FILE *out);
 void help_command(FILE *out, const spec_command *command);

@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include "circe/circe.h"
-#include "commands.h"
-#include "help.h"
-#include "message.h"
-#include "ranks.h"
-#include "session.h"
-#include "suggest.h"
-#include "terminal.h"
+#include "cli/commands.h"
+#include "cli/common/message.h"
+#include "cli/common/ranks.h"
+#include "cli/common/session.h"
+#include "cli/common/suggest.h"
+#include "cli/common/terminal.h"
+#include "cli/help.h"
 
 static int unknown_command(const char *name) {
     const char *names[SPEC_N_COMMANDS];

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "circe/version.h"
-#include "help.h"
-#include "io.h"
-#include "message.h"
+#include "cli/common/message.h"
+#include "cli/help.h"
+#include "io/io.h"
 
 /* Text as troff reads it back unchanged: dashes that can be copied, no accidental escapes or requests. */
 static void put(FILE *out, const char *text, size_t length) {

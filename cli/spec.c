@@ -1,10 +1,10 @@
 /* The table of commands and options, and the texts that people read. */
-#include "spec.h"
+#include "cli/spec.h"
 
 #include <string.h>
 
-#include "measures.h"
-#include "tests.h"
+#include "cli/measure/measures.h"
+#include "cli/test/tests.h"
 
 #define FIT SPEC_BIT(SPEC_FIT)
 #define MEASURE SPEC_BIT(SPEC_MEASURE)

@@ -31,15 +31,15 @@
  * what was flipped an odd number of times is inside. An edge costs one division for each row that it crosses, an image
  * 4 to 150 edges and some 100 crossings: less than a microsecond. The corners of a sprite are turned once for its 1,024
  * positions, and rounded once for each of the 32 places along either axis. */
-#include "dsprites.h"
+#include "images/dsprites.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "parallel.h"
+#include "train/error.h"
+#include "train/parallel.h"
 
 enum { SUBPIXELS = 256, MOST_CORNERS = 150, ELLIPSE_CORNERS = 100, HEART_CORNERS = 150 };
 

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dsprites.h"
-#include "error.h"
 #include "files/mapped.h"
-#include "internal.h"
+#include "images/dsprites.h"
+#include "io/io_parts.h"
+#include "train/error.h"
 
 enum { PIXELS = DSPRITES_SIDE * DSPRITES_SIDE, BLOCK = 64 }; /* pictures at a time: 256 kB, which a cache holds */
 

@@ -5,14 +5,14 @@
  *
  * A random number of a point stands at position `base` of a stream of its own, so that points can be drawn in any order
  * and number. Cost: that of the order, some 50 ms, and 100 ns a point. */
-#include "dsprites_task.h"
+#include "images/dsprites_task.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "parallel.h"
+#include "train/error.h"
+#include "train/parallel.h"
 
 enum { HOLDOUT_AT = DSPRITES_MOST_TRAIN, VALIDATION_AT = HOLDOUT_AT + DSPRITES_MOST_HOLDOUT };
 enum { TEST_AT = VALIDATION_AT + DSPRITES_MOST_VALIDATION, LAST = DSPRITES_POSITIONS - 1 };

@@ -21,8 +21,8 @@
 
 #include <stdbool.h>
 
-#include "dsprites.h"
-#include "part.h"
+#include "images/dsprites.h"
+#include "images/part.h"
 
 typedef enum dsprites_dependence {
     DSPRITES_LINEAR = 1,

@@ -15,10 +15,10 @@
 #include <unistd.h>
 #include <zip.h>
 
-#include "dsprites.h"
-#include "error.h"
 #include "files/atomic.h"
-#include "parallel.h"
+#include "images/dsprites.h"
+#include "train/error.h"
+#include "train/parallel.h"
 
 enum {
     BLOCK = DSPRITES_POSITIONS * DSPRITES_POSITIONS, /* pictures */

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "circe/context.h"
-#include "faces_head.h"
+#include "images/faces_head.h"
 
 enum { FACES_IDENTITIES = 28, FACES_POSES = 9, FACES_LIGHTS = 64, FACES_HEIGHT = 192 };
 

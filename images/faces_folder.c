@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "error.h"
-#include "pgm.h"
-#include "yaleb.h"
+#include "images/pgm.h"
+#include "images/yaleb.h"
+#include "train/error.h"
 
 typedef struct writing {
     const char *folder;

@@ -1,11 +1,11 @@
 /* The distances to a head are sampled once, on a grid of 3 mm, so that rays of light and of the camera can be followed
  * by a look-up a step. What is near the surface is then computed exactly where it is seen, and from the grid where it
  * only casts a shadow. Cost: some 700,000 distances. */
-#include "faces_grid.h"
+#include "images/faces_grid.h"
 
 #include <stdlib.h>
 
-#include "error.h"
+#include "train/error.h"
 
 static const float grid_step = 0.03f;
 

@@ -2,8 +2,8 @@
 #ifndef IMAGES_FACES_GRID_H
 #define IMAGES_FACES_GRID_H
 
-#include "faces.h"
-#include "faces_solids.h"
+#include "images/faces.h"
+#include "images/faces_solids.h"
 
 struct faces_model {
     faces_head head;

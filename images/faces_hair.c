@@ -1,5 +1,5 @@
 /* Hair: a cap round the skull, cut along the hair line and roughened by noise; long hair hangs behind the face. */
-#include "faces_solids.h"
+#include "images/faces_solids.h"
 
 /* A well-mixed number of three whole ones, in -1 .. 1. */
 static float lattice(uint32_t seed, int32_t x, int32_t y, int32_t z) {

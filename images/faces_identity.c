@@ -1,6 +1,6 @@
 /* Who the heads are: measures around the average of adults, with the spread of a population, hair, beard and skin. */
 #include "circe/random.h"
-#include "faces_solids.h"
+#include "images/faces_solids.h"
 
 void faces_head_init(faces_head *head) {
     *head = (faces_head){.skull_width = 0.73f,

@@ -1,7 +1,7 @@
 /* The rig: where the lamps stand, how the heads are turned, and which numbers the published identities have. */
 #include <math.h>
 
-#include "faces.h"
+#include "images/faces.h"
 
 #define BOTH(a, e) \
     {a, e}, { -(a), e }

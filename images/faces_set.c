@@ -2,8 +2,8 @@
  * Most of the time goes into the lamps, which run side by side. */
 #include <stdlib.h>
 
-#include "faces_view.h"
-#include "first_error.h"
+#include "images/faces_view.h"
+#include "images/first_error.h"
 
 static const float sensor_noise = 1.5f; /* grey levels */
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 #include "circe/random.h"
-#include "error.h"
-#include "faces_view.h"
+#include "images/faces_view.h"
+#include "train/error.h"
 
 static const float ambient = 0.035f, gain = 1.45f, softness = 22.0f, gamma_of_camera = 1.45f;
 

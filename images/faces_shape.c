@@ -2,7 +2,7 @@
  *
  * The measures are those of adults (head 22.5 cm high, 15 wide, 19.5 deep; eyes half-way up and 6.3 cm apart). Both
  * sides are one, by |x|, after a small bend that makes them differ. A distance costs some 25 primitives. */
-#include "faces_solids.h"
+#include "images/faces_solids.h"
 
 static float skull_and_face(const faces_head *h, faces_vector q) {
     float full = h->face_fullness;

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "faces_head.h"
+#include "images/faces_head.h"
 
 static inline faces_vector vector(float x, float y, float z) { return (faces_vector){x, y, z}; }
 

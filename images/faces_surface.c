@@ -1,6 +1,6 @@
 /* What a point of the head reflects: skin with its patches, lips, brows, beard, hair, and the eye. Colours are grey:
  * the pictures are. */
-#include "faces_solids.h"
+#include "images/faces_solids.h"
 
 static float mix(float a, float b, float t) { return a + t * (b - a); }
 

@@ -2,11 +2,11 @@
  *
  * A ray steps by the distance to the surface, from the grid while it is far and exactly when it is near. One that
  * passes the head within a pixel covers a share of it: silhouettes come out smooth from one ray a pixel. */
-#include "faces_view.h"
+#include "images/faces_view.h"
 
 #include <stdlib.h>
 
-#include "error.h"
+#include "train/error.h"
 
 static const float frame_height = 2.72f, frame_middle = -0.06f; /* of what is in the picture, in head units */
 static const faces_vector pivot = {0.0f, -0.45f, -0.15f};       /* heads turn around the neck's top */

@@ -2,7 +2,7 @@
 #ifndef IMAGES_FACES_VIEW_H
 #define IMAGES_FACES_VIEW_H
 
-#include "faces_grid.h"
+#include "images/faces_grid.h"
 
 typedef struct seen_point {
     faces_vector at, normal; /* in the head's frame */

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "error.h"
+#include "train/error.h"
 
 /* Starts as all zero. */
 typedef struct first_error {

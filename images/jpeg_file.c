@@ -2,11 +2,11 @@
  *
  * A warning of the library is a refusal here: it means that pixels were made up, and a training set is the wrong place
  * for them. The size is read and checked before any pixel. */
-#include "jpeg_file.h"
+#include "images/jpeg_file.h"
 
 #include <turbojpeg.h>
 
-#include "error.h"
+#include "train/error.h"
 
 static circe_status read_pixels(tjhandle jpeg, const void *data, size_t bytes, const char *name, image_picture *out) {
     int width = 0, height = 0, subsampling = 0, colours = 0;

@@ -2,7 +2,7 @@
 #ifndef IMAGES_JPEG_FILE_H
 #define IMAGES_JPEG_FILE_H
 
-#include "picture.h"
+#include "images/picture.h"
 
 /* Grey files become grey pictures, all others colour. The pixels as they are stored: a camera's note of how it was held
  * (EXIF) is not followed. */

@@ -1,9 +1,9 @@
 /* Points of an image task. */
-#include "part.h"
+#include "images/part.h"
 
 #include <stdlib.h>
 
-#include "error.h"
+#include "train/error.h"
 
 circe_status image_part_make(int64_t n, bool shifts, image_part *part) {
     *part = (image_part){0};

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "circe/circe.h"
-#include "source.h"
+#include "train/source.h"
 
 /* The parts of a task. */
 typedef enum image_part_kind {

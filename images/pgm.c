@@ -2,13 +2,13 @@
  * numbers between white space and comments (# to the end of the line), one white-space character, and the samples: raw
  * bytes, pairs of bytes (most significant first) where the largest is over 255, or decimal numbers. Sizes are held
  * against the bytes that are there before memory is asked for. */
-#include "pgm.h"
+#include "images/pgm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "train/error.h"
 
 enum { LARGEST_NUMBER = 1 << 30, LARGEST_SAMPLE = 65535, MAX_HEADER = 64 };
 

@@ -2,7 +2,7 @@
 #ifndef IMAGES_PGM_H
 #define IMAGES_PGM_H
 
-#include "picture.h"
+#include "images/picture.h"
 
 /* Samples are scaled from 0..maxval to 0..255, rounded. */
 circe_status pgm_parse(const void *data, size_t bytes, const char *name, image_picture *out);

@@ -1,15 +1,15 @@
 /* Pictures and the choice of their reader by the first bytes of the file. */
-#include "picture.h"
+#include "images/picture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
 #include "files/mapped.h"
-#include "io.h"
-#include "jpeg_file.h"
-#include "pgm.h"
-#include "png_file.h"
+#include "images/jpeg_file.h"
+#include "images/pgm.h"
+#include "images/png_file.h"
+#include "io/io.h"
+#include "train/error.h"
 
 circe_status image_picture_make(int64_t width, int64_t height, int64_t channels, const char *name, image_picture *out) {
     *out = (image_picture){0};

@@ -1,12 +1,12 @@
 /* .png: libpng's simplified interface, which reports errors as texts and jumps nowhere. */
-#include "png_file.h"
+#include "images/png_file.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include <png.h>
 
-#include "error.h"
+#include "train/error.h"
 
 static circe_status refuse(png_image *image, const char *name, const char *what) {
     circe_status status = train_fail(CIRCE_ERR_FORMAT, "%s: %s: %s", name, what, image->message);

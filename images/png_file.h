@@ -2,7 +2,7 @@
 #ifndef IMAGES_PNG_FILE_H
 #define IMAGES_PNG_FILE_H
 
-#include "picture.h"
+#include "images/picture.h"
 
 /* Grey files become grey pictures, all others colour; palettes, 16 bits and transparency (on black) are resolved. */
 circe_status png_file_parse(const void *data, size_t bytes, const char *name, image_picture *out);

@@ -4,12 +4,12 @@
  * distance of one pixel, of the input where the picture grows (bilinear interpolation) and of the output where it
  * shrinks (so that every input pixel counts, and fine detail does not alias). At the border the weights that are left
  * are made to sum to 1. Cost: outputs times 2 max(1, input/output), per axis. */
-#include "resize.h"
+#include "images/resize.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "error.h"
+#include "train/error.h"
 
 /* The weights of one output pixel: inputs first .. first + n - 1. */
 typedef struct taps {

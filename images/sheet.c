@@ -1,13 +1,13 @@
 /* Contact sheets. */
-#include "sheet.h"
+#include "images/sheet.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "dsprites.h"
-#include "error.h"
-#include "resize.h"
-#include "yaleb.h"
+#include "images/dsprites.h"
+#include "images/resize.h"
+#include "images/yaleb.h"
+#include "train/error.h"
 
 enum { GAP = 3, PAPER = 40 }; /* pixels between pictures, and their grey */
 

@@ -2,7 +2,7 @@
 #ifndef IMAGES_SHEET_H
 #define IMAGES_SHEET_H
 
-#include "picture.h"
+#include "images/picture.h"
 
 /* Of a folder as yaleb_list_make reads it: poses downwards and lamps across for its first person, then every person. */
 circe_status image_sheet_faces(const char *folder, image_picture *sheet);

@@ -5,7 +5,7 @@
  * Whether any has colour is known when the last is read: the pictures are read as the first one is, and once more from
  * the start where a coloured one follows grey ones. Files are decoded by several threads in chunks, between which
  * progress is shown; each writes its own row. */
-#include "stack.h"
+#include "images/stack.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "error.h"
-#include "resize.h"
-#include "stack_parts.h"
+#include "images/resize.h"
+#include "images/stack_parts.h"
+#include "train/error.h"
 
 enum { CHUNK = 256 }; /* pictures between two signs of progress */
 

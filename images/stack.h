@@ -4,7 +4,7 @@
 #define IMAGES_STACK_H
 
 #include "circe/circe.h"
-#include "source.h"
+#include "train/source.h"
 
 typedef struct image_stack_options {
     int64_t width, height;      /* that pictures are resized to; 0: all must have one size */

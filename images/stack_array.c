@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
 #include "files/mapped.h"
-#include "internal.h"
-#include "stack_parts.h"
+#include "images/stack_parts.h"
+#include "io/io_parts.h"
+#include "train/error.h"
 
 enum { BLOCK_BYTES = 1 << 18 }; /* read at a time: what a cache holds */
 

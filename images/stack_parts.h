@@ -2,8 +2,8 @@
 #ifndef IMAGES_STACK_PARTS_H
 #define IMAGES_STACK_PARTS_H
 
-#include "picture.h"
-#include "stack.h"
+#include "images/picture.h"
+#include "images/stack.h"
 
 /* Memory for stack->n rows of stack->channels by height by width elements; sets stride. Refuses what the machine, or
  * --memory, does not have. */

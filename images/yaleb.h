@@ -4,8 +4,8 @@
 #define IMAGES_YALEB_H
 
 #include "circe/circe.h"
-#include "faces.h"
-#include "source.h"
+#include "images/faces.h"
+#include "train/source.h"
 
 /* ---- names ---------------------------------------------------------------------------------------------------------
  */

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "error.h"
-#include "yaleb.h"
+#include "images/yaleb.h"
+#include "train/error.h"
 
 enum { DEEPEST = 8 }; /* folders within folders: a link to a folder above ends there */
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "yaleb.h"
+#include "images/yaleb.h"
 
 /* `digits` digits at *text, which moves on. */
 static bool take_number(const char **text, int digits, int *value) {

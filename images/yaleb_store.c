@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "first_error.h"
-#include "picture.h"
-#include "resize.h"
-#include "yaleb.h"
+#include "images/first_error.h"
+#include "images/picture.h"
+#include "images/resize.h"
+#include "images/yaleb.h"
 
 enum { CHUNK = 256, LARGEST_SIZE = 1024 }; /* pictures between two signs of progress */
 

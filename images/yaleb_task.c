@@ -1,11 +1,11 @@
 /* Splits by identity, the in-domain pictures, the noise of the pose. Every picture has its own draws, at its position
  * in the order of the names: what happens to it does not depend on the split. Cost: a binary search a picture. */
-#include "yaleb_task.h"
+#include "images/yaleb_task.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "error.h"
+#include "train/error.h"
 
 enum { MOST_IDENTITIES = 100 };
 enum { STREAM_PEOPLE = 0x79616c65, STREAM_HOLDOUT, STREAM_BRANCH, STREAM_NOISE }; /* "yale" */

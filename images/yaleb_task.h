@@ -8,8 +8,8 @@
 #ifndef IMAGES_YALEB_TASK_H
 #define IMAGES_YALEB_TASK_H
 
-#include "part.h"
-#include "yaleb.h"
+#include "images/part.h"
+#include "images/yaleb.h"
 
 typedef struct yaleb_task_options {
     uint64_t seed;

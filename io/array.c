@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "io/io_parts.h"
 
 size_t io__element_size(io__element element) {
     switch (element) {

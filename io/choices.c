@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "internal.h"
+#include "io/io_parts.h"
 
 enum { MAX_SPELLING = 63 };
 

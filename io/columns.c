@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "io/io_parts.h"
 
 enum { MOST_CODES = 1000 };
 

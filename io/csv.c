@@ -11,7 +11,7 @@
 
 #include "core/core.h"
 #include "core/threads.h"
-#include "csv.h"
+#include "io/csv.h"
 
 /* A stretch is small enough for its numbers to stay in a processor's cache until they are copied. */
 enum { FIRST_WINDOW = 1 << 16, STRETCH = 1 << 20 };

@@ -2,7 +2,7 @@
 #ifndef CIRCE_IO_CSV_H
 #define CIRCE_IO_CSV_H
 
-#include "internal.h"
+#include "io/io_parts.h"
 
 /* ---- csv_text.c ----------------------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
  * csv_scan.c. */
 #include <string.h>
 
-#include "csv.h"
+#include "io/csv.h"
 
 static bool is_line_end(char c) { return c == '\n' || c == '\r'; }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/core.h"
-#include "csv.h"
+#include "io/csv.h"
 
 /* ---- one stretch ---------------------------------------------------------------------------------------------------
  */

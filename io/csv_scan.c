@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decimal.h"
-#include "internal.h"
+#include "io/decimal.h"
+#include "io/io_parts.h"
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "csv.h"
+#include "io/csv.h"
 
 /* Fills `to` from a place in the file; a file that ends before is one that was cut short since its size was read. */
 static circe_status fill(const io__text *text, uint64_t from, size_t length, char *to) {

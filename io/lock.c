@@ -5,7 +5,7 @@
 
 #include "files/atomic.h"
 #include "files/lock.h"
-#include "internal.h"
+#include "io/io_parts.h"
 
 struct io_lock {
     circe__lock held;

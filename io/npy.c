@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "internal.h"
+#include "io/io_parts.h"
 
 enum { VERSION_AT = 6, LENGTH_AT = 8, MAX_HEADER = 1 << 20, MAX_DESCR = 32 };
 

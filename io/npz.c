@@ -8,7 +8,7 @@
 #include <string.h>
 #include <zip.h>
 
-#include "internal.h"
+#include "io/io_parts.h"
 
 enum { MAX_DEFLATE_RATIO = 1032 };
 

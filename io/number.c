@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "internal.h"
+#include "io/io_parts.h"
 
 enum { MAX_TEXT = 1023, MAX_EXACT_POWER = 22, MAX_DIGITS = 19 };
 

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "csv.h"
 #include "files/mapped.h"
+#include "io/csv.h"
 
 /* Smaller arrays are copied: a mapping holds on to the file, and is of no use below this. */
 enum { MIN_MAPPED_BYTES = 1 << 20 };

@@ -3,7 +3,7 @@
 
 #include "circe/context.h"
 #include "circe/safetensors.h"
-#include "internal.h"
+#include "io/io_parts.h"
 
 typedef struct dtype {
     const char *name;

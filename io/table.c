@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "core/core.h"
-#include "internal.h"
+#include "io/io_parts.h"
 
 circe_status io__fail(io_error *error, circe_status status, const char *format, ...) {
     char text[sizeof error->text];

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "io/io_parts.h"
 
 bool io__texts_add(io__texts *texts, const char *text, size_t length) {
     size_t needed;

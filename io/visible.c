@@ -5,7 +5,7 @@
 
 #include "core/core.h"
 #include "files/mapped.h"
-#include "internal.h"
+#include "io/io_parts.h"
 
 char *io_visible(const char *text, size_t bytes, bool lines) {
     size_t size;

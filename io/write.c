@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "files/atomic.h"
-#include "internal.h"
+#include "io/io_parts.h"
 
 enum { NPY_ALIGNMENT = 64, MAX_NPY_HEADER = 256, PACKED_BYTES = 1 << 16 };
 

@@ -1,6 +1,6 @@
 /* Finding and loading the part that speaks MPI, and what is made of its table. */
 #define _GNU_SOURCE
-#include "cluster.h"
+#include "mpi/cluster.h"
 
 #include <dlfcn.h>
 #include <limits.h>

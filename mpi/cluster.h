@@ -5,8 +5,8 @@
 #define CLUSTER_H
 
 #include "circe/status.h"
-#include "engine.h"
-#include "launch.h"
+#include "mpi/engine.h"
+#include "mpi/launch.h"
 
 /* Loads MPI and starts it where a launcher is seen that started several, else does nothing. All. A failure has a text
  * in circe_last_error; then the processes do not know of each other, and only the launch tells which may speak. */

@@ -2,8 +2,8 @@
 #ifndef CLUSTER_CREW_H
 #define CLUSTER_CREW_H
 
-#include "cluster.h"
-#include "cme/internal.h"
+#include "cme/cme_parts.h"
+#include "mpi/cluster.h"
 
 /* Rows [first, first + n) of `rows` belong to this process. */
 static inline int64_t cluster_slice(int64_t rows, int64_t *n) {

@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "crew.h"
+#include "mpi/crew.h"
 
 enum {
     BLOCK = 64,

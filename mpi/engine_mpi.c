@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine_scalapack.h"
-#include "engine_shared.h"
-#include "engine_wait.h"
+#include "mpi/engine_scalapack.h"
+#include "mpi/engine_shared.h"
+#include "mpi/engine_wait.h"
 
 enum { TAG = 7, MOST_COUNT = 1 << 26, MOST_SUMS = 64 }; /* MPI counts in 32 bits: longer arrays go in pieces */
 

@@ -8,11 +8,11 @@
  *
  * ScaLAPACK counts in 32 bits: local parts and workspaces hold fewer than 2^31 numbers (mpi/dense.c checks). Its
  * Fortran functions and the C ones of BLACS have no header. */
-#include "engine_scalapack.h"
+#include "mpi/engine_scalapack.h"
 
 #include <math.h>
 
-#include "engine_tridiagonal.h"
+#include "mpi/engine_tridiagonal.h"
 
 enum { DESCRIPTION = 9 };
 

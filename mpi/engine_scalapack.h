@@ -2,7 +2,7 @@
 #ifndef CLUSTER_ENGINE_SCALAPACK_H
 #define CLUSTER_ENGINE_SCALAPACK_H
 
-#include "engine.h"
+#include "mpi/engine.h"
 
 void scalapack_grid_open(int rows, int cols, cluster_grid *grid);
 void scalapack_grid_close(cluster_grid *grid);

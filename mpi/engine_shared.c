@@ -27,14 +27,14 @@
  * that anyone has not taken was posted by all or lacks only parts of processes that have not come to it, which wait at
  * most for older ones. After a moment it also lets MPI go on, which may hold messages that others wait for. A process
  * that dies is MPI's affair: the launcher ends the others. */
-#include "engine_shared.h"
+#include "mpi/engine_shared.h"
 
 #include <mpi.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine_wait.h"
+#include "mpi/engine_wait.h"
 
 enum {
     SLOT = 1 << 16, /* bytes: small enough to stay in a core's own cache with those of the others */

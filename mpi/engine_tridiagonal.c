@@ -17,7 +17,7 @@
  * Vectors live as `rows` (the numbers of this process's rows, the same in every process of a row of the grid) or as
  * `cols`. A column costs six messages: in its own column of the grid the norm, along rows v and p, along columns v, the
  * transposed half of p, and w. With one row of processes there are but two. */
-#include "engine_tridiagonal.h"
+#include "mpi/engine_tridiagonal.h"
 
 #include <cblas.h>
 #include <math.h>

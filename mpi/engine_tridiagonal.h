@@ -2,7 +2,7 @@
 #ifndef CLUSTER_ENGINE_TRIDIAGONAL_H
 #define CLUSTER_ENGINE_TRIDIAGONAL_H
 
-#include "engine.h"
+#include "mpi/engine.h"
 
 /* Numbers that tridiagonal_reduce needs as work. */
 int64_t tridiagonal_work(const cluster_workers *workers, const cluster_matrix *a);

@@ -1,4 +1,4 @@
-#include "engine_wait.h"
+#include "mpi/engine_wait.h"
 
 #include <sched.h>
 #include <time.h>

@@ -1,9 +1,9 @@
 /* The fit of lib/cme with a crew: rows over ranks (low rank), the kernel matrix over ranks (dense). */
-#include "fit.h"
+#include "mpi/mpi_fit.h"
 
 #include <string.h>
 
-#include "crew.h"
+#include "mpi/crew.h"
 
 enum { ALONE_ROWS = 512 }; /* up to here a fit takes a tenth of a second, and dense models keep an inverse as well */
 

@@ -1,6 +1,6 @@
 /* What launchers leave in the environment: Open MPI's mpirun, those that speak PMI (MPICH, Intel MPI, srun --mpi=pmi2),
  * those that speak PMIx (srun --mpi=pmix, prterun), and srun without any of them. */
-#include "launch.h"
+#include "mpi/launch.h"
 
 #include <stdlib.h>
 #include <string.h>

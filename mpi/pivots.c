@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "crew.h"
+#include "mpi/crew.h"
 
 enum {
     SWITCH_RANK = 768, /* as in basis.c */

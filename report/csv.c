@@ -1,7 +1,7 @@
 /* Tables as CSV, RFC 4180: lines end in CR LF, and cells with a comma, a quote or a line end are quoted. */
 #include <string.h>
 
-#include "internal.h"
+#include "report/report_parts.h"
 
 static void put_cell(FILE *out, const char *cell, bool last) {
     bool quoted = cell != NULL && strpbrk(cell, ",\"\r\n") != NULL;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "files/atomic.h"
-#include "internal.h"
+#include "report/report_parts.h"
 
 enum { PANEL_HEIGHT = 350, LEGEND_ROW = 26, LEGEND_PIXELS_A_LETTER = 8, LEGEND_PIXELS_A_SAMPLE = 70, MAX_LEGEND = 64 };
 

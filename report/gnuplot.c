@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "report/report_parts.h"
 
 enum { LIMIT_MS = 60000, LOOK_MS = 5 };
 

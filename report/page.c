@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "report/report_parts.h"
 
 struct report {
     report__text body, facts;

@@ -1,6 +1,6 @@
 /* The page's style sheet. Light and dark follow the reader's system; wide tables and figures scroll inside their own
  * boxes, so that the page itself never does on a phone. gnuplot's black, white and grey become the page's colours. */
-#include "internal.h"
+#include "report/report_parts.h"
 
 const char report__style[] =
     ":root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#59636e;--line:#d9dde2;--shade:#f4f6f8;"

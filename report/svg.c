@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "internal.h"
+#include "report/report_parts.h"
 
 /* Whether text starts with id=" or id=' after a blank: an attribute, not the end of another one's name. */
 static size_t id_attribute(const char *text) {

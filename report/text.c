@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
-#include "io.h"
+#include "io/io.h"
+#include "report/report_parts.h"
 
 bool report__fail(report_error *error, const char *format, ...) {
     va_list arguments;

@@ -1,4 +1,4 @@
-#include "golden_case.h"
+#include "tests/golden_case.h"
 
 const char *const golden_folders[GOLDEN_CASES] = {"gaussian_1d", "gaussian_nd", "laplace_x", "laplace_y", "linear_x"};
 

@@ -5,7 +5,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "support.h"
+#include "tests/support.h"
 
 enum { GOLDEN_CASES = 5 };
 extern const char *const golden_folders[GOLDEN_CASES];

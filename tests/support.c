@@ -1,9 +1,9 @@
 /* See support.h. */
-#include "support.h"
+#include "tests/support.h"
 
 #include <unistd.h>
 
-#include "io.h"
+#include "io/io.h"
 
 /* ---- objects ---------------------------------------------------------------------------------------------------- */
 

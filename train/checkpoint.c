@@ -1,12 +1,12 @@
 /* Checkpoints as .safetensors, whose checksum is the library's affair (circe/safetensors.h). */
-#include "checkpoint.h"
+#include "train/checkpoint.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "train/error.h"
 
 static const char format_name[] = "circe training checkpoint";
 

@@ -9,7 +9,7 @@
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
 
-#include "trainer.h"
+#include "train/trainer.h"
 
 /* Files of version 1 say less of the run they are of, and are read as well. */
 enum { TRAIN_CHECKPOINT_VERSION = 2 };

@@ -3,12 +3,12 @@
  * Data are hashed point by point, each with its place, and summed: the threads may take the points in any order. What
  * is stored and never shown does not count, and where it is stored does not either. One pass over the rows that are
  * shown, 8 bytes in 6 cycles a thread: 300 MB of bits in a fifth of a second. */
-#include "checkpoint_hash.h"
+#include "train/checkpoint_hash.h"
 
 #include <stdatomic.h>
 
 #include "files/checksum.h"
-#include "parallel.h"
+#include "train/parallel.h"
 
 uint64_t train_hash_word(uint64_t hash, uint64_t word) { return circe__hash_word(hash, word); }
 

@@ -2,7 +2,7 @@
 #ifndef TRAIN_CHECKPOINT_HASH_H
 #define TRAIN_CHECKPOINT_HASH_H
 
-#include "trainer.h"
+#include "train/trainer.h"
 
 /* Continues `hash` by a word, or by these bytes and how many they are. */
 uint64_t train_hash_word(uint64_t hash, uint64_t word);

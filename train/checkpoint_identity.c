@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "checkpoint.h"
-#include "error.h"
-#include "layers.h"
+#include "train/checkpoint.h"
+#include "train/error.h"
+#include "train/layers.h"
 
 void train_identity_free(train_identity *identity) {
     for (int64_t i = 0; i < identity->n; i++) free((char *)identity->pairs[i].value);

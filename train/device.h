@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "source.h"
-#include "team.h"
+#include "train/source.h"
+#include "train/team.h"
 
 typedef enum train_layer_kind {
     TRAIN_DENSE = 1, /* out = in W' + b, W (out, in) */

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device.h"
-#include "error.h"
+#include "train/device.h"
+#include "train/error.h"
 
 /* "cuda" or "cuda:N"; -1: it is neither. */
 static int gpu_of(const char *name) {

@@ -20,7 +20,7 @@
 
 #include <math.h>
 
-#include "synthetic.h"
+#include "train/synthetic.h"
 
 #define EQUATION_NOISE_VARIANCE 0.1
 #define EQUATION_NOISE_DEVIATION 0.31622776601683794 /* its root */

@@ -1,4 +1,4 @@
-#include "error.h"
+#include "train/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
-#include "layers.h"
+#include "train/layers.h"
 
 #include <math.h>
 
-#include "error.h"
+#include "train/error.h"
 
 /* ---- where training starts ----------------------------------------------------------------------------------------
  */

@@ -3,7 +3,7 @@
 #ifndef TRAIN_LAYERS_H
 #define TRAIN_LAYERS_H
 
-#include "network.h"
+#include "train/network.h"
 
 enum { TRAIN_MAX_LAYER_TENSORS = 2 };
 

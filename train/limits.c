@@ -22,9 +22,9 @@
  * order: the same bits for any number of threads. */
 #include <stdlib.h>
 
-#include "equations.h"
-#include "error.h"
-#include "parallel.h"
+#include "train/equations.h"
+#include "train/error.h"
+#include "train/parallel.h"
 
 enum { BLOCK = 256, DRAWS = 4, MOST_NORMALS = 4, INNER_DRAWS = 1024, COLUMNS_AT_ONCE = 64, LEAST_N = 1024 };
 

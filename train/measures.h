@@ -4,9 +4,9 @@
 #ifndef TRAIN_MEASURES_H
 #define TRAIN_MEASURES_H
 
-#include "device.h"
-#include "regularizer.h"
-#include "team.h"
+#include "train/device.h"
+#include "train/regularizer.h"
+#include "train/team.h"
 
 typedef struct train_measures train_measures;
 

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "error.h"
-#include "measures.h"
+#include "train/error.h"
+#include "train/measures.h"
 
 struct train_measures {
     train_regularizer *regularizer;

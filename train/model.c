@@ -3,16 +3,16 @@
  *     x (n, n_features) raw -> (x - mean) / deviation, float32 -> network -> t (n, outputs), float32
  *     images v from 0 to 1 -> scale * v + offset, float32 -> network -> t
  *     MSE: prediction = t * deviation + mean of the target;  cross-entropy: softmax(t) */
-#include "model.h"
+#include "train/model.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "error.h"
-#include "layers.h"
-#include "model_parts.h"
-#include "predict.h"
+#include "train/error.h"
+#include "train/layers.h"
+#include "train/model_parts.h"
+#include "train/predict.h"
 
 enum { ROWS_AT_ONCE = 4096, MOST_PIXELS = 1 << 24 };
 

@@ -3,9 +3,9 @@
 #ifndef TRAIN_MODEL_H
 #define TRAIN_MODEL_H
 
-#include "network.h"
-#include "source.h"
-#include "table.h"
+#include "train/network.h"
+#include "train/source.h"
+#include "train/table.h"
 
 typedef struct train_model {
     char *net; /* as train_network_parse reads it */

@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "model_parts.h"
+#include "train/error.h"
+#include "train/model_parts.h"
 
 #define FORMAT_NAME "circe.predictor"
 #define FORMAT_VERSION 4 /* the newest that is read */

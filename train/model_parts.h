@@ -2,7 +2,7 @@
 #ifndef TRAIN_MODEL_PARTS_H
 #define TRAIN_MODEL_PARTS_H
 
-#include "model.h"
+#include "train/model.h"
 
 /* Parameters and buffers of a network of this architecture, which is not made; refuses one that cannot be. Those of the
  * model are not looked at. */

@@ -1,13 +1,13 @@
 /* Networks: their life, what they hold, and the entries to forward and backward (network_segments.c runs the layers).
  */
-#include "network.h"
+#include "train/network.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "network_internal.h"
+#include "train/error.h"
+#include "train/network_internal.h"
 
 /* ---- checks -------------------------------------------------------------------------------------------------------
  */

@@ -4,7 +4,7 @@
 #ifndef TRAIN_NETWORK_H
 #define TRAIN_NETWORK_H
 
-#include "device.h"
+#include "train/device.h"
 
 enum { TRAIN_FROM_INPUT = -1 }; /* for `from` and `other` */
 

@@ -2,7 +2,7 @@
 #ifndef TRAIN_NETWORK_INTERNAL_H
 #define TRAIN_NETWORK_INTERNAL_H
 
-#include "layers.h"
+#include "train/layers.h"
 
 enum {
     TRAIN_MAX_STATES = 4,  /* sizes of batches for which states are kept */

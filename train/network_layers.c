@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "error.h"
-#include "network_internal.h"
+#include "train/error.h"
+#include "train/network_internal.h"
 
 static circe_status resolve(const train_network *network, int64_t l, int64_t spec, int64_t *from) {
     *from = spec == 0 ? l - 1 : spec == TRAIN_FROM_INPUT ? -1 : spec - 1;

@@ -5,9 +5,9 @@
  * apply that to the layer's output as it writes it: the output before the activation is then never stored. */
 #include <stdlib.h>
 
-#include "error.h"
-#include "network_internal.h"
-#include "parallel.h"
+#include "train/error.h"
+#include "train/network_internal.h"
+#include "train/parallel.h"
 
 enum {
     LEAST_ROWS = 32,        /* fewer leave BLAS's kernels half empty, and every part has gradients to add up */

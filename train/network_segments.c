@@ -10,9 +10,9 @@
  * Layers that are not rowwise get the whole batch and divide it themselves. */
 #include <math.h>
 
-#include "error.h"
-#include "network_internal.h"
-#include "parallel.h"
+#include "train/error.h"
+#include "train/network_internal.h"
+#include "train/parallel.h"
 
 enum { LEAST_SUMS = 8192 };
 

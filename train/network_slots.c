@@ -12,8 +12,8 @@
  * what came along the shortcut. */
 #include <stdlib.h>
 
-#include "error.h"
-#include "network_internal.h"
+#include "train/error.h"
+#include "train/network_internal.h"
 
 typedef struct planning {
     train_network *network;

@@ -4,8 +4,8 @@
  * used for longest makes room. */
 #include <stdlib.h>
 
-#include "error.h"
-#include "network_internal.h"
+#include "train/error.h"
+#include "train/network_internal.h"
 
 static void free_set(train_network *network, train_states *set) {
     for (int64_t s = 0; set->of != NULL && s < network->n_segments; s++) {

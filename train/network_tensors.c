@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "network_internal.h"
+#include "train/error.h"
+#include "train/network_internal.h"
 
 static const char COUNTER[] = "num_batches_tracked";
 static const int64_t no_batches = 0;

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "layers.h"
+#include "train/error.h"
+#include "train/layers.h"
 
 enum { MOST_ITEMS = TRAIN_MAX_LAYERS / 2, MOST_LAYERS = TRAIN_MAX_LAYERS };
 

@@ -1,4 +1,4 @@
-#include "parallel.h"
+#include "train/parallel.h"
 
 int64_t train_parts(const circe_context *context, int64_t total, int64_t least) {
     int64_t threads = circe_context_threads(context), most = total / least;

@@ -1,7 +1,7 @@
 /* A network on points as a source describes them, batch by batch. */
-#include "predict.h"
+#include "train/predict.h"
 
-#include "error.h"
+#include "train/error.h"
 
 circe_status train_check_features(const train_network *network, const train_source *source, const char *what) {
     train_shape in = train_network_layer(network, 0)->in;

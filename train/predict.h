@@ -2,7 +2,7 @@
 #ifndef TRAIN_PREDICT_H
 #define TRAIN_PREDICT_H
 
-#include "network.h"
+#include "train/network.h"
 
 /* Whether the network can be fed these points: a source that train_source_check finds sound, of the network's shape.
  * `what` names it, as "training". */

@@ -2,13 +2,13 @@
  *
  * A batch allocates nothing from the second of its size on: kernels of x are kept by their number of columns, gathered
  * rows and previous batches have buffers that stay. */
-#include "regularizer.h"
+#include "train/regularizer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "regularizer_parts.h"
+#include "train/error.h"
+#include "train/regularizer_parts.h"
 
 const char *train_regularizer_name(train_regularizer_kind kind) {
     int row = (int)kind;

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "regularizer.h"
-#include "regularizer_parts.h"
+#include "train/error.h"
+#include "train/regularizer.h"
+#include "train/regularizer_parts.h"
 
 /* libcirce's own, which per_dimension may have to scale. */
 static const double default_sigma2_y[] = {1.0, 0.1, 0.01, 0.001};

@@ -2,7 +2,7 @@
 #ifndef TRAIN_REGULARIZER_PARTS_H
 #define TRAIN_REGULARIZER_PARTS_H
 
-#include "regularizer.h"
+#include "train/regularizer.h"
 
 /* A kernel of x; its width may depend on the columns. */
 typedef struct train_x_kernel {

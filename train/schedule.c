@@ -1,4 +1,4 @@
-#include "schedule.h"
+#include "train/schedule.h"
 
 #include <math.h>
 

@@ -1,9 +1,9 @@
 /* Sources: made from matrices, and checked before a device believes them. */
-#include "source.h"
+#include "train/source.h"
 
 #include <math.h>
 
-#include "error.h"
+#include "train/error.h"
 
 train_source train_source_floats(const circe_mat *values) {
     return (train_source){.element = values->dtype == CIRCE_FLOAT32 ? TRAIN_FLOATS : (train_element)0,

@@ -2,14 +2,14 @@
  *
  * Every variable has a stream of its own under the seed; row i takes positions i * columns and on, so that a row
  * depends on neither the rows around it nor on who computes it. d_y, d_z below: columns of y and z. */
-#include "synthetic.h"
+#include "train/synthetic.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "equations.h"
-#include "error.h"
-#include "parallel.h"
+#include "train/equations.h"
+#include "train/error.h"
+#include "train/parallel.h"
 
 enum { MAX_D = 4096, ROWS_A_PART = 1024 };
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "circe/circe.h"
-#include "table.h"
+#include "train/table.h"
 
 typedef enum synthetic_kind {
     SYNTHETIC_UNIVARIATE_1 = 1,

@@ -5,14 +5,14 @@
  *
  * Two passes: the one-pass formula loses all digits of a column whose mean is large beside its deviation. A column is
  * constant where its smallest and largest value are equal, which no rounding of the mean can hide. */
-#include "table.h"
+#include "train/table.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "train/error.h"
 
 enum { SPLIT_STREAM = 0x73706c69 };
 

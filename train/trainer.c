@@ -3,15 +3,15 @@
  * Between any two steps the state (checkpoint.h) is the whole of what the run is: it can be written there, and a run
  * that reads it goes on as if nothing had happened. An epoch whose last step is done and which is not yet closed is
  * such a place as well. */
-#include "trainer.h"
+#include "train/trainer.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "error.h"
-#include "trainer_parts.h"
+#include "train/error.h"
+#include "train/trainer_parts.h"
 
 void train_options_init(train_options *options) {
     *options = (train_options){.loss = TRAIN_MSE,

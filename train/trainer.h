@@ -3,10 +3,10 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
-#include "predict.h"
-#include "regularizer.h"
-#include "schedule.h"
-#include "team.h"
+#include "train/predict.h"
+#include "train/regularizer.h"
+#include "train/schedule.h"
+#include "train/team.h"
 
 /* Points in host memory. What the network sees of them (source.h: train_source_floats of a table's matrix, or images)
  * and target (n, outputs, or 1 class) float32; y and z, float64 or float32, are what the regulariser sees; they may

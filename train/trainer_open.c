@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint_hash.h"
-#include "error.h"
-#include "trainer_parts.h"
+#include "train/checkpoint_hash.h"
+#include "train/error.h"
+#include "train/trainer_parts.h"
 
 /* ---- options ---------------------------------------------------------------------------------------------------- */
 

@@ -2,9 +2,9 @@
 #ifndef TRAIN_TRAINER_PARTS_H
 #define TRAIN_TRAINER_PARTS_H
 
-#include "checkpoint.h"
-#include "measures.h"
-#include "team.h"
+#include "train/checkpoint.h"
+#include "train/measures.h"
+#include "train/team.h"
 
 /* A layer whose output is regularised. */
 typedef struct train_place {

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "error.h"
-#include "trainer_parts.h"
+#include "train/error.h"
+#include "train/trainer_parts.h"
 
 double train_seconds(void) {
     struct timespec now;

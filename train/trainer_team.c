@@ -19,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint_hash.h"
-#include "error.h"
-#include "trainer_parts.h"
+#include "train/checkpoint_hash.h"
+#include "train/error.h"
+#include "train/trainer_parts.h"
 
 enum { PIECE = 8192, MOST_SENT = 1 << 28 }; /* numbers of a sum; bytes of an exchange */
 

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "equations.h"
-#include "error.h"
-#include "parallel.h"
+#include "train/equations.h"
+#include "train/error.h"
+#include "train/parallel.h"
 
 enum { ROWS_A_CALL = 65536 };
 

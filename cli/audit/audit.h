@@ -5,10 +5,10 @@
 #ifndef CLI_AUDIT_H
 #define CLI_AUDIT_H
 
-#include "session.h"
-#include "test_calibration.h"
-#include "test_output.h"
-#include "train_columns.h"
+#include "cli/common/session.h"
+#include "cli/test/test_calibration.h"
+#include "cli/test/test_output.h"
+#include "cli/train/train_columns.h"
 
 /* ---- the data ---------------------------------------------------------------------------------------------------- */
 

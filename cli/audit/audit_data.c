@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit.h"
-#include "quantile.h"
+#include "cli/audit/audit.h"
+#include "cli/common/quantile.h"
 
 enum { LEAST_ROWS = 50, MOST_CATEGORIES = 40 };
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "audit.h"
+#include "cli/audit/audit.h"
 
 enum { MOST_SHOWN = 800, MOST_PANELS = 6, MOST_CURVES = 2 * MOST_PANELS + 2, MOST_NAMED = 8 };
 

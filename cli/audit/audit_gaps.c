@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit.h"
-#include "quantile.h"
+#include "cli/audit/audit.h"
+#include "cli/common/quantile.h"
 
 enum { LEAST_IN_CELL = 5, SHUFFLES = 200 };
 

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit.h"
-#include "progress.h"
-#include "tests.h"
+#include "cli/audit/audit.h"
+#include "cli/common/progress.h"
+#include "cli/test/tests.h"
 
 enum {
     EFFECT_DRAWS = 200,

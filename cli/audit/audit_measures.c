@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit.h"
-#include "progress.h"
+#include "cli/audit/audit.h"
+#include "cli/common/progress.h"
 
 enum { MOST_MEASURED = 2000, MOST_FITTED = 4000 };
 

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "audit.h"
-#include "output.h"
-#include "text.h"
+#include "cli/audit/audit.h"
+#include "cli/common/output.h"
+#include "cli/common/text.h"
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "audit.h"
-#include "cells.h"
-#include "io.h"
-#include "output.h"
+#include "cli/audit/audit.h"
+#include "cli/common/cells.h"
+#include "cli/common/output.h"
+#include "io/io.h"
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 

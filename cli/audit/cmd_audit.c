@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "audit.h"
-#include "commands.h"
-#include "output.h"
-#include "paths.h"
-#include "progress.h"
-#include "sentinels.h"
+#include "cli/audit/audit.h"
+#include "cli/commands.h"
+#include "cli/common/output.h"
+#include "cli/common/paths.h"
+#include "cli/common/progress.h"
+#include "cli/common/sentinels.h"
 
 enum { OUTCOME_GROUPS = 5 };
 

@@ -1,19 +1,19 @@
 /* Steps of the paper's image experiments, float32, AdamW: its dSprites network at batch 1024, without a regulariser and
  * with CIRCE (non-linear task, holdout of 5,898), and ResNet-18 at 224 by 224, three channels, on noise.
  * bench/images.py has the same in PyTorch. */
-#include "bench_images.h"
+#include "cli/bench/bench_images.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "devices.h"
-#include "dsprites_task.h"
-#include "error.h"
-#include "progress.h"
-#include "quantile.h"
-#include "trainer.h"
+#include "cli/common/devices.h"
+#include "cli/common/progress.h"
+#include "cli/common/quantile.h"
+#include "images/dsprites_task.h"
+#include "train/error.h"
+#include "train/trainer.h"
 
 enum { SPRITES = 8192, HOLDOUT = 5898, SPRITE_BATCH = 1024, FACE_SIZE = 224, FACE_BATCH = 16, MAX_REPETITIONS = 7 };
 enum { QUEUED_SPRITES = 65536, QUEUED_STEPS = 128 }; /* times as many on a device that is told of many steps at once */

@@ -1,14 +1,14 @@
 /* Data: y standard normal, z and x = y + 0.3 noise; kernels gaussian with sigma2 1 (x, z) and 0.1 (y), ridge 0.01: the
  * settings of HSCIC in the paper's univariate experiments. bench/measures.py has the same in PyTorch. */
-#include "bench_measures.h"
+#include "cli/bench/bench_measures.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "progress.h"
-#include "quantile.h"
+#include "cli/common/progress.h"
+#include "cli/common/quantile.h"
 
 enum { MAX_REPETITIONS = 2001 };
 

@@ -2,8 +2,8 @@
 #ifndef CLI_BENCH_MEASURES_H
 #define CLI_BENCH_MEASURES_H
 
-#include "output.h"
-#include "session.h"
+#include "cli/common/output.h"
+#include "cli/common/session.h"
 
 typedef struct measure_time {
     const char *measure;

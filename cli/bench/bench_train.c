@@ -1,18 +1,18 @@
 /* Steps of the paper's synthetic experiments: 9 hidden layers of 64, ReLU, batch 256, AdamW, float32, on univariate
  * case 1; without a regulariser and with each. CIRCE has a holdout of 1,000 points. bench/train.py has the same in
  * PyTorch. */
-#include "bench_train.h"
+#include "cli/bench/bench_train.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "devices.h"
-#include "error.h"
-#include "progress.h"
-#include "quantile.h"
-#include "synthetic.h"
-#include "trainer.h"
+#include "cli/common/devices.h"
+#include "cli/common/progress.h"
+#include "cli/common/quantile.h"
+#include "train/error.h"
+#include "train/synthetic.h"
+#include "train/trainer.h"
 
 enum { ROWS = 8192, HOLDOUT = 1000, BATCH = 256, MAX_REPETITIONS = 9 };
 enum { QUEUED_STEPS = 16 }; /* times as many on a device that is told of many steps at once */

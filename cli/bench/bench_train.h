@@ -2,8 +2,8 @@
 #ifndef CLI_BENCH_TRAIN_H
 #define CLI_BENCH_TRAIN_H
 
-#include "output.h"
-#include "session.h"
+#include "cli/common/output.h"
+#include "cli/common/session.h"
 
 typedef struct train_time {
     const char *regularizer;

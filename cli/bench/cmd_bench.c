@@ -6,16 +6,16 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "bench_images.h"
-#include "bench_measures.h"
-#include "bench_train.h"
 #include "circe/circe.h"
-#include "commands.h"
-#include "message.h"
-#include "output.h"
-#include "progress.h"
-#include "quantile.h"
-#include "session.h"
+#include "cli/bench/bench_images.h"
+#include "cli/bench/bench_measures.h"
+#include "cli/bench/bench_train.h"
+#include "cli/commands.h"
+#include "cli/common/message.h"
+#include "cli/common/output.h"
+#include "cli/common/progress.h"
+#include "cli/common/quantile.h"
+#include "cli/common/session.h"
 
 enum { MAX_REPETITIONS = 2001, MAX_ROWS = 64, MAX_FITS = 8, CACHED_ROWS = 16384 };
 

@@ -1,5 +1,5 @@
 /* Cells of tables. */
-#include "cells.h"
+#include "cli/common/cells.h"
 
 #include <math.h>
 #include <stdarg.h>

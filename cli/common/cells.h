@@ -2,8 +2,8 @@
 #ifndef CLI_CELLS_H
 #define CLI_CELLS_H
 
-#include "message.h"
-#include "report.h"
+#include "cli/common/message.h"
+#include "report/report.h"
 
 typedef struct cells {
     char **text;

@@ -6,17 +6,17 @@
  *     resume: true               # flags are true or false
  *
  * It is read by libyaml as a tree whose nodes know their lines, so that every refusal can name one. */
-#include "config.h"
+#include "cli/common/config.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "list.h"
-#include "message.h"
-#include "suggest.h"
-#include "yaml_load.h"
+#include "cli/common/list.h"
+#include "cli/common/message.h"
+#include "cli/common/suggest.h"
+#include "cli/common/yaml_load.h"
 
 typedef struct reader {
     args *arguments;

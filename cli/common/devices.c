@@ -1,7 +1,7 @@
-#include "devices.h"
+#include "cli/common/devices.h"
 
-#include "error.h"
-#include "message.h"
+#include "cli/common/message.h"
+#include "train/error.h"
 
 const char *device_name(const args *arguments) {
     const char *name = args_text(arguments, OPT_DEVICE);

@@ -2,8 +2,8 @@
 #ifndef CLI_DEVICES_H
 #define CLI_DEVICES_H
 
-#include "device.h"
-#include "parse.h"
+#include "cli/common/parse.h"
+#include "train/device.h"
 
 /* Its name; "cpu" for commands that have no --device. */
 const char *device_name(const args *arguments);

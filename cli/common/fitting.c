@@ -1,11 +1,11 @@
 /* From options to a fitted model. */
-#include "fitting.h"
+#include "cli/common/fitting.h"
 
 #include <string.h>
 
-#include "fit.h"
-#include "kernels.h"
-#include "progress.h"
+#include "cli/common/kernels.h"
+#include "cli/common/progress.h"
+#include "mpi/mpi_fit.h"
 
 /* What is not given keeps the library's default. */
 static void options_from_args(const args *arguments, circe_cme_options *options) {

@@ -3,8 +3,8 @@
 #define CLI_FITTING_H
 
 #include "circe/circe.h"
-#include "inputs.h"
-#include "session.h"
+#include "cli/common/inputs.h"
+#include "cli/common/session.h"
 
 /* Fits on y and z with the kernels of the options, by all ranks where there are several: rank 0 gets the model, the
  * others NULL; `linear_z` fits the mean of z itself instead, by a linear kernel.

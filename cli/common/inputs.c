@@ -1,5 +1,5 @@
 /* Reading and checking of x, y and z. */
-#include "inputs.h"
+#include "cli/common/inputs.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reading.h"
+#include "cli/common/reading.h"
 
 const variable variable_x = {"x", OPT_X, OPT_COLUMNS_X, OPT_KERNEL_X, OPT_SIGMA2_X};
 const variable variable_y = {"y", OPT_Y, OPT_COLUMNS_Y, OPT_KERNEL_Y, OPT_SIGMA2_Y};

@@ -3,9 +3,9 @@
 #define CLI_INPUTS_H
 
 #include "circe/circe.h"
-#include "io.h"
-#include "message.h"
-#include "parse.h"
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
+#include "io/io.h"
 
 /* The options that concern one variable. */
 typedef struct variable {

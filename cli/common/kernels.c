@@ -1,5 +1,5 @@
 /* Kernel options: names of columns become indices, text columns get delta kernels, widths are bound. */
-#include "kernels.h"
+#include "cli/common/kernels.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "suggest.h"
+#include "cli/common/suggest.h"
 
 /* The index of the column called name[0..length), or -1. */
 static int64_t find_column(const io_table *table, const char *name, size_t length) {

@@ -3,7 +3,7 @@
 #define CLI_KERNELS_H
 
 #include "circe/circe.h"
-#include "inputs.h"
+#include "cli/common/inputs.h"
 
 /* How widths that the kernel's text leaves free are to be set. */
 typedef enum width_rule {

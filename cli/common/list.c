@@ -1,10 +1,10 @@
 /* Lists of names. Quotes are doubled inside of quotes, as in a .csv. */
-#include "list.h"
+#include "cli/common/list.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "message.h"
+#include "cli/common/message.h"
 
 void name_list_add(name_list *list, const char *name) {
     char **grown = realloc(list->names, (size_t)(list->n + 1) * sizeof *grown);

@@ -1,5 +1,5 @@
 /* Messages on standard error, exit statuses, and the small allocations they need. */
-#include "message.h"
+#include "cli/common/message.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io.h"
-#include "progress.h"
+#include "cli/common/progress.h"
+#include "io/io.h"
 
 static const char *command_name; /* one command runs per process */
 

@@ -3,7 +3,7 @@
  *     {"y": [null, ["female", "male"]], "z": [null]}
  *
  * an entry per column, null for numbers, else the texts in the order of their codes. */
-#include "model_file.h"
+#include "cli/common/model_file.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* JSON through cJSON, with numbers of our own formatting, and aligned text. */
-#include "output.h"
+#include "cli/common/output.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io.h"
-#include "kernels.h"
+#include "cli/common/kernels.h"
+#include "io/io.h"
 
 static cJSON *number(double value) {
     char text[32];

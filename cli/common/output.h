@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "circe/circe.h"
-#include "message.h"
+#include "cli/common/message.h"
 
 /* Numbers are written with 17 significant digits, enough to read back the same double; what is not finite as null. */
 void json_number(cJSON *object, const char *name, double value);

@@ -1,6 +1,6 @@
 /* The parser of command lines: --option value, --option=value, -o value, -ovalue, and -- before positional arguments
  * that start with a dash. */
-#include "parse.h"
+#include "cli/common/parse.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
-#include "io.h"
-#include "message.h"
-#include "suggest.h"
+#include "cli/common/config.h"
+#include "cli/common/message.h"
+#include "cli/common/suggest.h"
+#include "io/io.h"
 
 static int refuse(const spec_command *command, const char *problem, const char *text) {
     message_note("%s '%s'", problem, text);

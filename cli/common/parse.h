@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "spec.h"
+#include "cli/spec.h"
 
 typedef struct args_value {
     bool given;       /* on the command line or in --config; otherwise the default, if there is one */

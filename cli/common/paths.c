@@ -1,5 +1,5 @@
 /* Early checks of places to write to. */
-#include "paths.h"
+#include "cli/common/paths.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "message.h"
+#include "cli/common/message.h"
 
 int path_check_writable(const char *option, const char *path) {
     struct stat info;

@@ -1,5 +1,5 @@
 /* The progress bar and the handling of SIGINT, SIGTERM and SIGHUP. */
-#include "progress.h"
+#include "cli/common/progress.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -8,8 +8,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "io.h"
-#include "session.h"
+#include "cli/common/session.h"
+#include "io/io.h"
 
 enum { BAR_WIDTH = 30 };
 

@@ -1,4 +1,4 @@
-#include "quantile.h"
+#include "cli/common/quantile.h"
 
 #include <stdlib.h>
 

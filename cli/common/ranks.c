@@ -1,13 +1,13 @@
 /* Who speaks, and what of. */
-#include "ranks.h"
+#include "cli/common/ranks.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "circe/circe.h"
-#include "message.h"
-#include "terminal.h"
+#include "cli/common/message.h"
+#include "cli/common/terminal.h"
 
 void ranks_quieten(void) {
     cluster_launch launch = cluster_launched();

@@ -3,7 +3,7 @@
 #ifndef CLI_RANKS_H
 #define CLI_RANKS_H
 
-#include "cluster.h"
+#include "mpi/cluster.h"
 
 /* Before anything is said: makes a process that is not the first of several quiet. */
 void ranks_quieten(void);

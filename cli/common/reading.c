@@ -1,13 +1,13 @@
 /* From options to io_reading, and from tables to words. */
-#include "reading.h"
+#include "cli/common/reading.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "output.h"
-#include "suggest.h"
+#include "cli/common/output.h"
+#include "cli/common/suggest.h"
 
 static const variable *const variables[] = {&variable_x, &variable_y, &variable_z};
 

@@ -5,8 +5,8 @@
 
 #include <cjson/cJSON.h>
 
-#include "inputs.h"
-#include "list.h"
+#include "cli/common/inputs.h"
+#include "cli/common/list.h"
 
 /* --categories, --na and --decimal for the columns of one variable. */
 typedef struct reading {

@@ -2,7 +2,7 @@
 #ifndef CLI_SENTINELS_H
 #define CLI_SENTINELS_H
 
-#include "inputs.h"
+#include "cli/common/inputs.h"
 
 /* Adds a sentence for every column of numbers whose largest or smallest value is far from all others and there more
  * than once, or farther than any distribution that is met in practice would bring it. */

@@ -1,14 +1,14 @@
 /* Making the context from --threads, --memory and --quiet. */
-#include "session.h"
+#include "cli/common/session.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <time.h>
 
-#include "io.h"
-#include "message.h"
-#include "progress.h"
-#include "ranks.h"
+#include "cli/common/message.h"
+#include "cli/common/progress.h"
+#include "cli/common/ranks.h"
+#include "io/io.h"
 
 int session_open(const args *arguments, session *out) {
     *out = (session){0};

@@ -3,7 +3,7 @@
 #define CLI_SESSION_H
 
 #include "circe/circe.h"
-#include "parse.h"
+#include "cli/common/parse.h"
 
 typedef struct session {
     circe_context *context;

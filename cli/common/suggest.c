@@ -1,10 +1,10 @@
 /* Edit distance with transpositions (optimal string alignment), as people mistype. */
-#include "suggest.h"
+#include "cli/common/suggest.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "message.h"
+#include "cli/common/message.h"
 
 enum { LONGEST = 63 };
 

@@ -1,7 +1,7 @@
 /* Standard output as a stream whose every byte passes one function: names of files and columns stand in tables and
  * sentences of every command, and none of them may tell the terminal what to do. JSON stays what it is: what is made
  * visible is written as JSON escapes it. */
-#include "terminal.h"
+#include "cli/common/terminal.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io.h"
+#include "io/io.h"
 
 enum { LONGEST = 4 }; /* bytes of a character */
 

@@ -1,5 +1,5 @@
 /* Wrapping of plain text. */
-#include "text.h"
+#include "cli/common/text.h"
 
 #include <string.h>
 #include <sys/ioctl.h>

@@ -2,11 +2,11 @@
  *
  * libyaml's time grows with the square of the depth: a file of 100,000 brackets takes a minute. So the events are
  * counted first, which stops at the first one that is too deep, long before the end. */
-#include "yaml_load.h"
+#include "cli/common/yaml_load.h"
 
 #include <string.h>
 
-#include "message.h"
+#include "cli/common/message.h"
 
 enum { MOST_BYTES = 1 << 20, MOST_DEPTH = 64 };
 

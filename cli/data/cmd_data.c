@@ -8,16 +8,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "commands.h"
-#include "dsprites.h"
-#include "error.h"
-#include "faces.h"
-#include "output.h"
-#include "paths.h"
-#include "png_file.h"
-#include "progress.h"
-#include "session.h"
-#include "sheet.h"
+#include "cli/commands.h"
+#include "cli/common/output.h"
+#include "cli/common/paths.h"
+#include "cli/common/progress.h"
+#include "cli/common/session.h"
+#include "images/dsprites.h"
+#include "images/faces.h"
+#include "images/png_file.h"
+#include "images/sheet.h"
+#include "train/error.h"
 
 /* What was made, for the reader or the program that asked. */
 typedef struct made {

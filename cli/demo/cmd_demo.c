@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands.h"
-#include "demo.h"
-#include "error.h"
-#include "io.h"
-#include "paths.h"
-#include "progress.h"
+#include "cli/commands.h"
+#include "cli/common/paths.h"
+#include "cli/common/progress.h"
+#include "cli/demo/demo.h"
+#include "io/io.h"
+#include "train/error.h"
 
 enum { TEST_POINTS = 2000, VCF_POINTS = 1000, VCF_DRAWS = 100 };
 

@@ -2,8 +2,8 @@
 #ifndef CLI_DEMO_H
 #define CLI_DEMO_H
 
-#include "synthetic.h"
-#include "train_job.h"
+#include "cli/train/train_job.h"
+#include "train/synthetic.h"
 
 enum { DEMO_FREE, DEMO_INVARIANT, DEMO_LINES };
 

@@ -11,19 +11,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "commands.h"
-#include "devices.h"
-#include "error.h"
-#include "experiment_output.h"
-#include "experiment_pictures.h"
-#include "experiment_pool.h"
-#include "experiment_ranks.h"
-#include "experiment_run.h"
-#include "io.h"
-#include "message.h"
-#include "progress.h"
-#include "ranks.h"
-#include "session.h"
+#include "cli/commands.h"
+#include "cli/common/devices.h"
+#include "cli/common/message.h"
+#include "cli/common/progress.h"
+#include "cli/common/ranks.h"
+#include "cli/common/session.h"
+#include "cli/experiment/experiment_output.h"
+#include "cli/experiment/experiment_pictures.h"
+#include "cli/experiment/experiment_pool.h"
+#include "cli/experiment/experiment_ranks.h"
+#include "cli/experiment/experiment_run.h"
+#include "io/io.h"
+#include "train/error.h"
 
 /* ---- one run ----------------------------------------------------------------------------------------------------- */
 

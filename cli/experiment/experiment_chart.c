@@ -1,9 +1,9 @@
 /* Figures as they grow. */
-#include "experiment_chart.h"
+#include "cli/experiment/experiment_chart.h"
 
 #include <stdlib.h>
 
-#include "message.h"
+#include "cli/common/message.h"
 
 /* Below this the axis ends: a prediction that collapsed would stretch it to 1e-20. */
 static const double least_shown = 1e-6;

@@ -2,7 +2,7 @@
 #ifndef CLI_EXPERIMENT_CHART_H
 #define CLI_EXPERIMENT_CHART_H
 
-#include "experiment_output.h"
+#include "cli/experiment/experiment_output.h"
 
 enum { CHART_SERIES = 24, CHART_PANELS = 24 };
 

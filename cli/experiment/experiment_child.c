@@ -1,5 +1,5 @@
 /* Starting children, listening to them, and what became of them. */
-#include "experiment_child.h"
+#include "cli/experiment/experiment_child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "message.h"
+#include "cli/common/message.h"
 
 /* ---- starting ---------------------------------------------------------------------------------------------------- */
 

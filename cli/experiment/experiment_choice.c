@@ -1,11 +1,11 @@
 /* The rules of choosing. */
-#include "experiment_choice.h"
+#include "cli/experiment/experiment_choice.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#include "experiment_kind.h"
-#include "message.h"
+#include "cli/common/message.h"
+#include "cli/experiment/experiment_kind.h"
 
 static const double detectable = 2; /* standard errors */
 

@@ -2,7 +2,7 @@
 #ifndef CLI_EXPERIMENT_CHOICE_H
 #define CLI_EXPERIMENT_CHOICE_H
 
-#include "experiment_summary.h"
+#include "cli/experiment/experiment_summary.h"
 
 /* Marks, of every group in the rows, the choice that is best by its kind (the first of equals). One with runs that
  * failed comes after all others, and one without any that is done is never chosen. */

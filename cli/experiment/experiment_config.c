@@ -1,5 +1,5 @@
 /* Reading experiments/NAME.yaml, and where the files are looked for. */
-#include "experiment_config.h"
+#include "cli/experiment/experiment_config.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "experiment_keys.h"
-#include "experiment_kind.h"
-#include "message.h"
-#include "suggest.h"
+#include "cli/common/message.h"
+#include "cli/common/suggest.h"
+#include "cli/experiment/experiment_keys.h"
+#include "cli/experiment/experiment_kind.h"
 
 /* ---- choices ----------------------------------------------------------------------------------------------------- */
 

@@ -2,8 +2,8 @@
 #ifndef CLI_EXPERIMENT_CONFIG_H
 #define CLI_EXPERIMENT_CONFIG_H
 
-#include "experiment_yaml.h"
-#include "parse.h"
+#include "cli/common/parse.h"
+#include "cli/experiment/experiment_yaml.h"
 
 typedef struct experiment_kind experiment_kind; /* experiment_kind.h */
 

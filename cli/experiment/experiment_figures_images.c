@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "experiment_chart.h"
-#include "experiment_keys.h"
-#include "experiment_model.h"
+#include "cli/experiment/experiment_chart.h"
+#include "cli/experiment/experiment_keys.h"
+#include "cli/experiment/experiment_model.h"
 
 enum { BLUE = 0, ORANGE = 4, RED = 1, GREY = -1 }; /* of the palette: as in the paper */
 

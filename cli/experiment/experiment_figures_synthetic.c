@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "experiment_chart.h"
-#include "experiment_model.h"
-#include "message.h"
+#include "cli/common/message.h"
+#include "cli/experiment/experiment_chart.h"
+#include "cli/experiment/experiment_model.h"
 
 /* ---- error against VCF ------------------------------------------------------------------------------------------- */
 

@@ -1,12 +1,12 @@
 /* From settings to points: dSprites drawn or mapped, faces mapped. */
-#include "experiment_images.h"
+#include "cli/experiment/experiment_images.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "error.h"
-#include "experiment_model.h"
-#include "experiment_pictures.h"
+#include "cli/experiment/experiment_model.h"
+#include "cli/experiment/experiment_pictures.h"
+#include "train/error.h"
 
 /* ---- dSprites ---------------------------------------------------------------------------------------------------- */
 

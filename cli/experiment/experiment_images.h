@@ -2,9 +2,9 @@
 #ifndef CLI_EXPERIMENT_IMAGES_H
 #define CLI_EXPERIMENT_IMAGES_H
 
-#include "dsprites_task.h"
-#include "experiment_settings.h"
-#include "yaleb_task.h"
+#include "cli/experiment/experiment_settings.h"
+#include "images/dsprites_task.h"
+#include "images/yaleb_task.h"
 
 typedef struct experiment_images {
     const image_part *part[IMAGE_PARTS]; /* points in random order */

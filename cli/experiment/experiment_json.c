@@ -1,12 +1,12 @@
 /* Both directions, a kind of key at a time. */
-#include "experiment_json.h"
+#include "cli/experiment/experiment_json.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "output.h"
-#include "spec.h"
+#include "cli/common/output.h"
+#include "cli/spec.h"
 
 static bool is_setting(const yaml_key *key) {
     return !key->plan && key->kind != KEY_PART && key->kind != KEY_PARTS && key->kind != KEY_LATER;

@@ -5,7 +5,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "experiment_yaml.h"
+#include "cli/experiment/experiment_yaml.h"
 
 void experiment_json_put(cJSON *object, const yaml_table *table, const void *part);
 

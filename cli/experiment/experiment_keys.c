@@ -1,17 +1,17 @@
 /* Tables of the keys, and checks of what no single key can tell. */
-#include "experiment_keys.h"
+#include "cli/experiment/experiment_keys.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "dsprites_task.h"
-#include "error.h"
-#include "experiment_kind.h"
-#include "experiment_model.h"
-#include "message.h"
-#include "network.h"
+#include "cli/common/message.h"
+#include "cli/experiment/experiment_kind.h"
+#include "cli/experiment/experiment_model.h"
+#include "images/dsprites_task.h"
+#include "train/error.h"
+#include "train/network.h"
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 

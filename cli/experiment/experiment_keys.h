@@ -3,7 +3,7 @@
 #ifndef CLI_EXPERIMENT_KEYS_H
 #define CLI_EXPERIMENT_KEYS_H
 
-#include "experiment_config.h"
+#include "cli/experiment/experiment_config.h"
 
 extern const yaml_table experiment_model_table, experiment_method_table, experiment_data_table,
     experiment_training_table, experiment_evaluation_table, experiment_yardstick_table, experiment_limits_table;

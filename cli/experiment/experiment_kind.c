@@ -1,15 +1,15 @@
 /* The table of kinds. */
-#include "experiment_kind.h"
+#include "cli/experiment/experiment_kind.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "dsprites_task.h"
-#include "experiment_chart.h"
-#include "experiment_choice.h"
-#include "experiment_keys.h"
-#include "experiment_model.h"
-#include "experiment_table.h"
+#include "cli/experiment/experiment_chart.h"
+#include "cli/experiment/experiment_choice.h"
+#include "cli/experiment/experiment_keys.h"
+#include "cli/experiment/experiment_model.h"
+#include "cli/experiment/experiment_table.h"
+#include "images/dsprites_task.h"
 
 #define PART(name, member) \
     { name, &experiment_##member##_table, offsetof(experiment_settings, member) }

@@ -4,8 +4,8 @@
 #ifndef CLI_EXPERIMENT_KIND_H
 #define CLI_EXPERIMENT_KIND_H
 
-#include "experiment_output.h"
-#include "experiment_run.h"
+#include "cli/experiment/experiment_output.h"
+#include "cli/experiment/experiment_run.h"
 
 struct experiment_kind {
     const char *name;

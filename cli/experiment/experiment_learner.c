@@ -1,5 +1,5 @@
 /* Training a network as the settings of a run say. */
-#include "experiment_learner.h"
+#include "cli/experiment/experiment_learner.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "error.h"
-#include "session.h"
+#include "cli/common/session.h"
+#include "train/error.h"
 
 static const double checkpoint_minutes = 3;
 

@@ -3,8 +3,8 @@
 #ifndef CLI_EXPERIMENT_LEARNER_H
 #define CLI_EXPERIMENT_LEARNER_H
 
-#include "experiment_run.h"
-#include "trainer.h"
+#include "cli/experiment/experiment_run.h"
+#include "train/trainer.h"
 
 typedef struct experiment_learner {
     experiment_work *work;

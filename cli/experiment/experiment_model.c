@@ -1,10 +1,10 @@
 /* Names of models. */
-#include "experiment_model.h"
+#include "cli/experiment/experiment_model.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "dsprites_task.h"
+#include "images/dsprites_task.h"
 
 static const struct {
     const char *name;

@@ -2,8 +2,8 @@
 #ifndef CLI_EXPERIMENT_MODEL_H
 #define CLI_EXPERIMENT_MODEL_H
 
-#include "experiment_config.h"
-#include "synthetic.h"
+#include "cli/experiment/experiment_config.h"
+#include "train/synthetic.h"
 
 #define EXPERIMENT_MODEL_WORDS "univariate1|univariate2|multivariate1|multivariate2|dsprites|yaleb"
 #define EXPERIMENT_DEPENDENCE_WORDS "linear|nonlinear|ycone"

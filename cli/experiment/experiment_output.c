@@ -1,5 +1,5 @@
 /* Writing it all: results.csv, results.json, report.html, and the table on standard output. */
-#include "experiment_output.h"
+#include "cli/experiment/experiment_output.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -10,12 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "experiment_kind.h"
-#include "experiment_model.h"
-#include "io.h"
-#include "message.h"
-#include "output.h"
-#include "paths.h"
+#include "cli/common/message.h"
+#include "cli/common/output.h"
+#include "cli/common/paths.h"
+#include "cli/experiment/experiment_kind.h"
+#include "cli/experiment/experiment_model.h"
+#include "io/io.h"
 
 /* ---- the machine ------------------------------------------------------------------------------------------------- */
 

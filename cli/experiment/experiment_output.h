@@ -3,8 +3,8 @@
 #ifndef CLI_EXPERIMENT_OUTPUT_H
 #define CLI_EXPERIMENT_OUTPUT_H
 
-#include "experiment_summary.h"
-#include "report.h"
+#include "cli/experiment/experiment_summary.h"
+#include "report/report.h"
 
 typedef struct experiment_outcome {
     const experiment_plan *plan;

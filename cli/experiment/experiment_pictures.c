@@ -1,7 +1,7 @@
 /* The file of pictures: a .safetensors with `pixels` U8 (pictures, bytes of one) and, of faces, `names` I32 (pictures,
  * 4): identity, pose, azimuth, elevation. Its metadata and its name hold the mark: a hash of what it was made from, so
  * that other pictures, or another version of the renderer, make another file. */
-#include "experiment_pictures.h"
+#include "cli/experiment/experiment_pictures.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,13 +10,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "checkpoint_hash.h"
-#include "dsprites.h"
-#include "error.h"
-#include "experiment_model.h"
-#include "message.h"
-#include "paths.h"
-#include "progress.h"
+#include "cli/common/message.h"
+#include "cli/common/paths.h"
+#include "cli/common/progress.h"
+#include "cli/experiment/experiment_model.h"
+#include "images/dsprites.h"
+#include "train/checkpoint_hash.h"
+#include "train/error.h"
 
 enum { USUAL_SIZE = 224, NAME_NUMBERS = 4 };
 

@@ -5,8 +5,8 @@
 #define CLI_EXPERIMENT_PICTURES_H
 
 #include "circe/circe.h"
-#include "experiment_config.h"
-#include "yaleb.h"
+#include "cli/experiment/experiment_config.h"
+#include "images/yaleb.h"
 
 /* Sees to the pictures of every model that needs it, and notes in the model where they lie: FOLDER/data. `folder`, an
  * existing folder, is the experiment's. Prints what is wrong and returns an exit status. */

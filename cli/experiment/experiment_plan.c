@@ -1,15 +1,15 @@
 /* Laying out the runs. */
-#include "experiment_plan.h"
+#include "cli/experiment/experiment_plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "experiment_choice.h"
-#include "experiment_kind.h"
-#include "experiment_model.h"
-#include "message.h"
+#include "cli/common/message.h"
+#include "cli/experiment/experiment_choice.h"
+#include "cli/experiment/experiment_kind.h"
+#include "cli/experiment/experiment_model.h"
 
 const char *experiment_role_name(run_role role) {
     switch (role) {

@@ -6,7 +6,7 @@
 #ifndef CLI_EXPERIMENT_PLAN_H
 #define CLI_EXPERIMENT_PLAN_H
 
-#include "experiment_run.h"
+#include "cli/experiment/experiment_run.h"
 
 typedef enum run_role { ROLE_TUNING = 1, ROLE_FINAL, ROLE_SWEEP, ROLE_LIMITS } run_role;
 

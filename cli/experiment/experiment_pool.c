@@ -1,5 +1,5 @@
 /* The pool: runs go to places, each of which is a child of this process or one of another rank. */
-#include "experiment_pool.h"
+#include "cli/experiment/experiment_pool.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "experiment_ranks.h"
-#include "message.h"
-#include "progress.h"
-#include "ranks.h"
-#include "session.h"
+#include "cli/common/message.h"
+#include "cli/common/progress.h"
+#include "cli/common/ranks.h"
+#include "cli/common/session.h"
+#include "cli/experiment/experiment_ranks.h"
 
 enum { LOOK_MS = 200, LOOK_AT_RANKS_MS = 4, LINES_EVERY_S = 15 };
 

@@ -2,8 +2,8 @@
 #ifndef CLI_EXPERIMENT_POOL_H
 #define CLI_EXPERIMENT_POOL_H
 
-#include "experiment_child.h"
-#include "experiment_plan.h"
+#include "cli/experiment/experiment_child.h"
+#include "cli/experiment/experiment_plan.h"
 
 /* Runs everything that is not done yet, `jobs` at a time in this process and as many elsewhere as the other ranks have
  * room for. A run that fails is told of, and the others go on. SIGINT, SIGTERM and SIGHUP stop the runs: then

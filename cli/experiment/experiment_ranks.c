@@ -2,7 +2,7 @@
  * every few milliseconds, between looks at its children, which costs a run so much when it ends and a core nothing. The
  * text of a result goes to rank 0 as a message too, since a file that one machine of a network file system has written
  * may take its time to be seen by another. */
-#include "experiment_ranks.h"
+#include "cli/experiment/experiment_ranks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,11 +14,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "experiment_result.h"
-#include "message.h"
-#include "progress.h"
-#include "ranks.h"
-#include "session.h"
+#include "cli/common/message.h"
+#include "cli/common/progress.h"
+#include "cli/common/ranks.h"
+#include "cli/common/session.h"
+#include "cli/experiment/experiment_result.h"
 
 enum { LOOK_MS = 4 };
 static const double tell_every_s = 0.5;

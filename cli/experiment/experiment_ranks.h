@@ -3,7 +3,7 @@
 #ifndef CLI_EXPERIMENT_RANKS_H
 #define CLI_EXPERIMENT_RANKS_H
 
-#include "experiment_child.h"
+#include "cli/experiment/experiment_child.h"
 
 /* ---- rank 0 ------------------------------------------------------------------------------------------------------ */
 

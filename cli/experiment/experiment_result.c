@@ -1,15 +1,15 @@
 /* Results as files. */
-#include "experiment_result.h"
+#include "cli/experiment/experiment_result.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "experiment_kind.h"
-#include "io.h"
-#include "message.h"
-#include "output.h"
+#include "cli/common/message.h"
+#include "cli/common/output.h"
+#include "cli/experiment/experiment_kind.h"
+#include "io/io.h"
 
 static const struct {
     const char *name;

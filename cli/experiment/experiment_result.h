@@ -2,7 +2,7 @@
 #ifndef CLI_EXPERIMENT_RESULT_H
 #define CLI_EXPERIMENT_RESULT_H
 
-#include "experiment_settings.h"
+#include "cli/experiment/experiment_settings.h"
 
 /* Every number that some kind of run gives; which ones a kind has, its table says (experiment_kind.h). Errors and VCF
  * of synthetic models are in units of Var(B) of the training sample. */

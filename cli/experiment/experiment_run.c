@@ -1,12 +1,12 @@
 /* One run, of whatever kind. */
-#include "experiment_run.h"
+#include "cli/experiment/experiment_run.h"
 
 #include <unistd.h>
 
-#include "error.h"
-#include "experiment_kind.h"
-#include "message.h"
-#include "session.h"
+#include "cli/common/message.h"
+#include "cli/common/session.h"
+#include "cli/experiment/experiment_kind.h"
+#include "train/error.h"
 
 static int fail(circe_status status) { /* also of allocations, which name themselves */
     const char *text = train_last_error();

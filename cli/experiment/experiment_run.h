@@ -2,7 +2,7 @@
 #ifndef CLI_EXPERIMENT_RUN_H
 #define CLI_EXPERIMENT_RUN_H
 
-#include "experiment_result.h"
+#include "cli/experiment/experiment_result.h"
 
 /* Called now and then with the share that is done; non-zero stops the run. */
 typedef int (*experiment_progress)(void *user, double share);

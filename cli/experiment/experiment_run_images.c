@@ -11,10 +11,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "error.h"
-#include "experiment_images.h"
-#include "experiment_learner.h"
-#include "experiment_yardstick.h"
+#include "cli/experiment/experiment_images.h"
+#include "cli/experiment/experiment_learner.h"
+#include "cli/experiment/experiment_yardstick.h"
+#include "train/error.h"
 
 enum { LEAST_CHUNK = 8 };
 

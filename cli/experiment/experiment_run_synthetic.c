@@ -9,9 +9,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "error.h"
-#include "experiment_learner.h"
-#include "experiment_model.h"
+#include "cli/experiment/experiment_learner.h"
+#include "cli/experiment/experiment_model.h"
+#include "train/error.h"
 
 /* VCF draws interventions of its own under these, apart from the sample's seed. */
 enum { SEED_OF_TEST = 1000003, SEED_OF_VALIDATION = 2000003 };

@@ -1,16 +1,16 @@
 /* Settings of a run as JSON and back, and their fingerprint. */
-#include "experiment_settings.h"
+#include "cli/experiment/experiment_settings.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "experiment_json.h"
-#include "experiment_keys.h"
-#include "experiment_kind.h"
-#include "experiment_model.h"
-#include "message.h"
-#include "output.h"
-#include "spec.h"
+#include "cli/common/message.h"
+#include "cli/common/output.h"
+#include "cli/experiment/experiment_json.h"
+#include "cli/experiment/experiment_keys.h"
+#include "cli/experiment/experiment_kind.h"
+#include "cli/experiment/experiment_model.h"
+#include "cli/spec.h"
 
 /* Where the pictures lie is no setting: the fingerprint has what stands for their content. */
 static const char pictures_member[] = "pictures_file";

@@ -5,9 +5,9 @@
 
 #include <cjson/cJSON.h>
 
-#include "experiment_config.h"
-#include "network.h"
-#include "regularizer.h"
+#include "cli/experiment/experiment_config.h"
+#include "train/network.h"
+#include "train/regularizer.h"
 
 typedef struct experiment_settings {
     const experiment_kind *kind; /* which says what of the rest matters */

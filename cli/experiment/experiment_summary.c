@@ -1,14 +1,14 @@
 /* Medians and ranges over seeds. */
-#include "experiment_summary.h"
+#include "cli/experiment/experiment_summary.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "experiment_choice.h"
-#include "experiment_keys.h"
-#include "experiment_kind.h"
-#include "message.h"
+#include "cli/common/message.h"
+#include "cli/experiment/experiment_choice.h"
+#include "cli/experiment/experiment_keys.h"
+#include "cli/experiment/experiment_kind.h"
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;

@@ -2,7 +2,7 @@
 #ifndef CLI_EXPERIMENT_SUMMARY_H
 #define CLI_EXPERIMENT_SUMMARY_H
 
-#include "experiment_plan.h"
+#include "cli/experiment/experiment_plan.h"
 
 /* Over the seeds; NaN where there is none. */
 typedef struct summary_number {

@@ -1,5 +1,5 @@
 /* Tables of an experiment: what those of all kinds have in common, the one for programs, and printing. */
-#include "experiment_table.h"
+#include "cli/experiment/experiment_table.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "experiment_kind.h"
-#include "experiment_model.h"
+#include "cli/experiment/experiment_kind.h"
+#include "cli/experiment/experiment_model.h"
 
 /* ---- building ---------------------------------------------------------------------------------------------------- */
 

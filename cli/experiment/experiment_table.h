@@ -2,8 +2,8 @@
 #ifndef CLI_EXPERIMENT_TABLE_H
 #define CLI_EXPERIMENT_TABLE_H
 
-#include "experiment_output.h"
-#include "message.h"
+#include "cli/common/message.h"
+#include "cli/experiment/experiment_output.h"
 
 enum { TABLE_MOST_COLUMNS = 32 };
 

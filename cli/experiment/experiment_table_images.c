@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include "experiment_choice.h"
-#include "experiment_table.h"
+#include "cli/experiment/experiment_choice.h"
+#include "cli/experiment/experiment_table.h"
 
 static bool useless(const summary_row *row) { return experiment_evidence(row) >= EXPERIMENT_USELESS; }
 

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "experiment_model.h"
-#include "experiment_table.h"
+#include "cli/experiment/experiment_model.h"
+#include "cli/experiment/experiment_table.h"
 
 static void cell_collapsed(table_builder *b, const summary_row *row) {
     if (row->n == 0)

@@ -1,7 +1,7 @@
 /* The reader. libyaml makes a tree whose nodes know their lines; a table says what may stand where. (libcyaml, which
  * has tables as well, reads 1e3 as the whole number 1 and any word as true, and names the line before the wrong one.)
  */
-#include "experiment_yaml.h"
+#include "cli/experiment/experiment_yaml.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io.h"
-#include "message.h"
-#include "spec.h"
-#include "suggest.h"
-#include "yaml_load.h"
+#include "cli/common/message.h"
+#include "cli/common/suggest.h"
+#include "cli/common/yaml_load.h"
+#include "cli/spec.h"
+#include "io/io.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 

@@ -2,8 +2,8 @@
 #ifndef CLI_EXPERIMENT_YARDSTICK_H
 #define CLI_EXPERIMENT_YARDSTICK_H
 
-#include "experiment_result.h"
-#include "part.h"
+#include "cli/experiment/experiment_result.h"
+#include "images/part.h"
 
 enum { YARDSTICK_CHUNKS = 8 }; /* the fewest, for a standard error */
 

@@ -3,16 +3,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "commands.h"
-#include "fit.h"
-#include "fitting.h"
-#include "model_file.h"
-#include "output.h"
-#include "paths.h"
-#include "progress.h"
-#include "ranks.h"
-#include "reading.h"
-#include "sentinels.h"
+#include "cli/commands.h"
+#include "cli/common/fitting.h"
+#include "cli/common/model_file.h"
+#include "cli/common/output.h"
+#include "cli/common/paths.h"
+#include "cli/common/progress.h"
+#include "cli/common/ranks.h"
+#include "cli/common/reading.h"
+#include "cli/common/sentinels.h"
+#include "mpi/mpi_fit.h"
 
 static int print_json(const args *arguments, const circe_cme *cme, const input *const group[2], const notes *warnings,
                       int64_t dropped) {

@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "commands.h"
-#include "measure_blocks.h"
-#include "measure_job.h"
-#include "measure_output.h"
-#include "output.h"
-#include "paths.h"
-#include "progress.h"
-#include "text.h"
+#include "cli/commands.h"
+#include "cli/common/output.h"
+#include "cli/common/paths.h"
+#include "cli/common/progress.h"
+#include "cli/common/text.h"
+#include "cli/measure/measure_blocks.h"
+#include "cli/measure/measure_job.h"
+#include "cli/measure/measure_output.h"
 
 typedef struct result {
     double value, seconds;

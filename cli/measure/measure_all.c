@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "measure_blocks.h"
-#include "measure_job.h"
-#include "measure_output.h"
-#include "output.h"
-#include "progress.h"
-#include "text.h"
+#include "cli/common/output.h"
+#include "cli/common/progress.h"
+#include "cli/common/text.h"
+#include "cli/measure/measure_blocks.h"
+#include "cli/measure/measure_job.h"
+#include "cli/measure/measure_output.h"
 
 typedef struct row {
     const measure *what;

@@ -1,11 +1,11 @@
 /* Which rows go into blocks, and each block through the measure. */
-#include "measure_blocks.h"
+#include "cli/measure/measure_blocks.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "output.h"
+#include "cli/common/output.h"
 
 enum {
     LEAST_BLOCK = 512,     /* as the library's */

@@ -5,7 +5,7 @@
 #include <cjson/cJSON.h>
 
 #include "circe/blocks.h"
-#include "measure_job.h"
+#include "cli/measure/measure_job.h"
 
 /* Before reading: refuses what must be measured at once (--rows all, --grad) and cannot. `wanted` is of --rows,
  * `foreseen` the rows of the files or -1. */

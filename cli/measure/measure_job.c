@@ -1,15 +1,15 @@
 /* From options to rows, a regression and kernels. */
-#include "measure_job.h"
+#include "cli/measure/measure_job.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "kernels.h"
-#include "measure_blocks.h"
-#include "model_file.h"
-#include "output.h"
-#include "reading.h"
-#include "sentinels.h"
+#include "cli/common/kernels.h"
+#include "cli/common/model_file.h"
+#include "cli/common/output.h"
+#include "cli/common/reading.h"
+#include "cli/common/sentinels.h"
+#include "cli/measure/measure_blocks.h"
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 

@@ -2,10 +2,10 @@
 #ifndef CLI_MEASURE_JOB_H
 #define CLI_MEASURE_JOB_H
 
-#include "fitting.h"
-#include "inputs.h"
-#include "measures.h"
-#include "session.h"
+#include "cli/common/fitting.h"
+#include "cli/common/inputs.h"
+#include "cli/common/session.h"
+#include "cli/measure/measures.h"
 
 /* Where z's regression on y comes from. */
 typedef enum mean_source {

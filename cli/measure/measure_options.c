@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "measure_job.h"
-#include "suggest.h"
+#include "cli/common/suggest.h"
+#include "cli/measure/measure_job.h"
 
 enum { MAX_NAMES = 32 };
 

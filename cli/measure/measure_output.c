@@ -1,11 +1,11 @@
 /* A run in JSON and in aligned text. */
-#include "measure_output.h"
+#include "cli/measure/measure_output.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "output.h"
-#include "reading.h"
+#include "cli/common/output.h"
+#include "cli/common/reading.h"
 
 /* The word of a choice as the user writes it. */
 static const char *word_of(const measure_job *j, spec_option_id id) { return args_text(j->arguments, id); }

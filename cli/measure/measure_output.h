@@ -4,7 +4,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "measure_job.h"
+#include "cli/measure/measure_job.h"
 
 /* n (`rows`), where the mean of z comes from, kernels, ridge or epsilon, method. */
 void measure_json(cJSON *out, const measure_job *job, int64_t rows);

@@ -1,5 +1,5 @@
 /* The table of measures. */
-#include "measures.h"
+#include "cli/measure/measures.h"
 
 #include <string.h>
 

@@ -4,15 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "commands.h"
-#include "output.h"
-#include "paths.h"
-#include "progress.h"
-#include "reading.h"
-#include "test_calibration.h"
-#include "test_job.h"
-#include "test_output.h"
-#include "text.h"
+#include "cli/commands.h"
+#include "cli/common/output.h"
+#include "cli/common/paths.h"
+#include "cli/common/progress.h"
+#include "cli/common/reading.h"
+#include "cli/common/text.h"
+#include "cli/test/test_calibration.h"
+#include "cli/test/test_job.h"
+#include "cli/test/test_output.h"
 
 enum { EFFECT_DRAWS = 200, ALONG_POINTS = 9 };
 static const double long_calibration = 120; /* seconds that are worth a word beforehand */

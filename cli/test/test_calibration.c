@@ -1,14 +1,14 @@
 /* The histogram of p-values under independence. */
-#include "test_calibration.h"
+#include "cli/test/test_calibration.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "output.h"
-#include "session.h"
-#include "text.h"
+#include "cli/common/output.h"
+#include "cli/common/session.h"
+#include "cli/common/text.h"
 
 circe_status calibration_run(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
                              const circe_test_options *options, int64_t repetitions, calibration *out) {

@@ -5,7 +5,7 @@
 #include <cjson/cJSON.h>
 
 #include "circe/test.h"
-#include "report.h"
+#include "report/report.h"
 
 enum { CALIBRATION_BINS = 20, CALIBRATION_OUTLINE = 2 * CALIBRATION_BINS + 2 };
 

@@ -1,5 +1,5 @@
 /* From options to rows, kernels and the library's options. */
-#include "test_job.h"
+#include "cli/test/test_job.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fitting.h"
-#include "kernels.h"
-#include "progress.h"
-#include "reading.h"
-#include "sentinels.h"
-#include "suggest.h"
+#include "cli/common/fitting.h"
+#include "cli/common/kernels.h"
+#include "cli/common/progress.h"
+#include "cli/common/reading.h"
+#include "cli/common/sentinels.h"
+#include "cli/common/suggest.h"
 
 enum { LEAST_ROWS = 8, MAX_NAMES = 16 };
 

@@ -2,9 +2,9 @@
 #ifndef CLI_TEST_JOB_H
 #define CLI_TEST_JOB_H
 
-#include "inputs.h"
-#include "session.h"
-#include "tests.h"
+#include "cli/common/inputs.h"
+#include "cli/common/session.h"
+#include "cli/test/tests.h"
 
 /* Everything of one run, freed as one. */
 typedef struct test_job {

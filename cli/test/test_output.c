@@ -1,14 +1,14 @@
 /* A result for programs and for people. */
-#include "test_output.h"
+#include "cli/test/test_output.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "output.h"
-#include "tests.h"
-#include "text.h"
+#include "cli/common/output.h"
+#include "cli/common/text.h"
+#include "cli/test/tests.h"
 
 static const double least_p = 1e-12; /* of formulas */
 

@@ -1,5 +1,5 @@
 /* The table of tests. */
-#include "tests.h"
+#include "cli/test/tests.h"
 
 #include <string.h>
 

@@ -4,18 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands.h"
-#include "devices.h"
-#include "error.h"
-#include "io.h"
-#include "model.h"
-#include "model_file.h"
-#include "output.h"
-#include "paths.h"
-#include "session.h"
-#include "terminal.h"
-#include "train_encode.h"
-#include "train_images.h"
+#include "cli/commands.h"
+#include "cli/common/devices.h"
+#include "cli/common/model_file.h"
+#include "cli/common/output.h"
+#include "cli/common/paths.h"
+#include "cli/common/session.h"
+#include "cli/common/terminal.h"
+#include "cli/train/train_encode.h"
+#include "cli/train/train_images.h"
+#include "io/io.h"
+#include "train/error.h"
+#include "train/model.h"
 
 enum { ROWS_AT_ONCE = 4096, NUMBERS_AT_ONCE = 1 << 22 };
 

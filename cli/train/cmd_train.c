@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands.h"
-#include "paths.h"
-#include "progress.h"
-#include "ranks.h"
-#include "train_job.h"
+#include "cli/commands.h"
+#include "cli/common/paths.h"
+#include "cli/common/progress.h"
+#include "cli/common/ranks.h"
+#include "cli/train/train_job.h"
 
 /* --report, or the model's path with "-report" in the place of its ending; NULL: none is wanted. To be freed. */
 static char *report_folder(const args *arguments) {

@@ -1,5 +1,5 @@
 /* Reading the columns of a table. A .csv is read once, for all that is asked of it; arrays are put side by side. */
-#include "train_columns.h"
+#include "cli/train/train_columns.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "paths.h"
+#include "cli/common/paths.h"
 
 static const variable variable_table = {"the table", OPT_TABLE, OPT_TABLE, OPT_TABLE, OPT_TABLE};
 

@@ -2,9 +2,9 @@
 #ifndef CLI_TRAIN_COLUMNS_H
 #define CLI_TRAIN_COLUMNS_H
 
-#include "inputs.h"
-#include "list.h"
-#include "reading.h"
+#include "cli/common/inputs.h"
+#include "cli/common/list.h"
+#include "cli/common/reading.h"
 
 /* What was asked for, each name once. A column of a .csv is one column; an array of an .npz or .safetensors may have
  * several, "x:0", "x:1", ..., of which one can be asked for by that name; the columns of an .npy are called "0", "1",

@@ -1,5 +1,5 @@
 /* One input a category. */
-#include "train_encode.h"
+#include "cli/train/train_encode.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "train_columns.h"
+#include "cli/train/train_columns.h"
 
 /* How the columns of a model's features become its inputs. */
 typedef struct encoding {

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "error.h"
-#include "train_report.h"
+#include "cli/train/train_report.h"
+#include "train/error.h"
 
 enum { MOST_SHOWN = 500, MOST_PANELS = 3 };
 

@@ -1,5 +1,5 @@
 /* From --images to pictures in memory. */
-#include "train_images.h"
+#include "cli/train/train_images.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "error.h"
-#include "paths.h"
-#include "progress.h"
+#include "cli/common/paths.h"
+#include "cli/common/progress.h"
+#include "train/error.h"
 
 enum { LARGEST_SIDE = 4096 };
 

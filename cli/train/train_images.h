@@ -3,11 +3,11 @@
 #ifndef CLI_TRAIN_IMAGES_H
 #define CLI_TRAIN_IMAGES_H
 
-#include "model.h"
-#include "output.h"
-#include "session.h"
-#include "stack.h"
-#include "train_columns.h"
+#include "cli/common/output.h"
+#include "cli/common/session.h"
+#include "cli/train/train_columns.h"
+#include "images/stack.h"
+#include "train/model.h"
 
 /* What is to be read, and how. */
 typedef struct images_request {

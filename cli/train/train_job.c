@@ -1,5 +1,5 @@
 /* A run from its settings to its model. */
-#include "train_job.h"
+#include "cli/train/train_job.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "devices.h"
-#include "error.h"
-#include "paths.h"
-#include "progress.h"
-#include "ranks.h"
-#include "sentinels.h"
-#include "train_team.h"
+#include "cli/common/devices.h"
+#include "cli/common/paths.h"
+#include "cli/common/progress.h"
+#include "cli/common/ranks.h"
+#include "cli/common/sentinels.h"
+#include "cli/train/train_team.h"
+#include "train/error.h"
 
 static int refuse_library(circe_status status, const char *subject) {
     if (status == CIRCE_ERR_CANCELLED) return message_fail(EXIT_WORK, "interrupted; nothing was written");

@@ -3,12 +3,12 @@
 #ifndef CLI_TRAIN_JOB_H
 #define CLI_TRAIN_JOB_H
 
-#include "model.h"
-#include "output.h"
-#include "regularizer.h"
-#include "session.h"
-#include "train_set.h"
-#include "trainer.h"
+#include "cli/common/output.h"
+#include "cli/common/session.h"
+#include "cli/train/train_set.h"
+#include "train/model.h"
+#include "train/regularizer.h"
+#include "train/trainer.h"
 
 /* Whose dependence is measured. */
 typedef enum training_state {

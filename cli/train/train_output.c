@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "text.h"
-#include "train_job.h"
+#include "cli/common/text.h"
+#include "cli/train/train_job.h"
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 

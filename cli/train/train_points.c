@@ -4,8 +4,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "error.h"
-#include "train_set.h"
+#include "cli/train/train_set.h"
+#include "train/error.h"
 
 static int refuse_library(circe_status status) { return message_read(status, NULL, train_last_error()); }
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io.h"
-#include "train_report.h"
+#include "cli/train/train_report.h"
+#include "io/io.h"
 
 enum { MOST_CONFUSED = 20 };
 

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "progress.h"
-#include "train_job.h"
+#include "cli/common/progress.h"
+#include "cli/train/train_job.h"
+#include "train/error.h"
 
 enum { MOST_MEASURED = 2000 };
 

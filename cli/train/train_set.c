@@ -1,5 +1,5 @@
 /* Roles of columns, and the points that come of them. */
-#include "train_set.h"
+#include "cli/train/train_set.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "checkpoint_hash.h"
-#include "error.h"
+#include "train/checkpoint_hash.h"
+#include "train/error.h"
 
 enum {
     LEAST_ROWS = 10, /* of validation and of the holdout: fewer tell nothing */

@@ -3,10 +3,10 @@
 #ifndef CLI_TRAIN_SET_H
 #define CLI_TRAIN_SET_H
 
-#include "table.h"
-#include "train_encode.h"
-#include "train_images.h"
-#include "trainer.h"
+#include "cli/train/train_encode.h"
+#include "cli/train/train_images.h"
+#include "train/table.h"
+#include "train/trainer.h"
 
 /* The columns that play one part. */
 typedef struct training_role {

@@ -1,13 +1,13 @@
 /* Over MPI (mpi/). Every process reads the whole table, which the splits and scales are made from; of what the network
  * learns from, it then keeps its slice. */
-#include "train_team.h"
+#include "cli/train/train_team.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "message.h"
-#include "ranks.h"
+#include "cli/common/message.h"
+#include "cli/common/ranks.h"
 
 /* ---- the team ---------------------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #ifndef CLI_TRAIN_TEAM_H
 #define CLI_TRAIN_TEAM_H
 
-#include "train_set.h"
+#include "cli/train/train_set.h"
 
 /* The processes that mpirun or srun started; NULL: this one alone. */
 const train_team *training_team(void);

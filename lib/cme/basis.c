@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cme/internal.h"
+#include "cme/cme_parts.h"
 
 enum {
     SWITCH_RANK = 768,

@@ -6,7 +6,7 @@
  * caller to measure while it passes over them anyway. */
 #include <string.h>
 
-#include "cme/internal.h"
+#include "cme/cme_parts.h"
 
 enum {
     CANDIDATES = 4096,

@@ -2,7 +2,7 @@
 #ifndef CIRCE_CME_CURVES_H
 #define CIRCE_CME_CURVES_H
 
-#include "cme/internal.h"
+#include "cme/cme_parts.h"
 
 struct circe__curves {
     circe__curve mean, features; /* of y, of z: the first q coordinates */

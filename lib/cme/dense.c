@@ -7,7 +7,7 @@
  * h_i = sum_k U_ik^2 / (s_k + ridge), so the error is the mean of |W_i|^2 / h_i^2: no difference of close numbers. */
 #include <string.h>
 
-#include "cme/internal.h"
+#include "cme/cme_parts.h"
 
 /* The kernel matrix, LAPACK's workspace of twice its size, and three matrices of the features of z. */
 double circe__dense_fit_bytes(int64_t rows, int64_t rank_z) {

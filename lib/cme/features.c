@@ -5,7 +5,7 @@
  * (many dimensions, rough kernels) has implicit features instead (implicit.c). */
 #include <string.h>
 
-#include "cme/internal.h"
+#include "cme/cme_parts.h"
 
 struct circe_features {
     circe_context *context;

@@ -12,7 +12,7 @@
  * Cost: an orthonormal basis O(r^2 r_z) once, O(N r_z (r_z + r)) for N rows, 2 r + d_z numbers a row. */
 #include <string.h>
 
-#include "cme/internal.h"
+#include "cme/cme_parts.h"
 
 /* T (r, r_z): its rows span those of the weights. The caller frees it. */
 static circe_status span_of_means(const circe_cme *cme, double **T, int64_t *r) {

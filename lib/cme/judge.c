@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cme/internal.h"
+#include "cme/cme_parts.h"
 
 enum { SAMPLE = 3072, PIVOTS = 768, VALUES_SAMPLE = 16384 };
 

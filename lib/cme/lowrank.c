@@ -14,7 +14,7 @@
  * and the sums are added. */
 #include <string.h>
 
-#include "cme/internal.h"
+#include "cme/cme_parts.h"
 
 enum {
     BLOCK = CIRCE__BLOCK_ROWS,

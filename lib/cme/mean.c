@@ -9,7 +9,7 @@
  * diagonal and m L^-1 stays of the size of the regression's weights: nothing grows that would have to cancel. */
 #include <string.h>
 
-#include "cme/internal.h"
+#include "cme/cme_parts.h"
 
 static circe_status check_linear(const circe_cme *cme) {
     const circe__basis *basis = &cme->z_basis;

@@ -7,7 +7,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "cme/internal.h"
+#include "cme/cme_parts.h"
 
 void circe__regression_free(const circe_context *context, circe__regression *regression) {
     circe__basis_free(&regression->y_basis);

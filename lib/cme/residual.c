@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cme/internal.h"
+#include "cme/cme_parts.h"
 
 circe_status circe__cme_points(circe_workspace *workspace, circe__slot slot, const circe_mat *points, int64_t dim,
                                const char *name, double **out) {

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cme/internal.h"
+#include "cme/cme_parts.h"
 
 struct circe__rff {
     int64_t rows, dim_y, dim_z, rank_z;

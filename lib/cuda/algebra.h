@@ -6,7 +6,7 @@
 #ifndef CIRCE_CUDA_ALGEBRA_H
 #define CIRCE_CUDA_ALGEBRA_H
 
-#include "cuda/internal.h"
+#include "cuda/cuda_parts.h"
 
 /* Opens the libraries where that was not done, and turns them to the handle's stream. To be called before the others,
  * with the handle's device current. */

@@ -7,7 +7,7 @@
  * d_x = 64); a z of which more is missing says so by `left`. */
 #include <string.h>
 
-#include "cuda/internal.h"
+#include "cuda/cuda_parts.h"
 
 struct circe_cuda_model {
     circe_cuda *cuda;

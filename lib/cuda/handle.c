@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cuda/algebra.h"
-#include "cuda/internal.h"
+#include "cuda/cuda_parts.h"
 
 circe_status circe__cuda_status(cudaError_t error, const char *what) {
     if (error == cudaSuccess) return CIRCE_OK;

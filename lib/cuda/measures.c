@@ -3,7 +3,7 @@
  * the formulas). */
 #include <string.h>
 
-#include "cuda/internal.h"
+#include "cuda/cuda_parts.h"
 
 static void set_estimator(circe__cuda_job *job, circe_estimator estimator) {
     double B = (double)job->n;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 enum { CHECK_RANK = 96, CHECK_COLUMNS = 48, CHECK_ROWS = 1024 };
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 enum { MEDIAN_ROWS = 512, LEAST_ROWS = 8 };
 

@@ -13,7 +13,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 double circe__clip_p(double p) { return p < 1e-12 ? 1e-12 : p > 1.0 ? 1.0 : p; }
 

@@ -2,7 +2,7 @@
 #ifndef CIRCE_INFERENCE_EFFECT_H
 #define CIRCE_INFERENCE_EFFECT_H
 
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 /* left (n, p) and right (n, q): residuals of both sides, of few columns. */
 typedef struct circe__sides {

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 void circe__table_free(const circe_context *context, circe__table *table) {
     circe__free(context, table->data);

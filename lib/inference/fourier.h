@@ -2,7 +2,7 @@
 #ifndef CIRCE_INFERENCE_FOURIER_H
 #define CIRCE_INFERENCE_FOURIER_H
 
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 typedef struct circe__fourier {
     int64_t n, dim;    /* features, columns of a point */

@@ -7,7 +7,7 @@
  * noise. Columns under a delta kernel are indicators of their categories. */
 #include <math.h>
 
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 /* T (p, q), and 1 / its standard errors; 0 where there is no spread. Returns the largest |T|. */
 static double table_of(const circe__data *data, const circe__pair *pair, double *T, double *inverse) {

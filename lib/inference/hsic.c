@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 enum { MOST = 256, MANY_ROWS = 20000 };
 

@@ -4,7 +4,7 @@
  * regression by leave-one-out rather than fixed, then a tenth of that ridge; a constant that is not penalised; and a
  * null that knows of the regression (pair.c), where the published one takes the residuals as given. Both published
  * nulls are there: the weighted sum of chi-squares by its eigenvalues, and the gamma of the same two moments. */
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 circe_status circe__test_kci(const circe__data *data, circe_test_result *result) {
     const circe__pair_plan plan = {.regress_x = true};

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 enum { ROWS = 64, EXACT = 1024 };
 

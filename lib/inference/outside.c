@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 circe_status circe__table_rows(const circe_context *context, const circe__table *from, const int64_t *index, int64_t n,
                                circe__table *to) {

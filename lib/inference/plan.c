@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 enum { PROBE_ROWS = 10000, PROBE_ROWS_HSIC = 25000, SURE_ROWS = 50000 };
 

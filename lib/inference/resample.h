@@ -2,7 +2,7 @@
 #ifndef CIRCE_INFERENCE_RESAMPLE_H
 #define CIRCE_INFERENCE_RESAMPLE_H
 
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 typedef struct circe__resampler {
     const circe__data *data;

@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 enum {
     MOST_LEFT = 384,

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 static const char *const method_names[] = {"kci", "circe", "splitkci", "gcm", "rcot", "hsic"};
 static const char *const null_names[] = {"auto", "gamma", "spectral", "wild", "permutation", "normal", "multiplier"};

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "inference/internal.h"
+#include "inference/inference_parts.h"
 
 enum {
     WORD = 32,           /* signs in one uniform number */

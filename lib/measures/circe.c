@@ -7,7 +7,7 @@
  * Cost: O(B r^2) for zeta, O(B^2 q) for Q. Some models give K^c as a matrix instead of zeta (circe__cme_prefers_gram).
  */
 #include "cme/curves.h"
-#include "measures/internal.h"
+#include "measures/measure_parts.h"
 
 /* Where K^c comes as a matrix: in float64 first, whatever the dtype. */
 static circe_status weights_from_gram(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,

@@ -4,7 +4,7 @@
  *     Q = K_yy o K^c,  G from Q by the estimator,  value = <G, K_xx>
  *
  * Cost: O(B^2 (2 r + d)), and two matrices of B by B. */
-#include "measures/internal.h"
+#include "measures/measure_parts.h"
 
 /* The rows meant in the given dtype, in the slot; by way of GRAM_X where they are of another. */
 static circe_status rows_of(circe_workspace *workspace, const circe_mat *from, const int64_t *index, int64_t n,

@@ -1,6 +1,6 @@
 /* The contraction <G, K_xx> and its gradient, for every measure that is linear in K_xx. The loops are the backend's;
  * docs/math.md derives the gradients of each kernel. */
-#include "measures/internal.h"
+#include "measures/measure_parts.h"
 
 circe_status circe__check_output(const circe_mat *mat, int64_t rows, int64_t cols, circe_dtype dtype,
                                  const char *name) {

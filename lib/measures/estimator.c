@@ -7,7 +7,7 @@
  *                [L_ij - (l_i + l_j)/(B-2) + T/((B-1)(B-2))] / (B(B-3))
  *
  * The last one is the unbiased HSIC of golden/README: 2/(B-2) k.l = sum_ij K_ij (l_i + l_j)/(B-2). */
-#include "measures/internal.h"
+#include "measures/measure_parts.h"
 
 const char *circe_estimator_name(circe_estimator estimator) {
     switch (estimator) {

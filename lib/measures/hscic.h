@@ -2,7 +2,7 @@
 #ifndef CIRCE_MEASURES_HSCIC_H
 #define CIRCE_MEASURES_HSCIC_H
 
-#include "measures/internal.h"
+#include "measures/measure_parts.h"
 
 /* A (n, r) and the two sides of V W' + W V' (n, 2r), in the slot FEATURES_Y. */
 circe_status circe__hscic_take_sides(circe_workspace *workspace, const circe__smoother *smoother, circe_dtype dtype,

@@ -4,7 +4,7 @@
  *     unbiased   the ustat weights of K_zz (estimator.c)
  *
  * K_zz is Q with a residual feature that is 1 everywhere, so the loops are CIRCE's. O(B^2 d_z). */
-#include "measures/internal.h"
+#include "measures/measure_parts.h"
 
 const char *circe_hsic_estimator_name(circe_hsic_estimator estimator) {
     switch (estimator) {

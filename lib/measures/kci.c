@@ -8,7 +8,7 @@
  * for R, O(B r q) for zeta, O(B^2 q) for G; y of high rank: O(B^3 + B^2 q). */
 #include <math.h>
 
-#include "measures/internal.h"
+#include "measures/measure_parts.h"
 
 /* zeta in the slot ZETA. */
 static circe_status kci_zeta(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,

@@ -2,7 +2,7 @@
 #ifndef CIRCE_MEASURES_NORMALIZED_H
 #define CIRCE_MEASURES_NORMALIZED_H
 
-#include "measures/internal.h"
+#include "measures/measure_parts.h"
 
 /* One call, checked. */
 typedef struct circe__normalized {

@@ -3,7 +3,7 @@
 #define CIRCE_MEASURES_RESIDUALS_H
 
 #include "circe/gcm.h"
-#include "measures/internal.h"
+#include "measures/measure_parts.h"
 
 /* x or z. Its columns times `unit` are at most 1, their residuals times `gain` at most 1 and at least 1/2 somewhere. */
 typedef struct circe__side {

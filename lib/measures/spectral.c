@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "measures/internal.h"
+#include "measures/measure_parts.h"
 
 /* Scratch of one evaluation; n x n unless said. */
 typedef struct scratch {

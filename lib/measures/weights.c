@@ -1,5 +1,5 @@
 /* A witness in the making: Q = K o (zeta zeta') by the backend's loops, and what an estimator turns it into. */
-#include "measures/internal.h"
+#include "measures/measure_parts.h"
 
 circe_status circe__as_dtype(circe_workspace *workspace, circe__slot slot, const circe_mat *mat, circe_dtype dtype,
                              circe_mat *out) {

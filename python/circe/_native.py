@@ -1,6 +1,6 @@
 """The C ABI of libcirce, through ctypes: one place that says what every function takes.
 
-Structures mirror include/circe/*.h field by field; tests/test_native.py compares both. Nothing is loaded before the first
+Structures mirror include/circe/*.h field by field; python/tests/test_native.py compares both. Nothing is loaded before the first
 call, functions get their signature when they are first used, and the library's version is compared once at loading.
 ctypes releases the GIL for the time of every call.
 """

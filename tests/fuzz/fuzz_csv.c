@@ -1,6 +1,6 @@
 /* .csv from any bytes: all columns, some columns, read in other ways, and the first line of the input as the selection
  * from the rest. */
-#include "fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 static void parse(const char *data, size_t size, const char *columns) {
     io_table table;

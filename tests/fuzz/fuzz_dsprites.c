@@ -1,7 +1,7 @@
 /* The file of dSprites from any bytes, of two pictures. */
-#include "dsprites.h"
-#include "error.h"
-#include "fuzz.h"
+#include "images/dsprites.h"
+#include "tests/fuzz/fuzz.h"
+#include "train/error.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     enum { IMAGES = 2 };

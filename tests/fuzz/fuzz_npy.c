@@ -1,5 +1,5 @@
 /* .npy from any bytes. */
-#include "fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     io_table table;

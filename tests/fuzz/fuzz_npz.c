@@ -1,5 +1,5 @@
 /* .npz from any bytes, with and without a member named. */
-#include "fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char *const selections[] = {NULL, "a", "b.npy", "nothing"};

@@ -1,8 +1,8 @@
 /* .pgm and .ppm from any bytes, and the same bytes as the name of a file of Extended Yale-B. */
-#include "error.h"
-#include "fuzz.h"
-#include "pgm.h"
-#include "yaleb.h"
+#include "images/pgm.h"
+#include "images/yaleb.h"
+#include "tests/fuzz/fuzz.h"
+#include "train/error.h"
 
 static void parse_picture(const uint8_t *data, size_t size) {
     image_picture picture;

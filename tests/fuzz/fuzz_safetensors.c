@@ -1,7 +1,7 @@
 /* .safetensors from any bytes: the container with every tensor in it, and one tensor as a table. */
 #include "circe/safetensors.h"
 
-#include "fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     circe_context *context = NULL;

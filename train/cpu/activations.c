@@ -2,8 +2,8 @@
  * diverges must be seen at its output. At 0 the derivative is that of the left side, as in PyTorch. */
 #include <math.h>
 
-#include "cpu/cpu.h"
-#include "parallel.h"
+#include "train/cpu/cpu.h"
+#include "train/parallel.h"
 
 TRAIN_VECTOR_TANH float tanhf(float);
 

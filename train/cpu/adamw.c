@@ -7,8 +7,8 @@
  * Every parameter decays, biases too. The time goes into the square root and the division, not into memory. */
 #include <math.h>
 
-#include "cpu/cpu.h"
-#include "parallel.h"
+#include "train/cpu/cpu.h"
+#include "train/parallel.h"
 
 enum { LEAST = 8192 }; /* parameters that are worth a thread */
 

@@ -1,7 +1,7 @@
 /* Additions, with the activation behind them, and the derivative of an activation that a layer has applied to its own
  * output. The order in memory does not matter; all is read and written once, by all threads. */
-#include "cpu/cpu.h"
-#include "parallel.h"
+#include "train/cpu/cpu.h"
+#include "train/parallel.h"
 
 enum { LEAST = 32768 }; /* numbers that are worth a thread */
 

@@ -8,9 +8,9 @@
  * processes, its statistics are theirs together (batch_norm_team.c). */
 #include <stdlib.h>
 
-#include "cpu/batch_norm_team.h"
-#include "cpu/onednn.h"
-#include "error.h"
+#include "train/cpu/batch_norm_team.h"
+#include "train/cpu/onednn.h"
+#include "train/error.h"
 
 static const float EPSILON = 1e-5f;
 static const double MOMENTUM = 0.1;

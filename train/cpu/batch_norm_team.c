@@ -10,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu/batch_norm_team.h"
-#include "cpu/onednn.h"
+#include "train/cpu/batch_norm_team.h"
+#include "train/cpu/onednn.h"
 
 enum { MOST_BLOCK = 16 };
 

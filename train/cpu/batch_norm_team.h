@@ -2,7 +2,7 @@
 #ifndef TRAIN_CPU_BATCH_NORM_TEAM_H
 #define TRAIN_CPU_BATCH_NORM_TEAM_H
 
-#include "cpu/cpu.h"
+#include "train/cpu/cpu.h"
 
 /* mean and variance (channels) of the whole batch; returns how many numbers a channel has in all. sums: room for
  * channels + 1. */

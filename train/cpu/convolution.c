@@ -13,8 +13,8 @@
  * time; the price is a rounding error of some 1e-5 of the largest number instead of 1e-6. */
 #include <stdlib.h>
 
-#include "cpu/onednn.h"
-#include "error.h"
+#include "train/cpu/onednn.h"
+#include "train/error.h"
 
 struct train_layer_state {
     onednn_call forward, backward_data, backward_weights;

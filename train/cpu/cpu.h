@@ -2,7 +2,7 @@
 #ifndef TRAIN_CPU_H
 #define TRAIN_CPU_H
 
-#include "device.h"
+#include "train/device.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>

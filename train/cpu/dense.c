@@ -12,7 +12,7 @@
 #include <cblas.h>
 #include <string.h>
 
-#include "cpu/cpu.h"
+#include "train/cpu/cpu.h"
 
 enum {
     SMALL = 1000000,    /* m n k of the largest product that OpenBLAS calls small */

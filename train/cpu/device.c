@@ -4,9 +4,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "cpu/cpu.h"
-#include "error.h"
-#include "parallel.h"
+#include "train/cpu/cpu.h"
+#include "train/error.h"
+#include "train/parallel.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 

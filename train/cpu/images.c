@@ -7,10 +7,10 @@
  * need not know where they are. */
 #include <stdatomic.h>
 
-#include "cpu/cpu.h"
-#include "cpu/onednn.h"
-#include "cpu/onednn_threads.h"
-#include "parallel.h"
+#include "train/cpu/cpu.h"
+#include "train/cpu/onednn.h"
+#include "train/cpu/onednn_threads.h"
+#include "train/parallel.h"
 
 enum { LEAST = 32768 }; /* numbers that are worth a thread */
 

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu/cpu.h"
-#include "parallel.h"
+#include "train/cpu/cpu.h"
+#include "train/parallel.h"
 
 TRAIN_VECTOR_EXP float expf(float);
 

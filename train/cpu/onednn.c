@@ -1,9 +1,9 @@
-#include "cpu/onednn.h"
+#include "train/cpu/onednn.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "error.h"
+#include "train/error.h"
 
 /* ---- the engine ---------------------------------------------------------------------------------------------------
  */

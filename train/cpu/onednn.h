@@ -5,7 +5,7 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
-#include "cpu/cpu.h"
+#include "train/cpu/cpu.h"
 
 #if DNNL_VERSION_MAJOR >= 3
 typedef const_dnnl_memory_desc_t onednn_layout;

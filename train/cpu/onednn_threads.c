@@ -1,4 +1,4 @@
-#include "cpu/onednn_threads.h"
+#include "train/cpu/onednn_threads.h"
 
 #include <omp.h>
 #include <pthread.h>

@@ -7,7 +7,7 @@
 #ifndef TRAIN_CPU_ONEDNN_THREADS_H
 #define TRAIN_CPU_ONEDNN_THREADS_H
 
-#include "device.h"
+#include "train/device.h"
 
 /* Between the two, OpenMP's number of threads is what it will grant to oneDNN, no more than `most`; returns it. What
  * the caller had is kept in *before and given back. */

@@ -2,8 +2,8 @@
  * largest, so that backward need not look again. */
 #include <stdlib.h>
 
-#include "cpu/onednn.h"
-#include "error.h"
+#include "train/cpu/onednn.h"
+#include "train/error.h"
 
 struct train_layer_state {
     onednn_call forward, backward;

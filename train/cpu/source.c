@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/cpu.h"
-#include "error.h"
-#include "parallel.h"
+#include "train/cpu/cpu.h"
+#include "train/error.h"
+#include "train/parallel.h"
 
 enum { LEAST = 32768, BITS = 8, LEVELS = 256 }; /* LEAST: numbers that are worth a thread */
 

@@ -1,7 +1,7 @@
 /* AdamW as train/cpu/adamw.c has it. What a step is told lies in the GPU's memory; each block works the few numbers out
  * of it once, in double. */
-#include "cuda/common.cuh"
-#include "device.h"
+#include "train/cuda/common.cuh"
+#include "train/device.h"
 
 struct factors {
     float keep, pull, beta2, square, size, scale, epsilon;

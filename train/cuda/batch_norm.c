@@ -2,8 +2,8 @@
  * the gradient is a kernel of ours. */
 #include <stdlib.h>
 
-#include "cuda/cuda.h"
-#include "error.h"
+#include "train/cuda/cuda.h"
+#include "train/error.h"
 
 static const double EPSILON = 1e-5, MOMENTUM = 0.1;
 static const float one = 1.0f, none = 0.0f;

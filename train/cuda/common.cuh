@@ -2,7 +2,7 @@
 #ifndef TRAIN_CUDA_COMMON_CUH
 #define TRAIN_CUDA_COMMON_CUH
 
-#include "cuda/kernels.h"
+#include "train/cuda/cuda_kernels.h"
 
 enum { THREADS = 256 };
 

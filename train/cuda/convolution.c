@@ -11,8 +11,8 @@
  * gradient of the bias. */
 #include <stdlib.h>
 
-#include "cuda/cuda.h"
-#include "error.h"
+#include "train/cuda/cuda.h"
+#include "train/error.h"
 
 struct train_layer_state {
     cudnnTensorDescriptor_t in, out;

@@ -7,9 +7,9 @@
 #include <cudnn.h>
 
 #include "circe/cuda.h"
-#include "cuda/kernels.h"
 #include "cuda/libraries.h"
-#include "device.h"
+#include "train/cuda/cuda_kernels.h"
+#include "train/device.h"
 
 #define TRAIN_CUDA_BLAS(X)   \
     X(cublasCreate_v2)       \

@@ -7,8 +7,8 @@
  * cuBLAS counts columns first: to it a row-major (n, p) is a p by n matrix. */
 #include <stdlib.h>
 
-#include "cuda/cuda.h"
-#include "error.h"
+#include "train/cuda/cuda.h"
+#include "train/error.h"
 
 struct train_layer_state {
     void *scratch;   /* of dense.cu; NULL: the layer is large */

@@ -5,7 +5,7 @@
  * chunks of 64 k. Backward, some blocks have tiles of grad_in and others tiles of d_W, whose sum over the rows of the
  * batch is split: the block that is last to write its part of a tile adds all parts, in their order, so that the same
  * bits come again whichever it was. The gradient before the activation is worked out as it is read. */
-#include "cuda/common.cuh"
+#include "train/cuda/common.cuh"
 
 enum { SIDE = 32, CHUNK = 64, LINE = SIDE + 4, BLOCK = 128 };
 enum { LEAST_SPLIT = 2 * CHUNK, MOST_SPLITS = 32 }; /* rows of a part, parts */

@@ -4,8 +4,8 @@
  * Functions of the table that return nothing keep their first failure for `check`. */
 #include <stdlib.h>
 
-#include "cuda/cuda.h"
-#include "error.h"
+#include "train/cuda/cuda.h"
+#include "train/error.h"
 
 struct train_recording {
     cudaGraphExec_t graph;

@@ -1,6 +1,6 @@
 /* Kernels that take numbers one by one; memory decides their speed, so they read and write four at once where addresses
  * and sizes allow it. */
-#include "cuda/common.cuh"
+#include "train/cuda/common.cuh"
 
 static bool in_fours(const void *a, const void *b, const void *c) {
     return (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) & 15) == 0;

@@ -9,7 +9,7 @@
 #ifndef TRAIN_CUDA_HALVING_CUH
 #define TRAIN_CUDA_HALVING_CUH
 
-#include "cuda/common.cuh"
+#include "train/cuda/common.cuh"
 
 enum { TAPS = 9, LANES = 32, WARPS = 4, BLOCK = WARPS * LANES, QUAD = 4 };
 enum { MOST_SHARED = 55 * 1024 }; /* bytes: four blocks on a multiprocessor of sm_90 */

@@ -9,7 +9,7 @@
  * summed over the outputs: nine products for four numbers, none with zero. A thread has these four for the points of a
  * quad and four channels; a warp has 32 quads and the same channels, so that its weights are read once for all lanes.
  */
-#include "cuda/halving.cuh"
+#include "train/cuda/halving.cuh"
 
 enum { EACH = 4, CHANNELS = WARPS * EACH }; /* channels of a thread, of a block */
 

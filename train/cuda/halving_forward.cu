@@ -3,7 +3,7 @@
  * A warp has 32 quads and OUTPUTS channels of output: for a channel of input and a line of the kernel a thread reads 8
  * numbers of input and 3 OUTPUTS weights, the same for all threads of the warp, for 12 OUTPUTS multiply-adds. Warps of
  * a block share the input and have other outputs or other quads. */
-#include "cuda/halving.cuh"
+#include "train/cuda/halving.cuh"
 
 struct plan {
     cuda_window w;

@@ -8,8 +8,8 @@
  * halving_data.cu lists. They are limited by memory: a block brings its weights once and has several tiles, one after
  * the other; other blocks of the multiprocessor multiply while it brings the next. Numbers from channel to channel are
  * 8 banks apart, from line to line such that two quads below each other fill what is between. */
-#include "cuda/halving.cuh"
-#include "cuda/tensor_units.cuh"
+#include "train/cuda/halving.cuh"
+#include "train/cuda/tensor_units.cuh"
 
 enum { PAIRS = 4, QUADS = 2 * PAIRS * WARPS };  /* pairs of quads of a warp; quads of a tile */
 enum { BLOCKS = 660, MOST_BYTES = 110 * 1024 }; /* to aim at; bytes of shared memory of a block, of which two fit */

@@ -9,8 +9,8 @@
  *
  * With TF32 a block of 32 outputs and 16 channels has the same tile, and its four warps 16 outputs by 8 channels each:
  * for two quads a warp multiplies g (16, 8 points) by in (8 points, 8 channels), place by place of the kernel. */
-#include "cuda/halving.cuh"
-#include "cuda/tensor_units.cuh"
+#include "train/cuda/halving.cuh"
+#include "train/cuda/tensor_units.cuh"
 
 enum {
     EACH = 8,

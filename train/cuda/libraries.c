@@ -2,8 +2,8 @@
  * TF32 only where the precision says so. */
 #include <stdio.h>
 
-#include "cuda/cuda.h"
-#include "error.h"
+#include "train/cuda/cuda.h"
+#include "train/error.h"
 
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)

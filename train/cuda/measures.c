@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/cuda.h"
-#include "error.h"
-#include "measures.h"
-#include "regularizer_parts.h"
+#include "train/cuda/cuda.h"
+#include "train/error.h"
+#include "train/measures.h"
+#include "train/regularizer_parts.h"
 
 /* The batch before at one place. */
 typedef struct previous {

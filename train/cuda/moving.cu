@@ -4,7 +4,7 @@
  *
  * A block takes a part of one point, so that what the point shows is looked up once. The cost is that of writing `out`:
  * four pixels a thread where the width allows it. Multiplication and addition are rounded one by one, as on the CPU. */
-#include "cuda/common.cuh"
+#include "train/cuda/common.cuh"
 
 /* ---- points ------------------------------------------------------------------------------------------------------ */
 

@@ -3,8 +3,8 @@
  * forward of windows of 2 by 2. */
 #include <stdlib.h>
 
-#include "cuda/cuda.h"
-#include "error.h"
+#include "train/cuda/cuda.h"
+#include "train/error.h"
 
 struct train_layer_state {
     cudnnTensorDescriptor_t in, out;

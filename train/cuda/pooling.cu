@@ -1,7 +1,7 @@
 /* Max-pools whose windows lie side by side: the gradient of all, one thread a window, which it reads and writes whole;
  * and windows of 2 by 2, which are limited by memory, two a thread, so that it reads and writes four numbers at once.
  */
-#include "cuda/common.cuh"
+#include "train/cuda/common.cuh"
 
 /* What no window covers, at the right and lower ends, gets 0. */
 static __device__ inline void put_window(const cuda_window &w, const float *in, float largest, float grad, int y, int x,

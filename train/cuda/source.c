@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/cuda.h"
-#include "error.h"
+#include "train/cuda/cuda.h"
+#include "train/error.h"
 
 struct train_source_handle {
     cuda_points points;

@@ -6,7 +6,7 @@
  *
  *     grad (rows, channels, points) := f'(out) grad,   d_bias_c := sum over rows and points of grad
  */
-#include "cuda/common.cuh"
+#include "train/cuda/common.cuh"
 
 /* ---- biases ------------------------------------------------------------------------------------------------------ */
 

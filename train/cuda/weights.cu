@@ -9,7 +9,7 @@
  * memory, input with its border of zeros and grad with the outputs side by side, and each thread sums 8 outputs by the
  * 9 places of the kernel for one channel: 72 sums for 8 + 9 numbers read. Threads of the same outputs and channel take
  * other points (slices); their sums are added in a fixed order, and so are the blocks'. */
-#include "cuda/common.cuh"
+#include "train/cuda/common.cuh"
 
 enum {
     TAPS = 9,

@@ -1,6 +1,6 @@
 /* A build without CUDA has no such device. */
-#include "device.h"
-#include "error.h"
+#include "train/device.h"
+#include "train/error.h"
 
 circe_status train_device_cuda(circe_context *context, int gpu, train_device **device) {
     (void)context, (void)gpu;

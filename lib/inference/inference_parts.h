@@ -1,0 +1,290 @@
+/* Inside of the tests.
+ *
+ * Data flow of a test:   data.c         x, y, z, weights, kernels: checked, copied, their widths bound
+ *                        features.c     features of kernels, (n, r), by pivoted Cholesky with a largest rank
+ *                        regression.c   regressions on y: spectra, leave-one-out, residuals
+ *                        pair.c         left (n, p) and right (n, q): what is tested against what
+ *                        wild.c, moments.c, distribution.c   the null
+ *                        checks.c       are the regressions good enough; the verdict
+ * One file a method puts these together. Rows are multiplied by the root of their weight before anything else, after
+ * which no formula knows of weights: the constant function is the vector `unit` of length 1. */
+#ifndef CIRCE_INFERENCE_INTERNAL_H
+#define CIRCE_INFERENCE_INTERNAL_H
+
+#include "circe/test.h"
+#include "cme/cme_parts.h"
+
+enum {
+    CIRCE__STREAM_SIGNS = 0x7369676e73,
+    CIRCE__STREAM_ROWS = 0x726f7773,
+    CIRCE__STREAM_SPLIT = 0x73706c6974,
+    CIRCE__STREAM_PERMUTE = 0x7065726d,
+    CIRCE__STREAM_FOURIER = 0x666f7572,
+    CIRCE__STREAM_RESAMPLE = 0x72657361,
+    CIRCE__STREAM_HALVES = 0x68616c76,
+};
+
+/* ---- data.c ----------------------------------------------------------------------------------------------------- */
+
+typedef struct circe__variable {
+    int64_t dim;
+    double *points;       /* (rows, dim): n of x, total of y and z */
+    circe_kernel *kernel; /* bound; NULL where dim = 0 */
+    bool *free;           /* per factor: its width was not given */
+    bool constant;
+} circe__variable;
+
+typedef struct circe__data {
+    circe_context *context;
+    circe_test_options options; /* complete */
+    int64_t given;              /* rows the caller gave */
+    int64_t n;                  /* of positive weight */
+    int64_t total;              /* with auxiliary rows of (y, z), which come last */
+    circe__variable x, y, z;
+    double *root;  /* (total): roots of the weights, whose mean is 1; auxiliary rows weigh 1 */
+    double *unit;  /* (total): root over its length */
+    int64_t *row;  /* (n): which of the given rows */
+    bool by_value; /* y has few values, each of many rows: it is regressed on value by value (regression.c) */
+} circe__data;
+
+circe_status circe__data_begin(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
+                               const circe_test_options *options, circe__data *data);
+void circe__data_free(circe__data *data);
+
+/* A copy of y's kernel with its free widths multiplied; the caller's. */
+circe_status circe__scaled_kernel(const circe__data *data, const circe__variable *variable, double multiple,
+                                  circe_kernel **kernel);
+
+/* The rows index[0..n) of a data set without auxiliary rows, as one of its own. */
+circe_status circe__data_subset(const circe__data *data, const int64_t *index, int64_t n, circe__data *subset);
+
+circe_status circe__test_fill(const circe_test_options *given, circe_test_options *options);
+
+/* ---- features.c ------------------------------------------------------------------------------------------------- */
+
+typedef struct circe__table {
+    int64_t rows, cols;
+    double *data; /* (rows, cols), owned */
+} circe__table;
+
+void circe__table_free(const circe_context *context, circe__table *table);
+circe_status circe__table_new(const circe_context *context, int64_t rows, int64_t cols, circe__table *table);
+circe_status circe__table_copy(const circe_context *context, const circe__table *from, circe__table *to);
+
+/* Features of a kernel, its trace matched to `tolerance` or with `most` columns, whichever comes first; `left` is the
+ * share of the trace left out. Neither weighted nor centred. */
+circe_status circe__features_of(const circe__data *data, const circe_kernel *kernel, const double *points, int64_t n,
+                                int64_t dim, double tolerance, int64_t most, const char *name, circe__table *features,
+                                double *left);
+
+/* The same of the pairs (x, y) under the product of their kernels, y's at its median width. */
+circe_status circe__joint_features(const circe__data *data, double tolerance, int64_t most, circe__table *features,
+                                   double *left);
+
+/* Times root, minus the part along the constant. */
+void circe__weigh(const circe__data *data, circe__table *table);
+
+/* In place: the leading `most` principal directions; returns the share of the square norm that is lost. */
+circe_status circe__compress(const circe__data *data, circe__table *table, circe__table *along, int64_t most,
+                             double *lost);
+
+/* Sum of squares. */
+double circe__square_norm(const double *a, int64_t n);
+
+/* ---- regression.c ----------------------------------------------------------------------------------------------- */
+
+/* Where y is regressed on value by value: nothing is penalised. */
+#define CIRCE__NO_RIDGE 1e-8
+
+/* K_yy ~ Q Q' after centring, Q'Q = diag(s): S = Q diag(1/(s + ridge)) Q' + unit unit'. */
+typedef struct circe__spectrum {
+    int64_t n, rank;
+    double multiple; /* of the median width */
+    double *Q;       /* (n, rank) */
+    double *s;       /* (rank) */
+    double left_out;
+} circe__spectrum;
+
+circe_status circe__spectrum_make(const circe__data *data, double multiple, circe__spectrum *spectrum);
+circe_status circe__spectrum_linear(const circe__data *data, circe__spectrum *spectrum);
+/* From centred, weighted features F (n, r), which are consumed. */
+circe_status circe__decompose(const circe__data *data, circe__table *F, circe__table *also, circe__spectrum *spectrum);
+void circe__spectrum_free(const circe_context *context, circe__spectrum *spectrum);
+
+typedef struct circe__regressor {
+    const circe__data *data;
+    const circe__spectrum *spectrum;
+    double ridge;
+    double *leverage; /* (n): the diagonal of S */
+    circe_test_regression info;
+} circe__regressor;
+
+/* The regressions of up to two targets on y, each with its own width and ridge. */
+typedef struct circe__regressions {
+    circe__spectrum spectra[2];
+    circe__regressor side[2];
+    int64_t n_spectra;
+} circe__regressions;
+
+/* Targets (total rows), weighed; NULL: none on that side. */
+circe_status circe__regress(const circe__data *data, const circe__table *const targets[2], circe__regressions *made);
+void circe__regressions_free(const circe_context *context, circe__regressions *made);
+
+/* errors[0..n_ridge): mean squared leave-one-out residuals of the target at each ridge; *alone: of the mean alone. */
+circe_status circe__loo(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
+                        const double *ridge, int64_t n_ridge, double *errors, double *alone);
+
+/* `factor` times the ridge that was chosen, but no more than a third of the rows as degrees of freedom for it. */
+double circe__undersmoothed(const circe__spectrum *spectrum, double chosen, double factor);
+
+circe_status circe__regressor_set(const circe__data *data, const circe__spectrum *spectrum, double ridge,
+                                  circe__regressor *regressor);
+
+/* 1 - leverage of a row, kept away from 0. */
+static inline double circe__rest(const circe__regressor *regressor, int64_t i) {
+    return regressor->leverage[i] < 0.99 ? 1.0 - regressor->leverage[i] : 0.01;
+}
+
+/* table := (I - S) table. */
+circe_status circe__residual(const circe__regressor *regressor, circe__table *table);
+
+/* ---- outside.c -------------------------------------------------------------------------------------------------- */
+
+/* Rows that a regression is fitted on, and rows it is used for. */
+typedef struct circe__fold {
+    const int64_t *train, *test;
+    int64_t n_train, n_test;
+} circe__fold;
+
+/* The regression of one target fitted on the training rows: residual of a test row = t - unit part - Q_test
+ * diag(1/(s + ridge)) Q_train' t_train. */
+typedef struct circe__outside {
+    circe__data part;         /* of the training rows: root and unit alone */
+    circe__spectrum spectrum; /* Q_train */
+    circe__table Q_test;      /* (n_test, rank) */
+    circe__regressor regressor;
+} circe__outside;
+
+/* `features` of y (all rows, rank), unweighted; the ridge by leave-one-out on the training rows, then undersmoothed. */
+circe_status circe__outside_fit(const circe__data *data, const circe__table *features, const circe__table *target,
+                                const circe__fold *fold, circe__outside *fit);
+void circe__outside_free(const circe_context *context, circe__outside *fit);
+
+/* residual (n_test, q) of the target on the test rows. */
+circe_status circe__outside_residual(const circe__data *data, const circe__outside *fit, const circe__table *target,
+                                     const circe__fold *fold, circe__table *residual);
+
+/* The rows index[0..n) of a table. */
+circe_status circe__table_rows(const circe_context *context, const circe__table *from, const int64_t *index, int64_t n,
+                               circe__table *to);
+
+/* A regression on some rows alone, with a width and ridge that were chosen before: what centring by functions of y is
+ * made with. The regressor points into the object. */
+typedef struct circe__local {
+    circe__data part;
+    circe__spectrum spectrum;
+    circe__regressor regressor;
+} circe__local;
+
+circe_status circe__local_make(const circe__data *data, const int64_t *index, int64_t n, double multiple, double ridge,
+                               circe__local *local);
+void circe__local_free(const circe_context *context, circe__local *local);
+
+/* Features of y at a multiple of its median width, all rows. */
+circe_status circe__features_y(const circe__data *data, double multiple, circe__table *features, double *left);
+
+/* ---- pair.c ----------------------------------------------------------------------------------------------------- */
+
+/* statistic = |left' right|^2, right being residuals up to what left is blind to; under the null it is distributed as
+ * |left' diag(signs) noise|^2. */
+typedef struct circe__pair {
+    int64_t n, p, q;
+    circe__table left, right, noise;
+    double scale; /* the statistic as reported is |.|^2 times this */
+} circe__pair;
+
+typedef struct circe__pair_plan {
+    bool regress_x; /* the left side as well */
+    bool center_y;  /* the left side is centred, function of y by function of y, with the right side's smoother */
+    bool columns;   /* the columns themselves, not kernel features (gcm) */
+} circe__pair_plan;
+
+circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *plan, circe__pair *pair,
+                              circe__regressions *regressions, circe_test_result *result);
+/* left (n rows) minus its regression on the tested rows' y, with the regressor's width and ridge. */
+circe_status circe__center_y(const circe__data *data, const circe__regressor *regressor, circe__table *left);
+void circe__pair_free(const circe_context *context, circe__pair *pair);
+double circe__pair_statistic(const circe__data *data, const circe__pair *pair);
+
+/* noise (n, q) := residuals of the right side over 1 - leverage. */
+circe_status circe__noise(const circe__data *data, const circe__regressor *regressor, const circe__table *right,
+                          circe__table *noise);
+
+/* ---- wild.c ----------------------------------------------------------------------------------------------------- */
+
+/* out (draws, ld): signs of rows [first, first + n), first a multiple of 32, of draws [draw, draw + draws). */
+void circe__signs(uint64_t seed, uint64_t stream, int64_t total_rows, int64_t draw, int64_t draws, int64_t first,
+                  int64_t n, double *out, int64_t ld);
+
+/* null[0..draws) = |left' diag(signs) noise|^2; where `inverse` (p q) is not NULL, the largest of
+ * |left_a' diag(signs) noise_b| inverse_ab instead. */
+circe_status circe__wild(const circe__data *data, const circe__pair *pair, const double *inverse, int64_t draws,
+                         uint64_t stream, double *null);
+
+/* (1 + #{null >= value}) / (1 + draws), equal up to rounding counting as equal. */
+double circe__rank_p(double value, const double *null, int64_t draws);
+
+/* Statistic, p-value, mean and deviation of the null into the result, each draw and the value times `scale`. */
+void circe__report_draws(double value, const double *null, int64_t draws, double scale, circe_test_result *result);
+
+/* ---- moments.c -------------------------------------------------------------------------------------------------- */
+
+/* Mean and variance of that null: W_ij = (left_i . left_j) (noise_i . noise_j), trace and 2 |W|^2. Beyond `most` rows
+ * the second from so many rows at random. */
+circe_status circe__moments(const circe__data *data, const circe__pair *pair, int64_t most, double *mean,
+                            double *variance);
+
+/* The eigenvalues of W, descending: exact where p q or n is at most 1,024, otherwise from 1,024 rows at random. The
+ * caller frees *weights. */
+circe_status circe__null_weights(const circe__data *data, const circe__pair *pair, double **weights, int64_t *n);
+
+/* ---- distribution.c --------------------------------------------------------------------------------------------- */
+
+double circe__gamma_tail(double shape, double x);                        /* Gamma(shape, x) / Gamma(shape) */
+double circe__normal_tail(double x);                                     /* P(N > x) */
+double circe__weighted_tail(const double *weights, int64_t n, double x); /* P(sum w chi2_1 > x) */
+double circe__moment_tail(double mean, double variance, double x);       /* of the gamma with these moments */
+double circe__clip_p(double p);
+
+/* ---- checks.c --------------------------------------------------------------------------------------------------- */
+
+/* info.check_p: the residuals of `right` against y under a narrower kernel. */
+circe_status circe__check_residual(const circe__data *data, circe__regressor *regressor, const circe__table *target,
+                                   const circe__table *noise);
+void circe__verdict(const circe__data *data, circe_test_result *result);
+
+/* result->effective_rows; `columns`: the sides are columns themselves, not features of kernels. */
+void circe__check_rows(const circe__data *data, const circe__pair *pair, bool columns, circe_test_result *result);
+/* So few that the same test on ranks should be asked as well. */
+bool circe__few_rows_carry(const circe_test_result *result);
+
+/* The p-value by the null that is asked for (gamma, spectral or wild), into the result. */
+circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, circe_test_null null,
+                              circe_test_result *result);
+
+/* ---- one function a method -------------------------------------------------------------------------------------- */
+
+circe_status circe__test_kci(const circe__data *data, circe_test_result *result);
+circe_status circe__test_circe(const circe__data *data, circe_test_result *result);
+/* A random order of the rows, of which the first share is tested. Frees nothing; *order is the caller's. */
+circe_status circe__split_rows(const circe__data *data, uint64_t number, int64_t **order);
+
+circe_status circe__test_splitkci(const circe__data *data, circe_test_result *result);
+circe_status circe__test_gcm(const circe__data *data, circe_test_result *result);
+circe_status circe__test_rcot(const circe__data *data, circe_test_result *result);
+circe_status circe__test_hsic(const circe__data *data, circe_test_result *result);
+
+/* The whole of circe_test on data that were prepared. */
+circe_status circe__test_run(const circe__data *data, circe_test_result *result);
+
+#endif

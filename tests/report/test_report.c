@@ -1,0 +1,339 @@
+/* The report library: what a person's texts become in CSV, SVG and HTML, and what happens where nothing can be drawn or
+ * written. */
+#include <ctype.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "report/report.h"
+#include "tests/support.h"
+
+static const char hostile[] = "a <b> & 'c' \"d\" `e` σ² @f $(g) {h}_i";
+
+/* The file's text; belongs to the test. */
+static char *read_whole(const char *path) {
+    FILE *in = fopen(path, "rb");
+    assert_non_null(in);
+    fseek(in, 0, SEEK_END);
+    long bytes = ftell(in);
+    rewind(in);
+    char *text = test_memory((size_t)bytes + 1);
+    assert_int_equal(fread(text, 1, (size_t)bytes, in), bytes);
+    fclose(in);
+    return text;
+}
+
+static int64_t count(const char *text, const char *what) {
+    int64_t n = 0;
+    for (const char *at = strstr(text, what); at != NULL; at = strstr(at + 1, what)) n++;
+    return n;
+}
+
+/* ---- well-formed tags -------------------------------------------------------------------------------------------- */
+
+typedef struct tags {
+    char open[64][32];
+    int depth;
+} tags;
+
+/* One tag from behind its '<'; returns what follows its '>'. */
+static const char *read_tag(tags *t, const char *at) {
+    char name[32] = "";
+    bool closing = *at == '/', quoted = false, empty = false;
+    if (closing) at++;
+    size_t length = strcspn(at, " \t\n/>");
+    assert_true(length > 0 && length < sizeof name);
+    memcpy(name, at, length);
+    for (at += length; *at != '\0' && (quoted || *at != '>'); at++) {
+        assert_true(quoted || *at != '<');
+        if (*at == '"') quoted = !quoted;
+        if (!quoted) empty = *at == '/';
+    }
+    assert_int_equal(*at, '>');
+    if (closing) {
+        assert_true(t->depth > 0);
+        assert_string_equal(t->open[--t->depth], name);
+    } else if (!empty && strcmp(name, "meta") != 0) {
+        assert_true(t->depth < 64);
+        strcpy(t->open[t->depth++], name);
+    }
+    return at + 1;
+}
+
+/* Every tag is closed in order, and '&' only begins an entity. */
+static void check_markup(const char *text) {
+    tags t = {.depth = 0};
+    for (const char *at = text; *at != '\0';) {
+        if (strncmp(at, "<!", 2) == 0 || strncmp(at, "<?", 2) == 0)
+            at = strchr(at, '>') + 1;
+        else if (*at == '<')
+            at = read_tag(&t, at + 1);
+        else {
+            if (*at == '&') assert_non_null(memchr(at, ';', 8));
+            at++;
+        }
+    }
+    assert_int_equal(t.depth, 0);
+}
+
+/* ---- CSV --------------------------------------------------------------------------------------------------------- */
+
+static void csv_quotes_what_needs_it(void **state) {
+    (void)state;
+    const char *const columns[] = {"plain", "with, comma", "with \"quote\""};
+    const char *const cells[] = {"1", "a,b", "say \"x\"", "line\nend", NULL, "cr\r"};
+    report_table table = {.columns = columns, .n_columns = 3, .n_rows = 2, .cells = cells, .marked = -1};
+    report_error error = {""};
+    const char *path = test_path("t.csv");
+    assert_true(report_write_csv(path, &table, &error));
+    assert_string_equal(read_whole(path),
+                        "plain,\"with, comma\",\"with \"\"quote\"\"\"\r\n"
+                        "1,\"a,b\",\"say \"\"x\"\"\"\r\n"
+                        "\"line\nend\",,\"cr\r\"\r\n");
+}
+
+/* ---- figures ----------------------------------------------------------------------------------------------------- */
+
+static const double xs[] = {0.0, 0.1, 0.2, 0.4}, ys[] = {1e-3, 0.0, NAN, 1.0};
+static const double lows[] = {1e-4, 1e-3, 1e-3, 0.5}, highs[] = {1e-2, 1e-1, 1e-1, 2.0};
+
+static report_figure sample(const char *name) {
+    static const report_series first[] = {
+        {.label = hostile,
+         .n = 4,
+         .x = xs,
+         .y = ys,
+         .low = lows,
+         .high = highs,
+         .style = REPORT_LINE_POINTS,
+         .colour = 0},
+        {.label = "points", .n = 4, .x = xs, .y = highs, .style = REPORT_POINTS, .colour = 1},
+        {.label = "level", .n = 1, .x = xs, .y = highs, .style = REPORT_HORIZONTAL, .colour = -1, .dashed = true},
+    };
+    static const report_series one[] = {{.label = "points", .n = 1, .x = xs, .y = lows, .style = REPORT_POINTS}};
+    static const report_panel panels[] = {
+        {.title = hostile,
+         .x_label = "x 'quoted'",
+         .y_label = "y\nsecond line",
+         .log_y = true,
+         .series = first,
+         .n_series = 3},
+        {.title = "one point", .series = one, .n_series = 1},
+        {.title = "nothing at all", .log_x = true},
+    };
+    return (report_figure){.name = name, .caption = hostile, .panels = panels, .n_panels = 3, .columns = 2};
+}
+
+static bool has_gnuplot(void) { return system("gnuplot --version > /dev/null 2>&1") == 0; }
+
+static void figure_is_drawn_with_its_script_and_data(void **state) {
+    (void)state;
+    if (!has_gnuplot()) test_skip("gnuplot is not installed");
+    report_figure figure = sample("figure");
+    report_error error = {""};
+    bool drawn = false;
+    assert_true(report_draw(&figure, test_directory(), &drawn, &error));
+    assert_true(drawn);
+    char *svg = read_whole(test_path("figure.svg")), *script = read_whole(test_path("figure.gp"));
+    check_markup(svg);
+    assert_non_null(strstr(svg, "a &lt;b> &amp; 'c' \"d\" `e` σ² @f $(g) {h}_i"));
+    assert_non_null(strstr(svg, "nothing at all"));
+    assert_non_null(strstr(script, "''c''"));
+    /* a legend entry a label, once although two panels have "points": as text, and as the name of the curve */
+    assert_int_equal(count(svg, "<text>points</text>"), 1);
+    /* a value that a logarithm cannot show leaves a gap like NaN */
+    assert_int_equal(count(read_whole(test_path("figure.dat")), "NaN"), 2);
+    /* the script stands on its own */
+    assert_int_equal(unlink(test_path("figure.svg")), 0);
+    char command[512];
+    snprintf(command, sizeof command, "cd '%s' && gnuplot figure.gp", test_directory());
+    assert_int_equal(system(command), 0);
+    assert_string_equal(read_whole(test_path("figure.svg")), svg);
+}
+
+/* Panels of 0.001 to 2 and of 10 to 20: by themselves, or all from 0.001 to 20. */
+static void panels_can_share_a_range(void **state) {
+    static const double small[] = {1e-3, 2.0}, large[] = {10.0, 20.0}, at[] = {1.0, 2.0};
+    static const report_series low = {.label = "low", .n = 2, .x = at, .y = small, .style = REPORT_LINE};
+    static const report_series high = {.label = "high", .n = 2, .x = at, .y = large, .style = REPORT_HORIZONTAL};
+    static const report_panel panels[] = {{.title = "low", .log_y = true, .series = &low, .n_series = 1},
+                                          {.title = "high", .log_y = true, .series = &high, .n_series = 1}};
+    (void)state;
+    for (int same = 0; same < 2; same++) {
+        report_figure figure = {.name = "shared", .panels = panels, .n_panels = 2, .columns = 2, .same_y = same == 1};
+        report_error error = {""};
+        bool drawn;
+        double ends[2][2];
+        assert_true(report_draw(&figure, test_directory(), &drawn, &error));
+        const char *script = read_whole(test_path("shared.gp"));
+        for (int p = 0; p < 2; p++) {
+            script = strstr(script, "set yrange [");
+            assert_non_null(script);
+            assert_int_equal(sscanf(script++, "set yrange [%lf:%lf]", &ends[p][0], &ends[p][1]), 2);
+        }
+        assert_true(ends[0][0] < 1e-3 && ends[0][0] > 5e-4 && ends[1][1] > 20.0 && ends[1][1] < 40.0);
+        assert_int_equal(ends[0][1] == ends[1][1] && ends[0][0] == ends[1][0], same);
+    }
+}
+
+static void figure_without_gnuplot_keeps_script_and_data(void **state) {
+    (void)state;
+    report_figure figure = sample("missing");
+    report_error error = {""};
+    bool drawn = true;
+    char *path = strdup(getenv("PATH"));
+    FILE *old = fopen(test_path("missing.svg"), "w"); /* of an earlier time: it must not pass for this figure */
+    fputs("<svg></svg>", old);
+    fclose(old);
+    setenv("PATH", test_directory(), 1);
+    bool written = report_draw(&figure, test_directory(), &drawn, &error);
+    setenv("PATH", path, 1);
+    free(path);
+    assert_true(written);
+    assert_false(drawn);
+    assert_int_equal(access(test_path("missing.gp"), R_OK), 0);
+    assert_int_equal(access(test_path("missing.dat"), R_OK), 0);
+    assert_int_not_equal(access(test_path("missing.svg"), R_OK), 0);
+    report *page = report_begin("t", NULL);
+    report_add_figure(page, &figure, test_directory());
+    assert_true(report_end(page, test_path("page.html"), &error));
+    char *html = read_whole(test_path("page.html"));
+    check_markup(html);
+    assert_non_null(strstr(html, "gnuplot missing.gp"));
+}
+
+/* A gnuplot that fails or writes half a file leaves no SVG. */
+static void figure_of_a_failing_gnuplot_is_not_drawn(void **state) {
+    (void)state;
+    report_figure figure = sample("failing");
+    report_error error = {""};
+    bool drawn = true;
+    char *path = strdup(getenv("PATH")), longer[4096];
+    FILE *fake = fopen(test_path("gnuplot"), "w");
+    fputs("#!/bin/sh\neval \"$3\"\necho '<svg>' > \"$output\"\nexit 3\n", fake); /* gnuplot -d -e output='...' */
+    fclose(fake);
+    chmod(test_path("gnuplot"), 0755);
+    snprintf(longer, sizeof longer, "%s:%s", test_directory(), path);
+    setenv("PATH", longer, 1);
+    bool written = report_draw(&figure, test_directory(), &drawn, &error);
+    setenv("PATH", path, 1);
+    free(path);
+    assert_true(written);
+    assert_false(drawn);
+    assert_int_not_equal(access(test_path("failing.svg"), R_OK), 0);
+}
+
+static void what_cannot_be_written_is_said(void **state) {
+    (void)state;
+    report_figure figure = sample("figure");
+    report_error error = {""};
+    bool drawn = true;
+    assert_false(report_draw(&figure, test_path("no-such-folder"), &drawn, &error));
+    assert_false(drawn);
+    assert_non_null(strstr(error.text, "no-such-folder/figure.dat"));
+    assert_non_null(strstr(error.text, "No such file"));
+    figure.name = "../elsewhere";
+    assert_false(report_draw(&figure, test_directory(), &drawn, &error));
+    assert_non_null(strstr(error.text, "'../elsewhere'"));
+    const char *const columns[] = {"a"};
+    report_table table = {.columns = columns, .n_columns = 1, .marked = -1};
+    assert_false(report_write_csv(test_path("no-such-folder/t.csv"), &table, &error));
+    assert_non_null(strstr(error.text, "no-such-folder/t.csv"));
+    assert_false(report_end(report_begin("t", NULL), test_path("no-such-folder/r.html"), &error));
+    assert_non_null(strstr(error.text, "no-such-folder/r.html"));
+}
+
+/* ---- the page ---------------------------------------------------------------------------------------------------- */
+
+static char *make_page(const report_figure *figure, const char *text) {
+    const char *const columns[] = {text, "number"};
+    const char *const cells[] = {text, "1.5", NULL, "2"};
+    const bool numeric[] = {false, true};
+    report_table table = {.caption = text,
+                          .columns = columns,
+                          .n_columns = 2,
+                          .n_rows = 2,
+                          .cells = cells,
+                          .numeric = numeric,
+                          .marked = 1};
+    report_error error = {""};
+    report *page = report_begin(text, text);
+    report_heading(page, text);
+    report_text(page, "%s and %d%%", text, 7);
+    report_note(page, "%s", text);
+    report_add_table(page, &table);
+    if (figure != NULL) report_add_figure(page, figure, test_directory());
+    if (figure != NULL) report_add_figure(page, figure, test_directory());
+    report_details(page, text, text);
+    report_fact(page, text, "%s", text);
+    assert_true(report_end(page, test_path("report.html"), &error));
+    return read_whole(test_path("report.html"));
+}
+
+static void page_escapes_everything(void **state) {
+    (void)state;
+    char *html = make_page(NULL, "<script>alert('1')</script> & \"q\"");
+    check_markup(html);
+    assert_null(strstr(html, "<script"));
+    assert_null(strstr(html, "alert('1')"));
+    /* title, h1, subtitle, heading, text, note; caption, label of the box, column, cell; summary, text; fact twice */
+    assert_int_equal(count(html, "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt; &amp; &quot;q&quot;"), 14);
+    assert_non_null(strstr(html, "and 7%</p>"));
+    assert_int_equal(count(html, "<tr class=\"marked\"><td></td><td class=\"number\">2</td></tr>"), 1);
+}
+
+static void page_asks_for_nothing(void **state) {
+    (void)state;
+    char *html = make_page(NULL, "plain");
+    assert_null(strstr(html, "http"));
+    assert_null(strstr(html, "src="));
+    assert_null(strstr(html, "@import"));
+    assert_non_null(strstr(html, "prefers-color-scheme:dark"));
+    assert_non_null(strstr(html, "width=device-width"));
+}
+
+/* Bytes that are no UTF-8 and control characters, as the columns of a file may hold. */
+static void page_replaces_what_is_no_text(void **state) {
+    (void)state;
+    char *html = make_page(NULL, "\xff|\xc3|\xc0\xaf|\xed\xa0\x80|\x01\x7f|\xe2\x82\xac|`code & more`");
+    check_markup(html);
+    assert_non_null(strstr(html,
+                           "<p>\xef\xbf\xbd|\xef\xbf\xbd|\xef\xbf\xbd\xef\xbf\xbd|\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
+                           "||\xe2\x82\xac|<code>code &amp; more</code> and"));
+}
+
+/* ids of two figures in one page are told apart by the figures' names. */
+static void page_holds_the_figures_themselves(void **state) {
+    (void)state;
+    if (!has_gnuplot()) test_skip("gnuplot is not installed");
+    report_figure figure = sample("inlined");
+    report_error error = {""};
+    bool drawn = false;
+    assert_true(report_draw(&figure, test_directory(), &drawn, &error));
+    char *html = make_page(&figure, hostile);
+    check_markup(html);
+    assert_int_equal(count(html, "<svg"), 2);
+    assert_null(strstr(html, "<?xml"));
+    assert_non_null(strstr(html, "id=\"inlined-gnuplot_canvas\""));
+    assert_non_null(strstr(html, "xlink:href='#inlined-gpPt6'"));
+    assert_null(strstr(html, "#gpPt"));
+    assert_null(strstr(html, "id='gpPt"));
+    assert_null(strstr(html, "src="));
+}
+
+static void page_refuses_an_svg_with_a_script(void **state) {
+    (void)state;
+    report_figure figure = sample("scripted");
+    FILE *svg = fopen(test_path("scripted.svg"), "w");
+    fputs("<svg xmlns=\"http://www.w3.org/2000/svg\"><SCRIPT>1</SCRIPT></svg>", svg);
+    fclose(svg);
+    char *html = make_page(&figure, "plain");
+    check_markup(html);
+    assert_null(strstr(html, "<SCRIPT"));
+    assert_non_null(strstr(html, "gnuplot scripted.gp"));
+}
+
+TEST_MAIN("report", TEST(csv_quotes_what_needs_it), TEST(figure_is_drawn_with_its_script_and_data),
+          TEST(panels_can_share_a_range), TEST(figure_without_gnuplot_keeps_script_and_data),
+          TEST(figure_of_a_failing_gnuplot_is_not_drawn), TEST(what_cannot_be_written_is_said),
+          TEST(page_escapes_everything), TEST(page_asks_for_nothing), TEST(page_replaces_what_is_no_text),
+          TEST(page_holds_the_figures_themselves), TEST(page_refuses_an_svg_with_a_script))
