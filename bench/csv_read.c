@@ -18,7 +18,6 @@ static double seconds_of(struct timeval time) { return (double)time.tv_sec + 1e-
 
 int main(int argc, char **argv) {
     io_table table;
-    io_error error = {""};
     struct rusage used;
     if (argc != 3) {
         fprintf(stderr, "usage: csv_read FILE THREADS\n");
@@ -26,8 +25,8 @@ int main(int argc, char **argv) {
     }
     io_use_threads(atoi(argv[2]));
     double start = clock_seconds();
-    if (io_read(argv[1], NULL, &table, &error) != CIRCE_OK) {
-        fprintf(stderr, "csv_read: %s\n", error.text);
+    if (io_read(argv[1], NULL, &table) != CIRCE_OK) {
+        fprintf(stderr, "csv_read: %s\n", circe_last_error());
         return 1;
     }
     double seconds = clock_seconds() - start;

@@ -192,9 +192,8 @@ static int write_page(const char *directory, const spec_command *command) {
     fclose(out);
     char *path =
         small_format("%s/circe%s%s.1", directory, command != NULL ? "-" : "", command != NULL ? command->name : "");
-    io_error error = {""};
     int status = EXIT_DONE;
-    if (io_write_text(path, text, bytes, &error) != CIRCE_OK) status = message_write(path, error.text);
+    if (io_write_text(path, text, bytes) != CIRCE_OK) status = message_write(path, circe_last_error());
     free(path);
     free(text);
     return status;

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "files/mapped.h"
 #include "images/dsprites.h"
 #include "io/io_parts.h"
-#include "train/error.h"
 
 enum { PIXELS = DSPRITES_SIDE * DSPRITES_SIDE, BLOCK = 64 }; /* pictures at a time: 256 kB, which a cache holds */
 
@@ -19,13 +19,13 @@ static circe_status check_array(const char *name, const io__array *array, int64_
     char shape[256];
     if (array->n_dims != 3 || array->shape[0] != images || array->shape[1] != DSPRITES_SIDE ||
         array->shape[2] != DSPRITES_SIDE)
-        return train_fail(CIRCE_ERR_SHAPE, "%s: 'imgs' is of shape %s; dSprites has (%lld, %d, %d)", name,
+        return circe_fail(CIRCE_ERR_SHAPE, "%s: 'imgs' is of shape %s; dSprites has (%lld, %d, %d)", name,
                           io__shape_text(array, shape, sizeof shape), (long long)images, DSPRITES_SIDE, DSPRITES_SIDE);
     if (array->element != IO__U1)
-        return train_fail(CIRCE_ERR_FORMAT, "%s: 'imgs' must be of dtype uint8, 0 or 1; convert with astype('uint8')",
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: 'imgs' must be of dtype uint8, 0 or 1; convert with astype('uint8')",
                           name);
     if (array->fortran)
-        return train_fail(CIRCE_ERR_FORMAT,
+        return circe_fail(CIRCE_ERR_FORMAT,
                           "%s: 'imgs' is in Fortran order; save it with numpy.ascontiguousarray around it", name);
     return CIRCE_OK;
 }
@@ -35,7 +35,7 @@ static circe_status check_array(const char *name, const io__array *array, int64_
 static circe_status refuse_pixel(const char *name, int64_t image, const uint8_t *pixels) {
     int at = 0;
     while (pixels[at] <= 1) at++;
-    return train_fail(CIRCE_ERR_VALUE, "%s: 'imgs' holds %d in picture %lld, row %d, column %d; its pixels are 0 or 1",
+    return circe_fail(CIRCE_ERR_VALUE, "%s: 'imgs' holds %d in picture %lld, row %d, column %d; its pixels are 0 or 1",
                       name, pixels[at], (long long)image, at / DSPRITES_SIDE, at % DSPRITES_SIDE);
 }
 
@@ -56,7 +56,7 @@ static bool pack(const uint8_t *pixels, uint8_t *bits) {
 static circe_status read_images(io__member *member, const char *name, int64_t images, uint8_t *bits) {
     circe_status status = CIRCE_OK;
     uint8_t *pixels = malloc((size_t)BLOCK * PIXELS);
-    if (pixels == NULL) return train_fail(CIRCE_ERR_MEMORY, "%s: no memory to read it", name);
+    if (pixels == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory to read it", name);
     for (int64_t first = 0; first < images && status == CIRCE_OK; first += BLOCK) {
         int64_t n = images - first < BLOCK ? images - first : BLOCK;
         status = io__member_read(member, pixels, (uint64_t)(n * PIXELS));
@@ -71,13 +71,12 @@ static circe_status read_images(io__member *member, const char *name, int64_t im
 circe_status dsprites_parse(const void *data, size_t bytes, const char *name, int64_t images, uint8_t *bits) {
     io__member *member = NULL;
     io__array array = {0};
-    io_error error = {""};
-    circe_status status = io__member_open(data, bytes, name, "imgs", &member, &array, &error);
+    circe_status status = io__member_open(data, bytes, name, "imgs", &member, &array);
     if (status == CIRCE_OK) status = check_array(name, &array, images);
     if (status == CIRCE_OK) status = read_images(member, name, images, bits);
     io__member_close(member);
     if (status == CIRCE_ERR_ARGUMENT) status = CIRCE_ERR_FORMAT; /* a file without `imgs`: nobody asked for another */
-    return error.text[0] != '\0' ? train_fail(status, "%s", error.text) : status;
+    return circe_last_error()[0] != '\0' ? circe_fail(status, "%s", circe_last_error()) : status;
 }
 
 circe_status dsprites_read(circe_context *context, const char *path, uint8_t **bits) {
@@ -85,10 +84,10 @@ circe_status dsprites_read(circe_context *context, const char *path, uint8_t **b
     (void)context; /* a member of a zip is inflated by one thread */
     *bits = NULL;
     int problem = circe__map_file(path, &file);
-    if (problem != 0) return train_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", path, circe__map_problem(problem));
+    if (problem != 0) return circe_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", path, circe__map_problem(problem));
     uint8_t *made = malloc((size_t)DSPRITES_IMAGES * DSPRITES_BYTES);
-    circe_status status = made == NULL      ? train_fail(CIRCE_ERR_MEMORY, "no memory for the 377 MB of dSprites")
-                          : file.bytes == 0 ? train_fail(CIRCE_ERR_FORMAT, "%s: it is empty, and no .npz", path)
+    circe_status status = made == NULL      ? circe_fail(CIRCE_ERR_MEMORY, "no memory for the 377 MB of dSprites")
+                          : file.bytes == 0 ? circe_fail(CIRCE_ERR_FORMAT, "%s: it is empty, and no .npz", path)
                                             : dsprites_parse(file.data, file.bytes, path, DSPRITES_IMAGES, made);
     circe__unmap(&file);
     if (status == CIRCE_OK)

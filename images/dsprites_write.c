@@ -15,9 +15,9 @@
 #include <unistd.h>
 #include <zip.h>
 
+#include "circe/status.h"
 #include "files/atomic.h"
 #include "images/dsprites.h"
-#include "train/error.h"
 #include "train/parallel.h"
 
 enum {
@@ -268,7 +268,7 @@ static circe_status add_member(zip_t *archive, member *m) {
     zip_source_t *source = zip_source_function(archive, member_call, m);
     zip_int64_t index = source != NULL ? zip_file_add(archive, m->array->name, source, ZIP_FL_ENC_UTF_8) : -1;
     if (source != NULL && index < 0) zip_source_free(source);
-    if (index < 0) return train_fail(CIRCE_ERR_MEMORY, "no memory for the archive: %s", zip_strerror(archive));
+    if (index < 0) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the archive: %s", zip_strerror(archive));
     /* A fixed date, so that the same pictures make the same file. */
     zip_file_set_dostime(archive, (zip_uint64_t)index, 0, 33, 0);
     zip_set_file_compression(archive, (zip_uint64_t)index, ZIP_CM_DEFLATE, LEVEL);
@@ -280,8 +280,8 @@ static circe_status close_archive(writer *w, zip_t **archive, const char *path) 
         *archive = NULL;
         return CIRCE_OK;
     }
-    if (w->cancelled) return train_fail(CIRCE_ERR_CANCELLED, "%s: not written, as asked", path);
-    return train_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path,
+    if (w->cancelled) return circe_fail(CIRCE_ERR_CANCELLED, "%s: not written, as asked", path);
+    return circe_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path,
                       w->problem != 0 ? strerror(w->problem) : zip_strerror(*archive));
 }
 
@@ -293,7 +293,7 @@ static circe_status write_archive(writer *w, member *members, const char *path) 
     zip_source_t *sink = zip_source_function_create(file_call, w, &problem);
     archive = sink != NULL ? zip_open_from_source(sink, ZIP_CREATE | ZIP_TRUNCATE, &problem) : NULL;
     if (archive == NULL) {
-        status = train_fail(CIRCE_ERR_MEMORY, "%s: cannot be written: %s", path, zip_error_strerror(&problem));
+        status = circe_fail(CIRCE_ERR_MEMORY, "%s: cannot be written: %s", path, zip_error_strerror(&problem));
         zip_source_free(sink);
     }
     for (int k = 0; k < N_ARRAYS && status == CIRCE_OK; k++) status = add_member(archive, &members[k]);
@@ -309,12 +309,12 @@ circe_status dsprites_write_first(circe_context *context, const char *path, int6
     member members[N_ARRAYS] = {0};
     circe_status status = CIRCE_OK;
     if (images < BLOCK || images > DSPRITES_IMAGES || images % BLOCK != 0)
-        return train_fail(CIRCE_ERR_ARGUMENT, "%lld pictures: dSprites is written in whole sprites, %d to %d in all",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%lld pictures: dSprites is written in whole sprites, %d to %d in all",
                           (long long)images, BLOCK, DSPRITES_IMAGES);
     uint8_t *block = malloc((size_t)BLOCK * PIXELS);
     w.bits = malloc((size_t)BLOCK * DSPRITES_BYTES);
     if (block == NULL || w.bits == NULL) {
-        status = train_fail(CIRCE_ERR_MEMORY, "%s: no memory to write it", path);
+        status = circe_fail(CIRCE_ERR_MEMORY, "%s: no memory to write it", path);
         goto done;
     }
     for (int k = 0; k < N_ARRAYS; k++) {
@@ -324,7 +324,7 @@ circe_status dsprites_write_first(circe_context *context, const char *path, int6
     w.problem = circe__atomic_open(&w.file, path);
     w.open = w.problem == 0;
     status = w.open ? write_archive(&w, members, path)
-                    : train_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(w.problem));
+                    : circe_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(w.problem));
     if (status == CIRCE_OK && progress != NULL) progress(user, "writing", images, images);
 
 done:

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "circe/status.h"
 #include "images/pgm.h"
 #include "images/yaleb.h"
-#include "train/error.h"
 
 typedef struct writing {
     const char *folder;
@@ -25,7 +25,7 @@ typedef struct writing {
 } writing;
 
 static circe_status refuse(const char *path) {
-    return train_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
+    return circe_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
 }
 
 /* ---- where a picture goes ------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ static circe_status take(void *user, int64_t identity, int pose, int light, cons
     const image_picture picture = {faces_width(w->options->height), w->options->height, 1,
                                    (uint8_t *)(uintptr_t)pixels};
     if (!picture_path(w->stage, identity, pose, light, path))
-        return train_fail(CIRCE_ERR_ARGUMENT, "%s: the path is too long", w->folder);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: the path is too long", w->folder);
     circe_status status = pgm_format(&picture, path, &data, &bytes);
     if (status == CIRCE_OK) status = write_file(path, data, bytes);
     free(data);
@@ -124,7 +124,7 @@ static bool place_picture(const writing *w, int64_t identity, int pose, int ligh
 static circe_status place_person(const writing *w, int64_t identity) {
     char from[PATH_MAX], to[PATH_MAX];
     if (!person_path(w->stage, identity, from) || !person_path(w->folder, identity, to))
-        return train_fail(CIRCE_ERR_ARGUMENT, "%s: the path is too long", w->folder);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: the path is too long", w->folder);
     if (rename(from, to) == 0) return CIRCE_OK;
     if (errno != ENOTEMPTY && errno != EEXIST) return refuse(to);
     return every_picture(w, identity, place_picture) ? CIRCE_OK : refuse(to);
@@ -136,12 +136,12 @@ static circe_status place_person(const writing *w, int64_t identity) {
 /* Anything in it but . and .. */
 static circe_status check_empty(const char *folder) {
     DIR *directory = opendir(folder);
-    if (directory == NULL) return train_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", folder, strerror(errno));
+    if (directory == NULL) return circe_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", folder, strerror(errno));
     circe_status status = CIRCE_OK;
     for (struct dirent *entry; status == CIRCE_OK && (entry = readdir(directory)) != NULL;) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             status =
-                train_fail(CIRCE_ERR_ARGUMENT, "%s: the folder is not empty (it holds %s); give a new or empty one",
+                circe_fail(CIRCE_ERR_ARGUMENT, "%s: the folder is not empty (it holds %s); give a new or empty one",
                            folder, entry->d_name);
     }
     closedir(directory);
@@ -155,7 +155,7 @@ static circe_status open_stage(writing *w, bool replace) {
     circe_status status = w->made_folder || replace ? CIRCE_OK : check_empty(w->folder);
     if (status != CIRCE_OK) return status;
     if (snprintf(w->stage, sizeof w->stage, "%s/.circe-faces-%ld", w->folder, (long)getpid()) >= PATH_MAX)
-        return train_fail(CIRCE_ERR_ARGUMENT, "%s: the path is too long", w->folder);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: the path is too long", w->folder);
     if (mkdir(w->stage, 0777) != 0) {
         status = refuse(w->folder);
         w->stage[0] = '\0';

@@ -13,10 +13,10 @@ void faces_options_init(faces_options *options) {
 
 circe_status faces_options_check(const faces_options *options) {
     if (options->identities < 1 || options->identities > FACES_IDENTITIES)
-        return train_fail(CIRCE_ERR_ARGUMENT, "there are 1 to %d identities, not %lld", FACES_IDENTITIES,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "there are 1 to %d identities, not %lld", FACES_IDENTITIES,
                           (long long)options->identities);
     if (options->height < 16 || options->height > 1024)
-        return train_fail(CIRCE_ERR_ARGUMENT, "pictures of heads are 16 to 1024 pixels high, not %lld",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "pictures of heads are 16 to 1024 pixels high, not %lld",
                           (long long)options->height);
     return CIRCE_OK;
 }
@@ -42,7 +42,7 @@ static void light_part(void *user, int64_t light) {
     if (first_error_happened(&r->error)) return;
     uint8_t *pixels = malloc((size_t)(r->view->width * r->view->height));
     circe_status status =
-        pixels == NULL ? train_fail(CIRCE_ERR_MEMORY, "no memory for a picture") : take_light(r, (int)light, pixels);
+        pixels == NULL ? circe_fail(CIRCE_ERR_MEMORY, "no memory for a picture") : take_light(r, (int)light, pixels);
     first_error_note(&r->error, status);
     free(pixels);
 }
@@ -73,7 +73,7 @@ circe_status faces_render(const circe_context *context, const faces_options *opt
             if (status == CIRCE_OK && progress != NULL &&
                 progress(progress_user, "rendering heads", i * FACES_POSES + pose + 1,
                          options->identities * FACES_POSES))
-                status = train_fail(CIRCE_ERR_CANCELLED, "interrupted; nothing was written");
+                status = circe_fail(CIRCE_ERR_CANCELLED, "interrupted; nothing was written");
         }
         faces_model_free(model);
     }

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 
 static const float frame_height = 2.72f, frame_middle = -0.06f; /* of what is in the picture, in head units */
 static const faces_vector pivot = {0.0f, -0.45f, -0.15f};       /* heads turn around the neck's top */
@@ -97,7 +97,7 @@ static void see_line(void *user, int64_t row) {
 circe_status faces_view_make(const faces_model *model, int pose, int64_t height, faces_view **view) {
     *view = NULL;
     if (pose < 0 || pose >= FACES_POSES || height < 16 || height > 1024)
-        return train_fail(CIRCE_ERR_ARGUMENT,
+        return circe_fail(CIRCE_ERR_ARGUMENT,
                           "a view has a pose from 0 to 8 and a height from 16 to 1024, not %d and %lld", pose,
                           (long long)height);
     faces_view *v = calloc(1, sizeof *v);
@@ -105,7 +105,7 @@ circe_status faces_view_make(const faces_model *model, int pose, int64_t height,
     if (v != NULL) v->points = calloc((size_t)(width * height), sizeof *v->points);
     if (v == NULL || v->points == NULL) {
         faces_view_free(v);
-        return train_fail(CIRCE_ERR_MEMORY, "no memory for a view of %lld by %lld pixels", (long long)width,
+        return circe_fail(CIRCE_ERR_MEMORY, "no memory for a view of %lld by %lld pixels", (long long)width,
                           (long long)height);
     }
     v->model = model;

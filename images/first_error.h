@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 
 /* Starts as all zero. */
 typedef struct first_error {
@@ -20,14 +20,14 @@ static inline bool first_error_happened(first_error *error) { return atomic_load
 
 static inline void first_error_note(first_error *error, circe_status status) {
     if (status == CIRCE_OK || atomic_flag_test_and_set(&error->taken)) return;
-    snprintf(error->text, sizeof error->text, "%s", train_last_error());
+    snprintf(error->text, sizeof error->text, "%s", circe_last_error());
     atomic_store(&error->status, (int)status);
 }
 
 /* After the loop. */
 static inline circe_status first_error_status(first_error *error) {
     circe_status status = (circe_status)atomic_load(&error->status);
-    return status == CIRCE_OK ? CIRCE_OK : train_fail(status, "%s", error->text);
+    return status == CIRCE_OK ? CIRCE_OK : circe_fail(status, "%s", error->text);
 }
 
 #endif

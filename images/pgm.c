@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 
 enum { LARGEST_NUMBER = 1 << 30, LARGEST_SAMPLE = 65535, MAX_HEADER = 64 };
 
@@ -29,13 +29,13 @@ static void skip_space(reader *in) {
 /* The next decimal number; one too large to be any size or sample is refused. */
 static circe_status next_number(reader *in, const char *what, int64_t *value) {
     skip_space(in);
-    if (in->at == in->end) return train_fail(CIRCE_ERR_FORMAT, "%s: the file ends before its %s", in->name, what);
+    if (in->at == in->end) return circe_fail(CIRCE_ERR_FORMAT, "%s: the file ends before its %s", in->name, what);
     if (*in->at < '0' || *in->at > '9')
-        return train_fail(CIRCE_ERR_FORMAT, "%s: the %s is no whole number (byte %d)", in->name, what, *in->at);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: the %s is no whole number (byte %d)", in->name, what, *in->at);
     *value = 0;
     for (; in->at < in->end && *in->at >= '0' && *in->at <= '9'; in->at++) {
         *value = 10 * *value + (*in->at - '0');
-        if (*value > LARGEST_NUMBER) return train_fail(CIRCE_ERR_FORMAT, "%s: the %s is too large", in->name, what);
+        if (*value > LARGEST_NUMBER) return circe_fail(CIRCE_ERR_FORMAT, "%s: the %s is too large", in->name, what);
     }
     return CIRCE_OK;
 }
@@ -43,7 +43,7 @@ static circe_status next_number(reader *in, const char *what, int64_t *value) {
 static uint8_t scaled(int64_t sample, int64_t largest) { return (uint8_t)((sample * 255 + largest / 2) / largest); }
 
 static circe_status refuse_sample(const reader *in, int64_t i, int64_t sample, int64_t largest) {
-    return train_fail(CIRCE_ERR_FORMAT, "%s: sample %lld is %lld, above the file's own largest value %lld", in->name,
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: sample %lld is %lld, above the file's own largest value %lld", in->name,
                       (long long)i, (long long)sample, (long long)largest);
 }
 
@@ -72,11 +72,11 @@ static circe_status read_plain(reader *in, int64_t largest, int64_t n, uint8_t *
 /* Every sample takes one or two bytes where it is raw, and at least one where it is plain. */
 static circe_status check_length(const reader *in, int64_t width, int64_t height, int64_t channels, int64_t each) {
     if (width < 1 || height < 1 || width > IMAGE_MOST_PIXELS / height)
-        return train_fail(CIRCE_ERR_FORMAT, "%s: a picture of %lld by %lld pixels; between 1 and %d are possible",
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: a picture of %lld by %lld pixels; between 1 and %d are possible",
                           in->name, (long long)width, (long long)height, IMAGE_MOST_PIXELS);
     int64_t needed = width * height * channels * each, there = in->end - in->at;
     if (there >= needed) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_FORMAT,
+    return circe_fail(CIRCE_ERR_FORMAT,
                       "%s: cut short: %lld by %lld pixels need %lld bytes, and %lld follow the header", in->name,
                       (long long)width, (long long)height, (long long)needed, (long long)there);
 }
@@ -87,7 +87,7 @@ static circe_status check_end(reader *in, bool plain) {
     else
         while (in->at < in->end && is_space(*in->at)) in->at++; /* a line end that an editor has added */
     if (in->at == in->end) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_FORMAT, "%s: %lld bytes follow the last pixel", in->name,
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: %lld bytes follow the last pixel", in->name,
                       (long long)(in->end - in->at));
 }
 
@@ -97,10 +97,10 @@ static circe_status read_header(reader *in, int64_t *width, int64_t *height, int
     if (status == CIRCE_OK) status = next_number(in, "largest value", largest);
     if (status != CIRCE_OK) return status;
     if (*largest < 1 || *largest > LARGEST_SAMPLE)
-        return train_fail(CIRCE_ERR_FORMAT, "%s: the largest value must be between 1 and 65535, not %lld", in->name,
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: the largest value must be between 1 and 65535, not %lld", in->name,
                           (long long)*largest);
     if (in->at == in->end || !is_space(*in->at))
-        return train_fail(CIRCE_ERR_FORMAT, "%s: white space must follow the largest value", in->name);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: white space must follow the largest value", in->name);
     in->at++;
     return CIRCE_OK;
 }
@@ -109,7 +109,7 @@ circe_status pgm_parse(const void *data, size_t bytes, const char *name, image_p
     const unsigned char *first = data;
     *out = (image_picture){0};
     if (bytes < 2 || first[0] != 'P' || (first[1] != '2' && first[1] != '3' && first[1] != '5' && first[1] != '6'))
-        return train_fail(CIRCE_ERR_FORMAT, "%s: not a .pgm or .ppm: it must begin with P2, P3, P5 or P6", name);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: not a .pgm or .ppm: it must begin with P2, P3, P5 or P6", name);
     reader in = {first + 2, first + bytes, name};
     bool plain = first[1] < '4';
     int64_t width = 0, height = 0, largest = 0, channels = first[1] == '3' || first[1] == '6' ? 3 : 1;
@@ -132,7 +132,7 @@ circe_status pgm_format(const image_picture *picture, const char *name, void **d
                           (long long)picture->width, (long long)picture->height);
     *bytes = (size_t)length + samples;
     *data = malloc(*bytes);
-    if (*data == NULL) return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %zu bytes", name, *bytes);
+    if (*data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %zu bytes", name, *bytes);
     memcpy(*data, header, (size_t)length);
     memcpy((char *)*data + length, picture->pixels, samples);
     return CIRCE_OK;

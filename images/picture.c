@@ -4,21 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "files/mapped.h"
 #include "images/jpeg_file.h"
 #include "images/pgm.h"
 #include "images/png_file.h"
 #include "io/io.h"
-#include "train/error.h"
 
 circe_status image_picture_make(int64_t width, int64_t height, int64_t channels, const char *name, image_picture *out) {
     *out = (image_picture){0};
     if (width < 1 || height < 1 || width > IMAGE_MOST_PIXELS / height)
-        return train_fail(CIRCE_ERR_FORMAT, "%s: a picture of %lld by %lld pixels; between 1 and %d are possible", name,
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: a picture of %lld by %lld pixels; between 1 and %d are possible", name,
                           (long long)width, (long long)height, IMAGE_MOST_PIXELS);
     uint8_t *pixels = calloc((size_t)(width * height), (size_t)channels);
     if (pixels == NULL)
-        return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for %lld by %lld pixels", name, (long long)width,
+        return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for %lld by %lld pixels", name, (long long)width,
                           (long long)height);
     out->width = width;
     out->height = height;
@@ -37,13 +37,13 @@ circe_status image_picture_parse(const void *data, size_t bytes, const char *nam
     const unsigned char *first = data;
     *out = (image_picture){0};
     if (bytes == 0)
-        return train_fail(CIRCE_ERR_FORMAT, "%s: the file is empty; a .png, .jpg, .pgm or .ppm is needed", name);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: the file is empty; a .png, .jpg, .pgm or .ppm is needed", name);
     if (bytes >= sizeof png_signature && memcmp(first, png_signature, sizeof png_signature) == 0)
         return png_file_parse(data, bytes, name, out);
     if (bytes >= sizeof jpeg_signature && memcmp(first, jpeg_signature, sizeof jpeg_signature) == 0)
         return jpeg_file_parse(data, bytes, name, out);
     if (bytes >= 2 && first[0] == 'P' && first[1] >= '1' && first[1] <= '7') return pgm_parse(data, bytes, name, out);
-    return train_fail(CIRCE_ERR_FORMAT, "%s: not a picture: it begins neither as a .png or .jpg nor as a .pgm or .ppm",
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: not a picture: it begins neither as a .png or .jpg nor as a .pgm or .ppm",
                       name);
 }
 
@@ -51,7 +51,7 @@ circe_status image_picture_read(const char *path, image_picture *out) {
     circe__mapped file;
     *out = (image_picture){0};
     int problem = circe__map_file(path, &file);
-    if (problem != 0) return train_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", path, circe__map_problem(problem));
+    if (problem != 0) return circe_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", path, circe__map_problem(problem));
     circe_status status = image_picture_parse(file.data, file.bytes, path, out);
     circe__unmap(&file);
     return status;
@@ -68,7 +68,6 @@ void image_picture_grey(image_picture *picture) {
 }
 
 circe_status image_write_bytes(const char *path, const void *data, size_t bytes) {
-    io_error error = {""};
-    circe_status status = io_write_text(path, data, bytes, &error);
-    return status == CIRCE_OK ? CIRCE_OK : train_fail(status, "%s", error.text);
+    circe_status status = io_write_text(path, data, bytes);
+    return status == CIRCE_OK ? CIRCE_OK : circe_fail(status, "%s", circe_last_error());
 }

@@ -6,10 +6,10 @@
 
 #include <png.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 
 static circe_status refuse(png_image *image, const char *name, const char *what) {
-    circe_status status = train_fail(CIRCE_ERR_FORMAT, "%s: %s: %s", name, what, image->message);
+    circe_status status = circe_fail(CIRCE_ERR_FORMAT, "%s: %s: %s", name, what, image->message);
     png_image_free(image);
     return status;
 }
@@ -37,7 +37,7 @@ circe_status png_file_write(const char *path, const image_picture *picture) {
                        .format = picture->channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY};
     png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
     void *data = malloc(bytes);
-    if (data == NULL) return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for a .png", path);
+    if (data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for a .png", path);
     circe_status status = CIRCE_OK;
     if (!png_image_write_to_memory(&image, data, &bytes, 0, picture->pixels, 0, NULL))
         status = refuse(&image, path, "cannot be made");

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 
 /* The weights of one output pixel: inputs first .. first + n - 1. */
 typedef struct taps {
@@ -62,13 +62,13 @@ static void resize_columns(const float *in, const taps *rows, int64_t width, int
 
 circe_status image_resize(const image_picture *picture, int64_t width, int64_t height, uint8_t *out) {
     if (picture->channels != 1 || width < 1 || height < 1 || width > IMAGE_MOST_PIXELS / height)
-        return train_fail(CIRCE_ERR_ARGUMENT, "a grey picture can be made 1 by 1 pixels or larger, not %lld by %lld",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a grey picture can be made 1 by 1 pixels or larger, not %lld by %lld",
                           (long long)width, (long long)height);
     taps *columns = make_taps(picture->width, width), *rows = make_taps(picture->height, height);
     float *middle = malloc((size_t)(width * (picture->height + 1)) * sizeof *middle);
     circe_status status = CIRCE_OK;
     if (columns == NULL || rows == NULL || middle == NULL) {
-        status = train_fail(CIRCE_ERR_MEMORY, "no memory to resize a picture to %lld by %lld", (long long)width,
+        status = circe_fail(CIRCE_ERR_MEMORY, "no memory to resize a picture to %lld by %lld", (long long)width,
                             (long long)height);
     } else {
         resize_rows(picture, columns, width, middle);

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "images/dsprites.h"
 #include "images/resize.h"
 #include "images/yaleb.h"
-#include "train/error.h"
 
 enum { GAP = 3, PAPER = 40 }; /* pixels between pictures, and their grey */
 
@@ -49,7 +49,7 @@ static circe_status put_face(const grid *g, int64_t row, int64_t col, const yale
     image_picture picture;
     if (i < 0) return CIRCE_OK;
     uint8_t *cell = malloc((size_t)(g->width * g->height));
-    if (cell == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the contact sheet");
+    if (cell == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the contact sheet");
     circe_status status = image_picture_read(list->paths[i], &picture);
     if (status == CIRCE_OK) {
         image_picture_grey(&picture);

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "core/core.h"
 #include "images/resize.h"
 #include "images/stack_parts.h"
-#include "train/error.h"
 
 enum { CHUNK = 256 }; /* pictures between two signs of progress */
 
@@ -30,10 +30,10 @@ circe_status image_stack_allocate(circe_context *context, image_stack *stack) {
              (long long)stack->width, (long long)stack->height);
     double bytes = (double)stack->n * (double)stack->stride * (double)size;
     circe_status status = circe__memory_check(context, bytes, what, "make them smaller, or take fewer");
-    if (status != CIRCE_OK) return train_pass(status);
+    if (status != CIRCE_OK) return status;
     stack->pixels = malloc((size_t)(stack->n * stack->stride) * size);
     if (stack->pixels != NULL) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_MEMORY, "no memory: %s takes %.0f MB", what, bytes / 1e6);
+    return circe_fail(CIRCE_ERR_MEMORY, "no memory: %s takes %.0f MB", what, bytes / 1e6);
 }
 
 void image_stack_free(image_stack *stack) {
@@ -96,7 +96,7 @@ static void run_item(void *user, int64_t part) {
     if (all->wrong < 0 || i < all->wrong) {
         all->wrong = i;
         all->status = status;
-        snprintf(all->text, sizeof all->text, "%s", train_last_error());
+        snprintf(all->text, sizeof all->text, "%s", circe_last_error());
     }
     pthread_mutex_unlock(&all->lock);
 }
@@ -109,9 +109,9 @@ circe_status image_stack_each(circe_context *context, int64_t n, const image_sta
         int64_t end = all.first + CHUNK < n ? all.first + CHUNK : n;
         circe_context_run(context, end - all.first, run_item, &all);
         *wrong = all.wrong;
-        if (all.wrong >= 0) return train_fail(all.status, "%s", all.text);
+        if (all.wrong >= 0) return circe_fail(all.status, "%s", all.text);
         if (options->progress != NULL && options->progress(options->user, "reading images", end, n))
-            return train_fail(CIRCE_ERR_CANCELLED, "interrupted");
+            return circe_fail(CIRCE_ERR_CANCELLED, "interrupted");
     }
     return CIRCE_OK;
 }
@@ -157,7 +157,7 @@ typedef struct reading {
 static circe_status check_size(const reading *r, int64_t i, const image_picture *picture) {
     const image_stack *s = r->stack;
     if (r->resized || (picture->width == s->width && picture->height == s->height)) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_SHAPE,
+    return circe_fail(CIRCE_ERR_SHAPE,
                       "%s is %lld by %lld pixels, and the first picture, %s, is %lld by %lld: they must have one size",
                       r->paths[i], (long long)picture->width, (long long)picture->height, r->paths[0],
                       (long long)s->width, (long long)s->height);
@@ -222,7 +222,7 @@ circe_status image_stack_read_files(circe_context *context, char *const *paths, 
     *stack = (image_stack){.element = TRAIN_BYTES, .n = n, .coloured = -1, .white = 255};
     *wrong = -1;
     if (n < 1 || n > INT32_MAX)
-        return train_fail(CIRCE_ERR_SHAPE, "%lld pictures; there must be 1 to 2^31 - 1", (long long)n);
+        return circe_fail(CIRCE_ERR_SHAPE, "%lld pictures; there must be 1 to 2^31 - 1", (long long)n);
     circe_status status = read_first(&r, wrong);
     if (status == CIRCE_OK) status = read_all(context, &r, wrong);
     if (status == CIRCE_OK && must_begin_again(stack)) status = read_all(context, &r, wrong);

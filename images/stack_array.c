@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "files/mapped.h"
 #include "images/stack_parts.h"
 #include "io/io_parts.h"
-#include "train/error.h"
 
 enum { BLOCK_BYTES = 1 << 18 }; /* read at a time: what a cache holds */
 
@@ -21,7 +21,6 @@ typedef struct array_reader {
     io__array array;
     io__member *member; /* of an .npz; NULL: an .npy */
     const char *at;     /* of an .npy: the next bytes */
-    io_error error;
     bool channels_last;
     int64_t done, numbers; /* pictures so far; numbers of one */
     const image_stack_options *options;
@@ -29,33 +28,28 @@ typedef struct array_reader {
     uint8_t *planes; /* (numbers): a picture on its way */
 } array_reader;
 
-static circe_status pass(const array_reader *r, circe_status status) {
-    return status == CIRCE_OK ? CIRCE_OK : train_fail(status, "%s", r->error.text);
-}
-
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 static circe_status open_npy(const circe__mapped *file, array_reader *r) {
     size_t header = 0;
-    circe_status status = io__npy_measure(file->data, file->bytes, r->name, &header, &r->error);
+    circe_status status = io__npy_measure(file->data, file->bytes, r->name, &header);
     if (status == CIRCE_OK && header > file->bytes)
-        return train_fail(CIRCE_ERR_FORMAT, "%s: it ends inside of its header", r->name);
-    if (status == CIRCE_OK)
-        status = io__npy_header(file->data, header, file->bytes - header, r->name, &r->array, &r->error);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it ends inside of its header", r->name);
+    if (status == CIRCE_OK) status = io__npy_header(file->data, header, file->bytes - header, r->name, &r->array);
     r->at = (const char *)file->data + header;
-    return pass(r, status);
+    return status;
 }
 
 static circe_status open_array(const circe__mapped *file, const char *path, const char *array, array_reader *r) {
     r->name = path;
     if (file->bytes < 2 || memcmp(file->data, "PK", 2) != 0) return open_npy(file, r);
-    circe_status status = io__member_open(file->data, file->bytes, path, array, &r->member, &r->array, &r->error);
+    circe_status status = io__member_open(file->data, file->bytes, path, array, &r->member, &r->array);
     if (r->member != NULL) r->name = io__member_name(r->member);
-    return pass(r, status);
+    return status;
 }
 
 static circe_status next_bytes(array_reader *r, void *to, size_t bytes) {
-    if (r->member != NULL) return pass(r, io__member_read(r->member, to, bytes));
+    if (r->member != NULL) return io__member_read(r->member, to, bytes);
     memcpy(to, r->at, bytes);
     r->at += bytes;
     return CIRCE_OK;
@@ -81,7 +75,7 @@ static circe_status find_shape(array_reader *r) {
     } else if (a->n_dims == 4 && is_channels(a->shape[1])) {
         *s = (image_stack){.channels = a->shape[1], .height = a->shape[2], .width = a->shape[3]};
     } else {
-        return train_fail(CIRCE_ERR_SHAPE,
+        return circe_fail(CIRCE_ERR_SHAPE,
                           "%s: an array of shape %s; pictures are (n, height, width), (n, height, width, channels) or "
                           "(n, channels, height, width), with 1 or 3 channels",
                           r->name, io__shape_text(a, shape, sizeof shape));
@@ -90,7 +84,7 @@ static circe_status find_shape(array_reader *r) {
     s->coloured = -1;
     s->repeat = 1;
     if (s->n > INT32_MAX || a->cols > IMAGE_MOST_PIXELS)
-        return train_fail(CIRCE_ERR_SHAPE, "%s: an array of shape %s: more, or larger pictures, than can be kept",
+        return circe_fail(CIRCE_ERR_SHAPE, "%s: an array of shape %s: more, or larger pictures, than can be kept",
                           r->name, io__shape_text(a, shape, sizeof shape));
     return CIRCE_OK;
 }
@@ -105,19 +99,19 @@ static bool becomes_grey(const array_reader *r) { return r->options->channels ==
 static circe_status check_array(array_reader *r) {
     const image_stack *s = r->stack;
     if (r->array.fortran)
-        return train_fail(CIRCE_ERR_FORMAT,
+        return circe_fail(CIRCE_ERR_FORMAT,
                           "%s: it is in Fortran order; save it with numpy.ascontiguousarray around it", r->name);
     if (r->options->rows > 0 && s->n != r->options->rows)
-        return train_fail(CIRCE_ERR_SHAPE, "%s: it holds %lld pictures, and there are %lld rows to go with them",
+        return circe_fail(CIRCE_ERR_SHAPE, "%s: it holds %lld pictures, and there are %lld rows to go with them",
                           r->name, (long long)s->n, (long long)r->options->rows);
     if (!is_float(r->array.element)) return CIRCE_OK;
     if (changes_size(r))
-        return train_fail(CIRCE_ERR_ARGUMENT,
+        return circe_fail(CIRCE_ERR_ARGUMENT,
                           "%s: pictures of floats are taken as they are, %lld by %lld, and not resized; save them as "
                           "uint8, or in the size that is wanted",
                           r->name, (long long)s->width, (long long)s->height);
     if (becomes_grey(r))
-        return train_fail(CIRCE_ERR_ARGUMENT,
+        return circe_fail(CIRCE_ERR_ARGUMENT,
                           "%s: pictures of floats are taken as they are, with 3 channels, and not made grey; save them "
                           "as uint8, or grey",
                           r->name);
@@ -163,7 +157,7 @@ static circe_status become_bytes(circe_context *context, array_reader *r) {
 }
 
 static circe_status refuse_number(const array_reader *r, int64_t picture, double value, const char *right) {
-    return train_fail(CIRCE_ERR_VALUE, "%s: picture %lld (counted from 0) holds %g; %s", r->name, (long long)picture,
+    return circe_fail(CIRCE_ERR_VALUE, "%s: picture %lld (counted from 0) holds %g; %s", r->name, (long long)picture,
                       value, right);
 }
 
@@ -235,7 +229,7 @@ static circe_status put_converted(circe_context *context, array_reader *r, const
     io_table table = {0};
     part.shape[0] = part.rows = n;
     part.bytes = (size_t)(n * r->numbers) * io__element_size(part.element);
-    circe_status status = pass(r, io__array_convert(&part, block, r->name, &table, &r->error));
+    circe_status status = io__array_convert(&part, block, r->name, &table);
     for (int64_t i = 0; i < n && status == CIRCE_OK; i++, r->done++)
         status = is_float(part.element)
                      ? put_floats(r, &table.values, i)
@@ -261,7 +255,7 @@ static circe_status read_blocks(circe_context *context, array_reader *r) {
     r->planes = malloc((size_t)r->numbers);
     circe_status status = CIRCE_OK;
     if (block == NULL || pixels == NULL || r->planes == NULL) {
-        status = train_fail(CIRCE_ERR_MEMORY, "%s: no memory to read it", r->name);
+        status = circe_fail(CIRCE_ERR_MEMORY, "%s: no memory to read it", r->name);
         goto done;
     }
     while (r->done < total && status == CIRCE_OK) {
@@ -270,9 +264,9 @@ static circe_status read_blocks(circe_context *context, array_reader *r) {
         if (status == CIRCE_OK) status = put_block(context, r, block, n, pixels);
         if (status == CIRCE_OK && r->options->progress != NULL &&
             r->options->progress(r->options->user, "reading images", r->done, total))
-            status = train_fail(CIRCE_ERR_CANCELLED, "interrupted");
+            status = circe_fail(CIRCE_ERR_CANCELLED, "interrupted");
     }
-    if (status == CIRCE_OK && r->member != NULL) status = pass(r, io__member_end(r->member));
+    if (status == CIRCE_OK && r->member != NULL) status = io__member_end(r->member);
 
 done:
     free(r->planes);
@@ -358,9 +352,9 @@ circe_status image_stack_read_array(circe_context *context, const char *path, co
     array_reader r = {.options = options, .stack = stack};
     *stack = (image_stack){0};
     int problem = circe__map_file(path, &file);
-    if (problem != 0) return train_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", path, circe__map_problem(problem));
+    if (problem != 0) return circe_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", path, circe__map_problem(problem));
     circe_status status =
-        file.bytes == 0 ? train_fail(CIRCE_ERR_FORMAT, "%s: it is empty", path) : open_array(&file, path, array, &r);
+        file.bytes == 0 ? circe_fail(CIRCE_ERR_FORMAT, "%s: it is empty", path) : open_array(&file, path, array, &r);
     if (status == CIRCE_OK) status = read_array(context, &r);
     io__member_close(r.member);
     circe__unmap(&file);

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "circe/status.h"
 #include "images/yaleb.h"
-#include "train/error.h"
 
 enum { DEEPEST = 8 }; /* folders within folders: a link to a folder above ends there */
 
@@ -25,12 +25,12 @@ static circe_status add(search *s, yaleb_name name, const char *path) {
     if (s->n == s->room) {
         int64_t room = s->room > 0 ? 2 * s->room : 1024;
         found *grown = realloc(s->items, (size_t)room * sizeof *grown);
-        if (grown == NULL) return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for the list of pictures", path);
+        if (grown == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for the list of pictures", path);
         s->items = grown;
         s->room = room;
     }
     char *copy = strdup(path);
-    if (copy == NULL) return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for the list of pictures", path);
+    if (copy == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for the list of pictures", path);
     s->items[s->n].name = name;
     s->items[s->n++].path = copy;
     return CIRCE_OK;
@@ -48,7 +48,7 @@ static circe_status meet_file(search *s, const char *file, const char *path) {
             s->bad++;
             return CIRCE_OK;
         case YALEB_WRONG:
-            return train_fail(
+            return circe_fail(
                 CIRCE_ERR_FORMAT,
                 "%s: a picture is named as yaleB11_P00A+000E+00.pgm: identity, pose 00 to 08, azimuth and "
                 "elevation of the lamp",
@@ -63,14 +63,14 @@ static circe_status meet_file(search *s, const char *file, const char *path) {
 /* Follows the folders that are in it; `depth` is how deep it lies. */
 static circe_status walk(search *s, const char *folder, int depth) {
     DIR *directory = opendir(folder);
-    if (directory == NULL) return train_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", folder, strerror(errno));
+    if (directory == NULL) return circe_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", folder, strerror(errno));
     circe_status status = CIRCE_OK;
     for (struct dirent *entry; status == CIRCE_OK && (entry = readdir(directory)) != NULL;) {
         char *path = NULL;
         struct stat info;
         if (entry->d_name[0] == '.') continue;
         if (asprintf(&path, "%s/%s", folder, entry->d_name) < 0) {
-            status = train_fail(CIRCE_ERR_MEMORY, "%s: no memory to read it", folder);
+            status = circe_fail(CIRCE_ERR_MEMORY, "%s: no memory to read it", folder);
             break;
         }
         if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
@@ -93,7 +93,7 @@ static int by_name(const void *a, const void *b) {
 static circe_status check_twice(const search *s) {
     for (int64_t i = 1; i < s->n; i++) {
         if (yaleb_compare(&s->items[i - 1].name, &s->items[i].name) == 0)
-            return train_fail(CIRCE_ERR_FORMAT, "%s and %s are the same picture: keep one", s->items[i - 1].path,
+            return circe_fail(CIRCE_ERR_FORMAT, "%s and %s are the same picture: keep one", s->items[i - 1].path,
                               s->items[i].path);
     }
     return CIRCE_OK;
@@ -104,7 +104,7 @@ static circe_status fill(search *s, yaleb_list *list) {
     list->names = calloc((size_t)s->n, sizeof *list->names);
     list->paths = calloc((size_t)s->n, sizeof *list->paths);
     if (list->names == NULL || list->paths == NULL)
-        return train_fail(CIRCE_ERR_MEMORY, "no memory for a list of %lld pictures", (long long)s->n);
+        return circe_fail(CIRCE_ERR_MEMORY, "no memory for a list of %lld pictures", (long long)s->n);
     for (int64_t i = 0; i < s->n; i++) {
         list->names[i] = s->items[i].name;
         list->paths[i] = s->items[i].path;
@@ -124,7 +124,7 @@ circe_status yaleb_list_make(const char *folder, yaleb_list *list) {
     if (status != CIRCE_OK) goto done;
     if (s.items == NULL) {
         status =
-            train_fail(CIRCE_ERR_FORMAT,
+            circe_fail(CIRCE_ERR_FORMAT,
                        "%s: no picture named as yaleB11_P00A+000E+00.pgm in it or below; there are %lld other files, "
                        "%lld .bad and %lld ambient ones",
                        folder, (long long)s.others, (long long)s.bad, (long long)s.ambient);

@@ -13,7 +13,7 @@ enum { CHUNK = 256, LARGEST_SIZE = 1024 }; /* pictures between two signs of prog
 static circe_status make_store(int64_t n, int64_t size, yaleb_store *store) {
     *store = (yaleb_store){0};
     if (size < 8 || size > LARGEST_SIZE)
-        return train_fail(CIRCE_ERR_ARGUMENT, "pictures are made 8 to %d pixels wide and high, not %lld", LARGEST_SIZE,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "pictures are made 8 to %d pixels wide and high, not %lld", LARGEST_SIZE,
                           (long long)size);
     store->pixels = malloc((size_t)n * (size_t)(size * size));
     store->names = calloc((size_t)n, sizeof *store->names);
@@ -21,7 +21,7 @@ static circe_status make_store(int64_t n, int64_t size, yaleb_store *store) {
     store->size = size;
     if (store->pixels != NULL && store->names != NULL) return CIRCE_OK;
     yaleb_store_free(store);
-    return train_fail(CIRCE_ERR_MEMORY, "no memory for %lld pictures of %lld by %lld pixels (%lld MB)", (long long)n,
+    return circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld pictures of %lld by %lld pixels (%lld MB)", (long long)n,
                       (long long)size, (long long)size, (long long)(n * size * size / 1000000));
 }
 
@@ -67,7 +67,7 @@ static circe_status read_all(const circe_context *context, const yaleb_list *lis
         circe_context_run(context, end - r.first, read_part, &r);
         if (first_error_happened(&r.error)) return first_error_status(&r.error);
         if (progress != NULL && progress(user, "reading pictures", end, list->n))
-            return train_fail(CIRCE_ERR_CANCELLED, "interrupted");
+            return circe_fail(CIRCE_ERR_CANCELLED, "interrupted");
     }
     return CIRCE_OK;
 }

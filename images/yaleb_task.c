@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 
 enum { MOST_IDENTITIES = 100 };
 enum { STREAM_PEOPLE = 0x79616c65, STREAM_HOLDOUT, STREAM_BRANCH, STREAM_NOISE }; /* "yale" */
@@ -39,7 +39,7 @@ static circe_status split_people(const yaleb_store *store, const yaleb_task_opti
     }
     int64_t test = share_of(options->test, n), validation = share_of(options->validation, n);
     if (test + validation >= n)
-        return train_fail(
+        return circe_fail(
             CIRCE_ERR_ARGUMENT,
             "%lld identities are too few: %lld are for test and %lld for validation, and one at least must "
             "be left for training",
@@ -55,7 +55,7 @@ static circe_status split_holdout(int64_t n, const yaleb_task_options *options, 
     int64_t training = 0, *member = malloc((size_t)n * sizeof *member), *chosen = malloc((size_t)n * sizeof *chosen);
     circe_status status = CIRCE_OK;
     if (member == NULL || chosen == NULL) {
-        status = train_fail(CIRCE_ERR_MEMORY, "no memory to split %lld pictures", (long long)n);
+        status = circe_fail(CIRCE_ERR_MEMORY, "no memory to split %lld pictures", (long long)n);
     } else {
         for (int64_t i = 0; i < n; i++) {
             if (split[i] == IMAGE_TRAIN) member[training++] = i;
@@ -144,15 +144,15 @@ static circe_status make_parts(const yaleb_store *store, const image_part_kind *
 
 static circe_status check_options(const yaleb_store *store, const yaleb_task_options *o) {
     if (store->n < 1 || store->n > INT32_MAX)
-        return train_fail(CIRCE_ERR_ARGUMENT, "a task needs pictures; there are %lld", (long long)store->n);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a task needs pictures; there are %lld", (long long)store->n);
     if (!(o->validation > 0 && o->test > 0 && o->validation + o->test < 1 && o->holdout >= 0 && o->holdout < 1))
-        return train_fail(
+        return circe_fail(
             CIRCE_ERR_ARGUMENT,
             "validation and test are shares above 0 whose sum is below 1, the holdout one from 0 to below 1; "
             "not %g, %g and %g",
             o->validation, o->test, o->holdout);
     if (!(o->pose_noise >= 0 && o->pose_noise < 1e6))
-        return train_fail(CIRCE_ERR_ARGUMENT, "the noise of the pose is a standard deviation of 0 or more, not %g",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the noise of the pose is a standard deviation of 0 or more, not %g",
                           o->pose_noise);
     return CIRCE_OK;
 }
@@ -165,7 +165,7 @@ circe_status yaleb_task_make(const yaleb_store *store, const yaleb_task_options 
     if (status != CIRCE_OK) goto done;
     split = malloc((size_t)store->n * sizeof *split);
     if (split == NULL) {
-        status = train_fail(CIRCE_ERR_MEMORY, "no memory to split %lld pictures", (long long)store->n);
+        status = circe_fail(CIRCE_ERR_MEMORY, "no memory to split %lld pictures", (long long)store->n);
         goto done;
     }
     for (int64_t i = 0; i < store->n; i++) split[i] = of[store->names[i].identity];

@@ -40,17 +40,17 @@ const char *io__shape_text(const io__array *array, char *text, size_t capacity) 
     return text;
 }
 
-circe_status io__array_measure(io__array *array, const char *name, io_error *error) {
+circe_status io__array_measure(io__array *array, const char *name) {
     char shape[256];
     int64_t elements;
     if (array->n_dims == 0)
-        return io__fail(error, CIRCE_ERR_FORMAT,
-                        "%s: it holds a single number without dimensions; an array of one or more rows is needed",
-                        name);
+        return circe_fail(CIRCE_ERR_FORMAT,
+                          "%s: it holds a single number without dimensions; an array of one or more rows is needed",
+                          name);
     for (int k = 0; k < array->n_dims; k++)
         if (array->shape[k] == 0)
-            return io__fail(error, CIRCE_ERR_VALUE, "%s: the array is empty: its shape is %s", name,
-                            io__shape_text(array, shape, sizeof shape));
+            return circe_fail(CIRCE_ERR_VALUE, "%s: the array is empty: its shape is %s", name,
+                              io__shape_text(array, shape, sizeof shape));
     array->rows = array->shape[0];
     array->cols = 1;
     bool overflow = false;
@@ -58,8 +58,8 @@ circe_status io__array_measure(io__array *array, const char *name, io_error *err
         overflow = overflow || __builtin_mul_overflow(array->cols, array->shape[k], &array->cols);
     /* 16 bytes an element: room for the table, and for arithmetic on sizes after it. */
     if (overflow || __builtin_mul_overflow(array->rows, array->cols, &elements) || elements > INT64_MAX / 16)
-        return io__fail(error, CIRCE_ERR_FORMAT, "%s: the header claims the impossible shape %s", name,
-                        io__shape_text(array, shape, sizeof shape));
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: the header claims the impossible shape %s", name,
+                          io__shape_text(array, shape, sizeof shape));
     array->bytes = (size_t)elements * io__element_size(array->element);
     return CIRCE_OK;
 }
@@ -165,8 +165,7 @@ static void convert_fortran(const io__array *array, const unsigned char *data, v
     }
 }
 
-circe_status io__array_convert(const io__array *array, const void *data, const char *name, io_table *table,
-                               io_error *error) {
+circe_status io__array_convert(const io__array *array, const void *data, const char *name, io_table *table) {
     circe_dtype dtype = io__element_dtype(array->element);
     int64_t elements = array->rows * array->cols;
     void *out = malloc((size_t)elements * circe_dtype_size(dtype));
@@ -174,7 +173,7 @@ circe_status io__array_convert(const io__array *array, const void *data, const c
     if (out == NULL || source == NULL) {
         free(out);
         free(source);
-        return io__no_memory(error, name);
+        return io__no_memory(name);
     }
     if (io__array_is_native(array))
         memcpy(out, data, array->bytes);
@@ -188,11 +187,11 @@ circe_status io__array_convert(const io__array *array, const void *data, const c
     return CIRCE_OK;
 }
 
-circe_status io__array_adopt(const io__array *array, void **data, const char *name, io_table *table, io_error *error) {
-    if (!io__array_is_native(array)) return io__array_convert(array, *data, name, table, error);
+circe_status io__array_adopt(const io__array *array, void **data, const char *name, io_table *table) {
+    if (!io__array_is_native(array)) return io__array_convert(array, *data, name, table);
     memset(table, 0, sizeof *table);
     table->source = strdup(name);
-    if (table->source == NULL) return io__no_memory(error, name);
+    if (table->source == NULL) return io__no_memory(name);
     table->values = (circe_mat){*data, array->rows, array->cols, array->cols, io__element_dtype(array->element)};
     *data = NULL;
     return CIRCE_OK;

@@ -101,38 +101,36 @@ static const char *point_hint(const io__column *column, const io_reading *readin
 }
 
 static circe_status refuse_mixture(const io__column *column, const io_reading *reading, const char *file,
-                                   const char *name, io_error *error) {
+                                   const char *name) {
     char cells[320], na[96];
     bool numbers = column->numbers.n >= column->texts.n;
     const io__sample *rare = numbers ? &column->texts : &column->numbers,
                      *rest = numbers ? &column->numbers : &column->texts;
     const char *one = numbers ? "that is not a number" : "that is a number";
     const char *more = numbers ? "that are not numbers" : "that are numbers";
-    return io__fail(error, CIRCE_ERR_VALUE,
-                    "%s: column '%.100s' holds %lld %s%s and %lld cell%s %s: %s. Correct %s, or give %s%s where such "
-                    "cells are missing; --categories '%.100s' where the column is categories",
-                    file, name, (long long)rest->n, numbers ? "number" : "text", rest->n == 1 ? "" : "s",
-                    (long long)rare->n, rare->n == 1 ? "" : "s", rare->n == 1 ? one : more,
-                    cells_text(rare, cells, sizeof cells), rare->n == 1 ? "it" : "them", point_hint(column, reading),
-                    na_hint(&column->texts, na, sizeof na), name);
+    return circe_fail(CIRCE_ERR_VALUE,
+                      "%s: column '%.100s' holds %lld %s%s and %lld cell%s %s: %s. Correct %s, or give %s%s where such "
+                      "cells are missing; --categories '%.100s' where the column is categories",
+                      file, name, (long long)rest->n, numbers ? "number" : "text", rest->n == 1 ? "" : "s",
+                      (long long)rare->n, rare->n == 1 ? "" : "s", rare->n == 1 ? one : more,
+                      cells_text(rare, cells, sizeof cells), rare->n == 1 ? "it" : "them", point_hint(column, reading),
+                      na_hint(&column->texts, na, sizeof na), name);
 }
 
 static circe_status refuse_likeness(const io__column *column, const io_reading *reading, const char *file,
-                                    const char *name, io_error *error) {
+                                    const char *name) {
     char cells[320];
-    return io__fail(error, CIRCE_ERR_VALUE,
-                    "%s: column '%.100s' holds no plain number, but all its %lld cells look like numbers: %s. Write "
-                    "them as 1234.5, or give %s--categories '%.100s' where the column is categories",
-                    file, name, (long long)column->texts.n, cells_text(&column->texts, cells, sizeof cells),
-                    point_hint(column, reading), name);
+    return circe_fail(CIRCE_ERR_VALUE,
+                      "%s: column '%.100s' holds no plain number, but all its %lld cells look like numbers: %s. Write "
+                      "them as 1234.5, or give %s--categories '%.100s' where the column is categories",
+                      file, name, (long long)column->texts.n, cells_text(&column->texts, cells, sizeof cells),
+                      point_hint(column, reading), name);
 }
 
-circe_status io__column_judge(const io__column *column, const io_reading *reading, const char *file, const char *name,
-                              io_error *error) {
+circe_status io__column_judge(const io__column *column, const io_reading *reading, const char *file, const char *name) {
     if (column->named || column->texts.n == 0) return CIRCE_OK;
-    if (column->numbers.n > 0) return refuse_mixture(column, reading, file, name, error);
-    if (column->n_other_point + column->n_odd == column->texts.n)
-        return refuse_likeness(column, reading, file, name, error);
+    if (column->numbers.n > 0) return refuse_mixture(column, reading, file, name);
+    if (column->n_other_point + column->n_odd == column->texts.n) return refuse_likeness(column, reading, file, name);
     return CIRCE_OK;
 }
 
@@ -173,7 +171,7 @@ static void mark_missing(io_table *table, const io_reading *reading, int64_t c) 
     }
 }
 
-static circe_status code_column(io_table *table, int64_t c, io__dictionary *codes, io_error *error) {
+static circe_status code_column(io_table *table, int64_t c, io__dictionary *codes) {
     circe_mat *m = &table->values;
     char index[24];
     for (int64_t i = 0; i < m->rows; i++) {
@@ -182,26 +180,26 @@ static circe_status code_column(io_table *table, int64_t c, io__dictionary *code
         size_t code;
         if (isnan(value)) continue;
         if (value != floor(value) || fabs(value) > 9007199254740992.0)
-            return io__fail(error, CIRCE_ERR_VALUE,
-                            "%s: column '%.100s' is %g in row %lld; categories of an array are whole numbers",
-                            table->source, column_name(table, c, index), value, (long long)i);
+            return circe_fail(CIRCE_ERR_VALUE,
+                              "%s: column '%.100s' is %g in row %lld; categories of an array are whole numbers",
+                              table->source, column_name(table, c, index), value, (long long)i);
         int length = snprintf(text, sizeof text, "%.17g", value);
-        if (!io__dictionary_code(codes, text, (size_t)length, &code)) return io__no_memory(error, table->source);
+        if (!io__dictionary_code(codes, text, (size_t)length, &code)) return io__no_memory(table->source);
         if (code >= MOST_CODES)
-            return io__fail(error, CIRCE_ERR_VALUE,
-                            "%s: column '%.100s' holds more than %d different numbers: too many to be categories",
-                            table->source, column_name(table, c, index), MOST_CODES);
+            return circe_fail(CIRCE_ERR_VALUE,
+                              "%s: column '%.100s' holds more than %d different numbers: too many to be categories",
+                              table->source, column_name(table, c, index), MOST_CODES);
         set(m, i, c, (double)code);
     }
     return CIRCE_OK;
 }
 
-static circe_status make_categories(io_table *table, int64_t c, io_error *error) {
+static circe_status make_categories(io_table *table, int64_t c) {
     io__dictionary codes = {0};
-    circe_status status = code_column(table, c, &codes, error);
+    circe_status status = code_column(table, c, &codes);
     if (status == CIRCE_OK && codes.texts.count > 0) {
         table->categories[c] = io__texts_block(&codes.texts);
-        if (table->categories[c] == NULL) status = io__no_memory(error, table->source);
+        if (table->categories[c] == NULL) status = io__no_memory(table->source);
         table->categorical[c] = status == CIRCE_OK;
         table->columns[c].n_categories = (int64_t)codes.texts.count;
         table->columns[c].named = true;
@@ -210,21 +208,21 @@ static circe_status make_categories(io_table *table, int64_t c, io_error *error)
     return status;
 }
 
-circe_status io_table_read_as(io_table *table, const io_reading *reading, io_error *error) {
+circe_status io_table_read_as(io_table *table, const io_reading *reading) {
     circe_status status = CIRCE_OK;
     bool any = reading->n_missing > 0;
     int64_t cols = table->values.cols;
     bool *named = calloc((size_t)cols + 1, sizeof *named);
-    if (named == NULL) return io__no_memory(error, table->source);
+    if (named == NULL) return io__no_memory(table->source);
     for (int64_t c = 0; c < cols; c++) {
         named[c] = io__is_named(reading, table->names != NULL ? table->names[c] : NULL, (size_t)c);
         any = any || named[c];
     }
-    if (any) status = io__table_own(table, error);
-    if (status == CIRCE_OK && any && !begin_description(table)) status = io__no_memory(error, table->source);
+    if (any) status = io__table_own(table);
+    if (status == CIRCE_OK && any && !begin_description(table)) status = io__no_memory(table->source);
     for (int64_t c = 0; any && c < cols && status == CIRCE_OK; c++) {
         mark_missing(table, reading, c);
-        if (named[c]) status = make_categories(table, c, error);
+        if (named[c]) status = make_categories(table, c);
     }
     free(named);
     return status;

@@ -33,10 +33,10 @@ typedef struct reader {
 } reader;
 
 static circe_status fail(reader *r, circe_status status, const char *problem) {
-    return io__fail(r->scanner.error, status, "%s: %s", r->scanner.name, problem);
+    return circe_fail(status, "%s: %s", r->scanner.name, problem);
 }
 
-static circe_status no_memory(reader *r) { return io__no_memory(r->scanner.error, r->scanner.name); }
+static circe_status no_memory(reader *r) { return io__no_memory(r->scanner.name); }
 
 /* ---- header and selection ----------------------------------------------------------------------------------- */
 
@@ -88,8 +88,8 @@ static void classify(const reader *r, const io__field *field, first_row *found) 
 static circe_status judge_first_row(reader *r, const first_row *found) {
     r->has_names = found->names > 0 || found->numbers == 0;
     if (r->has_names || found->broken == 0) return CIRCE_OK;
-    return io__fail(
-        r->scanner.error, CIRCE_ERR_VALUE,
+    return circe_fail(
+        CIRCE_ERR_VALUE,
         "%s, line 1: '%s' is neither a number nor a name beside the numbers in its row; correct it, or give "
         "the columns a header",
         r->scanner.name, found->text);
@@ -116,9 +116,9 @@ static circe_status read_header(reader *r) {
 
 static circe_status add_column(reader *r, size_t field) {
     if (r->column_of[field] != IO__NOT_SELECTED)
-        return io__fail(r->scanner.error, CIRCE_ERR_ARGUMENT, "%s: column %zu%s%.100s%s is selected twice",
-                        r->scanner.name, field, r->has_names ? " ('" : "",
-                        r->has_names ? io__texts_get(&r->header, field) : "", r->has_names ? "')" : "");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: column %zu%s%.100s%s is selected twice", r->scanner.name, field,
+                          r->has_names ? " ('" : "", r->has_names ? io__texts_get(&r->header, field) : "",
+                          r->has_names ? "')" : "");
     const char *name = r->has_names ? io__texts_get(&r->header, field) : NULL;
     r->field_of[r->n_columns] = field;
     r->rows.columns[r->n_columns].named = io__is_named(r->reading, name, field);
@@ -129,13 +129,13 @@ static circe_status add_column(reader *r, size_t field) {
 static circe_status unknown_column(reader *r, const char *wanted) {
     io__choices choices;
     if (!r->has_names)
-        return io__fail(r->scanner.error, CIRCE_ERR_ARGUMENT,
-                        "%s: there is no column '%s'; the file has no header: its columns are 0 to %zu",
-                        r->scanner.name, wanted, r->header.count - 1);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "%s: there is no column '%s'; the file has no header: its columns are 0 to %zu",
+                          r->scanner.name, wanted, r->header.count - 1);
     io__choices_init(&choices, wanted);
     for (size_t f = 0; f < r->header.count; f++) io__choices_add(&choices, io__texts_get(&r->header, f));
-    return io__fail(r->scanner.error, CIRCE_ERR_ARGUMENT, "%s: there is no column '%.100s'; it has %s", r->scanner.name,
-                    wanted, io__choices_text(&choices));
+    return circe_fail(CIRCE_ERR_ARGUMENT, "%s: there is no column '%.100s'; it has %s", r->scanner.name, wanted,
+                      io__choices_text(&choices));
 }
 
 /* How many columns have this name; `field` is the first of them. */
@@ -160,9 +160,9 @@ static bool is_index(const reader *r, const char *wanted, size_t *field) {
 static circe_status select_one(reader *r, const char *wanted) {
     size_t field = 0, n_named = count_named(r, wanted, &field);
     if (n_named > 1)
-        return io__fail(r->scanner.error, CIRCE_ERR_ARGUMENT,
-                        "%s: %zu columns are named '%.100s'; select by index, counted from 0 (the first is %zu)",
-                        r->scanner.name, n_named, wanted, field);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "%s: %zu columns are named '%.100s'; select by index, counted from 0 (the first is %zu)",
+                          r->scanner.name, n_named, wanted, field);
     if (n_named == 0 && !is_index(r, wanted, &field)) return unknown_column(r, wanted);
     return add_column(r, field);
 }
@@ -172,12 +172,8 @@ static circe_status select_one(reader *r, const char *wanted) {
 static circe_status select_columns(reader *r, const char *columns) {
     size_t field;
     if (count_named(r, columns, &field) == 1) return add_column(r, field);
-    io__scanner list = {.at = columns,
-                        .end = columns + strlen(columns),
-                        .delimiter = ',',
-                        .line = 1,
-                        .name = "the column selection",
-                        .error = r->scanner.error};
+    io__scanner list = {
+        .at = columns, .end = columns + strlen(columns), .delimiter = ',', .line = 1, .name = "the column selection"};
     io__field item = {0};
     circe_status status = CIRCE_OK;
     while (status == CIRCE_OK && !item.last) {
@@ -218,7 +214,7 @@ static void parse_stretch(void *user, int64_t k) {
     crew *c = user;
     const char *data = c->r->window.data;
     c->status[k] =
-        io__rows_parse(&c->r->layout, &c->r->rows, data + c->cut[k], c->cut[k + 1] - c->cut[k], 1, &c->rows[k], NULL);
+        io__rows_parse(&c->r->layout, &c->r->rows, data + c->cut[k], c->cut[k + 1] - c->cut[k], 1, &c->rows[k]);
 }
 
 static void copy_stretch(void *user, int64_t k) {
@@ -235,7 +231,7 @@ static void copy_stretch(void *user, int64_t k) {
 static circe_status read_again(crew *c, int k) {
     reader *r = c->r;
     return io__rows_parse(&r->layout, &r->rows, r->window.data + c->cut[k], c->cut[k + 1] - c->cut[k],
-                          r->first_line + r->rows.lines, &c->rows[k], r->scanner.error);
+                          r->first_line + r->rows.lines, &c->rows[k]);
 }
 
 /* Joins what the stretches found, in their order. */
@@ -282,7 +278,7 @@ static circe_status judge_columns(reader *r) {
         char index[24];
         snprintf(index, sizeof index, "%zu", r->field_of[c]);
         const char *name = r->has_names ? io__texts_get(&r->header, r->field_of[c]) : index;
-        status = io__column_judge(&r->rows.columns[c], r->reading, r->scanner.name, name, r->scanner.error);
+        status = io__column_judge(&r->rows.columns[c], r->reading, r->scanner.name, name);
     }
     return status;
 }
@@ -440,8 +436,7 @@ static circe_status begin(reader *r, uint64_t bytes, const char *columns) {
 static circe_status parse(io__text text, uint64_t bytes, char delimiter, const char *columns, const io_reading *reading,
                           io_table *table) {
     io_reading how = reading_or_usual(reading);
-    reader r = {
-        .text = text, .reading = &how, .scanner = {.delimiter = delimiter, .name = text.name, .error = text.error}};
+    reader r = {.text = text, .reading = &how, .scanner = {.delimiter = delimiter, .name = text.name}};
     memset(table, 0, sizeof *table);
     circe_status status = begin(&r, bytes, columns);
     if (status == CIRCE_OK) status = read_rows(&r);
@@ -466,12 +461,12 @@ static int64_t estimate_rows(const reader *r, bool *exact) {
 }
 
 circe_status io__shape_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
-                                 const io_reading *reading, io_shape *shape, io_error *error) {
+                                 const io_reading *reading, io_shape *shape) {
     io_reading how = reading_or_usual(reading);
     how.found = NULL; /* for the one who reads */
-    reader r = {.text = {.descriptor = descriptor, .name = name, .error = error},
+    reader r = {.text = {.descriptor = descriptor, .name = name},
                 .reading = &how,
-                .scanner = {.delimiter = delimiter, .name = name, .error = error}};
+                .scanner = {.delimiter = delimiter, .name = name}};
     circe_status status = begin(&r, bytes, columns);
     if (status == CIRCE_OK) {
         shape->rows = estimate_rows(&r, &shape->exact);
@@ -483,22 +478,20 @@ circe_status io__shape_delimited(int descriptor, uint64_t bytes, char delimiter,
 }
 
 circe_status io__parse_delimited(const char *data, size_t bytes, char delimiter, const char *name, const char *columns,
-                                 const io_reading *reading, io_table *table, io_error *error) {
-    return parse((io__text){.memory = data, .name = name, .error = error}, bytes, delimiter, columns, reading, table);
+                                 const io_reading *reading, io_table *table) {
+    return parse((io__text){.memory = data, .name = name}, bytes, delimiter, columns, reading, table);
 }
 
 circe_status io__read_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
-                                const io_reading *reading, io_table *table, io_error *error) {
-    return parse((io__text){.descriptor = descriptor, .name = name, .error = error}, bytes, delimiter, columns, reading,
-                 table);
+                                const io_reading *reading, io_table *table) {
+    return parse((io__text){.descriptor = descriptor, .name = name}, bytes, delimiter, columns, reading, table);
 }
 
 circe_status io_parse_csv_as(const char *data, size_t bytes, const char *name, const char *columns,
-                             const io_reading *reading, io_table *table, io_error *error) {
-    return io__parse_delimited(data, bytes, 0, name, columns, reading, table, error);
+                             const io_reading *reading, io_table *table) {
+    return io__parse_delimited(data, bytes, 0, name, columns, reading, table);
 }
 
-circe_status io_parse_csv(const char *data, size_t bytes, const char *name, const char *columns, io_table *table,
-                          io_error *error) {
-    return io_parse_csv_as(data, bytes, name, columns, NULL, table, error);
+circe_status io_parse_csv(const char *data, size_t bytes, const char *name, const char *columns, io_table *table) {
+    return io_parse_csv_as(data, bytes, name, columns, NULL, table);
 }

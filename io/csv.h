@@ -13,7 +13,6 @@ typedef struct io__text {
     int descriptor;
     uint64_t start, end; /* without the byte order mark, and without the line ends at the end */
     const char *name;
-    io_error *error;
 } io__text;
 
 /* A piece of it in memory. */
@@ -76,7 +75,7 @@ typedef struct io__rows {
 /* Reads a stretch of whole rows, whose first line is `line`, in place of what `rows` held. Which of its columns are
  * named as categories, `before` knows. */
 circe_status io__rows_parse(const io__layout *layout, const io__rows *before, const char *data, size_t length,
-                            int64_t line, io__rows *rows, io_error *error);
+                            int64_t line, io__rows *rows);
 
 /* Adds up what the columns of `rows` and of `more`, which follows, have met, and gives the categories of `more` the
  * codes of `rows`. After that the cells can be copied to where they belong. false: no memory. */

@@ -23,10 +23,10 @@ static void note_missing(io__rows *rows, size_t row, size_t c, int64_t line) {
     rows->first_missing_line = line;
 }
 
-static circe_status ragged(const io__layout *layout, io__scanner *scanner, int64_t line, size_t found) {
-    return io__fail(scanner->error, CIRCE_ERR_FORMAT, "%s, line %lld: %zu field%s found and %zu expected, as in the %s",
-                    layout->name, (long long)line, found, found == 1 ? "" : "s", layout->n_fields,
-                    layout->has_names ? "header" : "first row");
+static circe_status ragged(const io__layout *layout, int64_t line, size_t found) {
+    return circe_fail(CIRCE_ERR_FORMAT, "%s, line %lld: %zu field%s found and %zu expected, as in the %s", layout->name,
+                      (long long)line, found, found == 1 ? "" : "s", layout->n_fields,
+                      layout->has_names ? "header" : "first row");
 }
 
 /* Whether a plain number is nothing but a number to this column, whose first cells are on record already. */
@@ -53,9 +53,9 @@ static circe_status parse_row(const io__layout *layout, io__scanner *scanner, in
                                 : io__column_take(&rows->columns[c], layout->reading, field.text, field.length,
                                                   (int64_t)rows->n, line - first_line, &cells[c]);
         if (cell == IO__CELL_MISSING) note_missing(rows, rows->n, c, line - first_line);
-        if (cell == IO__CELL_NO_MEMORY) return io__no_memory(scanner->error, layout->name);
+        if (cell == IO__CELL_NO_MEMORY) return io__no_memory(layout->name);
     }
-    return f == layout->n_fields ? CIRCE_OK : ragged(layout, scanner, line, f);
+    return f == layout->n_fields ? CIRCE_OK : ragged(layout, line, f);
 }
 
 bool io__rows_reserve(const io__layout *layout, io__rows *rows, size_t n) {
@@ -72,11 +72,10 @@ bool io__rows_reserve(const io__layout *layout, io__rows *rows, size_t n) {
 }
 
 /* NUL bytes would cut texts short, and mean UTF-16 or no text at all. */
-static circe_status refuse_zero(const io__layout *layout, const char *data, const char *zero, int64_t line,
-                                io_error *error) {
+static circe_status refuse_zero(const io__layout *layout, const char *data, const char *zero, int64_t line) {
     for (const char *at = data; at < zero; at++) line += *at == '\n';
-    return io__fail(error, CIRCE_ERR_FORMAT, "%s, line %lld: there is a NUL byte; the file is no text, or not in UTF-8",
-                    layout->name, (long long)line);
+    return circe_fail(CIRCE_ERR_FORMAT, "%s, line %lld: there is a NUL byte; the file is no text, or not in UTF-8",
+                      layout->name, (long long)line);
 }
 
 static bool begin(const io__layout *layout, const io__rows *before, io__rows *rows) {
@@ -92,21 +91,17 @@ static bool begin(const io__layout *layout, const io__rows *before, io__rows *ro
 }
 
 circe_status io__rows_parse(const io__layout *layout, const io__rows *before, const char *data, size_t length,
-                            int64_t line, io__rows *rows, io_error *error) {
-    io__scanner scanner = {.at = data,
-                           .end = data + length,
-                           .delimiter = layout->delimiter,
-                           .line = line,
-                           .name = layout->name,
-                           .error = error};
-    if (!begin(layout, before, rows)) return io__no_memory(error, layout->name);
+                            int64_t line, io__rows *rows) {
+    io__scanner scanner = {
+        .at = data, .end = data + length, .delimiter = layout->delimiter, .line = line, .name = layout->name};
+    if (!begin(layout, before, rows)) return io__no_memory(layout->name);
     const char *zero = length > 0 ? memchr(data, '\0', length) : NULL;
-    if (zero != NULL) return refuse_zero(layout, data, zero, line, error);
+    if (zero != NULL) return refuse_zero(layout, data, zero, line);
     if (layout->check_utf8 && !circe__is_utf8(data, length)) return IO__NOT_UTF8;
     circe_status status = CIRCE_OK;
     while (status == CIRCE_OK && scanner.at < scanner.end) {
         if (!io__rows_reserve(layout, rows, 1)) {
-            status = io__no_memory(error, layout->name);
+            status = io__no_memory(layout->name);
             break;
         }
         rows->missing[rows->n] = false;

@@ -61,17 +61,17 @@ static circe_status quoted_field(io__scanner *scanner, io__field *field) {
     size_t n_doubled;
     const char *start = scanner->at + 1, *stop = closing_quote(scanner, start, &n_doubled);
     if (stop == NULL)
-        return io__fail(scanner->error, CIRCE_ERR_FORMAT, "%s, line %lld: a quoted field begins and does not end",
-                        scanner->name, (long long)line);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s, line %lld: a quoted field begins and does not end", scanner->name,
+                          (long long)line);
     field->text = start;
     field->length = (size_t)(stop - start);
-    if (n_doubled > 0 && !undouble(scanner, field)) return io__no_memory(scanner->error, scanner->name);
+    if (n_doubled > 0 && !undouble(scanner, field)) return io__no_memory(scanner->name);
     scanner->at = stop + 1;
     while (scanner->at < scanner->end && is_blank(*scanner->at) && *scanner->at != scanner->delimiter) scanner->at++;
     if (scanner->at < scanner->end && !ends_field(scanner, *scanner->at))
-        return io__fail(scanner->error, CIRCE_ERR_FORMAT,
-                        "%s, line %lld: text follows the closing quote of a field (a quote inside is written twice)",
-                        scanner->name, (long long)scanner->line);
+        return circe_fail(CIRCE_ERR_FORMAT,
+                          "%s, line %lld: text follows the closing quote of a field (a quote inside is written twice)",
+                          scanner->name, (long long)scanner->line);
     return CIRCE_OK;
 }
 

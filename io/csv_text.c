@@ -11,9 +11,8 @@ static circe_status fill(const io__text *text, uint64_t from, size_t length, cha
     while (length > 0) {
         ssize_t got = pread(text->descriptor, to, length, (off_t)from);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return io__fail(text->error, CIRCE_ERR_IO, "%s: %s", text->name, strerror(errno));
-        if (got == 0)
-            return io__fail(text->error, CIRCE_ERR_IO, "%s: the file was cut short while it was read", text->name);
+        if (got < 0) return circe_fail(CIRCE_ERR_IO, "%s: %s", text->name, strerror(errno));
+        if (got == 0) return circe_fail(CIRCE_ERR_IO, "%s: the file was cut short while it was read", text->name);
         to += got;
         from += (uint64_t)got;
         length -= (size_t)got;
@@ -31,7 +30,7 @@ circe_status io__window_load(const io__text *text, uint64_t from, size_t length,
         return CIRCE_OK;
     }
     char *buffer = io__grow(window->buffer, &window->capacity, length > 0 ? length : 1, 1);
-    if (buffer == NULL) return io__no_memory(text->error, text->name);
+    if (buffer == NULL) return io__no_memory(text->name);
     window->data = window->buffer = buffer;
     return fill(text, from, length, buffer);
 }
@@ -54,7 +53,7 @@ static circe_status trim(io__text *text) {
         for (size_t i = n; i > 0; i--, text->end--)
             if (bytes[i - 1] != '\n' && bytes[i - 1] != '\r') return CIRCE_OK;
     }
-    return io__fail(text->error, CIRCE_ERR_VALUE, "%s: the file is empty", text->name);
+    return circe_fail(CIRCE_ERR_VALUE, "%s: the file is empty", text->name);
 }
 
 circe_status io__text_begin(io__text *text, uint64_t bytes) {

@@ -13,11 +13,6 @@
 #include "circe/matrix.h"
 #include "circe/status.h"
 
-/* Where an io function says what went wrong. */
-typedef struct io_error {
-    char text[1024];
-} io_error;
-
 /* How columns are read; zeros: the usual way.
  *
  * A cell is a number, missing, or text. Missing are empty cells, ?, NA, N/A, NaN and null in any case, and the words in
@@ -60,9 +55,8 @@ typedef struct io_table {
 } io_table;
 
 /* Reads a source. `columns` overrides the selection of a .csv and may be NULL. */
-circe_status io_read(const char *source, const char *columns, io_table *table, io_error *error);
-circe_status io_read_as(const char *source, const char *columns, const io_reading *reading, io_table *table,
-                        io_error *error);
+circe_status io_read(const char *source, const char *columns, io_table *table);
+circe_status io_read_as(const char *source, const char *columns, const io_reading *reading, io_table *table);
 void io_table_free(io_table *table);
 
 /* What reading a source would give, from its header alone; of a .csv from its size and the lengths of its first rows.
@@ -73,26 +67,24 @@ typedef struct io_shape {
     double bytes;       /* of memory that the table takes */
 } io_shape;
 
-circe_status io_read_shape(const char *source, const char *columns, io_shape *shape, io_error *error);
+circe_status io_read_shape(const char *source, const char *columns, io_shape *shape);
 
 /* How many threads read a large table, from now on; 0: as many as OpenMP would use. */
 void io_use_threads(int threads);
 
 /* Readers of each format from memory, as io_read uses them and as the fuzzers call them. `name` is for error texts;
  * `selection` may be NULL. None keeps a pointer into `data`. */
-circe_status io_parse_npy(const void *data, size_t bytes, const char *name, io_table *table, io_error *error);
-circe_status io_parse_npz(const void *data, size_t bytes, const char *name, const char *selection, io_table *table,
-                          io_error *error);
-circe_status io_parse_csv(const char *data, size_t bytes, const char *name, const char *columns, io_table *table,
-                          io_error *error);
+circe_status io_parse_npy(const void *data, size_t bytes, const char *name, io_table *table);
+circe_status io_parse_npz(const void *data, size_t bytes, const char *name, const char *selection, io_table *table);
+circe_status io_parse_csv(const char *data, size_t bytes, const char *name, const char *columns, io_table *table);
 circe_status io_parse_csv_as(const char *data, size_t bytes, const char *name, const char *columns,
-                             const io_reading *reading, io_table *table, io_error *error);
+                             const io_reading *reading, io_table *table);
 circe_status io_parse_safetensors(const void *data, size_t bytes, const char *name, const char *selection,
-                                  io_table *table, io_error *error);
+                                  io_table *table);
 
 /* Reads the numbers of a table that came from arrays in this way: named columns, which must hold whole numbers, become
  * categories, and numbers that are words for missing become NaN. */
-circe_status io_table_read_as(io_table *table, const io_reading *reading, io_error *error);
+circe_status io_table_read_as(io_table *table, const io_reading *reading);
 
 /* The whole text is one decimal number that a double can hold: no infinity, no NaN, no hexadecimal, no locale. */
 bool io_number(const char *text, double *value);
@@ -100,19 +92,19 @@ bool io_number(const char *text, double *value);
 bool io_number_vanished(const char *text, double value);
 
 /* Keeps the rows where keep[i] is true (in place, or into new memory where the table is mapped). */
-circe_status io_table_keep_rows(io_table *table, const bool *keep, io_error *error);
+circe_status io_table_keep_rows(io_table *table, const bool *keep);
 
 /* Writes a contiguous or strided view as .npy (version 1.0, C order). Atomic for plain files: written beside, synced,
  * renamed; pipes and devices are written directly. Errors of a full disk are reported. */
-circe_status io_write_npy(const char *path, const circe_mat *values, io_error *error);
+circe_status io_write_npy(const char *path, const circe_mat *values);
 
 /* Writes text the same way. */
-circe_status io_write_text(const char *path, const char *text, size_t bytes, io_error *error);
+circe_status io_write_text(const char *path, const char *text, size_t bytes);
 
 /* An output that one process at a time works on: refused while another holds it, and let go by the kernel should this
  * one be killed. What killed processes left half-written beside it is removed. */
 typedef struct io_lock io_lock;
-circe_status io_lock_take(const char *path, io_lock **lock, io_error *error);
+circe_status io_lock_take(const char *path, io_lock **lock);
 void io_lock_release(io_lock *lock); /* takes NULL */
 
 /* ---- text from outside ------------------------------------------------------------------------------------------- */

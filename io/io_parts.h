@@ -8,18 +8,14 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are used in pla
 
 /* ---- errors ------------------------------------------------------------------------------------------------- */
 
-/* Sets the text and returns `status`. What a terminal would obey, which only a file's own names can bring
- * in, is made visible. */
-circe_status io__fail(io_error *error, circe_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-circe_status io__no_memory(io_error *error, const char *name);
+circe_status io__no_memory(const char *name);
 
 /* Room for `needed` elements: doubles *capacity and moves the block where it is too small. NULL: no memory, and the old
  * block still stands. */
 void *io__grow(void *block, size_t *capacity, size_t needed, size_t size);
 
 /* Moves the values of a mapped table into memory of its own. */
-circe_status io__table_own(io_table *table, io_error *error);
+circe_status io__table_own(io_table *table);
 
 /* ---- choices: what a file offers, for the text that refuses a name it does not have ---------------------------- */
 
@@ -72,29 +68,27 @@ size_t io__element_size(io__element element);
 circe_dtype io__element_dtype(io__element element);
 
 /* Sets rows, cols and bytes; refuses what has no dimension, no element, or overflows. */
-circe_status io__array_measure(io__array *array, const char *name, io_error *error);
+circe_status io__array_measure(io__array *array, const char *name);
 const char *io__shape_text(const io__array *array, char *text, size_t capacity);
 
 /* The data are what a table holds as they stand: row-major, little-endian float32 or float64. */
 bool io__array_is_native(const io__array *array);
 
 /* Converts array->bytes bytes at `data` into a new table. */
-circe_status io__array_convert(const io__array *array, const void *data, const char *name, io_table *table,
-                               io_error *error);
+circe_status io__array_convert(const io__array *array, const void *data, const char *name, io_table *table);
 
 /* The same from a block that was allocated with malloc: where it is native, the table takes it and *data is NULL. */
-circe_status io__array_adopt(const io__array *array, void **data, const char *name, io_table *table, io_error *error);
+circe_status io__array_adopt(const io__array *array, void **data, const char *name, io_table *table);
 
 /* ---- .npy header -------------------------------------------------------------------------------------------- */
 
 enum { IO__NPY_PREFIX = 12 }; /* bytes that tell the length of the header */
 
 /* From the first bytes of a file: how many there are before the data. */
-circe_status io__npy_measure(const unsigned char *prefix, size_t available, const char *name, size_t *header_bytes,
-                             io_error *error);
+circe_status io__npy_measure(const unsigned char *prefix, size_t available, const char *name, size_t *header_bytes);
 /* From the header_bytes of io__npy_measure; `data_bytes` follow it in the file. */
 circe_status io__npy_header(const unsigned char *header, size_t header_bytes, uint64_t data_bytes, const char *name,
-                            io__array *array, io_error *error);
+                            io__array *array);
 
 /* ---- a member of an .npz, piece by piece ---------------------------------------------------------------------- */
 
@@ -103,7 +97,7 @@ typedef struct io__member io__member;
 /* Opens the array that `selection` names (NULL: the only one) and reads its header. `data`, the archive, and `error`
  * must stay while it is open. */
 circe_status io__member_open(const void *data, size_t bytes, const char *name, const char *selection,
-                             io__member **member, io__array *array, io_error *error);
+                             io__member **member, io__array *array);
 const char *io__member_name(const io__member *member); /* "PATH:MEMBER" */
 /* The next bytes of its data; after the last of them io__member_end compares the checksum. */
 circe_status io__member_read(io__member *member, void *to, uint64_t bytes);
@@ -114,7 +108,7 @@ void io__member_close(io__member *member);
 
 /* The array that `selection` names, as io_parse_safetensors finds it. */
 circe_status io__safetensors_shape(const void *data, size_t bytes, const char *name, const char *selection,
-                                   io__array *array, io_error *error);
+                                   io__array *array);
 
 /* ---- text --------------------------------------------------------------------------------------------------- */
 
@@ -191,8 +185,7 @@ io__cell io__column_take(io__column *column, const io_reading *reading, const ch
                          int64_t line, double *cell);
 
 /* After the last cell: refuses a column that is neither numbers nor categories. `name` is for people. */
-circe_status io__column_judge(const io__column *column, const io_reading *reading, const char *file, const char *name,
-                              io_error *error);
+circe_status io__column_judge(const io__column *column, const io_reading *reading, const char *file, const char *name);
 
 /* ---- delimited text ----------------------------------------------------------------------------------------- */
 
@@ -201,7 +194,6 @@ typedef struct io__scanner {
     char delimiter;
     int64_t line; /* of `at`, counted from 1 */
     const char *name;
-    io_error *error;
     char *scratch; /* owned: a field with its doubled quotes undone */
     size_t scratch_capacity;
 } io__scanner;
@@ -218,19 +210,19 @@ bool io__next_number(io__scanner *scanner, io__field *field, double *value);
 
 /* io_parse_csv_as with another delimiter. */
 circe_status io__parse_delimited(const char *data, size_t bytes, char delimiter, const char *name, const char *columns,
-                                 const io_reading *reading, io_table *table, io_error *error);
+                                 const io_reading *reading, io_table *table);
 /* Rows and columns from the beginning of a plain file. */
 circe_status io__shape_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
-                                 const io_reading *reading, io_shape *shape, io_error *error);
+                                 const io_reading *reading, io_shape *shape);
 /* The same from a plain file of so many bytes, of which only pieces are in memory at a time. */
 circe_status io__read_delimited(int descriptor, uint64_t bytes, char delimiter, const char *name, const char *columns,
-                                const io_reading *reading, io_table *table, io_error *error);
+                                const io_reading *reading, io_table *table);
 
 /* ---- text in Latin-1 ---------------------------------------------------------------------------------------- */
 
 struct circe__mapped;
 
 /* The bytes of a table of text, which may be in Latin-1, as UTF-8: names are then the same everywhere. */
-circe_status io__file_to_utf8(struct circe__mapped *file, const char *name, io_error *error);
+circe_status io__file_to_utf8(struct circe__mapped *file, const char *name);
 
 #endif

@@ -18,10 +18,10 @@ static void sweep_beside(const char *path) {
     free(directory);
 }
 
-circe_status io_lock_take(const char *path, io_lock **lock, io_error *error) {
+circe_status io_lock_take(const char *path, io_lock **lock) {
     pid_t holder = 0;
     *lock = calloc(1, sizeof **lock);
-    if (*lock == NULL) return io__fail(error, CIRCE_ERR_MEMORY, "%s: not enough memory to lock it", path);
+    if (*lock == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: not enough memory to lock it", path);
     int problem = circe__lock_take(&(*lock)->held, path, &holder);
     if (problem == 0) {
         sweep_beside(path);
@@ -29,13 +29,13 @@ circe_status io_lock_take(const char *path, io_lock **lock, io_error *error) {
     }
     free(*lock);
     *lock = NULL;
-    if (problem != EBUSY) return io__fail(error, CIRCE_ERR_IO, "%s: cannot be locked: %s", path, strerror(problem));
+    if (problem != EBUSY) return circe_fail(CIRCE_ERR_IO, "%s: cannot be locked: %s", path, strerror(problem));
     if (holder == 0)
-        return io__fail(error, CIRCE_ERR_IO,
-                        "%s: another process is writing to it; wait until it ends, or write elsewhere", path);
-    return io__fail(error, CIRCE_ERR_IO,
-                    "%s: another process, %ld, is writing to it; wait until it ends, or write elsewhere", path,
-                    (long)holder);
+        return circe_fail(CIRCE_ERR_IO, "%s: another process is writing to it; wait until it ends, or write elsewhere",
+                          path);
+    return circe_fail(CIRCE_ERR_IO,
+                      "%s: another process, %ld, is writing to it; wait until it ends, or write elsewhere", path,
+                      (long)holder);
 }
 
 void io_lock_release(io_lock *lock) {

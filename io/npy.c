@@ -164,7 +164,7 @@ static const char *what_it_holds(char letter) {
     return "elements of another dtype";
 }
 
-static circe_status read_descr(const char *descr, io__array *array, const char *name, io_error *error) {
+static circe_status read_descr(const char *descr, io__array *array, const char *name) {
     bool marked = descr[0] != '\0' && strchr("<>=|", descr[0]) != NULL;
     const char *code = marked ? descr + 1 : descr;
     array->big_endian = descr[0] == '>';
@@ -173,57 +173,56 @@ static circe_status read_descr(const char *descr, io__array *array, const char *
         array->element = dtypes[i].element;
         return CIRCE_OK;
     }
-    return io__fail(error, CIRCE_ERR_FORMAT,
-                    "%s: it holds %s ('%s'); float16 to float64, integers and bool can be read: convert with astype",
-                    name, what_it_holds(code[0]), descr[0] == '[' ? "[...]" : descr);
+    return circe_fail(CIRCE_ERR_FORMAT,
+                      "%s: it holds %s ('%s'); float16 to float64, integers and bool can be read: convert with astype",
+                      name, what_it_holds(code[0]), descr[0] == '[' ? "[...]" : descr);
 }
 
-circe_status io__npy_measure(const unsigned char *prefix, size_t available, const char *name, size_t *header_bytes,
-                             io_error *error) {
+circe_status io__npy_measure(const unsigned char *prefix, size_t available, const char *name, size_t *header_bytes) {
     if (available < sizeof magic || memcmp(prefix, magic, sizeof magic) != 0)
-        return io__fail(error, CIRCE_ERR_FORMAT, "%s: it is no .npy: it does not begin with \\x93NUMPY", name);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it is no .npy: it does not begin with \\x93NUMPY", name);
     size_t major = available > VERSION_AT ? prefix[VERSION_AT] : 1, length_bytes = major == 1 ? 2 : 4, length = 0;
     if (available < LENGTH_AT + length_bytes)
-        return io__fail(error, CIRCE_ERR_FORMAT, "%s: it ends after %zu bytes, before its header", name, available);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it ends after %zu bytes, before its header", name, available);
     if (major < 1 || major > 3 || prefix[VERSION_AT + 1] != 0)
-        return io__fail(error, CIRCE_ERR_FORMAT, "%s: it is of .npy version %zu.%d; 1.0, 2.0 and 3.0 can be read", name,
-                        major, prefix[VERSION_AT + 1]);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it is of .npy version %zu.%d; 1.0, 2.0 and 3.0 can be read", name,
+                          major, prefix[VERSION_AT + 1]);
     for (size_t i = length_bytes; i-- > 0;) length = length << 8 | prefix[LENGTH_AT + i];
     if (length > MAX_HEADER)
-        return io__fail(error, CIRCE_ERR_FORMAT, "%s: it claims a header of %zu bytes; it is damaged", name, length);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it claims a header of %zu bytes; it is damaged", name, length);
     *header_bytes = LENGTH_AT + length_bytes + length;
     return CIRCE_OK;
 }
 
 circe_status io__npy_header(const unsigned char *header, size_t header_bytes, uint64_t data_bytes, const char *name,
-                            io__array *array, io_error *error) {
+                            io__array *array) {
     char descr[MAX_DESCR] = "", shape[256];
     size_t text_at = LENGTH_AT + (header[VERSION_AT] == 1 ? 2u : 4u);
     const char *text = (const char *)header;
     cursor c = {text + text_at, text + text_at, text + header_bytes, NULL};
     memset(array, 0, sizeof *array);
     if (!take_dictionary(&c, array, descr))
-        return io__fail(error, CIRCE_ERR_FORMAT, "%s: its header is damaged at byte %zu: %s", name,
-                        text_at + (size_t)(c.at - c.start), c.problem);
-    circe_status status = read_descr(descr, array, name, error);
-    if (status == CIRCE_OK) status = io__array_measure(array, name, error);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: its header is damaged at byte %zu: %s", name,
+                          text_at + (size_t)(c.at - c.start), c.problem);
+    circe_status status = read_descr(descr, array, name);
+    if (status == CIRCE_OK) status = io__array_measure(array, name);
     if (status != CIRCE_OK) return status;
     if (array->bytes == data_bytes) return CIRCE_OK;
-    return io__fail(error, CIRCE_ERR_FORMAT,
-                    "%s: it is damaged: the header claims shape %s of '%s', %zu bytes, and the file holds %llu", name,
-                    io__shape_text(array, shape, sizeof shape), descr, array->bytes, (unsigned long long)data_bytes);
+    return circe_fail(CIRCE_ERR_FORMAT,
+                      "%s: it is damaged: the header claims shape %s of '%s', %zu bytes, and the file holds %llu", name,
+                      io__shape_text(array, shape, sizeof shape), descr, array->bytes, (unsigned long long)data_bytes);
 }
 
-circe_status io_parse_npy(const void *data, size_t bytes, const char *name, io_table *table, io_error *error) {
+circe_status io_parse_npy(const void *data, size_t bytes, const char *name, io_table *table) {
     io__array array = {0};
     size_t header_bytes = 0;
     memset(table, 0, sizeof *table);
-    circe_status status = io__npy_measure(data, bytes, name, &header_bytes, error);
+    circe_status status = io__npy_measure(data, bytes, name, &header_bytes);
     if (status != CIRCE_OK) return status;
     if (header_bytes > bytes)
-        return io__fail(error, CIRCE_ERR_FORMAT, "%s: it claims %zu bytes of header, and the file holds %zu in all",
-                        name, header_bytes, bytes);
-    status = io__npy_header(data, header_bytes, bytes - header_bytes, name, &array, error);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it claims %zu bytes of header, and the file holds %zu in all", name,
+                          header_bytes, bytes);
+    status = io__npy_header(data, header_bytes, bytes - header_bytes, name, &array);
     if (status != CIRCE_OK) return status;
-    return io__array_convert(&array, (const char *)data + header_bytes, name, table, error);
+    return io__array_convert(&array, (const char *)data + header_bytes, name, table);
 }

@@ -71,10 +71,10 @@ static const char *split(char *path) {
 
 /* The table's values are the file's own bytes; the mapping moves from `file` to the table. */
 static circe_status map_npy(circe__mapped *file, size_t header_bytes, const io__array *array, const char *name,
-                            io_table *table, io_error *error) {
+                            io_table *table) {
     memset(table, 0, sizeof *table);
     table->source = strdup(name);
-    if (table->source == NULL) return io__no_memory(error, name);
+    if (table->source == NULL) return io__no_memory(name);
     table->values = (circe_mat){(char *)file->data + header_bytes, array->rows, array->cols, array->cols,
                                 io__element_dtype(array->element)};
     table->mapping = file->data;
@@ -83,92 +83,90 @@ static circe_status map_npy(circe__mapped *file, size_t header_bytes, const io__
     return CIRCE_OK;
 }
 
-static circe_status read_npy(circe__mapped *file, const char *name, io_table *table, io_error *error) {
+static circe_status read_npy(circe__mapped *file, const char *name, io_table *table) {
     io__array array = {0};
     size_t header_bytes = 0;
-    if (file->bytes < MIN_MAPPED_BYTES) return io_parse_npy(file->data, file->bytes, name, table, error);
-    circe_status status = io__npy_measure(file->data, file->bytes, name, &header_bytes, error);
+    if (file->bytes < MIN_MAPPED_BYTES) return io_parse_npy(file->data, file->bytes, name, table);
+    circe_status status = io__npy_measure(file->data, file->bytes, name, &header_bytes);
     if (status != CIRCE_OK) return status;
-    if (header_bytes > file->bytes) return io_parse_npy(file->data, file->bytes, name, table, error);
-    status = io__npy_header(file->data, header_bytes, file->bytes - header_bytes, name, &array, error);
+    if (header_bytes > file->bytes) return io_parse_npy(file->data, file->bytes, name, table);
+    status = io__npy_header(file->data, header_bytes, file->bytes - header_bytes, name, &array);
     if (status != CIRCE_OK) return status;
     if (io__array_is_native(&array) && header_bytes % io__element_size(array.element) == 0)
-        return map_npy(file, header_bytes, &array, name, table, error);
-    return io__array_convert(&array, (const char *)file->data + header_bytes, name, table, error);
+        return map_npy(file, header_bytes, &array, name, table);
+    return io__array_convert(&array, (const char *)file->data + header_bytes, name, table);
 }
 
 static circe_status read_format(circe__mapped *file, file_format format, const char *path, const char *selection,
-                                const char *columns, const io_reading *reading, io_table *table, io_error *error) {
+                                const char *columns, const io_reading *reading, io_table *table) {
     if (columns != NULL && format != CSV && format != TSV && format != UNKNOWN)
-        return io__fail(error, CIRCE_ERR_ARGUMENT, "%s: columns can be selected from a .csv or .tsv only", path);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: columns can be selected from a .csv or .tsv only", path);
     if (columns == NULL) columns = selection;
     const char *data = file->bytes > 0 ? file->data : "";
     switch (format) {
         case NPY:
             if (selection != NULL)
-                return io__fail(error, CIRCE_ERR_ARGUMENT, "%s: an .npy is one array; ':%.100s' selects nothing in it",
-                                path, selection);
-            return read_npy(file, path, table, error);
+                return circe_fail(CIRCE_ERR_ARGUMENT, "%s: an .npy is one array; ':%.100s' selects nothing in it", path,
+                                  selection);
+            return read_npy(file, path, table);
         case NPZ:
-            return io_parse_npz(data, file->bytes, path, selection, table, error);
+            return io_parse_npz(data, file->bytes, path, selection, table);
         case CSV:
-            return io_parse_csv_as(data, file->bytes, path, columns, reading, table, error);
+            return io_parse_csv_as(data, file->bytes, path, columns, reading, table);
         case TSV:
-            return io__parse_delimited(data, file->bytes, '\t', path, columns, reading, table, error);
+            return io__parse_delimited(data, file->bytes, '\t', path, columns, reading, table);
         case SAFETENSORS:
-            return io_parse_safetensors(data, file->bytes, path, selection, table, error);
+            return io_parse_safetensors(data, file->bytes, path, selection, table);
         case UNKNOWN:
             break;
     }
-    return io__fail(error, CIRCE_ERR_FORMAT,
-                    "%s: its format is not known; .npy, .npz, .csv, .tsv and .safetensors can be read", path);
+    return circe_fail(CIRCE_ERR_FORMAT,
+                      "%s: its format is not known; .npy, .npz, .csv, .tsv and .safetensors can be read", path);
 }
 
 /* ---- shapes --------------------------------------------------------------------------------------------------------
  */
 
 /* The header alone, however long the file is. */
-static circe_status npy_array(const char *path, uint64_t bytes, io__array *array, io_error *error) {
+static circe_status npy_array(const char *path, uint64_t bytes, io__array *array) {
     unsigned char header[MOST_HEADER];
     size_t header_bytes = 0, there = bytes < sizeof header ? (size_t)bytes : sizeof header;
     FILE *file = fopen(path, "rb");
-    if (file == NULL) return io__fail(error, CIRCE_ERR_IO, "%s: %s", path, strerror(errno));
+    if (file == NULL) return circe_fail(CIRCE_ERR_IO, "%s: %s", path, strerror(errno));
     there = fread(header, 1, there, file);
     fclose(file);
-    circe_status status = io__npy_measure(header, there, path, &header_bytes, error);
+    circe_status status = io__npy_measure(header, there, path, &header_bytes);
     if (status == CIRCE_OK && header_bytes > there)
-        return io__fail(error, CIRCE_ERR_FORMAT, "%s: the file ends within its header", path);
-    return status == CIRCE_OK ? io__npy_header(header, header_bytes, bytes - header_bytes, path, array, error) : status;
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: the file ends within its header", path);
+    return status == CIRCE_OK ? io__npy_header(header, header_bytes, bytes - header_bytes, path, array) : status;
 }
 
-static circe_status npz_array(const circe__mapped *file, const char *path, const char *selection, io__array *array,
-                              io_error *error) {
+static circe_status npz_array(const circe__mapped *file, const char *path, const char *selection, io__array *array) {
     io__member *member = NULL;
-    circe_status status = io__member_open(file->data, file->bytes, path, selection, &member, array, error);
+    circe_status status = io__member_open(file->data, file->bytes, path, selection, &member, array);
     if (status == CIRCE_OK) io__member_close(member);
     return status;
 }
 
-static circe_status archive_array(const char *path, file_format format, const char *selection, io__array *array,
-                                  io_error *error) {
+static circe_status archive_array(const char *path, file_format format, const char *selection, io__array *array) {
     circe__mapped file = {.data = NULL};
     int problem = circe__map_file(path, &file);
-    if (problem != 0) return io__fail(error, CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
-    circe_status status = format == NPZ ? npz_array(&file, path, selection, array, error)
-                                        : io__safetensors_shape(file.data, file.bytes, path, selection, array, error);
+    if (problem != 0) return circe_fail(CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
+    circe_status status = format == NPZ ? npz_array(&file, path, selection, array)
+                                        : io__safetensors_shape(file.data, file.bytes, path, selection, array);
     circe__unmap(&file);
     return status;
 }
 
 /* Archives are looked into where that costs little; of larger ones the size of the file is what is known. */
 static circe_status array_shape(const char *path, uint64_t bytes, file_format format, const char *selection,
-                                io_shape *shape, io_error *error) {
+                                io_shape *shape) {
     io__array array = {0};
     circe_status status = CIRCE_OK;
     if (format == NPY)
-        status = npy_array(path, bytes, &array, error);
+        status = npy_array(path, bytes, &array);
     else if ((format == NPZ || format == SAFETENSORS) && bytes <= MOST_ARCHIVE)
-        status = archive_array(path, format, selection, &array, error);
+        status = archive_array(path, format, selection, &array);
     else
         shape->bytes = (double)bytes;
     if (status == CIRCE_OK && array.rows > 0) {
@@ -178,30 +176,29 @@ static circe_status array_shape(const char *path, uint64_t bytes, file_format fo
     return status;
 }
 
-static circe_status text_shape(const char *path, char delimiter, const char *columns, io_shape *shape,
-                               io_error *error) {
+static circe_status text_shape(const char *path, char delimiter, const char *columns, io_shape *shape) {
     struct stat info;
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return io__fail(error, CIRCE_ERR_IO, "%s: %s", path, strerror(errno));
+    if (descriptor < 0) return circe_fail(CIRCE_ERR_IO, "%s: %s", path, strerror(errno));
     circe_status status = CIRCE_OK;
     if (fstat(descriptor, &info) == 0 && info.st_size > 0)
-        status = io__shape_delimited(descriptor, (uint64_t)info.st_size, delimiter, path, columns, NULL, shape, error);
+        status = io__shape_delimited(descriptor, (uint64_t)info.st_size, delimiter, path, columns, NULL, shape);
     close(descriptor);
     return status;
 }
 
-circe_status io_read_shape(const char *source, const char *columns, io_shape *shape, io_error *error) {
+circe_status io_read_shape(const char *source, const char *columns, io_shape *shape) {
     struct stat info;
     *shape = (io_shape){.rows = -1};
     char *path = strdup(source);
-    if (path == NULL) return io__no_memory(error, source);
+    if (path == NULL) return io__no_memory(source);
     const char *selection = split(path);
     file_format format = format_of_name(path);
     circe_status status = CIRCE_OK;
     if (stat(path, &info) == 0 && S_ISREG(info.st_mode))
         status = format == CSV || format == TSV
-                     ? text_shape(path, format == TSV ? '\t' : 0, columns != NULL ? columns : selection, shape, error)
-                     : array_shape(path, (uint64_t)info.st_size, format, selection, shape, error);
+                     ? text_shape(path, format == TSV ? '\t' : 0, columns != NULL ? columns : selection, shape)
+                     : array_shape(path, (uint64_t)info.st_size, format, selection, shape);
     free(path);
     return status;
 }
@@ -211,7 +208,7 @@ circe_status io_read_shape(const char *source, const char *columns, io_shape *sh
 
 /* A plain file of delimited text, which is not brought into memory as a whole. false: it is something else. */
 static bool read_text(const char *path, const char *columns, const io_reading *reading, io_table *table,
-                      io_error *error, circe_status *status) {
+                      circe_status *status) {
     struct stat info;
     file_format format = format_of_name(path);
     /* Not by opening it: whoever writes to a pipe would take the close that follows for the end of the reader. */
@@ -221,46 +218,45 @@ static bool read_text(const char *path, const char *columns, const io_reading *r
     bool plain = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
     if (plain)
         *status = io__read_delimited(descriptor, (uint64_t)info.st_size, format == TSV ? '\t' : 0, path, columns,
-                                     reading, table, error);
+                                     reading, table);
     close(descriptor);
     return plain && *status != IO__NOT_UTF8; /* Latin-1 is converted as a whole */
 }
 
 static circe_status read_whole(const char *path, const char *selection, const char *columns, const io_reading *reading,
-                               io_table *table, io_error *error) {
+                               io_table *table) {
     circe__mapped file = {.data = NULL};
     int problem = circe__map_file(path, &file);
-    if (problem != 0) return io__fail(error, CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
+    if (problem != 0) return circe_fail(CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
     file_format format = format_of_name(path);
     if (format == UNKNOWN) format = format_of_content(&file);
-    circe_status status = format == CSV || format == TSV ? io__file_to_utf8(&file, path, error) : CIRCE_OK;
-    if (status == CIRCE_OK) status = read_format(&file, format, path, selection, columns, reading, table, error);
+    circe_status status = format == CSV || format == TSV ? io__file_to_utf8(&file, path) : CIRCE_OK;
+    if (status == CIRCE_OK) status = read_format(&file, format, path, selection, columns, reading, table);
     circe__unmap(&file);
     bool array = format == NPY || format == NPZ || format == SAFETENSORS;
     if (status == CIRCE_OK && array && reading != NULL) {
-        status = io_table_read_as(table, reading, error);
+        status = io_table_read_as(table, reading);
         if (status != CIRCE_OK) io_table_free(table);
     }
     return status;
 }
 
-circe_status io_read(const char *source, const char *columns, io_table *table, io_error *error) {
-    return io_read_as(source, columns, NULL, table, error);
+circe_status io_read(const char *source, const char *columns, io_table *table) {
+    return io_read_as(source, columns, NULL, table);
 }
 
-circe_status io_read_as(const char *source, const char *columns, const io_reading *reading, io_table *table,
-                        io_error *error) {
+circe_status io_read_as(const char *source, const char *columns, const io_reading *reading, io_table *table) {
     memset(table, 0, sizeof *table);
     char *path = strdup(source), *text = strdup(source);
     if (path == NULL || text == NULL) {
         free(path);
         free(text);
-        return io__no_memory(error, source);
+        return io__no_memory(source);
     }
     const char *selection = split(path);
     circe_status status = CIRCE_OK;
-    if (!read_text(path, columns != NULL ? columns : selection, reading, table, error, &status))
-        status = read_whole(path, selection, columns, reading, table, error);
+    if (!read_text(path, columns != NULL ? columns : selection, reading, table, &status))
+        status = read_whole(path, selection, columns, reading, table);
     if (status == CIRCE_OK) {
         free(table->source);
         table->source = text;

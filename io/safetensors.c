@@ -16,58 +16,57 @@ static const dtype dtypes[] = {
     {"U16", IO__U2}, {"U8", IO__U1},  {"BOOL", IO__BOOL},
 };
 
-static circe_status refuse_selection(const circe_tensor_file *file, const char *name, const char *selection,
-                                     io_error *error) {
+static circe_status refuse_selection(const circe_tensor_file *file, const char *name, const char *selection) {
     io__choices choices;
     circe_tensor tensor = {0};
     io__choices_init(&choices, selection);
     for (int64_t i = 0; i < circe_tensor_file_count(file); i++)
         if (circe_tensor_file_get(file, i, &tensor) == CIRCE_OK) io__choices_add(&choices, tensor.name);
-    if (choices.count == 0) return io__fail(error, CIRCE_ERR_FORMAT, "%s: it holds no tensor", name);
+    if (choices.count == 0) return circe_fail(CIRCE_ERR_FORMAT, "%s: it holds no tensor", name);
     if (selection == NULL)
-        return io__fail(error, CIRCE_ERR_ARGUMENT, "%s: it holds several tensors; choose with %s:NAME, one of %s", name,
-                        name, io__choices_text(&choices));
-    return io__fail(error, CIRCE_ERR_ARGUMENT, "%s: it holds no tensor '%.100s'; it has %s", name, selection,
-                    io__choices_text(&choices));
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: it holds several tensors; choose with %s:NAME, one of %s", name,
+                          name, io__choices_text(&choices));
+    return circe_fail(CIRCE_ERR_ARGUMENT, "%s: it holds no tensor '%.100s'; it has %s", name, selection,
+                      io__choices_text(&choices));
 }
 
 static circe_status find_tensor(const circe_tensor_file *file, const char *name, const char *selection,
-                                circe_tensor *tensor, io_error *error) {
+                                circe_tensor *tensor) {
     bool found = false;
     if (selection != NULL)
         found = circe_tensor_file_find(file, selection, tensor) == CIRCE_OK;
     else if (circe_tensor_file_count(file) == 1)
         found = circe_tensor_file_get(file, 0, tensor) == CIRCE_OK;
-    return found ? CIRCE_OK : refuse_selection(file, name, selection, error);
+    return found ? CIRCE_OK : refuse_selection(file, name, selection);
 }
 
-static circe_status describe(const circe_tensor *tensor, const char *name, io__array *array, io_error *error) {
+static circe_status describe(const circe_tensor *tensor, const char *name, io__array *array) {
     *array = (io__array){.n_dims = tensor->n_dims};
     memcpy(array->shape, tensor->shape, sizeof tensor->shape);
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         if (strcmp(dtypes[i].name, tensor->dtype) != 0) continue;
         array->element = dtypes[i].element;
-        return io__array_measure(array, name, error);
+        return io__array_measure(array, name);
     }
-    return io__fail(error, CIRCE_ERR_FORMAT, "%s: tensor '%.100s' is of dtype %s, which cannot be read as a table",
-                    name, tensor->name, tensor->dtype);
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: tensor '%.100s' is of dtype %s, which cannot be read as a table", name,
+                      tensor->name, tensor->dtype);
 }
 
 /* The tensor's array; into `table` too, unless that is NULL. */
 static circe_status parse(const void *data, size_t bytes, const char *name, const char *selection, io__array *array,
-                          io_table *table, io_error *error) {
+                          io_table *table) {
     circe_context *context = NULL;
     circe_tensor_file *file = NULL;
     circe_tensor tensor = {0};
     circe_status status = circe_context_create(NULL, &context);
     if (status == CIRCE_OK) status = circe_tensor_file_parse(context, data, bytes, name, &file);
     if (status != CIRCE_OK) {
-        io__fail(error, status, "%s", circe_last_error());
+        circe_fail(status, "%s", circe_last_error());
         goto done;
     }
-    status = find_tensor(file, name, selection, &tensor, error);
-    if (status == CIRCE_OK) status = describe(&tensor, name, array, error);
-    if (status == CIRCE_OK && table != NULL) status = io__array_convert(array, tensor.data, name, table, error);
+    status = find_tensor(file, name, selection, &tensor);
+    if (status == CIRCE_OK) status = describe(&tensor, name, array);
+    if (status == CIRCE_OK && table != NULL) status = io__array_convert(array, tensor.data, name, table);
 done:
     circe_tensor_file_close(file);
     circe_context_destroy(context);
@@ -75,13 +74,13 @@ done:
 }
 
 circe_status io_parse_safetensors(const void *data, size_t bytes, const char *name, const char *selection,
-                                  io_table *table, io_error *error) {
+                                  io_table *table) {
     io__array array;
     memset(table, 0, sizeof *table);
-    return parse(data, bytes, name, selection, &array, table, error);
+    return parse(data, bytes, name, selection, &array, table);
 }
 
 circe_status io__safetensors_shape(const void *data, size_t bytes, const char *name, const char *selection,
-                                   io__array *array, io_error *error) {
-    return parse(data, bytes, name, selection, array, NULL, error);
+                                   io__array *array) {
+    return parse(data, bytes, name, selection, array, NULL);
 }

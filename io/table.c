@@ -8,19 +8,8 @@
 #include "core/core.h"
 #include "io/io_parts.h"
 
-circe_status io__fail(io_error *error, circe_status status, const char *format, ...) {
-    char text[sizeof error->text];
-    va_list arguments;
-    if (error == NULL) return status;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    circe__visible(text, strlen(text), false, error->text, sizeof error->text);
-    return status;
-}
-
-circe_status io__no_memory(io_error *error, const char *name) {
-    return io__fail(error, CIRCE_ERR_MEMORY, "%s: not enough memory to read it", name);
+circe_status io__no_memory(const char *name) {
+    return circe_fail(CIRCE_ERR_MEMORY, "%s: not enough memory to read it", name);
 }
 
 void *io__grow(void *block, size_t *capacity, size_t needed, size_t size) {
@@ -52,12 +41,12 @@ void io_table_free(io_table *table) {
     memset(table, 0, sizeof *table);
 }
 
-circe_status io__table_own(io_table *table, io_error *error) {
+circe_status io__table_own(io_table *table) {
     circe_mat *values = &table->values;
     if (table->mapping == NULL) return CIRCE_OK;
     size_t bytes = (size_t)(values->rows * values->cols) * circe_dtype_size(values->dtype);
     void *own = malloc(bytes);
-    if (own == NULL) return io__no_memory(error, table->source != NULL ? table->source : "the table");
+    if (own == NULL) return io__no_memory(table->source != NULL ? table->source : "the table");
     memcpy(own, values->data, bytes);
     munmap(table->mapping, table->mapping_bytes);
     values->data = own;
@@ -82,16 +71,16 @@ static void keep_missing(io_table *table, const bool *keep) {
     table->first_missing = NULL;
 }
 
-circe_status io_table_keep_rows(io_table *table, const bool *keep, io_error *error) {
+circe_status io_table_keep_rows(io_table *table, const bool *keep) {
     circe_mat *values = &table->values;
     size_t row_bytes = (size_t)values->cols * circe_dtype_size(values->dtype);
     int64_t n_kept = 0;
     for (int64_t i = 0; i < values->rows; i++) n_kept += keep[i];
     if (n_kept == 0)
-        return io__fail(error, CIRCE_ERR_VALUE, "%s: none of its %lld rows is left",
-                        table->source != NULL ? table->source : "the table", (long long)values->rows);
+        return circe_fail(CIRCE_ERR_VALUE, "%s: none of its %lld rows is left",
+                          table->source != NULL ? table->source : "the table", (long long)values->rows);
     char *to = table->mapping == NULL ? values->data : malloc((size_t)n_kept * row_bytes);
-    if (to == NULL) return io__no_memory(error, table->source != NULL ? table->source : "the table");
+    if (to == NULL) return io__no_memory(table->source != NULL ? table->source : "the table");
 
     const char *from = values->data;
     char *next = to;

@@ -29,11 +29,11 @@ char *io_to_utf8(const char *text, size_t bytes) {
     return out;
 }
 
-circe_status io__file_to_utf8(circe__mapped *file, const char *name, io_error *error) {
+circe_status io__file_to_utf8(circe__mapped *file, const char *name) {
     if (circe__is_utf8(file->data, file->bytes)) return CIRCE_OK;
     circe__mapped converted = {.mapped_bytes = 2 * file->bytes, .plain = file->plain};
     converted.data = mmap(NULL, converted.mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (converted.data == MAP_FAILED) return io__no_memory(error, name);
+    if (converted.data == MAP_FAILED) return io__no_memory(name);
     converted.bytes = circe__to_utf8(file->data, file->bytes, converted.data);
     circe__unmap(file);
     *file = converted;

@@ -8,13 +8,12 @@
 enum { NPY_ALIGNMENT = 64, MAX_NPY_HEADER = 256, PACKED_BYTES = 1 << 16 };
 
 /* Closes the file whatever `problem` came before, and makes the status of both. */
-static circe_status finish(circe__atomic *file, const char *path, int problem, io_error *error) {
+static circe_status finish(circe__atomic *file, const char *path, int problem) {
     if (problem == 0)
         problem = circe__atomic_commit(file);
     else
         circe__atomic_abandon(file);
-    return problem == 0 ? CIRCE_OK
-                        : io__fail(error, CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(problem));
+    return problem == 0 ? CIRCE_OK : circe_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(problem));
 }
 
 /* Magic, version 1.0, length, and the dictionary, padded with blanks so that the data begin at a multiple of 64. */
@@ -54,25 +53,25 @@ static int write_strided(circe__atomic *file, const circe_mat *values) {
     return problem == 0 ? circe__atomic_write(file, packed, used) : problem;
 }
 
-circe_status io_write_npy(const char *path, const circe_mat *values, io_error *error) {
+circe_status io_write_npy(const char *path, const circe_mat *values) {
     circe__atomic file;
     char header[MAX_NPY_HEADER];
     if (values->rows < 0 || values->cols < 0 || values->ld < values->cols)
-        return io__fail(error, CIRCE_ERR_ARGUMENT, "%s: cannot be written: the matrix has an impossible shape", path);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: cannot be written: the matrix has an impossible shape", path);
     int problem = circe__atomic_open(&file, path);
-    if (problem != 0) return io__fail(error, CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(problem));
+    if (problem != 0) return circe_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(problem));
     problem = circe__atomic_write(&file, header, npy_header(values, header));
     if (problem == 0 && values->ld == values->cols)
         problem = circe__atomic_write(&file, values->data,
                                       (size_t)values->rows * (size_t)values->cols * circe_dtype_size(values->dtype));
     else if (problem == 0)
         problem = write_strided(&file, values);
-    return finish(&file, path, problem, error);
+    return finish(&file, path, problem);
 }
 
-circe_status io_write_text(const char *path, const char *text, size_t bytes, io_error *error) {
+circe_status io_write_text(const char *path, const char *text, size_t bytes) {
     circe__atomic file;
     int problem = circe__atomic_open(&file, path);
-    if (problem != 0) return io__fail(error, CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(problem));
-    return finish(&file, path, circe__atomic_write(&file, text, bytes), error);
+    if (problem != 0) return circe_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(problem));
+    return finish(&file, path, circe__atomic_write(&file, text, bytes));
 }

@@ -42,18 +42,18 @@ static circe_status find_engine(const cluster_launch *launch, const cluster_engi
     void *library = load();
     const char *problem = library == NULL ? dlerror() : NULL;
     if (library == NULL)
-        return circe__fail(CIRCE_ERR_UNSUPPORTED,
-                           "%s started %d of this program, which %s%s; start one, or build circe with -DCIRCE_MPI=ON",
-                           launch->by, launch->size, problem != NULL ? "cannot load MPI: " : "was built without MPI",
-                           problem != NULL ? problem : "");
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "%s started %d of this program, which %s%s; start one, or build circe with -DCIRCE_MPI=ON",
+                          launch->by, launch->size, problem != NULL ? "cannot load MPI: " : "was built without MPI",
+                          problem != NULL ? problem : "");
     union { /* a pointer to data becomes one to a function, as POSIX allows */
         void *symbol;
         cluster_engine_fn *function;
     } found = {dlsym(library, CLUSTER_ENGINE_SYMBOL)};
     *engine = found.symbol != NULL ? found.function() : NULL;
     if (*engine == NULL || (*engine)->version != CLUSTER_ENGINE_VERSION)
-        return circe__fail(CIRCE_ERR_UNSUPPORTED,
-                           "circe_mpi.so is of another version than this program; install both from one build");
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "circe_mpi.so is of another version than this program; install both from one build");
     return CIRCE_OK;
 }
 
@@ -62,7 +62,7 @@ circe_status cluster_open(void) {
     const cluster_engine *engine = NULL;
     if (launch.by == NULL || launch.size == 1) return CIRCE_OK;
     if (launch.without)
-        return circe__fail(
+        return circe_fail(
             CIRCE_ERR_UNSUPPORTED,
             "srun started %d tasks, but without MPI; use srun --mpi=pmix (srun --mpi=list shows what there "
             "is), or CIRCE_CLUSTER=off for tasks that have nothing to do with each other",
@@ -70,12 +70,12 @@ circe_status cluster_open(void) {
     circe_status status = find_engine(&launch, &engine);
     if (status != CIRCE_OK || engine == NULL) return status;
     cluster_place place = {0};
-    if (!engine->open(&place)) return circe__fail(CIRCE_ERR_UNSUPPORTED, "MPI could not be started");
+    if (!engine->open(&place)) return circe_fail(CIRCE_ERR_UNSUPPORTED, "MPI could not be started");
     if (launch.size > 0 && place.size != launch.size)
-        return circe__fail(CIRCE_ERR_UNSUPPORTED,
-                           "%s started %d processes, but %s sees %d; start circe with that MPI's own mpirun, or with "
-                           "srun --mpi=pmix",
-                           launch.by, launch.size, engine->name(), place.size);
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "%s started %d processes, but %s sees %d; start circe with that MPI's own mpirun, or with "
+                          "srun --mpi=pmix",
+                          launch.by, launch.size, engine->name(), place.size);
     cluster.place = place;
     if (place.size > 1) cluster.engine = engine;
     return CIRCE_OK;
@@ -158,7 +158,7 @@ circe_status cluster_agree(circe_status status) {
             snprintf(text, sizeof text, "rank %d on %s: %s", cluster.place.rank, cluster.place.host, said);
     }
     circe_status worst = (circe_status)cluster_first((int)status, text, &who);
-    return worst == CIRCE_OK ? CIRCE_OK : circe__fail(worst, "%s", text);
+    return worst == CIRCE_OK ? CIRCE_OK : circe_fail(worst, "%s", text);
 }
 
 uint64_t cluster_hash(uint64_t hash, const void *data, size_t bytes) {
@@ -180,6 +180,6 @@ circe_status cluster_same(const void *data, size_t bytes, const char *what) {
     cluster_broadcast(0, &first, sizeof first);
     circe_status status = CIRCE_OK;
     if (own != first)
-        status = circe__fail(CIRCE_ERR_VALUE, "%s here is not what rank 0 has; every rank must see the same", what);
+        status = circe_fail(CIRCE_ERR_VALUE, "%s here is not what rank 0 has; every rank must see the same", what);
     return cluster_agree(status);
 }

@@ -112,11 +112,10 @@ double cluster_dense_bytes(int64_t rows, int64_t rank_z, int64_t n_ridge) {
 static circe_status check_size(int64_t rows, int64_t n_ridge) {
     double most = 0.98 * MOST_LOCAL, numbers = (n_ridge == 1 ? 1.0 : 2.0) * (double)rows * (double)rows;
     if (rows < INT32_MAX && numbers / cluster_size() < most) return CIRCE_OK;
-    return circe__fail(
-        CIRCE_ERR_MEMORY,
-        "a dense fit of %lld points on %d ranks is beyond ScaLAPACK's 32-bit counting; use at least %.0f "
-        "ranks, method lowrank, or fewer holdout points",
-        (long long)rows, cluster_size(), ceil(numbers / most));
+    return circe_fail(CIRCE_ERR_MEMORY,
+                      "a dense fit of %lld points on %d ranks is beyond ScaLAPACK's 32-bit counting; use at least %.0f "
+                      "ranks, method lowrank, or fewer holdout points",
+                      (long long)rows, cluster_size(), ceil(numbers / most));
 }
 
 /* ---- filling ------------------------------------------------------------------------------------------------------
@@ -199,8 +198,8 @@ static circe_status decompose(const circe_context *context, circe__parts *p) {
         problem = engine->eigen(&p->grid, &workers, &p->K, p->s, &p->vectors, work, doubles, iwork, ints);
     circe__blas_together_end();
     if (status == CIRCE_OK && problem != 0)
-        status = circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the kernel matrix of y failed (pdstedc: %d)",
-                             problem);
+        status = circe_fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the kernel matrix of y failed (pdstedc: %d)",
+                            problem);
     for (int64_t k = 0; k < p->K.rows; k++) p->s[k] = fmax(p->s[k], 0.0);
     circe__free(context, work);
     circe__free(context, iwork);
@@ -273,7 +272,7 @@ static circe_status largest_eigenvalue(const circe_context *context, circe__part
         int64_t n = tridiagonal(context, p, basis, T, here);
         for (int64_t i = 0; i < n; i++) memcpy(small + i * n, T + i * LANCZOS, (size_t)n * sizeof *small);
         if (context->backend->algebra->eigen(n, small, s, work, iwork) != 0)
-            status = circe__fail(CIRCE_ERR_NUMERIC, "the largest eigenvalue of the kernel matrix of y was not found");
+            status = circe_fail(CIRCE_ERR_NUMERIC, "the largest eigenvalue of the kernel matrix of y was not found");
         else
             *largest = s[n - 1];
     }
@@ -366,7 +365,7 @@ static circe_status solve(circe__parts *p, double ridge, double *h) {
     if (problem == 0) problem = engine->invert(&p->grid, K);
     circe__blas_together_end();
     if (problem != 0)
-        return circe__fail(
+        return circe_fail(
             CIRCE_ERR_NUMERIC,
             "the kernel matrix of y with the ridge %.3g is not positive definite to rounding; use a larger "
             "ridge",

@@ -59,12 +59,12 @@ static circe_status same_kernel(const circe_kernel *kernel, const char *what, ci
 static circe_status check_arguments(const circe_context *context, const circe_mat *y, const circe_mat *z,
                                     const circe_kernel *kernel_y, const circe_kernel *kernel_z) {
     if (context == NULL || kernel_y == NULL || kernel_z == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "context, kernels and cme must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "context, kernels and cme must not be NULL");
     circe_status status = circe__check_mat(y, "y", 2);
     if (status == CIRCE_OK) status = circe__check_mat(z, "z", 2);
     if (status == CIRCE_OK && y->rows < cluster_size())
-        status = circe__fail(CIRCE_ERR_ARGUMENT, "%lld rows cannot be divided among %d ranks; start at most %lld",
-                             (long long)y->rows, cluster_size(), (long long)y->rows);
+        status = circe_fail(CIRCE_ERR_ARGUMENT, "%lld rows cannot be divided among %d ranks; start at most %lld",
+                            (long long)y->rows, cluster_size(), (long long)y->rows);
     return status;
 }
 

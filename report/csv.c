@@ -1,6 +1,7 @@
 /* Tables as CSV, RFC 4180: lines end in CR LF, and cells with a comma, a quote or a line end are quoted. */
 #include <string.h>
 
+#include "circe/status.h"
 #include "report/report_parts.h"
 
 static void put_cell(FILE *out, const char *cell, bool last) {
@@ -14,13 +15,13 @@ static void put_cell(FILE *out, const char *cell, bool last) {
     fputs(last ? "\r\n" : ",", out);
 }
 
-bool report_write_csv(const char *path, const report_table *table, report_error *error) {
+bool report_write_csv(const char *path, const report_table *table) {
     report__text text;
     int64_t columns = table->n_columns;
     report__open(&text);
-    if (text.out == NULL) return report__fail(error, "%s: out of memory", path);
+    if (text.out == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path), false;
     for (int64_t c = 0; c < columns; c++) put_cell(text.out, table->columns[c], c + 1 == columns);
     for (int64_t r = 0; r < table->n_rows; r++)
         for (int64_t c = 0; c < columns; c++) put_cell(text.out, table->cells[r * columns + c], c + 1 == columns);
-    return report__save(&text, path, error);
+    return report__save(&text, path);
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "circe/status.h"
 #include "files/atomic.h"
 #include "report/report_parts.h"
 
@@ -308,22 +309,24 @@ static void put_script(FILE *out, const report_figure *figure) {
 }
 
 /* The name stands in the script and in names of files. */
-static bool check_name(const char *name, report_error *error) {
+static bool check_name(const char *name) {
     bool good = name != NULL && name[0] != '\0' && name[0] != '.' && strlen(name) < 128;
     for (const char *c = name; good && *c != '\0'; c++)
         good = isalnum((unsigned char)*c) || *c == '-' || *c == '_' || *c == '.';
-    return good || report__fail(error, "the figure's name '%s' must be made of letters, digits, - _ and .",
-                                name != NULL ? name : "");
+    return good || CIRCE_OK == circe_fail(CIRCE_ERR_ARGUMENT,
+                                          "the figure's name '%s' must be made of letters, digits, - _ and .",
+                                          name != NULL ? name : "");
 }
 
 static bool write_part(const report_figure *figure, const char *folder, const char *ending,
-                       void (*put)(FILE *, const report_figure *), report_error *error) {
+                       void (*put)(FILE *, const report_figure *)) {
     report__text text;
     char *path = NULL;
-    if (asprintf(&path, "%s/%s.%s", folder, figure->name, ending) < 0) return report__fail(error, "out of memory");
+    if (asprintf(&path, "%s/%s.%s", folder, figure->name, ending) < 0)
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory"), false;
     report__open(&text);
     if (text.out != NULL) put(text.out, figure);
-    bool written = report__save(&text, path, error);
+    bool written = report__save(&text, path);
     free(path);
     return written;
 }
@@ -368,12 +371,12 @@ static bool draw(const report_figure *figure, const char *folder) {
     return drawn;
 }
 
-bool report_draw(const report_figure *figure, const char *folder, bool *drawn, report_error *error) {
+bool report_draw(const report_figure *figure, const char *folder, bool *drawn) {
     *drawn = false;
-    if (!check_name(figure->name, error)) return false;
-    if (figure->n_panels < 1) return report__fail(error, "the figure '%s' has no panels", figure->name);
-    if (!write_part(figure, folder, "dat", put_data, error) || !write_part(figure, folder, "gp", put_script, error))
-        return false;
+    if (!check_name(figure->name)) return false;
+    if (figure->n_panels < 1)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the figure '%s' has no panels", figure->name), false;
+    if (!write_part(figure, folder, "dat", put_data) || !write_part(figure, folder, "gp", put_script)) return false;
     *drawn = draw(figure, folder);
     return true;
 }

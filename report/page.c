@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "report/report_parts.h"
 
 struct report {
@@ -200,15 +201,16 @@ void report_fact(report *page, const char *key, const char *format, ...) {
     free(text);
 }
 
-bool report_end(report *page, const char *path, report_error *error) {
-    if (page == NULL) return report__fail(error, "%s: out of memory", path);
+bool report_end(report *page, const char *path) {
+    if (page == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path), false;
     bool whole = report__close(&page->facts);
     FILE *out = page->body.out;
     if (out != NULL && whole && page->facts.bytes > 0)
         fprintf(out, "<h2>How this was made</h2>\n<dl>\n%s</dl>\n", page->facts.text);
     if (out != NULL) fputs("</body>\n</html>\n", out);
     free(page->facts.text);
-    bool written = report__save(&page->body, path, error) && (whole || report__fail(error, "%s: out of memory", path));
+    bool written = report__save(&page->body, path) &&
+                   (whole || circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path) == CIRCE_OK);
     free(page);
     return written;
 }

@@ -8,11 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What went wrong, as in io.h's errors. */
-typedef struct report_error {
-    char text[512];
-} report_error;
-
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
 
 /* One curve or cloud: n points, NaN leaves a gap. low and high, where not NULL, are drawn as a shaded band. */
@@ -42,7 +37,7 @@ typedef struct report_figure {
 
 /* Writes script and data into the folder and runs gnuplot; *drawn tells whether it could (a missing gnuplot is no
  * error: script and data are there). false: a file could not be written. */
-bool report_draw(const report_figure *figure, const char *folder, bool *drawn, report_error *error);
+bool report_draw(const report_figure *figure, const char *folder, bool *drawn);
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
@@ -57,7 +52,7 @@ typedef struct report_table {
 } report_table;
 
 /* RFC 4180. */
-bool report_write_csv(const char *path, const report_table *table, report_error *error);
+bool report_write_csv(const char *path, const report_table *table);
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
 
@@ -77,6 +72,6 @@ void report_details(report *page, const char *summary, const char *text);
 /* "key: value" pairs: versions, seeds, machine. */
 void report_fact(report *page, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Writes the page (facts last) and frees it. */
-bool report_end(report *page, const char *path, report_error *error);
+bool report_end(report *page, const char *path);
 
 #endif

@@ -6,9 +6,6 @@
 
 #include "report/report.h"
 
-/* Sets the text and returns false: return report__fail(error, "..."). */
-bool report__fail(report_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 /* Text that grows in memory until it is saved. */
 typedef struct report__text {
     FILE *out; /* NULL: there was no memory for it */
@@ -20,7 +17,7 @@ void report__open(report__text *text);
 /* Ends the text without writing it anywhere; it belongs to the caller (free). false: memory ran out on the way. */
 bool report__close(report__text *text);
 /* Ends the text, writes it to a file, beside and renamed, and frees it. */
-bool report__save(report__text *text, const char *path, report_error *error);
+bool report__save(report__text *text, const char *path);
 
 /* Text as HTML and XML show it: markup escaped, control characters left out, bytes that are no UTF-8 replaced. */
 void report__escape(FILE *out, const char *text);

@@ -1,18 +1,9 @@
 /* Text in memory, its way into a file, and its escaping. */
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "io/io.h"
 #include "report/report_parts.h"
-
-bool report__fail(report_error *error, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    if (error != NULL) vsnprintf(error->text, sizeof error->text, format, arguments);
-    va_end(arguments);
-    return false;
-}
 
 void report__open(report__text *text) {
     *text = (report__text){0};
@@ -29,13 +20,12 @@ bool report__close(report__text *text) {
     return false;
 }
 
-bool report__save(report__text *text, const char *path, report_error *error) {
-    io_error problem = {""};
-    if (!report__close(text)) return report__fail(error, "%s: out of memory", path);
-    circe_status status = io_write_text(path, text->text, text->bytes, &problem);
+bool report__save(report__text *text, const char *path) {
+    if (!report__close(text)) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path), false;
+    circe_status status = io_write_text(path, text->text, text->bytes);
     free(text->text);
     text->text = NULL;
-    return status == CIRCE_OK || report__fail(error, "%.*s", (int)sizeof error->text - 1, problem.text);
+    return status == CIRCE_OK;
 }
 
 void report__escape(FILE *out, const char *text) {

@@ -401,8 +401,7 @@ static const char *golden_path(const char *folder, const char *name) {
 
 circe_mat test_golden_matrix(const char *folder, const char *name) {
     io_table table = {0};
-    io_error error = {""};
-    if (io_read(golden_path(folder, name), NULL, &table, &error) != CIRCE_OK) fail_msg("%s", error.text);
+    if (io_read(golden_path(folder, name), NULL, &table) != CIRCE_OK) fail_msg("%s", circe_last_error());
     circe_mat copy = test_copy(&table.values, CIRCE_FLOAT64);
     io_table_free(&table);
     return copy;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 
 static const char format_name[] = "circe training checkpoint";
 
@@ -35,7 +35,7 @@ circe_status train_state_create(int64_t epochs, int64_t n_params, int64_t n_buff
     if (made && keep_best) made = make_numbers(n_params, &state->best) && make_numbers(n_buffers, &state->best_buffers);
     if (made) return CIRCE_OK;
     train_state_free(state);
-    return train_fail(CIRCE_ERR_MEMORY, "no memory for the state of a run of %lld parameters", (long long)n_params);
+    return circe_fail(CIRCE_ERR_MEMORY, "no memory for the state of a run of %lld parameters", (long long)n_params);
 }
 
 void train_state_free(train_state *state) {
@@ -119,7 +119,7 @@ circe_status train_checkpoint_write(circe_context *context, const char *path, co
     for (int64_t i = 0; i < identity->n; i++) metadata[n++] = identity->pairs[i];
     circe_status status = circe_tensor_file_write(context, path, tensors, n_tensors, metadata, n);
     if (status == CIRCE_OK) return CIRCE_OK;
-    return train_fail(status, "the checkpoint was not written, and what stood there before is as it was: %s",
+    return circe_fail(status, "the checkpoint was not written, and what stood there before is as it was: %s",
                       circe_last_error());
 }
 
@@ -133,14 +133,14 @@ static const char *meta(const circe_tensor_file *file, const char *key) {
 static circe_status check_format(const circe_tensor_file *file, const char *path) {
     const char *format = circe_tensor_file_metadata(file, "format"), *version = meta(file, "version");
     if (format == NULL || strcmp(format, format_name) != 0)
-        return train_fail(CIRCE_ERR_FORMAT, "%s: it is no training checkpoint; resume needs the file such a run wrote",
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it is no training checkpoint; resume needs the file such a run wrote",
                           path);
     for (int known = 1; known <= TRAIN_CHECKPOINT_VERSION; known++) {
         char expected[16];
         snprintf(expected, sizeof expected, "%d", known);
         if (strcmp(version, expected) == 0) return CIRCE_OK;
     }
-    return train_fail(
+    return circe_fail(
         CIRCE_ERR_FORMAT,
         "%s: it is a checkpoint of format version '%.20s', written by circe %.20s; this is circe %s, which "
         "reads versions up to %d",
@@ -150,7 +150,7 @@ static circe_status check_format(const circe_tensor_file *file, const char *path
 /* Opening verified it, where there is one; every version of the format has it. */
 static circe_status check_sum(const circe_tensor_file *file, const char *path) {
     if (circe_tensor_file_metadata(file, "checksum") != NULL) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_FORMAT, "%s: the checkpoint is damaged: it has no checksum", path);
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: the checkpoint is damaged: it has no checksum", path);
 }
 
 /* Where two texts part, and a little before. */
@@ -183,7 +183,7 @@ static circe_status check_identity(const circe_tensor_file *file, const char *pa
                                  identity->pairs[i].key, dots, there + from, dots, here + from);
     }
     if (used == 0) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_ARGUMENT, "%s: the checkpoint is of another run: %s", path, differences);
+    return circe_fail(CIRCE_ERR_ARGUMENT, "%s: the checkpoint is of another run: %s", path, differences);
 }
 
 /* ---- reading: the tensors --------------------------------------------------------------------------------------- */
@@ -193,9 +193,9 @@ static circe_status take(const circe_tensor_file *file, const char *path, const 
                          size_t bytes, void *to) {
     circe_tensor tensor;
     circe_status status = circe_tensor_file_find(file, name, &tensor);
-    if (status != CIRCE_OK) return train_pass(status);
+    if (status != CIRCE_OK) return status;
     if (strcmp(tensor.dtype, dtype) != 0 || tensor.bytes != bytes)
-        return train_fail(CIRCE_ERR_FORMAT, "%s: '%s' is %zu bytes of %s there; this run needs %zu of %s", path, name,
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: '%s' is %zu bytes of %s there; this run needs %zu of %s", path, name,
                           tensor.bytes, tensor.dtype, bytes, dtype);
     if (bytes > 0) memcpy(to, tensor.data, bytes);
     return CIRCE_OK;
@@ -210,7 +210,7 @@ static circe_status take_standing(const circe_tensor_file *file, const char *pat
     s->now = unpack(counters, numbers);
     if (s->now.epochs < 0 || s->now.epochs > s->epochs || s->now.steps < 0 || s->now.batches < 0 ||
         s->now.best_epoch < -1 || s->now.best_epoch >= s->epochs)
-        return train_fail(CIRCE_ERR_FORMAT, "%s: its counters are those of no run: %lld epochs of %lld, %lld steps",
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: its counters are those of no run: %lld epochs of %lld, %lld steps",
                           path, (long long)s->now.epochs, (long long)s->epochs, (long long)s->now.steps);
     return take(file, path, "history", "F64", (size_t)s->now.epochs * sizeof *s->history, s->history);
 }
@@ -218,9 +218,9 @@ static circe_status take_standing(const circe_tensor_file *file, const char *pat
 static circe_status take_regularizer(const circe_tensor_file *file, train_state *s) {
     circe_tensor tensor;
     circe_status status = circe_tensor_file_find(file, "regularizer", &tensor);
-    if (status != CIRCE_OK) return train_pass(status);
+    if (status != CIRCE_OK) return status;
     void *block = malloc(tensor.bytes > 0 ? tensor.bytes : 1);
-    if (block == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the regulariser's state");
+    if (block == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the regulariser's state");
     if (tensor.bytes > 0) memcpy(block, tensor.data, tensor.bytes);
     free(s->regularizer);
     s->regularizer = block;
@@ -250,7 +250,7 @@ circe_status train_checkpoint_read(circe_context *context, const char *path, con
                                    train_state *state) {
     circe_tensor_file *file = NULL;
     circe_status status = circe_tensor_file_open(context, path, &file);
-    if (status != CIRCE_OK) return train_fail(status, "the checkpoint cannot be resumed: %s", circe_last_error());
+    if (status != CIRCE_OK) return circe_fail(status, "the checkpoint cannot be resumed: %s", circe_last_error());
     status = check_format(file, path);
     if (status == CIRCE_OK) status = check_sum(file, path);
     if (status == CIRCE_OK) status = check_identity(file, path, identity);

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "circe/status.h"
 #include "train/checkpoint.h"
-#include "train/error.h"
 #include "train/layers.h"
 
 void train_identity_free(train_identity *identity) {
@@ -108,7 +108,7 @@ circe_status train_identity_make(const train_network *network, const train_regul
     for (int64_t i = 0; i < identity->n; i++)
         if (identity->pairs[i].value == NULL) {
             train_identity_free(identity);
-            return train_fail(CIRCE_ERR_MEMORY, "no memory for the description of a run");
+            return circe_fail(CIRCE_ERR_MEMORY, "no memory for the description of a run");
         }
     return CIRCE_OK;
 }

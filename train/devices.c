@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "train/device.h"
-#include "train/error.h"
 
 /* "cuda" or "cuda:N"; -1: it is neither. */
 static int gpu_of(const char *name) {
@@ -22,7 +22,7 @@ bool train_device_is_name(const char *name) {
 
 circe_status train_device_open(circe_context *context, const char *name, train_device **device) {
     if (!train_device_is_name(name))
-        return train_fail(CIRCE_ERR_ARGUMENT,
+        return circe_fail(CIRCE_ERR_ARGUMENT,
                           "'%s' is no device; there are cpu, cuda, cuda:1 (the second GPU) and auto",
                           name == NULL ? "" : name);
     if (strcmp(name, "cpu") == 0) return train_device_cpu(context, device);
@@ -42,7 +42,7 @@ int train_precision_find(const char *name) {
 circe_status train_device_set_precision(train_device *device, train_precision precision) {
     if (device->ops->set_precision != NULL) return device->ops->set_precision(device, precision);
     if (precision == TRAIN_FLOAT32) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_UNSUPPORTED,
+    return circe_fail(CIRCE_ERR_UNSUPPORTED,
                       "the %s computes networks in float32 alone; %s needs an NVIDIA GPU (--device cuda)",
                       strcmp(device->ops->name, "cpu") == 0 ? "CPU" : device->ops->name, precisions[precision]);
 }

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 
 /* ---- where training starts ----------------------------------------------------------------------------------------
  */
@@ -19,10 +19,10 @@ static void draw_by_fan_in(int64_t fan_in, train_layer_tensor tensors[2]) {
 static circe_status plan_dense(const train_layer_spec *spec, train_layer *layer) {
     int64_t in = train_shape_count(layer->in), weights;
     if (spec->width < 1 || spec->width > TRAIN_MAX_WIDTH)
-        return train_fail(CIRCE_ERR_ARGUMENT, "layer %s: its width is %lld; it must be 1 to %d", layer->name,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "layer %s: its width is %lld; it must be 1 to %d", layer->name,
                           (long long)spec->width, TRAIN_MAX_WIDTH);
     if (__builtin_mul_overflow(in, spec->width, &weights) || weights > INT32_MAX)
-        return train_fail(CIRCE_ERR_ARGUMENT, "layer %s: %lld inputs by %lld outputs are too many weights", layer->name,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "layer %s: %lld inputs by %lld outputs are too many weights", layer->name,
                           (long long)in, (long long)spec->width);
     layer->out = (train_shape){.n_dims = 1, .size = {spec->width}};
     layer->n_params = weights + spec->width;
@@ -43,7 +43,7 @@ static int tensors_dense(const train_layer *layer, train_layer_tensor *tensors) 
 
 static circe_status need_images(const train_layer *layer, const char *what) {
     if (layer->in.n_dims == 3) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_SHAPE,
+    return circe_fail(CIRCE_ERR_SHAPE,
                       "layer %s: %s needs images (channels, height, width); what it reads are %lld features",
                       layer->name, what, (long long)train_shape_count(layer->in));
 }
@@ -53,7 +53,7 @@ static circe_status plan_window(const train_layer_spec *spec, int64_t default_st
                                 train_layer *layer) {
     int64_t k = spec->kernel, s = spec->stride == 0 ? default_stride : spec->stride, p = spec->padding;
     if (k < 1 || k > TRAIN_MAX_KERNEL || s < 1 || s > TRAIN_MAX_KERNEL || p < 0 || p >= k)
-        return train_fail(CIRCE_ERR_ARGUMENT,
+        return circe_fail(CIRCE_ERR_ARGUMENT,
                           "layer %s: kernel %lld, stride %lld, padding %lld; kernel and stride must be 1 to %d, the "
                           "padding less than the kernel",
                           layer->name, (long long)k, (long long)s, (long long)p, TRAIN_MAX_KERNEL);
@@ -61,7 +61,7 @@ static circe_status plan_window(const train_layer_spec *spec, int64_t default_st
     for (int d = 1; d < 3; d++) {
         int64_t room = layer->in.size[d] + 2 * p - k;
         if (room < 0)
-            return train_fail(CIRCE_ERR_SHAPE, "layer %s: its kernel of %lld does not fit into images of %lld by %lld",
+            return circe_fail(CIRCE_ERR_SHAPE, "layer %s: its kernel of %lld does not fit into images of %lld by %lld",
                               layer->name, (long long)k, (long long)layer->in.size[1], (long long)layer->in.size[2]);
         layer->out.size[d] = room / s + 1;
     }
@@ -78,14 +78,14 @@ static circe_status plan_convolution(const train_layer_spec *spec, train_layer *
     circe_status status = need_images(layer, "convolution");
     if (status != CIRCE_OK) return status;
     if (spec->width < 1 || spec->width > TRAIN_MAX_WIDTH)
-        return train_fail(CIRCE_ERR_ARGUMENT, "layer %s: it has %lld channels; there must be 1 to %d", layer->name,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "layer %s: it has %lld channels; there must be 1 to %d", layer->name,
                           (long long)spec->width, TRAIN_MAX_WIDTH);
     status = plan_window(spec, 1, spec->width, layer);
     if (status != CIRCE_OK) return status;
     int64_t weights;
     layer->fan_in = layer->in.size[0] * layer->kernel * layer->kernel; /* below 2^43 */
     if (__builtin_mul_overflow(layer->fan_in, spec->width, &weights) || weights > INT32_MAX)
-        return train_fail(CIRCE_ERR_ARGUMENT,
+        return circe_fail(CIRCE_ERR_ARGUMENT,
                           "layer %s: a kernel of %lld from %lld to %lld channels has too many weights", layer->name,
                           (long long)layer->kernel, (long long)layer->in.size[0], (long long)spec->width);
     layer->bias = !spec->no_bias;
@@ -136,7 +136,7 @@ static circe_status plan_max_pool(const train_layer_spec *spec, train_layer *lay
     if (status != CIRCE_OK) return status;
     status = plan_window(spec, spec->kernel, layer->in.size[0], layer);
     if (status != CIRCE_OK || 2 * layer->padding <= layer->kernel) return status;
-    return train_fail(CIRCE_ERR_ARGUMENT,
+    return circe_fail(CIRCE_ERR_ARGUMENT,
                       "layer %s: the padding of a max-pool is at most half its kernel, %lld, not %lld", layer->name,
                       (long long)layer->kernel, (long long)layer->padding);
 }
@@ -162,7 +162,7 @@ static circe_status plan_elementwise(const train_layer_spec *spec, train_layer *
 static circe_status plan_leaky(const train_layer_spec *spec, train_layer *layer) {
     layer->slope = spec->slope == 0.0f ? 0.01f : spec->slope;
     if (!(layer->slope > 0.0f && layer->slope < 1.0f))
-        return train_fail(CIRCE_ERR_ARGUMENT, "layer %s: the slope of leaky ReLU is %g; it must be between 0 and 1",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "layer %s: the slope of leaky ReLU is %g; it must be between 0 and 1",
                           layer->name, (double)spec->slope);
     return plan_elementwise(spec, layer);
 }

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 #include "train/measures.h"
 
 struct train_measures {
@@ -52,7 +52,7 @@ static circe_status open_measures(train_device *device, train_regularizer *regul
     }
     close_measures(device, m);
     *measures = NULL;
-    return train_fail(CIRCE_ERR_MEMORY, "no memory for batches of %lld rows", (long long)plan->batch);
+    return circe_fail(CIRCE_ERR_MEMORY, "no memory for batches of %lld rows", (long long)plan->batch);
 }
 
 /* ---- features and gradients on their way ------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 #include "train/layers.h"
 #include "train/model_parts.h"
 #include "train/predict.h"
@@ -20,11 +20,11 @@ enum { ROWS_AT_ONCE = 4096, MOST_PIXELS = 1 << 24 };
 
 static circe_status check_scale(const train_scaler *scale, int64_t cols, const char *of) {
     if (scale->cols != cols || scale->mean == NULL || scale->deviation == NULL)
-        return train_fail(CIRCE_ERR_SHAPE, "the statistics are of %lld %s columns, and there are %lld",
+        return circe_fail(CIRCE_ERR_SHAPE, "the statistics are of %lld %s columns, and there are %lld",
                           (long long)scale->cols, of, (long long)cols);
     for (int64_t c = 0; c < cols; c++)
         if (!isfinite(scale->mean[c]) || !isfinite(scale->deviation[c]) || !(scale->deviation[c] > 0.0))
-            return train_fail(CIRCE_ERR_VALUE,
+            return circe_fail(CIRCE_ERR_VALUE,
                               "%s column %lld has mean %g and deviation %g: they must be finite, the "
                               "deviation above 0",
                               of, (long long)c, scale->mean[c], scale->deviation[c]);
@@ -34,13 +34,13 @@ static circe_status check_scale(const train_scaler *scale, int64_t cols, const c
 static circe_status check_outputs(const train_model *model) {
     if (model->loss == TRAIN_CROSS_ENTROPY) {
         if (model->n_target == 1 && model->outputs >= 2) return CIRCE_OK;
-        return train_fail(CIRCE_ERR_SHAPE,
+        return circe_fail(CIRCE_ERR_SHAPE,
                           "a cross-entropy model has one target column and two classes or more, not %lld and %lld",
                           (long long)model->n_target, (long long)model->outputs);
     }
-    if (model->classes != NULL) return train_fail(CIRCE_ERR_ARGUMENT, "only a cross-entropy model has classes");
+    if (model->classes != NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "only a cross-entropy model has classes");
     if (model->outputs != model->n_target)
-        return train_fail(CIRCE_ERR_SHAPE, "the model has %lld outputs and %lld target columns",
+        return circe_fail(CIRCE_ERR_SHAPE, "the model has %lld outputs and %lld target columns",
                           (long long)model->outputs, (long long)model->n_target);
     return check_scale(&model->target_scale, model->outputs, "target");
 }
@@ -49,41 +49,41 @@ static circe_status check_image(const train_model *model) {
     double count = 1.0;
     for (int d = 0; d < 3; d++) {
         if (model->image.size[d] < 1)
-            return train_fail(CIRCE_ERR_SHAPE, "the images of a model are %lld by %lld by %lld; all must be at least 1",
+            return circe_fail(CIRCE_ERR_SHAPE, "the images of a model are %lld by %lld by %lld; all must be at least 1",
                               (long long)model->image.size[0], (long long)model->image.size[1],
                               (long long)model->image.size[2]);
         count *= (double)model->image.size[d];
     }
     if (count > MOST_PIXELS)
-        return train_fail(CIRCE_ERR_SHAPE, "the images of a model have %.3g numbers each; there may be 2^24", count);
+        return circe_fail(CIRCE_ERR_SHAPE, "the images of a model have %.3g numbers each; there may be 2^24", count);
     if (model->n_features != 0 || model->features != NULL || model->feature_scale.cols != 0)
-        return train_fail(CIRCE_ERR_ARGUMENT, "a model of images has no columns of features");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a model of images has no columns of features");
     if (isfinite(model->pixel_scale) && model->pixel_scale != 0.0 && isfinite(model->pixel_offset)) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_VALUE,
+    return circe_fail(CIRCE_ERR_VALUE,
                       "the pixels of a model have scale %g and offset %g: they must be finite, the "
                       "scale not 0",
                       model->pixel_scale, model->pixel_offset);
 }
 
 static circe_status check_features(const train_model *model) {
-    if (model->features == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "a model needs the names of its features");
+    if (model->features == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "a model needs the names of its features");
     if (model->n_features < 1)
-        return train_fail(CIRCE_ERR_SHAPE, "a model has features, not %lld columns of them",
+        return circe_fail(CIRCE_ERR_SHAPE, "a model has features, not %lld columns of them",
                           (long long)model->n_features);
     return check_scale(&model->feature_scale, model->n_features, "feature");
 }
 
 circe_status train_model_check_parts(const train_model *model) {
     if (model->net == NULL || model->target == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "a model needs a net and the names of its target");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a model needs a net and the names of its target");
     if (model->image.n_dims != 0 && model->image.n_dims != 3)
-        return train_fail(CIRCE_ERR_SHAPE, "the images of a model have 3 dimensions, not %d", model->image.n_dims);
+        return circe_fail(CIRCE_ERR_SHAPE, "the images of a model have 3 dimensions, not %d", model->image.n_dims);
     if (model->activation != TRAIN_RELU && model->activation != TRAIN_LEAKY_RELU && model->activation != TRAIN_TANH)
-        return train_fail(CIRCE_ERR_ARGUMENT, "layer kind %d is no activation", (int)model->activation);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "layer kind %d is no activation", (int)model->activation);
     if (model->loss != TRAIN_MSE && model->loss != TRAIN_CROSS_ENTROPY)
-        return train_fail(CIRCE_ERR_ARGUMENT, "there is no loss number %d", (int)model->loss);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "there is no loss number %d", (int)model->loss);
     if (model->n_target < 1)
-        return train_fail(CIRCE_ERR_SHAPE, "a model has a target, not %lld columns of it", (long long)model->n_target);
+        return circe_fail(CIRCE_ERR_SHAPE, "a model has a target, not %lld columns of it", (long long)model->n_target);
     circe_status status = check_outputs(model);
     if (status != CIRCE_OK) return status;
     return train_model_has_images(model) ? check_image(model) : check_features(model);
@@ -93,7 +93,7 @@ circe_status train_model_check_parts(const train_model *model) {
 static circe_status count_layers(const train_layer_spec *specs, int64_t n, train_shape input, int64_t *n_params,
                                  int64_t *n_buffers) {
     train_layer *layers = calloc((size_t)n, sizeof *layers);
-    if (layers == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %lld layers", (long long)n);
+    if (layers == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld layers", (long long)n);
     circe_status status = CIRCE_OK;
     for (int64_t l = 0; status == CIRCE_OK && l < n; l++) {
         int64_t from = specs[l].from == 0 ? l - 1 : specs[l].from == TRAIN_FROM_INPUT ? -1 : specs[l].from - 1;
@@ -125,17 +125,17 @@ circe_status train_model_count(const train_model *model, int64_t *n_params, int6
 
 circe_status train_model_check(const train_model *model) {
     int64_t n_params = 0, n_buffers = 0;
-    if (model == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "model must not be NULL");
+    if (model == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "model must not be NULL");
     circe_status status = train_model_check_parts(model);
     if (status == CIRCE_OK) status = train_model_count(model, &n_params, &n_buffers);
     if (status != CIRCE_OK) return status;
     if (model->params == NULL || model->n_params != n_params)
-        return train_fail(CIRCE_ERR_SHAPE, "the model holds %lld parameters; a network %s from %lld to %lld has %lld",
+        return circe_fail(CIRCE_ERR_SHAPE, "the model holds %lld parameters; a network %s from %lld to %lld has %lld",
                           (long long)(model->params == NULL ? 0 : model->n_params), model->net,
                           (long long)train_shape_count(input_of(model)), (long long)model->outputs,
                           (long long)n_params);
     if (model->n_buffers != n_buffers || (model->buffers == NULL && n_buffers > 0))
-        return train_fail(CIRCE_ERR_SHAPE, "the model holds %lld running means and variances; a network %s has %lld",
+        return circe_fail(CIRCE_ERR_SHAPE, "the model holds %lld running means and variances; a network %s has %lld",
                           (long long)(model->buffers == NULL ? 0 : model->n_buffers), model->net, (long long)n_buffers);
     return CIRCE_OK;
 }
@@ -173,7 +173,7 @@ circe_status train_model_skeleton(train_device *device, const train_model *model
 
 circe_status train_model_network(train_device *device, const train_model *model, int64_t max_batch,
                                  train_network **network) {
-    if (device == NULL || network == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "device and network must not be NULL");
+    if (device == NULL || network == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "device and network must not be NULL");
     *network = NULL;
     circe_status status = train_model_check(model);
     if (status == CIRCE_OK) status = train_model_skeleton(device, model, max_batch, network);
@@ -186,7 +186,7 @@ circe_status train_model_network(train_device *device, const train_model *model,
 }
 
 circe_status train_model_take(train_network *network, train_model *model) {
-    if (network == NULL || model == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "network and model must not be NULL");
+    if (network == NULL || model == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "network and model must not be NULL");
     train_device *device = train_network_device(network);
     int64_t n_params = train_network_n_params(network), n_buffers = train_network_n_buffers(network);
     float *params = malloc((size_t)(n_params + 1) * sizeof *params);
@@ -194,7 +194,7 @@ circe_status train_model_take(train_network *network, train_model *model) {
     if (params == NULL || (buffers == NULL && n_buffers > 0)) {
         free(params);
         free(buffers);
-        return train_fail(CIRCE_ERR_MEMORY, "no memory for a model of %lld parameters", (long long)n_params);
+        return circe_fail(CIRCE_ERR_MEMORY, "no memory for a model of %lld parameters", (long long)n_params);
     }
     device->ops->download(device, params, train_network_params(network), (size_t)n_params * sizeof *params);
     device->ops->download(device, buffers, train_network_buffers(network), (size_t)n_buffers * sizeof *buffers);
@@ -229,12 +229,12 @@ static circe_status check_ends(const train_network *network, const train_model *
     const train_layer *last = train_network_layer(network, train_network_n_layers(network) - 1);
     int64_t inputs = train_shape_count(input_of(model));
     if (train_shape_count(first->in) != inputs || train_shape_count(last->out) != model->outputs)
-        return train_fail(CIRCE_ERR_SHAPE,
+        return circe_fail(CIRCE_ERR_SHAPE,
                           "the network is not the model's: %lld to %lld, and the model is %lld to %lld",
                           (long long)train_shape_count(first->in), (long long)train_shape_count(last->out),
                           (long long)inputs, (long long)model->outputs);
     if (out->dtype != CIRCE_FLOAT64 || out->rows != n || out->cols != model->outputs || out->ld < out->cols)
-        return train_fail(CIRCE_ERR_SHAPE, "the predictions need a float64 matrix of %lld by %lld", (long long)n,
+        return circe_fail(CIRCE_ERR_SHAPE, "the predictions need a float64 matrix of %lld by %lld", (long long)n,
                           (long long)model->outputs);
     return CIRCE_OK;
 }
@@ -242,14 +242,14 @@ static circe_status check_ends(const train_network *network, const train_model *
 static circe_status check_predict(train_network *network, const train_model *model, const circe_mat *raw,
                                   const circe_mat *out) {
     if (network == NULL || model == NULL || raw == NULL || out == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "network, model, raw and out must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "network, model, raw and out must not be NULL");
     if (train_model_has_images(model))
-        return train_fail(CIRCE_ERR_ARGUMENT, "the model was trained on images of %lld by %lld, not on a table",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the model was trained on images of %lld by %lld, not on a table",
                           (long long)model->image.size[1], (long long)model->image.size[2]);
     circe_status status = check_ends(network, model, raw->rows, out);
     if (status != CIRCE_OK) return status;
     if (raw->cols != model->n_features)
-        return train_fail(CIRCE_ERR_SHAPE, "the data have %lld columns; the model was trained on %lld, from %s to %s",
+        return circe_fail(CIRCE_ERR_SHAPE, "the data have %lld columns; the model was trained on %lld, from %s to %s",
                           (long long)raw->cols, (long long)model->n_features, model->features[0],
                           model->features[model->n_features - 1]);
     return CIRCE_OK;
@@ -261,7 +261,7 @@ static circe_status put_row(const train_model *model, const float *t, int64_t i,
     to_units(model, t, row);
     for (int64_t c = 0; c < model->outputs; c++)
         if (!isfinite(row[c]))
-            return train_fail(CIRCE_ERR_NUMERIC,
+            return circe_fail(CIRCE_ERR_NUMERIC,
                               "the prediction of row %lld (counted from 0) is not a finite number: its features "
                               "are too far from what the model was trained on",
                               (long long)i);
@@ -289,7 +289,7 @@ circe_status train_model_predict(train_network *network, const train_model *mode
     float *in = malloc((size_t)(at_once * model->n_features) * sizeof *in);
     float *t = malloc((size_t)(at_once * model->outputs) * sizeof *t);
     if (index == NULL || in == NULL || t == NULL) {
-        status = train_fail(CIRCE_ERR_MEMORY, "no memory for %lld rows at once", (long long)at_once);
+        status = circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld rows at once", (long long)at_once);
         goto done;
     }
     for (int64_t first = 0; status == CIRCE_OK && first < raw->rows; first += at_once) {
@@ -315,16 +315,16 @@ void train_model_scale_source(const train_model *model, train_source *source) {
 circe_status train_model_predict_source(train_network *network, const train_model *model, const train_source *source,
                                         circe_mat *out) {
     if (network == NULL || model == NULL || source == NULL || out == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "network, model, source and out must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "network, model, source and out must not be NULL");
     if (!train_model_has_images(model))
-        return train_fail(CIRCE_ERR_ARGUMENT, "the model was trained on a table of %lld columns, not on images",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the model was trained on a table of %lld columns, not on images",
                           (long long)model->n_features);
     circe_status status = check_ends(network, model, source->n, out);
     if (status != CIRCE_OK) return status;
     train_source scaled = *source;
     train_model_scale_source(model, &scaled);
     float *t = malloc((size_t)(source->n * model->outputs + 1) * sizeof *t);
-    if (t == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %lld predictions", (long long)source->n);
+    if (t == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld predictions", (long long)source->n);
     status = train_predict(network, &scaled, t);
     for (int64_t i = 0; status == CIRCE_OK && i < source->n; i++)
         status = put_row(model, t + i * model->outputs, i, out);

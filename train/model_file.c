@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 #include "train/model_parts.h"
 
 #define FORMAT_NAME "circe.predictor"
@@ -154,7 +154,7 @@ static circe_status write_file(circe_context *context, const train_model *model,
     circe_status status = CIRCE_OK;
     snprintf(version, sizeof version, "%d", train_model_has_images(model) ? 4 : 3);
     if (architecture == NULL || columns == NULL || statistics == NULL || tensors == NULL)
-        status = train_fail(CIRCE_ERR_MEMORY, "no memory to write %s", path);
+        status = circe_fail(CIRCE_ERR_MEMORY, "no memory to write %s", path);
     if (status == CIRCE_OK) status = train_network_tensors(network, model->params, "", tensors);
     if (status == CIRCE_OK && n > n_params)
         status = train_network_buffer_tensors(network, model->buffers, "", tensors + n_params);
@@ -166,8 +166,8 @@ static circe_status write_file(circe_context *context, const train_model *model,
                                            {"columns", columns},
                                            {"statistics", statistics},
                                            {"settings", model->settings == NULL ? "{}" : model->settings}};
-        status = train_pass(circe_tensor_file_write(context, path, tensors, n, metadata,
-                                                    (int64_t)(sizeof metadata / sizeof *metadata)));
+        status =
+            circe_tensor_file_write(context, path, tensors, n, metadata, (int64_t)(sizeof metadata / sizeof *metadata));
     }
     cJSON_free(architecture);
     cJSON_free(columns);
@@ -180,13 +180,13 @@ static circe_status check_settings(const char *settings) {
     cJSON *parsed = settings == NULL ? cJSON_CreateObject() : cJSON_Parse(settings);
     bool good = cJSON_IsObject(parsed);
     cJSON_Delete(parsed);
-    return good ? CIRCE_OK : train_fail(CIRCE_ERR_ARGUMENT, "the settings are not a JSON object");
+    return good ? CIRCE_OK : circe_fail(CIRCE_ERR_ARGUMENT, "the settings are not a JSON object");
 }
 
 circe_status train_model_save(circe_context *context, const train_model *model, const char *path) {
     train_device *device = NULL;
     train_network *network = NULL;
-    if (context == NULL || path == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "context and path must not be NULL");
+    if (context == NULL || path == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and path must not be NULL");
     circe_status status = train_model_check(model);
     if (status == CIRCE_OK) status = check_settings(model->settings);
     if (status == CIRCE_OK) status = train_device_cpu(context, &device);
@@ -207,14 +207,14 @@ typedef struct reader {
 } reader;
 
 static circe_status damaged(const reader *r, const char *what) {
-    return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: %s", r->path, what);
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: %s", r->path, what);
 }
 
 /* The same from the text that is set. */
 static circe_status damaged_by(const reader *r, circe_status status) {
     char text[TEXT_CHARS];
     if (status == CIRCE_OK || status == CIRCE_ERR_MEMORY) return status;
-    snprintf(text, sizeof text, "%s", train_last_error());
+    snprintf(text, sizeof text, "%s", circe_last_error());
     return damaged(r, text);
 }
 
@@ -233,14 +233,14 @@ static circe_status check_version(reader *r) {
     char *end;
     long number = strtol(version, &end, 10);
     if (*version < '0' || *version > '9' || *end != '\0' || number < 1)
-        return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%s' is no version of the format", r->path,
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%s' is no version of the format", r->path,
                           shown(version, text));
     r->version = number;
     if (number >= FIRST_WITH_CHECKSUM && number <= FORMAT_VERSION &&
         circe_tensor_file_metadata(r->file, "checksum") == NULL)
         return damaged(r, "it has lost its checksum");
     if (number <= FORMAT_VERSION) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_FORMAT,
+    return circe_fail(CIRCE_ERR_FORMAT,
                       "%s: written in version %s of the format of predictors; this program reads versions up to %d: "
                       "use a newer circe, or train it again",
                       r->path, shown(version, text), FORMAT_VERSION);
@@ -252,11 +252,11 @@ static circe_status check_format(reader *r) {
     if (format == NULL) return damaged(r, "its metadata do not say that it is one (circe train writes predictors)");
     if (strcmp(format, FORMAT_NAME) == 0) return check_version(r);
     if (strcmp(format, MEAN_FORMAT_NAME) == 0)
-        return train_fail(CIRCE_ERR_FORMAT,
+        return circe_fail(CIRCE_ERR_FORMAT,
                           "%s: a conditional mean, which circe fit wrote for circe measure --model; a predictor, which "
                           "circe train writes, is needed here",
                           r->path);
-    return train_fail(CIRCE_ERR_FORMAT, "%s: its format is '%s'; a predictor, which circe train writes, is needed here",
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: its format is '%s'; a predictor, which circe train writes, is needed here",
                       r->path, shown(format, text));
 }
 
@@ -264,12 +264,12 @@ static circe_status parse(const reader *r, const char *key, cJSON **object) {
     const char *text = circe_tensor_file_metadata(r->file, key);
     *object = text == NULL ? NULL : cJSON_ParseWithOpts(text, NULL, 1);
     if (cJSON_IsObject(*object)) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: its metadata '%s' %s", r->path, key,
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: its metadata '%s' %s", r->path, key,
                       text == NULL ? "are missing" : "are not a JSON object");
 }
 
 static circe_status wrong(const reader *r, const char *key, const char *expected) {
-    return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%s' is not %s", r->path, key, expected);
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%s' is not %s", r->path, key, expected);
 }
 
 static circe_status read_text(const reader *r, const cJSON *object, const char *key, const char **text) {
@@ -287,7 +287,7 @@ static circe_status read_named(const reader *r, const cJSON *object, const char 
             *value = table->value;
             return CIRCE_OK;
         }
-    return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: its %s '%s' is not known", r->path, key,
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: its %s '%s' is not known", r->path, key,
                       shown(text, safe));
 }
 
@@ -310,12 +310,12 @@ static circe_status read_names(const reader *r, const cJSON *object, const char 
         count++;
     }
     *names = calloc((size_t)count, sizeof **names);
-    if (*names == NULL) return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %s", r->path, key);
+    if (*names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %s", r->path, key);
     *n = count;
     count = 0;
     cJSON_ArrayForEach(item, list) {
         (*names)[count] = strdup(item->valuestring);
-        if ((*names)[count++] == NULL) return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %s", r->path, key);
+        if ((*names)[count++] == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %s", r->path, key);
     }
     return CIRCE_OK;
 }
@@ -330,10 +330,10 @@ static circe_status read_numbers(const reader *r, const cJSON *object, const cha
         count++;
     }
     if (count != n)
-        return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%s' has %lld numbers for %lld columns",
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%s' has %lld numbers for %lld columns",
                           r->path, key, (long long)count, (long long)n);
     *numbers = malloc((size_t)n * sizeof **numbers);
-    if (*numbers == NULL) return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for its statistics", r->path);
+    if (*numbers == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for its statistics", r->path);
     count = 0;
     cJSON_ArrayForEach(item, list)(*numbers)[count++] = item->valuedouble;
     return CIRCE_OK;
@@ -386,7 +386,7 @@ static circe_status read_architecture(const reader *r, train_model *model, int64
     model->loss = (train_loss_kind)loss;
     model->outputs = outputs;
     model->net = strdup(net);
-    return model->net != NULL ? CIRCE_OK : train_fail(CIRCE_ERR_MEMORY, "%s: no memory for its net", r->path);
+    return model->net != NULL ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for its net", r->path);
 }
 
 static circe_status read_columns(const reader *r, train_model *model, int64_t inputs) {
@@ -396,13 +396,13 @@ static circe_status read_columns(const reader *r, train_model *model, int64_t in
     if (status == CIRCE_OK) status = read_names(r, r->columns, "target", &model->target, &model->n_target);
     if (status != CIRCE_OK) return status;
     if (model->n_features != inputs)
-        return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: it names %lld features for %lld inputs",
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: it names %lld features for %lld inputs",
                           r->path, (long long)model->n_features, (long long)inputs);
     const cJSON *classes = cJSON_GetObjectItemCaseSensitive(r->columns, "classes");
     if (classes == NULL) return CIRCE_OK;
     /* Before they are kept: outputs is the count they are freed by. */
     if (cJSON_GetArraySize(classes) != model->outputs)
-        return train_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: it names %d classes for %lld outputs", r->path,
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: it names %d classes for %lld outputs", r->path,
                           cJSON_GetArraySize(classes), (long long)model->outputs);
     int64_t n = 0;
     return read_names(r, r->columns, "classes", &model->classes, &n);
@@ -414,7 +414,7 @@ static circe_status read_settings(const reader *r, train_model *model) {
     cJSON_Delete(parsed);
     if (status != CIRCE_OK) return status;
     model->settings = strdup(circe_tensor_file_metadata(r->file, "settings"));
-    return model->settings != NULL ? CIRCE_OK : train_fail(CIRCE_ERR_MEMORY, "%s: no memory for its settings", r->path);
+    return model->settings != NULL ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for its settings", r->path);
 }
 
 static circe_status read_description(reader *r, train_model *model) {
@@ -443,7 +443,7 @@ static circe_status check_size(const reader *r, const train_model *model) {
     for (int64_t i = 0; i < circe_tensor_file_count(r->file); i++)
         if (circe_tensor_file_get(r->file, i, &t) == CIRCE_OK) held += (int64_t)(t.bytes / sizeof(float));
     if (expected <= held || expected <= SMALL_NETWORK) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_FORMAT,
+    return circe_fail(CIRCE_ERR_FORMAT,
                       "%s: not a usable predictor: its network has %lld parameters and the file holds %lld numbers",
                       r->path, (long long)expected, (long long)held);
 }
@@ -452,7 +452,7 @@ static circe_status check_size(const reader *r, const train_model *model) {
 static circe_status make_numbers(const reader *r, int64_t n, float **numbers) {
     *numbers = malloc((size_t)(n > 0 ? n : 1) * sizeof **numbers);
     if (*numbers != NULL) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %lld parameters", r->path, (long long)n);
+    return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %lld parameters", r->path, (long long)n);
 }
 
 static circe_status check_finite(const reader *r, const float *numbers, int64_t n) {
@@ -490,9 +490,9 @@ circe_status train_model_load(circe_context *context, const char *path, train_mo
     train_network *network = NULL;
     reader r = {.path = path};
     if (context == NULL || path == NULL || model == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "context, path and model must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "context, path and model must not be NULL");
     *model = (train_model){0};
-    circe_status status = train_pass(circe_tensor_file_open(context, path, &r.file));
+    circe_status status = circe_tensor_file_open(context, path, &r.file);
     if (status == CIRCE_OK) status = check_format(&r);
     model->has_checksum = status == CIRCE_OK && circe_tensor_file_metadata(r.file, "checksum") != NULL;
     if (status == CIRCE_OK) status = read_description(&r, model);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 #include "train/network_internal.h"
 
 /* ---- checks -------------------------------------------------------------------------------------------------------
@@ -14,20 +14,20 @@
 
 static circe_status check_arguments(train_shape input, int64_t n_specs, int64_t max_batch) {
     if (n_specs < 1 || n_specs > TRAIN_MAX_LAYERS)
-        return train_fail(CIRCE_ERR_ARGUMENT, "a network has 1 to %d layers, not %lld", TRAIN_MAX_LAYERS,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a network has 1 to %d layers, not %lld", TRAIN_MAX_LAYERS,
                           (long long)n_specs);
     if (max_batch < 1 || max_batch > INT32_MAX)
-        return train_fail(CIRCE_ERR_ARGUMENT, "max_batch is %lld; it must be at least 1", (long long)max_batch);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "max_batch is %lld; it must be at least 1", (long long)max_batch);
     if (input.n_dims != 1 && input.n_dims != 3)
-        return train_fail(CIRCE_ERR_SHAPE, "the input of a network has 1 or 3 dimensions, not %d", input.n_dims);
+        return circe_fail(CIRCE_ERR_SHAPE, "the input of a network has 1 or 3 dimensions, not %d", input.n_dims);
     double count = 1.0;
     for (int d = 0; d < input.n_dims; d++) {
         if (input.size[d] < 1)
-            return train_fail(CIRCE_ERR_SHAPE, "the input of a network has size %lld; it must be at least 1",
+            return circe_fail(CIRCE_ERR_SHAPE, "the input of a network has size %lld; it must be at least 1",
                               (long long)input.size[d]);
         count *= (double)input.size[d];
     }
-    if (count > INT32_MAX) return train_fail(CIRCE_ERR_SHAPE, "the input of a network has %.3g numbers a row", count);
+    if (count > INT32_MAX) return circe_fail(CIRCE_ERR_SHAPE, "the input of a network has %.3g numbers a row", count);
     return CIRCE_OK;
 }
 
@@ -39,7 +39,7 @@ circe_status train_network_buffer(const train_network *network, int64_t rows, in
     *buffer = NULL;
     if (__builtin_mul_overflow((size_t)rows, (size_t)cols, &bytes) ||
         __builtin_mul_overflow(bytes, sizeof(float), &bytes))
-        return train_fail(CIRCE_ERR_MEMORY, "a buffer of %lld by %lld numbers is larger than this machine can address",
+        return circe_fail(CIRCE_ERR_MEMORY, "a buffer of %lld by %lld numbers is larger than this machine can address",
                           (long long)rows, (long long)cols);
     *buffer = network->device->ops->allocate(network->device, bytes > 0 ? bytes : sizeof(float));
     return *buffer == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
@@ -97,7 +97,7 @@ static void draw_params(const train_network *network, uint64_t seed, float *para
 /* What layers keep starts as each kind says, whatever the seed. */
 static circe_status start_buffers(train_network *network) {
     float *start = calloc((size_t)network->n_buffers + 1, sizeof *start);
-    if (start == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory to initialise a network");
+    if (start == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory to initialise a network");
     for (int64_t l = 0; l < network->n_layers; l++) {
         const train_layer *layer = &network->layers[l];
         const train_layer_type *type = train_layer_type_of(layer->kind);
@@ -112,9 +112,9 @@ static circe_status start_buffers(train_network *network) {
 }
 
 circe_status train_network_initialise(train_network *network, train_start start, uint64_t seed) {
-    if (network == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "network must not be NULL");
+    if (network == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "network must not be NULL");
     float *params = calloc((size_t)network->n_params + 1, sizeof *params);
-    if (params == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory to initialise a network");
+    if (params == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory to initialise a network");
     network->start = start;
     draw_params(network, seed, params);
     network->device->ops->upload(network->device, network->params, params, (size_t)network->n_params * sizeof *params);
@@ -137,7 +137,7 @@ static circe_status make_lists(train_network *network) {
     network->names = calloc(1, sizeof *network->names);
     if (network->layers == NULL || network->ops == NULL || network->readers == NULL || network->learns == NULL ||
         network->kept == NULL || network->taps == NULL || network->plain == NULL || network->names == NULL)
-        return train_fail(CIRCE_ERR_MEMORY, "no memory for a network of %lld layers", (long long)n);
+        return circe_fail(CIRCE_ERR_MEMORY, "no memory for a network of %lld layers", (long long)n);
     return CIRCE_OK;
 }
 
@@ -154,11 +154,11 @@ circe_status train_network_create(train_device *device, train_shape input, const
                                   int64_t n_specs, int64_t max_batch, train_network **network) {
     if (network != NULL) *network = NULL;
     if (device == NULL || specs == NULL || network == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "device, specs and network must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "device, specs and network must not be NULL");
     circe_status status = check_arguments(input, n_specs, max_batch);
     if (status != CIRCE_OK) return status;
     train_network *made = calloc(1, sizeof *made);
-    if (made == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a network");
+    if (made == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a network");
     *made = (train_network){
         .device = device, .input = input, .max_batch = max_batch, .n_layers = n_specs, .training = true};
     status = make_network(made, specs);
@@ -250,9 +250,9 @@ static circe_status plan_tap(train_network *network, int64_t layer) {
 }
 
 circe_status train_network_tap(train_network *network, int64_t layer, float **grad) {
-    if (network == NULL || grad == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "network and grad must not be NULL");
+    if (network == NULL || grad == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "network and grad must not be NULL");
     if (layer < 0 || layer >= network->n_layers)
-        return train_fail(CIRCE_ERR_ARGUMENT, "there is no layer %lld; the network has %lld", (long long)layer,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "there is no layer %lld; the network has %lld", (long long)layer,
                           (long long)network->n_layers);
     float **tap = &network->taps[layer];
     circe_status status = CIRCE_OK;
@@ -272,12 +272,12 @@ circe_status train_network_tap(train_network *network, int64_t layer, float **gr
  */
 
 static circe_status check_batch(const train_network *network, int64_t rows, const float *in) {
-    if (network == NULL || in == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "network and in must not be NULL");
+    if (network == NULL || in == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "network and in must not be NULL");
     if (rows < 1 || rows > network->max_batch)
-        return train_fail(CIRCE_ERR_ARGUMENT, "a batch of %lld rows; the network was made for 1 to %lld",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a batch of %lld rows; the network was made for 1 to %lld",
                           (long long)rows, (long long)network->max_batch);
     if (network->segments == NULL)
-        return train_fail(CIRCE_ERR_MEMORY, "the network is without memory since train_network_tap failed");
+        return circe_fail(CIRCE_ERR_MEMORY, "the network is without memory since train_network_tap failed");
     return CIRCE_OK;
 }
 
@@ -293,7 +293,7 @@ circe_status train_network_backward(train_network *network, int64_t rows, const 
     circe_status status = check_batch(network, rows, in);
     if (status != CIRCE_OK) return status;
     if (rows != network->last_rows)
-        return train_fail(CIRCE_ERR_ARGUMENT, "backward of %lld rows; the last forward had %lld", (long long)rows,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "backward of %lld rows; the last forward had %lld", (long long)rows,
                           (long long)network->last_rows);
     return train_segments_backward(network, rows, in);
 }
@@ -322,8 +322,8 @@ static circe_status predict_rows(train_network *network, int64_t rows, const flo
 
 circe_status train_network_predict(train_network *network, int64_t rows, const float *in, float *out) {
     if (network == NULL || ((in == NULL || out == NULL) && rows != 0))
-        return train_fail(CIRCE_ERR_ARGUMENT, "network, in and out must not be NULL");
-    if (rows < 0) return train_fail(CIRCE_ERR_ARGUMENT, "%lld rows", (long long)rows);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "network, in and out must not be NULL");
+    if (rows < 0) return circe_fail(CIRCE_ERR_ARGUMENT, "%lld rows", (long long)rows);
     bool training = network->training;
     network->training = false;
     circe_status status = predict_rows(network, rows, in, out);

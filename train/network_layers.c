@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 #include "train/network_internal.h"
 
 static circe_status resolve(const train_network *network, int64_t l, int64_t spec, int64_t *from) {
     *from = spec == 0 ? l - 1 : spec == TRAIN_FROM_INPUT ? -1 : spec - 1;
     if (*from >= -1 && *from < l) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_ARGUMENT, "layer %s reads layer %lld; it can read layers 0 to %lld and the input",
+    return circe_fail(CIRCE_ERR_ARGUMENT, "layer %s reads layer %lld; it can read layers 0 to %lld and the input",
                       network->layers[l].name, (long long)*from, (long long)l - 1);
 }
 
@@ -38,7 +38,7 @@ static circe_status read_name(train_network *network, int64_t l, const train_lay
         snprintf(layer->name, sizeof layer->name, "%.*s", TRAIN_NAME_BYTES - 1, spec->name);
     for (int64_t other = 0; other < l; other++)
         if (strcmp(network->layers[other].name, layer->name) == 0)
-            return train_fail(CIRCE_ERR_ARGUMENT, "layers %lld and %lld are both named '%s'", (long long)other,
+            return circe_fail(CIRCE_ERR_ARGUMENT, "layers %lld and %lld are both named '%s'", (long long)other,
                               (long long)l, layer->name);
     return CIRCE_OK;
 }
@@ -51,11 +51,11 @@ static circe_status read_sources(train_network *network, int64_t l, const train_
     if (status != CIRCE_OK) return status;
     layer->in = shape_of(network, layer->from);
     if (spec->kind == TRAIN_ADD && !same_shape(layer->in, shape_of(network, layer->other)))
-        return train_fail(CIRCE_ERR_SHAPE, "layer %s: an addition of %lld and %lld numbers, or of different shapes",
+        return circe_fail(CIRCE_ERR_SHAPE, "layer %s: an addition of %lld and %lld numbers, or of different shapes",
                           layer->name, (long long)train_shape_count(layer->in),
                           (long long)train_shape_count(shape_of(network, layer->other)));
     if (spec->kind == TRAIN_ADD && layer->from == layer->other)
-        return train_fail(CIRCE_ERR_ARGUMENT, "layer %s adds an output to itself", layer->name);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "layer %s adds an output to itself", layer->name);
     if (layer->from >= 0) network->readers[layer->from]++;
     if (spec->kind == TRAIN_ADD && layer->other >= 0) network->readers[layer->other]++;
     return CIRCE_OK;
@@ -65,7 +65,7 @@ static circe_status read_sources(train_network *network, int64_t l, const train_
  */
 
 static circe_status refuse_plain(const train_layer *layer, const train_layer_type *type) {
-    return train_fail(CIRCE_ERR_UNSUPPORTED,
+    return circe_fail(CIRCE_ERR_UNSUPPORTED,
                       "layer %s: %s of an activation of the network's input; let a convolution stand before it",
                       layer->name, type->name);
 }
@@ -81,7 +81,7 @@ static circe_status place_images(train_network *network, train_layer *layer, con
     switch (layer->kind) {
         case TRAIN_DENSE:
             if (!layer->reads_images) return CIRCE_OK;
-            return train_fail(CIRCE_ERR_SHAPE, "layer %s: a dense layer reads features; flatten the images first",
+            return circe_fail(CIRCE_ERR_SHAPE, "layer %s: a dense layer reads features; flatten the images first",
                               layer->name);
         case TRAIN_RELU:
         case TRAIN_LEAKY_RELU:
@@ -115,11 +115,11 @@ static circe_status find_ops(train_network *network, int64_t l, const train_laye
     network->ops[l] = plain ? ops->layer(type->kind) : ops->images == NULL ? NULL : ops->images->layer(type->kind);
     if (network->ops[l] != NULL) return CIRCE_OK;
     if (!plain && ops->images == NULL)
-        return train_fail(CIRCE_ERR_UNSUPPORTED,
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
                           "layer %s: %s has no %s layers: networks for images need a build with oneDNN "
                           "(-DCIRCE_ONEDNN=ON)",
                           layer->name, ops->name, type->name);
-    return train_fail(CIRCE_ERR_UNSUPPORTED, "layer %s: %s has no %s layers", layer->name, ops->name, type->name);
+    return circe_fail(CIRCE_ERR_UNSUPPORTED, "layer %s: %s has no %s layers", layer->name, ops->name, type->name);
 }
 
 /* ---- layer by layer -----------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ static circe_status plan_layer(train_network *network, int64_t l, const train_la
     circe_status status = read_name(network, l, spec);
     if (status != CIRCE_OK) return status;
     if (type == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "layer %s: there is no kind %d of layers", layer->name, (int)spec->kind);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "layer %s: there is no kind %d of layers", layer->name, (int)spec->kind);
     layer->kind = spec->kind;
     layer->first_param = network->n_params;
     layer->first_buffer = network->n_buffers;
@@ -144,7 +144,7 @@ static circe_status plan_layer(train_network *network, int64_t l, const train_la
     if (status != CIRCE_OK) return status;
     if ((double)layer->out.size[0] * (double)(layer->out.n_dims == 3 ? layer->out.size[1] * layer->out.size[2] : 1) >
         INT32_MAX)
-        return train_fail(CIRCE_ERR_SHAPE, "layer %s: its output has more than %d numbers a row", layer->name,
+        return circe_fail(CIRCE_ERR_SHAPE, "layer %s: its output has more than %d numbers a row", layer->name,
                           INT32_MAX);
     network->has_images = network->has_images || layer->images;
     network->n_params += layer->n_params;
@@ -159,6 +159,6 @@ circe_status train_layers_make(train_network *network, const train_layer_spec *s
     for (int64_t l = 0; status == CIRCE_OK && l < network->n_layers; l++) status = plan_layer(network, l, &specs[l]);
     for (int64_t l = 0; status == CIRCE_OK && l + 1 < network->n_layers; l++)
         if (network->readers[l] == 0)
-            status = train_fail(CIRCE_ERR_ARGUMENT, "no layer reads layer %s", network->layers[l].name);
+            status = circe_fail(CIRCE_ERR_ARGUMENT, "no layer reads layer %s", network->layers[l].name);
     return status;
 }

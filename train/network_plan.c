@@ -5,7 +5,7 @@
  * apply that to the layer's output as it writes it: the output before the activation is then never stored. */
 #include <stdlib.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 #include "train/network_internal.h"
 #include "train/parallel.h"
 
@@ -159,7 +159,7 @@ circe_status train_plan_make(train_network *network) {
     network->segments = calloc((size_t)network->n_layers, sizeof *network->segments);
     network->activations = calloc((size_t)network->n_layers, sizeof *network->activations);
     if (network->segments == NULL || network->activations == NULL)
-        return train_fail(CIRCE_ERR_MEMORY, "no memory for a network of %lld layers", (long long)network->n_layers);
+        return circe_fail(CIRCE_ERR_MEMORY, "no memory for a network of %lld layers", (long long)network->n_layers);
     make_segments(network);
     circe_status status = train_slots_make(network);
     if (status == CIRCE_OK) status = make_memory(network);

@@ -10,7 +10,7 @@
  * Layers that are not rowwise get the whole batch and divide it themselves. */
 #include <math.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 #include "train/network_internal.h"
 #include "train/parallel.h"
 
@@ -250,7 +250,7 @@ static circe_status backward(train_network *network, int64_t rows, const float *
 /* What the forward pass left in its states is for its number of threads. */
 static circe_status check_threads(const train_network *network, const train_states *states) {
     if (states == NULL || states->threads == network->last_threads) return CIRCE_OK;
-    return train_fail(
+    return circe_fail(
         CIRCE_ERR_UNSUPPORTED,
         "the backward pass has %d of the %d threads that its forward pass had: run both inside of the same "
         "OpenMP region, or both outside",

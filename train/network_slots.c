@@ -12,7 +12,7 @@
  * what came along the shortcut. */
 #include <stdlib.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 #include "train/network_internal.h"
 
 typedef struct planning {
@@ -127,7 +127,7 @@ circe_status train_slots_make(train_network *network) {
     network->slot_numbers = calloc((size_t)most, sizeof *network->slot_numbers);
     network->slots = calloc((size_t)most, sizeof *network->slots);
     if (p.value == NULL || p.holders == NULL || network->slot_numbers == NULL || network->slots == NULL) {
-        status = train_fail(CIRCE_ERR_MEMORY, "no memory for the gradients of a network");
+        status = circe_fail(CIRCE_ERR_MEMORY, "no memory for the gradients of a network");
         goto done;
     }
     for (int64_t l = 0; l < network->n_layers; l++) p.value[l] = -1;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 #include "train/network_internal.h"
 
 static const char COUNTER[] = "num_batches_tracked";
@@ -116,9 +116,9 @@ circe_status train_network_tensors(const train_network *network, const float *fl
     train_layer_tensor parts[TRAIN_MAX_LAYER_TENSORS];
     int64_t at = 0;
     if (network == NULL || flat == NULL || prefix == NULL || tensors == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "network, flat, prefix and tensors must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "network, flat, prefix and tensors must not be NULL");
     char **names = names_of(network, prefix);
-    if (names == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the names of a network's tensors");
+    if (names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the names of a network's tensors");
     for (int64_t l = 0; l < network->n_layers; l++) {
         const train_layer *layer = &network->layers[l];
         int n = params_of(layer, parts);
@@ -131,9 +131,9 @@ circe_status train_network_buffer_tensors(const train_network *network, const fl
                                           circe_tensor *tensors) {
     train_layer_tensor parts[TRAIN_MAX_LAYER_TENSORS];
     if (network == NULL || flat == NULL || prefix == NULL || tensors == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "network, flat, prefix and tensors must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "network, flat, prefix and tensors must not be NULL");
     char **names = names_of(network, prefix);
-    if (names == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the names of a network's tensors");
+    if (names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the names of a network's tensors");
     names += train_network_n_tensors(network);
     for (int64_t l = 0; l < network->n_layers; l++) {
         const train_layer *layer = &network->layers[l];
@@ -160,14 +160,14 @@ static void show_shape(const circe_tensor *tensor, char *text, size_t bytes) {
 static circe_status check_tensor(const circe_tensor *found, const circe_tensor *wanted) {
     char has[160], needs[160];
     if (strcmp(found->dtype, "F32") != 0 && strcmp(found->dtype, "F64") != 0)
-        return train_fail(CIRCE_ERR_FORMAT, "tensor '%s' is of dtype %s; F32 or F64 can be read", wanted->name,
+        return circe_fail(CIRCE_ERR_FORMAT, "tensor '%s' is of dtype %s; F32 or F64 can be read", wanted->name,
                           found->dtype);
     if (found->n_dims == wanted->n_dims &&
         memcmp(found->shape, wanted->shape, (size_t)wanted->n_dims * sizeof wanted->shape[0]) == 0)
         return CIRCE_OK;
     show_shape(found, has, sizeof has);
     show_shape(wanted, needs, sizeof needs);
-    return train_fail(CIRCE_ERR_SHAPE, "tensor '%s' is %s in the file; this network needs %s", wanted->name, has,
+    return circe_fail(CIRCE_ERR_SHAPE, "tensor '%s' is %s in the file; this network needs %s", wanted->name, has,
                       needs);
 }
 
@@ -193,7 +193,7 @@ static void note(failures *f, circe_status status, const char *name) {
     size_t used = strlen(f->others);
     if (f->n++ == 0) {
         f->status = status;
-        snprintf(f->first, sizeof f->first, "%s", train_last_error());
+        snprintf(f->first, sizeof f->first, "%s", circe_last_error());
     } else {
         snprintf(f->others + used, sizeof f->others - used, "%s%s", used > 0 ? ", " : "", name);
     }
@@ -201,9 +201,9 @@ static void note(failures *f, circe_status status, const char *name) {
 
 static circe_status report(const failures *f) {
     if (f->n == 0) return CIRCE_OK;
-    if (f->n == 1) return train_fail(f->status, "%s", f->first);
+    if (f->n == 1) return circe_fail(f->status, "%s", f->first);
     bool all = strlen(f->others) < sizeof f->others - 1;
-    return train_fail(f->status, "%s; and so it is, missing or misshaped, with %lld more: %s%s", f->first,
+    return circe_fail(f->status, "%s; and so it is, missing or misshaped, with %lld more: %s%s", f->first,
                       (long long)f->n - 1, f->others, all ? "" : "...");
 }
 
@@ -214,10 +214,10 @@ static bool is_counter(const circe_tensor *wanted) { return strcmp(wanted->dtype
 static circe_status read_tensors(const circe_tensor_file *file, const circe_tensor *wanted, int64_t n) {
     circe_tensor *found = calloc((size_t)n + 1, sizeof *found);
     failures problems = {0};
-    if (found == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the list of a network's tensors");
+    if (found == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the list of a network's tensors");
     for (int64_t k = 0; k < n; k++) {
         if (is_counter(&wanted[k])) continue;
-        circe_status status = train_pass(circe_tensor_file_find(file, wanted[k].name, &found[k]));
+        circe_status status = circe_tensor_file_find(file, wanted[k].name, &found[k]);
         if (status == CIRCE_OK) status = check_tensor(&found[k], &wanted[k]);
         if (status != CIRCE_OK) note(&problems, status, wanted[k].name);
     }
@@ -234,7 +234,7 @@ static circe_status list_tensors(const train_network *network, const char *prefi
     int64_t of_params = train_network_n_tensors(network), of_buffers = train_network_n_buffer_tensors(network);
     *n = 0;
     *wanted = calloc((size_t)(of_params + of_buffers) + 1, sizeof **wanted);
-    if (*wanted == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the list of a network's tensors");
+    if (*wanted == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the list of a network's tensors");
     if (params != NULL) {
         status = train_network_tensors(network, params, prefix, *wanted);
         *n += of_params;
@@ -251,7 +251,7 @@ circe_status train_network_read_tensors(const train_network *network, const circ
     circe_tensor *wanted = NULL;
     int64_t n = 0;
     if (network == NULL || file == NULL || prefix == NULL || flat == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "network, file, prefix and flat must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "network, file, prefix and flat must not be NULL");
     circe_status status = list_tensors(network, prefix, flat, NULL, &wanted, &n);
     if (status == CIRCE_OK) status = read_tensors(file, wanted, n);
     free(wanted);
@@ -263,7 +263,7 @@ circe_status train_network_read_buffers(const train_network *network, const circ
     circe_tensor *wanted = NULL;
     int64_t n = 0;
     if (network == NULL || file == NULL || prefix == NULL || flat == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "network, file, prefix and flat must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "network, file, prefix and flat must not be NULL");
     circe_status status = list_tensors(network, prefix, NULL, flat, &wanted, &n);
     if (status == CIRCE_OK) status = read_tensors(file, wanted, n);
     free(wanted);
@@ -307,23 +307,23 @@ static int64_t end_of_body(const train_network *network) {
 circe_status train_network_load_body(train_network *network, const char *path) {
     circe_tensor_file *file = NULL;
     float *params = NULL, *buffers = NULL;
-    if (network == NULL || path == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "network and path must not be NULL");
+    if (network == NULL || path == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "network and path must not be NULL");
     train_device *device = network->device;
     int64_t end = end_of_body(network);
     if (end == 0)
-        return train_fail(CIRCE_ERR_ARGUMENT, "this network starts with a dense layer: it has no body to load");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "this network starts with a dense layer: it has no body to load");
     size_t param_bytes = (size_t)network->n_params * sizeof *params;
     size_t buffer_bytes = (size_t)network->n_buffers * sizeof *buffers;
     circe_status status = CIRCE_ERR_MEMORY;
     params = malloc(param_bytes);
     buffers = malloc(buffer_bytes + 1);
     if (params == NULL || buffers == NULL) {
-        train_fail(CIRCE_ERR_MEMORY, "no memory for the parameters of a network");
+        circe_fail(CIRCE_ERR_MEMORY, "no memory for the parameters of a network");
         goto done;
     }
     device->ops->download(device, params, network->params, param_bytes);
     device->ops->download(device, buffers, network->buffers, buffer_bytes);
-    status = train_pass(circe_tensor_file_open(device->context, path, &file));
+    status = circe_tensor_file_open(device->context, path, &file);
     if (status == CIRCE_OK) status = read_body(network, file, end, params, buffers);
     if (status != CIRCE_OK) goto done;
     device->ops->upload(device, network->params, params, param_bytes);

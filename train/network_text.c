@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 #include "train/layers.h"
 
 enum { MOST_ITEMS = TRAIN_MAX_LAYERS / 2, MOST_LAYERS = TRAIN_MAX_LAYERS };
@@ -34,7 +34,7 @@ typedef struct building {
 } building;
 
 static circe_status refuse(const building *b, const char *what) {
-    return train_fail(CIRCE_ERR_ARGUMENT,
+    return circe_fail(CIRCE_ERR_ARGUMENT,
                       "network '%.60s': %s (examples: 9x64, nine hidden layers of 64; 64,32; linear; for images "
                       "conv16s2,conv32s2,pool2,128,64; dsprites; resnet18)",
                       b->text, what);
@@ -296,18 +296,18 @@ static circe_status build(building *b, int64_t outputs) {
 circe_status train_network_parse(const char *text, train_layer_kind activation, int64_t outputs,
                                  train_layer_spec **specs, int64_t *n_specs) {
     if (text == NULL || specs == NULL || n_specs == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "text, specs and n_specs must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "text, specs and n_specs must not be NULL");
     *specs = NULL;
     *n_specs = 0;
     const train_layer_type *type = train_layer_type_of(activation);
     if (type == NULL || !type->elementwise)
-        return train_fail(CIRCE_ERR_ARGUMENT, "the activation must be ReLU, leaky ReLU or tanh");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the activation must be ReLU, leaky ReLU or tanh");
     if (outputs < 1 || outputs > TRAIN_MAX_WIDTH)
-        return train_fail(CIRCE_ERR_ARGUMENT, "a network of %lld outputs; there must be 1 to %d", (long long)outputs,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a network of %lld outputs; there must be 1 to %d", (long long)outputs,
                           TRAIN_MAX_WIDTH);
     building b = {.text = text, .at = text, .activation = activation};
     b.specs = calloc(MOST_LAYERS, sizeof *b.specs);
-    if (b.specs == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the layers of a network");
+    if (b.specs == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the layers of a network");
     circe_status status = build(&b, outputs);
     if (status != CIRCE_OK) {
         free(b.specs);

@@ -1,7 +1,7 @@
 /* A network on points as a source describes them, batch by batch. */
 #include "train/predict.h"
 
-#include "train/error.h"
+#include "circe/status.h"
 
 circe_status train_check_features(const train_network *network, const train_source *source, const char *what) {
     train_shape in = train_network_layer(network, 0)->in;
@@ -10,11 +10,11 @@ circe_status train_check_features(const train_network *network, const train_sour
     int64_t channels = source->channels * source->repeat, cols = train_source_cols(source);
     if (in.n_dims != 3) { /* a row of numbers, however they are stored */
         if (cols == train_shape_count(in)) return CIRCE_OK;
-        return train_fail(CIRCE_ERR_SHAPE, "the %s features have %lld columns; the network needs %lld", what,
+        return circe_fail(CIRCE_ERR_SHAPE, "the %s features have %lld columns; the network needs %lld", what,
                           (long long)cols, (long long)train_shape_count(in));
     }
     if (channels == in.size[0] && source->height == in.size[1] && source->width == in.size[2]) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_SHAPE,
+    return circe_fail(CIRCE_ERR_SHAPE,
                       "the %s features are %lld by %lld by %lld; the network needs %lld by %lld by %lld (channels, "
                       "lines, columns)",
                       what, (long long)channels, (long long)source->height, (long long)source->width,
@@ -37,7 +37,7 @@ circe_status train_predict(train_network *network, const train_source *source, f
     train_source_handle *handle = NULL;
     float *in = NULL;
     if (network == NULL || source == NULL || (out == NULL && source->n > 0))
-        return train_fail(CIRCE_ERR_ARGUMENT, "network, source and out must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "network, source and out must not be NULL");
     train_device *device = train_network_device(network);
     int64_t last = train_network_n_layers(network) - 1, batch = train_network_max_batch(network);
     int64_t outputs = train_shape_count(train_network_layer(network, last)->out);

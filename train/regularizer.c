@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 #include "train/regularizer_parts.h"
 
 const char *train_regularizer_name(train_regularizer_kind kind) {
@@ -57,7 +57,7 @@ void train_regularizer_set_company(train_regularizer *r, const circe_company *co
 /* ---- buffers ---------------------------------------------------------------------------------------------------- */
 
 static circe_status no_memory(int64_t rows) {
-    return train_fail(CIRCE_ERR_MEMORY, "no memory for a batch of %lld rows in the regulariser", (long long)rows);
+    return circe_fail(CIRCE_ERR_MEMORY, "no memory for a batch of %lld rows in the regulariser", (long long)rows);
 }
 
 /* A zeroed block in the place of another, whose content is not kept. */
@@ -75,7 +75,7 @@ circe_status train_regularizer_kernel_x(train_regularizer *r, int64_t cols, cons
     circe_kernel *made = NULL;
     double sigma2 = r->options.sigma2_x * (r->options.per_dimension ? (double)cols : 1.0);
     circe_status status = circe_kernel_create(r->context, CIRCE_KERNEL_GAUSSIAN, sigma2, &made);
-    if (status != CIRCE_OK) return train_pass(status);
+    if (status != CIRCE_OK) return status;
     train_x_kernel *grown = realloc(r->x_kernels, (size_t)(r->n_x_kernels + 1) * sizeof *grown);
     if (grown == NULL) {
         circe_kernel_destroy(made);
@@ -134,14 +134,14 @@ static void narrow(const circe_mat *wide, circe_mat *grad) {
 /* Of a batch, in the precision that was asked for. */
 static circe_status measure(train_regularizer *r, train_points *points, double *value, circe_mat *grad) {
     circe_mat wide_x, wide_grad;
-    if (r->options.dtype == CIRCE_FLOAT32) return train_pass(r->row->measure(r, points, value, grad));
+    if (r->options.dtype == CIRCE_FLOAT32) return r->row->measure(r, points, value, grad);
     circe_status status = widen(r, points->x, &wide_x, &wide_grad);
     if (status != CIRCE_OK) return status;
     train_points wide = *points;
     wide.x = &wide_x;
     status = r->row->measure(r, &wide, value, grad != NULL ? &wide_grad : NULL);
     if (status == CIRCE_OK && grad != NULL) narrow(&wide_grad, grad);
-    return train_pass(status);
+    return status;
 }
 
 /* ---- the previous batch ----------------------------------------------------------------------------------------- */
@@ -179,7 +179,7 @@ static circe_status recall(train_regularizer *r, const train_previous *p, const 
                            circe_mat *previous_y, train_points *points) {
     if (p->rows == 0) return CIRCE_OK;
     if (p->cols != x->cols)
-        return train_fail(CIRCE_ERR_SHAPE, "x has %lld columns and had %lld in the batch before", (long long)x->cols,
+        return circe_fail(CIRCE_ERR_SHAPE, "x has %lld columns and had %lld in the batch before", (long long)x->cols,
                           (long long)p->cols);
     if (p->rows > r->previous_room) {
         r->previous_y = renew(r->previous_y, p->rows * r->cols_y, sizeof *r->previous_y);
@@ -218,15 +218,15 @@ circe_status train_regularizer_remember(train_regularizer *r, int64_t place, con
 static circe_status check_batch(const train_regularizer *r, int64_t place, const int64_t *index, int64_t n,
                                 const circe_mat *x) {
     if (r == NULL || index == NULL || x == NULL || n < 1 || place < 0 || place >= MOST_PLACES)
-        return train_fail(CIRCE_ERR_ARGUMENT,
+        return circe_fail(CIRCE_ERR_ARGUMENT,
                           "regulariser, index and x must not be NULL, and n and place not below 1 "
                           "and 0");
     if (x->dtype != CIRCE_FLOAT32 || x->rows != n)
-        return train_fail(CIRCE_ERR_SHAPE, "x must be %lld rows of float32; it has %lld rows", (long long)n,
+        return circe_fail(CIRCE_ERR_SHAPE, "x must be %lld rows of float32; it has %lld rows", (long long)n,
                           (long long)x->rows);
     for (int64_t i = 0; i < n; i++)
         if (index[i] < 0 || index[i] >= r->n_rows)
-            return train_fail(CIRCE_ERR_ARGUMENT, "row %lld is none of the %lld training rows", (long long)index[i],
+            return circe_fail(CIRCE_ERR_ARGUMENT, "row %lld is none of the %lld training rows", (long long)index[i],
                               (long long)r->n_rows);
     return CIRCE_OK;
 }
@@ -258,12 +258,12 @@ circe_status train_regularizer_value(train_regularizer *r, const circe_mat *x, c
                                      double *value) {
     train_points points = {.x = x, .y = y, .z = z};
     if (r == NULL || x == NULL || y == NULL || z == NULL || value == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "regulariser, x, y, z and value must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "regulariser, x, y, z and value must not be NULL");
     if (((r->row->needs & TRAIN_USES_Y) && y->cols != r->cols_y) || z->cols != r->cols_z)
-        return train_fail(CIRCE_ERR_SHAPE, "y and z have %lld and %lld columns; those of training have %lld and %lld",
+        return circe_fail(CIRCE_ERR_SHAPE, "y and z have %lld and %lld columns; those of training have %lld and %lld",
                           (long long)y->cols, (long long)z->cols, (long long)r->cols_y, (long long)r->cols_z);
     circe_status status = train_regularizer_kernel_x(r, x->cols, &points.kernel_x);
-    return status == CIRCE_OK ? train_pass(r->row->measure(r, &points, value, NULL)) : status;
+    return status == CIRCE_OK ? r->row->measure(r, &points, value, NULL) : status;
 }
 
 /* ---- state: the number of places, then for each its rows, columns, index and x ----------------------------------- */
@@ -312,7 +312,7 @@ static bool take(reader *in, void *to, size_t bytes) {
 }
 
 static circe_status damaged(void) {
-    return train_fail(CIRCE_ERR_FORMAT, "the regulariser's state is damaged or of another run");
+    return circe_fail(CIRCE_ERR_FORMAT, "the regulariser's state is damaged or of another run");
 }
 
 static circe_status read_place(train_regularizer *r, int64_t place, reader *in) {

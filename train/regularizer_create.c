@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 #include "train/regularizer.h"
 #include "train/regularizer_parts.h"
 
@@ -33,21 +33,21 @@ void train_regularizer_options_init(train_regularizer_options *options) {
 static circe_status check_options(const train_regularizer_options *o) {
     const char *name = train_regularizer_name(o->kind);
     if ((int)o->kind < 0 || (int)o->kind >= train_regularizer_n_rows)
-        return train_fail(CIRCE_ERR_ARGUMENT, "regulariser %d is none of none, circe, hscic, gcm, hsic", (int)o->kind);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "regulariser %d is none of none, circe, hscic, gcm, hsic", (int)o->kind);
     if (o->dtype != CIRCE_FLOAT32 && o->dtype != CIRCE_FLOAT64)
-        return train_fail(CIRCE_ERR_ARGUMENT, "dtype %d is neither float32 nor float64", (int)o->dtype);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "dtype %d is neither float32 nor float64", (int)o->dtype);
     if (!(o->sigma2_x > 0.0) || !isfinite(o->sigma2_x))
-        return train_fail(CIRCE_ERR_ARGUMENT, "sigma2 of x is %g; it must be positive", o->sigma2_x);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "sigma2 of x is %g; it must be positive", o->sigma2_x);
     if (!(o->sigma2_z >= 0.0) || !isfinite(o->sigma2_z))
-        return train_fail(CIRCE_ERR_ARGUMENT, "sigma2 of z is %g; it must be positive, or 0 for the median heuristic",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "sigma2 of z is %g; it must be positive, or 0 for the median heuristic",
                           o->sigma2_z);
     if (o->kind == TRAIN_REG_HSIC && o->estimator != CIRCE_BIASED && o->estimator != CIRCE_USTAT)
-        return train_fail(CIRCE_ERR_ARGUMENT, "hsic has the estimators biased and ustat; not %s",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "hsic has the estimators biased and ustat; not %s",
                           circe_estimator_name(o->estimator));
     if (o->kind != TRAIN_REG_CIRCE && o->method == CIRCE_METHOD_RFF)
-        return train_fail(CIRCE_ERR_ARGUMENT, "method rff is for circe; %s takes auto, lowrank or dense", name);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "method rff is for circe; %s takes auto, lowrank or dense", name);
     if (o->method == CIRCE_METHOD_RFF && o->rff_features < 1)
-        return train_fail(CIRCE_ERR_ARGUMENT, "the number of random features is %lld; it must be positive",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the number of random features is %lld; it must be positive",
                           (long long)o->rff_features);
     return CIRCE_OK;
 }
@@ -58,18 +58,18 @@ static double element(const circe_mat *m, int64_t i, int64_t j) {
 }
 
 static circe_status check_points(const circe_mat *m, const char *name) {
-    if (m->cols < 1) return train_fail(CIRCE_ERR_SHAPE, "the regulariser needs %s, and it has no columns", name);
+    if (m->cols < 1) return circe_fail(CIRCE_ERR_SHAPE, "the regulariser needs %s, and it has no columns", name);
     for (int64_t i = 0; i < m->rows; i++)
         for (int64_t j = 0; j < m->cols; j++)
             if (!isfinite(element(m, i, j)))
-                return train_fail(CIRCE_ERR_VALUE, "%s holds %g in row %lld, column %lld (from 0)", name,
+                return circe_fail(CIRCE_ERR_VALUE, "%s holds %g in row %lld, column %lld (from 0)", name,
                                   element(m, i, j), (long long)i, (long long)j);
     return CIRCE_OK;
 }
 
 static circe_status check_rows(const circe_mat *y, const circe_mat *z, const char *of) {
     if (y->rows == z->rows) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_SHAPE, "y of the %s has %lld rows and z has %lld; they must be the same points", of,
+    return circe_fail(CIRCE_ERR_SHAPE, "y of the %s has %lld rows and z has %lld; they must be the same points", of,
                       (long long)y->rows, (long long)z->rows);
 }
 
@@ -89,17 +89,16 @@ static double width(const train_regularizer *r, double sigma2, int64_t cols) {
 }
 
 static circe_status make_kernel(train_regularizer *r, const char *text, circe_kernel **kernel) {
-    return train_pass(circe_kernel_parse(r->context, text != NULL ? text : "gaussian", kernel));
+    return circe_kernel_parse(r->context, text != NULL ? text : "gaussian", kernel);
 }
 
 static circe_status make_kernel_z(train_regularizer *r, const circe_mat *z) {
     circe_status status = make_kernel(r, r->options.kernel_z, &r->kernel_z);
     if (status != CIRCE_OK || circe_kernel_n_free(r->kernel_z) == 0) return status;
-    if (r->options.sigma2_z > 0.0)
-        return train_pass(circe_kernel_bind(r->kernel_z, width(r, r->options.sigma2_z, z->cols)));
+    if (r->options.sigma2_z > 0.0) return circe_kernel_bind(r->kernel_z, width(r, r->options.sigma2_z, z->cols));
     status = circe_kernel_bind_median(r->kernel_z, z);
     if (status == CIRCE_OK) return CIRCE_OK;
-    return train_fail(status, "the width of z's kernel by the median heuristic: %s", circe_last_error());
+    return circe_fail(status, "the width of z's kernel by the median heuristic: %s", circe_last_error());
 }
 
 /* One width and one ridge: nothing is left to choose. */
@@ -116,22 +115,22 @@ static bool needs_fit(const train_regularizer *r) {
 static circe_status settle(train_regularizer *r) {
     r->ridge = r->options.ridge[0];
     if (!(r->ridge > 0.0) || !isfinite(r->ridge))
-        return train_fail(CIRCE_ERR_ARGUMENT, "the ridge is %g; it must be positive", r->ridge);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the ridge is %g; it must be positive", r->ridge);
     if (circe_kernel_n_free(r->kernel_y) == 0) return CIRCE_OK;
-    return train_pass(circe_kernel_bind(r->kernel_y, width(r, r->options.sigma2_y[0], r->cols_y)));
+    return circe_kernel_bind(r->kernel_y, width(r, r->options.sigma2_y[0], r->cols_y));
 }
 
 /* ---- the conditional mean --------------------------------------------------------------------------------------- */
 
 static circe_status refuse_no_holdout(const train_regularizer *r) {
     if (r->row->needs & TRAIN_USES_FIT)
-        return train_fail(CIRCE_ERR_ARGUMENT,
+        return circe_fail(CIRCE_ERR_ARGUMENT,
                           "%s needs a holdout: rows, not trained on, from which the mean of z given y is learned; "
                           "there is none",
                           r->row->name);
     if (train_regularizer_holds_out(r))
-        return train_fail(CIRCE_ERR_ARGUMENT, "%s is to regress z on a holdout, and there is none", r->row->name);
-    return train_fail(CIRCE_ERR_ARGUMENT,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s is to regress z on a holdout, and there is none", r->row->name);
+    return circe_fail(CIRCE_ERR_ARGUMENT,
                       "%s chooses the width of y and the ridge by leave-one-out on a holdout, and there is none; give "
                       "one sigma2 of y and one ridge, or a holdout",
                       r->row->name);
@@ -154,7 +153,7 @@ static circe_status fit_exact(train_regularizer *r, const circe_mat *y, const ci
     options.ridge = &r->ridge;
     options.n_ridge = 1;
     options.seed = r->options.seed;
-    return train_pass(circe_cme_fit(r->context, y, z, r->kernel_y, r->kernel_z, &options, &r->exact));
+    return circe_cme_fit(r->context, y, z, r->kernel_y, r->kernel_z, &options, &r->exact);
 }
 
 /* Kernel and ridge of the fit are those of batches from now on. */
@@ -163,7 +162,7 @@ static circe_status adopt(train_regularizer *r) {
     circe_kernel *chosen = NULL;
     circe_status status = circe_cme_get_info(r->cme, &info);
     if (status == CIRCE_OK) status = circe_kernel_copy(circe_cme_kernel_y(r->cme), &chosen);
-    if (status != CIRCE_OK) return train_pass(status);
+    if (status != CIRCE_OK) return status;
     circe_kernel_destroy(r->kernel_y);
     r->kernel_y = chosen;
     r->ridge = info.ridge;
@@ -178,13 +177,13 @@ static circe_status fit(train_regularizer *r, const circe_mat *y, const circe_ma
     circe_status status = check_rows(y, z, "holdout");
     if (status != CIRCE_OK) return status;
     if (y->cols != r->cols_y || z->cols != r->cols_z)
-        return train_fail(CIRCE_ERR_SHAPE,
+        return circe_fail(CIRCE_ERR_SHAPE,
                           "y and z of the holdout have %lld and %lld columns; those of training have "
                           "%lld and %lld",
                           (long long)y->cols, (long long)z->cols, (long long)r->cols_y, (long long)r->cols_z);
     circe_cme_options_init(&options);
     double *grid = width_grid(r, &options.n_sigma2_y);
-    if (grid == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the widths of y");
+    if (grid == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the widths of y");
     options.method = o->method;
     options.sigma2_y = grid;
     options.ridge = o->ridge;
@@ -199,7 +198,7 @@ static circe_status fit(train_regularizer *r, const circe_mat *y, const circe_ma
         status = circe_cme_fit(r->context, y, z, r->kernel_y, linear != NULL ? linear : r->kernel_z, &options, &r->cme);
     circe_kernel_destroy(linear);
     free(grid);
-    if (status != CIRCE_OK) return train_pass(status);
+    if (status != CIRCE_OK) return status;
     status = adopt(r);
     return status == CIRCE_OK && o->method == CIRCE_METHOD_RFF ? fit_exact(r, y, z) : status;
 }
@@ -216,11 +215,11 @@ static double *copy_rows(const circe_mat *m, int64_t rows, int64_t cols) {
 /* circe keeps residual features; where there are none (method rff), and for the others, y and z themselves. */
 static circe_status keep_rows(train_regularizer *r, const circe_mat *y, const circe_mat *z) {
     if ((r->row->needs & TRAIN_USES_FIT) && r->options.method != CIRCE_METHOD_RFF)
-        return train_pass(circe_features_create(r->context, r->cme, y, z, r->options.dtype, &r->features));
+        return circe_features_create(r->context, r->cme, y, z, r->options.dtype, &r->features);
     r->y = copy_rows(y, r->n_rows, r->cols_y);
     r->z = copy_rows(z, r->n_rows, r->cols_z);
     if (r->y != NULL && r->z != NULL) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_MEMORY, "no memory for y and z of %lld training rows", (long long)r->n_rows);
+    return circe_fail(CIRCE_ERR_MEMORY, "no memory for y and z of %lld training rows", (long long)r->n_rows);
 }
 
 /* ---- in words --------------------------------------------------------------------------------------------------- */
@@ -262,7 +261,7 @@ static void describe(train_regularizer *r) {
 static circe_status build(train_regularizer *r, const circe_mat *y, const circe_mat *z, const circe_mat *holdout_y,
                           const circe_mat *holdout_z) {
     circe_status status = check_training(r, y, z);
-    if (status == CIRCE_OK) status = train_pass(circe_workspace_create(r->context, &r->workspace));
+    if (status == CIRCE_OK) status = circe_workspace_create(r->context, &r->workspace);
     if (status == CIRCE_OK && (r->row->needs & TRAIN_USES_KERNEL_Z)) status = make_kernel_z(r, z);
     bool regresses = (r->row->needs & TRAIN_USES_FIT) || train_regularizer_smooths(r) || train_regularizer_holds_out(r);
     if (status == CIRCE_OK && regresses) {
@@ -277,12 +276,12 @@ circe_status train_regularizer_create(circe_context *context, const train_regula
                                       const circe_mat *holdout_z, train_regularizer **regularizer) {
     static const circe_mat none = {.dtype = CIRCE_FLOAT64};
     if (context == NULL || options == NULL || y == NULL || z == NULL || regularizer == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "context, options, y, z and regularizer must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "context, options, y, z and regularizer must not be NULL");
     *regularizer = NULL;
     circe_status status = check_options(options);
     if (status != CIRCE_OK || options->kind == TRAIN_REG_NONE) return status;
     train_regularizer *r = calloc(1, sizeof *r);
-    if (r == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a regulariser");
+    if (r == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a regulariser");
     r->context = context;
     r->options = *options;
     r->row = &train_regularizer_rows[options->kind];

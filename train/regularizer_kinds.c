@@ -5,7 +5,7 @@
  *     hscic   the batch regressed on itself; z on the holdout where asked
  *     gcm     x regressed on the previous batch where there is one, so that no gradient flows through the regression
  *     hsic    dependence on z whatever y */
-#include "train/error.h"
+#include "circe/status.h"
 #include "train/regularizer_parts.h"
 
 bool train_regularizer_smooths(const train_regularizer *r) {

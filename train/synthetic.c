@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "train/equations.h"
-#include "train/error.h"
 #include "train/parallel.h"
 
 enum { MAX_D = 4096, ROWS_A_PART = 1024 };
@@ -39,7 +39,7 @@ const char *synthetic_name(synthetic_kind kind) {
 }
 
 circe_status synthetic_check(const synthetic_model *model) {
-    if (model == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "the synthetic model must not be NULL");
+    if (model == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "the synthetic model must not be NULL");
     int64_t least = 1, most = MAX_D;
     switch (model->kind) {
         case SYNTHETIC_UNIVARIATE_1:
@@ -52,13 +52,13 @@ circe_status synthetic_check(const synthetic_model *model) {
         case SYNTHETIC_MULTIVARIATE_2:
             break;
         default:
-            return train_fail(CIRCE_ERR_ARGUMENT,
+            return circe_fail(CIRCE_ERR_ARGUMENT,
                               "there is no synthetic model number %d; they are univariate1, univariate2, "
                               "multivariate1 and multivariate2",
                               (int)model->kind);
     }
     if (model->d >= least && model->d <= most) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_ARGUMENT, "%s with d = %lld: d must be from %lld to %lld", synthetic_name(model->kind),
+    return circe_fail(CIRCE_ERR_ARGUMENT, "%s with d = %lld: d must be from %lld to %lld", synthetic_name(model->kind),
                       (long long)model->d, (long long)least, (long long)most);
 }
 
@@ -144,9 +144,9 @@ circe_status synthetic_draw_rows(const circe_context *context, const synthetic_m
     circe_status status = synthetic_check(model);
     if (sample != NULL) *sample = (synthetic_sample){0};
     if (status != CIRCE_OK) return status;
-    if (sample == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "sample must not be NULL");
+    if (sample == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "sample must not be NULL");
     if (n < 1 || first < 0 || n > (INT64_C(1) << 40) || first > (INT64_C(1) << 40))
-        return train_fail(CIRCE_ERR_ARGUMENT, "%lld rows from row %lld on: a sample has 1 to 2^40 rows", (long long)n,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%lld rows from row %lld on: a sample has 1 to 2^40 rows", (long long)n,
                           (long long)first);
     int64_t d_y = synthetic_dim_y(model), d_z = synthetic_dim_z(model);
     sample->n = n;
@@ -154,7 +154,7 @@ circe_status synthetic_draw_rows(const circe_context *context, const synthetic_m
         !make_mat(n, d_z, CIRCE_FLOAT64, &sample->z) || !make_mat(n, 1, CIRCE_FLOAT64, &sample->b) ||
         !make_mat(n, 1, CIRCE_FLOAT64, &sample->noise_a)) {
         synthetic_free(sample);
-        return train_fail(CIRCE_ERR_MEMORY, "no memory for a sample of %lld rows of %s", (long long)n,
+        return circe_fail(CIRCE_ERR_MEMORY, "no memory for a sample of %lld rows of %s", (long long)n,
                           synthetic_name(model->kind));
     }
     drawing d = {.model = model, .seed = seed, .place = first, .sample = sample};
@@ -192,9 +192,9 @@ static void join(int64_t rows, int64_t d_y, int64_t d_z, const double *a, const 
 }
 
 static circe_status joined(const synthetic_sample *s, circe_mat *raw) {
-    if (s == NULL || s->a.data == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "the sample must not be empty");
+    if (s == NULL || s->a.data == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "the sample must not be empty");
     if (!make_mat(s->n, 1 + s->y.cols + s->z.cols, CIRCE_FLOAT64, raw))
-        return train_fail(CIRCE_ERR_MEMORY, "no memory for the columns of %lld rows", (long long)s->n);
+        return circe_fail(CIRCE_ERR_MEMORY, "no memory for the columns of %lld rows", (long long)s->n);
     join(s->n, s->y.cols, s->z.cols, s->a.data, s->y.data, s->z.data, raw->data);
     return CIRCE_OK;
 }
@@ -243,7 +243,7 @@ circe_status synthetic_standardise(const circe_context *context, const synthetic
                                    const double *z, float *features) {
     int64_t d_y = synthetic_dim_y(model), d_z = synthetic_dim_z(model), cols = 1 + d_y + d_z;
     if (scales->features.cols != cols)
-        return train_fail(CIRCE_ERR_SHAPE, "the statistics are of %lld columns; %s with d = %lld has %lld",
+        return circe_fail(CIRCE_ERR_SHAPE, "the statistics are of %lld columns; %s with d = %lld has %lld",
                           (long long)scales->features.cols, synthetic_name(model->kind), (long long)model->d,
                           (long long)cols);
     standardising s = {
@@ -265,13 +265,13 @@ circe_status synthetic_points_make(const synthetic_scales *scales, const synthet
     if (status != CIRCE_OK) return status;
     int64_t n = sample->n, d_y = sample->y.cols, d_z = sample->z.cols;
     if (scales->features.cols != raw.cols) {
-        status = train_fail(CIRCE_ERR_SHAPE, "the statistics are of %lld columns and the sample has %lld",
+        status = circe_fail(CIRCE_ERR_SHAPE, "the statistics are of %lld columns and the sample has %lld",
                             (long long)scales->features.cols, (long long)raw.cols);
         goto done;
     }
     if (!make_mat(n, raw.cols, CIRCE_FLOAT32, &points->features) || !make_mat(n, 1, CIRCE_FLOAT32, &points->target) ||
         !make_mat(n, d_y, CIRCE_FLOAT64, &points->y) || !make_mat(n, d_z, CIRCE_FLOAT64, &points->z)) {
-        status = train_fail(CIRCE_ERR_MEMORY, "no memory for %lld standardised rows", (long long)n);
+        status = circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld standardised rows", (long long)n);
         goto done;
     }
     train_scaler of_y = columns_of(&scales->features, 1, d_y), of_z = columns_of(&scales->features, 1 + d_y, d_z);

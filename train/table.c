@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 
 enum { SPLIT_STREAM = 0x73706c69 };
 
@@ -32,9 +32,9 @@ static void put(circe_mat *m, int64_t i, int64_t j, double value) {
 
 static circe_status check_view(const circe_mat *m, const char *name) {
     if (m == NULL || (m->data == NULL && m->rows > 0))
-        return train_fail(CIRCE_ERR_ARGUMENT, "%s must not be NULL", name);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s must not be NULL", name);
     if ((m->dtype != CIRCE_FLOAT32 && m->dtype != CIRCE_FLOAT64) || m->rows < 0 || m->cols < 1 || m->ld < m->cols)
-        return train_fail(CIRCE_ERR_SHAPE, "%s is %lld by %lld with rows %lld apart: no matrix of float32 or float64",
+        return circe_fail(CIRCE_ERR_SHAPE, "%s is %lld by %lld with rows %lld apart: no matrix of float32 or float64",
                           name, (long long)m->rows, (long long)m->cols, (long long)m->ld);
     return CIRCE_OK;
 }
@@ -42,13 +42,13 @@ static circe_status check_view(const circe_mat *m, const char *name) {
 static circe_status check_index(const circe_mat *values, const int64_t *index, int64_t n) {
     for (int64_t i = 0; index != NULL && i < n; i++)
         if (index[i] < 0 || index[i] >= values->rows)
-            return train_fail(CIRCE_ERR_ARGUMENT, "row %lld was asked for, and there are %lld (counted from 0)",
+            return circe_fail(CIRCE_ERR_ARGUMENT, "row %lld was asked for, and there are %lld (counted from 0)",
                               (long long)index[i], (long long)values->rows);
     return CIRCE_OK;
 }
 
 static circe_status fail_value(double value, int64_t row, int64_t col) {
-    return train_fail(CIRCE_ERR_VALUE, "the data hold %s at row %lld, column %lld (counted from 0)",
+    return circe_fail(CIRCE_ERR_VALUE, "the data hold %s at row %lld, column %lld (counted from 0)",
                       isnan(value) ? "a NaN" : "an infinity", (long long)row, (long long)col);
 }
 
@@ -75,19 +75,19 @@ static circe_status fit_column(const circe_mat *values, const int64_t *index, in
     }
     *deviation = range == 0.0 ? 1.0 : range * sqrt(squares / (double)n);
     if (!isfinite(*mean) || !isfinite(*deviation) || !(*deviation > 0.0))
-        return train_fail(CIRCE_ERR_VALUE,
+        return circe_fail(CIRCE_ERR_VALUE,
                           "column %lld (counted from 0) holds numbers from %g to %g: too %s for a mean", (long long)col,
                           least, most, *deviation == 0.0 ? "small" : "large");
     return CIRCE_OK;
 }
 
 circe_status train_scaler_fit(const circe_mat *values, const int64_t *index, int64_t n, train_scaler *scaler) {
-    if (scaler == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "scaler must not be NULL");
+    if (scaler == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "scaler must not be NULL");
     *scaler = (train_scaler){0};
     circe_status status = check_view(values, "values");
     if (status != CIRCE_OK) return status;
     if (index == NULL) n = values->rows;
-    if (n < 1) return train_fail(CIRCE_ERR_SHAPE, "statistics of no rows: at least one is needed");
+    if (n < 1) return circe_fail(CIRCE_ERR_SHAPE, "statistics of no rows: at least one is needed");
     status = check_index(values, index, n);
     if (status != CIRCE_OK) return status;
     scaler->cols = values->cols;
@@ -95,7 +95,7 @@ circe_status train_scaler_fit(const circe_mat *values, const int64_t *index, int
     scaler->deviation = calloc((size_t)values->cols, sizeof *scaler->deviation);
     if (scaler->mean == NULL || scaler->deviation == NULL) {
         train_scaler_free(scaler);
-        return train_fail(CIRCE_ERR_MEMORY, "no memory for the statistics of %lld columns", (long long)values->cols);
+        return circe_fail(CIRCE_ERR_MEMORY, "no memory for the statistics of %lld columns", (long long)values->cols);
     }
     for (int64_t c = 0; status == CIRCE_OK && c < values->cols; c++)
         status = fit_column(values, index, n, c, &scaler->mean[c], &scaler->deviation[c]);
@@ -111,22 +111,22 @@ void train_scaler_free(train_scaler *scaler) {
 }
 
 static circe_status check_pair(const train_scaler *scaler, const circe_mat *values, int64_t n, const circe_mat *out) {
-    if (scaler == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "scaler must not be NULL");
+    if (scaler == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "scaler must not be NULL");
     circe_status status = check_view(values, "values");
     if (status == CIRCE_OK) status = check_view(out, "out");
     if (status != CIRCE_OK) return status;
     if (values->cols != scaler->cols)
-        return train_fail(CIRCE_ERR_SHAPE, "the data have %lld columns and the statistics are of %lld",
+        return circe_fail(CIRCE_ERR_SHAPE, "the data have %lld columns and the statistics are of %lld",
                           (long long)values->cols, (long long)scaler->cols);
     if (out->rows != n || out->cols != scaler->cols)
-        return train_fail(CIRCE_ERR_SHAPE, "out is %lld by %lld; it must be %lld by %lld", (long long)out->rows,
+        return circe_fail(CIRCE_ERR_SHAPE, "out is %lld by %lld; it must be %lld by %lld", (long long)out->rows,
                           (long long)out->cols, (long long)n, (long long)scaler->cols);
     return CIRCE_OK;
 }
 
 circe_status train_scaler_apply(const train_scaler *scaler, const circe_mat *values, const int64_t *index, int64_t n,
                                 circe_mat *out) {
-    if (values == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "values must not be NULL");
+    if (values == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "values must not be NULL");
     if (index == NULL) n = values->rows;
     circe_status status = check_pair(scaler, values, n, out);
     if (status == CIRCE_OK) status = check_index(values, index, n);
@@ -137,7 +137,7 @@ circe_status train_scaler_apply(const train_scaler *scaler, const circe_mat *val
             if (!isfinite(x)) return fail_value(x, source(index, i), c);
             put(out, i, c, scaled);
             if (!isfinite(at(out, i, c)))
-                return train_fail(
+                return circe_fail(
                     CIRCE_ERR_VALUE,
                     "%g at row %lld, column %lld (counted from 0) is too far from the training rows: their "
                     "mean is %g, their deviation %g",
@@ -147,7 +147,7 @@ circe_status train_scaler_apply(const train_scaler *scaler, const circe_mat *val
 }
 
 circe_status train_scaler_invert(const train_scaler *scaler, const circe_mat *values, circe_mat *out) {
-    if (values == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "values must not be NULL");
+    if (values == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "values must not be NULL");
     circe_status status = check_pair(scaler, values, values->rows, out);
     if (status != CIRCE_OK) return status;
     for (int64_t i = 0; i < values->rows; i++)
@@ -170,17 +170,17 @@ static int64_t *copy_part(const int64_t *order, int64_t n) {
 }
 
 circe_status train_split_make(int64_t n, double validation, double holdout, uint64_t seed, train_split *split) {
-    if (split == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "split must not be NULL");
+    if (split == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "split must not be NULL");
     *split = (train_split){0};
     if (n < 1 || n > (INT64_C(1) << 48))
-        return train_fail(CIRCE_ERR_ARGUMENT, "%lld rows cannot be split: it takes 1 to 2^48", (long long)n);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%lld rows cannot be split: it takes 1 to 2^48", (long long)n);
     if (!(validation >= 0.0 && validation < 1.0) || !(holdout >= 0.0 && holdout < 1.0))
-        return train_fail(CIRCE_ERR_ARGUMENT,
+        return circe_fail(CIRCE_ERR_ARGUMENT,
                           "shares of %g for validation and %g for the holdout: each is from 0 to below 1", validation,
                           holdout);
     int64_t n_validation = share_of(n, validation), n_holdout = share_of(n, holdout);
     if (n_validation + n_holdout >= n)
-        return train_fail(CIRCE_ERR_ARGUMENT,
+        return circe_fail(CIRCE_ERR_ARGUMENT,
                           "of %lld rows, %lld for validation (a share of %g) and %lld for the holdout (%g) leave none "
                           "for training",
                           (long long)n, (long long)n_validation, validation, (long long)n_holdout, holdout);
@@ -197,7 +197,7 @@ circe_status train_split_make(int64_t n, double validation, double holdout, uint
     free(order);
     if (split->holdout != NULL && split->validation != NULL && split->training != NULL) return CIRCE_OK;
     train_split_free(split);
-    return train_fail(CIRCE_ERR_MEMORY, "no memory to split %lld rows", (long long)n);
+    return circe_fail(CIRCE_ERR_MEMORY, "no memory to split %lld rows", (long long)n);
 }
 
 void train_split_free(train_split *split) {

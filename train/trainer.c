@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 #include "train/trainer_parts.h"
 
 void train_options_init(train_options *options) {
@@ -60,7 +60,7 @@ static circe_status collect(train_loop *loop) {
         free(s->regularizer);
         s->regularizer = malloc(carried > 0 ? carried : 1);
         s->regularizer_bytes = s->regularizer != NULL ? carried : 0;
-        if (s->regularizer == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the regulariser's state");
+        if (s->regularizer == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the regulariser's state");
     }
     if (carried > 0) train_regularizer_get_state(loop->regularizer, s->regularizer);
     return CIRCE_OK;
@@ -99,7 +99,7 @@ static circe_status adopt(train_loop *loop) {
     size_t bytes = (size_t)loop->n_params * sizeof(float);
     int64_t steps = s->now.epochs * loop->batches + s->now.batches;
     if (s->now.batches > loop->batches || s->now.steps != (steps < loop->steps ? steps : loop->steps))
-        return train_fail(CIRCE_ERR_FORMAT,
+        return circe_fail(CIRCE_ERR_FORMAT,
                           "%s: its counters are those of no run: %lld epochs and %lld batches of "
                           "%lld, %lld steps",
                           loop->options->checkpoint, (long long)s->now.epochs, (long long)s->now.batches,
@@ -229,7 +229,7 @@ static void fill_result(train_loop *loop, train_result *result) {
 circe_status train_run(train_network *network, train_regularizer *regularizer, const train_data *data,
                        const train_data *validation, const train_options *options, train_result *result) {
     if (network == NULL || data == NULL || options == NULL || result == NULL)
-        return train_fail(CIRCE_ERR_ARGUMENT, "network, data, options and result must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "network, data, options and result must not be NULL");
     *result = (train_result){.best_epoch = -1};
     train_loop loop = {
         .network = network, .regularizer = regularizer, .data = data, .validation = validation, .options = options};

@@ -6,21 +6,21 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "circe/status.h"
 #include "train/checkpoint_hash.h"
-#include "train/error.h"
 #include "train/trainer_parts.h"
 
 /* ---- options ---------------------------------------------------------------------------------------------------- */
 
 static circe_status check_number(const char *name, double value, double least, bool or_least) {
     if (isfinite(value) && (value > least || (or_least && value == least))) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_ARGUMENT, "%s is %g; it must be %s %g", name, value, or_least ? "at least" : "above",
+    return circe_fail(CIRCE_ERR_ARGUMENT, "%s is %g; it must be %s %g", name, value, or_least ? "at least" : "above",
                       least);
 }
 
 static circe_status check_options(const train_options *o) {
     if (o->loss != TRAIN_MSE && o->loss != TRAIN_CROSS_ENTROPY)
-        return train_fail(CIRCE_ERR_ARGUMENT, "loss %d is neither mse nor cross-entropy", (int)o->loss);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "loss %d is neither mse nor cross-entropy", (int)o->loss);
     circe_status status = o->steps != 0 ? check_number("the number of steps", (double)o->steps, 1.0, true)
                                         : check_number("the number of epochs", (double)o->epochs, 1.0, true);
     if (status == CIRCE_OK) status = check_number("the batch", (double)o->batch, 1.0, true);
@@ -36,7 +36,7 @@ static circe_status check_options(const train_options *o) {
     if (status == CIRCE_OK) status = check_number("the minutes between checkpoints", o->checkpoint_minutes, 0.0, true);
     if (status != CIRCE_OK) return status;
     if (o->beta1 >= 0.0 && o->beta1 < 1.0 && o->beta2 >= 0.0 && o->beta2 < 1.0) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_ARGUMENT, "beta1 and beta2 are %g and %g; they must be at least 0 and below 1",
+    return circe_fail(CIRCE_ERR_ARGUMENT, "beta1 and beta2 are %g and %g; they must be at least 0 and below 1",
                       o->beta1, o->beta2);
 }
 
@@ -45,25 +45,25 @@ static circe_status check_checkpoint(const char *path) {
     if (path == NULL) return CIRCE_OK;
     const char *slash = strrchr(path, '/');
     char *folder = slash == NULL ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
-    if (folder == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a path");
+    if (folder == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a path");
     int problem = access(folder, W_OK | X_OK) == 0 ? 0 : errno;
     free(folder);
     if (problem == 0) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_IO, "checkpoints cannot be written to %s: its folder: %s", path, strerror(problem));
+    return circe_fail(CIRCE_ERR_IO, "checkpoints cannot be written to %s: its folder: %s", path, strerror(problem));
 }
 
 /* ---- data ------------------------------------------------------------------------------------------------------- */
 
 static circe_status check_target(const circe_mat *m, const char *of, int64_t cols) {
-    if (m->dtype != CIRCE_FLOAT32) return train_fail(CIRCE_ERR_ARGUMENT, "the %s target must be float32", of);
+    if (m->dtype != CIRCE_FLOAT32) return circe_fail(CIRCE_ERR_ARGUMENT, "the %s target must be float32", of);
     if (m->cols == cols) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_SHAPE, "the %s target has %lld columns; the network needs %lld", of, (long long)m->cols,
+    return circe_fail(CIRCE_ERR_SHAPE, "the %s target has %lld columns; the network needs %lld", of, (long long)m->cols,
                       (long long)cols);
 }
 
 static circe_status check_rows(const circe_mat *m, const char *of, const char *name, int64_t rows) {
     if (m->rows == rows) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_SHAPE, "the %s features have %lld rows and %s has %lld; they must be the same points",
+    return circe_fail(CIRCE_ERR_SHAPE, "the %s features have %lld rows and %s has %lld; they must be the same points",
                       of, (long long)rows, name, (long long)m->rows);
 }
 
@@ -72,7 +72,7 @@ static circe_status check_classes(const circe_mat *m, const char *of, int64_t cl
     for (int64_t i = 0; i < m->rows; i++) {
         float value = ((const float *)m->data)[i * m->ld];
         if (!(value >= 0.0F && value < (float)classes && value == floorf(value)))
-            return train_fail(CIRCE_ERR_VALUE, "the %s target holds %g in row %lld; classes are 0 to %lld", of,
+            return circe_fail(CIRCE_ERR_VALUE, "the %s target holds %g in row %lld; classes are 0 to %lld", of,
                               (double)value, (long long)i, (long long)classes - 1);
     }
     return CIRCE_OK;
@@ -92,12 +92,12 @@ static circe_status check_validation(const train_loop *loop) {
     const train_data *v = loop->validation;
     int64_t n = v == NULL ? 0 : v->features.n;
     if (n == 0 && loop->options->patience > 0)
-        return train_fail(CIRCE_ERR_ARGUMENT, "stopping early needs validation rows, and there are none");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "stopping early needs validation rows, and there are none");
     if (n == 0) return CIRCE_OK;
     circe_status status = check_data(loop, v, "validation");
     if (status != CIRCE_OK || loop->regularizer == NULL) return status;
     if (n < LEAST)
-        return train_fail(CIRCE_ERR_SHAPE, "there are %lld validation rows; the regulariser needs %d to be measured",
+        return circe_fail(CIRCE_ERR_SHAPE, "there are %lld validation rows; the regulariser needs %d to be measured",
                           (long long)n, LEAST);
     status = check_rows(&v->z, "validation", "z", n);
     return status == CIRCE_OK && v->y.cols > 0 ? check_rows(&v->y, "validation", "y", n) : status;
@@ -108,7 +108,7 @@ static circe_status check_training(const train_loop *loop) {
     int64_t n = loop->share.total;
     circe_status status = check_data(loop, data, "training");
     if (status != CIRCE_OK || n >= loop->options->batch) return status;
-    return train_fail(CIRCE_ERR_SHAPE, "there are %lld training rows, fewer than a batch of %lld", (long long)n,
+    return circe_fail(CIRCE_ERR_SHAPE, "there are %lld training rows, fewer than a batch of %lld", (long long)n,
                       (long long)loop->options->batch);
 }
 
@@ -118,7 +118,7 @@ static circe_status on_device(const train_loop *loop, int64_t rows, int64_t cols
     size_t bytes = (size_t)(rows * cols > 0 ? rows * cols : 1) * sizeof **block;
     *block = loop->device->ops->allocate(loop->device, bytes);
     if (*block != NULL) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_MEMORY, "no memory on the device for %lld by %lld numbers", (long long)rows,
+    return circe_fail(CIRCE_ERR_MEMORY, "no memory on the device for %lld by %lld numbers", (long long)rows,
                       (long long)cols);
 }
 
@@ -172,7 +172,7 @@ static circe_status make_batches(train_loop *loop) {
     loop->seen = calloc((size_t)(batches * loop->n_values), sizeof *loop->seen);
     if (loop->order != NULL && loop->telling[0] != NULL && loop->telling[1] != NULL && loop->seen != NULL)
         return CIRCE_OK;
-    return train_fail(CIRCE_ERR_MEMORY, "no memory for batches of %lld rows", (long long)batch);
+    return circe_fail(CIRCE_ERR_MEMORY, "no memory for batches of %lld rows", (long long)batch);
 }
 
 /* The device's own measures, or the host's. */
@@ -213,11 +213,11 @@ static circe_status make_buffers(train_loop *loop) {
 static circe_status make_place(train_loop *loop, int64_t layer) {
     int64_t last = train_network_n_layers(loop->network) - 1;
     if (layer < 0 || layer > last)
-        return train_fail(CIRCE_ERR_ARGUMENT, "there is no layer %lld to regularise; the network has 0 to %lld",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "there is no layer %lld to regularise; the network has 0 to %lld",
                           (long long)layer, (long long)last);
     for (int64_t p = 0; p < loop->n_places; p++)
         if (loop->places[p].layer == layer)
-            return train_fail(CIRCE_ERR_ARGUMENT, "layer %lld is named twice among those to regularise",
+            return circe_fail(CIRCE_ERR_ARGUMENT, "layer %lld is named twice among those to regularise",
                               (long long)layer);
     train_place *place = &loop->places[loop->n_places++];
     place->layer = layer;
@@ -234,7 +234,7 @@ static circe_status make_places(train_loop *loop) {
     if (loop->regularizer == NULL) return CIRCE_OK;
     int64_t n = o->n_layers > 0 ? o->n_layers : 1;
     loop->places = calloc((size_t)n, sizeof *loop->places);
-    if (loop->places == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %lld layers", (long long)n);
+    if (loop->places == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld layers", (long long)n);
     circe_status status = CIRCE_OK;
     for (int64_t k = 0; k < n && status == CIRCE_OK; k++)
         status = make_place(loop, o->n_layers > 0 ? o->layers[k] : train_network_n_layers(loop->network) - 1);

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 #include "train/trainer_parts.h"
 
 double train_seconds(void) {
@@ -40,7 +40,7 @@ circe_status train_loop_stop(const train_loop *loop, const char *what, bool in_s
     if (loop->saved >= 0)
         snprintf(saved, sizeof saved, "the last good checkpoint is %.240s, after step %lld", loop->options->checkpoint,
                  (long long)loop->saved);
-    return train_fail(CIRCE_ERR_NUMERIC, "%s %s: training stopped; %s", what, where, saved);
+    return circe_fail(CIRCE_ERR_NUMERIC, "%s %s: training stopped; %s", what, where, saved);
 }
 
 /* The first row of the batch whose target is no number; -1: none. */
@@ -116,7 +116,7 @@ static void tell_epoch(train_loop *loop) {
 static circe_status find_features(const train_loop *loop, const train_place *place, const float **x) {
     *x = train_network_activation(loop->network, place->layer);
     if (*x != NULL) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_MEMORY, "no memory for the output of layer %lld", (long long)place->layer);
+    return circe_fail(CIRCE_ERR_MEMORY, "no memory for the output of layer %lld", (long long)place->layer);
 }
 
 /* gamma times the gradient to where backward looks for it. */
@@ -132,7 +132,7 @@ static void send(const train_loop *loop, const train_place *place) {
 static circe_status stop_at_regularizer(const train_loop *loop, circe_status status, bool in_step) {
     char cause[400], what[480];
     if (status != CIRCE_ERR_VALUE && status != CIRCE_ERR_NUMERIC) return status;
-    snprintf(cause, sizeof cause, "%s", train_last_error());
+    snprintf(cause, sizeof cause, "%s", circe_last_error());
     snprintf(what, sizeof what, "the regulariser has no value (%s)", cause);
     return train_loop_stop(loop, what, in_step);
 }

@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "train/checkpoint_hash.h"
-#include "train/error.h"
 #include "train/trainer_parts.h"
 
 enum { PIECE = 8192, MOST_SENT = 1 << 28 }; /* numbers of a sum; bytes of an exchange */
@@ -30,14 +30,14 @@ enum { PIECE = 8192, MOST_SENT = 1 << 28 }; /* numbers of a sum; bytes of an exc
 circe_status train_loop_agree(const train_loop *loop, circe_status status) {
     char text[TRAIN_TEAM_TEXT];
     if (loop->share.team == NULL) return status;
-    strncpy(text, status != CIRCE_OK ? train_last_error() : "", sizeof text - 1);
+    strncpy(text, status != CIRCE_OK ? circe_last_error() : "", sizeof text - 1);
     text[sizeof text - 1] = '\0';
     circe_status first = loop->share.team->agree(status, text);
-    return first == CIRCE_OK ? CIRCE_OK : train_fail(first, "%s", text);
+    return first == CIRCE_OK ? CIRCE_OK : circe_fail(first, "%s", text);
 }
 
 circe_status train_loop_lost(const train_loop *loop, circe_status status) {
-    if (loop->share.team != NULL && status != CIRCE_OK) loop->share.team->give_up(status, train_last_error());
+    if (loop->share.team != NULL && status != CIRCE_OK) loop->share.team->give_up(status, circe_last_error());
     return status;
 }
 
@@ -48,16 +48,16 @@ static circe_status check_share(const train_loop *loop) {
     int64_t due = 0, batch = loop->options->batch;
     train_team_slice(s->total, s->team->rank, s->team->size, &due);
     if (loop->device->ops->queues)
-        return train_fail(CIRCE_ERR_UNSUPPORTED, "several processes train on CPUs; this one has device %s",
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "several processes train on CPUs; this one has device %s",
                           loop->device->ops->name);
     if (batch < s->team->size)
-        return train_fail(
+        return circe_fail(
             CIRCE_ERR_SHAPE,
             "a batch of %lld rows cannot be divided among %d processes: start at most %lld, or take a larger "
             "batch",
             (long long)batch, s->team->size, (long long)batch);
     if (s->own != due)
-        return train_fail(CIRCE_ERR_SHAPE, "this process has %lld of %lld training rows; its share is %lld",
+        return circe_fail(CIRCE_ERR_SHAPE, "this process has %lld of %lld training rows; its share is %lld",
                           (long long)s->own, (long long)s->total, (long long)due);
     return CIRCE_OK;
 }
@@ -111,7 +111,7 @@ static circe_status make_epoch(train_loop *loop) {
     s->record = row + (from->shift != NULL ? 1 : 0) + target_bytes(loop);
     int64_t at_once = batches_at_once(loop), held = at_once * loop->options->batch;
     if ((double)loop->options->batch * (double)s->record > INT32_MAX)
-        return train_fail(CIRCE_ERR_UNSUPPORTED,
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
                           "a batch of %lld rows of %zu bytes: by several processes it has at most 2 GB",
                           (long long)loop->options->batch, s->record);
     s->values = malloc((size_t)rows * row);
@@ -124,7 +124,7 @@ static circe_status make_epoch(train_loop *loop) {
     s->sums = calloc((size_t)loop->n_values + 1 + TRAIN_N_WISHES, sizeof *s->sums);
     if (s->values == NULL || (from->shift != NULL && s->shift == NULL) || s->target == NULL || s->index == NULL ||
         s->out == NULL || s->in == NULL || s->bytes == NULL || s->sums == NULL)
-        return train_fail(CIRCE_ERR_MEMORY, "no memory for the %lld training rows of an epoch", (long long)rows);
+        return circe_fail(CIRCE_ERR_MEMORY, "no memory for the %lld training rows of an epoch", (long long)rows);
     for (int64_t i = 0; i < rows; i++) s->index[i] = i;
     s->source = *from;
     s->source.values = s->values;
@@ -344,7 +344,7 @@ circe_status train_share_state(train_loop *loop) {
     }
     circe_status status = state->regularizer_bytes == bytes
                               ? CIRCE_OK
-                              : train_fail(CIRCE_ERR_MEMORY, "no memory for the regulariser's state");
+                              : circe_fail(CIRCE_ERR_MEMORY, "no memory for the regulariser's state");
     status = train_loop_agree(loop, status);
     if (status == CIRCE_OK && bytes > 0) s->team->broadcast(state->regularizer, bytes);
     return status;

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "train/equations.h"
-#include "train/error.h"
 #include "train/parallel.h"
 
 enum { ROWS_A_CALL = 65536 };
@@ -81,13 +81,13 @@ static circe_status check(const synthetic_model *model, const synthetic_sample *
     if (status != CIRCE_OK) return status;
     if (sample == NULL || sample->y.data == NULL || sample->y.cols != synthetic_dim_y(model) ||
         sample->z.cols != synthetic_dim_z(model))
-        return train_fail(CIRCE_ERR_SHAPE, "the sample is not one of %s with d = %lld", synthetic_name(model->kind),
+        return circe_fail(CIRCE_ERR_SHAPE, "the sample is not one of %s with d = %lld", synthetic_name(model->kind),
                           (long long)model->d);
     if (points < 1 || points > sample->n)
-        return train_fail(CIRCE_ERR_ARGUMENT, "VCF at %lld points of a sample of %lld: it takes 1 to all of them",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "VCF at %lld points of a sample of %lld: it takes 1 to all of them",
                           (long long)points, (long long)sample->n);
     if (draws < 2 || draws > (INT64_C(1) << 30))
-        return train_fail(CIRCE_ERR_ARGUMENT, "VCF from %lld draws a point: a variance needs at least 2",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "VCF from %lld draws a point: a variance needs at least 2",
                           (long long)draws);
     return CIRCE_OK;
 }
@@ -97,7 +97,7 @@ circe_status synthetic_vcf(const circe_context *context, const synthetic_model *
                            void *user, double *vcf) {
     circe_status status = check(model, sample, points, draws);
     if (status != CIRCE_OK) return status;
-    if (predict == NULL || vcf == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "predict and vcf must not be NULL");
+    if (predict == NULL || vcf == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "predict and vcf must not be NULL");
     job j = {.context = context,
              .model = model,
              .sample = sample,
@@ -115,7 +115,7 @@ circe_status synthetic_vcf(const circe_context *context, const synthetic_model *
                .z = malloc(rows * (size_t)j.d_z * sizeof(double)),
                .prediction = malloc(rows * sizeof(double))};
     if (b.a == NULL || b.y == NULL || b.z == NULL || b.prediction == NULL) {
-        status = train_fail(CIRCE_ERR_MEMORY, "no memory for %zu interventions", rows);
+        status = circe_fail(CIRCE_ERR_MEMORY, "no memory for %zu interventions", rows);
         goto done;
     }
     for (int64_t first = 0; status == CIRCE_OK && first < points; first += at_once)

@@ -20,10 +20,9 @@ static void add_figure(audit_writer *w, int64_t attribute, const char *kind, con
                             .panels = panels,
                             .n_panels = n_panels,
                             .columns = n_panels < 4 ? n_panels : 2};
-    report_error error = {""};
     bool drawn = false;
-    if (w->status == EXIT_DONE && !report_draw(&figure, w->a->folder, &drawn, &error))
-        w->status = message_write(w->a->folder, error.text);
+    if (w->status == EXIT_DONE && !report_draw(&figure, w->a->folder, &drawn))
+        w->status = message_write(w->a->folder, circe_last_error());
     report_add_figure(w->page, &figure, w->a->folder);
     free(name);
 }

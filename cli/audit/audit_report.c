@@ -364,8 +364,7 @@ static int write_csv(const audit *a) {
     for (int64_t i = 0; i < a->data.n_predictions * a->data.n_attributes; i++) add_finding(&list, &a->findings[i]);
     char *path = small_format("%s/results.csv", a->folder);
     report_table table = cells_table(&list, "", columns, 7);
-    report_error error = {""};
-    int status = report_write_csv(path, &table, &error) ? EXIT_DONE : message_write(path, error.text);
+    int status = report_write_csv(path, &table) ? EXIT_DONE : message_write(path, circe_last_error());
     cells_free(&list);
     free(path);
     return status;
@@ -374,13 +373,12 @@ static int write_csv(const audit *a) {
 static int write_json(const audit *a) {
     cJSON *json = audit_json(a);
     char *text = json_utf8(json, true), *path = small_format("%s/results.json", a->folder);
-    io_error error = {""};
     int status = EXIT_DONE;
     cJSON_Delete(json);
     if (text == NULL)
         status = message_fail(EXIT_WORK, "out of memory for %s", path);
-    else if (io_write_text(path, text, strlen(text), &error) != CIRCE_OK)
-        status = message_write(path, error.text);
+    else if (io_write_text(path, text, strlen(text)) != CIRCE_OK)
+        status = message_write(path, circe_last_error());
     free(text);
     free(path);
     return status;
@@ -405,13 +403,12 @@ static int write_page(const audit *a) {
     char *subtitle = small_format("dependence on %s, given %s; %" PRId64 " rows of %s", attributes, d->target.name,
                                   d->n, a->arguments->argument);
     char *path = small_format("%s/report.html", a->folder);
-    report_error error = {""};
     audit_writer w = {.a = a, .page = report_begin(title, subtitle)};
     show_answer(&w);
     for (int64_t i = 0; i < d->n_attributes; i++) show_attribute(&w, i);
     show_caveats(&w);
     show_facts(&w);
-    if (!report_end(w.page, path, &error) && w.status == EXIT_DONE) w.status = message_write(path, error.text);
+    if (!report_end(w.page, path) && w.status == EXIT_DONE) w.status = message_write(path, circe_last_error());
     free(path);
     free(subtitle);
     free(title);

@@ -8,18 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "cli/common/devices.h"
 #include "cli/common/progress.h"
 #include "cli/common/quantile.h"
 #include "images/dsprites_task.h"
-#include "train/error.h"
 #include "train/trainer.h"
 
 enum { SPRITES = 8192, HOLDOUT = 5898, SPRITE_BATCH = 1024, FACE_SIZE = 224, FACE_BATCH = 16, MAX_REPETITIONS = 7 };
 enum { QUEUED_SPRITES = 65536, QUEUED_STEPS = 128 }; /* times as many on a device that is told of many steps at once */
 
 static int fail_train(circe_status status) {
-    return status == CIRCE_OK ? EXIT_DONE : message_fail(EXIT_WORK, "%s", train_last_error());
+    return status == CIRCE_OK ? EXIT_DONE : message_fail(EXIT_WORK, "%s", circe_last_error());
 }
 
 static int stop_on_interrupt(void *user, const train_progress *progress) {

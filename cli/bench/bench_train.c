@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "circe/status.h"
 #include "cli/common/devices.h"
 #include "cli/common/progress.h"
 #include "cli/common/quantile.h"
-#include "train/error.h"
 #include "train/synthetic.h"
 #include "train/trainer.h"
 
@@ -24,7 +24,7 @@ typedef struct bench_data {
 } bench_data;
 
 static int fail_train(circe_status status) {
-    return status == CIRCE_OK ? EXIT_DONE : message_fail(EXIT_WORK, "%s", train_last_error());
+    return status == CIRCE_OK ? EXIT_DONE : message_fail(EXIT_WORK, "%s", circe_last_error());
 }
 
 static void free_data(bench_data *d) {

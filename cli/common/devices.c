@@ -1,7 +1,7 @@
 #include "cli/common/devices.h"
 
+#include "circe/status.h"
 #include "cli/common/message.h"
-#include "train/error.h"
 
 const char *device_name(const args *arguments) {
     const char *name = args_text(arguments, OPT_DEVICE);
@@ -25,10 +25,10 @@ int device_open(const args *arguments, circe_context *context, train_device **de
     int status = device_check(arguments);
     if (status != EXIT_DONE) return status;
     circe_status opened = train_device_open(context, device_name(arguments), device);
-    if (opened != CIRCE_OK) return message_read(opened, "--device", train_last_error());
+    if (opened != CIRCE_OK) return message_read(opened, "--device", circe_last_error());
     opened = train_device_set_precision(*device, (train_precision)train_precision_find(precision_name(arguments)));
     if (opened == CIRCE_OK) return EXIT_DONE;
-    message_note("--precision %s: %s", precision_name(arguments), train_last_error());
+    message_note("--precision %s: %s", precision_name(arguments), circe_last_error());
     train_device_destroy(*device);
     *device = NULL;
     return EXIT_INPUT;

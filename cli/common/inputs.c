@@ -30,12 +30,11 @@ static int read_selection(const args *arguments, const variable *of, const char 
 }
 
 int input_read_from(const args *arguments, const variable *of, const char *path, const char *columns, input *out) {
-    io_error error = {""};
     reading r;
     int status = reading_open(arguments, of, &r);
     if (status == EXIT_DONE) {
-        circe_status read = io_read_as(path, columns, &r.how, &out->table, &error);
-        if (read != CIRCE_OK) status = message_read(read, path, error.text);
+        circe_status read = io_read_as(path, columns, &r.how, &out->table);
+        if (read != CIRCE_OK) status = message_read(read, path, circe_last_error());
     }
     if (status == EXIT_DONE) {
         out->values = out->table.values;
@@ -133,9 +132,8 @@ static int check_rows_agree(input *const *group, int n) {
 static int drop_rows(input *const *group, int n, const bool *keep, int64_t kept) {
     if (kept == group[0]->values.rows) return EXIT_DONE;
     for (int k = 0; k < n; k++) {
-        io_error error = {""};
-        circe_status status = io_table_keep_rows(&group[k]->table, keep, &error);
-        if (status != CIRCE_OK) return message_read(status, input_source(group[k]), error.text);
+        circe_status status = io_table_keep_rows(&group[k]->table, keep);
+        if (status != CIRCE_OK) return message_read(status, input_source(group[k]), circe_last_error());
         group[k]->values = group[k]->table.values;
     }
     return EXIT_DONE;
@@ -202,13 +200,12 @@ void input_view(const input *from, input *to) {
 /* ---- sizes before reading ------------------------------------------------------------------------------------------
  */
 
-static circe_status shape_of(const args *arguments, const variable *of, io_shape *shape, io_error *error) {
+static circe_status shape_of(const args *arguments, const variable *of, io_shape *shape) {
     const char *data = args_text(arguments, OPT_DATA), *selection = args_text(arguments, of->option);
-    if (data == NULL) return io_read_shape(selection, args_text(arguments, of->columns), shape, error);
-    if (!ends_with(data, ".npz") && !ends_with(data, ".safetensors"))
-        return io_read_shape(data, selection, shape, error);
+    if (data == NULL) return io_read_shape(selection, args_text(arguments, of->columns), shape);
+    if (!ends_with(data, ".npz") && !ends_with(data, ".safetensors")) return io_read_shape(data, selection, shape);
     char *source = small_format("%s:%s", data, selection);
-    circe_status status = io_read_shape(source, NULL, shape, error);
+    circe_status status = io_read_shape(source, NULL, shape);
     free(source);
     return status;
 }
@@ -219,9 +216,8 @@ int inputs_foresee(const args *arguments, const circe_context *context, const va
     *rows = -1;
     for (int k = 0; k < n; k++) {
         io_shape shape;
-        io_error error = {""};
         /* What is wrong with a file is for its reader to say. */
-        if (shape_of(arguments, variables[k], &shape, &error) != CIRCE_OK) return EXIT_DONE;
+        if (shape_of(arguments, variables[k], &shape) != CIRCE_OK) return EXIT_DONE;
         bytes += shape.bytes;
         if (k == 0 || shape.rows < *rows) *rows = shape.rows;
     }

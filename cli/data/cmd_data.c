@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "circe/status.h"
 #include "cli/commands.h"
 #include "cli/common/output.h"
 #include "cli/common/paths.h"
@@ -17,7 +18,6 @@
 #include "images/faces.h"
 #include "images/png_file.h"
 #include "images/sheet.h"
-#include "train/error.h"
 
 /* What was made, for the reader or the program that asked. */
 typedef struct made {
@@ -48,14 +48,14 @@ static int report(const args *arguments, const made *m) {
 
 /* A failed call that writes: trouble with the place to write to is no fault of the command line. */
 static int refuse(circe_status status, const char *path) {
-    return status == CIRCE_ERR_IO ? message_write(path, train_last_error())
-                                  : message_read(status, NULL, train_last_error());
+    return status == CIRCE_ERR_IO ? message_write(path, circe_last_error())
+                                  : message_read(status, NULL, circe_last_error());
 }
 
 static int write_sheet(const char *path, circe_status status, image_picture *sheet) {
-    int result = status == CIRCE_OK ? EXIT_DONE : message_read(status, NULL, train_last_error());
+    int result = status == CIRCE_OK ? EXIT_DONE : message_read(status, NULL, circe_last_error());
     if (result == EXIT_DONE && png_file_write(path, sheet) != CIRCE_OK)
-        result = message_write(path, train_last_error());
+        result = message_write(path, circe_last_error());
     image_picture_free(sheet);
     return result;
 }
@@ -77,8 +77,8 @@ static int write_faces(const args *arguments, const session *s, made *m) {
     bool force = args_given(arguments, OPT_FORCE);
     circe_status status = faces_write(s->context, m->output, &options, force, progress_step, NULL);
     progress_clear();
-    if (status == CIRCE_ERR_ARGUMENT && strstr(train_last_error(), "is not empty") != NULL) {
-        message_note("%s", train_last_error());
+    if (status == CIRCE_ERR_ARGUMENT && strstr(circe_last_error(), "is not empty") != NULL) {
+        message_note("%s", circe_last_error());
         message_hint("--force replaces the pictures in it, and leaves everything else");
         return EXIT_INPUT;
     }

@@ -7,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "cli/commands.h"
 #include "cli/common/paths.h"
 #include "cli/common/progress.h"
 #include "cli/demo/demo.h"
 #include "io/io.h"
-#include "train/error.h"
 
 enum { TEST_POINTS = 2000, VCF_POINTS = 1000, VCF_DRAWS = 100 };
 
-static int refuse_library(circe_status status) { return message_read(status, NULL, train_last_error()); }
+static int refuse_library(circe_status status) { return message_read(status, NULL, circe_last_error()); }
 
 /* As a shell takes it for one word; to be freed. */
 static char *quoted(const char *text) {
@@ -50,7 +50,6 @@ static double at(const circe_mat *column, int64_t row) { return ((const double *
 static int write_table(const demo *d, const char *name, const synthetic_sample *sample, bool predictions) {
     char *text = NULL, *path = small_format("%s/%s", d->folder, name);
     size_t bytes = 0;
-    io_error error = {""};
     FILE *out = open_memstream(&text, &bytes);
     int status = out != NULL ? EXIT_DONE : message_fail(EXIT_WORK, "out of memory");
     if (out != NULL) {
@@ -64,7 +63,7 @@ static int write_table(const demo *d, const char *name, const synthetic_sample *
             fputc('\n', out);
         }
         fclose(out);
-        if (io_write_text(path, text, bytes, &error) != CIRCE_OK) status = message_write(path, error.text);
+        if (io_write_text(path, text, bytes) != CIRCE_OK) status = message_write(path, circe_last_error());
     }
     free(text);
     free(path);
@@ -118,7 +117,7 @@ static circe_status predict_rows(void *user, int64_t rows, const double *a, cons
     const train_scaler *scale = &job->set.feature_scale;
     const double *const column[] = {a, y, z};
     float *in = calloc((size_t)(4 * rows + 1), sizeof *in), *out = in != NULL ? in + 3 * rows : NULL;
-    if (in == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %lld rows", (long long)rows);
+    if (in == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld rows", (long long)rows);
     for (int64_t i = 0; i < rows; i++) {
         for (int c = 0; c < 3; c++) in[3 * i + c] = (float)((column[c][i] - scale->mean[c]) / scale->deviation[c]);
     }

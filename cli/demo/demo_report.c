@@ -74,9 +74,8 @@ static report_panel fill_cloud(const demo *d, const demo_line *line, cloud *c) {
 }
 
 static int show_figure(report *page, const report_figure *figure, const char *folder) {
-    report_error error = {""};
     bool drawn = false;
-    int status = report_draw(figure, folder, &drawn, &error) ? EXIT_DONE : message_write(folder, error.text);
+    int status = report_draw(figure, folder, &drawn) ? EXIT_DONE : message_write(folder, circe_last_error());
     report_add_figure(page, figure, folder);
     return status;
 }
@@ -167,7 +166,6 @@ static void show_facts(const demo *d, report *page) {
 
 int demo_report_write(const demo *d) {
     char *path = small_format("%s/report.html", d->folder);
-    report_error error = {""};
     report *page = report_begin("Predict b, but not by z", "an invariant predictor, and what it costs");
     report_text(page,
                 "y is drawn from N(0, 1), z = y² + noise, a = 2y + z · noise, b = 5z + a wiggle of a and y + noise. A "
@@ -187,7 +185,7 @@ int demo_report_write(const demo *d) {
     if (status == EXIT_DONE) status = show_history(d, page);
     report_heading(page, "Settings");
     show_facts(d, page);
-    if (!report_end(page, path, &error) && status == EXIT_DONE) status = message_write(path, error.text);
+    if (!report_end(page, path) && status == EXIT_DONE) status = message_write(path, circe_last_error());
     free(path);
     return status;
 }

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "circe/status.h"
 #include "cli/commands.h"
 #include "cli/common/devices.h"
 #include "cli/common/message.h"
@@ -23,7 +24,6 @@
 #include "cli/experiment/experiment_ranks.h"
 #include "cli/experiment/experiment_run.h"
 #include "io/io.h"
-#include "train/error.h"
 
 /* ---- one run ----------------------------------------------------------------------------------------------------- */
 
@@ -131,8 +131,7 @@ static int make_folders(const char *folder) {
 /* Two of them would start every run twice. */
 static int hold_folder(const char *folder, io_lock **lock) {
     char *path = small_format("%s/results.json", folder);
-    io_error error = {""};
-    int status = io_lock_take(path, lock, &error) == CIRCE_OK ? EXIT_DONE : message_write(path, error.text);
+    int status = io_lock_take(path, lock) == CIRCE_OK ? EXIT_DONE : message_write(path, circe_last_error());
     free(path);
     return status;
 }
@@ -228,7 +227,7 @@ static int try_device(const args *arguments, const char *precision) {
     int status = made == CIRCE_OK ? device_open(arguments, context, &device) : message_library(made, NULL);
     if (status == EXIT_DONE && precision != NULL) {
         made = train_device_set_precision(device, (train_precision)train_precision_find(precision));
-        if (made != CIRCE_OK) status = message_fail(EXIT_INPUT, "precision %s: %s", precision, train_last_error());
+        if (made != CIRCE_OK) status = message_fail(EXIT_INPUT, "precision %s: %s", precision, circe_last_error());
     }
     train_device_destroy(device);
     circe_context_destroy(context);

@@ -53,8 +53,7 @@ void chart_band(chart *c, report_series *s, int64_t room, double x, const summar
     chart_point(s, x, y->median);
 }
 
-bool chart_draw(const chart *c, const char *name, const char *caption, const char *folder, report *page,
-                report_error *error) {
+bool chart_draw(const chart *c, const char *name, const char *caption, const char *folder, report *page) {
     if (c->n_panels == 0) return true;
     bool drawn = false;
     report_figure figure = {.name = name,
@@ -63,7 +62,7 @@ bool chart_draw(const chart *c, const char *name, const char *caption, const cha
                             .n_panels = c->n_panels,
                             .columns = c->n_panels > 1 ? 2 : 1,
                             .same_y = c->same_y};
-    if (!report_draw(&figure, folder, &drawn, error)) return false;
+    if (!report_draw(&figure, folder, &drawn)) return false;
     if (!drawn) message_note("gnuplot is not here or failed, so %s/%s.svg was not drawn", folder, name);
     report_add_figure(page, &figure, folder);
     return true;

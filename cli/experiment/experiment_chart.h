@@ -31,8 +31,7 @@ void chart_band(chart *c, report_series *s, int64_t room, double x, const summar
 
 /* Writes and draws it, and adds it to the page; nothing where there are no panels. false: a file could not be written.
  */
-bool chart_draw(const chart *c, const char *name, const char *caption, const char *folder, report *page,
-                report_error *error);
+bool chart_draw(const chart *c, const char *name, const char *caption, const char *folder, report *page);
 
 /* The colour of a method: its regulariser's in every experiment; a second method of the same takes a free one. */
 int chart_colour(const experiment_config *config, int64_t method);
@@ -40,11 +39,8 @@ int chart_colour(const experiment_config *config, int64_t method);
 /* ---- by kind of experiment ----------------------------------------------------------------------------------------
  */
 
-bool experiment_figures_synthetic(const experiment_outcome *outcome, const char *folder, report *page,
-                                  report_error *error);
-bool experiment_figures_limits(const experiment_outcome *outcome, const char *folder, report *page,
-                               report_error *error);
-bool experiment_figures_images(const experiment_outcome *outcome, const char *folder, report *page,
-                               report_error *error);
+bool experiment_figures_synthetic(const experiment_outcome *outcome, const char *folder, report *page);
+bool experiment_figures_limits(const experiment_outcome *outcome, const char *folder, report *page);
+bool experiment_figures_images(const experiment_outcome *outcome, const char *folder, report *page);
 
 #endif

@@ -64,7 +64,7 @@ static void add_method(const experiment_outcome *o, chart *c, int64_t group) {
     level(o, c, panel, group, plain(o, g, ON_DOMAIN), "no regulariser, OOD", GREY, true);
 }
 
-bool experiment_figures_images(const experiment_outcome *o, const char *folder, report *page, report_error *error) {
+bool experiment_figures_images(const experiment_outcome *o, const char *folder, report *page) {
     chart *c = chart_new();
     c->same_y = true;
     for (int64_t group = 0; group < o->plan->n_groups; group++) add_method(o, c, group);
@@ -73,7 +73,7 @@ bool experiment_figures_images(const experiment_outcome *o, const char *folder, 
         "Test loss over the weight gamma: in domain, and out of domain (OOD), where the distractor no longer goes with "
         "the target. Medians over seeds, the range from the smallest to the largest shaded. The line is the OOD loss "
         "of an encoder that was trained on OOD data, which no method sees; the dashed one that of no regulariser.",
-        folder, page, error);
+        folder, page);
     chart_free(c);
     return written;
 }

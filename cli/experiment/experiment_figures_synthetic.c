@@ -110,8 +110,7 @@ static void fill_limits(const experiment_outcome *o, chart *c) {
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
-static bool draw_trade_off(const experiment_outcome *o, bool support, const char *folder, report *page,
-                           report_error *error) {
+static bool draw_trade_off(const experiment_outcome *o, bool support, const char *folder, report *page) {
     chart *c = chart_new();
     fill_trade_off(o, support, c);
     char *caption = small_format(
@@ -122,23 +121,23 @@ static bool draw_trade_off(const experiment_outcome *o, bool support, const char
         support ? "Here z' is drawn from P(Z | Y), as it occurs beside the point's y."
                 : "z' is drawn from P(Z), as in the paper: most of it does not occur beside the point's y, so that "
                   "this VCF partly measures extrapolation.");
-    bool written = chart_draw(c, support ? "vcf_support" : "vcf", caption, folder, page, error);
+    bool written = chart_draw(c, support ? "vcf_support" : "vcf", caption, folder, page);
     free(caption);
     chart_free(c);
     return written;
 }
 
-bool experiment_figures_limits(const experiment_outcome *o, const char *folder, report *page, report_error *error) {
+bool experiment_figures_limits(const experiment_outcome *o, const char *folder, report *page) {
     chart *c = chart_new();
     fill_limits(o, c);
     bool written = chart_draw(c, "limits",
                               "The floor of any invariant predictor's error, and how far the best unregularised "
                               "predictor is from invariance, over the dimension.",
-                              folder, page, error);
+                              folder, page);
     chart_free(c);
     return written;
 }
 
-bool experiment_figures_synthetic(const experiment_outcome *o, const char *folder, report *page, report_error *error) {
-    return draw_trade_off(o, false, folder, page, error) && draw_trade_off(o, true, folder, page, error);
+bool experiment_figures_synthetic(const experiment_outcome *o, const char *folder, report *page) {
+    return draw_trade_off(o, false, folder, page) && draw_trade_off(o, true, folder, page);
 }

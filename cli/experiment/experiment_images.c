@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "circe/status.h"
 #include "cli/experiment/experiment_model.h"
 #include "cli/experiment/experiment_pictures.h"
-#include "train/error.h"
 
 /* ---- dSprites ---------------------------------------------------------------------------------------------------- */
 
@@ -19,7 +19,7 @@ static circe_status show_sprites(circe_context *context, const experiment_settin
     circe_status status = experiment_pictures_open(context, &s->model, &images->file, &pixels);
     if (status != CIRCE_OK) return status;
     if (pixels.shape[0] != DSPRITES_IMAGES || pixels.shape[1] != DSPRITES_BYTES)
-        return train_fail(CIRCE_ERR_FORMAT, "%s: these are not the pictures of dSprites", s->model.pictures);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: these are not the pictures of dSprites", s->model.pictures);
     dsprites_task_use(&images->dsprites, pixels.data);
     return CIRCE_OK;
 }
@@ -53,7 +53,7 @@ enum { STREAM_ORDER = 0x6f726472 }; /* "ordr" */
 static circe_status shuffle(image_part *part, uint64_t seed, int p, int64_t rows) {
     image_part mixed;
     int64_t n = part->n, *order = malloc((size_t)(n > 0 ? n : 1) * sizeof *order);
-    if (order == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the order of %" PRId64 " pictures", n);
+    if (order == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the order of %" PRId64 " pictures", n);
     circe_random_permutation((circe_random){seed, (uint64_t)STREAM_ORDER + (uint64_t)p}, n, order);
     int64_t kept = rows > 0 && rows < n ? rows : n;
     circe_status status = image_part_make(kept, false, &mixed);

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "cli/common/message.h"
 #include "cli/experiment/experiment_kind.h"
 #include "cli/experiment/experiment_model.h"
 #include "images/dsprites_task.h"
-#include "train/error.h"
 #include "train/network.h"
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
@@ -31,7 +31,7 @@ static int check_dimensions(const yaml_file *file, int64_t line, const experimen
     if (many && model->d.n == 0) return yaml_refuse(file, line, "%s needs dimensions, as in d: [2, 5, 10, 20]", name);
     for (int64_t i = 0; i < model->d.n; i++) {
         synthetic_model one = experiment_model_synthetic(model, (int64_t)model->d.values[i]);
-        if (synthetic_check(&one) != CIRCE_OK) return yaml_refuse(file, line, "%s", train_last_error());
+        if (synthetic_check(&one) != CIRCE_OK) return yaml_refuse(file, line, "%s", circe_last_error());
     }
     return EXIT_DONE;
 }
@@ -89,7 +89,7 @@ static int check_training(const yaml_file *file, int64_t line, const void *part)
         return yaml_refuse(file, line, "precision: '%s' is none of float32, tf32", t->precision);
     circe_status status = train_network_parse(t->net, TRAIN_RELU, 1, &layers, &n);
     free(layers);
-    return status == CIRCE_OK ? EXIT_DONE : yaml_refuse(file, line, "net: %s", train_last_error());
+    return status == CIRCE_OK ? EXIT_DONE : yaml_refuse(file, line, "net: %s", circe_last_error());
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */

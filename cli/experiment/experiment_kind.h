@@ -29,7 +29,7 @@ struct experiment_kind {
 
     /* Showing. */
     void (*table)(const experiment_outcome *outcome, experiment_rows which, arena *owner, report_table *table);
-    bool (*figures)(const experiment_outcome *outcome, const char *folder, report *page, report_error *error);
+    bool (*figures)(const experiment_outcome *outcome, const char *folder, report *page);
     const char *caption_seeds, *caption_seed,
         *caption_choice;                  /* of the table: several seeds, one, nothing but a choice */
     const char *text_sweep, *text_tuning; /* how one row of a sweep, or a tuning run, is chosen */

@@ -149,15 +149,14 @@ static cJSON *outcome_json(const experiment_outcome *o, arena *owner) {
 
 static int write_json(const experiment_outcome *o, arena *owner, bool print) {
     char *path = small_format("%s/results.json", o->plan->folder);
-    io_error error = {""};
     int status = EXIT_DONE;
     cJSON *json = outcome_json(o, owner);
     char *text = json_utf8(json, true);
     cJSON_Delete(json);
     if (text == NULL)
         status = message_fail(EXIT_WORK, "out of memory for the results");
-    else if (io_write_text(path, text, strlen(text), &error) != CIRCE_OK)
-        status = message_write(path, error.text);
+    else if (io_write_text(path, text, strlen(text)) != CIRCE_OK)
+        status = message_write(path, circe_last_error());
     else if (print)
         puts(text);
     free(text);
@@ -263,7 +262,6 @@ static void add_facts(report *page, const experiment_outcome *o, arena *owner) {
 
 static int write_page(const experiment_outcome *o, arena *owner) {
     const experiment_config *c = o->plan->config;
-    report_error error = {""};
     char *subtitle = small_format("circe experiment %s%s", c->name, c->quick ? ", the quick version" : "");
     char *figures = small_format("%s/figures", o->plan->folder),
          *path = small_format("%s/report.html", o->plan->folder);
@@ -276,16 +274,14 @@ static int write_page(const experiment_outcome *o, arena *owner) {
                     "seeds. Its numbers are not those of the experiment.");
     add_failures(page, o->plan);
     add_results(page, o, owner);
-    bool drawn = status == EXIT_DONE;
-    if (drawn) {
+    if (status == EXIT_DONE) {
         report_heading(page, "Figures");
-        drawn = c->kind->figures(o, figures, page, &error);
+        if (!c->kind->figures(o, figures, page)) status = message_fail(EXIT_WORK, "%s", circe_last_error());
     }
     add_choices(page, o, owner);
     add_details(page, o);
     add_facts(page, o, owner);
-    bool written = report_end(page, path, drawn ? &error : &(report_error){""});
-    if (status == EXIT_DONE && !(drawn && written)) status = message_fail(EXIT_WORK, "%s", error.text);
+    if (!report_end(page, path) && status == EXIT_DONE) status = message_fail(EXIT_WORK, "%s", circe_last_error());
     free(subtitle);
     free(figures);
     free(path);
@@ -295,13 +291,12 @@ static int write_page(const experiment_outcome *o, arena *owner) {
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 static int write_csv(const experiment_outcome *o, arena *owner) {
-    report_error error = {""};
     report_table table;
     char *path = small_format("%s/results.csv", o->plan->folder);
     experiment_run_table(o->plan, owner, &table);
-    bool written = report_write_csv(path, &table, &error);
+    bool written = report_write_csv(path, &table);
     free(path);
-    return written ? EXIT_DONE : message_fail(EXIT_WORK, "%s", error.text);
+    return written ? EXIT_DONE : message_fail(EXIT_WORK, "%s", circe_last_error());
 }
 
 static void print_text(const experiment_outcome *o, arena *owner) {

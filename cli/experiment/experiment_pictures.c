@@ -10,13 +10,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "circe/status.h"
 #include "cli/common/message.h"
 #include "cli/common/paths.h"
 #include "cli/common/progress.h"
 #include "cli/experiment/experiment_model.h"
 #include "images/dsprites.h"
 #include "train/checkpoint_hash.h"
-#include "train/error.h"
 
 enum { USUAL_SIZE = 224, NAME_NUMBERS = 4 };
 
@@ -27,7 +27,7 @@ static uint64_t hash_text(uint64_t hash, const char *text) { return train_hash_b
 /* A file, as far as it can be told without reading it. */
 static circe_status hash_file(const char *path, uint64_t *hash) {
     struct stat info;
-    if (stat(path, &info) != 0) return train_fail(CIRCE_ERR_IO, "%s: %s", path, strerror(errno));
+    if (stat(path, &info) != 0) return circe_fail(CIRCE_ERR_IO, "%s: %s", path, strerror(errno));
     *hash = train_hash_word(*hash, (uint64_t)info.st_size);
     *hash = train_hash_word(*hash, (uint64_t)info.st_mtim.tv_sec);
     *hash = train_hash_word(*hash, (uint64_t)info.st_mtim.tv_nsec);
@@ -61,7 +61,7 @@ static circe_status mark_faces(const experiment_model *model, uint64_t *hash) {
 static circe_status write_file(circe_context *context, const char *path, const char *mark, const circe_tensor *tensors,
                                int64_t n) {
     const circe_metadata metadata[] = {{"format", "circe pictures"}, {"mark", mark}};
-    return train_pass(circe_tensor_file_write(context, path, tensors, n, metadata, 2));
+    return circe_tensor_file_write(context, path, tensors, n, metadata, 2);
 }
 
 static circe_tensor bytes_of(const uint8_t *data, int64_t pictures, int64_t bytes) {
@@ -95,7 +95,7 @@ static circe_status read_or_render(const circe_context *context, const experimen
 
 static circe_status write_faces(circe_context *context, const yaleb_store *store, const char *path, const char *mark) {
     int32_t *names = malloc((size_t)store->n * NAME_NUMBERS * sizeof *names);
-    if (names == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " names", store->n);
+    if (names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " names", store->n);
     for (int64_t i = 0; i < store->n; i++) {
         const yaleb_name *name = &store->names[i];
         const int numbers[NAME_NUMBERS] = {name->identity, name->pose, name->azimuth, name->elevation};
@@ -159,7 +159,7 @@ static int prepare(circe_context *context, experiment_config *config, experiment
     uint64_t hash = 0;
     if (set == NULL) return EXIT_DONE;
     circe_status status = set->mark(model, &hash);
-    if (status != CIRCE_OK) return message_fail(EXIT_INPUT, "%s", train_last_error());
+    if (status != CIRCE_OK) return message_fail(EXIT_INPUT, "%s", circe_last_error());
     char *mark = small_format("%016" PRIx64, hash);
     char *data = small_format("%s/data", folder);
     char *path = small_format("%s/%s-%s.safetensors", data, experiment_model_name(model->word), mark);
@@ -173,7 +173,7 @@ static int prepare(circe_context *context, experiment_config *config, experiment
         if (status == CIRCE_ERR_CANCELLED)
             result = message_fail(EXIT_WORK, "stopped while %s; nothing was kept", set->doing);
         else if (status != CIRCE_OK)
-            result = message_read(status, NULL, train_last_error());
+            result = message_read(status, NULL, circe_last_error());
     }
     free(mark);
     free(data);
@@ -197,22 +197,22 @@ int experiment_pictures_prepare(experiment_config *config, const char *folder, b
 
 circe_status experiment_pictures_open(circe_context *context, const experiment_model *model, circe_tensor_file **file,
                                       circe_tensor *pixels) {
-    circe_status status = train_pass(circe_tensor_file_open(context, model->pictures, file));
+    circe_status status = circe_tensor_file_open(context, model->pictures, file);
     if (status != CIRCE_OK) return status;
     const char *mark = circe_tensor_file_metadata(*file, "mark");
-    status = train_pass(circe_tensor_file_find(*file, "pixels", pixels));
+    status = circe_tensor_file_find(*file, "pixels", pixels);
     bool good = status == CIRCE_OK && mark != NULL && strcmp(mark, model->mark) == 0 &&
                 strcmp(pixels->dtype, "U8") == 0 && pixels->n_dims == 2;
     if (good) return CIRCE_OK;
     circe_tensor_file_close(*file);
     *file = NULL;
-    return train_fail(CIRCE_ERR_FORMAT, "%s: it does not hold the pictures that this run was planned with",
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: it does not hold the pictures that this run was planned with",
                       model->pictures);
 }
 
 static circe_status copy_names(const circe_tensor *tensor, yaleb_store *store) {
     store->names = calloc((size_t)store->n + 1, sizeof *store->names);
-    if (store->names == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " names", store->n);
+    if (store->names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " names", store->n);
     for (int64_t i = 0; i < store->n; i++) {
         int32_t numbers[NAME_NUMBERS];
         memcpy(numbers, (const char *)tensor->data + (size_t)i * sizeof numbers, sizeof numbers);
@@ -226,11 +226,11 @@ circe_status experiment_pictures_faces(circe_context *context, const experiment_
     circe_tensor pixels, names;
     *store = (yaleb_store){0};
     circe_status status = experiment_pictures_open(context, model, file, &pixels);
-    if (status == CIRCE_OK) status = train_pass(circe_tensor_file_find(*file, "names", &names));
+    if (status == CIRCE_OK) status = circe_tensor_file_find(*file, "names", &names);
     if (status != CIRCE_OK) return status;
     if (pixels.shape[1] != model->size * model->size || strcmp(names.dtype, "I32") != 0 || names.n_dims != 2 ||
         names.shape[0] != pixels.shape[0] || names.shape[1] != NAME_NUMBERS)
-        return train_fail(CIRCE_ERR_FORMAT, "%s: pixels and names do not belong together", model->pictures);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: pixels and names do not belong together", model->pictures);
     store->n = pixels.shape[0];
     store->size = model->size;
     store->pixels = (uint8_t *)(uintptr_t)pixels.data; /* read only */

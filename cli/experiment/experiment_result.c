@@ -66,7 +66,6 @@ void experiment_result_json(cJSON *object, const experiment_kind *kind, const ex
 
 int experiment_result_write(const char *path, const experiment_settings *settings, const experiment_result *result) {
     char fingerprint[FINGERPRINT_BYTES];
-    io_error error = {""};
     int status = EXIT_DONE;
     cJSON *json = cJSON_CreateObject();
     experiment_settings_fingerprint(settings, fingerprint);
@@ -77,7 +76,7 @@ int experiment_result_write(const char *path, const experiment_settings *setting
     char *text = json_utf8(json, true);
     cJSON_Delete(json);
     if (text == NULL) return message_fail(EXIT_WORK, "out of memory for the result");
-    if (io_write_text(path, text, strlen(text), &error) != CIRCE_OK) status = message_write(path, error.text);
+    if (io_write_text(path, text, strlen(text)) != CIRCE_OK) status = message_write(path, circe_last_error());
     free(text);
     return status;
 }

@@ -3,13 +3,13 @@
 
 #include <unistd.h>
 
+#include "circe/status.h"
 #include "cli/common/message.h"
 #include "cli/common/session.h"
 #include "cli/experiment/experiment_kind.h"
-#include "train/error.h"
 
 static int fail(circe_status status) { /* also of allocations, which name themselves */
-    const char *text = train_last_error();
+    const char *text = circe_last_error();
     return message_fail(status == CIRCE_ERR_ARGUMENT || status == CIRCE_ERR_SHAPE ? EXIT_INPUT : EXIT_WORK, "%s",
                         text[0] != '\0' ? text : circe_status_text(status));
 }

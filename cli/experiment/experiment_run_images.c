@@ -11,10 +11,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "circe/status.h"
 #include "cli/experiment/experiment_images.h"
 #include "cli/experiment/experiment_learner.h"
 #include "cli/experiment/experiment_yardstick.h"
-#include "train/error.h"
 
 enum { LEAST_CHUNK = 8 };
 
@@ -46,12 +46,12 @@ static circe_status check_rows(const job *j) {
     } needed[] = {{IMAGE_VALIDATION, "validation"}, {IMAGE_TEST, "test"}, {IMAGE_HOLDOUT, "holdout"}};
     int64_t batch = j->settings->training.batch, n = j->images.part[trained_part(j)]->n;
     if (n < batch)
-        return train_fail(CIRCE_ERR_ARGUMENT,
+        return circe_fail(CIRCE_ERR_ARGUMENT,
                           "there are %" PRId64 " pictures to train on, less than a batch of %" PRId64, n, batch);
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         int64_t rows = j->images.part[needed[i].part]->n;
         if (rows < YARDSTICK_CHUNKS * LEAST_CHUNK)
-            return train_fail(CIRCE_ERR_ARGUMENT, "there are %" PRId64 " %s pictures; at least %d are needed", rows,
+            return circe_fail(CIRCE_ERR_ARGUMENT, "there are %" PRId64 " %s pictures; at least %d are needed", rows,
                               needed[i].name, YARDSTICK_CHUNKS * LEAST_CHUNK);
     }
     return CIRCE_OK;
@@ -102,13 +102,13 @@ static circe_status evaluate(job *j, experiment_result *result) {
     for (int p = 0; p < IMAGE_PARTS; p++)
         if (j->images.part[p]->n > most) most = j->images.part[p]->n;
     j->prediction = malloc((size_t)most * sizeof *j->prediction);
-    if (j->prediction == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " predictions", most);
+    if (j->prediction == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " predictions", most);
     circe_status status = judge(j, IMAGE_TEST, &r[NUMBER_MSE], &r[NUMBER_VARIANCE]);
     if (status == CIRCE_OK) status = judge(j, IMAGE_OOD_TEST, &r[NUMBER_OOD_MSE], &unused);
     if (status == CIRCE_OK) status = judge(j, IMAGE_VALIDATION, &r[NUMBER_VALIDATION_MSE], &unused);
     if (status != CIRCE_OK) return status;
     if (!isfinite(r[NUMBER_MSE]) || !isfinite(r[NUMBER_OOD_MSE]) || !isfinite(r[NUMBER_VALIDATION_MSE]))
-        return train_fail(CIRCE_ERR_NUMERIC, "the prediction is no longer finite; a smaller gamma or rate may help");
+        return circe_fail(CIRCE_ERR_NUMERIC, "the prediction is no longer finite; a smaller gamma or rate may help");
     r[NUMBER_VALIDATION_VARIANCE] = target_variance(j->images.part[IMAGE_VALIDATION]);
     return experiment_yardstick_apply(j->learner.context, j->settings, j->images.part[IMAGE_VALIDATION],
                                       j->images.part[IMAGE_HOLDOUT], j->prediction, result);

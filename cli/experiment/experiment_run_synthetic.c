@@ -9,9 +9,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "circe/status.h"
 #include "cli/experiment/experiment_learner.h"
 #include "cli/experiment/experiment_model.h"
-#include "train/error.h"
 
 /* VCF draws interventions of its own under these, apart from the sample's seed. */
 enum { SEED_OF_TEST = 1000003, SEED_OF_VALIDATION = 2000003 };
@@ -74,7 +74,7 @@ static circe_status reserve(job *j, int64_t rows) {
     j->features = malloc((size_t)(rows * j->scales.features.cols) * sizeof *j->features);
     j->predictions = malloc((size_t)rows * sizeof *j->predictions);
     j->capacity = j->features != NULL && j->predictions != NULL ? rows : 0;
-    return j->capacity > 0 ? CIRCE_OK : train_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " predictions", rows);
+    return j->capacity > 0 ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " predictions", rows);
 }
 
 /* synthetic_predict: of the standardised b. */
@@ -124,7 +124,7 @@ static circe_status evaluate(job *j, experiment_result *result) {
     if (status != CIRCE_OK) return status;
     r[NUMBER_COLLAPSED] = r[NUMBER_VARIANCE] < collapsed_share * (1 - r[NUMBER_FLOOR]);
     if (!isfinite(r[NUMBER_MSE]) || !isfinite(r[NUMBER_VCF]) || !isfinite(r[NUMBER_VCF_SUPPORT]))
-        return train_fail(CIRCE_ERR_NUMERIC, "the prediction is no longer finite; a smaller gamma or rate may help");
+        return circe_fail(CIRCE_ERR_NUMERIC, "the prediction is no longer finite; a smaller gamma or rate may help");
     return CIRCE_OK;
 }
 
@@ -157,7 +157,7 @@ circe_status experiment_run_limits(experiment_work *work, experiment_result *res
     synthetic_model model = experiment_model_synthetic(&s->model, s->d);
     synthetic_limits limits;
     circe_context *context = NULL;
-    circe_status status = train_pass(circe_context_create(NULL, &context));
+    circe_status status = circe_context_create(NULL, &context);
     if (status == CIRCE_OK)
         status = synthetic_compute_limits(context, &model, (uint64_t)s->seed, s->limits.samples, &limits);
     circe_context_destroy(context);

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "circe/random.h"
-#include "train/error.h"
+#include "circe/status.h"
 
 enum { EXCHANGES = 4, STREAM_EXCHANGE = 101 };
 
@@ -41,7 +41,7 @@ static circe_status make_room(int64_t rows, chunk_room *room) {
     *room = (chunk_room){calloc(n, sizeof(place)), calloc(n, sizeof(place)), calloc(n, sizeof(double)),
                          calloc(n, sizeof(double))};
     if (room->from != NULL && room->to != NULL && room->drawn != NULL && room->z_drawn != NULL) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " rows", rows);
+    return circe_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " rows", rows);
 }
 
 static void free_room(chunk_room *room) {
@@ -105,7 +105,7 @@ circe_status experiment_yardstick_apply(circe_context *context, const experiment
     train_regularizer *yardstick = NULL;
     chunk_room room = {0};
     double *values = calloc((size_t)(2 * chunks), sizeof *values);
-    if (values == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " measurements", chunks);
+    if (values == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " measurements", chunks);
     circe_status status = make_room(rows, &room);
     experiment_settings_yardstick(settings, &options);
     if (status == CIRCE_OK)

@@ -43,9 +43,8 @@ static int evaluate(const measure_job *j, result *r) {
 
 static int write_grad(const measure_job *j, const result *r) {
     const char *path = args_text(j->arguments, OPT_GRAD);
-    io_error error = {""};
-    if (path == NULL || io_write_npy(path, &r->grad, &error) == CIRCE_OK) return EXIT_DONE;
-    return message_write(path, error.text);
+    if (path == NULL || io_write_npy(path, &r->grad) == CIRCE_OK) return EXIT_DONE;
+    return message_write(path, circe_last_error());
 }
 
 static int print_json(const measure_job *j, const result *r) {

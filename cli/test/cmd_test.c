@@ -37,12 +37,11 @@ static int library(circe_status status) {
 static int draw_calibration(const test_job *j, const findings *f) {
     const char *folder = args_text(j->arguments, OPT_OUTPUT_FIGURES);
     calibration_panel panel;
-    report_error error = {""};
     bool drawn = false;
     if (folder == NULL) return EXIT_DONE;
     calibration_panel_make(&f->calibration, &j->what->name, 1, "x drawn again given y, independently of z", &panel);
     report_figure figure = {.name = "calibration", .panels = &panel.panel, .n_panels = 1, .columns = 1};
-    if (!report_draw(&figure, folder, &drawn, &error)) return message_write(folder, error.text);
+    if (!report_draw(&figure, folder, &drawn)) return message_write(folder, circe_last_error());
     if (!drawn && !args_given(j->arguments, OPT_QUIET))
         message_note(
             "warning: calibration.svg was not drawn, since gnuplot is not here or failed; gnuplot "

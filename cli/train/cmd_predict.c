@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "cli/commands.h"
 #include "cli/common/devices.h"
 #include "cli/common/model_file.h"
@@ -14,7 +15,6 @@
 #include "cli/train/train_encode.h"
 #include "cli/train/train_images.h"
 #include "io/io.h"
-#include "train/error.h"
 #include "train/model.h"
 
 enum { ROWS_AT_ONCE = 4096, NUMBERS_AT_ONCE = 1 << 22 };
@@ -39,7 +39,7 @@ typedef struct prediction {
 } prediction;
 
 static int refuse_library(circe_status status, const char *subject) {
-    return message_read(status, subject, train_last_error());
+    return message_read(status, subject, circe_last_error());
 }
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
@@ -297,14 +297,13 @@ static void put_csv(const prediction *p, FILE *out) {
 static int write_csv(const prediction *p, const char *path) {
     char *text = NULL;
     size_t bytes = 0;
-    io_error error = {""};
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL) return message_fail(EXIT_WORK, "out of memory");
     put_csv(p, out);
     int status = EXIT_DONE;
     if (fclose(out) != 0) status = message_fail(EXIT_WORK, "out of memory");
-    if (status == EXIT_DONE && io_write_text(path, text, bytes, &error) != CIRCE_OK)
-        status = message_write(path, error.text);
+    if (status == EXIT_DONE && io_write_text(path, text, bytes) != CIRCE_OK)
+        status = message_write(path, circe_last_error());
     free(text);
     return status;
 }
@@ -319,9 +318,8 @@ static int write_out(const prediction *p) {
     }
     int status = EXIT_DONE;
     if (path_ends_with(path, ".npy")) {
-        io_error error = {""};
         circe_mat out = circe_mat_f64(p->out, p->n, p->model.outputs);
-        if (io_write_npy(path, &out, &error) != CIRCE_OK) status = message_write(path, error.text);
+        if (io_write_npy(path, &out) != CIRCE_OK) status = message_write(path, circe_last_error());
     } else {
         status = write_csv(p, path);
     }
@@ -375,16 +373,15 @@ static bool are_words(const train_model *m) {
 /* Whether the table has the target is found out by asking for it; only a target that cannot be read is worth a word. */
 static bool read_target(const prediction *p, const char *path, const name_list *target, column_table *truth) {
     reading how = {0};
-    io_error error = {""};
     circe_status status = CIRCE_ERR_ARGUMENT;
     if (path == NULL) return false;
     if (reading_open(p->arguments, NULL, &how) == EXIT_DONE) {
         for (int64_t c = 0; are_words(&p->model) && c < target->n; c++) reading_add_category(&how, target->names[c]);
-        status = column_table_probe(path, target, &how, truth, &error);
+        status = column_table_probe(path, target, &how, truth);
     }
     reading_free(&how);
     if (status == CIRCE_ERR_VALUE && !args_given(p->arguments, OPT_QUIET))
-        message_note("warning: the error was not computed: %s", error.text);
+        message_note("warning: the error was not computed: %s", circe_last_error());
     return status == CIRCE_OK;
 }
 

@@ -2,7 +2,6 @@
 #include "cli/train/train_columns.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,22 +42,12 @@ static void one_column_each(const name_list *wanted, column_table *out) {
     }
 }
 
-__attribute__((format(printf, 3, 4))) static circe_status fail(io_error *error, circe_status status, const char *format,
-                                                               ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error->text, sizeof error->text, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
 /* ---- .csv and .tsv: columns by name ------------------------------------------------------------------------------ */
 
-static circe_status read_columns(const char *path, const name_list *wanted, const io_reading *how, column_table *out,
-                                 io_error *error) {
+static circe_status read_columns(const char *path, const name_list *wanted, const io_reading *how, column_table *out) {
     char *selection = name_list_join(wanted);
     io_table *table = &out->in.table;
-    circe_status status = io_read_as(path, selection, how, table, error);
+    circe_status status = io_read_as(path, selection, how, table);
     free(selection);
     if (status != CIRCE_OK) return status;
     if (table->names == NULL) table->names = block_of(wanted);
@@ -69,13 +58,12 @@ static circe_status read_columns(const char *path, const name_list *wanted, cons
 /* ---- arrays: a table is put together ----------------------------------------------------------------------------- */
 
 /* An empty table of this size in float64. */
-static circe_status make_table(const char *path, int64_t rows, const name_list *names, column_table *out,
-                               io_error *error) {
+static circe_status make_table(const char *path, int64_t rows, const name_list *names, column_table *out) {
     io_table *table = &out->in.table;
     double *data = NULL;
     size_t count;
     if (!__builtin_mul_overflow((size_t)rows, (size_t)names->n, &count)) data = calloc(count, sizeof *data);
-    if (data == NULL) return fail(error, CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows of %s", rows, path);
+    if (data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows of %s", rows, path);
     table->values = circe_mat_f64(data, rows, names->n);
     table->names = block_of(names);
     table->source = small_format("%s", path);
@@ -101,23 +89,23 @@ static selection select_array(const char *name) {
     return (selection){.array = small_format("%.*s", (int)(colon - name), name), .column = strtoll(digits, NULL, 10)};
 }
 
-static circe_status read_selection(const char *path, selection *list, int64_t a, io_error *error) {
+static circe_status read_selection(const char *path, selection *list, int64_t a) {
     selection *s = &list[a];
     for (int64_t b = 0; b < a && s->values == NULL; b++)
         if (strcmp(list[b].array, s->array) == 0) s->values = list[b].values;
     if (s->values == NULL) {
         char *source = small_format("%s:%s", path, s->array);
-        circe_status status = io_read(source, NULL, &s->own, error);
+        circe_status status = io_read(source, NULL, &s->own);
         free(source);
         if (status != CIRCE_OK) return status;
         s->values = &s->own.values;
     }
     if (s->column >= s->values->cols)
-        return fail(error, CIRCE_ERR_ARGUMENT, "%s: '%s' has the columns 0 to %" PRId64 "; there is no column %" PRId64,
-                    path, s->array, s->values->cols - 1, s->column);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: '%s' has the columns 0 to %" PRId64 "; there is no column %" PRId64,
+                          path, s->array, s->values->cols - 1, s->column);
     if (s->values->rows != list[0].values->rows)
-        return fail(error, CIRCE_ERR_SHAPE, "%s: '%s' has %" PRId64 " rows but '%s' has %" PRId64, path, list[0].array,
-                    list[0].values->rows, s->array, s->values->rows);
+        return circe_fail(CIRCE_ERR_SHAPE, "%s: '%s' has %" PRId64 " rows but '%s' has %" PRId64, path, list[0].array,
+                          list[0].values->rows, s->array, s->values->rows);
     return CIRCE_OK;
 }
 
@@ -130,19 +118,19 @@ static void name_columns(const char *name, int64_t count, name_list *names) {
     }
 }
 
-static circe_status read_arrays(const char *path, const name_list *wanted, column_table *out, io_error *error) {
+static circe_status read_arrays(const char *path, const name_list *wanted, column_table *out) {
     selection *list = small_alloc((size_t)wanted->n * sizeof *list);
     name_list names = {0};
     circe_status status = CIRCE_OK;
     for (int64_t a = 0; a < wanted->n; a++) list[a] = select_array(wanted->names[a]);
     for (int64_t a = 0; a < wanted->n && status == CIRCE_OK; a++) {
-        status = read_selection(path, list, a, error);
+        status = read_selection(path, list, a);
         if (status != CIRCE_OK) break;
         out->first[a] = names.n;
         out->count[a] = list[a].column >= 0 ? 1 : list[a].values->cols;
         name_columns(wanted->names[a], out->count[a], &names);
     }
-    if (status == CIRCE_OK) status = make_table(path, list[0].values->rows, &names, out, error);
+    if (status == CIRCE_OK) status = make_table(path, list[0].values->rows, &names, out);
     for (int64_t a = 0; a < wanted->n && status == CIRCE_OK; a++) {
         for (int64_t c = 0; c < out->count[a]; c++)
             copy_column(list[a].values, list[a].column >= 0 ? list[a].column : c, &out->in.table.values,
@@ -169,25 +157,25 @@ static bool are_numbers(const name_list *names) {
 }
 
 static circe_status copy_columns(const char *path, const circe_mat *from, const name_list *wanted, bool by_place,
-                                 column_table *out, io_error *error) {
+                                 column_table *out) {
     bool numbers = are_numbers(wanted);
     if (!numbers && !by_place)
-        return fail(error, CIRCE_ERR_ARGUMENT,
-                    "%s: the columns of an .npy have no names; count them from 0: there are %" PRId64, path,
-                    from->cols);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "%s: the columns of an .npy have no names; count them from 0: there are %" PRId64, path,
+                          from->cols);
     if (!numbers && from->cols != wanted->n) {
         char *list = name_list_join(wanted);
-        fail(error, CIRCE_ERR_SHAPE, "%s has %" PRId64 " columns; the model needs %" PRId64 ", in this order: %s", path,
-             from->cols, wanted->n, list);
+        circe_fail(CIRCE_ERR_SHAPE, "%s has %" PRId64 " columns; the model needs %" PRId64 ", in this order: %s", path,
+                   from->cols, wanted->n, list);
         free(list);
         return CIRCE_ERR_SHAPE;
     }
-    circe_status status = make_table(path, from->rows, wanted, out, error);
+    circe_status status = make_table(path, from->rows, wanted, out);
     for (int64_t i = 0; status == CIRCE_OK && i < wanted->n; i++) {
         int64_t col = numbers ? (int64_t)strtoll(wanted->names[i], NULL, 10) : i;
         if (col >= from->cols)
-            status = fail(error, CIRCE_ERR_ARGUMENT, "%s: there is no column %s; it has 0 to %" PRId64, path,
-                          wanted->names[i], from->cols - 1);
+            status = circe_fail(CIRCE_ERR_ARGUMENT, "%s: there is no column %s; it has 0 to %" PRId64, path,
+                                wanted->names[i], from->cols - 1);
         else
             copy_column(from, col, &out->in.table.values, i);
     }
@@ -195,12 +183,11 @@ static circe_status copy_columns(const char *path, const circe_mat *from, const 
     return status;
 }
 
-static circe_status read_array(const char *path, const name_list *wanted, bool by_place, column_table *out,
-                               io_error *error) {
+static circe_status read_array(const char *path, const name_list *wanted, bool by_place, column_table *out) {
     io_table whole = {0};
-    circe_status status = io_read(path, NULL, &whole, error);
+    circe_status status = io_read(path, NULL, &whole);
     if (status != CIRCE_OK) return status;
-    status = copy_columns(path, &whole.values, wanted, by_place, out, error);
+    status = copy_columns(path, &whole.values, wanted, by_place, out);
     io_table_free(&whole);
     return status;
 }
@@ -208,7 +195,7 @@ static circe_status read_array(const char *path, const name_list *wanted, bool b
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static circe_status read_table(const char *path, const name_list *wanted, const io_reading *how, bool by_place,
-                               column_table *table, io_error *error) {
+                               column_table *table) {
     *table = (column_table){.in = {.of = &variable_table}};
     table->in.described = &table->in.table;
     table->first = small_alloc((size_t)wanted->n * sizeof *table->first);
@@ -216,32 +203,29 @@ static circe_status read_table(const char *path, const name_list *wanted, const 
     circe_status status = CIRCE_OK;
     switch (format_of(path)) {
         case FORMAT_COLUMNS:
-            status = read_columns(path, wanted, how, table, error);
+            status = read_columns(path, wanted, how, table);
             break;
         case FORMAT_ARRAYS:
-            status = read_arrays(path, wanted, table, error);
+            status = read_arrays(path, wanted, table);
             break;
         case FORMAT_ARRAY:
-            status = read_array(path, wanted, by_place, table, error);
+            status = read_array(path, wanted, by_place, table);
             break;
     }
-    if (status == CIRCE_OK && format_of(path) != FORMAT_COLUMNS)
-        status = io_table_read_as(&table->in.table, how, error);
+    if (status == CIRCE_OK && format_of(path) != FORMAT_COLUMNS) status = io_table_read_as(&table->in.table, how);
     table->in.values = table->in.table.values;
     return status;
 }
 
-circe_status column_table_probe(const char *path, const name_list *wanted, const reading *how, column_table *table,
-                                io_error *error) {
-    return read_table(path, wanted, &how->how, false, table, error);
+circe_status column_table_probe(const char *path, const name_list *wanted, const reading *how, column_table *table) {
+    return read_table(path, wanted, &how->how, false, table);
 }
 
 int column_table_read(const args *arguments, const char *path, const name_list *wanted, const reading *how,
                       bool by_place, column_table *table) {
-    io_error error = {""};
     input *group[] = {&table->in};
-    circe_status status = read_table(path, wanted, &how->how, by_place, table, &error);
-    if (status != CIRCE_OK) return message_read(status, path, error.text);
+    circe_status status = read_table(path, wanted, &how->how, by_place, table);
+    if (status != CIRCE_OK) return message_read(status, path, circe_last_error());
     table->in.met = reading_met(arguments, how);
     return reading_check(arguments, group, 1);
 }

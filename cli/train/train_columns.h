@@ -20,8 +20,7 @@ int column_table_read(const args *arguments, const char *path, const name_list *
                       bool by_place, column_table *table);
 
 /* The same, without a word where it fails. */
-circe_status column_table_probe(const char *path, const name_list *wanted, const reading *how, column_table *table,
-                                io_error *error);
+circe_status column_table_probe(const char *path, const name_list *wanted, const reading *how, column_table *table);
 void column_table_free(column_table *table);
 
 double column_value(const column_table *table, int64_t row, int64_t col);

@@ -4,16 +4,15 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "circe/status.h"
 #include "cli/train/train_report.h"
-#include "train/error.h"
 
 enum { MOST_SHOWN = 500, MOST_PANELS = 3 };
 
 static void show_figure(report_writer *w, const report_figure *figure) {
-    report_error error = {""};
     bool drawn = false;
     if (w->status != EXIT_DONE) return;
-    if (!report_draw(figure, w->folder, &drawn, &error)) report_writer_fail(w, w->folder, error.text);
+    if (!report_draw(figure, w->folder, &drawn)) report_writer_fail(w, w->folder, circe_last_error());
     report_add_figure(w->page, figure, w->folder);
 }
 
@@ -213,6 +212,6 @@ void training_show_residuals(report_writer *w) {
     if (status == CIRCE_OK)
         draw_residuals(w, n, residual);
     else
-        report_note(w->page, "The figure of residuals could not be made: %s", train_last_error());
+        report_note(w->page, "The figure of residuals could not be made: %s", circe_last_error());
     free(residual);
 }

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "circe/status.h"
 #include "cli/common/paths.h"
 #include "cli/common/progress.h"
-#include "train/error.h"
 
 enum { LARGEST_SIDE = 4096 };
 
@@ -140,7 +140,7 @@ void images_request_free(images_request *request) {
 static int refuse_stack(circe_status status) {
     progress_clear();
     if (status == CIRCE_ERR_CANCELLED) return message_fail(EXIT_WORK, "interrupted; nothing was written");
-    return message_read(status, NULL, train_last_error());
+    return message_read(status, NULL, circe_last_error());
 }
 
 static int make_points(int64_t n, image_points *out) {
@@ -192,7 +192,7 @@ static void list_files(const images_request *r, const column_table *table, int64
 static int refuse_file(const images_request *r, const file_list *files, int64_t wrong, circe_status status) {
     if (wrong < 0) return refuse_stack(status);
     progress_clear();
-    char *text = small_format("%s: row %" PRId64 ": %s", r->path, files->number[wrong], train_last_error());
+    char *text = small_format("%s: row %" PRId64 ": %s", r->path, files->number[wrong], circe_last_error());
     int failed = message_read(status, NULL, text);
     free(text);
     if (status == CIRCE_ERR_SHAPE) message_hint("--image-size, as in --image-size 64, makes them one size");
@@ -225,7 +225,7 @@ int images_read_array(const session *s, const images_request *request, int64_t t
     circe_status read = image_stack_read_array(s->context, request->path, request->array, &options, &out->stack);
     if (read != CIRCE_OK) {
         int status = refuse_stack(read);
-        if (strstr(train_last_error(), "rows to go with them") != NULL)
+        if (strstr(circe_last_error(), "rows to go with them") != NULL)
             message_hint("row i of %s must belong to image i", request->labels);
         return status;
     }

@@ -9,17 +9,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "circe/status.h"
 #include "cli/common/devices.h"
 #include "cli/common/paths.h"
 #include "cli/common/progress.h"
 #include "cli/common/ranks.h"
 #include "cli/common/sentinels.h"
 #include "cli/train/train_team.h"
-#include "train/error.h"
 
 static int refuse_library(circe_status status, const char *subject) {
     if (status == CIRCE_ERR_CANCELLED) return message_fail(EXIT_WORK, "interrupted; nothing was written");
-    return message_read(status, subject, train_last_error());
+    return message_read(status, subject, circe_last_error());
 }
 
 void training_job_say(training_job *job) {
@@ -128,7 +128,7 @@ static int parse_network(training_job *job, train_layer_spec **specs, int64_t *n
 }
 
 static int refuse_memory(const training_job *job) {
-    message_note("%s", train_last_error());
+    message_note("%s", circe_last_error());
     message_hint("a network keeps all it makes of a batch: a smaller --batch than %s%s needs less",
                  args_text(job->arguments, OPT_BATCH), job->set.has_images ? ", or a smaller --image-size," : "");
     return EXIT_WORK;
@@ -206,11 +206,10 @@ static bool trains_on_cpu(const training_job *job) { return strcmp(job->device->
 
 /* Two runs would take turns in writing one checkpoint, and each would go on from the other's. */
 static int hold_output(training_job *job) {
-    io_error error = {""};
     int status = path_check_writable("-o", job->output);
     if (status != EXIT_DONE) return status;
-    return io_lock_take(job->output, &job->lock, &error) == CIRCE_OK ? EXIT_DONE
-                                                                     : message_write(job->output, error.text);
+    return io_lock_take(job->output, &job->lock) == CIRCE_OK ? EXIT_DONE
+                                                             : message_write(job->output, circe_last_error());
 }
 
 int training_job_open(const args *arguments, const session *s, const char *label, training_job *job) {
@@ -385,7 +384,7 @@ static int predict_validation(const training_job *job, float **out) {
 }
 
 static int refuse_run(const training_job *job, circe_status status) {
-    const char *text = train_last_error();
+    const char *text = circe_last_error();
     int failed = refuse_library(status, NULL);
     if (status == CIRCE_ERR_NUMERIC)
         message_hint("a smaller --lr%s helps",
@@ -484,7 +483,7 @@ int training_job_save(training_job *job) {
     if (status != EXIT_DONE) return status;
     circe_status saved = train_model_save(job->s->context, &job->model, job->output);
     if (saved != CIRCE_OK) {
-        status = message_write(job->output, train_last_error());
+        status = message_write(job->output, circe_last_error());
         message_hint("the run is kept in %s: the same command with --resume only has to write the model",
                      job->checkpoint);
         return status;

@@ -4,10 +4,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "circe/status.h"
 #include "cli/train/train_set.h"
-#include "train/error.h"
 
-static int refuse_library(circe_status status) { return message_read(status, NULL, train_last_error()); }
+static int refuse_library(circe_status status) { return message_read(status, NULL, circe_last_error()); }
 
 /* A matrix over all rows of the table, on its way. */
 typedef struct raw_columns {

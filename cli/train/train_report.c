@@ -29,8 +29,7 @@ static void write_table(report_writer *w, const char *name, const char *const *c
                         cells *list) {
     char *path = small_format("%s/%s", w->folder, name);
     report_table table = cells_table(list, "", columns, n_columns);
-    report_error error = {""};
-    if (w->status == EXIT_DONE && !report_write_csv(path, &table, &error)) report_writer_fail(w, path, error.text);
+    if (w->status == EXIT_DONE && !report_write_csv(path, &table)) report_writer_fail(w, path, circe_last_error());
     cells_free(list);
     free(path);
 }
@@ -101,8 +100,7 @@ static void write_predictions(report_writer *w) {
     char *path = small_format("%s/predictions.csv", w->folder);
     report_table table = cells_table(&list, "", (const char *const *)columns.names, columns.n);
     table.numeric = NULL;
-    report_error error = {""};
-    if (w->status == EXIT_DONE && !report_write_csv(path, &table, &error)) report_writer_fail(w, path, error.text);
+    if (w->status == EXIT_DONE && !report_write_csv(path, &table)) report_writer_fail(w, path, circe_last_error());
     cells_free(&list);
     name_list_free(&columns);
     free(path);
@@ -110,9 +108,8 @@ static void write_predictions(report_writer *w) {
 
 static void write_text(report_writer *w, const char *name, const char *text) {
     char *path = small_format("%s/%s", w->folder, name);
-    io_error error = {""};
-    if (w->status == EXIT_DONE && io_write_text(path, text, strlen(text), &error) != CIRCE_OK)
-        report_writer_fail(w, path, error.text);
+    if (w->status == EXIT_DONE && io_write_text(path, text, strlen(text)) != CIRCE_OK)
+        report_writer_fail(w, path, circe_last_error());
     free(path);
 }
 
@@ -296,8 +293,7 @@ static void write_page(report_writer *w) {
     report_heading(w->page, "Settings");
     show_facts(w, yaml);
     write_text(w, "run.yaml", yaml);
-    report_error error = {""};
-    if (!report_end(w->page, path, &error) && w->status == EXIT_DONE) report_writer_fail(w, path, error.text);
+    if (!report_end(w->page, path) && w->status == EXIT_DONE) report_writer_fail(w, path, circe_last_error());
     free(path);
     free(yaml);
     free(subtitle);

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "circe/status.h"
 #include "train/checkpoint_hash.h"
-#include "train/error.h"
 
 enum {
     LEAST_ROWS = 10, /* of validation and of the holdout: fewer tell nothing */
@@ -36,7 +36,7 @@ const char *training_data(const training_set *set) {
     return set->has_images ? set->request.labels : args_text(set->arguments, OPT_TABLE);
 }
 
-static int refuse_library(circe_status status) { return message_read(status, NULL, train_last_error()); }
+static int refuse_library(circe_status status) { return message_read(status, NULL, circe_last_error()); }
 
 /* ---- roles ------------------------------------------------------------------------------------------------------- */
 
@@ -191,11 +191,10 @@ static int use_table(training_set *set, const name_list *wanted) {
 static void hint_path_column(const training_set *set) {
     name_list column = {0};
     column_table table = {0};
-    io_error error = {""};
     reading how = {.how = {.all = true}};
     name_list_add(&column, set->request.column);
     if (!args_given(set->arguments, OPT_PATH_COLUMN) && access(set->request.path, R_OK) == 0 &&
-        column_table_probe(set->request.path, &column, &how, &table, &error) != CIRCE_OK)
+        column_table_probe(set->request.path, &column, &how, &table) != CIRCE_OK)
         message_hint("--path-column says which column holds the paths of the images");
     column_table_free(&table);
     name_list_free(&column);

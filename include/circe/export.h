@@ -8,6 +8,12 @@
 #define CIRCE_API __attribute__((visibility("default")))
 #endif
 
+#if defined(__GNUC__)
+#define CIRCE_PRINTF(text, first) __attribute__((format(printf, text, first)))
+#else
+#define CIRCE_PRINTF(text, first)
+#endif
+
 #ifdef __cplusplus
 #define CIRCE_BEGIN_DECLS extern "C" {
 #define CIRCE_END_DECLS }

@@ -36,6 +36,13 @@ CIRCE_API const char *circe_status_name(circe_status status);
  * Valid until the next failing call of the same thread. */
 CIRCE_API const char *circe_last_error(void);
 
+/* For callbacks and for libraries that build on this one: sets this thread's text, with everything visible that a
+ * terminal would obey, and returns `status`, so that a failure reads: return circe_fail(CIRCE_ERR_..., "..."). */
+CIRCE_API circe_status circe_fail(circe_status status, const char *format, ...) CIRCE_PRINTF(2, 3);
+
+/* Adds a line to the text of the failure: what would be right. */
+CIRCE_API circe_status circe_fail_hint(circe_status status, const char *format, ...) CIRCE_PRINTF(2, 3);
+
 CIRCE_END_DECLS
 
 #endif

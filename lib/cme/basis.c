@@ -82,7 +82,7 @@ circe_status circe__basis_invert(circe__basis *basis) {
     circe__free(basis->context, basis->inverse);
     basis->inverse = inverse;
     if (basis->context->backend->algebra->invert_lower(r, inverse, r) == 0) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_NUMERIC, "the Cholesky factor of the pivots is singular");
+    return circe_fail(CIRCE_ERR_NUMERIC, "the Cholesky factor of the pivots is singular");
 }
 
 int64_t circe__basis_team(const circe__basis *basis, int64_t n) {
@@ -329,10 +329,10 @@ done:
 }
 
 circe_status circe__basis_refuse(int64_t max_rank, double left, const char *name) {
-    return circe__fail(CIRCE_ERR_RANK,
-                       "the kernel matrix of %s is not of low rank: after %lld pivots a share of %.1e of its trace is "
-                       "left; use a larger tolerance or sigma2, or fewer points with method dense",
-                       name, (long long)max_rank, left);
+    return circe_fail(CIRCE_ERR_RANK,
+                      "the kernel matrix of %s is not of low rank: after %lld pivots a share of %.1e of its trace is "
+                      "left; use a larger tolerance or sigma2, or fewer points with method dense",
+                      name, (long long)max_rank, left);
 }
 
 static circe_status refuse_rank(const pivoting *work, int64_t max_rank, const char *name) {

@@ -107,19 +107,19 @@ circe_status circe_features_create(circe_context *context, const circe_cme *cme,
     circe_features *made = NULL;
     double *y64 = NULL, *z64 = NULL;
     if (context == NULL || cme == NULL || features == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "context, cme and features must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "context, cme and features must not be NULL");
     *features = NULL;
     if (cme->rff != NULL)
-        return circe__fail(CIRCE_ERR_UNSUPPORTED,
-                           "a model of method rff has no residual features: its K^c is no Gram matrix");
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "a model of method rff has no residual features: its K^c is no Gram matrix");
     if (dtype != CIRCE_FLOAT32 && dtype != CIRCE_FLOAT64)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "dtype must be CIRCE_FLOAT32 or CIRCE_FLOAT64");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "dtype must be CIRCE_FLOAT32 or CIRCE_FLOAT64");
     circe_status status = circe_workspace_create(context, &workspace);
     if (status == CIRCE_OK) status = circe__cme_points(workspace, CIRCE__SLOT_Y, y, cme->info.dim_y, "y", &y64);
     if (status == CIRCE_OK) status = circe__cme_points(workspace, CIRCE__SLOT_Z, z, cme->info.dim_z, "z", &z64);
     if (status == CIRCE_OK && y->rows != z->rows)
-        status = circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
-                             (long long)y->rows, (long long)z->rows);
+        status = circe_fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
+                            (long long)y->rows, (long long)z->rows);
     if (status == CIRCE_OK) {
         made = circe__calloc(context, 1, sizeof *made);
         status = made == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
@@ -146,13 +146,13 @@ const circe__implicit *circe__features_implicit(const circe_features *features) 
 
 static circe_status refuse_implicit(const circe_features *features) {
     if (circe__features_implicit(features) == NULL) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_RANK,
-                       "z is of high rank, and the residual features of this data set have no coordinates; only "
-                       "circe_measure_circe_cached can use them");
+    return circe_fail(CIRCE_ERR_RANK,
+                      "z is of high rank, and the residual features of this data set have no coordinates; only "
+                      "circe_measure_circe_cached can use them");
 }
 
 circe_status circe_features_get(const circe_features *features, circe_mat *y, circe_mat *zeta) {
-    if (features == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "features must not be NULL");
+    if (features == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "features must not be NULL");
     circe_status status = zeta != NULL ? refuse_implicit(features) : CIRCE_OK;
     if (status != CIRCE_OK) return status;
     if (y != NULL) *y = features->y;
@@ -164,8 +164,8 @@ static circe_status check_gathered(const circe_mat *from, const circe_mat *to, i
     circe_status status = circe__check_mat(to, name, 1);
     if (status != CIRCE_OK) return status;
     if (to->rows == n && to->cols == from->cols && to->dtype == from->dtype) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_SHAPE, "%s must be %lld by %lld and of the dtype of the features", name, (long long)n,
-                       (long long)from->cols);
+    return circe_fail(CIRCE_ERR_SHAPE, "%s must be %lld by %lld and of the dtype of the features", name, (long long)n,
+                      (long long)from->cols);
 }
 
 void circe__gather_rows(const circe_mat *from, const int64_t *index, int64_t n, circe_mat *to) {
@@ -178,15 +178,15 @@ void circe__gather_rows(const circe_mat *from, const int64_t *index, int64_t n, 
 circe_status circe_features_gather(const circe_features *features, const int64_t *index, int64_t n, circe_mat *y_out,
                                    circe_mat *zeta_out) {
     if (features == NULL || index == NULL || n < 1)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "features and index must not be NULL, and n at least 1");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "features and index must not be NULL, and n at least 1");
     circe_status status = refuse_implicit(features);
     if (status == CIRCE_OK) status = check_gathered(&features->y, y_out, n, "y_out");
     if (status == CIRCE_OK) status = check_gathered(&features->zeta, zeta_out, n, "zeta_out");
     if (status != CIRCE_OK) return status;
     for (int64_t i = 0; i < n; i++)
         if (index[i] < 0 || index[i] >= features->y.rows)
-            return circe__fail(CIRCE_ERR_ARGUMENT, "index[%lld] is %lld; there are %lld rows, from 0", (long long)i,
-                               (long long)index[i], (long long)features->y.rows);
+            return circe_fail(CIRCE_ERR_ARGUMENT, "index[%lld] is %lld; there are %lld rows, from 0", (long long)i,
+                              (long long)index[i], (long long)features->y.rows);
     circe__gather_rows(&features->y, index, n, y_out);
     circe__gather_rows(&features->zeta, index, n, zeta_out);
     return CIRCE_OK;

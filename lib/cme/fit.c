@@ -25,11 +25,11 @@ void circe_cme_options_init(circe_cme_options *options) {
 static circe_status check_grid(const double *grid, int64_t n, const char *name) {
     enum { MAX_GRID = 1000 };
     if (n < 1 || n > MAX_GRID || grid == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "the grid of %s has %lld values; it needs 1 to %d", name, (long long)n,
-                           MAX_GRID);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the grid of %s has %lld values; it needs 1 to %d", name, (long long)n,
+                          MAX_GRID);
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(grid[i]) || grid[i] <= 0.0)
-            return circe__fail(CIRCE_ERR_ARGUMENT, "%s is %g; it must be positive", name, grid[i]);
+            return circe_fail(CIRCE_ERR_ARGUMENT, "%s is %g; it must be positive", name, grid[i]);
     return CIRCE_OK;
 }
 
@@ -45,18 +45,18 @@ static circe_status fill_options(const circe_cme_options *given, circe_cme_optio
         options->n_ridge = sizeof default_ridge / sizeof *default_ridge;
     }
     if (options->method < CIRCE_METHOD_AUTO || options->method > CIRCE_METHOD_RFF)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "method %d is none of auto, lowrank, dense, rff", (int)options->method);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "method %d is none of auto, lowrank, dense, rff", (int)options->method);
     if (!(options->tolerance > 0.0 && options->tolerance < 1.0))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "tolerance is %g; it must lie between 0 and 1", options->tolerance);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "tolerance is %g; it must lie between 0 and 1", options->tolerance);
     if (options->max_rank < 0)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "max_rank is %lld; it must be positive, or 0 for the default",
-                           (long long)options->max_rank);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "max_rank is %lld; it must be positive, or 0 for the default",
+                          (long long)options->max_rank);
     if (options->method == CIRCE_METHOD_RFF && (options->rff_pool < 1 || options->rff_batch < 0 ||
                                                 options->rff_batch > options->rff_pool || options->rff_every < 1))
-        return circe__fail(CIRCE_ERR_ARGUMENT,
-                           "random features: %lld drawn, %lld used, every %lld batches; needed: drawn >= 1, used <= "
-                           "drawn, every >= 1",
-                           (long long)options->rff_pool, (long long)options->rff_batch, (long long)options->rff_every);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "random features: %lld drawn, %lld used, every %lld batches; needed: drawn >= 1, used <= "
+                          "drawn, every >= 1",
+                          (long long)options->rff_pool, (long long)options->rff_batch, (long long)options->rff_every);
     circe_status status = check_grid(options->sigma2_y, options->n_sigma2_y, "sigma2 of y");
     return status == CIRCE_OK ? check_grid(options->ridge, options->n_ridge, "ridge") : status;
 }
@@ -246,7 +246,7 @@ static circe_status check_scale(const circe_mat *y, const circe_kernel *kernel_y
         for (int64_t c = 0; c < y->cols; c++)
             largest = fmax(largest, fabs(0.5 * circe__at(y, i, c) - 0.5 * circe__at(y, 0, c)));
     if (largest == 0.0 || (largest < large && largest > small)) return CIRCE_OK;
-    return circe__fail(
+    return circe_fail(
         CIRCE_ERR_VALUE,
         "the numbers of y differ by %.3g, whose square no double can hold, so that no width sees anything "
         "of it; %s y by %.0e",
@@ -318,9 +318,9 @@ static circe_status fit_all(circe_cme *cme, circe__holdout *holdout, const circe
     cme->info.rank_z = cme->z_basis.rank;
     cme->info.method = options->method == CIRCE_METHOD_RFF ? CIRCE_METHOD_RFF : cme->info.solver;
     if (!isfinite(cme->info.loo_error))
-        return circe__fail(CIRCE_ERR_NUMERIC,
-                           "the leave-one-out error is no finite number: the numbers of y or z are too large for the "
-                           "kernel; scale them");
+        return circe_fail(CIRCE_ERR_NUMERIC,
+                          "the leave-one-out error is no finite number: the numbers of y or z are too large for the "
+                          "kernel; scale them");
     status = keep_points(cme, holdout);
     return status == CIRCE_OK ? collect_warnings(cme, holdout) : status;
 }
@@ -349,15 +349,15 @@ circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, con
     circe_cme *made = NULL;
     double *copy_y = NULL, *copy_z = NULL, start = circe__seconds();
     if (context == NULL || cme == NULL || kernel_y == NULL || kernel_z == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "context, kernels and cme must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "context, kernels and cme must not be NULL");
     *cme = NULL;
     circe_status status = fill_options(given, &options);
     if (status == CIRCE_OK) status = circe__check_data(y, "y", 2);
     if (status == CIRCE_OK) status = circe__check_data(z, "z", 2);
     if (status == CIRCE_OK) status = check_scale(y, kernel_y);
     if (status == CIRCE_OK && y->rows != z->rows)
-        status = circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
-                             (long long)y->rows, (long long)z->rows);
+        status = circe_fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
+                            (long long)y->rows, (long long)z->rows);
     if (status == CIRCE_OK) status = check_memory(context, crew, y, z, &options);
     status = circe__agree(crew, status);
     if (status != CIRCE_OK) return status;

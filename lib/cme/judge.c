@@ -84,11 +84,11 @@ static circe_status refuse(const char *name, double sigma2, double left, double 
                            double tolerance) {
     char width[48] = "";
     if (sigma2 > 0.0) snprintf(width, sizeof width, " at sigma2 %g", sigma2);
-    return circe__fail(CIRCE_ERR_RANK,
-                       "the kernel matrix of %s%s is not of low rank: in a sample, %d pivots leave a share of %.1e of "
-                       "its trace; the %lld pivots that are allowed would leave about %.1e, and the tolerance is "
-                       "%.1e; use larger sigma2, fewer rows (a dense fit needs no low rank), or a larger tolerance",
-                       name, width, PIVOTS, left, (long long)max_rank, expected, tolerance);
+    return circe_fail(CIRCE_ERR_RANK,
+                      "the kernel matrix of %s%s is not of low rank: in a sample, %d pivots leave a share of %.1e of "
+                      "its trace; the %lld pivots that are allowed would leave about %.1e, and the tolerance is "
+                      "%.1e; use larger sigma2, fewer rows (a dense fit needs no low rank), or a larger tolerance",
+                      name, width, PIVOTS, left, (long long)max_rank, expected, tolerance);
 }
 
 circe_status circe__judge_rank(const circe_context *context, const circe_kernel *kernel, const double *points,

@@ -14,16 +14,15 @@
 static circe_status check_linear(const circe_cme *cme) {
     const circe__basis *basis = &cme->z_basis;
     if (cme->rff != NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT,
-                           "a model of method rff has no mean of z; fit with method auto, lowrank or dense");
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "a model of method rff has no mean of z; fit with method auto, lowrank or dense");
     if (basis->n_factors == 1 && basis->factors[0].kind == CIRCE_KERNEL_LINEAR && basis->factors[0].first_col == 0 &&
         basis->factors[0].n_cols == basis->dim)
         return CIRCE_OK;
-    return circe__fail(
-        CIRCE_ERR_ARGUMENT,
-        "the mean of z itself needs a model whose kernel of z is linear over all columns, and this one's "
-        "is %s; fit with kernel_z linear",
-        circe_kernel_text(cme->kernel_z));
+    return circe_fail(CIRCE_ERR_ARGUMENT,
+                      "the mean of z itself needs a model whose kernel of z is linear over all columns, and this one's "
+                      "is %s; fit with kernel_z linear",
+                      circe_kernel_text(cme->kernel_z));
 }
 
 /* out (n, d), contiguous, from y (n, d_y); coordinates and weights are (n, r). */
@@ -43,15 +42,15 @@ static circe_status mean_into(circe_workspace *workspace, const circe_cme *cme, 
 
 circe_status circe_cme_mean(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y, circe_mat *out) {
     double *y64 = NULL;
-    if (workspace == NULL || cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace and cme must not be NULL");
+    if (workspace == NULL || cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace and cme must not be NULL");
     circe_status status = check_linear(cme);
     if (status == CIRCE_OK) status = circe__check_mat(out, "out", 1);
     if (status == CIRCE_OK) status = circe__cme_points(workspace, CIRCE__SLOT_Y, y, cme->info.dim_y, "y", &y64);
     if (status != CIRCE_OK) return status;
     int64_t n = y->rows, r = cme->z_basis.rank, d = cme->z_basis.dim;
     if (out->rows != n || out->cols != d)
-        return circe__fail(CIRCE_ERR_SHAPE, "out is %lld by %lld; the mean of z for these y is %lld by %lld",
-                           (long long)out->rows, (long long)out->cols, (long long)n, (long long)d);
+        return circe_fail(CIRCE_ERR_SHAPE, "out is %lld by %lld; the mean of z for these y is %lld by %lld",
+                          (long long)out->rows, (long long)out->cols, (long long)n, (long long)d);
     double *block = circe__take(workspace, CIRCE__SLOT_ZETA, n * (2 * r + d), sizeof *block);
     if (block == NULL) return CIRCE_ERR_MEMORY;
     circe_mat mean = circe__mat(block + 2 * n * r, n, d, CIRCE_FLOAT64);

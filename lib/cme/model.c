@@ -71,13 +71,13 @@ circe_status circe__cme_warn(circe_cme *cme, const char *format, ...) {
 }
 
 circe_status circe_cme_get_info(const circe_cme *cme, circe_cme_info *info) {
-    if (cme == NULL || info == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cme and info must not be NULL");
+    if (cme == NULL || info == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cme and info must not be NULL");
     *info = cme->info;
     return CIRCE_OK;
 }
 
 circe_status circe_cme_get_loo(const circe_cme *cme, circe_loo_table *table) {
-    if (cme == NULL || table == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cme and table must not be NULL");
+    if (cme == NULL || table == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cme and table must not be NULL");
     *table = (circe_loo_table){.n_sigma2_y = cme->n_sigma2_y,
                                .n_ridge = cme->n_ridge,
                                .sigma2_y = cme->sigma2_y,
@@ -98,11 +98,11 @@ const circe_kernel *circe_cme_kernel_y(const circe_cme *cme) { return cme == NUL
 const circe_kernel *circe_cme_kernel_z(const circe_cme *cme) { return cme == NULL ? NULL : cme->kernel_z; }
 
 circe_status circe_cme_rff_step(circe_cme *cme, int64_t step) {
-    if (cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
+    if (cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
     if (cme->rff == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "this model was fitted by method %s; only rff has steps",
-                           circe_method_name(cme->info.method));
-    if (step < 0) return circe__fail(CIRCE_ERR_ARGUMENT, "step is %lld; steps count from 0", (long long)step);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "this model was fitted by method %s; only rff has steps",
+                          circe_method_name(cme->info.method));
+    if (step < 0) return circe_fail(CIRCE_ERR_ARGUMENT, "step is %lld; steps count from 0", (long long)step);
     int previous = circe__threads_begin(cme->context);
     circe__rff_step(cme->context, cme->rff, step);
     circe__threads_end(previous);

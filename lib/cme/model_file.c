@@ -95,10 +95,10 @@ circe_status circe_cme_save(const circe_cme *cme, const char *path) { return cir
 
 circe_status circe_cme_save_with(const circe_cme *cme, const char *path, const circe_metadata *metadata,
                                  int64_t n_metadata) {
-    if (cme == NULL || path == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cme and path must not be NULL");
+    if (cme == NULL || path == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cme and path must not be NULL");
     if (n_metadata < 0 || n_metadata > MAX_OWN_METADATA || (metadata == NULL && n_metadata > 0))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "0 to %d texts of one's own can be kept in a model, not %lld",
-                           MAX_OWN_METADATA, (long long)n_metadata);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "0 to %d texts of one's own can be kept in a model, not %lld",
+                          MAX_OWN_METADATA, (long long)n_metadata);
     circe_context *context = cme->context;
     const circe_cme_info *info = &cme->info;
     bool lowrank = info->solver == CIRCE_METHOD_LOWRANK;
@@ -146,7 +146,7 @@ typedef struct reader {
 } reader;
 
 static circe_status damaged(const reader *r, const char *what) {
-    return circe__fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: %s", r->path, what);
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: %s", r->path, what);
 }
 
 /* A float64 matrix (or vector, cols = -1) of the given shape, copied; rows = -1 takes what is there. */
@@ -157,28 +157,28 @@ static circe_status read_tensor(const reader *r, const char *name, int64_t *rows
     int dims = cols < 0 ? 1 : 2;
     if (strcmp(t.dtype, "F64") != 0 || t.n_dims != dims || (*rows >= 0 && t.shape[0] != *rows) ||
         (dims == 2 && t.shape[1] != cols))
-        return circe__fail(CIRCE_ERR_FORMAT,
-                           "%s: not a usable circe model: tensor %s has another shape or dtype than "
-                           "the model's other parts ask for",
-                           r->path, name);
+        return circe_fail(CIRCE_ERR_FORMAT,
+                          "%s: not a usable circe model: tensor %s has another shape or dtype than "
+                          "the model's other parts ask for",
+                          r->path, name);
     *rows = t.shape[0];
     *out = circe__alloc(r->context, *rows * (dims == 2 ? cols : 1), sizeof **out);
     if (*out == NULL) return CIRCE_ERR_MEMORY;
     memcpy(*out, t.data, t.bytes);
     for (size_t i = 0; i < t.bytes / sizeof **out; i++)
         if (!isfinite((*out)[i]) && strncmp(name, "loo.", 4) != 0)
-            return circe__fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: tensor %s holds a NaN or an infinity",
-                               r->path, name);
+            return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: tensor %s holds a NaN or an infinity",
+                              r->path, name);
     return CIRCE_OK;
 }
 
 static circe_status read_number(const reader *r, const char *key, double *value) {
     const char *text = circe_tensor_file_metadata(r->file, key);
     char *end;
-    if (text == NULL) return circe__fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: no %s", r->path, key);
+    if (text == NULL) return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: no %s", r->path, key);
     *value = strtod(text, &end);
     if (end != text && *end == '\0' && isfinite(*value)) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: %s is '%s'", r->path, key, text);
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: %s is '%s'", r->path, key, text);
 }
 
 static circe_status read_count(const reader *r, const char *key, int64_t *value) {
@@ -186,7 +186,7 @@ static circe_status read_count(const reader *r, const char *key, int64_t *value)
     circe_status status = read_number(r, key, &number);
     if (status != CIRCE_OK) return status;
     if (number < 0.0 || number > 1e15 || number != floor(number))
-        return circe__fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: %s is %g", r->path, key, number);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: %s is %g", r->path, key, number);
     *value = (int64_t)number;
     return CIRCE_OK;
 }
@@ -330,7 +330,7 @@ static circe_status read_model(const reader *r, circe_cme *cme) {
 
 circe_status circe_cme_load(circe_context *context, const char *path, circe_cme **cme) {
     if (context == NULL || path == NULL || cme == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "context, path and cme must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "context, path and cme must not be NULL");
     *cme = NULL;
     reader r = {.context = context, .path = path};
     circe_cme *made = NULL;

@@ -21,17 +21,17 @@ void circe__regression_free(const circe_context *context, circe__regression *reg
 static circe_status decompose(const circe_context *context, circe__regression *regression) {
     int64_t n = regression->n;
     if (n > CIRCE__MAX_EIGEN)
-        return circe__fail(CIRCE_ERR_MEMORY,
-                           "an eigendecomposition of %lld points is beyond LAPACK's 32-bit workspace (%d points); "
-                           "use method lowrank, or fewer holdout points",
-                           (long long)n, CIRCE__MAX_EIGEN);
+        return circe_fail(CIRCE_ERR_MEMORY,
+                          "an eigendecomposition of %lld points is beyond LAPACK's 32-bit workspace (%d points); "
+                          "use method lowrank, or fewer holdout points",
+                          (long long)n, CIRCE__MAX_EIGEN);
     double *work = circe__alloc(context, 1 + 6 * n + 2 * n * n, sizeof *work);
     int *iwork = circe__alloc(context, 3 + 5 * n, sizeof *iwork);
     circe_status status = CIRCE_OK;
     if (work == NULL || iwork == NULL)
         status = CIRCE_ERR_MEMORY;
     else if (n > 0 && context->backend->algebra->eigen(n, regression->vectors, regression->s, work, iwork) != 0)
-        status = circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the kernel matrix of y did not converge");
+        status = circe_fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the kernel matrix of y did not converge");
     for (int64_t k = 0; status == CIRCE_OK && k < n; k++) regression->s[k] = fmax(regression->s[k], 0.0);
     circe__free(context, work);
     circe__free(context, iwork);

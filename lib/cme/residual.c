@@ -18,8 +18,8 @@ circe_status circe__cme_points(circe_workspace *workspace, circe__slot slot, con
     circe_status status = circe__check_data(points, name, 1);
     if (status != CIRCE_OK) return status;
     if (points->cols != dim)
-        return circe__fail(CIRCE_ERR_SHAPE, "%s has %lld columns; the model was fitted on %lld", name,
-                           (long long)points->cols, (long long)dim);
+        return circe_fail(CIRCE_ERR_SHAPE, "%s has %lld columns; the model was fitted on %lld", name,
+                          (long long)points->cols, (long long)dim);
     *out = circe__take(workspace, slot, points->rows * dim, sizeof **out);
     if (*out == NULL) return CIRCE_ERR_MEMORY;
     circe_mat copy = circe__mat(*out, points->rows, dim, CIRCE_FLOAT64);
@@ -297,15 +297,15 @@ circe_status circe__cme_gram(circe_workspace *workspace, const circe_cme *cme, c
 circe_status circe_residual_gram(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
                                  const circe_mat *z, circe_mat *out) {
     double *y64 = NULL, *z64 = NULL;
-    if (workspace == NULL || cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace and cme must not be NULL");
+    if (workspace == NULL || cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace and cme must not be NULL");
     circe_status status = circe__cme_points(workspace, CIRCE__SLOT_Y, y, cme->info.dim_y, "y", &y64);
     if (status == CIRCE_OK) status = circe__cme_points(workspace, CIRCE__SLOT_Z, z, cme->info.dim_z, "z", &z64);
     if (status == CIRCE_OK) status = circe__check_mat(out, "out", 1);
     if (status != CIRCE_OK) return status;
     int64_t n = y->rows;
     if (z->rows != n || out->rows != n || out->cols != n)
-        return circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows, z %lld, and out is %lld by %lld; all must be the same",
-                           (long long)n, (long long)z->rows, (long long)out->rows, (long long)out->cols);
+        return circe_fail(CIRCE_ERR_SHAPE, "y has %lld rows, z %lld, and out is %lld by %lld; all must be the same",
+                          (long long)n, (long long)z->rows, (long long)out->rows, (long long)out->cols);
     double *K = circe__take(workspace, CIRCE__SLOT_GRAM_Q, n * n, sizeof *K);
     if (K == NULL) return CIRCE_ERR_MEMORY;
     int previous = circe__threads_begin(cme->context);

@@ -55,10 +55,10 @@ void circe__rff_free(const circe_context *context, circe__rff *rff) {
 static circe_status check_factors(const circe_kernel_factor *factors, int64_t n, const char *name) {
     for (int64_t f = 0; f < n; f++)
         if (!circe__has_width(factors[f].kind))
-            return circe__fail(CIRCE_ERR_UNSUPPORTED,
-                               "method rff needs a gaussian or laplace kernel, or a product of them; that of %s has a "
-                               "%s factor: use method lowrank or dense",
-                               name, circe__kernel_name(factors[f].kind));
+            return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                              "method rff needs a gaussian or laplace kernel, or a product of them; that of %s has a "
+                              "%s factor: use method lowrank or dense",
+                              name, circe__kernel_name(factors[f].kind));
     return CIRCE_OK;
 }
 

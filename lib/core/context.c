@@ -28,14 +28,14 @@ static void default_release(void *user, void *block) {
 
 circe_status circe_context_create(const circe_context_options *options, circe_context **context) {
     circe_context_options chosen;
-    if (context == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "context must not be NULL");
+    if (context == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context must not be NULL");
     *context = NULL;
     circe_context_options_init(&chosen);
     if (options != NULL) chosen = *options;
     if (chosen.threads < 0 || chosen.threads > MAX_THREADS)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "threads is %d; it must be 0 (all) to %d", chosen.threads, MAX_THREADS);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "threads is %d; it must be 0 (all) to %d", chosen.threads, MAX_THREADS);
     if ((chosen.allocator.allocate == NULL) != (chosen.allocator.release == NULL))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "an allocator needs both allocate and release");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "an allocator needs both allocate and release");
     if (chosen.allocator.allocate == NULL)
         chosen.allocator = (circe_allocator){default_allocate, default_release, NULL};
 
@@ -44,7 +44,7 @@ circe_status circe_context_create(const circe_context_options *options, circe_co
     if (status != CIRCE_OK) return status;
 
     circe_context *made = chosen.allocator.allocate(chosen.allocator.user, sizeof *made);
-    if (made == NULL) return circe__fail(CIRCE_ERR_MEMORY, "no memory for a context");
+    if (made == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a context");
     made->options = chosen;
     made->threads = chosen.threads > 0 ? chosen.threads : circe__default_threads();
     made->backend = backend;
@@ -79,7 +79,7 @@ void circe__log(const circe_context *context, circe_log_level level, const char 
 circe_status circe__progress(const circe_context *context, const char *stage, int64_t done, int64_t total) {
     if (context->options.progress == NULL) return CIRCE_OK;
     if (context->options.progress(context->options.progress_user, stage, done, total) == 0) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_CANCELLED, "cancelled by the caller during: %s", stage);
+    return circe_fail(CIRCE_ERR_CANCELLED, "cancelled by the caller during: %s", stage);
 }
 
 double circe__seconds(void) {

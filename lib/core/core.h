@@ -20,10 +20,6 @@ struct circe_context {
 
 /* ---- errors ------------------------------------------------------------------------------------------------- */
 
-/* Sets this thread's error text and returns `status`, so that a failure reads: return circe__fail(CIRCE_ERR_...,
- * "..."). */
-circe_status circe__fail(circe_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
 void circe__log(const circe_context *context, circe_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

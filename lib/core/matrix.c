@@ -30,19 +30,19 @@ circe_mat circe__rows(const circe_mat *mat, int64_t first, int64_t n) {
 
 circe_status circe__check_mat(const circe_mat *mat, const char *name, int64_t min_rows) {
     int64_t elements;
-    if (mat == NULL || mat->data == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "%s must not be NULL", name);
+    if (mat == NULL || mat->data == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "%s must not be NULL", name);
     if (mat->dtype != CIRCE_FLOAT32 && mat->dtype != CIRCE_FLOAT64)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "%s has dtype %d; it must be CIRCE_FLOAT32 or CIRCE_FLOAT64", name,
-                           (int)mat->dtype);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s has dtype %d; it must be CIRCE_FLOAT32 or CIRCE_FLOAT64", name,
+                          (int)mat->dtype);
     if (mat->rows < min_rows || mat->cols < 1)
-        return circe__fail(CIRCE_ERR_SHAPE, "%s is %lld by %lld; it needs at least %lld row%s and one column", name,
-                           (long long)mat->rows, (long long)mat->cols, (long long)min_rows, min_rows == 1 ? "" : "s");
+        return circe_fail(CIRCE_ERR_SHAPE, "%s is %lld by %lld; it needs at least %lld row%s and one column", name,
+                          (long long)mat->rows, (long long)mat->cols, (long long)min_rows, min_rows == 1 ? "" : "s");
     if (mat->ld < mat->cols)
-        return circe__fail(CIRCE_ERR_SHAPE, "%s has a row distance (ld) of %lld, below its %lld columns", name,
-                           (long long)mat->ld, (long long)mat->cols);
+        return circe_fail(CIRCE_ERR_SHAPE, "%s has a row distance (ld) of %lld, below its %lld columns", name,
+                          (long long)mat->ld, (long long)mat->cols);
     if (__builtin_mul_overflow(mat->rows, mat->ld, &elements) || elements > INT64_MAX / 8)
-        return circe__fail(CIRCE_ERR_SHAPE, "%s is too large: %lld rows of %lld elements", name, (long long)mat->rows,
-                           (long long)mat->ld);
+        return circe_fail(CIRCE_ERR_SHAPE, "%s is too large: %lld rows of %lld elements", name, (long long)mat->rows,
+                          (long long)mat->ld);
     return CIRCE_OK;
 }
 
@@ -69,8 +69,8 @@ circe_status circe__check_data(const circe_mat *mat, const char *name, int64_t m
         if (row_is_finite(mat, i)) continue;
         for (int64_t j = 0; j < mat->cols; j++)
             if (!isfinite(circe__at(mat, i, j)))
-                return circe__fail(CIRCE_ERR_VALUE, "%s holds %s at row %lld, column %lld (counted from 0)", name,
-                                   isnan(circe__at(mat, i, j)) ? "a NaN" : "an infinity", (long long)i, (long long)j);
+                return circe_fail(CIRCE_ERR_VALUE, "%s holds %s at row %lld, column %lld (counted from 0)", name,
+                                  isnan(circe__at(mat, i, j)) ? "a NaN" : "an infinity", (long long)i, (long long)j);
     }
     return CIRCE_OK;
 }

@@ -14,13 +14,13 @@ void *circe__alloc(const circe_context *context, int64_t count, size_t size) {
     size_t bytes;
     if (count < 0 || __builtin_mul_overflow((size_t)count, size, &bytes) ||
         bytes > (size_t)PTRDIFF_MAX - ALIGNMENT - sizeof(void *)) {
-        circe__fail(CIRCE_ERR_MEMORY, "a block of %lld times %zu bytes is larger than this machine can address",
-                    (long long)count, size);
+        circe_fail(CIRCE_ERR_MEMORY, "a block of %lld times %zu bytes is larger than this machine can address",
+                   (long long)count, size);
         return NULL;
     }
     char *raw = allocator->allocate(allocator->user, bytes + ALIGNMENT + sizeof(void *));
     if (raw == NULL) {
-        circe__fail(CIRCE_ERR_MEMORY, "no memory for a block of %.1f MB", (double)bytes / 1e6);
+        circe_fail(CIRCE_ERR_MEMORY, "no memory for a block of %.1f MB", (double)bytes / 1e6);
         return NULL;
     }
     uintptr_t start = ((uintptr_t)raw + sizeof(void *) + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1);
@@ -91,13 +91,13 @@ circe_status circe__memory_check(const circe_context *context, double bytes, con
     if (bytes <= available) return CIRCE_OK;
     bool small = bytes < 1e9; /* and so is what is available */
     double unit = small ? 1e6 : 1e9;
-    return circe__fail(CIRCE_ERR_MEMORY, "%s needs about %.1f %s, and %.1f %s are available; %s", what, bytes / unit,
-                       small ? "MB" : "GB", available / unit, small ? "MB" : "GB", remedy);
+    return circe_fail(CIRCE_ERR_MEMORY, "%s needs about %.1f %s, and %.1f %s are available; %s", what, bytes / unit,
+                      small ? "MB" : "GB", available / unit, small ? "MB" : "GB", remedy);
 }
 
 circe_status circe_workspace_create(circe_context *context, circe_workspace **workspace) {
     if (context == NULL || workspace == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "context and workspace must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "context and workspace must not be NULL");
     *workspace = circe__calloc(context, 1, sizeof **workspace);
     if (*workspace == NULL) return CIRCE_ERR_MEMORY;
     (*workspace)->context = context;

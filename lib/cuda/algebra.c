@@ -19,14 +19,14 @@ struct circe__cuda_algebra {
 
 static circe_status blas_status(cublasStatus_t status, const char *what) {
     if (status == CUBLAS_STATUS_SUCCESS) return CIRCE_OK;
-    return circe__fail(status == CUBLAS_STATUS_ALLOC_FAILED ? CIRCE_ERR_MEMORY : CIRCE_ERR_DEVICE,
-                       "%s: cuBLAS gives status %d", what, (int)status);
+    return circe_fail(status == CUBLAS_STATUS_ALLOC_FAILED ? CIRCE_ERR_MEMORY : CIRCE_ERR_DEVICE,
+                      "%s: cuBLAS gives status %d", what, (int)status);
 }
 
 static circe_status solver_status(cusolverStatus_t status, const char *what) {
     if (status == CUSOLVER_STATUS_SUCCESS) return CIRCE_OK;
-    return circe__fail(status == CUSOLVER_STATUS_ALLOC_FAILED ? CIRCE_ERR_MEMORY : CIRCE_ERR_DEVICE,
-                       "%s: cuSOLVER gives status %d", what, (int)status);
+    return circe_fail(status == CUSOLVER_STATUS_ALLOC_FAILED ? CIRCE_ERR_MEMORY : CIRCE_ERR_DEVICE,
+                      "%s: cuSOLVER gives status %d", what, (int)status);
 }
 
 void circe__cuda_algebra_free(circe_cuda *cuda) {
@@ -42,9 +42,9 @@ void circe__cuda_algebra_free(circe_cuda *cuda) {
 
 static circe_status open_algebra(circe_cuda *cuda) {
     if (circe__cuda_is_capturing(cuda))
-        return circe__fail(CIRCE_ERR_ARGUMENT,
-                           "cuBLAS and cuSOLVER cannot be opened during capture; call once before, or "
-                           "circe_cuda_reserve_batch");
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "cuBLAS and cuSOLVER cannot be opened during capture; call once before, or "
+                          "circe_cuda_reserve_batch");
     circe__cuda_algebra *made = circe__calloc(cuda->context, 1, sizeof *made);
     if (made == NULL) return CIRCE_ERR_MEMORY;
     cuda->algebra = made;
@@ -180,7 +180,7 @@ circe_status circe__cuda_eigen(circe_cuda *cuda, int64_t n, double *a, double *w
             cudaMemcpyAsync(&info, device_info, sizeof info, cudaMemcpyDeviceToHost, cuda->stream), "copying a status");
     if (status == CIRCE_OK) status = circe__cuda_status(cudaStreamSynchronize(cuda->stream), "an eigendecomposition");
     if (status == CIRCE_OK && info != 0)
-        status = circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the kernel matrix of y did not converge");
+        status = circe_fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the kernel matrix of y did not converge");
     cudaFree(device_work);
     circe__free(cuda->context, host_work);
     return status;

@@ -23,15 +23,15 @@ circe_status circe__cuda_batch_options(const circe_batch_options **options, circ
     if (*options == NULL) *options = own;
     const circe_batch_options *o = *options;
     if (!(o->ridge > 0.0) || !isfinite(o->ridge))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "the ridge must be a positive number; it is %g", o->ridge);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the ridge must be a positive number; it is %g", o->ridge);
     if (o->tolerance < 0.0 || !(o->tolerance < 1.0))
-        return circe__fail(CIRCE_ERR_ARGUMENT,
-                           "the tolerance must be 0 (what the dtype needs) or between 0 and 1; it is %g", o->tolerance);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "the tolerance must be 0 (what the dtype needs) or between 0 and 1; it is %g", o->tolerance);
     if (o->method == CIRCE_METHOD_AUTO || o->method == CIRCE_METHOD_LOWRANK || o->method == CIRCE_METHOD_DENSE)
         return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_ARGUMENT,
-                       "a measure of the batch on itself knows the methods auto, lowrank and dense; not %s",
-                       circe_method_name(o->method));
+    return circe_fail(CIRCE_ERR_ARGUMENT,
+                      "a measure of the batch on itself knows the methods auto, lowrank and dense; not %s",
+                      circe_method_name(o->method));
 }
 
 circe_status circe__cuda_rows_of(circe_cuda *cuda, const circe_mat *mat, const int64_t *index, int64_t n,
@@ -49,8 +49,8 @@ circe_status circe__cuda_regression_take(circe_cuda *cuda, circe__cuda_pieces *p
                                          circe__cuda_regression *regression) {
     int64_t n = regression->n;
     if (n > MOST_POINTS)
-        return circe__fail(CIRCE_ERR_SHAPE, "%lld points; a dense regression on a GPU takes at most %d", (long long)n,
-                           MOST_POINTS);
+        return circe_fail(CIRCE_ERR_SHAPE, "%lld points; a dense regression on a GPU takes at most %d", (long long)n,
+                          MOST_POINTS);
     circe_status status = circe__cuda_cholesky_size(cuda, n, &regression->doubles);
     regression->K = circe__cuda_doubles(pieces, n * n);
     regression->X = circe__cuda_doubles(pieces, n * n);
@@ -234,8 +234,8 @@ static circe_status set_regression(circe_cuda *cuda, const circe_kernel *kernel_
     b->lowrank.ridge = options->ridge;
     b->lowrank.tolerance = circe__batch_tolerance(options->tolerance, dtype);
     if (b->n >= 2) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_SHAPE, "a batch regressed on itself needs at least 2 rows; there is %lld",
-                       (long long)b->n);
+    return circe_fail(CIRCE_ERR_SHAPE, "a batch regressed on itself needs at least 2 rows; there is %lld",
+                      (long long)b->n);
 }
 
 static circe_status set_z(circe_cuda *cuda, const circe_kernel *kernel_z, const circe_mat *z, const int64_t *index,
@@ -246,9 +246,9 @@ static circe_status set_z(circe_cuda *cuda, const circe_kernel *kernel_z, const 
 }
 
 static circe_status check_kernels(const circe_cuda *cuda, const circe_kernels *kernels) {
-    if (cuda == NULL || kernels == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda and kernels must not be NULL");
+    if (cuda == NULL || kernels == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda and kernels must not be NULL");
     if (kernels->y == NULL || kernels->z == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "the kernels of y and z must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the kernels of y and z must not be NULL");
     return CIRCE_OK;
 }
 
@@ -312,7 +312,7 @@ circe_status circe_cuda_measure_hscic_holdout(circe_cuda *cuda, const circe_kern
                                               const circe_mat *x, const circe_batch_options *options, double *value,
                                               circe_mat *grad) {
     batch b;
-    if (cuda == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
+    if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
     circe_status status = begin(cuda, kernel_x, kernel_y, x, y, index, options, value, grad, &b);
     if (status == CIRCE_OK) status = circe__cuda_rows_of(cuda, zeta, index, b.n, x->dtype, "zeta", &b.z);
     if (status != CIRCE_OK) return status;
@@ -336,12 +336,12 @@ circe_status circe_cuda_witness_kci(circe_cuda *cuda, const circe_kernels *kerne
 circe_status circe_cuda_gather(circe_cuda *cuda, const circe_mat *from, const int64_t *index, circe_mat *to) {
     circe__cuda_rows rows;
     int previous = 0;
-    if (cuda == NULL || index == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda and index must not be NULL");
+    if (cuda == NULL || index == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda and index must not be NULL");
     circe_status status = circe__cuda_check_mat(cuda, to, "to", 1);
     if (status == CIRCE_OK) status = circe__cuda_rows_of(cuda, from, index, to->rows, to->dtype, "from", &rows);
     if (status == CIRCE_OK && from->cols != to->cols)
-        status = circe__fail(CIRCE_ERR_SHAPE, "from has %lld columns and to has %lld; they must be the same",
-                             (long long)from->cols, (long long)to->cols);
+        status = circe_fail(CIRCE_ERR_SHAPE, "from has %lld columns and to has %lld; they must be the same",
+                            (long long)from->cols, (long long)to->cols);
     if (status == CIRCE_OK) status = circe__cuda_begin(cuda, &previous);
     if (status != CIRCE_OK) return status;
     status = circe__cuda_launched(circe__cuda_gather_rows(&rows, to->data, to->ld, cuda->stream));
@@ -376,13 +376,13 @@ circe_status circe_cuda_reserve_batch(circe_cuda *cuda, int64_t n, int64_t cols_
     size_t bytes = 0, gcm = 0;
     void *scratch = NULL;
     int previous = 0;
-    if (cuda == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
+    if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
     if (n < 1 || cols_x < 1 || cols_y < 1 || cols_z < 1 || cols_x > MOST_COLUMNS || cols_y > MOST_COLUMNS ||
         cols_z > MOST_COLUMNS)
-        return circe__fail(CIRCE_ERR_SHAPE, "%lld points of %lld, %lld and %lld columns; all must be positive",
-                           (long long)n, (long long)cols_x, (long long)cols_y, (long long)cols_z);
+        return circe_fail(CIRCE_ERR_SHAPE, "%lld points of %lld, %lld and %lld columns; all must be positive",
+                          (long long)n, (long long)cols_x, (long long)cols_y, (long long)cols_z);
     if (dtype != CIRCE_FLOAT32 && dtype != CIRCE_FLOAT64)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "dtype must be CIRCE_FLOAT32 or CIRCE_FLOAT64");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "dtype must be CIRCE_FLOAT32 or CIRCE_FLOAT64");
     circe_status status = circe__cuda_begin(cuda, &previous);
     if (status != CIRCE_OK) return status;
     status = circe__cuda_algebra_begin(cuda);

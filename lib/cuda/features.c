@@ -106,11 +106,11 @@ static int extra_columns(const circe_cuda_model *model) {
 
 circe_status circe_cuda_model_create(circe_cuda *cuda, const circe_cme *cme, circe_cuda_model **model) {
     if (cuda == NULL || cme == NULL || model == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "cuda, cme and model must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "cuda, cme and model must not be NULL");
     *model = NULL;
     if (cme->rff != NULL)
-        return circe__fail(CIRCE_ERR_UNSUPPORTED,
-                           "a model of method rff has no residual features: its K^c is no Gram matrix");
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "a model of method rff has no residual features: its K^c is no Gram matrix");
     circe_cuda_model *made = circe__calloc(cuda->context, 1, sizeof *made);
     if (made == NULL) return CIRCE_ERR_MEMORY;
     made->cuda = cuda;
@@ -153,13 +153,13 @@ static circe_status check_points(const circe_cuda *cuda, const circe_mat *mat, i
     circe_status status = circe__cuda_check_mat(cuda, mat, name, 1);
     if (status != CIRCE_OK) return status;
     if (mat->cols != cols)
-        return circe__fail(CIRCE_ERR_SHAPE, "%s has %lld columns; the model was fitted on %lld", name,
-                           (long long)mat->cols, (long long)cols);
+        return circe_fail(CIRCE_ERR_SHAPE, "%s has %lld columns; the model was fitted on %lld", name,
+                          (long long)mat->cols, (long long)cols);
     if (mat->rows != zeta->rows)
-        return circe__fail(CIRCE_ERR_SHAPE, "%s has %lld rows and zeta has %lld; they must be the same points", name,
-                           (long long)mat->rows, (long long)zeta->rows);
+        return circe_fail(CIRCE_ERR_SHAPE, "%s has %lld rows and zeta has %lld; they must be the same points", name,
+                          (long long)mat->rows, (long long)zeta->rows);
     if (mat->dtype != zeta->dtype)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "%s and zeta are of two dtypes; on a GPU they must be of one", name);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s and zeta are of two dtypes; on a GPU they must be of one", name);
     return CIRCE_OK;
 }
 
@@ -167,14 +167,14 @@ circe_status circe_cuda_residual_features(circe_cuda *cuda, const circe_cuda_mod
                                           const circe_mat *z, circe_mat *zeta, double *left) {
     void *scratch = NULL;
     int previous = 0;
-    if (cuda == NULL || model == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda and model must not be NULL");
+    if (cuda == NULL || model == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda and model must not be NULL");
     if (model->cuda->device != cuda->device)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "the model lies on GPU %d; the handle was opened for GPU %d",
-                           model->cuda->device, cuda->device);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the model lies on GPU %d; the handle was opened for GPU %d",
+                          model->cuda->device, cuda->device);
     circe_status status = circe__cuda_check_mat(cuda, zeta, "zeta", 1);
     if (status == CIRCE_OK && zeta->cols != circe_cuda_model_columns(model))
-        status = circe__fail(CIRCE_ERR_SHAPE, "zeta has %lld columns; the model's residual features have %lld",
-                             (long long)zeta->cols, (long long)circe_cuda_model_columns(model));
+        status = circe_fail(CIRCE_ERR_SHAPE, "zeta has %lld columns; the model's residual features have %lld",
+                            (long long)zeta->cols, (long long)circe_cuda_model_columns(model));
     if (status == CIRCE_OK) status = check_points(cuda, y, model->cme->info.dim_y, zeta, "y");
     if (status == CIRCE_OK) status = check_points(cuda, z, model->cme->info.dim_z, zeta, "z");
     if (status == CIRCE_OK && left != NULL) status = circe__cuda_check_pointer(cuda, left, "left");
@@ -224,7 +224,7 @@ static circe_status copy_mat(const circe_cuda *cuda, const circe_mat *from, circ
 circe_status circe_cuda_features_create(circe_cuda *cuda, const circe_features *features, circe_cuda_features **copy) {
     circe_mat y, zeta;
     int previous = 0;
-    if (cuda == NULL || copy == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda and copy must not be NULL");
+    if (cuda == NULL || copy == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda and copy must not be NULL");
     *copy = NULL;
     circe_status status = circe_features_get(features, &y, &zeta);
     if (status != CIRCE_OK) return status;
@@ -252,7 +252,7 @@ void circe_cuda_features_destroy(circe_cuda_features *copy) {
 }
 
 circe_status circe_cuda_features_get(const circe_cuda_features *copy, circe_mat *y, circe_mat *zeta) {
-    if (copy == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "copy must not be NULL");
+    if (copy == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "copy must not be NULL");
     if (y != NULL) *y = copy->y;
     if (zeta != NULL) *zeta = copy->zeta;
     return CIRCE_OK;

@@ -63,13 +63,13 @@ static circe_status fit(circe__fitter *f, const circe_mat *y, const circe_mat *z
 circe_status circe_cuda_cme_fit(circe_cuda *cuda, const circe_mat *y, const circe_mat *z, const circe_kernel *kernel_y,
                                 const circe_kernel *kernel_z, const circe_cme_options *options, circe_cme **cme) {
     int previous = 0;
-    if (cuda == NULL || cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda and cme must not be NULL");
+    if (cuda == NULL || cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda and cme must not be NULL");
     *cme = NULL;
     circe__fitter f = {.crew = crew_of_one, .cuda = cuda};
     circe_status status = circe__cuda_check_mat(cuda, y, "y", 2);
     if (status == CIRCE_OK) status = circe__cuda_check_mat(cuda, z, "z", 2);
     if (status == CIRCE_OK && circe__cuda_is_capturing(cuda))
-        status = circe__fail(CIRCE_ERR_ARGUMENT, "a fit waits for the GPU and cannot be captured in a graph");
+        status = circe_fail(CIRCE_ERR_ARGUMENT, "a fit waits for the GPU and cannot be captured in a graph");
     if (status == CIRCE_OK) status = circe__cuda_begin(cuda, &previous);
     if (status != CIRCE_OK) return status;
     status = fit(&f, y, z, kernel_y, kernel_z, options, cme);

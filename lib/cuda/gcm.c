@@ -270,19 +270,19 @@ static circe_status check_options(circe_cuda *cuda, const circe_kernel *kernel_y
     const circe_batch_options *batch = &o->batch;
     circe_batch_options own;
     if (o->holdout != NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT,
-                           "options->holdout must be NULL on a GPU; give z_hat, which circe_cme_mean makes of it");
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "options->holdout must be NULL on a GPU; give z_hat, which circe_cme_mean makes of it");
     if (o->regression != CIRCE_GCM_KERNEL && o->regression != CIRCE_GCM_LINEAR)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "regression %d is neither kernel nor linear", (int)o->regression);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "regression %d is neither kernel nor linear", (int)o->regression);
     if (o->combine < CIRCE_GCM_MAX || o->combine > CIRCE_GCM_SUM_OF_SQUARES)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "combine %d is none of max, logsumexp, squares", (int)o->combine);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "combine %d is none of max, logsumexp, squares", (int)o->combine);
     if (o->combine == CIRCE_GCM_LOGSUMEXP && (!(o->sharpness > 0.0) || !isfinite(o->sharpness)))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "the sharpness must be a positive number; it is %g", o->sharpness);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the sharpness must be a positive number; it is %g", o->sharpness);
     if (is_linear(c)) return CIRCE_OK;
     circe_status status = circe__cuda_batch_options(&batch, &own);
     if (status == CIRCE_OK && kernel_y == NULL)
-        status = circe__fail(CIRCE_ERR_ARGUMENT,
-                             "the kernel of y must not be NULL for kernel regression; linear regression needs none");
+        status = circe_fail(CIRCE_ERR_ARGUMENT,
+                            "the kernel of y must not be NULL for kernel regression; linear regression needs none");
     return status == CIRCE_OK ? circe__cuda_set_kernel(cuda, kernel_y, y->cols, "y", &c->kernel_y) : status;
 }
 
@@ -290,19 +290,19 @@ static circe_status check_previous(circe_cuda *cuda, const circe_mat *x, const c
     const circe_mat *old_x = c->options.previous_x, *old_y = c->options.previous_y;
     if (old_x == NULL && old_y == NULL) return CIRCE_OK;
     if (old_x == NULL || old_y == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "previous_x and previous_y must be given together; %s is NULL",
-                           old_x == NULL ? "previous_x" : "previous_y");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "previous_x and previous_y must be given together; %s is NULL",
+                          old_x == NULL ? "previous_x" : "previous_y");
     circe_status status = circe__cuda_rows_of(cuda, old_x, NULL, old_x->rows, x->dtype, "previous_x", &c->previous_x);
     if (status == CIRCE_OK)
         status = circe__cuda_rows_of(cuda, old_y, NULL, old_y->rows, x->dtype, "previous_y", &c->previous_y);
     if (status != CIRCE_OK) return status;
     c->m = old_x->rows;
     if (old_x->rows == old_y->rows && old_x->cols == x->cols && old_y->cols == y->cols) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_SHAPE,
-                       "previous_x is %lld by %lld and previous_y %lld by %lld; they must have as many rows as each "
-                       "other, and the %lld and %lld columns of x and y",
-                       (long long)old_x->rows, (long long)old_x->cols, (long long)old_y->rows, (long long)old_y->cols,
-                       (long long)x->cols, (long long)y->cols);
+    return circe_fail(CIRCE_ERR_SHAPE,
+                      "previous_x is %lld by %lld and previous_y %lld by %lld; they must have as many rows as each "
+                      "other, and the %lld and %lld columns of x and y",
+                      (long long)old_x->rows, (long long)old_x->cols, (long long)old_y->rows, (long long)old_y->cols,
+                      (long long)x->cols, (long long)y->cols);
 }
 
 static circe_status check_z_hat(circe_cuda *cuda, const circe_mat *z, const circe_mat *z_hat, const int64_t *index,
@@ -312,8 +312,8 @@ static circe_status check_z_hat(circe_cuda *cuda, const circe_mat *z, const circ
     if (status != CIRCE_OK) return status;
     c->held_out = true;
     if (z_hat->rows == z->rows && z_hat->cols == z->cols) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_SHAPE, "z_hat is %lld by %lld; z is %lld by %lld", (long long)z_hat->rows,
-                       (long long)z_hat->cols, (long long)z->rows, (long long)z->cols);
+    return circe_fail(CIRCE_ERR_SHAPE, "z_hat is %lld by %lld; z is %lld by %lld", (long long)z_hat->rows,
+                      (long long)z_hat->cols, (long long)z->rows, (long long)z->cols);
 }
 
 static circe_status check(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *x, const circe_mat *y,
@@ -330,8 +330,8 @@ static circe_status check(circe_cuda *cuda, const circe_kernel *kernel_y, const 
     if (status == CIRCE_OK) status = check_previous(cuda, x, y, c);
     if (status == CIRCE_OK) status = check_z_hat(cuda, z, z_hat, index, x->dtype, c);
     if (status == CIRCE_OK && x->cols * z->cols > INT32_MAX)
-        status = circe__fail(CIRCE_ERR_SHAPE, "x and z have %lld and %lld columns, which are too many pairs",
-                             (long long)x->cols, (long long)z->cols);
+        status = circe_fail(CIRCE_ERR_SHAPE, "x and z have %lld and %lld columns, which are too many pairs",
+                            (long long)x->cols, (long long)z->cols);
     return status;
 }
 
@@ -365,7 +365,7 @@ circe_status circe_cuda_measure_gcm(circe_cuda *cuda, const circe_kernel *kernel
                                     circe_mat *grad) {
     call c;
     int previous = 0;
-    if (cuda == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
+    if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
     memset(&c, 0, sizeof c);
     circe_gcm_options_init(&c.options);
     if (options != NULL) c.options = *options;

@@ -9,20 +9,20 @@ circe_status circe__cuda_status(cudaError_t error, const char *what) {
     if (error == cudaSuccess) return CIRCE_OK;
     cudaGetLastError(); /* not to be found again by the next call */
     circe_status status = error == cudaErrorMemoryAllocation ? CIRCE_ERR_MEMORY : CIRCE_ERR_DEVICE;
-    return circe__fail(status, "%s: CUDA says \"%s\" (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));
+    return circe_fail(status, "%s: CUDA says \"%s\" (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 static circe_status refuse_device(cudaError_t error, int device, int count) {
     if (error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
         cudaGetLastError();
-        return circe__fail(CIRCE_ERR_UNSUPPORTED,
-                           "there is no NVIDIA GPU, or no driver for it that knows CUDA %d.%d (%s); use the CPU, or "
-                           "install a driver",
-                           CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100,
-                           error == cudaSuccess ? "no device was found" : cudaGetErrorString(error));
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "there is no NVIDIA GPU, or no driver for it that knows CUDA %d.%d (%s); use the CPU, or "
+                          "install a driver",
+                          CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100,
+                          error == cudaSuccess ? "no device was found" : cudaGetErrorString(error));
     }
     if (error != cudaSuccess) return circe__cuda_status(error, "asking for the GPUs of this machine");
-    return circe__fail(CIRCE_ERR_ARGUMENT, "there is no GPU %d; this machine has %d, from 0", device, count);
+    return circe_fail(CIRCE_ERR_ARGUMENT, "there is no GPU %d; this machine has %d, from 0", device, count);
 }
 
 /* sm_80 is the oldest the kernels are built for. */
@@ -34,14 +34,14 @@ static circe_status check_capability(int device, int *major, int *shared_bytes) 
         error = cudaDeviceGetAttribute(shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (error != cudaSuccess) return circe__cuda_status(error, "asking what the GPU can do");
     if (*major >= 8) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_UNSUPPORTED, "GPU %d has compute capability %d.%d; 8.0 (A100) or newer is needed",
-                       device, *major, minor);
+    return circe_fail(CIRCE_ERR_UNSUPPORTED, "GPU %d has compute capability %d.%d; 8.0 (A100) or newer is needed",
+                      device, *major, minor);
 }
 
 circe_status circe_cuda_open(circe_context *context, int device, void *stream, circe_cuda **cuda) {
     int count = 0, major = 0, shared = 0, previous = 0;
     circe_cuda *made = NULL;
-    if (context == NULL || cuda == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "context and cuda must not be NULL");
+    if (context == NULL || cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and cuda must not be NULL");
     *cuda = NULL;
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error != cudaSuccess || device < 0 || device >= count) return refuse_device(error, device, count);
@@ -81,7 +81,7 @@ void circe_cuda_close(circe_cuda *cuda) {
 }
 
 circe_status circe_cuda_set_stream(circe_cuda *cuda, void *stream) {
-    if (cuda == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
+    if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
     cuda->stream = stream;
     return CIRCE_OK;
 }
@@ -110,8 +110,8 @@ circe_status circe__cuda_alloc(size_t bytes, const char *what, void **data) {
     if (error == cudaSuccess) return CIRCE_OK;
     if (error != cudaErrorMemoryAllocation) return circe__cuda_status(error, what);
     cudaGetLastError();
-    return circe__fail(CIRCE_ERR_MEMORY, "the GPU has no %.1f MB left for %s; use fewer rows", (double)bytes / 1e6,
-                       what);
+    return circe_fail(CIRCE_ERR_MEMORY, "the GPU has no %.1f MB left for %s; use fewer rows", (double)bytes / 1e6,
+                      what);
 }
 
 circe_status circe__cuda_upload(const circe_cuda *cuda, void *to, size_t to_pitch, const void *from, size_t from_pitch,
@@ -135,14 +135,13 @@ circe_status circe__cuda_take(circe_cuda *cuda, size_t bytes, void **scratch) {
         return CIRCE_OK;
     }
     if (circe__cuda_is_capturing(cuda))
-        return circe__fail(
-            CIRCE_ERR_ARGUMENT,
-            "%.1f MB of scratch are missing and cannot be allocated during capture; call once before, or "
-            "circe_cuda_reserve",
-            (double)bytes / 1e6);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "%.1f MB of scratch are missing and cannot be allocated during capture; call once before, or "
+                          "circe_cuda_reserve",
+                          (double)bytes / 1e6);
     if (cuda->n_blocks == CIRCE__CUDA_MAX_BLOCKS)
-        return circe__fail(CIRCE_ERR_MEMORY, "the handle's scratch has grown %d times; reserve the largest size first",
-                           CIRCE__CUDA_MAX_BLOCKS);
+        return circe_fail(CIRCE_ERR_MEMORY, "the handle's scratch has grown %d times; reserve the largest size first",
+                          CIRCE__CUDA_MAX_BLOCKS);
     if (last != NULL && bytes < last->bytes + last->bytes / 2) bytes = last->bytes + last->bytes / 2;
     circe_status status = circe__cuda_alloc(bytes, "scratch", scratch);
     if (status == CIRCE_OK) cuda->blocks[cuda->n_blocks++] = (circe__cuda_block){*scratch, bytes};
@@ -153,17 +152,17 @@ circe_status circe__cuda_take(circe_cuda *cuda, size_t bytes, void **scratch) {
 
 circe_status circe__cuda_check_pointer(const circe_cuda *cuda, const void *pointer, const char *name) {
     struct cudaPointerAttributes found;
-    if (pointer == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "%s must not be NULL", name);
+    if (pointer == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "%s must not be NULL", name);
     cudaError_t error = cudaPointerGetAttributes(&found, pointer);
     if (error != cudaSuccess) return circe__cuda_status(error, "asking where an argument lies");
     if (found.type == cudaMemoryTypeManaged) return CIRCE_OK;
     if (found.type != cudaMemoryTypeDevice)
-        return circe__fail(CIRCE_ERR_ARGUMENT,
-                           "%s lies in the host's memory; this call needs memory of GPU %d (cudaMalloc)", name,
-                           cuda->device);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "%s lies in the host's memory; this call needs memory of GPU %d (cudaMalloc)", name,
+                          cuda->device);
     if (found.device != cuda->device)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "%s lies on GPU %d; the handle was opened for GPU %d", name,
-                           found.device, cuda->device);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s lies on GPU %d; the handle was opened for GPU %d", name, found.device,
+                          cuda->device);
     return CIRCE_OK;
 }
 
@@ -172,15 +171,15 @@ circe_status circe__cuda_check_mat(const circe_cuda *cuda, const circe_mat *mat,
     circe_status status = circe__check_mat(mat, name, min_rows);
     if (status != CIRCE_OK) return status;
     if (mat->cols > MOST)
-        return circe__fail(CIRCE_ERR_SHAPE, "%s has %lld columns; at most %d are supported on a GPU", name,
-                           (long long)mat->cols, MOST);
+        return circe_fail(CIRCE_ERR_SHAPE, "%s has %lld columns; at most %d are supported on a GPU", name,
+                          (long long)mat->cols, MOST);
     return circe__cuda_check_pointer(cuda, mat->data, name);
 }
 
 circe_status circe__cuda_kernel_of(circe__factors factors, const char *name, circe__cuda_kernel *kernel) {
     if (factors.n > CIRCE__CUDA_MAX_FACTORS)
-        return circe__fail(CIRCE_ERR_UNSUPPORTED, "the kernel of %s has %lld factors; on a GPU there may be %d", name,
-                           (long long)factors.n, CIRCE__CUDA_MAX_FACTORS);
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "the kernel of %s has %lld factors; on a GPU there may be %d", name,
+                          (long long)factors.n, CIRCE__CUDA_MAX_FACTORS);
     memset(kernel, 0, sizeof *kernel);
     kernel->n = (int)factors.n;
     for (int64_t f = 0; f < factors.n; f++)

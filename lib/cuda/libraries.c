@@ -52,15 +52,15 @@ static void *find(const circe__library *library) {
 circe_status circe__library_open(const circe__library *library, void *table, const char *const *names, int n) {
     void *found = find(library), **functions = table;
     if (found == NULL)
-        return circe__fail(CIRCE_ERR_UNSUPPORTED,
-                           "this call needs %s, and %s was not found; install CUDA %d's libraries (pip install %s) and "
-                           "name their folder in LD_LIBRARY_PATH or CIRCE_CUDA_LIBRARIES",
-                           library->name, library->file, CUDART_VERSION / 1000, library->package);
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "this call needs %s, and %s was not found; install CUDA %d's libraries (pip install %s) and "
+                          "name their folder in LD_LIBRARY_PATH or CIRCE_CUDA_LIBRARIES",
+                          library->name, library->file, CUDART_VERSION / 1000, library->package);
     for (int k = 0; k < n; k++) {
         functions[k] = dlsym(found, names[k]);
         if (functions[k] == NULL)
-            return circe__fail(CIRCE_ERR_UNSUPPORTED, "%s has no function %s; the library was built with CUDA %d.%d",
-                               library->file, names[k], CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100);
+            return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s has no function %s; the library was built with CUDA %d.%d",
+                              library->file, names[k], CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100);
     }
     return CIRCE_OK;
 }

@@ -89,7 +89,7 @@ circe_status circe_cuda_batch_rank(circe_cuda *cuda, const circe_kernel *kernel_
     circe__cuda_rows rows;
     int previous = 0, found = -1;
     if (cuda == NULL || kernel_y == NULL || y == NULL || rank == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "cuda, kernel_y, y and rank must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "cuda, kernel_y, y and rank must not be NULL");
     *rank = -1;
     circe_status status = circe__cuda_batch_options(&options, &own);
     if (status == CIRCE_OK) status = circe__cuda_rows_of(cuda, y, NULL, y->rows, y->dtype, "y", &rows);

@@ -38,15 +38,15 @@ static circe_status launch(circe_cuda *cuda, circe__cuda_job *job) {
 
 circe_status circe__cuda_check_dtype(const circe_mat *mat, circe_dtype dtype, const char *name, const char *as) {
     if (mat->dtype == dtype) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_ARGUMENT, "%s is %s and %s is %s; on a GPU they must be of one dtype", name,
-                       mat->dtype == CIRCE_FLOAT32 ? "float32" : "float64", as,
-                       dtype == CIRCE_FLOAT32 ? "float32" : "float64");
+    return circe_fail(CIRCE_ERR_ARGUMENT, "%s is %s and %s is %s; on a GPU they must be of one dtype", name,
+                      mat->dtype == CIRCE_FLOAT32 ? "float32" : "float64", as,
+                      dtype == CIRCE_FLOAT32 ? "float32" : "float64");
 }
 
 circe_status circe__cuda_check_rows(int64_t rows, int64_t n, const char *name) {
     if (rows == n) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_SHAPE, "%s has %lld rows and x has %lld; they must be the same points", name,
-                       (long long)rows, (long long)n);
+    return circe_fail(CIRCE_ERR_SHAPE, "%s has %lld rows and x has %lld; they must be the same points", name,
+                      (long long)rows, (long long)n);
 }
 
 circe_status circe__cuda_set_contraction(circe_cuda *cuda, const circe_mat *x, double *value, const circe_mat *grad,
@@ -89,8 +89,8 @@ static circe_status set_features(circe_cuda *cuda, const circe_mat *y, const cir
     if (status == CIRCE_OK) status = circe__cuda_check_dtype(zeta, dtype, "zeta", "x");
     if (status == CIRCE_OK && index != NULL) status = circe__cuda_check_pointer(cuda, index, "index");
     if (status == CIRCE_OK && y->rows != zeta->rows)
-        status = circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and zeta has %lld; they must be the same points",
-                             (long long)y->rows, (long long)zeta->rows);
+        status = circe_fail(CIRCE_ERR_SHAPE, "y has %lld rows and zeta has %lld; they must be the same points",
+                            (long long)y->rows, (long long)zeta->rows);
     if (status == CIRCE_OK && index == NULL) status = circe__cuda_check_rows(y->rows, job->n, "y");
     if (status != CIRCE_OK) return status;
     job->points = circe__cuda_points_of(y);
@@ -121,12 +121,12 @@ static circe_status check_hsic(circe_cuda *cuda, const circe_mat *z, circe_hsic_
     circe_status status = circe__cuda_check_mat(cuda, z, "z", 1);
     if (status != CIRCE_OK) return status;
     if (estimator != CIRCE_HSIC_BIASED && estimator != CIRCE_HSIC_UNBIASED)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "HSIC estimator %d is neither biased nor unbiased", (int)estimator);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "HSIC estimator %d is neither biased nor unbiased", (int)estimator);
     int64_t least = estimator == CIRCE_HSIC_UNBIASED ? 4 : 2;
     if (z->rows >= least) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_SHAPE, "%s HSIC needs at least %lld rows; there %s %lld",
-                       circe_hsic_estimator_name(estimator), (long long)least, z->rows == 1 ? "is" : "are",
-                       (long long)z->rows);
+    return circe_fail(CIRCE_ERR_SHAPE, "%s HSIC needs at least %lld rows; there %s %lld",
+                      circe_hsic_estimator_name(estimator), (long long)least, z->rows == 1 ? "is" : "are",
+                      (long long)z->rows);
 }
 
 /* ---- the measures ---------------------------------------------------------------------------------------- */
@@ -137,11 +137,11 @@ circe_status circe_cuda_measure_circe(circe_cuda *cuda, const circe_kernel *kern
                                       double *value, circe_mat *grad) {
     circe__cuda_job job;
     memset(&job, 0, sizeof job);
-    if (cuda == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
+    if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
     circe_status status = circe__cuda_set_contraction(cuda, x, value, grad, &job);
     if (status == CIRCE_OK && x->rows != n)
         status =
-            circe__fail(CIRCE_ERR_SHAPE, "x has %lld rows; there are %lld points", (long long)x->rows, (long long)n);
+            circe_fail(CIRCE_ERR_SHAPE, "x has %lld rows; there are %lld points", (long long)x->rows, (long long)n);
     if (status == CIRCE_OK) status = circe__check_estimator(estimator, n);
     if (status == CIRCE_OK) status = set_features(cuda, y, zeta, index, x->dtype, &job);
     if (status == CIRCE_OK) status = set_kernels(cuda, kernel_y, y->cols, "y", kernel_x, x->cols, &job);
@@ -155,7 +155,7 @@ circe_status circe_cuda_measure_hsic(circe_cuda *cuda, const circe_kernels *kern
                                      circe_mat *grad) {
     circe__cuda_job job;
     memset(&job, 0, sizeof job);
-    if (cuda == NULL || kernels == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda and kernels must not be NULL");
+    if (cuda == NULL || kernels == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda and kernels must not be NULL");
     circe_status status = circe__cuda_set_contraction(cuda, x, value, grad, &job);
     if (status == CIRCE_OK) status = check_hsic(cuda, z, estimator);
     if (status == CIRCE_OK) status = circe__cuda_check_dtype(z, x->dtype, "z", "x");
@@ -171,7 +171,7 @@ circe_status circe_cuda_contract(circe_cuda *cuda, const circe_kernel *kernel_x,
                                  const circe_mat *witness, double *value, circe_mat *grad) {
     circe__cuda_job job;
     memset(&job, 0, sizeof job);
-    if (cuda == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
+    if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
     circe_status status = circe__cuda_set_contraction(cuda, x, value, grad, &job);
     if (status == CIRCE_OK) status = circe__check_output(witness, x->rows, x->rows, x->dtype, "witness");
     if (status == CIRCE_OK) status = circe__cuda_check_pointer(cuda, witness->data, "witness");
@@ -186,7 +186,7 @@ circe_status circe_cuda_witness_features(circe_cuda *cuda, const circe_kernel *k
                                          const circe_mat *zeta, circe_estimator estimator, circe_mat *witness) {
     circe__cuda_job job;
     memset(&job, 0, sizeof job);
-    if (cuda == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
+    if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
     circe_status status = circe__cuda_check_mat(cuda, y, "y", 1);
     if (status == CIRCE_OK) status = set_witness_out(cuda, y, witness, &job);
     if (status == CIRCE_OK) status = circe__check_estimator(estimator, y->rows);
@@ -201,7 +201,7 @@ circe_status circe_cuda_witness_hsic(circe_cuda *cuda, const circe_kernel *kerne
                                      circe_hsic_estimator estimator, circe_mat *witness) {
     circe__cuda_job job;
     memset(&job, 0, sizeof job);
-    if (cuda == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
+    if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
     circe_status status = check_hsic(cuda, z, estimator);
     if (status == CIRCE_OK) status = set_witness_out(cuda, z, witness, &job);
     if (status == CIRCE_OK) status = circe__cuda_check_dtype(z, witness->dtype, "z", "witness");
@@ -217,12 +217,12 @@ circe_status circe_cuda_reserve(circe_cuda *cuda, int64_t n, int64_t cols, circe
     circe__cuda_job job;
     void *scratch = NULL;
     int previous = 0;
-    if (cuda == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
+    if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
     if (n < 1 || cols < 1 || n > (int64_t)1 << 32 || cols > 1 << 26)
-        return circe__fail(CIRCE_ERR_SHAPE, "%lld points of %lld columns; both must be positive, and not beyond reason",
-                           (long long)n, (long long)cols);
+        return circe_fail(CIRCE_ERR_SHAPE, "%lld points of %lld columns; both must be positive, and not beyond reason",
+                          (long long)n, (long long)cols);
     if (dtype != CIRCE_FLOAT32 && dtype != CIRCE_FLOAT64)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "dtype must be CIRCE_FLOAT32 or CIRCE_FLOAT64");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "dtype must be CIRCE_FLOAT32 or CIRCE_FLOAT64");
     memset(&job, 0, sizeof job);
     job.n = n;
     job.large_tiles = cuda->large_tiles;

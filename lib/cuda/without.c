@@ -3,9 +3,8 @@
 #include "core/core.h"
 
 static circe_status refuse(void) {
-    return circe__fail(
-        CIRCE_ERR_UNSUPPORTED,
-        "this build of the library has no CUDA; configure it with -DCIRCE_CUDA=ON (cmake --preset cuda)");
+    return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                      "this build of the library has no CUDA; configure it with -DCIRCE_CUDA=ON (cmake --preset cuda)");
 }
 
 circe_status circe_cuda_open(circe_context *context, int device, void *stream, circe_cuda **cuda) {

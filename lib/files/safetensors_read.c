@@ -60,7 +60,7 @@ static const char *shown(const char *name, char *text) {
 
 static circe_status fail_tensor(const circe_tensor_file *file, const char *tensor, const char *problem) {
     char text[SHOWN_BYTES];
-    return circe__fail(CIRCE_ERR_FORMAT, "%s: tensor '%s': %s", file->name, shown(tensor, text), problem);
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: tensor '%s': %s", file->name, shown(tensor, text), problem);
 }
 
 /* JSON numbers are doubles: beyond 2^53 they are no longer whole numbers that can be trusted. */
@@ -115,15 +115,15 @@ static circe_status read_span(const circe_tensor_file *file, const cJSON *offset
         !whole_number(cJSON_GetArrayItem(offsets, 0), &begin) || !whole_number(cJSON_GetArrayItem(offsets, 1), &end))
         return fail_tensor(file, tensor->name, "its \"data_offsets\" are not two whole numbers");
     if (begin > end || (uint64_t)end > file->buffer_bytes)
-        return circe__fail(CIRCE_ERR_FORMAT,
-                           "%s: tensor '%s': its data_offsets are %lld to %lld, and the file holds %zu bytes of data",
-                           file->name, shown(tensor->name, shown_name), (long long)begin, (long long)end,
-                           file->buffer_bytes);
+        return circe_fail(CIRCE_ERR_FORMAT,
+                          "%s: tensor '%s': its data_offsets are %lld to %lld, and the file holds %zu bytes of data",
+                          file->name, shown(tensor->name, shown_name), (long long)begin, (long long)end,
+                          file->buffer_bytes);
     if (!tensor_bytes(tensor, &needed)) return fail_tensor(file, tensor->name, "its shape is too large");
     if (needed != (size_t)(end - begin))
-        return circe__fail(
-            CIRCE_ERR_FORMAT, "%s: tensor '%s': its shape needs %zu bytes of %s, and its data_offsets span %lld",
-            file->name, shown(tensor->name, shown_name), needed, tensor->dtype, (long long)(end - begin));
+        return circe_fail(CIRCE_ERR_FORMAT,
+                          "%s: tensor '%s': its shape needs %zu bytes of %s, and its data_offsets span %lld",
+                          file->name, shown(tensor->name, shown_name), needed, tensor->dtype, (long long)(end - begin));
     tensor->data = file->buffer + begin;
     tensor->bytes = needed;
     return CIRCE_OK;
@@ -150,14 +150,14 @@ static circe_status read_tensor(const circe_tensor_file *file, const cJSON *entr
 
 static circe_status read_metadata(circe_tensor_file *file, const cJSON *metadata) {
     const cJSON *item;
-    if (file->metadata != NULL) return circe__fail(CIRCE_ERR_FORMAT, "%s: it has \"__metadata__\" twice", file->name);
+    if (file->metadata != NULL) return circe_fail(CIRCE_ERR_FORMAT, "%s: it has \"__metadata__\" twice", file->name);
     if (!cJSON_IsObject(metadata))
-        return circe__fail(CIRCE_ERR_FORMAT, "%s: its \"__metadata__\" is not a JSON object", file->name);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: its \"__metadata__\" is not a JSON object", file->name);
     cJSON_ArrayForEach(item, metadata) {
         char text[SHOWN_BYTES];
         if (!cJSON_IsString(item))
-            return circe__fail(CIRCE_ERR_FORMAT, "%s: the metadata '%s' is not a text", file->name,
-                               shown(item->string, text));
+            return circe_fail(CIRCE_ERR_FORMAT, "%s: the metadata '%s' is not a text", file->name,
+                              shown(item->string, text));
     }
     file->metadata = metadata;
     return CIRCE_OK;
@@ -193,8 +193,8 @@ static circe_status check_tiling(const circe_tensor_file *file, const circe_tens
     }
     size_t used = (size_t)(reached - file->buffer);
     if (used == file->buffer_bytes) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_FORMAT, "%s: its header describes %zu bytes of tensors, and the file holds %zu",
-                       file->name, used, file->buffer_bytes);
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: its header describes %zu bytes of tensors, and the file holds %zu",
+                      file->name, used, file->buffer_bytes);
 }
 
 static circe_status check_together(const circe_tensor_file *file) {
@@ -240,16 +240,16 @@ static circe_status check_sum(const circe_tensor_file *file) {
     }
     circe__checksum_text(sum, expected);
     if (strcmp(expected, found) == 0) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_FORMAT,
-                       "%s: it is damaged, or was changed after it was written: its checksum is %.20s and should be %s",
-                       file->name, found, expected);
+    return circe_fail(CIRCE_ERR_FORMAT,
+                      "%s: it is damaged, or was changed after it was written: its checksum is %.20s and should be %s",
+                      file->name, found, expected);
 }
 
 /* Parsed from a copy that ends in NUL, which bounds the parser whatever the header holds. */
 static circe_status parse_json(circe_tensor_file *file, const unsigned char *text, size_t length) {
     const char *end = NULL;
     if (memchr(text, '\0', length) != NULL)
-        return circe__fail(CIRCE_ERR_FORMAT, "%s: its header holds a NUL byte; it is damaged", file->name);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: its header holds a NUL byte; it is damaged", file->name);
     char *copy = circe__alloc(file->context, (int64_t)length + 1, 1);
     if (copy == NULL) return CIRCE_ERR_MEMORY;
     memcpy(copy, text, length);
@@ -259,25 +259,25 @@ static circe_status parse_json(circe_tensor_file *file, const unsigned char *tex
     bool complete = parsed > 0 && strspn(copy + parsed, " \t\r\n") == length - parsed;
     circe__free(file->context, copy);
     if (file->header == NULL || !complete || !cJSON_IsObject(file->header))
-        return circe__fail(CIRCE_ERR_FORMAT, "%s: its header of %zu bytes is not one JSON object", file->name, length);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: its header of %zu bytes is not one JSON object", file->name, length);
     return CIRCE_OK;
 }
 
 static circe_status read_header(circe_tensor_file *file) {
     uint64_t length = 0;
     if (file->bytes < LENGTH_BYTES)
-        return circe__fail(CIRCE_ERR_FORMAT, "%s: it holds %zu bytes, too few for a .safetensors", file->name,
-                           file->bytes);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it holds %zu bytes, too few for a .safetensors", file->name,
+                          file->bytes);
     for (int i = LENGTH_BYTES - 1; i >= 0; i--) length = length << 8 | file->data[i];
     size_t rest = file->bytes - LENGTH_BYTES;
     if (length > MAX_HEADER_BYTES)
-        return circe__fail(CIRCE_ERR_FORMAT,
-                           "%s: it claims a header of %llu bytes, above the limit of %d; it is damaged or of another "
-                           "format",
-                           file->name, (unsigned long long)length, MAX_HEADER_BYTES);
+        return circe_fail(CIRCE_ERR_FORMAT,
+                          "%s: it claims a header of %llu bytes, above the limit of %d; it is damaged or of another "
+                          "format",
+                          file->name, (unsigned long long)length, MAX_HEADER_BYTES);
     if (length > rest)
-        return circe__fail(CIRCE_ERR_FORMAT, "%s: it claims a header of %llu bytes, and only %zu follow", file->name,
-                           (unsigned long long)length, rest);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it claims a header of %llu bytes, and only %zu follow", file->name,
+                          (unsigned long long)length, rest);
     file->buffer = file->data + LENGTH_BYTES + length;
     file->buffer_bytes = rest - (size_t)length;
     circe_status status = parse_json(file, file->data + LENGTH_BYTES, (size_t)length);
@@ -313,14 +313,14 @@ static circe_status finish(circe_tensor_file *made, const void *data, size_t byt
 circe_status circe_tensor_file_open(circe_context *context, const char *path, circe_tensor_file **file) {
     circe_tensor_file *made = NULL;
     if (context == NULL || path == NULL || file == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "context, path and file must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "context, path and file must not be NULL");
     *file = NULL;
     circe_status status = make(context, path, &made);
     if (status != CIRCE_OK) return status;
     int problem = circe__map_file(path, &made->mapped);
     if (problem != 0) {
         circe_tensor_file_close(made);
-        return circe__fail(CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
+        return circe_fail(CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
     }
     return finish(made, made->mapped.data, made->mapped.bytes, file);
 }
@@ -329,7 +329,7 @@ circe_status circe_tensor_file_parse(circe_context *context, const void *data, s
                                      circe_tensor_file **file) {
     circe_tensor_file *made = NULL;
     if (context == NULL || name == NULL || file == NULL || (data == NULL && bytes > 0))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "context, data, name and file must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "context, data, name and file must not be NULL");
     *file = NULL;
     circe_status status = make(context, name, &made);
     return status == CIRCE_OK ? finish(made, data, bytes, file) : status;
@@ -347,10 +347,10 @@ void circe_tensor_file_close(circe_tensor_file *file) {
 int64_t circe_tensor_file_count(const circe_tensor_file *file) { return file->n_tensors; }
 
 circe_status circe_tensor_file_get(const circe_tensor_file *file, int64_t index, circe_tensor *tensor) {
-    if (file == NULL || tensor == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "file and tensor must not be NULL");
+    if (file == NULL || tensor == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "file and tensor must not be NULL");
     if (index < 0 || index >= file->n_tensors)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "%s: there is no tensor number %lld; it holds %lld", file->name,
-                           (long long)index, (long long)file->n_tensors);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: there is no tensor number %lld; it holds %lld", file->name,
+                          (long long)index, (long long)file->n_tensors);
     *tensor = file->tensors[index];
     return CIRCE_OK;
 }
@@ -358,10 +358,10 @@ circe_status circe_tensor_file_get(const circe_tensor_file *file, int64_t index,
 circe_status circe_tensor_file_find(const circe_tensor_file *file, const char *name, circe_tensor *tensor) {
     char text[SHOWN_BYTES];
     if (file == NULL || name == NULL || tensor == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "file, name and tensor must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "file, name and tensor must not be NULL");
     for (int64_t i = 0; i < file->n_tensors; i++)
         if (strcmp(file->tensors[i].name, name) == 0) return circe_tensor_file_get(file, i, tensor);
-    return circe__fail(CIRCE_ERR_FORMAT, "%s: it holds no tensor '%s'", file->name, shown(name, text));
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: it holds no tensor '%s'", file->name, shown(name, text));
 }
 
 const char *circe_tensor_file_metadata(const circe_tensor_file *file, const char *key) {

@@ -18,21 +18,21 @@ enum { ALIGNMENT = 8, LENGTH_BYTES = 8 };
 static circe_status check_tensor(const circe_tensor *tensor, int64_t index, size_t *element) {
     size_t bytes;
     if (tensor->name == NULL || (tensor->data == NULL && tensor->bytes > 0))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "tensor number %lld has no name or no data", (long long)index);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "tensor number %lld has no name or no data", (long long)index);
     if (tensor->n_dims < 0 || tensor->n_dims > CIRCE_TENSOR_MAX_DIMS)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "tensor '%s' has %d dimensions; 0 to %d are possible", tensor->name,
-                           tensor->n_dims, CIRCE_TENSOR_MAX_DIMS);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "tensor '%s' has %d dimensions; 0 to %d are possible", tensor->name,
+                          tensor->n_dims, CIRCE_TENSOR_MAX_DIMS);
     bool ended = memchr(tensor->dtype, '\0', sizeof tensor->dtype) != NULL;
     *element = bytes = ended ? circe__tensor_element(tensor->dtype) : 0;
     if (bytes == 0)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "tensor '%s' has the dtype '%.8s', which .safetensors does not know",
-                           tensor->name, tensor->dtype);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "tensor '%s' has the dtype '%.8s', which .safetensors does not know",
+                          tensor->name, tensor->dtype);
     for (int k = 0; k < tensor->n_dims; k++)
         if (tensor->shape[k] < 0 || __builtin_mul_overflow(bytes, (size_t)tensor->shape[k], &bytes))
-            return circe__fail(CIRCE_ERR_ARGUMENT, "tensor '%s' has an impossible shape", tensor->name);
+            return circe_fail(CIRCE_ERR_ARGUMENT, "tensor '%s' has an impossible shape", tensor->name);
     if (bytes != tensor->bytes)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "tensor '%s': shape and dtype need %zu bytes, and it brings %zu",
-                           tensor->name, bytes, tensor->bytes);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "tensor '%s': shape and dtype need %zu bytes, and it brings %zu",
+                          tensor->name, bytes, tensor->bytes);
     return CIRCE_OK;
 }
 
@@ -50,7 +50,7 @@ static circe_status lay_out(const circe_tensor *tensors, int64_t n_tensors, cons
     for (int64_t i = 0; i < n_tensors; i++)
         for (int64_t j = 0; j < i; j++)
             if (strcmp(tensors[i].name, tensors[j].name) == 0)
-                return circe__fail(CIRCE_ERR_ARGUMENT, "two tensors are named '%s'", tensors[i].name);
+                return circe_fail(CIRCE_ERR_ARGUMENT, "two tensors are named '%s'", tensors[i].name);
     return CIRCE_OK;
 }
 
@@ -149,13 +149,13 @@ static circe_status write_file(const char *path, const char *header, const circe
         else
             circe__atomic_abandon(&file);
     }
-    return problem == 0 ? CIRCE_OK : circe__fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(problem));
+    return problem == 0 ? CIRCE_OK : circe_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(problem));
 }
 
 static circe_status check_metadata(const circe_metadata *metadata, int64_t n_metadata) {
     for (int64_t i = 0; i < n_metadata; i++)
         if (metadata[i].key == NULL || metadata[i].value == NULL)
-            return circe__fail(CIRCE_ERR_ARGUMENT, "metadata number %lld has no key or no value", (long long)i);
+            return circe_fail(CIRCE_ERR_ARGUMENT, "metadata number %lld has no key or no value", (long long)i);
     return CIRCE_OK;
 }
 
@@ -164,7 +164,7 @@ circe_status circe_tensor_file_write(circe_context *context, const char *path, c
     char *header = NULL;
     if (context == NULL || path == NULL || n_tensors < 0 || n_metadata < 0 || (tensors == NULL && n_tensors > 0) ||
         (metadata == NULL && n_metadata > 0))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "context, path, tensors and metadata must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "context, path, tensors and metadata must not be NULL");
     const circe_tensor **order = circe__alloc(context, n_tensors, sizeof *order);
     if (order == NULL) return CIRCE_ERR_MEMORY;
     circe_status status = lay_out(tensors, n_tensors, order);
@@ -172,7 +172,7 @@ circe_status circe_tensor_file_write(circe_context *context, const char *path, c
     if (status != CIRCE_OK) goto done;
     header = header_text(order, n_tensors, metadata, n_metadata);
     if (header == NULL) {
-        status = circe__fail(CIRCE_ERR_MEMORY, "%s: no memory for the header", path);
+        status = circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for the header", path);
         goto done;
     }
     status = write_file(path, header, order, n_tensors);

@@ -4,9 +4,9 @@
 #include "core/core.h"
 
 static circe_status refuse(void) {
-    return circe__fail(CIRCE_ERR_UNSUPPORTED,
-                       ".safetensors and model files are not in this build: "
-                       "it was configured with -DCIRCE_SAFETENSORS=OFF");
+    return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                      ".safetensors and model files are not in this build: "
+                      "it was configured with -DCIRCE_SAFETENSORS=OFF");
 }
 
 circe_status circe_tensor_file_open(circe_context *context, const char *path, circe_tensor_file **file) {

@@ -24,7 +24,7 @@ circe_status circe_test_calibrate(circe_context *context, const circe_mat *x, co
     circe__data data;
     circe__resampler resampler = {0};
     if (p_values == NULL || repetitions < 1)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "calibration needs at least 1 repetition and an array for its p-values");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "calibration needs at least 1 repetition and an array for its p-values");
     circe_status status = circe__data_begin(context, x, y, z, options, &data);
     if (status != CIRCE_OK) return status;
     double *again = circe__alloc(context, data.n * data.x.dim, sizeof *again);
@@ -92,16 +92,16 @@ static void say(double alpha, int64_t n, circe_calibration *s) {
 circe_status circe_calibration_summary(const double *p_values, int64_t n, double alpha, int64_t bins, int64_t *counts,
                                        circe_calibration *summary) {
     if (p_values == NULL || summary == NULL || n < 1)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "a summary needs at least 1 p-value");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a summary needs at least 1 p-value");
     if (!(alpha > 0.0 && alpha < 1.0))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "alpha is %g; it must lie between 0 and 1", alpha);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "alpha is %g; it must lie between 0 and 1", alpha);
     if (counts == NULL ? bins != 0 : bins < 1)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "a histogram needs at least 1 bin and an array for its counts");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a histogram needs at least 1 bin and an array for its counts");
     for (int64_t i = 0; i < n; i++)
         if (!(p_values[i] >= 0.0 && p_values[i] <= 1.0))
-            return circe__fail(CIRCE_ERR_VALUE, "p-value %lld is %g", (long long)i, p_values[i]);
+            return circe_fail(CIRCE_ERR_VALUE, "p-value %lld is %g", (long long)i, p_values[i]);
     double *sorted = malloc((size_t)n * sizeof *sorted);
-    if (sorted == NULL) return circe__fail(CIRCE_ERR_MEMORY, "no memory for %lld p-values", (long long)n);
+    if (sorted == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld p-values", (long long)n);
     memcpy(sorted, p_values, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, ascending);
     *summary = (circe_calibration){0};

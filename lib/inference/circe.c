@@ -24,9 +24,9 @@ static circe_status split_order(const circe__data *data, int64_t **order, circe_
     *order = circe__alloc(data->context, data->total, sizeof **order);
     if (*order == NULL) return CIRCE_ERR_MEMORY;
     if (tested < 4 || data->total - tested < 4)
-        return circe__fail(CIRCE_ERR_ARGUMENT,
-                           "test_share %g of %lld rows leaves fewer than 4 rows to test or to train on", share,
-                           (long long)data->n);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "test_share %g of %lld rows leaves fewer than 4 rows to test or to train on", share,
+                          (long long)data->n);
     circe_status status = circe__split_rows(data, 0, &rows);
     for (int64_t i = 0; status == CIRCE_OK && i < data->total; i++) (*order)[i] = i < data->n ? rows[i] : i;
     circe__free(data->context, rows);

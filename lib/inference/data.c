@@ -29,41 +29,41 @@ void circe_test_options_init(circe_test_options *options) {
 static circe_status check_grid(const double *grid, int64_t n, const char *name) {
     enum { MAX_GRID = 100 };
     if (n < 0 || n > MAX_GRID || grid == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "the grid of %s has %lld values; it needs 1 to %d", name, (long long)n,
-                           MAX_GRID);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the grid of %s has %lld values; it needs 1 to %d", name, (long long)n,
+                          MAX_GRID);
     for (int64_t k = 0; k < n; k++)
         if (!isfinite(grid[k]) || grid[k] <= 0.0)
-            return circe__fail(CIRCE_ERR_ARGUMENT, "a %s is %g; it must be positive", name, grid[k]);
+            return circe_fail(CIRCE_ERR_ARGUMENT, "a %s is %g; it must be positive", name, grid[k]);
     return CIRCE_OK;
 }
 
 static circe_status check_numbers(const circe_test_options *o) {
     enum { MAX_DRAWS = 10000000, MAX_FEATURES = 4096 };
     if (o->draws < 1 || o->draws > MAX_DRAWS)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "draws is %lld; it must be 1 to %d", (long long)o->draws, MAX_DRAWS);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "draws is %lld; it must be 1 to %d", (long long)o->draws, MAX_DRAWS);
     if (!(o->alpha > 0.0 && o->alpha < 1.0))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "alpha is %g; it must lie between 0 and 1", o->alpha);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "alpha is %g; it must lie between 0 and 1", o->alpha);
     if (!(o->undersmoothing > 0.0 && o->undersmoothing <= 1.0))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "undersmoothing is %g; it must lie in (0, 1]", o->undersmoothing);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "undersmoothing is %g; it must lie in (0, 1]", o->undersmoothing);
     if (!(o->test_share >= 0.0 && o->test_share < 1.0))
-        return circe__fail(CIRCE_ERR_ARGUMENT,
-                           "test_share is %g; it is the share of rows that is tested, between 0 "
-                           "and 1, or 0 for automatic",
-                           o->test_share);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "test_share is %g; it is the share of rows that is tested, between 0 "
+                          "and 1, or 0 for automatic",
+                          o->test_share);
     if (o->max_rank < 0)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "max_rank is %lld; it must be positive, or 0 for automatic",
-                           (long long)o->max_rank);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "max_rank is %lld; it must be positive, or 0 for automatic",
+                          (long long)o->max_rank);
     const int64_t features[] = {o->features_x, o->features_y, o->features_z};
     for (int k = 0; k < 3; k++)
         if (features[k] < (k == 1 ? 0 : 1) || features[k] > MAX_FEATURES)
-            return circe__fail(CIRCE_ERR_ARGUMENT, "%lld random features of a variable; it must be 1 to %d",
-                               (long long)features[k], MAX_FEATURES);
+            return circe_fail(CIRCE_ERR_ARGUMENT, "%lld random features of a variable; it must be 1 to %d",
+                              (long long)features[k], MAX_FEATURES);
     if (o->regression != CIRCE_GCM_KERNEL && o->regression != CIRCE_GCM_LINEAR)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "regression %d is neither kernel nor linear", (int)o->regression);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "regression %d is neither kernel nor linear", (int)o->regression);
     if (o->transform < CIRCE_TRANSFORM_NONE || o->transform > CIRCE_TRANSFORM_NORMAL_SCORES)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "transform %d is none of none, ranks, normal-scores", (int)o->transform);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "transform %d is none of none, ranks, normal-scores", (int)o->transform);
     if (o->mean < CIRCE_MEAN_AUTO || o->mean > CIRCE_MEAN_SPLIT)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "mean %d is none of auto, rows, split", (int)o->mean);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "mean %d is none of auto, rows, split", (int)o->mean);
     return CIRCE_OK;
 }
 
@@ -88,16 +88,16 @@ static circe_status check_null(const circe_test_options *o) {
         size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, "%s%s", null == known ? "" : ", ", circe_test_null_name(*null));
     }
-    return circe__fail(CIRCE_ERR_UNSUPPORTED, "%s has no null '%s'; it has %s", circe_test_method_name(o->method),
-                       circe_test_null_name(o->null), names);
+    return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s has no null '%s'; it has %s", circe_test_method_name(o->method),
+                      circe_test_null_name(o->null), names);
 }
 
 circe_status circe__test_fill(const circe_test_options *given, circe_test_options *options) {
     circe_test_options_init(options);
     if (given != NULL) *options = *given;
     if (options->method < CIRCE_TEST_KCI || options->method > CIRCE_TEST_HSIC)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "method %d is none of kci, circe, splitkci, gcm, rcot, hsic",
-                           (int)options->method);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "method %d is none of kci, circe, splitkci, gcm, rcot, hsic",
+                          (int)options->method);
     if (options->n_width == 0) {
         options->width = default_width;
         options->n_width = sizeof default_width / sizeof *default_width;
@@ -112,10 +112,10 @@ circe_status circe__test_fill(const circe_test_options *given, circe_test_option
     if (status == CIRCE_OK) status = check_grid(options->ridge, options->n_ridge, "ridge");
     bool auxiliary = options->auxiliary_y != NULL || options->auxiliary_z != NULL;
     if (status == CIRCE_OK && auxiliary && options->method != CIRCE_TEST_CIRCE)
-        return circe__fail(CIRCE_ERR_UNSUPPORTED, "auxiliary rows of (y, z) are for the method circe, not for %s",
-                           circe_test_method_name(options->method));
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "auxiliary rows of (y, z) are for the method circe, not for %s",
+                          circe_test_method_name(options->method));
     if (status == CIRCE_OK && auxiliary && (options->auxiliary_y == NULL || options->auxiliary_z == NULL))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "auxiliary rows need both y and z");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "auxiliary rows need both y and z");
     return status;
 }
 
@@ -130,23 +130,23 @@ static circe_status check_shapes(const circe_mat *x, const circe_mat *y, const c
     if (status != CIRCE_OK) return status;
     int64_t rows_y = has_columns(y) ? y->rows : x->rows;
     if (x->rows != z->rows || x->rows != rows_y)
-        return circe__fail(CIRCE_ERR_SHAPE, "x has %lld rows, y %lld and z %lld; they must be the same points",
-                           (long long)x->rows, (long long)rows_y, (long long)z->rows);
+        return circe_fail(CIRCE_ERR_SHAPE, "x has %lld rows, y %lld and z %lld; they must be the same points",
+                          (long long)x->rows, (long long)rows_y, (long long)z->rows);
     return CIRCE_OK;
 }
 
 static circe_status check_auxiliary(const circe_test_options *o, const circe_mat *y, const circe_mat *z) {
     const circe_mat *ay = o->auxiliary_y, *az = o->auxiliary_z;
     if (ay == NULL) return CIRCE_OK;
-    if (!has_columns(y)) return circe__fail(CIRCE_ERR_ARGUMENT, "auxiliary rows of (y, z) need a y");
+    if (!has_columns(y)) return circe_fail(CIRCE_ERR_ARGUMENT, "auxiliary rows of (y, z) need a y");
     circe_status status = circe__check_data(ay, "auxiliary y", 1);
     if (status == CIRCE_OK) status = circe__check_data(az, "auxiliary z", 1);
     if (status == CIRCE_OK && (ay->rows != az->rows || ay->cols != y->cols || az->cols != z->cols))
-        return circe__fail(CIRCE_ERR_SHAPE,
-                           "auxiliary y (%lld, %lld) and z (%lld, %lld) need equal rows and the %lld and %lld "
-                           "columns of y and z",
-                           (long long)ay->rows, (long long)ay->cols, (long long)az->rows, (long long)az->cols,
-                           (long long)y->cols, (long long)z->cols);
+        return circe_fail(CIRCE_ERR_SHAPE,
+                          "auxiliary y (%lld, %lld) and z (%lld, %lld) need equal rows and the %lld and %lld "
+                          "columns of y and z",
+                          (long long)ay->rows, (long long)ay->cols, (long long)az->rows, (long long)az->cols,
+                          (long long)y->cols, (long long)z->cols);
     return status;
 }
 
@@ -155,18 +155,18 @@ static circe_status take_rows(circe__data *data, int64_t auxiliary) {
     const double *weights = data->options.weights;
     double sum = 0.0;
     if (weights != NULL && data->options.method == CIRCE_TEST_SPLITKCI)
-        return circe__fail(CIRCE_ERR_UNSUPPORTED, "splitkci takes no weights; kci, circe, gcm and rcot do");
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "splitkci takes no weights; kci, circe, gcm and rcot do");
     for (int64_t i = 0; i < data->given; i++) {
         double w = weights == NULL ? 1.0 : weights[i];
         if (!isfinite(w) || w < 0.0)
-            return circe__fail(CIRCE_ERR_VALUE, "the weight of row %lld is %g; weights are finite and at least 0",
-                               (long long)i, w);
+            return circe_fail(CIRCE_ERR_VALUE, "the weight of row %lld is %g; weights are finite and at least 0",
+                              (long long)i, w);
         data->n += w > 0.0;
         sum += w;
     }
     if (data->n < LEAST_ROWS)
-        return circe__fail(CIRCE_ERR_SHAPE, "a test needs at least %d rows%s; there are %lld", LEAST_ROWS,
-                           weights == NULL ? "" : " of positive weight", (long long)data->n);
+        return circe_fail(CIRCE_ERR_SHAPE, "a test needs at least %d rows%s; there are %lld", LEAST_ROWS,
+                          weights == NULL ? "" : " of positive weight", (long long)data->n);
     data->total = data->n + auxiliary;
     data->row = circe__alloc(data->context, data->n, sizeof *data->row);
     data->root = circe__alloc(data->context, data->total, sizeof *data->root);
@@ -312,7 +312,7 @@ static circe_status count_values(circe__data *data) {
 circe_status circe__data_begin(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
                                const circe_test_options *options, circe__data *data) {
     *data = (circe__data){.context = context};
-    if (context == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "context must not be NULL");
+    if (context == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context must not be NULL");
     circe_status status = circe__test_fill(options, &data->options);
     if (status == CIRCE_OK) status = check_shapes(x, y, z);
     if (status == CIRCE_OK) status = check_auxiliary(&data->options, y, z);

@@ -246,8 +246,8 @@ circe_status circe_test_effects(circe_context *context, const circe_mat *x, cons
     circe__data data = {0}, part = {0}, small = {0};
     circe_workspace *workspace = NULL;
     int64_t *index = NULL, *few = NULL;
-    if (effects == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "effects must not be NULL");
-    if (draws < 20) return circe__fail(CIRCE_ERR_ARGUMENT, "%lld half-samples; at least 20", (long long)draws);
+    if (effects == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "effects must not be NULL");
+    if (draws < 20) return circe_fail(CIRCE_ERR_ARGUMENT, "%lld half-samples; at least 20", (long long)draws);
     *effects = (circe_effects){0};
     circe_status status = circe__data_begin(context, x, y, z, options, &data);
     if (status != CIRCE_OK) return status;

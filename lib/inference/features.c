@@ -191,7 +191,7 @@ circe_status circe__compress(const circe__data *data, circe__table *table, circe
         double *w = V + q * q, kept = 0.0, all = 0.0;
         algebra->gram_update(q, table->rows, table->data, q, 0.0, V, q);
         if (algebra->eigen(q, V, w, w + q, iwork) != 0)
-            status = circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of features did not converge");
+            status = circe_fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of features did not converge");
         for (int64_t k = 0; k < q; k++) {
             all += w[k];
             if (k >= q - most) kept += w[k];

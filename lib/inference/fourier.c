@@ -24,10 +24,10 @@ static circe_status draw_factor(const circe__data *data, const circe_kernel_fact
                                 const char *name, circe__fourier *f) {
     int64_t first = factor->first_col, cols = factor->n_cols == -1 ? f->dim - first : factor->n_cols;
     if (factor->kind == CIRCE_KERNEL_LINEAR)
-        return circe__fail(CIRCE_ERR_UNSUPPORTED,
-                           "rcot has random Fourier features of gaussian, laplace and delta kernels; the kernel of %s "
-                           "has a linear factor",
-                           name);
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "rcot has random Fourier features of gaussian, laplace and delta kernels; the kernel of %s "
+                          "has a linear factor",
+                          name);
     if (factor->kind == CIRCE_KERNEL_DELTA) {
         for (int64_t c = first; c < first + cols; c++) f->category[c] = true;
         return CIRCE_OK;

@@ -46,10 +46,10 @@ circe_status circe__test_gcm(const circe__data *data, circe_test_result *result)
         goto done;
     }
     if (data->options.null == CIRCE_NULL_NORMAL && pairs > 1) {
-        status = circe__fail(CIRCE_ERR_UNSUPPORTED,
-                             "gcm is standard normal for one column of x and one of z; here are %lld pairs: use the "
-                             "null multiplier",
-                             (long long)pairs);
+        status = circe_fail(CIRCE_ERR_UNSUPPORTED,
+                            "gcm is standard normal for one column of x and one of z; here are %lld pairs: use the "
+                            "null multiplier",
+                            (long long)pairs);
         goto done;
     }
     circe__check_rows(data, &pair, true, result);

@@ -72,7 +72,7 @@ circe_status circe__test_hsic(const circe__data *data, circe_test_result *result
     if (null == CIRCE_NULL_AUTO)
         null = data->n > MANY_ROWS || data->options.weights != NULL ? CIRCE_NULL_GAMMA : CIRCE_NULL_PERMUTATION;
     if (null == CIRCE_NULL_PERMUTATION && data->options.weights != NULL)
-        return circe__fail(CIRCE_ERR_UNSUPPORTED, "permutations cannot carry weights; use the null gamma or wild");
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "permutations cannot carry weights; use the null gamma or wild");
     circe_status status = make_sides(data, &pair, result);
     if (status == CIRCE_OK) circe__check_rows(data, &pair, false, result);
     if (status == CIRCE_OK)

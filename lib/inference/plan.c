@@ -63,7 +63,7 @@ circe_status circe_test_foresee(circe_context *context, const circe_mat *x, cons
     circe_test_options options;
     circe_test_result result;
     if (context == NULL || x == NULL || z == NULL || plan == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "context, x, z and plan must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "context, x, z and plan must not be NULL");
     *plan = (circe_test_plan){.rows = x->rows, .seconds = NAN, .bytes = NAN};
     circe_status status = circe__test_fill(given, &options);
     if (status != CIRCE_OK || x->rows <= SURE_ROWS) return status;

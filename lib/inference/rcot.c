@@ -145,7 +145,7 @@ static circe_status solve(layout *l, const double *sums) {
         for (int64_t b = 0; b < wide; b++)
             cross[a * wide + b] = sums[(fy + b) * all + a] - length * l->mean[a] * l->mean[fy + b];
     if (fy > 0 && context->backend->algebra->eigen(fy, l->V, l->s, l->V + fy * fy, iwork) != 0)
-        status = circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of y's features did not converge");
+        status = circe_fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of y's features did not converge");
     for (int64_t k = 0; k < fy; k++) l->s[k] = fmax(l->s[k], 0.0);
     if (status == CIRCE_OK)
         context->backend->algebra->gemm(0, 0, fy, wide, fy, 1.0, l->V, circe__max(fy, 1), cross, wide, 0.0, l->P, wide);
@@ -342,7 +342,7 @@ static circe_status conclude(const layout *l, double *sums, circe_test_result *r
     int *iwork = circe__alloc(context, 5 * size + 3, sizeof *iwork);
     circe_status status = w == NULL || iwork == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK && context->backend->algebra->eigen(size, gram, w, w + size, iwork) != 0)
-        status = circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the null did not converge");
+        status = circe_fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the null did not converge");
     for (int64_t k = 0; status == CIRCE_OK && k < (size + 1) / 2; k++) { /* descending */
         double low = fmax(w[k], 0.0), high = fmax(w[size - 1 - k], 0.0);
         w[k] = high;

@@ -58,7 +58,7 @@ circe_status circe__decompose(const circe__data *data, circe__table *F, circe__t
     if (status != CIRCE_OK) goto done;
     algebra->gram_update(r, n, F->data, circe__max(r, 1), 0.0, V, circe__max(r, 1));
     if (r > 0 && algebra->eigen(r, V, s, V + r * r, iwork) != 0) {
-        status = circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of y's kernel did not converge");
+        status = circe_fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of y's kernel did not converge");
         goto done;
     }
     while (first < r && s[first] <= 1e-13 * s[r - 1]) first++; /* ascending */

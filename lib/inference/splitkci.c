@@ -159,9 +159,9 @@ static circe_status choose_tested(const circe__data *data, const material *m, in
     if (data->options.test_share > 0.0) {
         *tested = (int64_t)(data->options.test_share * (double)n);
         if (*tested < 4 || n - *tested < 4)
-            return circe__fail(CIRCE_ERR_ARGUMENT,
-                               "test_share %g of %lld rows leaves fewer than 4 rows to test or to train on",
-                               data->options.test_share, (long long)n);
+            return circe_fail(CIRCE_ERR_ARGUMENT,
+                              "test_share %g of %lld rows leaves fewer than 4 rows to test or to train on",
+                              data->options.test_share, (long long)n);
         return CIRCE_OK;
     }
     circe_status status = CIRCE_OK;

@@ -29,27 +29,27 @@ const char *circe_test_mean_name(circe_test_mean mean) {
 }
 
 circe_status circe_test_method_parse(const char *name, circe_test_method *method) {
-    if (name == NULL || method == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "name and method must not be NULL");
+    if (name == NULL || method == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "name and method must not be NULL");
     for (int k = 0; k <= CIRCE_TEST_HSIC - CIRCE_TEST_KCI; k++)
         if (strcmp(name, method_names[k]) == 0) {
             *method = (circe_test_method)(k + CIRCE_TEST_KCI);
             return CIRCE_OK;
         }
-    return circe__fail(CIRCE_ERR_ARGUMENT, "there is no test '%s'; there are kci, circe, splitkci, gcm, rcot and hsic",
-                       name);
+    return circe_fail(CIRCE_ERR_ARGUMENT, "there is no test '%s'; there are kci, circe, splitkci, gcm, rcot and hsic",
+                      name);
 }
 
 circe_status circe_test_null_parse(const char *name, circe_test_null *null) {
-    if (name == NULL || null == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "name and null must not be NULL");
+    if (name == NULL || null == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "name and null must not be NULL");
     for (int k = 0; k <= CIRCE_NULL_MULTIPLIER; k++)
         if (strcmp(name, null_names[k]) == 0) {
             *null = (circe_test_null)k;
             return CIRCE_OK;
         }
-    return circe__fail(CIRCE_ERR_ARGUMENT,
-                       "there is no null '%s'; there are auto, gamma, spectral, wild, permutation, normal and "
-                       "multiplier",
-                       name);
+    return circe_fail(CIRCE_ERR_ARGUMENT,
+                      "there is no null '%s'; there are auto, gamma, spectral, wild, permutation, normal and "
+                      "multiplier",
+                      name);
 }
 
 static circe_status describe_kernel(const circe__variable *variable, char *text) {
@@ -98,9 +98,9 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
     circe__flush_end(rounding);
     circe__threads_end(threads);
     if (status == CIRCE_OK && !(isfinite(result->statistic) && isfinite(result->p_value)))
-        status = circe__fail(CIRCE_ERR_NUMERIC,
-                             "the statistic is no finite number: the data are too large for the kernel that was given; "
-                             "scale them, or leave out the kernel");
+        status = circe_fail(CIRCE_ERR_NUMERIC,
+                            "the statistic is no finite number: the data are too large for the kernel that was given; "
+                            "scale them, or leave out the kernel");
     if (status == CIRCE_OK) circe__verdict(data, result);
     result->seconds = circe__seconds() - start;
     return status;
@@ -144,7 +144,7 @@ circe_status circe_test(circe_context *context, const circe_mat *x, const circe_
                         const circe_test_options *options, circe_test_result *result) {
     circe__data data;
     double start = circe__seconds();
-    if (result == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "result must not be NULL");
+    if (result == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "result must not be NULL");
     circe_status status = circe__data_begin(context, x, y, z, options, &data);
     if (status != CIRCE_OK) return status;
     status = circe__test_run(&data, result);

@@ -14,18 +14,18 @@ circe_status circe_gram(circe_context *context, const circe_kernel *kernel, cons
                         circe_mat *out) {
     circe_kernel_factor *factors = NULL;
     void *scratch = NULL;
-    if (context == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "context must not be NULL");
+    if (context == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context must not be NULL");
     circe_status status = circe__check_data(a, "a", 1);
     if (status == CIRCE_OK) status = circe__check_data(b, "b", 1);
     if (status == CIRCE_OK) status = circe__check_mat(out, "out", 1);
     if (status != CIRCE_OK) return status;
     if (a->cols != b->cols || out->rows != a->rows || out->cols != b->rows)
-        return circe__fail(CIRCE_ERR_SHAPE,
-                           "a is %lld by %lld, b %lld by %lld, out %lld by %lld; out must be rows of a by rows of b",
-                           (long long)a->rows, (long long)a->cols, (long long)b->rows, (long long)b->cols,
-                           (long long)out->rows, (long long)out->cols);
+        return circe_fail(CIRCE_ERR_SHAPE,
+                          "a is %lld by %lld, b %lld by %lld, out %lld by %lld; out must be rows of a by rows of b",
+                          (long long)a->rows, (long long)a->cols, (long long)b->rows, (long long)b->cols,
+                          (long long)out->rows, (long long)out->cols);
     if (a->dtype != b->dtype || a->dtype != out->dtype)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "a, b and out must be of one dtype");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a, b and out must be of one dtype");
     status = circe__resolve(kernel, a->cols, "a and b", &factors);
     if (status != CIRCE_OK) return status;
     scratch = circe__alloc(context, (int64_t)circe__gram_bytes(context, out->dtype, b->rows, b->cols), 1);

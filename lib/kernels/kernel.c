@@ -25,13 +25,13 @@ const char *circe__kernel_name(circe_kernel_kind kind) {
 
 static circe_status check_factor(const circe_kernel_factor *factor) {
     if (factor->kind < CIRCE_KERNEL_GAUSSIAN || factor->kind > CIRCE_KERNEL_DELTA)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "kernel kind %d is none of gaussian, laplace, linear, delta",
-                           (int)factor->kind);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "kernel kind %d is none of gaussian, laplace, linear, delta",
+                          (int)factor->kind);
     if (circe__has_width(factor->kind) && (!isfinite(factor->sigma2) || factor->sigma2 < 0.0))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "sigma2 of the %s kernel is %g; it must be positive",
-                           circe__kernel_name(factor->kind), factor->sigma2);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "sigma2 of the %s kernel is %g; it must be positive",
+                          circe__kernel_name(factor->kind), factor->sigma2);
     if (factor->first_col < 0 || factor->n_cols < -1 || factor->n_cols == 0)
-        return circe__fail(
+        return circe_fail(
             CIRCE_ERR_ARGUMENT,
             "a kernel on %lld columns from column %lld; columns count from 0 and -1 means all that follow",
             (long long)factor->n_cols, (long long)factor->first_col);
@@ -40,8 +40,7 @@ static circe_status check_factor(const circe_kernel_factor *factor) {
 
 circe_status circe_kernel_create(circe_context *context, circe_kernel_kind kind, double sigma2, circe_kernel **kernel) {
     circe_kernel_factor factor = {.kind = kind, .sigma2 = sigma2, .first_col = 0, .n_cols = -1};
-    if (context == NULL || kernel == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "context and kernel must not be NULL");
+    if (context == NULL || kernel == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and kernel must not be NULL");
     *kernel = NULL;
     circe_kernel *made = circe__calloc(context, 1, sizeof *made);
     if (made == NULL) return CIRCE_ERR_MEMORY;
@@ -60,11 +59,11 @@ static void forget_text(circe_kernel *kernel) {
 }
 
 circe_status circe_kernel_multiply(circe_kernel *kernel, const circe_kernel_factor *factor) {
-    if (kernel == NULL || factor == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "kernel and factor must not be NULL");
+    if (kernel == NULL || factor == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "kernel and factor must not be NULL");
     circe_status status = check_factor(factor);
     if (status != CIRCE_OK) return status;
     if (kernel->n_factors >= MAX_FACTORS)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "a kernel of more than %d factors", MAX_FACTORS);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a kernel of more than %d factors", MAX_FACTORS);
     circe_kernel_factor *grown = circe__alloc(kernel->context, kernel->n_factors + 1, sizeof *grown);
     if (grown == NULL) return CIRCE_ERR_MEMORY;
     if (kernel->n_factors > 0) memcpy(grown, kernel->factors, (size_t)kernel->n_factors * sizeof *grown);
@@ -78,7 +77,7 @@ circe_status circe_kernel_multiply(circe_kernel *kernel, const circe_kernel_fact
 }
 
 circe_status circe_kernel_copy(const circe_kernel *kernel, circe_kernel **copy) {
-    if (kernel == NULL || copy == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "kernel and copy must not be NULL");
+    if (kernel == NULL || copy == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "kernel and copy must not be NULL");
     *copy = NULL;
     circe_kernel *made = circe__calloc(kernel->context, 1, sizeof *made);
     if (made == NULL) return CIRCE_ERR_MEMORY;
@@ -105,7 +104,7 @@ int64_t circe_kernel_n_factors(const circe_kernel *kernel) { return kernel == NU
 
 circe_status circe_kernel_get_factor(const circe_kernel *kernel, int64_t index, circe_kernel_factor *factor) {
     if (kernel == NULL || factor == NULL || index < 0 || index >= kernel->n_factors)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "there is no factor %lld", (long long)index);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "there is no factor %lld", (long long)index);
     *factor = kernel->factors[index];
     return CIRCE_OK;
 }
@@ -121,9 +120,9 @@ int64_t circe_kernel_n_free(const circe_kernel *kernel) {
 }
 
 circe_status circe_kernel_bind(circe_kernel *kernel, double sigma2) {
-    if (kernel == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "kernel must not be NULL");
+    if (kernel == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "kernel must not be NULL");
     if (!isfinite(sigma2) || sigma2 <= 0.0)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "sigma2 is %g; it must be positive", sigma2);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "sigma2 is %g; it must be positive", sigma2);
     for (int64_t f = 0; f < kernel->n_factors; f++)
         if (is_free(&kernel->factors[f])) kernel->factors[f].sigma2 = sigma2;
     forget_text(kernel);
@@ -131,7 +130,7 @@ circe_status circe_kernel_bind(circe_kernel *kernel, double sigma2) {
 }
 
 circe_status circe_kernel_bind_median(circe_kernel *kernel, const circe_mat *points) {
-    if (kernel == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "kernel must not be NULL");
+    if (kernel == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "kernel must not be NULL");
     for (int64_t f = 0; f < kernel->n_factors; f++) {
         circe_kernel_factor *factor = &kernel->factors[f];
         double sigma2;
@@ -179,19 +178,19 @@ static circe_status resolve(const circe_kernel *kernel, int64_t cols, const char
         circe_kernel_factor factor = kernel->factors[f];
         if (factor.n_cols == -1) factor.n_cols = cols - factor.first_col;
         if (factor.n_cols < 1 || factor.n_cols > cols - factor.first_col)
-            return circe__fail(CIRCE_ERR_SHAPE,
-                               "the kernel of %s (%s) speaks of columns that %s does not have: it has %lld, from 0",
-                               name, circe_kernel_text(kernel), name, (long long)cols);
+            return circe_fail(CIRCE_ERR_SHAPE,
+                              "the kernel of %s (%s) speaks of columns that %s does not have: it has %lld, from 0",
+                              name, circe_kernel_text(kernel), name, (long long)cols);
         resolved[f] = factor;
     }
     return CIRCE_OK;
 }
 
 static circe_status check_bound(const circe_kernel *kernel, const char *name) {
-    if (kernel == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "the kernel of %s must not be NULL", name);
+    if (kernel == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "the kernel of %s must not be NULL", name);
     if (circe_kernel_n_free(kernel) == 0) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_ARGUMENT, "the kernel of %s (%s) has no width yet; bind its sigma2 first", name,
-                       circe_kernel_text(kernel));
+    return circe_fail(CIRCE_ERR_ARGUMENT, "the kernel of %s (%s) has no width yet; bind its sigma2 first", name,
+                      circe_kernel_text(kernel));
 }
 
 circe_status circe__resolve(const circe_kernel *kernel, int64_t cols, const char *name, circe_kernel_factor **factors) {

@@ -152,22 +152,21 @@ static int scale_of(const double *values, int64_t n) {
 static circe_status unscale(double scaled, int exponent, double *sigma2) {
     *sigma2 = ldexp(scaled, 2 * exponent);
     if (isfinite(*sigma2) && (*sigma2 >= DBL_MIN || exponent == 0)) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_VALUE,
-                       "the median distance of the points is %.3g, whose square no double can hold; %s them by %.0e",
-                       ldexp(sqrt(scaled), exponent), exponent > 0 ? "divide" : "multiply",
-                       ldexp(1.0, exponent > 0 ? exponent : -exponent));
+    return circe_fail(CIRCE_ERR_VALUE,
+                      "the median distance of the points is %.3g, whose square no double can hold; %s them by %.0e",
+                      ldexp(sqrt(scaled), exponent), exponent > 0 ? "divide" : "multiply",
+                      ldexp(1.0, exponent > 0 ? exponent : -exponent));
 }
 
 circe_status circe_median_sigma2(circe_context *context, const circe_mat *points, int64_t first_col, int64_t n_cols,
                                  double *sigma2) {
-    if (context == NULL || sigma2 == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "context and sigma2 must not be NULL");
+    if (context == NULL || sigma2 == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and sigma2 must not be NULL");
     circe_status status = circe__check_data(points, "the points of the median heuristic", 2);
     if (status != CIRCE_OK) return status;
     if (n_cols == -1) n_cols = points->cols - first_col;
     if (first_col < 0 || n_cols < 1 || n_cols > points->cols - first_col)
-        return circe__fail(CIRCE_ERR_SHAPE, "the median heuristic was asked for columns outside the %lld there are",
-                           (long long)points->cols);
+        return circe_fail(CIRCE_ERR_SHAPE, "the median heuristic was asked for columns outside the %lld there are",
+                          (long long)points->cols);
 
     int64_t n = circe__min(points->rows, SUBSET), pairs = n * (n - 1) / 2;
     int threads = context->threads;
@@ -197,8 +196,8 @@ circe_status circe_median_sigma2(circe_context *context, const circe_mat *points
     if (*sigma2 > 0.0)
         status = unscale(*sigma2, exponent, sigma2);
     else
-        status = circe__fail(CIRCE_ERR_VALUE,
-                             "the points are all equal, so the median heuristic has no width to offer; give sigma2");
+        status = circe_fail(CIRCE_ERR_VALUE,
+                            "the points are all equal, so the median heuristic has no width to offer; give sigma2");
 
 done:
     circe__free(context, rows);

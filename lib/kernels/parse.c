@@ -14,9 +14,9 @@ typedef struct cursor {
 } cursor;
 
 static circe_status refuse(const cursor *c, const char *expected) {
-    return circe__fail(CIRCE_ERR_ARGUMENT,
-                       "kernel '%s': expected %s at '%s' (examples: gaussian, laplace(0.5), 0-2:gaussian*3:delta)",
-                       c->all, expected, c->at);
+    return circe_fail(CIRCE_ERR_ARGUMENT,
+                      "kernel '%s': expected %s at '%s' (examples: gaussian, laplace(0.5), 0-2:gaussian*3:delta)",
+                      c->all, expected, c->at);
 }
 
 static void skip_space(cursor *c) {
@@ -94,7 +94,7 @@ static circe_status parse_factor(cursor *c, circe_kernel_factor *factor) {
 
 circe_status circe_kernel_parse(circe_context *context, const char *text, circe_kernel **kernel) {
     if (context == NULL || text == NULL || kernel == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "context, text and kernel must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "context, text and kernel must not be NULL");
     cursor c = {text, text};
     circe_kernel *made = circe__calloc(context, 1, sizeof *made);
     *kernel = NULL;

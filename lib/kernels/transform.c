@@ -22,14 +22,13 @@ const char *circe_transform_name(circe_transform transform) {
 }
 
 circe_status circe_transform_parse(const char *name, circe_transform *transform) {
-    if (name == NULL || transform == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "name and transform must not be NULL");
+    if (name == NULL || transform == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "name and transform must not be NULL");
     for (int k = CIRCE_TRANSFORM_NONE; k <= CIRCE_TRANSFORM_NORMAL_SCORES; k++)
         if (strcmp(name, names[k]) == 0) {
             *transform = (circe_transform)k;
             return CIRCE_OK;
         }
-    return circe__fail(CIRCE_ERR_ARGUMENT, "there is no transform '%s'; there are none, ranks and normal-scores", name);
+    return circe_fail(CIRCE_ERR_ARGUMENT, "there is no transform '%s'; there are none, ranks and normal-scores", name);
 }
 
 /* The x > 0 whose upper tail is q, in (0, 1/2]. */
@@ -81,16 +80,15 @@ static void transform_column(entry *entries, const circe_mat *values, int64_t c,
 
 circe_status circe_transform_columns(circe_context *context, const circe_mat *values, circe_transform transform,
                                      const unsigned char *keep, circe_mat *out) {
-    if (context == NULL || out == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "context and out must not be NULL");
+    if (context == NULL || out == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and out must not be NULL");
     if (transform < CIRCE_TRANSFORM_NONE || transform > CIRCE_TRANSFORM_NORMAL_SCORES)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "transform %d is none of none, ranks, normal-scores", (int)transform);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "transform %d is none of none, ranks, normal-scores", (int)transform);
     circe_status status = circe__check_data(values, "the values to transform", 1);
     if (status == CIRCE_OK) status = circe__check_mat(out, "the transformed values", 1);
     if (status != CIRCE_OK) return status;
     if (out->rows != values->rows || out->cols != values->cols)
-        return circe__fail(CIRCE_ERR_SHAPE, "the values are %lld by %lld and their transforms %lld by %lld",
-                           (long long)values->rows, (long long)values->cols, (long long)out->rows,
-                           (long long)out->cols);
+        return circe_fail(CIRCE_ERR_SHAPE, "the values are %lld by %lld and their transforms %lld by %lld",
+                          (long long)values->rows, (long long)values->cols, (long long)out->rows, (long long)out->cols);
     entry *entries = circe__alloc(context, values->rows, sizeof *entries);
     if (entries == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t c = 0; c < values->cols; c++) {

@@ -86,7 +86,7 @@ static circe_status measure_block(const drawing *d, int64_t k, int64_t n, double
     circe_status status = d->measure(d->user, d->rows, n, value);
     if (status == CIRCE_OK && !isfinite(*value))
         status =
-            circe__fail(CIRCE_ERR_NUMERIC, "the measure of a block of %lld rows is not a finite number", (long long)n);
+            circe_fail(CIRCE_ERR_NUMERIC, "the measure of a block of %lld rows is not a finite number", (long long)n);
     return status;
 }
 
@@ -149,14 +149,14 @@ static circe_status run(const drawing *d, const circe_block_options *options, in
 
 static circe_status check(int64_t rows, const circe_block_options *o) {
     if (o->block_rows < 0 || o->blocks < 0 || o->blocks == 1)
-        return circe__fail(CIRCE_ERR_ARGUMENT,
-                           "%lld blocks of %lld rows; there must be at least 2 blocks, or 0 for automatic",
-                           (long long)o->blocks, (long long)o->block_rows);
-    if (!(o->seconds > 0.0)) return circe__fail(CIRCE_ERR_ARGUMENT, "seconds is %g; it must be positive", o->seconds);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "%lld blocks of %lld rows; there must be at least 2 blocks, or 0 for automatic",
+                          (long long)o->blocks, (long long)o->block_rows);
+    if (!(o->seconds > 0.0)) return circe_fail(CIRCE_ERR_ARGUMENT, "seconds is %g; it must be positive", o->seconds);
     int64_t least = o->block_rows > 0 ? o->block_rows : FIRST_ROWS, blocks = circe__max(o->blocks, 2);
     if (rows / blocks < least)
-        return circe__fail(CIRCE_ERR_SHAPE, "there are %lld rows; %lld blocks of %lld rows need more", (long long)rows,
-                           (long long)blocks, (long long)least);
+        return circe_fail(CIRCE_ERR_SHAPE, "there are %lld rows; %lld blocks of %lld rows need more", (long long)rows,
+                          (long long)blocks, (long long)least);
     return CIRCE_OK;
 }
 
@@ -167,7 +167,7 @@ circe_status circe_measure_blocks(circe_context *context, int64_t rows, const ci
     circe_block_options_init(&options);
     if (given != NULL) options = *given;
     if (context == NULL || measure == NULL || result == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "context, measure and result must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "context, measure and result must not be NULL");
     circe_status status = check(rows, &options);
     if (status != CIRCE_OK) return status;
     *result = (circe_block_result){0};

@@ -88,14 +88,14 @@ static circe_status residuals_of(circe_workspace *workspace, const circe_cme *cm
                                  bool may_interpolate, residuals *out) {
     double *y64 = NULL, *z64 = NULL, *zeta = NULL;
     int64_t q = 0;
-    if (workspace == NULL || cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace and cme must not be NULL");
+    if (workspace == NULL || cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace and cme must not be NULL");
     circe_status status = circe__cme_points(workspace, CIRCE__SLOT_Y, y, cme->info.dim_y, "y", &y64);
     if (status == CIRCE_OK) status = circe__cme_points(workspace, CIRCE__SLOT_Z, z, cme->info.dim_z, "z", &z64);
     if (status != CIRCE_OK) return status;
     int64_t n = y->rows;
     if (z->rows != n)
-        return circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
-                           (long long)n, (long long)z->rows);
+        return circe_fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points", (long long)n,
+                          (long long)z->rows);
     status = circe__check_output(Q, n, n, Q->dtype, "witness");
     if (status == CIRCE_OK) status = circe__check_estimator(estimator, n);
     if (status != CIRCE_OK) return status;
@@ -127,14 +127,14 @@ circe_status circe_witness_circe(circe_workspace *workspace, const circe_cme *cm
 
 circe_status circe_witness_features(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *y,
                                     const circe_mat *zeta, circe_estimator estimator, circe_mat *witness) {
-    if (workspace == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
+    if (workspace == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
     circe_status status = circe__check_data(y, "y", 1);
     if (status == CIRCE_OK) status = circe__check_data(zeta, "zeta", 1);
     if (status == CIRCE_OK) status = circe__check_mat(witness, "witness", 1);
     if (status != CIRCE_OK) return status;
     if (y->rows != zeta->rows)
-        return circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and zeta has %lld; they must be the same points",
-                           (long long)y->rows, (long long)zeta->rows);
+        return circe_fail(CIRCE_ERR_SHAPE, "y has %lld rows and zeta has %lld; they must be the same points",
+                          (long long)y->rows, (long long)zeta->rows);
     status = circe__check_output(witness, y->rows, y->rows, witness->dtype, "witness");
     if (status == CIRCE_OK) status = circe__check_estimator(estimator, y->rows);
     if (status != CIRCE_OK) return status;
@@ -156,11 +156,11 @@ static const circe__shift *settle(void *user, double *row_sums, circe_mat *Q) {
 }
 
 static circe_status check_index(const int64_t *index, int64_t n, int64_t rows) {
-    if (index == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "index must not be NULL");
+    if (index == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "index must not be NULL");
     for (int64_t i = 0; i < n; i++)
         if (index[i] < 0 || index[i] >= rows)
-            return circe__fail(CIRCE_ERR_ARGUMENT, "index[%lld] is %lld; there are %lld rows, from 0", (long long)i,
-                               (long long)index[i], (long long)rows);
+            return circe_fail(CIRCE_ERR_ARGUMENT, "index[%lld] is %lld; there are %lld rows, from 0", (long long)i,
+                              (long long)index[i], (long long)rows);
     return CIRCE_OK;
 }
 
@@ -184,7 +184,7 @@ static circe_status measure_rows(circe_workspace *workspace, const circe_kernel 
     const circe__loops *loops = circe__loops_for(context->backend, x->dtype);
     circe__factors pair[2];
     int64_t n = x->rows;
-    if (value == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "value must not be NULL");
+    if (value == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "value must not be NULL");
     circe_status status = grad == NULL ? CIRCE_OK : circe__check_output(grad, n, x->cols, x->dtype, "grad");
     if (status == CIRCE_OK)
         status = circe__resolve_pair(workspace, kernel_y, y->cols, "y", kernel_x, x->cols, "x", pair);
@@ -229,7 +229,7 @@ circe_status circe_measure_circe(circe_workspace *workspace, const circe_cme *cm
                                  double *value, circe_mat *grad) {
     circe__weights w = {0};
     residuals r = {0};
-    if (y == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "y must not be NULL");
+    if (y == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "y must not be NULL");
     circe_status status = circe__begin_measure(workspace, x, y->rows, &w.Q);
     if (status == CIRCE_OK) status = residuals_of(workspace, cme, y, z, estimator, &w.Q, true, &r);
     if (status != CIRCE_OK) return status;
@@ -264,7 +264,7 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
                                         double *value, circe_mat *grad) {
     circe__weights w = {0};
     circe_mat y = {0}, zeta = {0};
-    if (cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
+    if (cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
     circe_status status = circe_features_get(features, &y, NULL);
     if (status == CIRCE_OK) status = circe__begin_measure(workspace, x, n, &w.Q);
     if (status == CIRCE_OK) status = circe__check_estimator(estimator, n);

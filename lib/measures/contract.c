@@ -7,23 +7,23 @@ circe_status circe__check_output(const circe_mat *mat, int64_t rows, int64_t col
     circe_status status = circe__check_mat(mat, name, 1);
     if (status != CIRCE_OK) return status;
     if (mat->rows != rows || mat->cols != cols)
-        return circe__fail(CIRCE_ERR_SHAPE, "%s is %lld by %lld; it must be %lld by %lld", name, (long long)mat->rows,
-                           (long long)mat->cols, (long long)rows, (long long)cols);
+        return circe_fail(CIRCE_ERR_SHAPE, "%s is %lld by %lld; it must be %lld by %lld", name, (long long)mat->rows,
+                          (long long)mat->cols, (long long)rows, (long long)cols);
     if (mat->dtype != dtype)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "%s must be of the dtype of x (%s)", name,
-                           dtype == CIRCE_FLOAT32 ? "float32" : "float64");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s must be of the dtype of x (%s)", name,
+                          dtype == CIRCE_FLOAT32 ? "float32" : "float64");
     return CIRCE_OK;
 }
 
 circe_status circe__begin_measure(circe_workspace *workspace, const circe_mat *x, int64_t rows, circe_mat *witness) {
-    if (workspace == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
+    if (workspace == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
     circe_status status = circe__check_data(x, "x", 1);
     if (status != CIRCE_OK) return status;
     if (x->rows != rows)
-        return circe__fail(CIRCE_ERR_SHAPE,
-                           "x has %lld rows and the other variables have %lld; they must be the same "
-                           "points",
-                           (long long)x->rows, (long long)rows);
+        return circe_fail(CIRCE_ERR_SHAPE,
+                          "x has %lld rows and the other variables have %lld; they must be the same "
+                          "points",
+                          (long long)x->rows, (long long)rows);
     double bytes = (double)circe_dtype_size(x->dtype) * (double)rows * (double)rows;
     if (bytes > (double)workspace->bytes[CIRCE__SLOT_WITNESS])
         status = circe__memory_check(workspace->context, bytes,
@@ -44,22 +44,22 @@ circe_status circe__begin_batch(circe_workspace *workspace, const circe_kernels 
                                 const circe_mat *z, const circe_batch_options **options, circe_batch_options *own,
                                 const circe_mat *witness) {
     if (workspace == NULL || kernels == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "workspace and kernels must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "workspace and kernels must not be NULL");
     if (kernels->y == NULL || kernels->z == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "the kernels of y and z must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the kernels of y and z must not be NULL");
     circe_batch_options_init(own);
     if (*options == NULL) *options = own;
     circe_status status = circe__check_data(y, "y", 2);
     if (status == CIRCE_OK) status = circe__check_data(z, "z", 2);
     if (status != CIRCE_OK) return status;
     if (y->rows != z->rows)
-        return circe__fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
-                           (long long)y->rows, (long long)z->rows);
+        return circe_fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
+                          (long long)y->rows, (long long)z->rows);
     if ((*options)->tolerance < 0.0 || !((*options)->tolerance < 1.0))
-        return circe__fail(CIRCE_ERR_ARGUMENT,
-                           "the tolerance must be 0 (what the dtype needs) or between 0 and 1; it is "
-                           "%g",
-                           (*options)->tolerance);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "the tolerance must be 0 (what the dtype needs) or between 0 and 1; it is "
+                          "%g",
+                          (*options)->tolerance);
     if (witness == NULL) return CIRCE_OK;
     status = circe__check_mat(witness, "witness", 1);
     if (status == CIRCE_OK) status = circe__check_output(witness, y->rows, y->rows, witness->dtype, "witness");
@@ -71,7 +71,7 @@ circe_status circe__contract(circe_workspace *workspace, const circe_kernel *ker
     circe_context *context = workspace->context;
     const circe__loops *loops = circe__loops_for(context->backend, x->dtype);
     circe_kernel_factor *factors = NULL;
-    if (value == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "value must not be NULL");
+    if (value == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "value must not be NULL");
     circe_status status = grad == NULL ? CIRCE_OK : circe__check_output(grad, x->rows, x->cols, x->dtype, "grad");
     if (status == CIRCE_OK) status = circe__resolve_into(workspace, kernel_x, x->cols, "x", &factors);
     if (status != CIRCE_OK) return status;
@@ -85,7 +85,7 @@ circe_status circe__contract(circe_workspace *workspace, const circe_kernel *ker
 
 circe_status circe_contract(circe_workspace *workspace, const circe_kernel *kernel_x, const circe_mat *x,
                             const circe_mat *witness, double *value, circe_mat *grad) {
-    if (workspace == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
+    if (workspace == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
     circe_status status = circe__check_data(x, "x", 1);
     if (status == CIRCE_OK) status = circe__check_output(witness, x->rows, x->rows, x->dtype, "witness");
     if (status != CIRCE_OK) return status;

@@ -25,12 +25,12 @@ const char *circe_estimator_name(circe_estimator estimator) {
 
 circe_status circe__check_estimator(circe_estimator estimator, int64_t n) {
     if (estimator < CIRCE_BIASED || estimator > CIRCE_USTAT)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "estimator %d is none of biased, debiased, centered, ustat",
-                           (int)estimator);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "estimator %d is none of biased, debiased, centered, ustat",
+                          (int)estimator);
     int64_t least = estimator == CIRCE_USTAT ? 4 : 2;
     if (n < least)
-        return circe__fail(CIRCE_ERR_SHAPE, "the %s estimator needs at least %lld rows; there %s %lld",
-                           circe_estimator_name(estimator), (long long)least, n == 1 ? "is" : "are", (long long)n);
+        return circe_fail(CIRCE_ERR_SHAPE, "the %s estimator needs at least %lld rows; there %s %lld",
+                          circe_estimator_name(estimator), (long long)least, n == 1 ? "is" : "are", (long long)n);
     return CIRCE_OK;
 }
 

@@ -65,49 +65,48 @@ void circe_gcm_options_init(circe_gcm_options *options) {
 static circe_status check_rows(const circe_mat *mat, const char *name, int64_t n) {
     circe_status status = circe__check_data(mat, name, 1);
     if (status != CIRCE_OK || mat->rows == n) return status;
-    return circe__fail(CIRCE_ERR_SHAPE, "x has %lld rows and %s has %lld; they must be the same points", (long long)n,
-                       name, (long long)mat->rows);
+    return circe_fail(CIRCE_ERR_SHAPE, "x has %lld rows and %s has %lld; they must be the same points", (long long)n,
+                      name, (long long)mat->rows);
 }
 
 static circe_status check_options(const circe_gcm_options *o, const circe_kernel *kernel_y) {
     if (o->regression != CIRCE_GCM_KERNEL && o->regression != CIRCE_GCM_LINEAR)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "regression %d is neither kernel nor linear", (int)o->regression);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "regression %d is neither kernel nor linear", (int)o->regression);
     if (o->combine < CIRCE_GCM_MAX || o->combine > CIRCE_GCM_SUM_OF_SQUARES)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "combine %d is none of max, logsumexp, squares", (int)o->combine);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "combine %d is none of max, logsumexp, squares", (int)o->combine);
     if (o->combine == CIRCE_GCM_LOGSUMEXP && (!(o->sharpness > 0.0) || !isfinite(o->sharpness)))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "the sharpness must be a positive number; it is %g", o->sharpness);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the sharpness must be a positive number; it is %g", o->sharpness);
     if (o->regression == CIRCE_GCM_LINEAR) return CIRCE_OK;
     if (kernel_y == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT,
-                           "the kernel of y must not be NULL for kernel regression; linear regression needs none");
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "the kernel of y must not be NULL for kernel regression; linear regression needs none");
     if (o->batch.tolerance >= 0.0 && o->batch.tolerance < 1.0) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_ARGUMENT,
-                       "the tolerance must be 0 (what the dtype needs) or between 0 and 1; it is %g",
-                       o->batch.tolerance);
+    return circe_fail(CIRCE_ERR_ARGUMENT, "the tolerance must be 0 (what the dtype needs) or between 0 and 1; it is %g",
+                      o->batch.tolerance);
 }
 
 static circe_status check_previous(const circe_gcm_options *o, int64_t cols_x, int64_t cols_y) {
     const circe_mat *x = o->previous_x, *y = o->previous_y;
     if (x == NULL && y == NULL) return CIRCE_OK;
     if (x == NULL || y == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "previous_x and previous_y must be given together; %s is NULL",
-                           x == NULL ? "previous_x" : "previous_y");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "previous_x and previous_y must be given together; %s is NULL",
+                          x == NULL ? "previous_x" : "previous_y");
     circe_status status = circe__check_data(x, "previous_x", 1);
     if (status == CIRCE_OK) status = circe__check_data(y, "previous_y", 1);
     if (status != CIRCE_OK) return status;
     if (x->rows != y->rows)
-        return circe__fail(CIRCE_ERR_SHAPE,
-                           "previous_x has %lld rows and previous_y has %lld; they must be the same points",
-                           (long long)x->rows, (long long)y->rows);
+        return circe_fail(CIRCE_ERR_SHAPE,
+                          "previous_x has %lld rows and previous_y has %lld; they must be the same points",
+                          (long long)x->rows, (long long)y->rows);
     if (x->cols == cols_x && y->cols == cols_y) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_SHAPE,
-                       "previous_x and previous_y have %lld and %lld columns; x and y have %lld and %lld",
-                       (long long)x->cols, (long long)y->cols, (long long)cols_x, (long long)cols_y);
+    return circe_fail(CIRCE_ERR_SHAPE,
+                      "previous_x and previous_y have %lld and %lld columns; x and y have %lld and %lld",
+                      (long long)x->cols, (long long)y->cols, (long long)cols_x, (long long)cols_y);
 }
 
 static circe_status check_inputs(const gcm *g) {
     const circe__residuals *res = &g->res;
-    if (res->workspace == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
+    if (res->workspace == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
     circe_status status = circe__check_data(res->mat_x, "x", 1);
     if (status == CIRCE_OK) status = check_rows(res->mat_y, "y", res->mat_x->rows);
     if (status == CIRCE_OK) status = check_rows(res->mat_z, "z", res->mat_x->rows);
@@ -116,8 +115,8 @@ static circe_status check_inputs(const gcm *g) {
     if (status != CIRCE_OK || g->options.holdout == NULL) return status;
     int64_t cols = g->options.holdout->info.dim_z;
     if (cols == res->mat_z->cols) return CIRCE_OK;
-    return circe__fail(CIRCE_ERR_SHAPE, "z has %lld columns; the holdout's has %lld", (long long)res->mat_z->cols,
-                       (long long)cols);
+    return circe_fail(CIRCE_ERR_SHAPE, "z has %lld columns; the holdout's has %lld", (long long)res->mat_z->cols,
+                      (long long)cols);
 }
 
 /* ---- the table -------------------------------------------------------------------------------------------------- */
@@ -368,7 +367,7 @@ circe_status circe_measure_gcm(circe_workspace *workspace, const circe_kernel *k
                                const circe_mat *y, const circe_mat *z, const circe_gcm_options *options, double *value,
                                circe_mat *grad) {
     gcm g;
-    if (value == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "value must not be NULL");
+    if (value == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "value must not be NULL");
     circe_status status = begin(workspace, kernel_y, x, y, z, options, &g);
     if (status == CIRCE_OK && grad != NULL) status = circe__check_output(grad, x->rows, x->cols, x->dtype, "grad");
     if (status != CIRCE_OK) return status;

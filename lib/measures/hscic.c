@@ -272,7 +272,7 @@ circe_status circe_measure_hscic(circe_workspace *workspace, const circe_kernels
 circe_status circe_witness_hscic_holdout(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
                                          const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
     circe_batch_options own;
-    if (cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
+    if (cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
     circe_kernels kernels = {NULL, cme->kernel_y, cme->kernel_z};
     circe_status status = circe__begin_batch(workspace, &kernels, y, z, &options, &own, witness);
     return status == CIRCE_OK ? holdout_witness(workspace, cme, y, z, options, witness) : status;
@@ -283,7 +283,7 @@ circe_status circe_measure_hscic_holdout(circe_workspace *workspace, const circe
                                          const circe_batch_options *options, double *value, circe_mat *grad) {
     circe_batch_options own;
     circe_mat witness;
-    if (cme == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
+    if (cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cme must not be NULL");
     circe_kernels kernels = {kernel_x, cme->kernel_y, cme->kernel_z};
     circe_status status = circe__begin_batch(workspace, &kernels, y, z, &options, &own, NULL);
     if (status == CIRCE_OK) status = circe__begin_measure(workspace, x, y->rows, &witness);

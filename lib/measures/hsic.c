@@ -19,14 +19,14 @@ const char *circe_hsic_estimator_name(circe_hsic_estimator estimator) {
 static circe_status check_hsic(circe_hsic_estimator estimator, const circe_kernel *kernel_z, const circe_mat *z) {
     circe_status status = circe__check_data(z, "z", 1);
     if (status != CIRCE_OK) return status;
-    if (kernel_z == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "the kernel of z must not be NULL");
+    if (kernel_z == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "the kernel of z must not be NULL");
     if (estimator != CIRCE_HSIC_BIASED && estimator != CIRCE_HSIC_UNBIASED)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "HSIC estimator %d is neither biased nor unbiased", (int)estimator);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "HSIC estimator %d is neither biased nor unbiased", (int)estimator);
     int64_t least = estimator == CIRCE_HSIC_UNBIASED ? 4 : 2;
     if (z->rows < least)
-        return circe__fail(CIRCE_ERR_SHAPE, "%s HSIC needs at least %lld rows; there %s %lld",
-                           circe_hsic_estimator_name(estimator), (long long)least, z->rows == 1 ? "is" : "are",
-                           (long long)z->rows);
+        return circe_fail(CIRCE_ERR_SHAPE, "%s HSIC needs at least %lld rows; there %s %lld",
+                          circe_hsic_estimator_name(estimator), (long long)least, z->rows == 1 ? "is" : "are",
+                          (long long)z->rows);
     return CIRCE_OK;
 }
 
@@ -48,7 +48,7 @@ static circe_status hsic_weights(circe_workspace *workspace, const circe_kernel 
 
 circe_status circe_witness_hsic(circe_workspace *workspace, const circe_kernel *kernel_z, const circe_mat *z,
                                 circe_hsic_estimator estimator, circe_mat *witness) {
-    if (workspace == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
+    if (workspace == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "workspace must not be NULL");
     circe_status status = check_hsic(estimator, kernel_z, z);
     if (status == CIRCE_OK) status = circe__check_mat(witness, "witness", 1);
     if (status == CIRCE_OK) status = circe__check_output(witness, z->rows, z->rows, witness->dtype, "witness");
@@ -62,7 +62,7 @@ circe_status circe_witness_hsic(circe_workspace *workspace, const circe_kernel *
 circe_status circe_measure_hsic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
                                 const circe_mat *z, circe_hsic_estimator estimator, double *value, circe_mat *grad) {
     circe__weights w = {0};
-    if (kernels == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "kernels must not be NULL");
+    if (kernels == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "kernels must not be NULL");
     circe_status status = check_hsic(estimator, kernels->z, z);
     if (status == CIRCE_OK) status = circe__begin_measure(workspace, x, z->rows, &w.Q);
     if (status == CIRCE_OK) status = hsic_weights(workspace, kernels->z, z, estimator, &w);

@@ -20,19 +20,19 @@ static circe_status check_variable(circe_workspace *workspace, const circe_kerne
     circe_status status = circe__check_data(mat, name, 2);
     if (status != CIRCE_OK) return status;
     if (mat->rows != n)
-        return circe__fail(CIRCE_ERR_SHAPE,
-                           "%s has %lld rows and the other variables have %lld; they must be the same points", name,
-                           (long long)mat->rows, (long long)n);
+        return circe_fail(CIRCE_ERR_SHAPE,
+                          "%s has %lld rows and the other variables have %lld; they must be the same points", name,
+                          (long long)mat->rows, (long long)n);
     return circe__resolve_into(workspace, kernel, mat->cols, name, &unused);
 }
 
 static circe_status check_options(const circe_normalized_options *options) {
     if (!(options->epsilon > 0.0) || !isfinite(options->epsilon))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "epsilon is %g; it must be a positive number", options->epsilon);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "epsilon is %g; it must be a positive number", options->epsilon);
     if (!(options->tolerance >= 0.0 && options->tolerance < 1.0))
-        return circe__fail(CIRCE_ERR_ARGUMENT,
-                           "the tolerance must be 0 (what the dtype needs) or between 0 and 1; it is %g",
-                           options->tolerance);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "the tolerance must be 0 (what the dtype needs) or between 0 and 1; it is %g",
+                          options->tolerance);
     return CIRCE_OK;
 }
 
@@ -49,7 +49,7 @@ circe_status circe__normalized_begin(circe_workspace *workspace, const circe_ker
     circe_normalized_options_init(&own);
     if (options != NULL) own = *options;
     if (workspace == NULL || kernels == NULL || value == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "workspace, kernels and value must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "workspace, kernels and value must not be NULL");
     circe_status status = circe__check_mat(y, "y", 2);
     if (status == CIRCE_OK) status = check_variable(workspace, kernels->y, y, y->rows, "y");
     if (status == CIRCE_OK) status = check_variable(workspace, kernels->x, x, y->rows, "x");

@@ -138,10 +138,10 @@ static circe_status settle(circe__side *s, int64_t n, const char *name) {
     run_columns(n, s->cols, run_settle, &w);
     for (int64_t c = 0; c < s->cols; c++)
         if (!isfinite(s->rms[c]))
-            return circe__fail(CIRCE_ERR_NUMERIC,
-                               "the regression of %s gives numbers beyond the range of float64: its points lie far "
-                               "outside of those it was fitted on",
-                               name);
+            return circe_fail(CIRCE_ERR_NUMERIC,
+                              "the regression of %s gives numbers beyond the range of float64: its points lie far "
+                              "outside of those it was fitted on",
+                              name);
     return CIRCE_OK;
 }
 

@@ -26,11 +26,11 @@ circe_status circe__points_take(circe_workspace *workspace, circe__slot slot, co
     circe_status status = circe__check_data(mat, name, 1);
     if (status != CIRCE_OK) return status;
     if (n > 0 && mat->rows != n)
-        return circe__fail(CIRCE_ERR_SHAPE,
-                           "%s has %lld rows and the other variables have %lld; they must be the same "
-                           "points",
-                           name, (long long)mat->rows, (long long)n);
-    if (kernel == NULL) return circe__fail(CIRCE_ERR_ARGUMENT, "the kernel of %s must not be NULL", name);
+        return circe_fail(CIRCE_ERR_SHAPE,
+                          "%s has %lld rows and the other variables have %lld; they must be the same "
+                          "points",
+                          name, (long long)mat->rows, (long long)n);
+    if (kernel == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "the kernel of %s must not be NULL", name);
     double *data = circe__take(workspace, slot, mat->rows * mat->cols, sizeof *data);
     if (data == NULL) return CIRCE_ERR_MEMORY;
     circe_kernel_factor *factors = NULL;
@@ -197,10 +197,10 @@ circe_status circe__points_factor(circe_workspace *workspace, const circe__point
  */
 
 static circe_status refuse_ridge(double ridge, double least, const char *name) {
-    return circe__fail(CIRCE_ERR_NUMERIC,
-                       "a ridge of %g is too small for the kernel matrix of %s: its rounding errors are larger; use "
-                       "at least %.1e",
-                       ridge, name, least);
+    return circe_fail(CIRCE_ERR_NUMERIC,
+                      "a ridge of %g is too small for the kernel matrix of %s: its rounding errors are larger; use "
+                      "at least %.1e",
+                      ridge, name, least);
 }
 
 /* Largest eigenvalue at most the trace. */
@@ -245,7 +245,7 @@ static circe_status make_lowrank(circe_workspace *workspace, circe__slot slot, d
     int *iwork = (void *)(work + 2 * r * r + 6 * r + 1);
     algebra->gemm(0, 1, r, r, n, 1.0, F, n, F, n, 0.0, V, r);
     if (r > 0 && algebra->eigen(r, V, t, work, iwork) != 0)
-        return circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of a kernel matrix did not converge");
+        return circe_fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of a kernel matrix did not converge");
     while (first < r - 1 && t[first] <= negligible * ridge) first++; /* ascending */
     for (int64_t k = first; k < r; k++) {
         double s = fmax(t[k], 0.0), root = sqrt(s + ridge);
@@ -262,13 +262,13 @@ circe_status circe__smoother_make(circe_workspace *workspace, circe__slot slot, 
                                   const circe__smoother_options *options, const char *name, circe__smoother *smoother) {
     int64_t n = points->mat.rows;
     if (!(options->ridge > 0.0) || !isfinite(options->ridge))
-        return circe__fail(CIRCE_ERR_ARGUMENT, "the ridge must be a positive number; it is %g", options->ridge);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the ridge must be a positive number; it is %g", options->ridge);
     if (options->method != CIRCE_METHOD_AUTO && options->method != CIRCE_METHOD_LOWRANK &&
         options->method != CIRCE_METHOD_DENSE)
-        return circe__fail(CIRCE_ERR_ARGUMENT,
-                           "a measure of the batch on itself knows the methods auto, lowrank and "
-                           "dense; not %s",
-                           circe_method_name(options->method));
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "a measure of the batch on itself knows the methods auto, lowrank and "
+                          "dense; not %s",
+                          circe_method_name(options->method));
     bool automatic = options->method == CIRCE_METHOD_AUTO;
     if (options->method == CIRCE_METHOD_DENSE || (automatic && n <= DENSE_ROWS))
         return make_dense(workspace, slot, points, options, name, smoother);

@@ -69,7 +69,7 @@ static circe_status top_pair(const circe_context *context, int64_t n, int64_t ra
     algebra->gemm(0, 0, rank, n, n, 1.0, s->R, n, s->Q, n, 0.0, s->QR, n);
     algebra->gemm(0, 1, rank, rank, n, 1.0, s->QR, n, s->R, n, 0.0, s->S, rank);
     if (algebra->eigen(rank, s->S, s->eigenvalues, s->work, s->integers + n) != 0)
-        return circe__fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the CIRCE operator did not converge");
+        return circe_fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of the CIRCE operator did not converge");
     *lambda = fmax(s->eigenvalues[rank - 1], 0.0);
     algebra->gemm(0, 0, 1, n, rank, 1.0, s->S + (rank - 1) * rank, rank, s->QR, n, 0.0, s->w, n);
     return CIRCE_OK;
@@ -105,14 +105,14 @@ circe_status circe_measure_circe_spectral(circe_workspace *workspace, const circ
     int64_t rank = 0;
     double lambda = 0.0;
     if (workspace == NULL || cme == NULL || value == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT, "workspace, cme and value must not be NULL");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "workspace, cme and value must not be NULL");
     circe_status status = circe__check_data(x, "x", 2);
     if (status == CIRCE_OK) status = circe__check_mat(y, "y", 2);
     if (status != CIRCE_OK) return status;
     int64_t n = x->rows;
     if (y->rows != n)
-        return circe__fail(CIRCE_ERR_SHAPE, "x has %lld rows and y has %lld; they must be the same points",
-                           (long long)n, (long long)y->rows);
+        return circe_fail(CIRCE_ERR_SHAPE, "x has %lld rows and y has %lld; they must be the same points", (long long)n,
+                          (long long)y->rows);
     if (grad != NULL) status = circe__check_output(grad, n, x->cols, x->dtype, "grad");
     if (status == CIRCE_OK)
         status = circe__memory_check(workspace->context, 8.0 * 10.0 * (double)n * (double)n,

@@ -20,7 +20,7 @@ static void release(void *user, void *block) {
 circe_status circe_context_create(const circe_context_options *options, circe_context **context) {
     (void)options;
     *context = calloc(1, sizeof **context);
-    if (*context == NULL) return circe__fail(CIRCE_ERR_MEMORY, "no memory for a context");
+    if (*context == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a context");
     (*context)->options.allocator = (circe_allocator){allocate, release, NULL};
     return CIRCE_OK;
 }

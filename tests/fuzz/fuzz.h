@@ -38,20 +38,19 @@ static inline void fuzz_use_texts(const io_table *table) {
 }
 
 static inline void fuzz_keep_some(io_table *table) {
-    io_error error = {""};
     int64_t rows = table->values.rows;
     bool *keep = malloc((size_t)rows * sizeof *keep);
     if (keep == NULL) return;
     for (int64_t i = 0; i < rows; i++) keep[i] = i % 2 == 0;
-    fuzz_require(io_table_keep_rows(table, keep, &error) == CIRCE_OK);
+    fuzz_require(io_table_keep_rows(table, keep) == CIRCE_OK);
     fuzz_require(table->values.rows == (rows + 1) / 2);
     free(keep);
 }
 
 /* Takes the result of a reader: an error needs a text, a table must be whole. Frees it. */
-static inline void fuzz_check(circe_status status, io_table *table, const io_error *error) {
+static inline void fuzz_check(circe_status status, io_table *table) {
     if (status != CIRCE_OK) {
-        fuzz_require(error->text[0] != '\0' && table->values.data == NULL && table->source == NULL);
+        fuzz_require(circe_last_error()[0] != '\0' && table->values.data == NULL && table->source == NULL);
         return;
     }
     fuzz_require(table->values.rows > 0 && table->values.cols > 0 && table->values.ld == table->values.cols);

@@ -4,8 +4,7 @@
 
 static void parse(const char *data, size_t size, const char *columns) {
     io_table table;
-    io_error error = {""};
-    fuzz_check(io_parse_csv(data, size, "fuzz.csv", columns, &table, &error), &table, &error);
+    fuzz_check(io_parse_csv(data, size, "fuzz.csv", columns, &table), &table);
 }
 
 static void parse_as(const char *data, size_t size) {
@@ -18,8 +17,7 @@ static void parse_as(const char *data, size_t size) {
     };
     for (size_t k = 0; k < sizeof readings / sizeof readings[0]; k++) {
         io_table table;
-        io_error error = {""};
-        fuzz_check(io_parse_csv_as(data, size, "fuzz.csv", NULL, &readings[k], &table, &error), &table, &error);
+        fuzz_check(io_parse_csv_as(data, size, "fuzz.csv", NULL, &readings[k], &table), &table);
     }
 }
 

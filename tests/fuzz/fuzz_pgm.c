@@ -1,14 +1,14 @@
 /* .pgm and .ppm from any bytes, and the same bytes as the name of a file of Extended Yale-B. */
+#include "circe/status.h"
 #include "images/pgm.h"
 #include "images/yaleb.h"
 #include "tests/fuzz/fuzz.h"
-#include "train/error.h"
 
 static void parse_picture(const uint8_t *data, size_t size) {
     image_picture picture;
     circe_status status = pgm_parse(data, size, "fuzz.pgm", &picture);
     if (status != CIRCE_OK) {
-        fuzz_require(picture.pixels == NULL && strstr(train_last_error(), "fuzz.pgm") != NULL);
+        fuzz_require(picture.pixels == NULL && strstr(circe_last_error(), "fuzz.pgm") != NULL);
         return;
     }
     fuzz_require(picture.width > 0 && picture.height > 0 && (picture.channels == 1 || picture.channels == 3));

@@ -8,10 +8,10 @@
 #include <unistd.h>
 #include <zip.h>
 
+#include "circe/status.h"
 #include "images/dsprites.h"
 #include "images/dsprites_task.h"
 #include "io/io.h"
-#include "train/error.h"
 
 enum { SIDE = DSPRITES_SIDE, PIXELS = SIDE * SIDE };
 
@@ -68,13 +68,12 @@ static void real_frames(void **state) {
     const char *folder = getenv("CIRCE_DATA");
     char path[2][4096];
     io_table frames, latents;
-    io_error error = {""};
     if (folder == NULL) test_skip("CIRCE_DATA does not name the folder of the real data");
     snprintf(path[0], sizeof path[0], "%s/dsprites/frames.npy", folder);
     snprintf(path[1], sizeof path[1], "%s/dsprites/latents.npy", folder);
     if (access(path[0], R_OK) != 0) test_skip("there is no %s", path[0]);
-    assert_int_equal(io_read(path[0], NULL, &frames, &error), CIRCE_OK);
-    assert_int_equal(io_read(path[1], NULL, &latents, &error), CIRCE_OK);
+    assert_int_equal(io_read(path[0], NULL, &frames), CIRCE_OK);
+    assert_int_equal(io_read(path[1], NULL, &latents), CIRCE_OK);
     assert_int_equal(frames.values.cols, DSPRITES_BYTES);
     int64_t n_different = 0, n = frames.values.rows;
     for (int64_t i = 0; i < n; i++) {
@@ -283,13 +282,12 @@ static void latents_as_tables(void **state) {
     enum { N = 2048 };
     char source[2][4200];
     io_table classes, values;
-    io_error error = {""};
     const char *path = test_path("sprites.npz");
     train_ok(dsprites_write_first(test_context(1), path, N, NULL, NULL));
     snprintf(source[0], sizeof source[0], "%s:latents_classes", path);
     snprintf(source[1], sizeof source[1], "%s:latents_values", path);
-    assert_int_equal(io_read(source[0], NULL, &classes, &error), CIRCE_OK);
-    assert_int_equal(io_read(source[1], NULL, &values, &error), CIRCE_OK);
+    assert_int_equal(io_read(source[0], NULL, &classes), CIRCE_OK);
+    assert_int_equal(io_read(source[1], NULL, &values), CIRCE_OK);
     assert_true(classes.values.rows == N && classes.values.cols == 6 && values.values.rows == N);
     for (int64_t i = 0; i < N; i++) {
         dsprites_latents l = dsprites_latents_of(i);

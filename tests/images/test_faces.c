@@ -8,13 +8,13 @@
 #include <turbojpeg.h>
 #include <unistd.h>
 
+#include "circe/status.h"
 #include "images/pgm.h"
 #include "images/png_file.h"
 #include "images/resize.h"
 #include "images/sheet.h"
 #include "images/yaleb_task.h"
 #include "tests/train/train_support.h"
-#include "train/error.h"
 
 static void write_file(const char *path, const void *data, size_t bytes) {
     FILE *file = fopen(path, "wb");
@@ -111,7 +111,7 @@ static void pgm_refusals(void **state) {
         image_picture p = {0};
         train_refused(parse(bad[i].data, bad[i].bytes, &p), CIRCE_ERR_FORMAT, bad[i].part);
         assert_null(p.pixels);
-        assert_non_null(strstr(train_last_error(), "a.pgm"));
+        assert_non_null(strstr(circe_last_error(), "a.pgm"));
     }
     image_picture p;
     train_refused(image_picture_read(test_path("none.pgm"), &p), CIRCE_ERR_IO, "none.pgm: cannot be read: No such");

@@ -92,8 +92,8 @@ static inline double at(const io_table *table, int64_t i, int64_t j) {
                                      : ((const double *)m->data)[i * m->ld + j];
 }
 
-static inline void assert_says(const io_error *error, const char *part) {
-    if (strstr(error->text, part) == NULL) fail_msg("'%s' does not say '%s'", error->text, part);
+static inline void assert_says(const char *part) {
+    if (strstr(circe_last_error(), part) == NULL) fail_msg("'%s' does not say '%s'", circe_last_error(), part);
 }
 
 #endif

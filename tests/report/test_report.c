@@ -82,9 +82,8 @@ static void csv_quotes_what_needs_it(void **state) {
     const char *const columns[] = {"plain", "with, comma", "with \"quote\""};
     const char *const cells[] = {"1", "a,b", "say \"x\"", "line\nend", NULL, "cr\r"};
     report_table table = {.columns = columns, .n_columns = 3, .n_rows = 2, .cells = cells, .marked = -1};
-    report_error error = {""};
     const char *path = test_path("t.csv");
-    assert_true(report_write_csv(path, &table, &error));
+    assert_true(report_write_csv(path, &table));
     assert_string_equal(read_whole(path),
                         "plain,\"with, comma\",\"with \"\"quote\"\"\"\r\n"
                         "1,\"a,b\",\"say \"\"x\"\"\"\r\n"
@@ -129,9 +128,8 @@ static void figure_is_drawn_with_its_script_and_data(void **state) {
     (void)state;
     if (!has_gnuplot()) test_skip("gnuplot is not installed");
     report_figure figure = sample("figure");
-    report_error error = {""};
     bool drawn = false;
-    assert_true(report_draw(&figure, test_directory(), &drawn, &error));
+    assert_true(report_draw(&figure, test_directory(), &drawn));
     assert_true(drawn);
     char *svg = read_whole(test_path("figure.svg")), *script = read_whole(test_path("figure.gp"));
     check_markup(svg);
@@ -160,10 +158,9 @@ static void panels_can_share_a_range(void **state) {
     (void)state;
     for (int same = 0; same < 2; same++) {
         report_figure figure = {.name = "shared", .panels = panels, .n_panels = 2, .columns = 2, .same_y = same == 1};
-        report_error error = {""};
         bool drawn;
         double ends[2][2];
-        assert_true(report_draw(&figure, test_directory(), &drawn, &error));
+        assert_true(report_draw(&figure, test_directory(), &drawn));
         const char *script = read_whole(test_path("shared.gp"));
         for (int p = 0; p < 2; p++) {
             script = strstr(script, "set yrange [");
@@ -178,14 +175,13 @@ static void panels_can_share_a_range(void **state) {
 static void figure_without_gnuplot_keeps_script_and_data(void **state) {
     (void)state;
     report_figure figure = sample("missing");
-    report_error error = {""};
     bool drawn = true;
     char *path = strdup(getenv("PATH"));
     FILE *old = fopen(test_path("missing.svg"), "w"); /* of an earlier time: it must not pass for this figure */
     fputs("<svg></svg>", old);
     fclose(old);
     setenv("PATH", test_directory(), 1);
-    bool written = report_draw(&figure, test_directory(), &drawn, &error);
+    bool written = report_draw(&figure, test_directory(), &drawn);
     setenv("PATH", path, 1);
     free(path);
     assert_true(written);
@@ -195,7 +191,7 @@ static void figure_without_gnuplot_keeps_script_and_data(void **state) {
     assert_int_not_equal(access(test_path("missing.svg"), R_OK), 0);
     report *page = report_begin("t", NULL);
     report_add_figure(page, &figure, test_directory());
-    assert_true(report_end(page, test_path("page.html"), &error));
+    assert_true(report_end(page, test_path("page.html")));
     char *html = read_whole(test_path("page.html"));
     check_markup(html);
     assert_non_null(strstr(html, "gnuplot missing.gp"));
@@ -205,7 +201,6 @@ static void figure_without_gnuplot_keeps_script_and_data(void **state) {
 static void figure_of_a_failing_gnuplot_is_not_drawn(void **state) {
     (void)state;
     report_figure figure = sample("failing");
-    report_error error = {""};
     bool drawn = true;
     char *path = strdup(getenv("PATH")), longer[4096];
     FILE *fake = fopen(test_path("gnuplot"), "w");
@@ -214,7 +209,7 @@ static void figure_of_a_failing_gnuplot_is_not_drawn(void **state) {
     chmod(test_path("gnuplot"), 0755);
     snprintf(longer, sizeof longer, "%s:%s", test_directory(), path);
     setenv("PATH", longer, 1);
-    bool written = report_draw(&figure, test_directory(), &drawn, &error);
+    bool written = report_draw(&figure, test_directory(), &drawn);
     setenv("PATH", path, 1);
     free(path);
     assert_true(written);
@@ -225,21 +220,20 @@ static void figure_of_a_failing_gnuplot_is_not_drawn(void **state) {
 static void what_cannot_be_written_is_said(void **state) {
     (void)state;
     report_figure figure = sample("figure");
-    report_error error = {""};
     bool drawn = true;
-    assert_false(report_draw(&figure, test_path("no-such-folder"), &drawn, &error));
+    assert_false(report_draw(&figure, test_path("no-such-folder"), &drawn));
     assert_false(drawn);
-    assert_non_null(strstr(error.text, "no-such-folder/figure.dat"));
-    assert_non_null(strstr(error.text, "No such file"));
+    assert_non_null(strstr(circe_last_error(), "no-such-folder/figure.dat"));
+    assert_non_null(strstr(circe_last_error(), "No such file"));
     figure.name = "../elsewhere";
-    assert_false(report_draw(&figure, test_directory(), &drawn, &error));
-    assert_non_null(strstr(error.text, "'../elsewhere'"));
+    assert_false(report_draw(&figure, test_directory(), &drawn));
+    assert_non_null(strstr(circe_last_error(), "'../elsewhere'"));
     const char *const columns[] = {"a"};
     report_table table = {.columns = columns, .n_columns = 1, .marked = -1};
-    assert_false(report_write_csv(test_path("no-such-folder/t.csv"), &table, &error));
-    assert_non_null(strstr(error.text, "no-such-folder/t.csv"));
-    assert_false(report_end(report_begin("t", NULL), test_path("no-such-folder/r.html"), &error));
-    assert_non_null(strstr(error.text, "no-such-folder/r.html"));
+    assert_false(report_write_csv(test_path("no-such-folder/t.csv"), &table));
+    assert_non_null(strstr(circe_last_error(), "no-such-folder/t.csv"));
+    assert_false(report_end(report_begin("t", NULL), test_path("no-such-folder/r.html")));
+    assert_non_null(strstr(circe_last_error(), "no-such-folder/r.html"));
 }
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
@@ -255,7 +249,6 @@ static char *make_page(const report_figure *figure, const char *text) {
                           .cells = cells,
                           .numeric = numeric,
                           .marked = 1};
-    report_error error = {""};
     report *page = report_begin(text, text);
     report_heading(page, text);
     report_text(page, "%s and %d%%", text, 7);
@@ -265,7 +258,7 @@ static char *make_page(const report_figure *figure, const char *text) {
     if (figure != NULL) report_add_figure(page, figure, test_directory());
     report_details(page, text, text);
     report_fact(page, text, "%s", text);
-    assert_true(report_end(page, test_path("report.html"), &error));
+    assert_true(report_end(page, test_path("report.html")));
     return read_whole(test_path("report.html"));
 }
 
@@ -306,9 +299,8 @@ static void page_holds_the_figures_themselves(void **state) {
     (void)state;
     if (!has_gnuplot()) test_skip("gnuplot is not installed");
     report_figure figure = sample("inlined");
-    report_error error = {""};
     bool drawn = false;
-    assert_true(report_draw(&figure, test_directory(), &drawn, &error));
+    assert_true(report_draw(&figure, test_directory(), &drawn));
     char *html = make_page(&figure, hostile);
     check_markup(html);
     assert_int_equal(count(html, "<svg"), 2);

@@ -7,8 +7,8 @@
  * number near 0 can be positive on one device and not on the other, a gradient changes by its share: 5e-3.
  * Runs of some steps: 1e-3 of the loss, since AdamW divides small gradients by their own size; 2e-2 where batch norm
  * divides by the spread of a small batch as well (one thread against two, on the CPU, makes 3e-3). */
+#include "circe/status.h"
 #include "tests/train/train_support.h"
-#include "train/error.h"
 #include "train/layers.h"
 #include "train/trainer.h"
 
@@ -110,7 +110,7 @@ static int clean(void **state) {
 static void open_devices(void) {
     circe_context *context = test_context(2);
     circe_status status = train_device_cuda(context, 0, &devices[GPU]);
-    if (status == CIRCE_ERR_UNSUPPORTED) test_skip("no NVIDIA GPU (%s)", train_last_error());
+    if (status == CIRCE_ERR_UNSUPPORTED) test_skip("no NVIDIA GPU (%s)", circe_last_error());
     train_ok(status);
     train_ok(train_device_cpu(context, &devices[CPU]));
 }
@@ -967,7 +967,7 @@ static void divergence_is_told(void **state) {
     for (int d = 0; d < DEVICES; d++) {
         circe_status status = run(&run_cases[2], devices[d], &(run_how){.spoil = 100}, &o[d]);
         assert_int_equal(status, CIRCE_ERR_NUMERIC);
-        snprintf(texts[d], sizeof texts[d], "%s", train_last_error());
+        snprintf(texts[d], sizeof texts[d], "%s", circe_last_error());
     }
     assert_string_equal(texts[GPU], texts[CPU]);
     assert_non_null(strstr(texts[GPU], "row 99"));

@@ -3,8 +3,8 @@
  * that are none are refused.
  *
  * Numbers are compared bit for bit: the same network on the same floats. */
+#include "circe/status.h"
 #include "tests/train/train_support.h"
-#include "train/error.h"
 #include "train/model.h"
 #include "train/predict.h"
 
@@ -345,7 +345,7 @@ static void files_refused(void **state) {
     for (int64_t k = 0; k < COUNT(changes); k++) {
         write_changed(o->context, good, path, &changes[k], NULL, false);
         train_refused(train_model_load(o->context, path, &loaded), CIRCE_ERR_FORMAT, changes[k].part);
-        assert_non_null(strstr(train_last_error(), path));
+        assert_non_null(strstr(circe_last_error(), path));
         assert_true(loaded.params == NULL && loaded.buffers == NULL);
     }
     write_changed(o->context, good, path, NULL, "1.running_mean", false);
@@ -386,7 +386,7 @@ static void mutated(void **state) {
         fclose(file);
         train_model loaded;
         if (train_model_load(o->context, path, &loaded) != CIRCE_OK) {
-            assert_true(*train_last_error() != '\0' && loaded.params == NULL);
+            assert_true(*circe_last_error() != '\0' && loaded.params == NULL);
             continue;
         }
         train_network *network = NULL;

@@ -163,7 +163,7 @@ static void memory_that_fails(void **state) {
         circe_status status = train_network_create(device, small_input, specs, n, 6, &network);
         if (status == CIRCE_OK) break;
         assert_int_equal(status, CIRCE_ERR_MEMORY);
-        assert_string_equal(train_last_error(), "told to fail");
+        assert_string_equal(circe_last_error(), "told to fail");
         assert_null(network);
         assert_int_equal(train_counts.live, 0);
     }

@@ -198,7 +198,7 @@ static void texts_refused(void **state) {
         train_refused(train_network_parse(cases[k].text, TRAIN_RELU, 1, &specs, &n), CIRCE_ERR_ARGUMENT, cases[k].says);
         char shown[80];
         snprintf(shown, sizeof shown, "network '%s'", cases[k].text);
-        assert_non_null(strstr(train_last_error(), shown));
+        assert_non_null(strstr(circe_last_error(), shown));
         assert_true(specs == NULL && n == 0);
     }
     train_layer_spec *specs = NULL;

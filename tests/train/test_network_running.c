@@ -358,7 +358,7 @@ static void memory_that_fails(void **state) {
         assert_int_equal(status, CIRCE_ERR_MEMORY);
         assert_null(network);
         assert_int_equal(train_counts.live, 0);
-        assert_string_equal(train_last_error(), "told to fail");
+        assert_string_equal(circe_last_error(), "told to fail");
     }
     assert_true(k > 10 && k < 100);
     free(specs);

@@ -6,8 +6,8 @@
  *   circe: 1e-4 of the largest kernel sum. Cached features are float32, rounded to 6e-8 of residuals that are smaller
  *     than the features by up to two digits, and the estimator subtracts means.
  *   finite differences in float64, step 1e-5: 1e-3, from float32 in the gradient under test. */
+#include "circe/status.h"
 #include "tests/train/train_support.h"
-#include "train/error.h"
 #include "train/regularizer.h"
 
 enum { N = 60, M = 80, B = 16, DX = 2, DY = 2, DZ = 3 };

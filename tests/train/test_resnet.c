@@ -10,15 +10,15 @@
  * is off by more than a tenth. */
 #include <unistd.h>
 
+#include "circe/status.h"
 #include "tests/support.h"
-#include "train/error.h"
 #include "train/network.h"
 
 #define VALUES 1e-4
 #define GRADIENTS 2e-2
 
 static void done(circe_status status, const char *call, int line) {
-    if (status != CIRCE_OK) fail_msg("line %d: %s: %s: %s", line, call, circe_status_name(status), train_last_error());
+    if (status != CIRCE_OK) fail_msg("line %d: %s: %s: %s", line, call, circe_status_name(status), circe_last_error());
 }
 #define assert_done(call) done(call, #call, __LINE__)
 

@@ -2,9 +2,9 @@
  * before a device sees it.
  *
  * Numbers are compared bit for bit: a pixel is one multiplication and one addition in float32, or a copy. */
+#include "circe/status.h"
 #include "tests/train/train_support.h"
 #include "train/device.h"
-#include "train/error.h"
 
 /* ---- the plain loop ---------------------------------------------------------------------------------------------- */
 

@@ -4,8 +4,8 @@
  * Tolerances are five standard errors or more of what is estimated, with fixed seeds; where the standard error is not
  * obvious, the test says where it comes from. Equations written in another order: 1e-12. */
 
+#include "circe/status.h"
 #include "tests/train/train_support.h"
-#include "train/error.h"
 #include "train/synthetic.h"
 
 static const synthetic_model models[] = {{SYNTHETIC_UNIVARIATE_1, 1},    {SYNTHETIC_UNIVARIATE_2, 1},
@@ -321,7 +321,7 @@ static circe_status check_asked(void *user, int64_t rows, const double *a, const
 static circe_status refuse(void *user, int64_t rows, const double *a, const double *y, const double *z,
                            double *prediction) {
     (void)user, (void)rows, (void)a, (void)y, (void)z, (void)prediction;
-    return train_fail(CIRCE_ERR_NUMERIC, "the predictor's own words");
+    return circe_fail(CIRCE_ERR_NUMERIC, "the predictor's own words");
 }
 
 static void vcf_asks(void **state) {

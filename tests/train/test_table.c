@@ -2,8 +2,8 @@
  *
  * Tolerances: standardised numbers in float64 1e-12 (a subtraction and a division of numbers about 1e3); predictions
  * 1e-5, from float32 sums of 64 products; probabilities 1e-6. */
+#include "circe/status.h"
 #include "tests/train/train_support.h"
-#include "train/error.h"
 #include "train/model.h"
 
 /* ---- scaling ----------------------------------------------------------------------------------------------------- */
@@ -589,7 +589,7 @@ static void files_refused(void **state) {
     for (int64_t k = 0; k < COUNT(metadata_changes); k++) {
         write_changed(context, good, path, &metadata_changes[k], NULL);
         train_refused(train_model_load(context, path, &loaded), CIRCE_ERR_FORMAT, metadata_changes[k].part);
-        assert_non_null(strstr(train_last_error(), path));
+        assert_non_null(strstr(circe_last_error(), path));
         assert_true(loaded.params == NULL && loaded.net == NULL);
     }
     for (int64_t k = 0; k < COUNT(tensor_changes); k++) {
@@ -667,7 +667,7 @@ static circe_status load_bytes(circe_context *context, const unsigned char *byte
     assert_int_equal(fwrite(bytes, 1, length, file), length);
     fclose(file);
     circe_status status = train_model_load(context, path, loaded);
-    if (status != CIRCE_OK) assert_true(*train_last_error() != '\0' && loaded->params == NULL);
+    if (status != CIRCE_OK) assert_true(*circe_last_error() != '\0' && loaded->params == NULL);
     return status;
 }
 

@@ -494,10 +494,10 @@ static void nan_in_target(void **state) {
              (long long)(first - batches) + 1);
     p.spoil = row;
     outcome out = refused(&p, CIRCE_ERR_NUMERIC, at);
-    assert_non_null(strstr(train_last_error(), "the loss is nan"));
-    assert_non_null(strstr(train_last_error(), "there is no checkpoint"));
+    assert_non_null(strstr(circe_last_error(), "the loss is nan"));
+    assert_non_null(strstr(circe_last_error(), "there is no checkpoint"));
     snprintf(named, sizeof named, "training row %lld (from 0)", (long long)row);
-    assert_non_null(strstr(train_last_error(), named));
+    assert_non_null(strstr(circe_last_error(), named));
     assert_int_equal(out.result.steps_done, first);
     /* The parameters are those before the step. */
     problem clean = p;
@@ -546,7 +546,7 @@ static void never_saved(void **state) {
     p.options.user = o.network;
     circe_status status = train_run(o.network, NULL, &o.data, &o.validation, &p.options, &result);
     train_refused(status, CIRCE_ERR_NUMERIC, "the parameters are no longer finite after step 4");
-    assert_non_null(strstr(train_last_error(), "after step 3"));
+    assert_non_null(strstr(circe_last_error(), "after step 3"));
     assert_int_equal(steps_in(p.options.checkpoint), 3);
     train_result_free(&result);
     p.rows = p.options.batch * 4; /* step 4 is the last */
@@ -575,7 +575,7 @@ static void loss_comes_first(void **state) {
     p.options.user = o.network;
     circe_status status = train_run(o.network, o.regularizer, &o.data, NULL, &p.options, &result);
     train_refused(status, CIRCE_ERR_NUMERIC, "the loss is ");
-    assert_non_null(strstr(train_last_error(), "in step 5 "));
+    assert_non_null(strstr(circe_last_error(), "in step 5 "));
     train_result_free(&result);
     drop(&o);
 }

@@ -179,7 +179,7 @@ static int victim(const char *checkpoint, const char *result) {
     problem p = killed_problem(checkpoint);
     outcome out = run(&p);
     if (out.status != CIRCE_OK) {
-        fprintf(stderr, "%s\n", train_last_error());
+        fprintf(stderr, "%s\n", circe_last_error());
         return 3;
     }
     write_file(result, (const char *)out.params, (long)(out.n_params * (int64_t)sizeof *out.params));
@@ -256,7 +256,7 @@ static void assert_refuses(const objects *o, const train_options *options, const
     write_file(options->checkpoint, data, bytes);
     circe_status status = train_run(o->network, o->regularizer, &o->data, &o->validation, options, &result);
     assert_true(status == CIRCE_ERR_FORMAT || status == CIRCE_ERR_ARGUMENT || status == CIRCE_ERR_IO);
-    assert_non_null(strstr(train_last_error(), options->checkpoint));
+    assert_non_null(strstr(circe_last_error(), options->checkpoint));
     train_result_free(&result);
     long left;
     char *after = read_file(options->checkpoint, &left);
@@ -447,7 +447,7 @@ static void full_disk(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
     outcome out = run(&p);
     char text[1024];
-    snprintf(text, sizeof text, "%s", train_last_error());
+    snprintf(text, sizeof text, "%s", circe_last_error());
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     signal(SIGXFSZ, SIG_DFL);
     assert_int_equal(out.status, CIRCE_ERR_IO);

@@ -5,18 +5,18 @@
 
 #include <string.h>
 
+#include "circe/status.h"
 #include "tests/support.h"
 #include "train/device.h"
-#include "train/error.h"
 
 #define train_ok(call) train_check(call, CIRCE_OK, "", #call, __FILE__, __LINE__)
 #define train_refused(call, status, part) train_check(call, status, part, #call, __FILE__, __LINE__)
 
 static inline void train_check(circe_status status, circe_status expected, const char *part, const char *call,
                                const char *file, int line) {
-    if (status == expected && (status == CIRCE_OK || strstr(train_last_error(), part) != NULL)) return;
+    if (status == expected && (status == CIRCE_OK || strstr(circe_last_error(), part) != NULL)) return;
     print_error("%s\n  gives %s, not %s with '%s': %s\n", call, circe_status_name(status), circe_status_name(expected),
-                part, train_last_error());
+                part, circe_last_error());
     _fail(file, line);
 }
 
@@ -34,7 +34,7 @@ static train_counter train_counts;
 
 static inline void *train_counting_allocate(train_device *device, size_t bytes) {
     if (train_counts.allocations++ == train_counts.fail_at) {
-        train_fail(CIRCE_ERR_MEMORY, "told to fail");
+        circe_fail(CIRCE_ERR_MEMORY, "told to fail");
         return NULL;
     }
     train_counts.live++;

@@ -8,9 +8,9 @@
  * processes, its statistics are theirs together (batch_norm_team.c). */
 #include <stdlib.h>
 
+#include "circe/status.h"
 #include "train/cpu/batch_norm_team.h"
 #include "train/cpu/onednn.h"
-#include "train/error.h"
 
 static const float EPSILON = 1e-5f;
 static const double MOMENTUM = 0.1;
@@ -90,7 +90,7 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     (void)wants_grad_in;
     *scratch_bytes = 0;
     *state = calloc(1, sizeof **state);
-    if (*state == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a batch norm");
+    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a batch norm");
     circe_status status = onednn_attributes((train_layer_kind)0, 0.0f, &b.attributes);
     if (status == CIRCE_OK) status = onednn_layout_images(layer->in, rows, true, &b.images);
     for (int mode = 0; status == CIRCE_OK && mode < N_MODES; mode++) {
@@ -141,7 +141,7 @@ static circe_status forward(train_device *device, const train_layer *layer, trai
     s->mode = pass->training && !s->given ? OF_BATCH : RUNNING;
     if (s->given) numbers = train_team_statistics(device, layer, pass->rows, pass->in, s->sums, s->mean, s->variance);
     if (pass->training && numbers < 2)
-        return train_fail(CIRCE_ERR_SHAPE,
+        return circe_fail(CIRCE_ERR_SHAPE,
                           "layer %s: batch norm of a single number a channel; in training a batch needs two or more",
                           layer->name);
     onednn_call *call = &s->forward[s->mode];

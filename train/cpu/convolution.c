@@ -13,8 +13,8 @@
  * time; the price is a rounding error of some 1e-5 of the largest number instead of 1e-6. */
 #include <stdlib.h>
 
+#include "circe/status.h"
 #include "train/cpu/onednn.h"
-#include "train/error.h"
 
 struct train_layer_state {
     onednn_call forward, backward_data, backward_weights;
@@ -131,7 +131,7 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     layouts l = {0};
     *scratch_bytes = 0;
     *state = calloc(1, sizeof **state);
-    if (*state == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a convolution");
+    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a convolution");
     circe_status status = make_layouts(layer, rows, &l);
     if (status == CIRCE_OK) status = make_calls(device, layer, &l, wants_grad_in, *state, scratch_bytes);
     free_layouts(&l);

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "circe/status.h"
 #include "train/cpu/cpu.h"
-#include "train/error.h"
 #include "train/parallel.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -18,7 +18,7 @@ static void *allocate(train_device *device, size_t bytes) {
     char *raw = bytes > (size_t)PTRDIFF_MAX - more ? NULL : calloc(1, bytes + more);
     (void)device;
     if (raw == NULL) {
-        train_fail(CIRCE_ERR_MEMORY, "no memory for a block of %.1f MB", (double)bytes / 1e6);
+        circe_fail(CIRCE_ERR_MEMORY, "no memory for a block of %.1f MB", (double)bytes / 1e6);
         return NULL;
     }
     uintptr_t start = ((uintptr_t)raw + more - 1) & ~(uintptr_t)(ALIGNMENT - 1);
@@ -171,10 +171,10 @@ static const train_device_ops ops = {
 };
 
 circe_status train_device_cpu(circe_context *context, train_device **device) {
-    if (device == NULL || context == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "context and device must not be NULL");
+    if (device == NULL || context == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and device must not be NULL");
     cpu_device *made = calloc(1, sizeof *made);
     *device = NULL;
-    if (made == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a device");
+    if (made == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a device");
     made->device = (train_device){.ops = &ops, .context = context};
     *device = &made->device;
     return CIRCE_OK;

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "train/error.h"
+#include "circe/status.h"
 
 /* ---- the engine ---------------------------------------------------------------------------------------------------
  */
@@ -23,7 +23,7 @@ static const char *status_text(dnnl_status_t status) {
 
 circe_status onednn_check(dnnl_status_t status, const char *what) {
     if (status == dnnl_success) return CIRCE_OK;
-    return train_fail(status == dnnl_out_of_memory ? CIRCE_ERR_MEMORY : CIRCE_ERR_UNSUPPORTED, "oneDNN, %s: %s", what,
+    return circe_fail(status == dnnl_out_of_memory ? CIRCE_ERR_MEMORY : CIRCE_ERR_UNSUPPORTED, "oneDNN, %s: %s", what,
                       status_text(status));
 }
 
@@ -77,7 +77,7 @@ bool onednn_same_layout(onednn_layout a, onednn_layout b) { return dnnl_memory_d
 circe_status onednn_layout_make(int n_dims, const dnnl_dims_t dims, dnnl_format_tag_t tag, onednn_layout *layout) {
     dnnl_memory_desc_t *made = malloc(sizeof *made);
     *layout = made;
-    if (made == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a layout");
+    if (made == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a layout");
     return onednn_check(dnnl_memory_desc_init_by_tag(made, n_dims, dims, dnnl_f32, tag), "a layout");
 }
 

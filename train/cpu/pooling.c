@@ -2,8 +2,8 @@
  * largest, so that backward need not look again. */
 #include <stdlib.h>
 
+#include "circe/status.h"
 #include "train/cpu/onednn.h"
-#include "train/error.h"
 
 struct train_layer_state {
     onednn_call forward, backward;
@@ -60,7 +60,7 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     (void)wants_grad_in;
     *scratch_bytes = 0;
     *state = calloc(1, sizeof **state);
-    if (*state == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a pool");
+    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a pool");
     circe_status status = make_pooling(layer, rows, &p);
     if (status == CIRCE_OK) status = make_calls(device, &p, *state, scratch_bytes);
     if (p.attributes != NULL) dnnl_primitive_attr_destroy(p.attributes);

@@ -2,8 +2,8 @@
  * the gradient is a kernel of ours. */
 #include <stdlib.h>
 
+#include "circe/status.h"
 #include "train/cuda/cuda.h"
-#include "train/error.h"
 
 static const double EPSILON = 1e-5, MOMENTUM = 0.1;
 static const float one = 1.0f, none = 0.0f;
@@ -42,7 +42,7 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     (void)wants_grad_in;
     *scratch_bytes = 0;
     *state = calloc(1, sizeof **state);
-    if (*state == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a batch norm");
+    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a batch norm");
     circe_status status = fill(device, layer, rows, *state);
     if (status == CIRCE_OK) return status;
     destroy(device, *state);
@@ -70,7 +70,7 @@ static circe_status forward(train_device *device, const train_layer *layer, trai
     int64_t n = pass->rows * train_shape_count(layer->out);
     s->training = pass->training;
     if (pass->training && pass->rows * layer->in.size[1] * layer->in.size[2] < 2)
-        return train_fail(CIRCE_ERR_SHAPE,
+        return circe_fail(CIRCE_ERR_SHAPE,
                           "layer %s: batch norm of a single number a channel; in training a batch needs two or more",
                           layer->name);
     circe_status status = train_cuda_dnn_status(cuda, normalize(cuda, layer, s, pass), "batch norm");

@@ -11,8 +11,8 @@
  * gradient of the bias. */
 #include <stdlib.h>
 
+#include "circe/status.h"
 #include "train/cuda/cuda.h"
-#include "train/error.h"
 
 struct train_layer_state {
     cudnnTensorDescriptor_t in, out;
@@ -73,7 +73,7 @@ static bool suits(const train_cuda_device *cuda, cudnnStatus_t status, cudnnDete
 }
 
 static circe_status refuse(const train_layer *layer, const char *pass) {
-    return train_fail(CIRCE_ERR_UNSUPPORTED, "layer %s: cuDNN has no algorithm for the %s of this convolution",
+    return circe_fail(CIRCE_ERR_UNSUPPORTED, "layer %s: cuDNN has no algorithm for the %s of this convolution",
                       layer->name, pass);
 }
 
@@ -148,7 +148,7 @@ static circe_status create(train_device *device, const train_layer *layer, int64
                            train_layer_state **state, size_t *scratch_bytes) {
     *scratch_bytes = 0;
     *state = calloc(1, sizeof **state);
-    if (*state == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a convolution");
+    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a convolution");
     circe_status status = fill(device, layer, rows, wants_grad_in, *state);
     if (status == CIRCE_OK) return status;
     destroy(device, *state);

@@ -7,8 +7,8 @@
  * cuBLAS counts columns first: to it a row-major (n, p) is a p by n matrix. */
 #include <stdlib.h>
 
+#include "circe/status.h"
 #include "train/cuda/cuda.h"
-#include "train/error.h"
 
 struct train_layer_state {
     void *scratch;   /* of dense.cu; NULL: the layer is large */
@@ -32,7 +32,7 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     (void)wants_grad_in;
     *scratch_bytes = 0;
     *state = calloc(1, sizeof **state);
-    if (*state == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a dense layer");
+    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a dense layer");
     int64_t bytes = train_cuda_dense_bytes(shape_of(layer, rows));
     if (bytes > 0)
         (*state)->scratch = device->ops->allocate(device, (size_t)bytes);

@@ -4,8 +4,8 @@
  * Functions of the table that return nothing keep their first failure for `check`. */
 #include <stdlib.h>
 
+#include "circe/status.h"
 #include "train/cuda/cuda.h"
-#include "train/error.h"
 
 struct train_recording {
     cudaGraphExec_t graph;
@@ -20,7 +20,7 @@ static void *allocate(train_device *device, size_t bytes) {
     if (error == cudaSuccess) error = cudaMalloc(&block, bytes > 0 ? bytes : 1);
     if (error == cudaErrorMemoryAllocation) {
         cudaGetLastError();
-        train_fail(CIRCE_ERR_MEMORY, "the GPU has no %.1f MB left; use a smaller batch or fewer points",
+        circe_fail(CIRCE_ERR_MEMORY, "the GPU has no %.1f MB left; use a smaller batch or fewer points",
                    (double)bytes / 1e6);
         return NULL;
     }
@@ -54,7 +54,7 @@ static void download(train_device *device, void *to, const void *from, size_t by
 static circe_status check(train_device *device) {
     train_cuda_device *cuda = train_cuda_of(device);
     train_cuda_note(cuda, cudaStreamSynchronize(cuda->stream), "training on the GPU");
-    return cuda->failed == CIRCE_OK ? CIRCE_OK : train_fail(cuda->failed, "%s", cuda->text);
+    return cuda->failed == CIRCE_OK ? CIRCE_OK : circe_fail(cuda->failed, "%s", cuda->text);
 }
 
 static circe_status set_precision(train_device *device, train_precision precision) {
@@ -81,7 +81,7 @@ static circe_status record_end(train_device *device, train_recording **recording
     cuda->recording = false;
     circe_status status = train_cuda_status(cudaStreamEndCapture(cuda->stream, &graph), "recording a step");
     train_recording *made = calloc(1, sizeof *made);
-    if (status == CIRCE_OK && made == NULL) status = train_fail(CIRCE_ERR_MEMORY, "no memory to record a step");
+    if (status == CIRCE_OK && made == NULL) status = circe_fail(CIRCE_ERR_MEMORY, "no memory to record a step");
     if (status == CIRCE_OK)
         status = train_cuda_status(cudaGraphInstantiate(&made->graph, graph, 0), "recording a step");
     if (graph != NULL) cudaGraphDestroy(graph);
@@ -234,7 +234,7 @@ static void close_device(train_device *device) {
 /* Whether there is such a GPU is libcirce's to say. */
 static circe_status open_device(train_cuda_device *cuda) {
     circe_cuda *first = NULL;
-    circe_status status = train_pass(circe_cuda_open(cuda->device.context, cuda->gpu, NULL, &first));
+    circe_status status = circe_cuda_open(cuda->device.context, cuda->gpu, NULL, &first);
     circe_cuda_close(first);
     if (status != CIRCE_OK) return status;
     cudaError_t error = cudaSetDevice(cuda->gpu);
@@ -243,15 +243,15 @@ static circe_status open_device(train_cuda_device *cuda) {
     if (error == cudaSuccess)
         error = cudaMalloc((void **)&cuda->partial, TRAIN_CUDA_LOSS_PARTIALS * sizeof *cuda->partial);
     if (error != cudaSuccess) return train_cuda_status(error, "opening the GPU");
-    status = train_pass(circe_cuda_open(cuda->device.context, cuda->gpu, cuda->stream, &cuda->measure));
+    status = circe_cuda_open(cuda->device.context, cuda->gpu, cuda->stream, &cuda->measure);
     return status == CIRCE_OK ? train_cuda_open_blas(cuda) : status;
 }
 
 circe_status train_device_cuda(circe_context *context, int gpu, train_device **device) {
-    if (device == NULL || context == NULL) return train_fail(CIRCE_ERR_ARGUMENT, "context and device must not be NULL");
+    if (device == NULL || context == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and device must not be NULL");
     *device = NULL;
     train_cuda_device *cuda = calloc(1, sizeof *cuda);
-    if (cuda == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a device");
+    if (cuda == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a device");
     cuda->device = (train_device){.ops = &ops, .context = context};
     cuda->gpu = gpu;
     circe_status status = open_device(cuda);

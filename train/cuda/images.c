@@ -1,7 +1,7 @@
 /* Images between the layers of the GPU, and the layers that take numbers one by one. Images lie as they come, (row,
  * channel, line, column): cuDNN's float32 kernels want them so, and nothing needs to be packed. */
+#include "circe/status.h"
 #include "train/cuda/cuda.h"
-#include "train/error.h"
 
 static circe_status copy_numbers(train_device *device, int64_t n, const float *from, float *to) {
     return train_cuda_status(

@@ -2,8 +2,8 @@
  * TF32 only where the precision says so. */
 #include <stdio.h>
 
+#include "circe/status.h"
 #include "train/cuda/cuda.h"
-#include "train/error.h"
 
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
@@ -20,23 +20,23 @@ circe_status train_cuda_status(cudaError_t error, const char *what) {
     if (error == cudaSuccess) return CIRCE_OK;
     cudaGetLastError(); /* not to be found again by the next call */
     circe_status status = error == cudaErrorMemoryAllocation ? CIRCE_ERR_MEMORY : CIRCE_ERR_DEVICE;
-    return train_fail(status, "%s: CUDA says \"%s\" (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));
+    return circe_fail(status, "%s: CUDA says \"%s\" (%s)", what, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 circe_status train_cuda_blas_status(cublasStatus_t error, const char *what) {
     if (error == CUBLAS_STATUS_SUCCESS) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_DEVICE, "%s: cuBLAS failed with status %d", what, (int)error);
+    return circe_fail(CIRCE_ERR_DEVICE, "%s: cuBLAS failed with status %d", what, (int)error);
 }
 
 circe_status train_cuda_dnn_status(const train_cuda_device *cuda, cudnnStatus_t error, const char *what) {
     if (error == CUDNN_STATUS_SUCCESS) return CIRCE_OK;
-    return train_fail(CIRCE_ERR_DEVICE, "%s: cuDNN says \"%s\"", what, cuda->dnn.cudnnGetErrorString(error));
+    return circe_fail(CIRCE_ERR_DEVICE, "%s: cuDNN says \"%s\"", what, cuda->dnn.cudnnGetErrorString(error));
 }
 
 void train_cuda_note(train_cuda_device *cuda, cudaError_t error, const char *what) {
     if (error == cudaSuccess || cuda->failed != CIRCE_OK) return;
     cuda->failed = train_cuda_status(error, what);
-    snprintf(cuda->text, sizeof cuda->text, "%s", train_last_error());
+    snprintf(cuda->text, sizeof cuda->text, "%s", circe_last_error());
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ circe_status train_cuda_open_blas(train_cuda_device *cuda) {
     enum { BYTES = 32 << 20 }; /* what NVIDIA asks for on sm_90 */
     train_cuda_blas *blas = &cuda->blas;
     circe_status status =
-        train_pass(circe__library_open(&blas_library, blas, blas_names, (int)(sizeof blas_names / sizeof *blas_names)));
+        circe__library_open(&blas_library, blas, blas_names, (int)(sizeof blas_names / sizeof *blas_names));
     if (status == CIRCE_OK)
         status = train_cuda_blas_status(blas->cublasCreate_v2(&cuda->blas_handle), "opening cuBLAS");
     if (status == CIRCE_OK) status = train_cuda_status(cudaMalloc(&cuda->blas_workspace, BYTES), "opening cuBLAS");
@@ -67,7 +67,7 @@ circe_status train_cuda_need_dnn(train_cuda_device *cuda) {
     train_cuda_dnn *dnn = &cuda->dnn;
     if (cuda->dnn_handle != NULL) return CIRCE_OK;
     circe_status status =
-        train_pass(circe__library_open(&dnn_library, dnn, dnn_names, (int)(sizeof dnn_names / sizeof *dnn_names)));
+        circe__library_open(&dnn_library, dnn, dnn_names, (int)(sizeof dnn_names / sizeof *dnn_names));
     if (status == CIRCE_OK && cuda->dnn_workspace == NULL)
         status = train_cuda_status(cudaMalloc(&cuda->dnn_workspace, TRAIN_CUDA_WORKSPACE), "opening cuDNN");
     if (status == CIRCE_OK) status = train_cuda_dnn_status(cuda, dnn->cudnnCreate(&cuda->dnn_handle), "opening cuDNN");

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "train/cuda/cuda.h"
-#include "train/error.h"
 #include "train/measures.h"
 #include "train/regularizer_parts.h"
 
@@ -69,7 +69,7 @@ static circe_status bring(train_device *device, train_measures *m, const circe_m
     int64_t n = from->rows * from->cols;
     float *copy = malloc((size_t)(n > 0 ? n : 1) * sizeof *copy), *block = NULL;
     if (copy == NULL)
-        return train_fail(CIRCE_ERR_MEMORY, "no memory to bring %lld rows to the GPU", (long long)from->rows);
+        return circe_fail(CIRCE_ERR_MEMORY, "no memory to bring %lld rows to the GPU", (long long)from->rows);
     for (int64_t i = 0; i < from->rows; i++)
         for (int64_t j = 0; j < from->cols; j++) copy[i * from->cols + j] = (float)element(from, i, j);
     circe_status status = own(device, m, from->rows, from->cols, &block);
@@ -99,10 +99,10 @@ static circe_status bring_features(train_measures *m, const circe_features *feat
                                    circe_mat *y, circe_mat *zeta) {
     circe_mat views[2];
     circe_status status = circe_features_get(features, &views[0], &views[1]);
-    if (status == CIRCE_ERR_RANK) return train_fail(CIRCE_ERR_UNSUPPORTED, "%s", circe_last_error());
+    if (status == CIRCE_ERR_RANK) return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s", circe_last_error());
     if (status == CIRCE_OK) status = circe_cuda_features_create(m->cuda, features, copy);
     if (status == CIRCE_OK) status = circe_cuda_features_get(*copy, y, zeta);
-    return train_pass(status);
+    return status;
 }
 
 /* ---- circe ------------------------------------------------------------------------------------------------------- */
@@ -111,10 +111,10 @@ static circe_status open_circe(train_device *device, train_measures *m) {
     const train_regularizer *r = m->regularizer;
     circe_features *checking = NULL;
     (void)device;
-    if (r->features == NULL) return train_fail(CIRCE_ERR_UNSUPPORTED, "there are no residual features");
+    if (r->features == NULL) return circe_fail(CIRCE_ERR_UNSUPPORTED, "there are no residual features");
     circe_status status = bring_features(m, r->features, &m->features, &m->y, &m->z);
     if (status != CIRCE_OK || m->plan.z == NULL) return status;
-    status = train_pass(circe_features_create(r->context, r->cme, m->plan.y, m->plan.z, CIRCE_FLOAT32, &checking));
+    status = circe_features_create(r->context, r->cme, m->plan.y, m->plan.z, CIRCE_FLOAT32, &checking);
     if (status == CIRCE_OK) status = bring_features(m, checking, &m->checking, &m->checking_y, &m->checking_z);
     circe_features_destroy(checking);
     return status == CIRCE_ERR_UNSUPPORTED ? CIRCE_OK : status;
@@ -171,7 +171,7 @@ static circe_status choose_method(train_measures *m, const circe_kernel *kernel_
     m->method = CIRCE_METHOD_DENSE;
     if (options.method == CIRCE_METHOD_DENSE || kernel_y == NULL) return CIRCE_OK;
     options.tolerance = fmax(tolerance * fmin(1.0, (double)m->plan.batch / (double)some.rows), 1e-15);
-    circe_status status = train_pass(circe_cuda_batch_rank(m->cuda, kernel_y, &some, &options, &rank));
+    circe_status status = circe_cuda_batch_rank(m->cuda, kernel_y, &some, &options, &rank);
     if (rank >= 0 && rank <= MOST_RANK) m->method = CIRCE_METHOD_LOWRANK;
     return status;
 }
@@ -179,8 +179,7 @@ static circe_status choose_method(train_measures *m, const circe_kernel *kernel_
 static circe_status reserve(train_measures *m, const circe_kernel *kernel_y) {
     circe_status status = choose_method(m, kernel_y);
     if (status != CIRCE_OK) return status;
-    return train_pass(
-        circe_cuda_reserve_batch(m->cuda, m->plan.batch, m->plan.widest, m->y.cols, m->z.cols, CIRCE_FLOAT32));
+    return (circe_cuda_reserve_batch(m->cuda, m->plan.batch, m->plan.widest, m->y.cols, m->z.cols, CIRCE_FLOAT32));
 }
 
 static circe_status open_hscic(train_device *device, train_measures *m) {
@@ -193,7 +192,7 @@ static circe_status open_hscic(train_device *device, train_measures *m) {
         return status == CIRCE_OK ? reserve(m, r->kernel_y) : status;
     }
     circe_mat y = training(r->y, r->n_rows, r->cols_y), z = training(r->z, r->n_rows, r->cols_z);
-    status = train_pass(circe_features_create(r->context, r->cme, &y, &z, CIRCE_FLOAT32, &features));
+    status = circe_features_create(r->context, r->cme, &y, &z, CIRCE_FLOAT32, &features);
     if (status == CIRCE_OK) status = bring_features(m, features, &m->features, &m->y, &m->z);
     circe_features_destroy(features);
     return status == CIRCE_OK ? reserve(m, circe_cme_kernel_y(r->cme)) : status;
@@ -223,9 +222,9 @@ static circe_status bring_mean(train_device *device, train_measures *m) {
     const train_regularizer *r = m->regularizer;
     circe_mat y = training(r->y, r->n_rows, r->cols_y);
     double *mean = malloc((size_t)(r->n_rows * r->cols_z) * sizeof *mean);
-    if (mean == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the mean of z");
+    if (mean == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the mean of z");
     circe_mat z_hat = circe_mat_f64(mean, r->n_rows, r->cols_z);
-    circe_status status = train_pass(circe_cme_mean(r->workspace, r->cme, &y, &z_hat));
+    circe_status status = circe_cme_mean(r->workspace, r->cme, &y, &z_hat);
     if (status == CIRCE_OK) status = bring(device, m, &z_hat, &m->z_hat);
     free(mean);
     return status;
@@ -234,7 +233,7 @@ static circe_status bring_mean(train_device *device, train_measures *m) {
 static circe_status open_previous(train_device *device, train_measures *m) {
     int64_t batch = m->plan.batch;
     m->places = calloc((size_t)m->plan.places, sizeof *m->places);
-    if (m->places == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the batch before");
+    if (m->places == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the batch before");
     for (int64_t k = 0; k < m->plan.places; k++) {
         previous *p = &m->places[k];
         p->x = device->ops->allocate(device, (size_t)(batch * m->plan.widest) * sizeof *p->x);
@@ -298,7 +297,7 @@ static circe_status collect(train_device *device, train_measures *m) {
             status = device->ops->check(device);
             if (status == CIRCE_OK) status = train_regularizer_remember(m->regularizer, k, index, &view);
         } else {
-            status = train_fail(CIRCE_ERR_MEMORY, "no memory for the batch before");
+            status = circe_fail(CIRCE_ERR_MEMORY, "no memory for the batch before");
         }
         free(index);
         free(x);
@@ -354,7 +353,7 @@ static void close_measures(train_device *device, train_measures *m) {
 static circe_status open_rest(train_device *device, train_measures *m) {
     m->value = device->ops->allocate(device, sizeof *m->value);
     if (m->value == NULL) return CIRCE_ERR_MEMORY;
-    circe_status status = train_pass(circe_cuda_reserve(m->cuda, m->plan.batch, m->plan.widest, CIRCE_FLOAT32));
+    circe_status status = circe_cuda_reserve(m->cuda, m->plan.batch, m->plan.widest, CIRCE_FLOAT32);
     if (status != CIRCE_OK || m->plan.z == NULL || m->checking_z.rows > 0) return status;
     return train_host_measures.open(device, m->regularizer, &m->plan, &m->host);
 }
@@ -363,7 +362,7 @@ static circe_status open_measures(train_device *device, train_regularizer *regul
                                   train_measures **measures) {
     train_measures *m = calloc(1, sizeof *m);
     *measures = NULL;
-    if (m == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a regulariser on the GPU");
+    if (m == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a regulariser on the GPU");
     *m = (train_measures){.regularizer = regularizer, .plan = *plan, .cuda = train_cuda_of(device)->measure};
     const measure_row *row = regularizer->options.dtype == CIRCE_FLOAT32 ? row_of(m) : NULL;
     circe_status status = row != NULL ? row->open(device, m) : CIRCE_ERR_UNSUPPORTED;
@@ -385,7 +384,7 @@ static circe_status measure_batch(train_device *device, train_measures *m, const
     circe_mat x = circe_mat_f32(p->x, p->n, p->cols), grad = circe_mat_f32(p->grad, p->n, p->cols);
     circe_status status = find_kernels(m, p->cols, &kernels);
     if (status != CIRCE_OK) return status;
-    return train_pass(row_of(m)->batch(device, m, p, &kernels, &x, p->grad != NULL ? &grad : NULL));
+    return row_of(m)->batch(device, m, p, &kernels, &x, p->grad != NULL ? &grad : NULL);
 }
 
 static circe_status measure_rows(train_device *device, train_measures *m, int64_t first, int64_t n, int64_t cols,
@@ -394,7 +393,7 @@ static circe_status measure_rows(train_device *device, train_measures *m, int64_
     circe_mat x = circe_mat_f32(from, n, cols);
     if (m->host != NULL) return train_host_measures.rows(device, m->host, first, n, cols, from, value);
     circe_status status = find_kernels(m, cols, &kernels);
-    if (status == CIRCE_OK) status = train_pass(row_of(m)->rows(m, first, &kernels, &x));
+    if (status == CIRCE_OK) status = row_of(m)->rows(m, first, &kernels, &x);
     if (status != CIRCE_OK) return status;
     device->ops->download(device, value, m->value, sizeof *value);
     return device->ops->check(device);

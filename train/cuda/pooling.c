@@ -3,8 +3,8 @@
  * forward of windows of 2 by 2. */
 #include <stdlib.h>
 
+#include "circe/status.h"
 #include "train/cuda/cuda.h"
-#include "train/error.h"
 
 struct train_layer_state {
     cudnnTensorDescriptor_t in, out;
@@ -38,7 +38,7 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     (void)wants_grad_in;
     *scratch_bytes = 0;
     *state = calloc(1, sizeof **state);
-    if (*state == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for a pool");
+    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a pool");
     circe_status status = train_cuda_need_dnn(cuda);
     if (status == CIRCE_OK) status = train_cuda_tensor(cuda, rows, layer->in, &(*state)->in);
     if (status == CIRCE_OK) status = train_cuda_tensor(cuda, rows, layer->out, &(*state)->out);

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "circe/status.h"
 #include "train/cuda/cuda.h"
-#include "train/error.h"
 
 struct train_source_handle {
     cuda_points points;
@@ -36,7 +36,7 @@ static size_t stored_bytes(const train_source *s) {
 static circe_status fill(train_device *device, const train_source *s, train_source_handle *handle) {
     size_t n = (size_t)s->n;
     if (train_source_cols(s) > INT32_MAX)
-        return train_fail(CIRCE_ERR_SHAPE, "points of %lld numbers; on a GPU there may be %d",
+        return circe_fail(CIRCE_ERR_SHAPE, "points of %lld numbers; on a GPU there may be %d",
                           (long long)train_source_cols(s), INT32_MAX);
     circe_status status = s->n_stored > 0 ? bring(device, s->values, stored_bytes(s), &handle->values) : CIRCE_OK;
     if (status == CIRCE_OK) status = bring(device, s->stored, n * sizeof *s->stored, &handle->stored);
@@ -59,7 +59,7 @@ static circe_status fill(train_device *device, const train_source *s, train_sour
 
 circe_status train_cuda_source_open(train_device *device, const train_source *source, train_source_handle **handle) {
     *handle = calloc(1, sizeof **handle);
-    if (*handle == NULL) return train_fail(CIRCE_ERR_MEMORY, "no memory for the description of points");
+    if (*handle == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the description of points");
     circe_status status = fill(device, source, *handle);
     if (status != CIRCE_OK) {
         train_cuda_source_close(device, *handle);

@@ -1,11 +1,11 @@
 /* A build without CUDA has no such device. */
+#include "circe/status.h"
 #include "train/device.h"
-#include "train/error.h"
 
 circe_status train_device_cuda(circe_context *context, int gpu, train_device **device) {
     (void)context, (void)gpu;
     if (device != NULL) *device = NULL;
-    return train_fail(CIRCE_ERR_UNSUPPORTED,
+    return circe_fail(CIRCE_ERR_UNSUPPORTED,
                       "this build of circe has no CUDA: train on the CPU (--device cpu), or build it with "
                       "-DCIRCE_CUDA=ON (cmake --preset cuda)");
 }

@@ -57,11 +57,11 @@ circe_status circe__claim_buffers(int threads) {
             claimed = threads;
         } else {
             status =
-                circe__fail(CIRCE_ERR_MEMORY,
-                            "not enough memory: %d thread%s need%s %d MB of address space, and there is less (ulimit "
-                            "-v shows the limit); raise the limit%s",
-                            threads, threads == 1 ? "" : "s", threads == 1 ? "s" : "", megabytes,
-                            threads == 1 ? "" : ", or use fewer threads");
+                circe_fail(CIRCE_ERR_MEMORY,
+                           "not enough memory: %d thread%s need%s %d MB of address space, and there is less (ulimit "
+                           "-v shows the limit); raise the limit%s",
+                           threads, threads == 1 ? "" : "s", threads == 1 ? "s" : "", megabytes,
+                           threads == 1 ? "" : ", or use fewer threads");
         }
     }
     pthread_mutex_unlock(&lock);

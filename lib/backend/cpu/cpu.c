@@ -54,12 +54,12 @@ circe_status circe__backend_cpu(const circe__backend **backend) {
     const choice *found = find_choice(asked);
     list_runnable(processor, runnable, sizeof runnable);
     if (found == NULL)
-        return circe__fail(CIRCE_ERR_ARGUMENT,
-                           "CIRCE_ISA is '%s', which is no instruction set of circe; here it can be: %s", asked,
-                           runnable);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "CIRCE_ISA is '%s', which is no instruction set of circe; here it can be: %s", asked,
+                          runnable);
     if (found->needs > processor)
-        return circe__fail(CIRCE_ERR_UNSUPPORTED, "CIRCE_ISA is '%s', which this processor lacks; here it can be: %s",
-                           asked, runnable);
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "CIRCE_ISA is '%s', which this processor lacks; here it can be: %s",
+                          asked, runnable);
     *backend = &found->backend;
     return CIRCE_OK;
 }
