@@ -15,8 +15,8 @@
 
 #include "cli/common/list.h"
 #include "cli/common/message.h"
-#include "cli/common/suggest.h"
 #include "cli/common/yaml_load.h"
+#include "jobs/suggest.h"
 
 typedef struct reader {
     args *arguments;

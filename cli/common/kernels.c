@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common/suggest.h"
+#include "jobs/suggest.h"
 
 /* The index of the column called name[0..length), or -1. */
 static int64_t find_column(const io_table *table, const char *name, size_t length) {

@@ -126,6 +126,14 @@ int message_library(circe_status status, const char *subject) {
     return exit_of(status);
 }
 
+int message_refused(circe_status status) {
+    char *text = small_format("%s", circe_last_error()), *rest = text, *line = strsep(&rest, "\n");
+    message_note("%s", line[0] != '\0' ? line : circe_status_text(status));
+    while ((line = strsep(&rest, "\n")) != NULL) message_hint("%s", line);
+    free(text);
+    return exit_of(status);
+}
+
 int message_read(circe_status status, const char *path, const char *text) {
     say_about(path, text[0] != '\0' ? text : circe_status_text(status));
     return exit_of(status);
@@ -136,29 +144,8 @@ int message_write(const char *path, const char *text) {
     return EXIT_WORK;
 }
 
-void notes_add(notes *list, const char *format, ...) {
-    char *text = NULL;
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vasprintf(&text, format, arguments);
-    va_end(arguments);
-    char **grown = realloc(list->text, (list->n + 1) * sizeof *grown);
-    if (length < 0 || grown == NULL) {
-        message_note("out of memory");
-        exit(EXIT_WORK);
-    }
-    list->text = grown;
-    list->text[list->n++] = text;
-}
-
 void notes_print(const notes *list) {
     for (size_t i = 0; i < list->n; i++) message_note("warning: %s", list->text[i]);
-}
-
-void notes_free(notes *list) {
-    for (size_t i = 0; i < list->n; i++) free(list->text[i]);
-    free(list->text);
-    *list = (notes){0};
 }
 
 void *small_alloc(size_t bytes) {

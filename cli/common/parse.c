@@ -10,8 +10,8 @@
 
 #include "cli/common/config.h"
 #include "cli/common/message.h"
-#include "cli/common/suggest.h"
 #include "io/io.h"
+#include "jobs/suggest.h"
 
 static int refuse(const spec_command *command, const char *problem, const char *text) {
     message_note("%s '%s'", problem, text);

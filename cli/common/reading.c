@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/common/output.h"
-#include "cli/common/suggest.h"
+#include "jobs/suggest.h"
 
 static const variable *const variables[] = {&variable_x, &variable_y, &variable_z};
 

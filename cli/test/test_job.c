@@ -12,7 +12,7 @@
 #include "cli/common/progress.h"
 #include "cli/common/reading.h"
 #include "cli/common/sentinels.h"
-#include "cli/common/suggest.h"
+#include "jobs/suggest.h"
 
 enum { LEAST_ROWS = 8, MAX_NAMES = 16 };
 
@@ -27,7 +27,7 @@ static int refuse_name(const char *name) {
     size_t n = 0;
     for (; n < n_tests && n + 1 < MAX_NAMES; n++) names[n] = tests[n].name;
     names[n++] = test_all_name;
-    return suggest_refuse("test", name, "circe test METHOD --x X --y Y --z Z", names, n);
+    return message_refused(suggest_refuse("test", name, "circe test METHOD --x X --y Y --z Z", names, n));
 }
 
 static int check_all(const args *a) {

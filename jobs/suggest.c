@@ -1,10 +1,9 @@
 /* Edit distance with transpositions (optimal string alignment), as people mistype. */
-#include "cli/common/suggest.h"
+#include "jobs/suggest.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-#include "cli/common/message.h"
 
 enum { LONGEST = 63 };
 
@@ -43,15 +42,26 @@ const char *suggest_nearest(const char *text, const char *const *words, size_t n
     return nearest;
 }
 
-int suggest_refuse(const char *kind, const char *name, const char *usage, const char *const *words, size_t n) {
+/* "a, b, c"; to be freed. NULL: no memory. */
+static char *join(const char *const *words, size_t n) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) return NULL;
+    for (size_t i = 0; i < n; i++) fprintf(out, "%s%s", i > 0 ? ", " : "", words[i]);
+    fclose(out);
+    return text;
+}
+
+circe_status suggest_refuse(const char *kind, const char *name, const char *usage, const char *const *words, size_t n) {
     const char *nearest = name != NULL ? suggest_nearest(name, words, n) : NULL;
+    char *list = join(words, n);
     if (name != NULL)
-        message_note("there is no %s '%s'", kind, name);
+        circe_fail(CIRCE_ERR_ARGUMENT, "there is no %s '%s'", kind, name);
     else
-        message_note("which %s? %s", kind, usage);
-    fprintf(stderr, "%ss: ", kind);
-    for (size_t i = 0; i < n; i++) fprintf(stderr, "%s%s", i > 0 ? ", " : "", words[i]);
-    fputc('\n', stderr);
-    if (nearest != NULL) message_hint("did you mean '%s'?", nearest);
-    return EXIT_INPUT;
+        circe_fail(CIRCE_ERR_ARGUMENT, "which %s? %s", kind, usage);
+    if (list != NULL) circe_fail_hint(CIRCE_ERR_ARGUMENT, "%ss: %s", kind, list);
+    if (nearest != NULL) circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean '%s'?", nearest);
+    free(list);
+    return CIRCE_ERR_ARGUMENT;
 }
