@@ -21,21 +21,21 @@ void notes_add(notes *to, const char *format, ...) {
     to->text[to->n++] = text;
 }
 
-void circe_notes_clear(circe_notes *notes) {
-    for (size_t i = 0; i < notes->n; i++) free(notes->text[i]);
-    free(notes->text);
-    *notes = (circe_notes){0};
+void circe_notes_clear(circe_notes *list) {
+    for (size_t i = 0; i < list->n; i++) free(list->text[i]);
+    free(list->text);
+    *list = (circe_notes){0};
 }
 
-circe_notes notes_hand_over(notes *notes) {
-    circe_notes list = {notes->text, notes->n};
-    notes->text = NULL;
-    notes->n = 0;
+circe_notes notes_hand_over(notes *from) {
+    circe_notes list = {from->text, from->n};
+    from->text = NULL;
+    from->n = 0;
     return list;
 }
 
-void notes_free(notes *notes) {
-    circe_notes list = notes_hand_over(notes);
+void notes_free(notes *of) {
+    circe_notes list = notes_hand_over(of);
     circe_notes_clear(&list);
 }
 
