@@ -27,16 +27,16 @@ void circe_notes_clear(circe_notes *list) {
     *list = (circe_notes){0};
 }
 
-circe_notes notes_hand_over(notes *from) {
-    circe_notes list = {from->text, from->n};
-    from->text = NULL;
-    from->n = 0;
-    return list;
+circe_notes notes_hand_over(notes *list) {
+    circe_notes handed = {list->text, list->n};
+    list->text = NULL;
+    list->n = 0;
+    return handed;
 }
 
-void notes_free(notes *of) {
-    circe_notes list = notes_hand_over(of);
-    circe_notes_clear(&list);
+void notes_free(notes *list) {
+    circe_notes handed = notes_hand_over(list);
+    circe_notes_clear(&handed);
 }
 
 circe_status job_progress(const circe_watch *watch, double done, const char *format, ...) {

@@ -13,10 +13,10 @@ typedef struct notes {
 
 /* Without memory a warning is told to the watch only. */
 void notes_add(notes *to, const char *format, ...) CIRCE_PRINTF(2, 3);
-void notes_free(notes *of);
+void notes_free(notes *list);
 
 /* For a result, which clears them. */
-circe_notes notes_hand_over(notes *from);
+circe_notes notes_hand_over(notes *list);
 void circe_notes_clear(circe_notes *list);
 
 /* CIRCE_ERR_CANCELLED, with its text, where the watch asks to stop. */
