@@ -9,9 +9,9 @@
 #include "cli/common/message.h"
 #include "cli/common/ranks.h"
 #include "cli/common/session.h"
-#include "cli/common/suggest.h"
 #include "cli/common/terminal.h"
 #include "cli/help.h"
+#include "io/suggest.h"
 
 static int unknown_command(const char *name) {
     const char *names[SPEC_N_COMMANDS];

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "cli/common/message.h"
-#include "cli/common/suggest.h"
 #include "cli/experiment/experiment_keys.h"
 #include "cli/experiment/experiment_kind.h"
+#include "io/suggest.h"
 
 /* ---- choices ----------------------------------------------------------------------------------------------------- */
 

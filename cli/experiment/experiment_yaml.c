@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "cli/common/message.h"
-#include "cli/common/suggest.h"
 #include "cli/common/yaml_load.h"
 #include "cli/spec.h"
 #include "io/io.h"
+#include "io/suggest.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
