@@ -282,10 +282,11 @@ static void tests_are_the_library_s(void **state) {
     circe_test_result direct;
     circe_test_options_init(&options);
     options.method = CIRCE_TEST_KCI;
+    options.null = CIRCE_NULL_WILD;
     options.seed = 5;
     assert_ok(circe_test(d.context, &d.x, &d.y, &d.z, &options, &direct));
     circe_test_job_options_init(&o);
-    o.x = "x0,x1", o.y = "y", o.z = "z", o.seed = 5;
+    o.x = "x0,x1", o.y = "y", o.z = "z", o.seed = 5, o.null = "wild";
     assert_ok(circe_test_run(d.context, d.table, "kci", &o, NULL, &memory));
     o.x = test_path("x.npy"), o.y = test_path("y.npy"), o.z = test_path("z.npy");
     assert_ok(circe_test_run(d.context, NULL, "kci", &o, NULL, &files));
