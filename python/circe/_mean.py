@@ -129,6 +129,8 @@ class ConditionalMean:
     ridge : number, several or None
         lambda in (K + lambda I), not scaled by the number of rows. None: 0.01, 0.1, 1, 10 and 100.
     method : "auto", "lowrank", "dense" or "rff"
+    missing : "refuse" or "drop"
+        What fit() does with rows that miss a cell.
     tolerance, max_rank, force_ridge, seed, rff_features, rff_batch, rff_every
         As the options of `circe fit`; None: the library's own.
 
@@ -152,7 +154,7 @@ class ConditionalMean:
                  ridge: Union[float, Sequence[float], None] = None, method: str = "auto",
                  tolerance: Optional[float] = None, max_rank: Optional[int] = None, force_ridge: bool = False,
                  seed: int = 0, rff_features: Optional[int] = None, rff_batch: Optional[int] = None,
-                 rff_every: Optional[int] = None):
+                 rff_every: Optional[int] = None, missing: str = "refuse"):
         self.kernel_y = kernel_y
         self.kernel_z = kernel_z
         self.sigma2_y = sigma2_y
@@ -166,9 +168,10 @@ class ConditionalMean:
         self.rff_features = rff_features
         self.rff_batch = rff_batch
         self.rff_every = rff_every
+        self.missing = missing
 
     _PARAMETERS = ("kernel_y", "kernel_z", "sigma2_y", "sigma2_z", "ridge", "method", "tolerance", "max_rank",
-                   "force_ridge", "seed", "rff_features", "rff_batch", "rff_every")
+                   "force_ridge", "seed", "rff_features", "rff_batch", "rff_every", "missing")
 
     # ---- scikit-learn's conventions
 
@@ -201,6 +204,8 @@ class ConditionalMean:
 
     def fit(self, y, z) -> "ConditionalMean":
         """y (M,) or (M, d_y) and z (M,) or (M, d_z): the same points. The work is done in float64."""
+        if _arrays.drops(self.missing):
+            y, z = _arrays.dropped(y=y, z=z)[0].values()
         mat_y, keep_y = _arrays.view(y, "y")
         mat_z, keep_z = _arrays.view(z, "z")
         context, library = _runtime.context(), _native.library()
