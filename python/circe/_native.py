@@ -95,6 +95,10 @@ class GcmOptions(ctypes.Structure):
                 ("previous_x", c_char_p), ("previous_y", c_char_p), ("holdout", c_void_p)]
 
 
+class Metadata(ctypes.Structure):
+    _fields_ = [("key", c_char_p), ("value", c_char_p)]
+
+
 class Random(ctypes.Structure):
     _fields_ = [("seed", c_uint64), ("stream", c_uint64)]
 
@@ -200,6 +204,10 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_cme_kernel_y": (_handle, _handle),
     "circe_cme_kernel_z": (_handle, _handle),
     "circe_cme_save": ("status", _handle, _text),
+    "circe_cme_save_with": ("status", _handle, _text, POINTER(Metadata), c_int64),
+    "circe_tensor_file_open": ("status", _handle, _text, _out),
+    "circe_tensor_file_close": (None, _handle),
+    "circe_tensor_file_metadata": (_text, _handle, _text),
     "circe_cme_load": ("status", _handle, _text, _out),
     "circe_residual_gram": ("status", _handle, _handle, _mat, _mat, _mat),
     "circe_cme_mean": ("status", _handle, _handle, _mat, _mat),

@@ -1,6 +1,9 @@
 """Columns of text, categoricals, masks and ranks: the rules, and the words, of the command's tables."""
 
+import json
+import os
 import pickle
+import subprocess
 
 import numpy as np
 import pytest
@@ -117,8 +120,43 @@ def test_categories_keep_their_codes_from_fit_to_measure(tmp_path):
     assert circe.circe(X[rows], Y[rows], GROUP[rows], again, sigma2_x=1.0).value == straight
     with pytest.raises(circe.DataError, match="z has categories where the fit had numbers, or numbers"):
         circe.circe(X[rows], Y[rows], Z[rows], mean, sigma2_x=1.0)
-    with pytest.raises(circe.UnsupportedError, match="names of categories"):
-        mean.save(tmp_path / "mean.safetensors")
+    mean.save(tmp_path / "mean.safetensors")
+    loaded = circe.ConditionalMean.load(tmp_path / "mean.safetensors")
+    assert loaded.columns_ == ({"variable": "z", "column": 0, "read_as": "categories", "categories": 3},)
+    assert circe.circe(X[rows][order], Y[rows][order], GROUP[rows][order], loaded, sigma2_x=1.0).value == turned
+    with pytest.raises(circe.DataError, match="z has categories where the fit had numbers, or numbers"):
+        circe.circe(X[rows], Y[rows], Z[rows], loaded, sigma2_x=1.0)
+
+
+def write_csv(path, group, rows):
+    lines = [f'{x!r},{y!r},"{word}"' for x, y, word in zip(X[rows].tolist(), Y[rows].tolist(), group[rows].tolist())]
+    path.write_text("\n".join(["x,y,z", *lines]) + "\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.skipif("CIRCE_COMMAND" not in os.environ, reason="needs the command")
+def test_files_of_categories_are_those_of_the_command(tmp_path):
+    """Both ways: what one saves the other measures with, with the texts in another order and a new one among them."""
+    group = np.where(GROUP == "red", "r\N{LATIN SMALL LETTER E WITH ACUTE}d, or so", GROUP).astype(object)
+    first, rest = np.arange(150), np.arange(150, N)[np.argsort(GROUP[150:], kind="stable")]
+    group[rest[0]] = "violet"
+    ours, theirs = tmp_path / "ours.safetensors", tmp_path / "theirs.safetensors"
+    circe.ConditionalMean().fit(Y[first], group[first]).save(ours)
+    run_command("fit", "--data", write_csv(tmp_path / "fit.csv", group, first), "--y", "y", "--z", "z", "-o", str(theirs))
+    data, found = write_csv(tmp_path / "rest.csv", group, rest), set()
+    for file in (ours, theirs):
+        said = json.loads(run_command("measure", "circe", "--data", data, "--x", "x", "--y", "y", "--z", "z", "--model",
+                                      str(file), "--json"))
+        loaded = circe.ConditionalMean.load(file)
+        assert circe.circe(X[rest], Y[rest], group[rest], loaded).value == pytest.approx(said["value"], rel=1e-12)
+        found.add(round(said["value"], 15))
+    assert len(found) == 1
+
+
+def run_command(*arguments):
+    done = subprocess.run([os.environ["CIRCE_COMMAND"], *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_gcm_has_no_kernel_for_categories():
