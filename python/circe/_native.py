@@ -1,4 +1,4 @@
-"""The C ABI of libcirce, through ctypes: one place that says what every function takes.
+"""The C ABI of libcirce and libcirce_jobs, through ctypes: one place that says what every function takes.
 
 Structures mirror include/circe/*.h field by field; python/tests/test_native.py compares both. Nothing is loaded before the first
 call, functions get their signature when they are first used, and the library's version is compared once at loading.
@@ -158,6 +158,24 @@ class Effects(ctypes.Structure):
     _fields_ = [("kpc", Effect), ("circe", Effect), ("rows", c_int64), ("seconds", c_double)]
 
 
+class Option(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("kind", c_int), ("offset", c_size_t), ("required", c_int), ("letter", c_char),
+                ("value", c_char_p), ("words", c_char_p), ("fallback", c_char_p), ("low", c_double), ("high", c_double),
+                ("unit", c_char_p), ("group", c_char_p), ("help", c_char_p)]
+
+
+class Schema(ctypes.Structure):
+    _fields_ = [("job", c_char_p), ("bytes", c_size_t), ("rows", POINTER(Option)), ("n", c_size_t)]
+
+
+WatchProgress = ctypes.CFUNCTYPE(c_int, c_void_p, c_double, c_char_p)
+WatchWarning = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class Watch(ctypes.Structure):
+    _fields_ = [("user", c_void_p), ("progress", WatchProgress), ("warning", WatchWarning)]
+
+
 _handle, _out, _mat, _text = c_void_p, POINTER(c_void_p), c_void_p, c_char_p
 _value = POINTER(c_double)
 _index = c_void_p  # int64_t *
@@ -268,6 +286,18 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_cuda_residual_features": ("status", _handle, _handle, _mat, _mat, _mat, c_void_p),
 }
 
+# The same of libcirce_jobs.
+JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
+    "circe_schema_of": (POINTER(Schema), _text),
+    "circe_schema_nearest": (_text, POINTER(Schema), _text),
+    "circe_options_init": (None, POINTER(Schema), c_void_p),
+    "circe_options_set": ("status", POINTER(Schema), c_void_p, _text, _text),
+    "circe_table_create": ("status", c_int64, _out),
+    "circe_table_free": (None, _handle),
+    "circe_table_add_numbers": ("status", _handle, _text, c_void_p, c_int64),
+    "circe_table_add_texts": ("status", _handle, _text, POINTER(c_char_p)),
+}
+
 
 def _check_address_space() -> None:
     """OpenBLAS asks for its buffers again and again, for ever, while it is loaded under a limit that leaves no room for
@@ -286,29 +316,21 @@ def _check_address_space() -> None:
 
 
 class Library:
-    """The loaded library. An attribute is a C function, with its signature set at first use."""
+    """A loaded library. An attribute is a C function, with its signature set at first use."""
 
-    def __init__(self, path: str):
-        self.path = path
-        _check_address_space()
+    def __init__(self, path: str, signatures: Dict[str, Tuple[Any, ...]]):
+        self.path, self._signatures = path, signatures
         try:
             self._dll = ctypes.CDLL(path)
         except OSError as error:
-            raise errors.VersionError(f"libcirce could not be loaded: {error}. Install the package (pip install . in its "
+            name = os.path.basename(path).partition(".")[0]
+            raise errors.VersionError(f"{name} could not be loaded: {error}. Install the package (pip install . in its "
                                       "sources), or let CIRCE_LIBRARY name the libcirce.so.0 of a build") from None
-        found = self.circe_version().decode()
-        if tuple(int(part) for part in found.split(".")[:2]) != VERSION:
-            wanted = ".".join(map(str, VERSION))
-            raise errors.VersionError(f"{path} is libcirce {found}; this package was written for {wanted}. Install both "
-                                      "from one source, or unset CIRCE_LIBRARY")
-        note = self.circe_blas_note()
-        if note is not None:
-            warnings.warn(note.decode(), RuntimeWarning, stacklevel=2)
 
     def __getattr__(self, name: str):
-        if name not in SIGNATURES:
+        if name not in self._signatures:
             raise AttributeError(name)
-        result, *arguments = SIGNATURES[name]
+        result, *arguments = self._signatures[name]
         try:
             function = self._dll[name]
         except AttributeError:
@@ -328,18 +350,44 @@ def _library_path() -> str:
     return str(bundled) if bundled.exists() else "libcirce.so.0"
 
 
+def _load() -> Library:
+    _check_address_space()
+    loaded = Library(_library_path(), SIGNATURES)
+    found = loaded.circe_version().decode()
+    if tuple(int(part) for part in found.split(".")[:2]) != VERSION:
+        wanted = ".".join(map(str, VERSION))
+        raise errors.VersionError(f"{loaded.path} is libcirce {found}; this package was written for {wanted}. Install both "
+                                  "from one source, or unset CIRCE_LIBRARY")
+    note = loaded.circe_blas_note()
+    if note is not None:
+        warnings.warn(note.decode(), RuntimeWarning, stacklevel=3)
+    return loaded
+
+
 _loading = threading.Lock()
 _library: Optional[Library] = None
+_jobs: Optional[Library] = None
 
 
 def library() -> Library:
-    """The library, loaded at the first call."""
+    """libcirce, loaded at the first call."""
     global _library
     if _library is None:
         with _loading:
             if _library is None:
-                _library = Library(_library_path())
+                _library = _load()
     return _library
+
+
+def jobs() -> Library:
+    """libcirce_jobs, which lies beside libcirce and is linked to it: that one is loaded first."""
+    global _jobs
+    if _jobs is None:
+        beside = os.path.join(os.path.dirname(library().path), "libcirce_jobs.so.0")
+        with _loading:
+            if _jobs is None:
+                _jobs = Library(beside, JOB_SIGNATURES)
+    return _jobs
 
 
 def fail(status: int, subject: str = "") -> errors.CirceError:

@@ -57,9 +57,9 @@ class Handle:
             parent._free()
 
 
-def make(name: str, destroy: str, *arguments, parents=(), subject: str = "") -> Handle:
+def make(name: str, destroy: str, *arguments, parents=(), subject: str = "", library=None) -> Handle:
     """Call a function whose last argument takes the object it makes."""
-    library = _native.library()
+    library = library or _native.library()
     made = ctypes.c_void_p()
     status = getattr(library, name)(*arguments, ctypes.byref(made))
     if status:

@@ -103,3 +103,4 @@ BY_STATUS = {
     for kind in (ArgumentError, ShapeError, DataError, OutOfMemoryError, NumericError, RankError, FileError, FormatError,
                  UnsupportedError, CancelledError, DeviceError)
 }
+BY_STATUS[12] = FileError  # one that could not be written
