@@ -8,6 +8,11 @@ In a PyTorch training loop:
     circe_loss = circe.torch.CirceLoss(mean, sigma2_x=0.1)
     loss = criterion(prediction, b) + gamma * circe_loss(features, y, z)
 
+From tables to predictors and audits:
+
+    training = circe.train(frame, features=["age", "income"], target="risk", invariant_to="group", gamma=1000)
+    circe.audit(frame, prediction="score", target="outcome", sensitive=["group", "age"])
+
 Names are loaded when they are first used, so that `import circe` is quick and NumPy, PyTorch and scikit-learn are imported
 only by those who need them.
 """
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from . import causallearn, errors, sklearn, torch
     from ._blocks import BlockMeasurement, SampleWarning, blocks
     from ._inference import Along, Calibration, Effect, Effects, TestResult, calibrate, effects, test
+    from ._jobs import Audit, Finding, JobWarning, Predictions, Predictor, Training, audit, predict, train
     from ._kernels import Kernel, delta, gaussian, gram, laplace, linear, median_sigma2
     from ._mean import ConditionalMean, FitWarning, LooTable, ResidualFeatures
     from ._measures import (MEASURES, Measurement, circe, circe_cached, gcm, hscic, hsic, kci, kpc, measure, nocco,
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "_blocks": "BlockMeasurement SampleWarning blocks",
     "_inference": "Along Calibration Effect Effects TestResult calibrate effects test",
+    "_jobs": "Audit Finding JobWarning Predictions Predictor Training audit predict train",
     "_kernels": "Kernel gaussian laplace linear delta gram median_sigma2",
     "_mean": "ConditionalMean FitWarning LooTable ResidualFeatures",
     "_measures": "MEASURES Measurement circe circe_cached gcm hscic hsic kci kpc measure nocco spectral transform",

@@ -176,6 +176,41 @@ class Watch(ctypes.Structure):
     _fields_ = [("user", c_void_p), ("progress", WatchProgress), ("warning", WatchWarning)]
 
 
+class Notes(ctypes.Structure):
+    _fields_ = [("text", POINTER(c_char_p)), ("n", c_size_t)]
+
+
+class ColumnsRead(ctypes.Structure):
+    _fields_ = [("column", c_void_p), ("n", c_size_t)]
+
+
+class Training(ctypes.Structure):
+    _fields_ = [("model", c_void_p), ("path", c_char_p), ("data", c_char_p), ("network", c_char_p),
+                ("regulariser", c_char_p), ("images", c_char_p), ("target", c_char_p), ("given", c_char_p),
+                ("invariant_to", c_char_p), ("given_is_target", c_int), ("regularised", c_int), ("gamma", c_double),
+                ("seed", c_int64), ("rows", c_int64), ("dropped", c_int64), ("training_rows", c_int64),
+                ("validation_rows", c_int64), ("holdout_rows", c_int64), ("columns", ColumnsRead), ("parameters", c_int64),
+                ("epochs", c_int64), ("steps", c_int64), ("best_epoch", c_int64), ("stopped_early", c_int),
+                ("resumed", c_int), ("seconds", c_double), ("regularizer_seconds", c_double),
+                ("history", POINTER(c_double)), ("outputs", c_int64), ("classes", POINTER(c_char_p)), ("errors", c_void_p),
+                ("loss", c_double), ("r2", c_double), ("spread", c_double), ("accuracy", c_double), ("majority", c_double),
+                ("floor", c_double), ("floor_rows", c_int64), ("dependence", c_double * 12), ("measured_rows", c_int64),
+                ("warnings", Notes)]
+
+
+TRAINING_EPOCH = ("loss", "regularizer", "validation_loss", "validation_regularizer", "rate", "gamma", "seconds")
+
+
+class PredictionError(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("mse", c_double), ("r2", c_double), ("accuracy", c_double), ("rows", c_int64)]
+
+
+class Predictions(ctypes.Structure):
+    _fields_ = [("rows", c_int64), ("outputs", c_int64), ("values", POINTER(c_double)), ("names", POINTER(c_char_p)),
+                ("target", c_char_p), ("rows_without", c_int64), ("columns", ColumnsRead),
+                ("errors", POINTER(PredictionError)), ("n_errors", c_int64), ("warnings", Notes)]
+
+
 _handle, _out, _mat, _text = c_void_p, POINTER(c_void_p), c_void_p, c_char_p
 _value = POINTER(c_double)
 _index = c_void_p  # int64_t *
@@ -292,6 +327,21 @@ JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_schema_nearest": (_text, POINTER(Schema), _text),
     "circe_options_init": (None, POINTER(Schema), c_void_p),
     "circe_options_set": ("status", POINTER(Schema), c_void_p, _text, _text),
+    "circe_train": ("status", _handle, _handle, c_void_p, POINTER(Watch), _out),
+    "circe_training_free": (None, _handle),
+    "circe_training_json": (c_void_p, _handle, _text),
+    "circe_training_report": ("status", _handle, _handle, _text),
+    "circe_model_load": ("status", _handle, _text, _out),
+    "circe_model_save": ("status", _handle, _handle, _text),
+    "circe_model_free": (None, _handle),
+    "circe_predict": ("status", _handle, _handle, _handle, c_void_p, POINTER(Watch), _out),
+    "circe_predictions_free": (None, _handle),
+    "circe_predictions_compare": ("status", _handle, _handle, c_void_p, POINTER(Watch)),
+    "circe_predictions_write": ("status", _handle, _text),
+    "circe_audit": ("status", _handle, _handle, c_void_p, POINTER(Watch), _out),
+    "circe_audit_result_free": (None, _handle),
+    "circe_audit_json": ("status", _handle, POINTER(c_void_p)),
+    "circe_audit_report": ("status", _handle, _text),
     "circe_table_create": ("status", c_int64, _out),
     "circe_table_free": (None, _handle),
     "circe_table_add_numbers": ("status", _handle, _text, c_void_p, c_int64),
@@ -400,6 +450,20 @@ def fail(status: int, subject: str = "") -> errors.CirceError:
 def check(status: int, subject: str = "") -> None:
     if status:
         raise fail(status, subject)
+
+
+_free = ctypes.CDLL(None).free
+_free.argtypes, _free.restype = [c_void_p], None
+
+
+def taken_text(pointer: Optional[int]) -> str:
+    """A text that the library allocated, which is freed."""
+    if not pointer:
+        raise errors.OutOfMemoryError("out of memory")
+    try:
+        return ctypes.string_at(pointer).decode()
+    finally:
+        _free(pointer)
 
 
 def choice(table: dict, name: str, value) -> int:

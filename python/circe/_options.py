@@ -183,7 +183,7 @@ def text_of(row: Row, value) -> str:
         return value
     if row.kind in ("list", "positives") and np.ndim(value) == 1 and not isinstance(value, dict):
         return listed(value) if row.kind == "list" else ",".join(_number(v) for v in value)
-    if np.ndim(value) != 0 or isinstance(value, (dict, set)) or row.kind in ("choice",):
+    if np.ndim(value) != 0 or isinstance(value, (dict, set)) or (row.kind == "choice" and str(value) not in row.words):
         raise refusal
     return _number(value)
 

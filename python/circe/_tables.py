@@ -51,6 +51,8 @@ class Table:
         self.names.append(name)
         library, encoded = _native.jobs(), name.encode("utf-8", "replace")
         if numbers is not None:
+            if numbers.strides[0] % numbers.itemsize or not numbers.flags.aligned:  # a field of records
+                numbers = np.array(numbers)
             stride = numbers.strides[0] // numbers.itemsize
             _native.check(library.circe_table_add_numbers(self.pointer, encoded, _arrays.address(numbers), stride))
         else:

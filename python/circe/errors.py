@@ -101,7 +101,7 @@ class VersionError(CirceError, ImportError):
 
 
 class CommandError(CirceError, ValueError):
-    """The command circe refused or failed; the text is what it said."""
+    """The command circe was not found."""
 
 
 BY_STATUS = {
@@ -109,4 +109,3 @@ BY_STATUS = {
     for kind in (ArgumentError, ShapeError, DataError, OutOfMemoryError, NumericError, RankError, FileError, FormatError,
                  UnsupportedError, CancelledError, DeviceError, WriteError)
 }
-BY_STATUS[12] = FileError  # one that could not be written
