@@ -100,7 +100,8 @@ class Schema:
                 lines += ["", group, "-" * len(group)]
             default = "" if row.default is None or row.kind == "flag" else f", default {row.default!r}"
             lines.append(f"{row.name} : {row.type}{default}")
-            lines += textwrap.wrap(self.spelled(row.help), 120, initial_indent="    ", subsequent_indent="    ")
+            sentences = re.sub(r"(?<!\S)--([a-z]\S*)", lambda other: other.group(1).replace("-", "_"), self.spelled(row.help))
+            lines += textwrap.wrap(sentences, 120, initial_indent="    ", subsequent_indent="    ")
         return "\n".join(lines[1:])
 
     def spelled(self, text: str) -> str:
