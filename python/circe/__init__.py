@@ -51,7 +51,7 @@ _WHERE = {
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
 _MODULES = ("causallearn", "errors", "sklearn", "torch")
 
-__all__ = sorted([*_MODULE_OF, "build_info"])
+__all__ = sorted({*_MODULE_OF, "build_info"} - {"circe"})  # which would rebind the package's own name
 
 
 def __getattr__(name: str):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
-from typing import List
+from typing import List, Optional
 
 from . import errors
 
@@ -17,13 +18,14 @@ def command_path() -> str:
         return named
     bundled = Path(__file__).parent / "_bundle" / "bin" / "circe"
     found = str(bundled) if bundled.exists() else shutil.which("circe")
-    if found is None:
+    if found is None or os.path.realpath(found) == os.path.realpath(sys.argv[0]):  # the package's own script
         raise errors.CommandError("the command circe was not found: this installation brought none, and PATH has none")
     return found
 
 
-def main(arguments: List[str]) -> int:
-    """Becomes the command."""
+def main(arguments: Optional[List[str]] = None) -> int:
+    """Becomes the command, with this program's arguments."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
         path = command_path()
     except errors.CommandError as error:

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
-from . import _columns, _jobs, _runtime, errors
+from . import _columns, _jobs, _measures, _runtime, errors
 
 _VALIDATION_ROWS = 10  # the least that an error is reported on
 
@@ -20,6 +20,9 @@ def _validated(estimator, X, **options):
     try:
         from sklearn.utils.validation import validate_data
     except ImportError:
+        if options.pop("skip_check_array", False):
+            estimator._check_feature_names(X, reset=options["reset"])
+            return estimator._check_n_features(X, reset=options["reset"])
         return estimator._validate_data(X, **options)
     return validate_data(estimator, X, **options)
 
@@ -102,8 +105,7 @@ class _InvariantNetwork(BaseEstimator):
             name += "_"
         return {f"{name}{c}": part for c, part in enumerate(parts)}
 
-    def _fit(self, X, target, loss: str, given, invariant_to) -> None:
-        features = self._features(X, reset=True)
+    def _fit(self, features: Dict[str, Any], target, loss: str, given, invariant_to) -> None:
         table: Dict[str, Any] = dict(features)
         roles: Dict[str, List[str]] = {"features": list(features)}
         for role, values in (("target", target), ("given", given), ("invariant_to", invariant_to)):
@@ -157,6 +159,48 @@ class _InvariantNetwork(BaseEstimator):
         self.predictor_.save(path)
 
 
+def dependence_scorer(weight: float = 1.0, measure: str = "kpc", **options):
+    """A scorer for GridSearchCV and the like: the estimator's own score, less `weight` times what its prediction still depends
+    on `invariant_to` once `given` is known (circe.measure by name, kpc in [0, 1] by default, with its options). By score alone
+    the smallest gamma always wins. `given` and `invariant_to` are metadata of the score: set_score_request is done here.
+
+    >>> import numpy as np
+    >>> y, e = np.random.default_rng(0).normal(size=(2, 400))
+    >>> X, b = np.stack([y + e, e], axis=1), y
+    >>> scorer = dependence_scorer()
+    >>> loose = InvariantRegressor(1.0, epochs=20).fit(X, b, invariant_to=e)
+    >>> strict = InvariantRegressor(1000.0, epochs=20).fit(X, b, invariant_to=e)
+    >>> all(scorer(model, X, b, invariant_to=e) <= model.score(X, b) for model in (loose, strict))
+    True
+    """
+    return _DependenceScorer(weight, measure, options)
+
+
+class _DependenceScorer:
+    def __init__(self, weight: float, measure: str, options: Dict[str, Any]):
+        self.weight, self.measure, self.options = weight, measure, options
+
+    def __call__(self, estimator, X, y, *, given=None, invariant_to=None) -> float:
+        if invariant_to is None:
+            raise errors.ArgumentError("invariant_to is missing; it is what the prediction must not depend on. Of a search, pass "
+                                       "it to fit, with scikit-learn's metadata routing enabled")
+        predicted = estimator.predict_proba(X) if hasattr(estimator, "predict_proba") else estimator.predict(X)
+        left = _measures.measure(self.measure, predicted, y if given is None else given, invariant_to, **self.options)
+        return float(estimator.score(X, y)) - self.weight * max(float(left), 0.0)
+
+    def get_metadata_routing(self):
+        """What scikit-learn is to pass on."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        request = MetadataRequest(owner=self)
+        for name in ("given", "invariant_to"):
+            request.score.add_request(param=name, alias=True)
+        return request
+
+    def __repr__(self) -> str:
+        return f"dependence_scorer({self.weight!r}, {self.measure!r})"
+
+
 _PARAMETERS = """
     Parameters
     ----------
@@ -200,9 +244,10 @@ class InvariantRegressor(RegressorMixin, _InvariantNetwork):
         known; None: nothing, a plain network."""
         if y is None:
             raise ValueError("This InvariantRegressor requires y to be passed, but the target y is None")
+        features = self._features(X, reset=True)
         target = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         self._one_target = target.ndim == 1
-        self._fit(X, target, "mse", given, invariant_to)
+        self._fit(features, target, "mse", given, invariant_to)
         return self
 
     def predict(self, X) -> np.ndarray:
@@ -242,19 +287,18 @@ class InvariantClassifier(ClassifierMixin, _InvariantNetwork):
         invariant_to (n, ...): what the prediction must not depend on once `given` is known; None: nothing."""
         if y is None:
             raise ValueError("This InvariantClassifier requires y to be passed, but the target y is None")
+        features = self._features(X, reset=True)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class, {self.classes_[0]!r}; a classifier needs two or more")
         names = _class_names(self.classes_)
-        self._fit(X, np.array(names, dtype=object)[codes], "cross-entropy", given, invariant_to)
-        made = list(_jobs.predictions_of(self.predictor_, self._blank(X), {}, compare=False).names)
+        self._fit(features, np.array(names, dtype=object)[codes], "cross-entropy", given, invariant_to)
+        one_row = {name: column[:1] for name, column in features.items()}
+        made = _jobs.predictions_of(self.predictor_, one_row, {}, compare=False).names
         self._order = [made.index(name) if name in made else -1 for name in names]
         return self
-
-    def _blank(self, X) -> Dict[str, Any]:
-        return {name: column[:1] for name, column in self._features(X, reset=False).items()}
 
     def predict_proba(self, X) -> np.ndarray:
         """(n, classes), in the order of classes_."""
@@ -272,7 +316,8 @@ class InvariantClassifier(ClassifierMixin, _InvariantNetwork):
 
     def predict(self, X) -> np.ndarray:
         """(n,): the most probable class."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        places = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[places]
 
 
 def _class_names(classes: np.ndarray) -> List[str]:

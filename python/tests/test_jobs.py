@@ -275,7 +275,8 @@ def test_bad_options(options, kind, text):
 
 def test_options_are_spelled_as_in_python():
     schema = _options.Schema("train")
-    for text, wanted in (("--missing drop leaves", "missing='drop' leaves"), ("--na 1000 --missing drop.", "na=1000 missing='drop'."),
+    for text, wanted in (("--missing drop leaves", "missing='drop' leaves"),
+                         ("--na 1000 --missing drop.", "na=1000 missing='drop'."),
                          ("-o MODEL is required", "output is required"), ("--target COLUMN is required", "target is required"),
                          ("--na '?,x' or --invariant-to", "na='?,x' or invariant_to"), ("a--b -o x", "a--b -o x"),
                          ("--unheard of", "--unheard of"), ("use --method rff, or less", "use method='rff', or less")):

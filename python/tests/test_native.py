@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +102,27 @@ def test_enumerations_are_numbered_as_in_c():
             assert numbers[prefix + name.upper()] == number
     assert [numbers[f"CIRCE_GCM_{name}"] for name in ("MAX", "LOGSUMEXP", "SUM_OF_SQUARES")] == list(
         _native.GCM_COMBINES.values())
+
+
+def test_star_keeps_the_package():
+    names = {}
+    exec("import circe\nfrom circe import *", names)
+    assert names["circe"] is circe and names["hsic"] is circe.hsic and names["train"] is circe.train
+
+
+@pytest.mark.skipif((Path(circe.__file__).parent / "_bundle").exists(), reason="the wheel has its own command")
+def test_the_script_does_not_start_itself(tmp_path, monkeypatch):
+    from circe import _command
+
+    script = tmp_path / "circe"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    monkeypatch.delenv("CIRCE_COMMAND", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert _command.command_path() == str(script)
+    monkeypatch.setattr("sys.argv", [str(script)])
+    with pytest.raises(circe.CommandError, match="not found"):
+        _command.command_path()
 
 
 def test_defaults_come_through():
