@@ -83,15 +83,19 @@ class Job:
     def run(self, function: str, destroy: str, *arguments, parents=(), depth: int = 3) -> _runtime.Handle:
         """The result of `function`, of which options, watch and result are the last arguments. depth: of the caller who is
         warned."""
-        library, made = _native.jobs(), ctypes.c_void_p()
+        made = ctypes.c_void_p()
         table = None if self.table is None else self.table.pointer
+        self.call(function, self.context.pointer, *arguments, table, ctypes.byref(made), depth=depth + 1)
+        return _runtime.Handle(made.value or 0, getattr(_native.jobs(), destroy), self.context.handle, *parents)
+
+    def call(self, function: str, *arguments, depth: int = 3) -> None:
+        """Calls it with options and watch before the last argument."""
+        *first, made = arguments
         with _runtime.interruptible():
-            status = getattr(library, function)(self.context.pointer, *arguments, table, self.options.pointer,
-                                                ctypes.byref(self.watch.structure), ctypes.byref(made))
+            status = getattr(_native.jobs(), function)(*first, self.options.pointer, ctypes.byref(self.watch.structure), made)
             self.check(status)
         for text in self.watch.texts:
             warnings.warn(self.schema.spelled(text), JobWarning, stacklevel=depth)
-        return _runtime.Handle(made.value or 0, getattr(library, destroy), self.context.handle, *parents)
 
     def check(self, status: int) -> None:
         if self.watch.failure is not None:
@@ -299,7 +303,7 @@ def _history(found: _native.Training) -> np.ndarray:
     kind = np.dtype([(name, np.float64) for name in _native.TRAINING_EPOCH])
     if not found.epochs or not found.history:
         return np.empty(0, kind)
-    return np.ctypeslib.as_array(found.history, (found.epochs, len(kind))).copy().view(kind)[:, 0]
+    return np.ctypeslib.as_array(found.history, (found.epochs, len(_native.TRAINING_EPOCH))).copy().view(kind)[:, 0]
 
 
 @_described("train", "data")
@@ -328,6 +332,19 @@ def train(data=None, *, progress: Optional[Progress] = None, **options) -> Train
     return Training(Predictor(inside), results["error"], results.get("measures", {}), results.get("floor"), results["epochs"],
                     _history(found), tuple(results.get("columns", ())), _texts(found.warnings.text, found.warnings.n),
                     results["seconds"], results, handle)
+
+
+# ---- pictures -----------------------------------------------------------------------------------------------------------
+
+
+@_described("data")
+def data(set: str, *, progress: Optional[Progress] = None, **options) -> Tuple[int, int, int]:
+    """Makes the pictures of the image experiments: "faces" or "dsprites", or a "contact-sheet" of a set's pictures. Returns how
+    many there are, their width and their height. The options are those of `circe data`:
+    """
+    job, made = Job("data", None, options, progress), (ctypes.c_int64 * 3)()
+    job.call("circe_data", job.context.pointer, str(set).encode(), made)
+    return made[0], made[1], made[2]
 
 
 # ---- audits -------------------------------------------------------------------------------------------------------------
@@ -397,8 +414,9 @@ class Audit(_Record):
 
 
 def _finding(found: Dict[str, Any]) -> Finding:
-    numbers = {name: math.nan for name in ("p_value", "p_adjusted") if found.get(name) is None}
-    return Finding(**{**{field.name: found.get(field.name) for field in fields(Finding)}, **numbers})
+    values: Dict[str, Any] = {field.name: found.get(field.name) for field in fields(Finding)}
+    values.update({name: math.nan for name in ("p_value", "p_adjusted") if values[name] is None})
+    return Finding(**values)
 
 
 @_described("audit", "data")

@@ -338,6 +338,7 @@ JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_predictions_free": (None, _handle),
     "circe_predictions_compare": ("status", _handle, _handle, c_void_p, POINTER(Watch)),
     "circe_predictions_write": ("status", _handle, _text),
+    "circe_data": ("status", _handle, _text, c_void_p, POINTER(Watch), c_void_p),
     "circe_audit": ("status", _handle, _handle, c_void_p, POINTER(Watch), _out),
     "circe_audit_result_free": (None, _handle),
     "circe_audit_json": ("status", _handle, POINTER(c_void_p)),

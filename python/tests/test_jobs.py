@@ -318,6 +318,15 @@ def test_ctrl_c(job, options):
     assert circe.hsic(Y, E).value >= 0  # and all is well
 
 
+def test_pictures(tmp_path):
+    pictures, width, height = circe.data("faces", output=tmp_path / "faces", identities=1, size=16, sheet=tmp_path / "s.png")
+    assert (pictures, width, height) == (576, 14, 16) and (tmp_path / "s.png").stat().st_size > 0
+    with pytest.raises(circe.ArgumentError, match="no set 'cats'"):
+        circe.data("cats", output=tmp_path / "cats")
+    with pytest.raises(circe.ArgumentError, match="output is required"):
+        circe.data("faces")
+
+
 # ---- results ------------------------------------------------------------------------------------------------------------
 
 

@@ -104,6 +104,11 @@ def test_enumerations_are_numbered_as_in_c():
         _native.GCM_COMBINES.values())
 
 
+def test_type_checkers_see_every_name():
+    text = Path(circe.__file__).read_text()
+    assert set(circe.__all__) - {"build_info"} <= set(re.findall(r"(\w+) as \1\b", text)) and "circe as circe" in text
+
+
 def test_star_keeps_the_package():
     names = {}
     exec("import circe\nfrom circe import *", names)
