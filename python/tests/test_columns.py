@@ -1,15 +1,15 @@
 """Columns of text, categoricals, masks and ranks: the rules, and the words, of the command's tables."""
 
 import json
-import os
 import pickle
-import subprocess
 
 import numpy as np
 import pytest
 
 import circe
 from circe import _arrays, _columns
+
+from conftest import run_command
 
 N = 300
 RANDOM = np.random.default_rng(5)
@@ -134,7 +134,6 @@ def write_csv(path, group, rows):
     return str(path)
 
 
-@pytest.mark.skipif("CIRCE_COMMAND" not in os.environ, reason="needs the command")
 def test_files_of_categories_are_those_of_the_command(tmp_path):
     """Both ways: what one saves the other measures with, with the texts in another order and a new one among them."""
     group = np.where(GROUP == "red", "r\N{LATIN SMALL LETTER E WITH ACUTE}d, or so", GROUP).astype(object)
@@ -151,12 +150,6 @@ def test_files_of_categories_are_those_of_the_command(tmp_path):
         assert circe.circe(X[rest], Y[rest], group[rest], loaded).value == pytest.approx(said["value"], rel=1e-12)
         found.add(round(said["value"], 15))
     assert len(found) == 1
-
-
-def run_command(*arguments):
-    done = subprocess.run([os.environ["CIRCE_COMMAND"], *arguments], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_gcm_has_no_kernel_for_categories():

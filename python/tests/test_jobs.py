@@ -16,6 +16,8 @@ import pytest
 import circe
 from circe import _options
 
+from conftest import run_command as command
+
 N = 400
 RANDOM = np.random.default_rng(3)
 Y, E, F = RANDOM.normal(size=(3, N))
@@ -23,8 +25,6 @@ WORD = np.where(E + F > 0, "high, or so", "low")
 TABLE = {"x": Y + E, "w": E + 0.1 * F, "y": Y, "e": E, "word": WORD, "code": (F > 0).astype(int) + 1}
 TRAIN = {"features": ["x", "w"], "target": "y", "invariant_to": "e", "gamma": 30, "epochs": 4, "net": "2x16", "seed": 7}
 AUDIT = {"prediction": "x", "target": "y", "sensitive": ["word", "e"], "calibrate": 0, "seed": 2}
-
-needs_command = pytest.mark.skipif("CIRCE_COMMAND" not in os.environ, reason="needs the command")
 
 
 @pytest.fixture(autouse=True)
@@ -40,12 +40,6 @@ def no_process(monkeypatch, request):
         monkeypatch.setattr(subprocess, name, refuse)
     for name in ("system", "posix_spawn", "fork", "execv"):
         monkeypatch.setattr(os, name, refuse)
-
-
-def command(*arguments):
-    done = subprocess.run([os.environ["CIRCE_COMMAND"], *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def write_csv(path, table=TABLE):
@@ -68,7 +62,6 @@ def same_numbers(found, said, *left_out):
             assert found[name] == said[name], name
 
 
-@needs_command
 @pytest.mark.parametrize("more", [{}, {"target": "word", "regularizer": "hsic"}, {"features": ["x", "word", "code"],
                                                                                   "categories": "code"}])
 def test_training_is_the_commands(tmp_path, more):
@@ -98,7 +91,6 @@ def test_training_is_the_commands(tmp_path, more):
     assert len(predicted.errors) == 1 and predicted.errors[0]["rows"] == N
 
 
-@needs_command
 def test_audits_are_the_commands(tmp_path):
     data = write_csv(tmp_path / "t.csv")
     said = json.loads(command("audit", data, "-o", tmp_path / "theirs", "--json", "--threads", 1, *as_arguments(AUDIT)))

@@ -12,6 +12,8 @@ pytest.importorskip("sklearn")
 import circe
 from circe.sklearn import InvariantClassifier, InvariantRegressor
 
+from conftest import run_command
+
 QUICK = {"epochs": 30, "learning_rate": 0.01, "batch_size": 32, "threads": 1}
 FEW = "at least 10 rows are set aside for the report, so fewer than 20 rows are refused"
 EXPECTED = {"check_n_features_in_after_fitting": FEW, "check_estimators_nan_inf": FEW, "check_regressor_multioutput": FEW,
@@ -67,14 +69,12 @@ def test_no_process_is_started(table, no_process):
     assert model.predict(X[:7]).shape == (7,)
 
 
-@pytest.mark.skipif("CIRCE_COMMAND" not in os.environ, reason="needs the command")
 def test_the_file_is_the_commands(table, tmp_path):
     X, b, y, z = table
     model = InvariantRegressor(10.0, epochs=1, threads=1).fit(X, b, given=y, invariant_to=z)
     model.save(tmp_path / "m.safetensors")
     np.savez(tmp_path / "t.npz", x0=X[:7, 0], x1=X[:7, 1])
-    subprocess.run([os.environ["CIRCE_COMMAND"], "predict", "--model", str(tmp_path / "m.safetensors"), "--data",
-                    str(tmp_path / "t.npz"), "-o", str(tmp_path / "o.npy")], check=True)
+    run_command("predict", "--model", tmp_path / "m.safetensors", "--data", tmp_path / "t.npz", "-o", tmp_path / "o.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "o.npy").ravel(), model.predict(X[:7]))
     np.testing.assert_array_equal(circe.predict(tmp_path / "m.safetensors", {"x0": X[:7, 0], "x1": X[:7, 1]}).values[:, 0],
                                   model.predict(X[:7]))
