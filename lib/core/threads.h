@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "circe/context.h"
+#include "circe/random.h"
 
 /* What this process may use by default: OpenMP's number of threads where there is an OpenMP (OMP_NUM_THREADS,
  * omp_set_num_threads, threadpoolctl), else the processors of its affinity mask, and no more than its control group's
@@ -45,6 +46,9 @@ int64_t circe__count_parts(int threads, int64_t total, int64_t least);
 static inline int64_t circe__cut(int64_t total, int64_t parts, int64_t part) {
     return total / parts * part + (total % parts < part ? total % parts : part);
 }
+
+/* circe_random_subset with the numbers drawn by up to `threads` threads. */
+void circe__random_subset(int threads, circe_random generator, int64_t n, int64_t k, int64_t *out);
 
 /* A loop over `total` items, cut into ranges of at least `least`. */
 typedef void (*circe__range_fn)(void *user, int64_t first, int64_t end);
