@@ -173,7 +173,7 @@ WatchWarning = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
 
 
 class Watch(ctypes.Structure):
-    _fields_ = [("user", c_void_p), ("progress", WatchProgress), ("warning", WatchWarning)]
+    _fields_ = [("user", c_void_p), ("progress", WatchProgress), ("warning", WatchWarning), ("note", WatchWarning)]
 
 
 class Notes(ctypes.Structure):
@@ -343,6 +343,7 @@ JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_audit_result_free": (None, _handle),
     "circe_audit_json": ("status", _handle, POINTER(c_void_p)),
     "circe_audit_report": ("status", _handle, _text),
+    "circe_text_free": (None, c_void_p),
     "circe_table_create": ("status", c_int64, _out),
     "circe_table_free": (None, _handle),
     "circe_table_add_numbers": ("status", _handle, _text, c_void_p, c_int64),
@@ -453,10 +454,6 @@ def check(status: int, subject: str = "") -> None:
         raise fail(status, subject)
 
 
-_free = ctypes.CDLL(None).free
-_free.argtypes, _free.restype = [c_void_p], None
-
-
 def taken_text(pointer: Optional[int]) -> str:
     """A text that the library allocated, which is freed."""
     if not pointer:
@@ -464,7 +461,7 @@ def taken_text(pointer: Optional[int]) -> str:
     try:
         return ctypes.string_at(pointer).decode()
     finally:
-        _free(pointer)
+        jobs().circe_text_free(pointer)
 
 
 def choice(table: dict, name: str, value) -> int:
