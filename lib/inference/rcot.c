@@ -457,8 +457,8 @@ circe_status circe__test_rcot(const circe__data *data, circe_test_result *result
     if (circe__may_permute(data) && data->n <= PAIR_ROWS) return test_by_value(data, result);
     if (o->null == CIRCE_NULL_PERMUTATION)
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
-                          "rcot puts rows in random order among rows of equal y where y has few values, rows no "
-                          "weights, and there are at most %d of them",
+                          "the null permutation of rcot needs a y of few values, rows without "
+                          "weights, and at most %d of them",
                           PAIR_ROWS);
     circe_status status = choose_width(data, &multiple);
     if (status == CIRCE_OK)

@@ -151,10 +151,10 @@ circe_status circe__permute_within_y(const circe__data *data, const circe__pair 
     permuting w = {.data = data, .pair = pair, .draws = draws};
     result->null = CIRCE_NULL_PERMUTATION;
     if (!circe__may_permute(data))
-        return circe_fail(
-            CIRCE_ERR_UNSUPPORTED,
-            "rows are put in random order among rows of equal y: that needs a y of at most 256 values with "
-            "20 rows each, and neither weights nor a split");
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "the null permutation puts rows in random order among rows of equal y: that needs a y of at "
+                          "most 256 values with "
+                          "20 rows each, and neither weights nor a split");
     w.parts = circe__max(1, circe__min(context->threads, draws));
     w.each = pair->n * q + size + 1;
     w.scratch = circe__alloc(context, w.parts * w.each + size + 1, sizeof *w.scratch);
