@@ -9,7 +9,7 @@
 
 #include "circe/options.h"
 #include "io/io.h"
-#include "jobs/suggest.h"
+#include "io/suggest.h"
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------
  */

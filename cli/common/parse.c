@@ -11,7 +11,7 @@
 #include "cli/common/config.h"
 #include "cli/common/message.h"
 #include "io/io.h"
-#include "jobs/suggest.h"
+#include "io/suggest.h"
 
 static int refuse(const spec_command *command, const char *problem, const char *text) {
     message_note("%s '%s'", problem, text);
@@ -301,6 +301,19 @@ int args_parse(const spec_command *command, int argc, char **argv, args *out) {
     int status = args_given(out, OPT_CONFIG) ? config_read(out) : EXIT_DONE;
     if (status == EXIT_DONE) status = check_required(out);
     return status == EXIT_DONE ? fill_defaults(out) : status;
+}
+
+circe_status args_options(const args *arguments, const circe_schema *schema, void *options) {
+    circe_status status = CIRCE_OK;
+    circe_options_init(schema, options);
+    for (size_t i = 0; i < schema->n && status == CIRCE_OK; i++) {
+        const char *name = schema->rows[i].name;
+        spec_option_id id = args_find(arguments->command, name);
+        if (id == OPT_COUNT || !args_given(arguments, id)) continue;
+        bool flag = spec_options[id].kind == SPEC_FLAG;
+        status = circe_options_set(schema, options, name, flag ? "true" : args_text(arguments, id));
+    }
+    return status;
 }
 
 void args_free(args *arguments) {
