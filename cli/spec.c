@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "cli/measure/measures.h"
+#include "jobs/measures.h"
 #include "jobs/tests.h"
 
 #define FIT SPEC_BIT(SPEC_FIT)
