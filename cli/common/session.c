@@ -2,13 +2,12 @@
 #include "cli/common/session.h"
 
 #include <stdbool.h>
-#include <stdio.h>
-#include <time.h>
 
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
 #include "cli/common/ranks.h"
 #include "io/io.h"
+#include "jobs/machine.h"
 
 int session_open(const args *arguments, session *out) {
     *out = (session){0};
@@ -34,14 +33,7 @@ void session_warn_of_blas(void) {
     said = true;
 }
 
-const char *session_text(const session *s, char *text, size_t size) {
-    int threads = circe_context_threads(s->context);
-    const char *core = circe_blas_core();
-    snprintf(text, size, "%s, %s instructions, %s%s%s%s, %d thread%s", circe_version(), circe_context_isa(s->context),
-             circe_blas_name(), core[0] != '\0' ? " (" : "", core, core[0] != '\0' ? ")" : "", threads,
-             threads == 1 ? "" : "s");
-    return text;
-}
+const char *session_text(const session *s, char *text, size_t size) { return machine_text(s->context, text, size); }
 
 void session_close(session *s) {
     progress_clear();
@@ -50,8 +42,4 @@ void session_close(session *s) {
     *s = (session){0};
 }
 
-double session_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+double session_clock(void) { return machine_clock(); }

@@ -10,11 +10,12 @@
 #include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "cli/common/text.h"
-#include "cli/test/test_calibration.h"
 #include "cli/test/test_job.h"
 #include "cli/test/test_output.h"
 #include "io/paths.h"
 #include "io/reading.h"
+#include "jobs/calibration.h"
+#include "jobs/test_json.h"
 
 enum { EFFECT_DRAWS = 200, ALONG_POINTS = 9 };
 static const double long_calibration = 120; /* seconds that are worth a word beforehand */
@@ -23,9 +24,9 @@ static const double long_calibration = 120; /* seconds that are worth a word bef
 typedef struct findings {
     circe_test_result test;
     bool calibrated, with_effects;
-    calibration calibration;
+    circe_test_calibration calibration;
     circe_effects effects;
-    test_along along;
+    circe_test_profile along;
 } findings;
 
 static int library(circe_status status) {
@@ -68,8 +69,8 @@ static int calibrate(const test_job *j, const test_problem *p, findings *f) {
 static int find_along(const test_job *j, const circe_test_options *options, findings *f) {
     if (!j->has_y || input_n_categories(&j->y, 0) > 0) return EXIT_DONE;
     const char *name = j->y.described->names != NULL ? j->y.described->names[0] : "y";
-    f->along = test_along_make(name, ALONG_POINTS);
-    test_along *a = &f->along;
+    f->along = test_profile_make(name, ALONG_POINTS);
+    circe_test_profile *a = &f->along;
     return library(circe_test_along(j->s.context, &j->x.values, &j->y.values, &j->z.values, options, 0, a->points,
                                     a->place, a->value, a->lower, a->upper, a->null_upper));
 }
@@ -262,7 +263,7 @@ int cmd_test(const args *arguments) {
     int status = test_job_open(arguments, &job);
     if (status == EXIT_DONE) status = job.what != NULL ? run_one(&job, &found) : run_all(&job, &found);
     calibration_free(&found.calibration);
-    test_along_free(&found.along);
+    test_profile_free(&found.along);
     test_job_free(&job);
     return status;
 }

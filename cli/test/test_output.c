@@ -1,118 +1,14 @@
-/* A result for programs and for people. */
+/* A result for people. */
 #include "cli/test/test_output.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "cli/common/output.h"
 #include "cli/common/text.h"
 #include "cli/test/tests.h"
-
-static const double least_p = 1e-12; /* of formulas */
-
-const char *test_p_text(double p, char *out, size_t size) {
-    if (p >= 0.001)
-        snprintf(out, size, "%.3g", p);
-    else if (p > 1.001 * least_p)
-        snprintf(out, size, "%.1e", p);
-    else
-        snprintf(out, size, "<1e-12");
-    return out;
-}
-
-const char *test_p_equals(double p, char *out, size_t size) {
-    char text[32];
-    test_p_text(p, text, sizeof text);
-    snprintf(out, size, "%s %s", text[0] == '<' ? "<" : "=", text[0] == '<' ? text + 1 : text);
-    return out;
-}
-
-/* ---- JSON -------------------------------------------------------------------------------------------------------- */
-
-static void json_regression(cJSON *out, const char *name, const circe_test_regression *r) {
-    if (!r->used) {
-        cJSON_AddNullToObject(out, name);
-        return;
-    }
-    cJSON *object = cJSON_AddObjectToObject(out, name);
-    json_number(object, "sigma2_multiple", r->sigma2_multiple);
-    json_number(object, "ridge_chosen", r->ridge_chosen);
-    json_number(object, "ridge", r->ridge);
-    json_number(object, "loo_error", r->loo_error);
-    json_number(object, "degrees", r->degrees);
-    json_integer(object, "rows", r->rows);
-    json_integer(object, "rank", r->rank);
-    json_number(object, "left_out", r->left_out);
-    json_number(object, "remaining", r->remaining);
-    json_number(object, "check_p", r->check_p);
-}
-
-static void json_text(cJSON *out, const char *name, const char *text) {
-    if (text[0] != '\0')
-        cJSON_AddStringToObject(out, name, text);
-    else
-        cJSON_AddNullToObject(out, name);
-}
-
-void test_json(cJSON *out, const circe_test_result *r) {
-    cJSON_AddStringToObject(out, "method", circe_test_method_name(r->method));
-    cJSON_AddStringToObject(out, "null", circe_test_null_name(r->null));
-    json_number(out, "statistic", r->statistic);
-    json_number(out, "p_value", r->p_value);
-    json_integer(out, "n", r->n);
-    json_number(out, "seconds", r->seconds);
-    cJSON_AddStringToObject(out, "trust", circe_trust_name(r->trust));
-    cJSON_AddStringToObject(out, "verdict", r->verdict);
-    cJSON *d = cJSON_AddObjectToObject(out, "diagnostics");
-    json_integer(d, "n_used", r->n_used);
-    json_integer(d, "n_tested", r->n_tested);
-    json_integer(d, "n_train", r->n_train);
-    json_integer(d, "draws", r->draws);
-    json_number(d, "null_mean", r->null_mean);
-    json_number(d, "null_sd", r->null_sd);
-    json_integer(d, "rank_x", r->rank_x);
-    json_integer(d, "rank_z", r->rank_z);
-    json_number(d, "left_out_x", r->left_out_x);
-    json_number(d, "left_out_z", r->left_out_z);
-    json_text(d, "kernel_x", r->kernel_x);
-    json_text(d, "kernel_y", r->kernel_y);
-    json_text(d, "kernel_z", r->kernel_z);
-    json_number(d, "effective_rows", r->effective_rows);
-    json_number(d, "robust_p", r->robust_p);
-    json_regression(d, "regression_x", &r->x);
-    json_regression(d, "regression_z", &r->z);
-}
-
-static void json_effect(cJSON *out, const char *name, const circe_effect *e) {
-    cJSON *object = cJSON_AddObjectToObject(out, name);
-    json_number(object, "value", e->value);
-    json_number(object, "lower", e->lower);
-    json_number(object, "upper", e->upper);
-    json_number(object, "chance", e->chance);
-}
-
-void test_json_effects(cJSON *out, const circe_effects *effects) {
-    cJSON *object = cJSON_AddObjectToObject(out, "effects");
-    json_effect(object, "kpc", &effects->kpc);
-    json_effect(object, "circe", &effects->circe);
-    json_integer(object, "rows", effects->rows);
-    json_number(object, "seconds", effects->seconds);
-}
-
-void test_json_along(cJSON *out, const test_along *along) {
-    if (along->column == NULL) return;
-    cJSON *object = cJSON_AddObjectToObject(out, "along");
-    cJSON_AddStringToObject(object, "column", along->column);
-    json_numbers(object, "place", along->place, along->points);
-    json_numbers(object, "value", along->value, along->points);
-    json_numbers(object, "lower", along->lower, along->points);
-    json_numbers(object, "upper", along->upper, along->points);
-    json_numbers(object, "null_upper", along->null_upper, along->points);
-}
-
-/* ---- text -------------------------------------------------------------------------------------------------------- */
+#include "jobs/test_json.h"
 
 static void text_cell(int used, const char *format, double value) {
     char cell[32] = "-";
@@ -188,7 +84,7 @@ void test_text_effects(const circe_effects *effects) {
     text_row("rows", "%" PRId64 ", in %s", effects->rows, text_seconds(effects->seconds, time, sizeof time));
 }
 
-void test_text_along(const test_along *along) {
+void test_text_along(const circe_test_profile *along) {
     if (along->column == NULL) return;
     printf("\n  along %-12s  %10s  %22s  %12s\n", along->column, "CIRCE", "95 % interval", "chance up to");
     for (int64_t i = 0; i < along->points; i++) {
@@ -199,20 +95,27 @@ void test_text_along(const test_along *along) {
     }
 }
 
-/* ---- along y ----------------------------------------------------------------------------------------------------- */
+/* ---- calibration ------------------------------------------------------------------------------------------------- */
 
-test_along test_along_make(const char *column, int64_t points) {
-    double *block = small_alloc((size_t)(TEST_ALONG_ARRAYS * points) * sizeof *block);
-    return (test_along){.column = column,
-                        .points = points,
-                        .place = block,
-                        .value = block + points,
-                        .lower = block + 2 * points,
-                        .upper = block + 3 * points,
-                        .null_upper = block + 4 * points};
-}
-
-void test_along_free(test_along *along) {
-    free(along->place);
-    *along = (test_along){0};
+void calibration_text(const circe_test_calibration *c, double alpha) {
+    enum { WIDTH = 40 };
+    double expected = (double)c->repetitions / CIRCE_CALIBRATION_BINS;
+    double scale = expected;
+    char time[32];
+    for (int b = 0; b < CIRCE_CALIBRATION_BINS; b++) scale = fmax(scale, (double)c->counts[b]);
+    printf("\n  p-values of %" PRId64 " data sets, x drawn again given y, independently of z (in %s)\n\n",
+           c->repetitions, text_seconds(c->seconds, time, sizeof time));
+    int mark = (int)lround(WIDTH * expected / scale);
+    for (int b = 0; b < CIRCE_CALIBRATION_BINS; b++) {
+        int length = (int)lround(WIDTH * (double)c->counts[b] / scale);
+        printf("  %.2f - %.2f  ", b / (double)CIRCE_CALIBRATION_BINS, (b + 1) / (double)CIRCE_CALIBRATION_BINS);
+        for (int i = 1; i <= WIDTH; i++) putchar(i <= length ? '#' : i == mark ? '|' : ' ');
+        printf("  %" PRId64 "\n", c->counts[b]);
+    }
+    printf("  %*s| %.3g in each, if the test is right\n\n", 12 + mark, "", expected);
+    text_row("at most alpha", "%.1f %% of them (95 %% interval %.1f to %.1f %%), alpha being %g %%",
+             100 * c->summary.level, 100 * c->summary.level_lower, 100 * c->summary.level_upper, 100 * alpha);
+    text_row("uniform", "p = %.3g by Kolmogorov and Smirnov", c->summary.uniform_p);
+    putchar('\n');
+    text_wrap(stdout, c->summary.verdict, 0, 0, text_width());
 }

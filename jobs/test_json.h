@@ -1,0 +1,26 @@
+/* The results of tests in JSON, p-values in words, and the memory of a profile along y. */
+#ifndef JOBS_TEST_JSON_H
+#define JOBS_TEST_JSON_H
+
+#include <cjson/cJSON.h>
+
+#include "circe/test_job.h"
+
+/* method, null, statistic, p_value, n, seconds, trust, verdict, diagnostics. */
+void test_json(cJSON *out, const circe_test_result *result);
+
+/* "effects": kpc and circe with their intervals. */
+void test_json_effects(cJSON *out, const circe_effects *effects);
+
+/* "along"; nothing where there is no column. */
+void test_json_along(cJSON *out, const circe_test_profile *along);
+
+/* A p-value as people read it: "0.012", "2.1e-07", "<1e-12", where formulas say no more; or "= 0.012", "< 1e-12". */
+const char *test_p_text(double p, char *out, size_t size);
+const char *test_p_equals(double p, char *out, size_t size);
+
+/* Memory for `points` places, in one block that begins at `place`. */
+circe_test_profile test_profile_make(const char *column, int64_t points);
+void test_profile_free(circe_test_profile *along);
+
+#endif
