@@ -38,6 +38,7 @@ typedef enum spec_option_id {
     OPT_FEW_VALUES,
     OPT_NUMBERS,
     OPT_SMALLEST_GROUP,
+    OPT_FAIL_IF,
     OPT_SENSITIVE,
     OPT_POSITIVE,
     OPT_THRESHOLD,

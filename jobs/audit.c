@@ -46,6 +46,7 @@ static circe_status work(audit_run *run) {
     }
     if (status == CIRCE_OK) status = audit_resample(run);
     if (status == CIRCE_OK) audit_conclude(r);
+    if (status == CIRCE_OK) audit_checks_make(run->options, r);
     return status;
 }
 
@@ -55,7 +56,7 @@ static circe_status check_options(const circe_table *table, const circe_audit_op
     circe_status status = circe_options_check(&circe_audit_schema, o);
     if (status == CIRCE_OK && table == NULL && o->data == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "which table? a .csv with predictions, outcomes and attributes");
-    return status;
+    return status == CIRCE_OK ? audit_checks_parse(o) : status;
 }
 
 static void describe(audit_run *run, const circe_table *table) {
@@ -149,6 +150,11 @@ void circe_audit_result_free(circe_audit_result *r) {
     columns_free(r->predictions, r->n_predictions);
     columns_free(r->attributes, r->n_attributes);
     audit_column_free(&r->target);
+    for (int64_t i = 0; i < r->n_checks; i++) {
+        free(r->checks[i].condition);
+        free(r->checks[i].text);
+    }
+    free(r->checks);
     circe_notes_clear(&r->warnings);
     columns_clear(&r->columns);
     free(r->findings);

@@ -138,6 +138,26 @@ static void json_quality(cJSON *out, const circe_audit_result *r) {
     }
 }
 
+/* "checks": the limits of --fail-if, where there are any. */
+static void json_checks(cJSON *out, const circe_audit_result *r) {
+    if (r->n_checks == 0) return;
+    cJSON *list = cJSON_AddArrayToObject(out, "checks");
+    for (int64_t i = 0; i < r->n_checks; i++) {
+        const circe_audit_check *c = &r->checks[i];
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, one);
+        cJSON_AddStringToObject(one, "condition", c->condition);
+        cJSON_AddStringToObject(one, "prediction", r->predictions[c->prediction].name);
+        if (c->attribute >= 0) cJSON_AddStringToObject(one, "attribute", r->attributes[c->attribute].name);
+        json_number(one, "value", c->measured.value);
+        json_number(one, "lower", c->measured.lower);
+        json_number(one, "upper", c->measured.upper);
+        json_number(one, "limit", c->limit);
+        cJSON_AddBoolToObject(one, "failed", c->failed);
+        cJSON_AddStringToObject(one, "interval", circe_audit_within_name(c->within));
+    }
+}
+
 cJSON *audit_json(const circe_audit_result *r, const char *folder) {
     cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "data", r->source);
@@ -155,6 +175,7 @@ cJSON *audit_json(const circe_audit_result *r, const char *folder) {
     cJSON *list = cJSON_AddArrayToObject(out, "findings");
     for (int64_t i = 0; i < r->n_predictions * r->n_attributes; i++)
         cJSON_AddItemToArray(list, json_finding(r, &r->findings[i]));
+    json_checks(out, r);
     json_notes(out, &r->warnings);
     if (folder != NULL) cJSON_AddStringToObject(out, "report", folder);
     cJSON_AddStringToObject(out, "circe_version", circe_version());

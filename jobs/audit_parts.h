@@ -120,11 +120,21 @@ typedef struct audit_contrast {
 /* Metrics of all rows and of every group, with intervals, and the intervals of the contrasts' gaps. */
 circe_status audit_resample(audit_run *run);
 
+/* ---- limits -------------------------------------------------------------------------------------------------------
+ */
+
+/* Refuses what --fail-if cannot mean, before anything is read. */
+circe_status audit_checks_parse(const circe_audit_options *options);
+void audit_checks_make(const circe_audit_options *options, circe_audit_result *r);
+
 /* ---- words --------------------------------------------------------------------------------------------------------
  */
 
 /* A share in percent with two digits: "0.42 %", "12 %"; returns `out`. */
 const char *audit_percent(double share, char *out, size_t size);
+
+/* A number with at least two digits: "0.40", "0.0031", "1234". */
+const char *audit_digits(double value, char *out, size_t size);
 
 /* folder NULL: no "report". */
 cJSON *audit_json(const circe_audit_result *r, const char *folder);

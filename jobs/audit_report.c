@@ -91,19 +91,29 @@ static void show_useless(audit_page *w, int64_t prediction) {
                     name, r2->value, r2->lower, r2->upper);
 }
 
+/* What says most; the rest is in the tables of the groups. */
 static void show_quality(audit_page *w) {
+    static const circe_audit_metric first[] = {CIRCE_METRIC_AUC, CIRCE_METRIC_ACCURACY, CIRCE_METRIC_R2,
+                                               CIRCE_METRIC_ROOT_MEAN_SQUARE_ERROR, CIRCE_METRIC_MEAN_ERROR};
     const circe_audit_result *r = w->r;
-    circe_audit_metric metrics[CIRCE_METRICS];
     const char *columns[1 + CIRCE_METRICS] = {"prediction"};
-    int64_t n = metrics_there(r->quality, r->n_predictions, metrics);
     cells list = {0};
-    for (int64_t m = 0; m < n; m++) columns[1 + m] = circe_audit_metric_name(metrics[m]);
+    int64_t n = 0;
+    bool there[CIRCE_METRICS] = {0};
+    for (size_t m = 0; m < sizeof first / sizeof first[0]; m++) {
+        for (int64_t p = 0; p < r->n_predictions; p++)
+            there[m] = there[m] || isfinite(r->quality[p].of[first[m]].value);
+        if (there[m]) columns[1 + n++] = circe_audit_metric_name(first[m]);
+    }
+    if (n == 0) return;
     for (int64_t p = 0; p < r->n_predictions; p++) {
         cells_add(&list, "%s", r->predictions[p].name);
-        for (int64_t m = 0; m < n; m++) add_estimate(&list, &r->quality[p].of[metrics[m]]);
+        for (size_t m = 0; m < sizeof first / sizeof first[0]; m++)
+            if (there[m]) add_estimate(&list, &r->quality[p].of[first[m]]);
     }
     report_heading(w->page, "How good the predictions are");
-    show_table(w, "Of all rows, with 95 % intervals by resampling rows.", columns, 1 + n, 1, -1, &list);
+    show_table(w, "Of all rows, with 95 % intervals. The mean error is the prediction less the outcome.", columns,
+               1 + n, 1, -1, &list);
     for (int64_t p = 0; p < r->n_predictions; p++) show_useless(w, p);
 }
 
@@ -147,6 +157,29 @@ static void show_answer(audit_page *w) {
     for (int64_t i = 0; i < r->n_attributes; i++) {
         for (int64_t p = 0; p < r->n_predictions; p++) show_verdict(w, audit_at(r, p, i)->verdict);
     }
+}
+
+/* Of --fail-if. */
+static void show_checks(audit_page *w) {
+    static const char *const columns[] = {"limit", "prediction", "attribute", "passes", "95 % interval", "value"};
+    const circe_audit_result *r = w->r;
+    cells list = {0};
+    if (r->n_checks == 0) return;
+    for (int64_t i = 0; i < r->n_checks; i++) {
+        const circe_audit_check *c = &r->checks[i];
+        cells_add(&list, "%s", c->condition);
+        cells_add(&list, "%s", r->predictions[c->prediction].name);
+        cells_add(&list, "%s", c->attribute >= 0 ? r->attributes[c->attribute].name : "–");
+        cells_add(&list, "%s", c->failed ? "✗ no" : "✓ yes");
+        cells_add(&list, "%s", circe_audit_within_name(c->within));
+        add_estimate(&list, &c->measured);
+    }
+    report_heading(w->page, "Limits");
+    show_table(
+        w,
+        "What was asked to fail beyond. A limit is passed by the value itself; whether the data can tell is what "
+        "its 95 % interval says: all of it within the limit, all outside, or neither.",
+        columns, 6, 5, -1, &list);
 }
 
 /* ---- one attribute ----------------------------------------------------------------------------------------------- */
@@ -492,8 +525,9 @@ static report *begin_page(const circe_audit_result *r) {
 static circe_status write_page(const circe_audit_result *r, const char *folder) {
     char *path = small_format("%s/report.html", folder);
     audit_page w = {.r = r, .folder = folder, .page = begin_page(r)};
-    show_answer(&w);
     show_quality(&w);
+    show_answer(&w);
+    show_checks(&w);
     for (int64_t i = 0; i < r->n_attributes; i++) show_attribute(&w, i);
     show_caveats(&w);
     show_facts(&w);

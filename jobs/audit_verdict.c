@@ -64,6 +64,11 @@ const char *audit_percent(double share, char *out, size_t size) {
     return out;
 }
 
+const char *audit_digits(double value, char *out, size_t size) {
+    snprintf(out, size, value != 0 && fabs(value) < 10 ? "%#.2g" : "%.4g", value);
+    return out;
+}
+
 /* The place where the dependence is strongest, among those above what chance allows. */
 static int64_t strongest(const circe_test_profile *along) {
     int64_t best = -1;
@@ -92,8 +97,11 @@ static void say_gaps(FILE *out, const circe_audit_result *r, const circe_audit_f
         const circe_audit_gap *g = &f->gaps[i];
         bool rates = r->outcome == CIRCE_OUTCOME_BINARY;
         if (!isfinite(g->gap.value) || (rates && g->kind == CIRCE_GAP_MEAN_PREDICTION)) continue;
-        fprintf(out, " The %s differs by up to %.2g (%.2g to %.2g), between %s and %s.", circe_audit_gap_name(g->kind),
-                g->gap.value, g->gap.lower, g->gap.upper, g->high, g->low);
+        char value[32], lower[32], upper[32];
+        fprintf(out, " The %s differs by %s (95 %% interval %s to %s) between %s and %s.",
+                circe_audit_gap_name(g->kind), audit_digits(g->gap.value, value, sizeof value),
+                audit_digits(g->gap.lower, lower, sizeof lower), audit_digits(g->gap.upper, upper, sizeof upper),
+                g->high, g->low);
     }
 }
 

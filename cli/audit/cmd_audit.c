@@ -55,6 +55,7 @@ static void print_quality(const circe_audit_result *r) {
     static const circe_audit_metric shown[] = {CIRCE_METRIC_AUC, CIRCE_METRIC_ACCURACY, CIRCE_METRIC_R2,
                                                CIRCE_METRIC_MEAN_ERROR, CIRCE_METRIC_ROOT_MEAN_SQUARE_ERROR};
     int width = widest(r->predictions, r->n_predictions, 10);
+    printf("How good the predictions are, with 95 %% intervals:\n\n");
     for (int64_t p = 0; p < r->n_predictions; p++) {
         const char *between = "";
         printf("  %-*s  ", width, r->predictions[p].name);
@@ -66,13 +67,13 @@ static void print_quality(const circe_audit_result *r) {
         }
         putchar('\n');
     }
+    putchar('\n');
 }
 
 static void print_text(const circe_audit_result *r, const char *folder, bool quiet) {
+    if (!quiet) print_quality(r);
     print_findings(r);
     if (quiet) return;
-    printf("\nHow good the predictions are, with 95 %% intervals:\n\n");
-    print_quality(r);
     putchar('\n');
     text_columns(&r->columns);
     for (int64_t a = 0; a < r->n_attributes; a++) {
@@ -83,6 +84,8 @@ static void print_text(const circe_audit_result *r, const char *folder, bool qui
     }
     printf("The report: %s/report.html\n", folder);
 }
+
+enum { EXIT_LIMIT = 3 }; /* a limit of --fail-if was not kept */
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
@@ -110,12 +113,22 @@ static int show_progress(void *user, double done, const char *text) {
     return progress_interrupted();
 }
 
+/* The limits that were not kept, one line each. */
+static int print_checks(const circe_audit_result *r) {
+    for (int64_t i = 0; i < r->n_checks; i++)
+        if (r->checks[i].failed) message_note("--fail-if %s: %s", r->checks[i].condition, r->checks[i].text);
+    return circe_audit_failed(r) > 0 ? EXIT_LIMIT : EXIT_DONE;
+}
+
 static int print_result(const args *arguments, const circe_audit_result *r, const char *folder) {
     bool quiet = args_given(arguments, OPT_QUIET);
+    int status = EXIT_DONE;
     for (size_t i = 0; !quiet && i < r->warnings.n; i++) message_note("warning: %s", r->warnings.text[i]);
-    if (args_given(arguments, OPT_JSON)) return json_print(audit_json(r, folder));
-    print_text(r, folder, quiet);
-    return EXIT_DONE;
+    if (args_given(arguments, OPT_JSON))
+        status = json_print(audit_json(r, folder));
+    else
+        print_text(r, folder, quiet);
+    return status == EXIT_DONE ? print_checks(r) : status;
 }
 
 static int run(const args *arguments, circe_context *context, const circe_audit_options *options) {

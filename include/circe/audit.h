@@ -160,6 +160,26 @@ typedef struct circe_audit_finding {
 
 CIRCE_API const char *circe_audit_measure_name(int measure);
 
+/* What the 95 % interval says of a limit. */
+typedef enum circe_audit_within {
+    CIRCE_AUDIT_CANNOT_TELL = 0,
+    CIRCE_AUDIT_WITHIN = 1,
+    CIRCE_AUDIT_OUTSIDE = 2,
+} circe_audit_within;
+
+CIRCE_API const char *circe_audit_within_name(circe_audit_within within);
+
+/* A limit of options.fail_if, for one prediction and one attribute. */
+typedef struct circe_audit_check {
+    char *condition;               /* "tpr_gap>0.1" */
+    int64_t prediction, attribute; /* attribute -1: it is about the prediction alone */
+    circe_audit_estimate measured;
+    double limit;
+    int failed; /* the value is beyond the limit, or does not exist */
+    circe_audit_within within;
+    char *text; /* a sentence */
+} circe_audit_check;
+
 typedef struct circe_audit_result {
     char *source; /* the table's file */
     int64_t n, dropped;
@@ -175,6 +195,8 @@ typedef struct circe_audit_result {
     circe_audit_groups *groups;    /* (n_attributes): its categories, or ten groups of numbers */
     circe_audit_metrics *quality;  /* (n_predictions): of all rows */
     circe_audit_finding *findings; /* finding (p, a) is findings[p * n_attributes + a] */
+    circe_audit_check *checks;
+    int64_t n_checks;
     circe_notes warnings;
     circe_columns columns; /* how those were read that are not plain numbers */
     double seconds;
@@ -184,6 +206,9 @@ typedef struct circe_audit_result {
 CIRCE_API circe_status circe_audit(circe_context *context, const circe_table *table, const circe_audit_options *options,
                                    const circe_watch *watch, circe_audit_result **result);
 CIRCE_API void circe_audit_result_free(circe_audit_result *result);
+
+/* How many checks failed. */
+CIRCE_API int64_t circe_audit_failed(const circe_audit_result *result);
 
 /* As JSON; the text belongs to the caller (free). */
 CIRCE_API circe_status circe_audit_json(const circe_audit_result *result, char **text);

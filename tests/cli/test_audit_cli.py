@@ -242,6 +242,47 @@ class MetricTest(AuditTest):
         self.assertNotIn("<code>score</code> does not order", page)
 
 
+class GateTest(AuditTest):
+    def gate(self, limits, *options):
+        return self.run_circe("audit", "people.csv", "--prediction", "score", "--target", "y", "--sensitive", "group",
+                              "--calibrate", "0", "-o", "report", "--fail-if", limits, *options)
+
+    def test_limits(self):
+        rows = people(2000, 0.5, 30)
+        found = self.audit(rows)["findings"][0]
+        value = {"kpc": found["effects"]["kpc"]["value"], "tpr_gap": self.gaps(found)["true positive rate"]["gap"]}
+        for name in value:
+            for limit, status in ((value[name] + 0.001, 0), (value[name] - 0.001, 3)):
+                result = self.gate("%s>%.6f" % (name, limit))
+                self.assertEqual(result.returncode, status, result.stderr)
+                self.assertEqual("--fail-if" in result.stderr, status == 3)
+                self.assertIn("The report", result.stdout)
+        result = self.gate("auc<0.999")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("below the limit of 0.999", result.stderr)
+
+    def test_what_the_interval_says(self):
+        self.audit(people(2000, 0.5, 31))
+        result = self.gate("tpr_gap>0.9,tpr_gap>0.001,auc<0.6,r2<0", "--json")
+        self.assertEqual(result.returncode, 3)
+        checks = {c["condition"]: c for c in json.loads(result.stdout)["checks"]}
+        self.assertEqual([(c["failed"], c["interval"]) for c in checks.values()],
+                         [(False, "within"), (True, "outside"), (False, "within"), (True, "cannot tell")])
+        gap = checks["tpr_gap>0.9"]
+        middle = "tpr_gap>%.6f" % ((gap["value"] + gap["upper"]) / 2)
+        check = json.loads(self.gate(middle, "--json").stdout)["checks"][0]
+        self.assertEqual((check["failed"], check["interval"]), (False, "cannot tell"))
+        self.assertIn("Limits", (self.path / "report" / "report.html").read_text())
+
+    def test_bad_limits(self):
+        self.audit(people(200, 0.5, 32))
+        for limits, word in (("kpq>1", "did you mean kpc"), ("kpc", "such as"), ("kpc>x", "such as"), (">1", "such as"),
+                             ("fairness>1", "there are kpc")):
+            result = self.gate(limits)
+            self.assertEqual(result.returncode, 2, limits)
+            self.assertIn(word, result.stderr)
+
+
 @unittest.skipUnless(os.environ.get("CIRCE_DATA"), "CIRCE_DATA does not name the folder of the real data")
 class CompasTest(CliTest):
     def test_published_finding(self):
