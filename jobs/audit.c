@@ -6,6 +6,7 @@
 #include "io/small.h"
 #include "jobs/audit_parts.h"
 #include "jobs/calibration.h"
+#include "jobs/clock.h"
 #include "jobs/columns.h"
 #include "jobs/machine.h"
 #include "jobs/test_json.h"
@@ -91,7 +92,7 @@ static void run_free(audit_run *run) {
 
 circe_status circe_audit(circe_context *context, const circe_table *table, const circe_audit_options *options,
                          const circe_watch *watch, circe_audit_result **result) {
-    double start = machine_clock();
+    double start = job_clock();
     *result = NULL;
     circe_status status = check_options(table, options);
     if (status != CIRCE_OK) return status;
@@ -105,7 +106,7 @@ circe_status circe_audit(circe_context *context, const circe_table *table, const
     if (status == CIRCE_OK) status = audit_data_read(&run, table);
     if (status == CIRCE_OK) status = work(&run);
     run.r->warnings = notes_hand_over(&run.warnings);
-    run.r->seconds = machine_clock() - start;
+    run.r->seconds = job_clock() - start;
     run_free(&run);
     if (status == CIRCE_OK)
         *result = run.r;
@@ -128,7 +129,7 @@ static void finding_free(circe_audit_finding *f, int64_t n_strata) {
         free(f->gaps[i].high);
         free(f->gaps[i].low);
     }
-    test_profile_free(&f->along);
+    test_along_free(&f->along);
     profile_free(&f->residual);
     for (int64_t s = 0; f->strata != NULL && s < n_strata; s++) profile_free(&f->strata[s]);
     free(f->strata);

@@ -155,7 +155,7 @@ static void show_along(audit_page *w, int64_t attribute) {
     char *labels[MOST_PANELS];
     int64_t predictions = shown(r);
     for (int64_t p = 0; p < predictions; p++) {
-        const circe_test_profile *l = &audit_at(r, p, attribute)->along;
+        const circe_effects_along *l = &audit_at(r, p, attribute)->along;
         labels[p] = small_format("%s: chance up to here", r->predictions[p].name);
         series[2 * p] = (report_series){.label = r->predictions[p].name,
                                         .n = l->points,

@@ -183,9 +183,9 @@ cJSON *audit_json(const circe_audit_result *r, const char *folder) {
     return out;
 }
 
-circe_status circe_audit_json(const circe_audit_result *r, char **text) {
+char *circe_audit_json(const circe_audit_result *r) {
     cJSON *json = audit_json(r, NULL);
-    *text = json_utf8(json, true);
+    char *text = json_utf8(json, true);
     cJSON_Delete(json);
-    return *text != NULL ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "out of memory");
+    return text;
 }

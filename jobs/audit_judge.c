@@ -157,8 +157,8 @@ static circe_status find_effects(audit_run *run, circe_audit_finding *f, const k
     status = circe_test_effects(run->context, &r.mat_x, &r.mat_y, &r.mat_z, &o, EFFECT_DRAWS, &f->effects);
     f->has_effects = status == CIRCE_OK;
     if (status == CIRCE_OK && run->r->outcome == CIRCE_OUTCOME_NUMBERS) {
-        f->along = test_profile_make(run->r->target.name, ALONG_POINTS);
-        circe_test_profile *l = &f->along;
+        f->along = test_along_make(run->r->target.name, ALONG_POINTS);
+        circe_effects_along *l = &f->along;
         status = circe_test_along(run->context, &r.mat_x, &r.mat_y, &r.mat_z, &o, 0, l->points, l->place, l->value,
                                   l->lower, l->upper, l->null_upper);
     }

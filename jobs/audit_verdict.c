@@ -70,7 +70,7 @@ const char *audit_digits(double value, char *out, size_t size) {
 }
 
 /* The place where the dependence is strongest, among those above what chance allows. */
-static int64_t strongest(const circe_test_profile *along) {
+static int64_t strongest(const circe_effects_along *along) {
     int64_t best = -1;
     for (int64_t i = 0; i < along->points; i++) {
         if (along->value[i] > along->null_upper[i] && (best < 0 || along->value[i] > along->value[best])) best = i;

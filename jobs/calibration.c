@@ -5,28 +5,28 @@
 #include <stdlib.h>
 
 #include "io/small.h"
+#include "jobs/clock.h"
 #include "jobs/json.h"
-#include "jobs/machine.h"
 
 circe_status calibration_run(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
-                             const circe_test_options *options, int64_t repetitions, circe_test_calibration *out) {
-    double start = machine_clock();
-    *out = (circe_test_calibration){.repetitions = repetitions, .rows = x->rows};
+                             const circe_test_options *options, int64_t repetitions, calibration *out) {
+    double start = job_clock();
+    *out = (calibration){.repetitions = repetitions, .rows = x->rows};
     out->p_values = small_alloc((size_t)repetitions * sizeof *out->p_values);
     circe_status status = circe_test_calibrate(context, x, y, z, options, repetitions, out->p_values);
     if (status == CIRCE_OK)
         status = circe_calibration_summary(out->p_values, repetitions, options->alpha, CIRCE_CALIBRATION_BINS,
                                            out->counts, &out->summary);
-    out->seconds = machine_clock() - start;
+    out->seconds = job_clock() - start;
     return status;
 }
 
-void calibration_free(circe_test_calibration *c) {
+void calibration_free(calibration *c) {
     free(c->p_values);
-    *c = (circe_test_calibration){0};
+    *c = (calibration){0};
 }
 
-void calibration_json(cJSON *out, const circe_test_calibration *c, double alpha) {
+void calibration_json(cJSON *out, const calibration *c, double alpha) {
     cJSON *object = cJSON_AddObjectToObject(out, "calibration");
     json_integer(object, "repetitions", c->repetitions);
     json_integer(object, "rows", c->rows);
@@ -46,7 +46,7 @@ void calibration_json(cJSON *out, const circe_test_calibration *c, double alpha)
 
 /* ---- the figure -------------------------------------------------------------------------------------------------- */
 
-static void put_outline(const circe_test_calibration *c, double *x, double *y) {
+static void put_outline(const calibration *c, double *x, double *y) {
     int at = 0;
     x[at] = 0, y[at++] = 0;
     for (int b = 0; b < CIRCE_CALIBRATION_BINS; b++) {
@@ -58,7 +58,7 @@ static void put_outline(const circe_test_calibration *c, double *x, double *y) {
     x[at] = 1, y[at] = 0;
 }
 
-void calibration_panel_make(const circe_test_calibration *list, const char *const *names, int n, const char *title,
+void calibration_panel_make(const calibration *list, const char *const *names, int n, const char *title,
                             calibration_panel *out) {
     double all = (double)list->repetitions, share = 1.0 / CIRCE_CALIBRATION_BINS;
     double expected = all * share, spread = 1.96 * sqrt(all * share * (1 - share));

@@ -9,12 +9,14 @@
 
 enum { CALIBRATION_OUTLINE = 2 * CIRCE_CALIBRATION_BINS + 2 };
 
+typedef circe_calibration_draws calibration;
+
 /* Draws and sums up. */
 circe_status calibration_run(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
-                             const circe_test_options *options, int64_t repetitions, circe_test_calibration *out);
-void calibration_free(circe_test_calibration *c);
+                             const circe_test_options *options, int64_t repetitions, calibration *out);
+void calibration_free(calibration *c);
 
-void calibration_json(cJSON *out, const circe_test_calibration *c, double alpha);
+void calibration_json(cJSON *out, const calibration *c, double alpha);
 
 /* A panel of a figure: the outlines of histograms of as many p-values, and what uniform ones would give, with the range
  * of chance. */
@@ -29,7 +31,7 @@ typedef struct calibration_panel {
 
 /* n calibrations, one after another, with the names of their curves. The panel points into itself: it must not be
  * moved. */
-void calibration_panel_make(const circe_test_calibration *list, const char *const *names, int n, const char *title,
+void calibration_panel_make(const calibration *list, const char *const *names, int n, const char *title,
                             calibration_panel *out);
 
 #endif

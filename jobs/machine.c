@@ -1,7 +1,6 @@
 #include "jobs/machine.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include "circe/circe.h"
 
@@ -12,10 +11,4 @@ const char *machine_text(const circe_context *context, char *text, size_t size) 
              circe_blas_name(), core[0] != '\0' ? " (" : "", core, core[0] != '\0' ? ")" : "", threads,
              threads == 1 ? "" : "s");
     return text;
-}
-
-double machine_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }

@@ -7,7 +7,4 @@
 /* "0.1.0, avx512 instructions, OpenBLAS 0.3.21 (SkylakeX), 2 threads" */
 const char *machine_text(const circe_context *context, char *text, size_t size);
 
-/* Seconds on a clock that only moves forward. */
-double machine_clock(void);
-
 #endif

@@ -1,10 +1,12 @@
-/* A test for programs. */
+/* Results of tests as JSON. */
 #include "jobs/test_json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "io/small.h"
+#include "jobs/calibration.h"
+#include "jobs/columns.h"
 #include "jobs/json.h"
 
 static const double least_p = 1e-12; /* of formulas */
@@ -46,7 +48,7 @@ static void json_regression(cJSON *out, const char *name, const circe_test_regre
     json_number(object, "check_p", r->check_p);
 }
 
-static void json_text(cJSON *out, const char *name, const char *text) {
+static void json_word(cJSON *out, const char *name, const char *text) {
     if (text[0] != '\0')
         cJSON_AddStringToObject(out, name, text);
     else
@@ -73,9 +75,9 @@ void test_json(cJSON *out, const circe_test_result *r) {
     json_integer(d, "rank_z", r->rank_z);
     json_number(d, "left_out_x", r->left_out_x);
     json_number(d, "left_out_z", r->left_out_z);
-    json_text(d, "kernel_x", r->kernel_x);
-    json_text(d, "kernel_y", r->kernel_y);
-    json_text(d, "kernel_z", r->kernel_z);
+    json_word(d, "kernel_x", r->kernel_x);
+    json_word(d, "kernel_y", r->kernel_y);
+    json_word(d, "kernel_z", r->kernel_z);
     json_number(d, "effective_rows", r->effective_rows);
     json_number(d, "robust_p", r->robust_p);
     json_regression(d, "regression_x", &r->x);
@@ -98,7 +100,7 @@ void test_json_effects(cJSON *out, const circe_effects *effects) {
     json_number(object, "seconds", effects->seconds);
 }
 
-void test_json_along(cJSON *out, const circe_test_profile *along) {
+void test_json_along(cJSON *out, const test_along *along) {
     if (along->column == NULL) return;
     cJSON *object = cJSON_AddObjectToObject(out, "along");
     cJSON_AddStringToObject(object, "column", along->column);
@@ -111,20 +113,74 @@ void test_json_along(cJSON *out, const circe_test_profile *along) {
 
 /* ---- along y ----------------------------------------------------------------------------------------------------- */
 
-circe_test_profile test_profile_make(const char *column, int64_t points) {
-    enum { ARRAYS = 5 };
-    double *block = small_alloc((size_t)(ARRAYS * points) * sizeof *block);
-    return (circe_test_profile){.column = small_format("%s", column),
-                                .points = points,
-                                .place = block,
-                                .value = block + points,
-                                .lower = block + 2 * points,
-                                .upper = block + 3 * points,
-                                .null_upper = block + 4 * points};
+test_along test_along_make(const char *column, int64_t points) {
+    double *block = small_alloc((size_t)(TEST_ALONG_ARRAYS * points) * sizeof *block);
+    return (test_along){.column = small_format("%s", column),
+                        .points = points,
+                        .place = block,
+                        .value = block + points,
+                        .lower = block + 2 * points,
+                        .upper = block + 3 * points,
+                        .null_upper = block + 4 * points};
 }
 
-void test_profile_free(circe_test_profile *along) {
+void test_along_free(test_along *along) {
     free(along->column);
     free(along->place);
-    *along = (circe_test_profile){0};
+    *along = (test_along){0};
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------------
+ */
+
+static cJSON *json_tested(const circe_tested *t) {
+    cJSON *out = cJSON_CreateObject();
+    if (t->error == NULL) {
+        test_json(out, &t->result);
+        return out;
+    }
+    cJSON_AddStringToObject(out, "method", t->method);
+    cJSON_AddNullToObject(out, "p_value");
+    cJSON_AddStringToObject(out, "error", t->error);
+    return out;
+}
+
+static void json_rows(cJSON *out, const circe_test_job_result *r) {
+    json_integer(out, "dropped", r->dropped);
+    if (r->rows < r->given) json_integer(out, "rows_given", r->given);
+    cJSON_AddStringToObject(out, "transform", r->transform);
+    json_columns(out, &r->columns);
+}
+
+static void json_level(cJSON *out, const circe_test_job_result *r) {
+    json_number(out, "alpha", r->alpha);
+    json_integer(out, "seed", r->seed);
+}
+
+static void json_one(cJSON *out, const circe_test_job_result *r) {
+    test_json(out, &r->tests[0].result);
+    json_level(out, r);
+    json_rows(out, r);
+    if (r->calibration != NULL) calibration_json(out, r->calibration, r->alpha);
+}
+
+static void json_all(cJSON *out, const circe_test_job_result *r) {
+    cJSON_AddStringToObject(out, "method", r->method);
+    json_integer(out, "n", r->rows);
+    json_rows(out, r);
+    json_level(out, r);
+    cJSON *list = cJSON_AddArrayToObject(out, "tests");
+    for (size_t i = 0; i < r->n; i++) cJSON_AddItemToArray(list, json_tested(&r->tests[i]));
+}
+
+char *circe_test_json(const circe_test_job_result *result) {
+    cJSON *out = cJSON_CreateObject();
+    if (result->n > 1)
+        json_all(out, result);
+    else
+        json_one(out, result);
+    if (result->effects != NULL) test_json_effects(out, result->effects);
+    test_json_along(out, &result->along);
+    json_notes(out, &result->warnings);
+    return json_text(out);
 }

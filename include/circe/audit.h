@@ -147,9 +147,9 @@ typedef struct circe_audit_finding {
     char *verdict;
     int has_effects, has_calibration;
     circe_effects effects;
-    circe_test_calibration calibration[CIRCE_AUDIT_DECIDING]; /* of the deciding tests */
-    circe_test_profile along;                                 /* the outcome, where it is a number */
-    double measures[CIRCE_AUDIT_MEASURES];                    /* circe_audit_measure_name; NaN: could not be had */
+    circe_calibration_draws calibration[CIRCE_AUDIT_DECIDING]; /* of the deciding tests */
+    circe_effects_along along;                                 /* the outcome, where it is a number */
+    double measures[CIRCE_AUDIT_MEASURES];                     /* circe_audit_measure_name; NaN: could not be had */
     int64_t measured_rows;
     circe_audit_gap gaps[CIRCE_AUDIT_GAPS];
     int n_gaps;
@@ -210,8 +210,8 @@ CIRCE_API void circe_audit_result_free(circe_audit_result *result);
 /* How many checks failed. */
 CIRCE_API int64_t circe_audit_failed(const circe_audit_result *result);
 
-/* As JSON; the text belongs to the caller (free). */
-CIRCE_API circe_status circe_audit_json(const circe_audit_result *result, char **text);
+/* The result as JSON, for circe_text_free; NULL: no memory. */
+CIRCE_API char *circe_audit_json(const circe_audit_result *result);
 
 /* report.html, figures with their scripts and data, results.json and results.csv, in a folder, which is made unless it
  * is there. */

@@ -1,14 +1,15 @@
-/* A result for people. */
-#include "cli/test/test_output.h"
+/* The result of `circe test` as people read it. */
+#include "cli/test/test_text.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/common/output.h"
 #include "cli/common/text.h"
-#include "cli/test/tests.h"
 #include "jobs/test_json.h"
+#include "jobs/tests.h"
 
 static void text_cell(int used, const char *format, double value) {
     char cell[32] = "-";
@@ -44,7 +45,7 @@ static void text_kernel_row(const char *name, const char *kernel) {
     if (kernel[0] != '\0') text_row(name, "%s", text_widths(kernel, text, sizeof text));
 }
 
-void test_text(const circe_test_result *r) {
+static void test_text(const circe_test_result *r) {
     char time[32];
     text_row("statistic", "%.6g; independence would give about %.4g, give or take %.3g", r->statistic, r->null_mean,
              r->null_sd);
@@ -76,7 +77,7 @@ static void text_effect(const char *name, const circe_effect *e, const char *mea
            meaning);
 }
 
-void test_text_effects(const circe_effects *effects) {
+static void test_text_effects(const circe_effects *effects) {
     char time[32];
     printf("\n  effect size          value   95 %% interval\n");
     text_effect("KPC", &effects->kpc, "share of what y leaves of x that z explains");
@@ -84,7 +85,7 @@ void test_text_effects(const circe_effects *effects) {
     text_row("rows", "%" PRId64 ", in %s", effects->rows, text_seconds(effects->seconds, time, sizeof time));
 }
 
-void test_text_along(const circe_test_profile *along) {
+static void test_text_along(const circe_effects_along *along) {
     if (along->column == NULL) return;
     printf("\n  along %-12s  %10s  %22s  %12s\n", along->column, "CIRCE", "95 % interval", "chance up to");
     for (int64_t i = 0; i < along->points; i++) {
@@ -95,9 +96,7 @@ void test_text_along(const circe_test_profile *along) {
     }
 }
 
-/* ---- calibration ------------------------------------------------------------------------------------------------- */
-
-void calibration_text(const circe_test_calibration *c, double alpha) {
+static void calibration_text(const circe_calibration_draws *c, double alpha) {
     enum { WIDTH = 40 };
     double expected = (double)c->repetitions / CIRCE_CALIBRATION_BINS;
     double scale = expected;
@@ -118,4 +117,65 @@ void calibration_text(const circe_test_calibration *c, double alpha) {
     text_row("uniform", "p = %.3g by Kolmogorov and Smirnov", c->summary.uniform_p);
     putchar('\n');
     text_wrap(stdout, c->summary.verdict, 0, 0, text_width());
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static void text_data(const circe_test_job_result *r) {
+    text_columns(&r->columns);
+    if (strcmp(r->transform, "none") != 0) text_row("transform", "%s", r->transform);
+}
+
+static void text_size(const circe_test_job_result *r) {
+    if (r->effects != NULL) test_text_effects(r->effects);
+    test_text_along(&r->along);
+}
+
+static void text_one(const circe_test_job_result *r, bool quiet) {
+    const circe_test_result *t = &r->tests[0].result;
+    char p[32];
+    printf("p %s    %s test of x independent of z%s\n", test_p_equals(t->p_value, p, sizeof p), r->method,
+           r->conditional ? " given y" : "");
+    if (quiet) return;
+    putchar('\n');
+    text_wrap(stdout, t->verdict, 0, 0, text_width());
+    printf("Trust: %s.\n\n", circe_trust_name(t->trust));
+    test_text(t);
+    if (r->rows < r->given) text_row("rows given", "%" PRId64 ", of which a random sample was tested", r->given);
+    text_data(r);
+    text_size(r);
+    if (r->calibration != NULL) calibration_text(r->calibration, r->alpha);
+}
+
+static void text_tested(const circe_tested *t) {
+    const circe_test_result *r = &t->result;
+    char p[32];
+    if (t->error != NULL)
+        printf("  %-9s  %10s  failed: %s\n", t->method, "-", t->error);
+    else
+        printf("  %-9s  %10s  %-11s  %13.6g  %8" PRId64 "  %9.4f  %s%s\n", t->method,
+               test_p_text(r->p_value, p, sizeof p), circe_test_null_name(r->null), r->statistic, r->n_tested,
+               r->seconds, circe_trust_name(r->trust),
+               r->method == CIRCE_TEST_HSIC ? " (marginal: y is not used)" : "");
+}
+
+static void text_all(const circe_test_job_result *r, bool quiet) {
+    printf("  %-9s  %10s  %-11s  %13s  %8s  %9s  %s\n", "test", "p-value", "null", "statistic", "tested", "seconds",
+           "trust");
+    for (size_t i = 0; i < r->n; i++) text_tested(&r->tests[i]);
+    if (quiet) return;
+    text_data(r);
+    text_size(r);
+    putchar('\n');
+    text_wrap(stdout,
+              "Taking the smallest of these p-values would find dependence where there is none: decide on one test "
+              "beforehand. circe test METHOD shows what its p-value rests on.",
+              0, 0, text_width());
+}
+
+void test_result_text(const circe_test_job_result *r, bool quiet) {
+    if (r->n > 1)
+        text_all(r, quiet);
+    else
+        text_one(r, quiet);
 }
