@@ -91,6 +91,20 @@ void cluster_abort(int status) {
     exit(status);
 }
 
+static void (*last_words)(const char *text);
+
+void cluster_speak_last(void (*speak)(const char *text)) { last_words = speak; }
+
+void cluster_give_up(const char *text) {
+    char named[CLUSTER_TEXT_BYTES];
+    if (cluster.place.rank > 0)
+        snprintf(named, sizeof named, "rank %d on %s: %s", cluster.place.rank, cluster.place.host, text);
+    else
+        snprintf(named, sizeof named, "%s", text);
+    if (last_words != NULL) last_words(named);
+    cluster_abort(1);
+}
+
 /* ---- places -------------------------------------------------------------------------------------------------------
  */
 
@@ -146,19 +160,21 @@ int cluster_first(int report, char *text, int *who) {
     return found;
 }
 
+/* Of another process, the first line: hints are its own affair. */
 circe_status cluster_agree(circe_status status) {
     char text[CLUSTER_TEXT_BYTES] = "";
     int who = 0;
     if (cluster.engine == NULL) return status;
     if (status != CIRCE_OK) {
         const char *said = circe_last_error()[0] != '\0' ? circe_last_error() : circe_status_text(status);
+        int line = (int)strcspn(said, "\n");
         if (cluster.place.rank == 0)
-            snprintf(text, sizeof text, "%s", said);
+            snprintf(text, sizeof text, "%.*s", line, said);
         else
-            snprintf(text, sizeof text, "rank %d on %s: %s", cluster.place.rank, cluster.place.host, said);
+            snprintf(text, sizeof text, "rank %d on %s: %.*s", cluster.place.rank, cluster.place.host, line, said);
     }
     circe_status worst = (circe_status)cluster_first((int)status, text, &who);
-    return worst == CIRCE_OK ? CIRCE_OK : circe_fail(worst, "%s", text);
+    return worst == CIRCE_OK || who == cluster.place.rank ? worst : circe_fail(worst, "%s", text);
 }
 
 uint64_t cluster_hash(uint64_t hash, const void *data, size_t bytes) {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/audit/audit.h"
-#include "cli/common/cells.h"
+#include "report/cells.h"
 #include "cli/common/output.h"
 #include "io/io.h"
 

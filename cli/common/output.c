@@ -10,13 +10,17 @@
 
 #include "io/io.h"
 
-int json_print(cJSON *object) {
-    char *text = json_utf8(object, true);
-    cJSON_Delete(object);
+int json_print_text(char *text) {
     if (text == NULL) return message_fail(EXIT_WORK, "out of memory for the JSON output");
     puts(text);
     free(text);
     return EXIT_DONE;
+}
+
+int json_print(cJSON *object) {
+    char *text = json_utf8(object, true);
+    cJSON_Delete(object);
+    return json_print_text(text);
 }
 
 void text_row(const char *name, const char *format, ...) {
@@ -58,22 +62,6 @@ void text_inputs(const input *const *group, int n) {
 
 const char *text_kernel(const circe_kernel *kernel, char *out, size_t size) {
     return text_widths(circe_kernel_text(kernel), out, size);
-}
-
-const char *text_widths(const char *text, char *out, size_t size) {
-    size_t at = 0;
-    while (*text != '\0' && at + 32 < size) {
-        char *end = NULL;
-        double width = *text == '(' ? strtod(text + 1, &end) : 0;
-        if (end != NULL && *end == ')') {
-            at += (size_t)snprintf(out + at, size - at, "(%.5g", width);
-            text = end;
-        } else {
-            out[at++] = *text++;
-        }
-    }
-    out[at] = '\0';
-    return out;
 }
 
 void text_loo(const circe_loo_table *table) {

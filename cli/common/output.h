@@ -10,9 +10,12 @@
 #include "cli/common/message.h"
 #include "jobs/columns.h"
 #include "jobs/json.h"
+#include "jobs/texts.h"
 
 /* Prints the object and a line end on standard output, and deletes it. */
 int json_print(cJSON *object);
+/* The same for one that is text already (NULL: there was no memory for it), which is freed. */
+int json_print_text(char *text);
 
 /* "  name                value" */
 void text_row(const char *name, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -24,9 +27,6 @@ void text_inputs(const input *const *group, int n);
 
 /* A kernel with widths of 5 digits, as "gaussian(0.70951)". */
 const char *text_kernel(const circe_kernel *kernel, char *out, size_t size);
-
-/* The same for any text with numbers in parentheses. */
-const char *text_widths(const char *text, char *out, size_t size);
 
 /* The leave-one-out table with the best cell marked. */
 void text_loo(const circe_loo_table *table);

@@ -3,11 +3,13 @@
 #define CLI_SESSION_H
 
 #include "circe/circe.h"
+#include "circe/job.h"
 #include "cli/common/parse.h"
 
 typedef struct session {
     circe_context *context;
     circe_workspace *workspace;
+    circe_watch watch; /* of jobs: a bar, Ctrl-C, and warnings on standard error unless --quiet */
 } session;
 
 /* Prints what is wrong and returns an exit status. */

@@ -1,5 +1,5 @@
 /* Cells of tables. */
-#include "cli/common/cells.h"
+#include "report/cells.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -10,10 +10,7 @@ void cells_add(cells *list, const char *format, ...) {
     va_list arguments;
     char **grown = realloc(list->text, (size_t)(list->n + 1) * sizeof *grown);
     va_start(arguments, format);
-    if (grown == NULL || vasprintf(&grown[list->n], format, arguments) < 0) {
-        message_note("out of memory");
-        exit(EXIT_WORK);
-    }
+    if (grown == NULL || vasprintf(&grown[list->n], format, arguments) < 0) abort(); /* a few bytes: no way on */
     va_end(arguments);
     list->text = grown;
     list->n++;

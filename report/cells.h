@@ -1,8 +1,8 @@
 /* Cells of a report's table, written one after another. */
-#ifndef CLI_CELLS_H
-#define CLI_CELLS_H
+#ifndef REPORT_CELLS_H
+#define REPORT_CELLS_H
 
-#include "cli/common/message.h"
+#include "circe/export.h"
 #include "report/report.h"
 
 typedef struct cells {
@@ -10,7 +10,7 @@ typedef struct cells {
     int64_t n;
 } cells;
 
-void cells_add(cells *list, const char *format, ...) PRINTF_LIKE(2, 3);
+void cells_add(cells *list, const char *format, ...) CIRCE_PRINTF(2, 3);
 /* Four digits; a dash where there is none. */
 void cells_add_number(cells *list, double value);
 void cells_free(cells *list);
