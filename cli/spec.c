@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/measure/measures.h"
-#include "cli/test/tests.h"
+#include "jobs/tests.h"
 
 #define FIT SPEC_BIT(SPEC_FIT)
 #define MEASURE SPEC_BIT(SPEC_MEASURE)

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "io/io.h"
-#include "io/paths.h"
 #include "io/small.h"
+#include "jobs/clock.h"
 #include "jobs/columns.h"
 #include "jobs/device.h"
 #include "jobs/notes.h"
@@ -50,24 +50,13 @@ void circe_model_free(circe_model *model) {
 
 /* ---- predictions on their way ------------------------------------------------------------------------------------ */
 
-/* The result, with all that it points to. */
-typedef struct predictions {
-    circe_predictions result; /* first: what the caller holds */
-    name_list names, target;  /* of the outputs; columns of the target */
-    bool words;               /* classes that are no numbers */
-    char *labels;             /* of images: the table that goes with them; NULL: none */
-    double *out;              /* (rows, outputs) */
-    bool *empty;              /* (rows): a cell of the row is missing */
-    circe_prediction_error *errors;
-} predictions;
-
 typedef struct prediction_job {
     circe_context *context;
     const circe_model *predictor;
     const char *path; /* of the model, for messages */
     const circe_predict_options *options;
     const circe_watch *watch;
-    predictions *made;
+    predicted *made;
     notes warnings;
     column_table table;
     pictures_request request;
@@ -89,7 +78,7 @@ static bool are_words(const name_list *classes) {
 }
 
 static void describe(prediction_job *job) {
-    predictions *p = job->made;
+    predicted *p = job->made;
     const train_model *m = &job->predictor->model;
     char *const *names = m->classes != NULL ? m->classes : m->target;
     for (int64_t c = 0; c < m->outputs; c++) name_list_add(&p->names, names[c]);
@@ -101,7 +90,7 @@ static void describe(prediction_job *job) {
 }
 
 static circe_status make_rows(prediction_job *job, int64_t n) {
-    predictions *p = job->made;
+    predicted *p = job->made;
     p->result.rows = n;
     p->empty = calloc((size_t)(n + 1), sizeof *p->empty);
     p->result.values = p->out = malloc((size_t)(n * p->result.outputs + 1) * sizeof *p->out);
@@ -154,7 +143,7 @@ static circe_status refuse_cell(const prediction_job *job, int64_t row, int64_t 
 
 /* Which rows have a missing cell, and whether that is allowed. */
 static circe_status scan(prediction_job *job) {
-    predictions *p = job->made;
+    predicted *p = job->made;
     bool allowed = strcmp(job->options->missing, "empty") == 0;
     for (int64_t i = 0; i < p->result.rows; i++) {
         for (int64_t c = 0; c < job->table.in.values.cols; c++) {
@@ -205,7 +194,7 @@ static circe_status read_table(prediction_job *job, const circe_table *memory) {
 
 /* Of the rows that name one. */
 static circe_status read_paths(prediction_job *job) {
-    const predictions *p = job->made;
+    const predicted *p = job->made;
     name_list column = {0};
     name_list_add(&column, job->request.column);
     circe_status status = read_columns(job, NULL, job->request.path, &column, false);
@@ -241,7 +230,7 @@ static circe_status read_images(prediction_job *job) {
 
 /* A row with a missing cell goes through the network with the means in its place, and its output is dropped. */
 static circe_status predict_table(prediction_job *job) {
-    const predictions *p = job->made;
+    const predicted *p = job->made;
     const train_model *m = &job->predictor->model;
     int64_t n = p->result.rows, cols = m->n_features;
     for (int64_t i = 0; i < n; i++) {
@@ -254,7 +243,7 @@ static circe_status predict_table(prediction_job *job) {
 /* The predictions of the rows that have an image are made at the front of `out` and moved to their places from the
  * last to the first: none is overwritten before it was moved. */
 static circe_status predict_images(prediction_job *job) {
-    const predictions *p = job->made;
+    const predicted *p = job->made;
     const train_model *m = &job->predictor->model;
     train_source source;
     circe_mat out = circe_mat_f64(p->out, job->images.n, m->outputs);
@@ -276,7 +265,7 @@ static int64_t rows_at_once(const prediction_job *job) {
 }
 
 static circe_status predict(prediction_job *job) {
-    const predictions *p = job->made;
+    const predicted *p = job->made;
     int64_t outputs = p->result.outputs;
     circe_status status = job_device_open(job->context, job->options->device, "float32", &job->device);
     if (status != CIRCE_OK) return status;
@@ -326,7 +315,7 @@ static void close_job(prediction_job *job) {
 
 circe_status circe_predict(circe_context *context, const circe_model *model, const circe_table *table,
                            const circe_predict_options *options, const circe_watch *watch, circe_predictions **made) {
-    predictions *p = small_alloc(sizeof *p);
+    predicted *p = small_alloc(sizeof *p);
     circe_model *own = NULL;
     prediction_job job = {.context = context,
                           .predictor = model,
@@ -335,6 +324,7 @@ circe_status circe_predict(circe_context *context, const circe_model *model, con
                           .watch = watch,
                           .made = p,
                           .warnings = {.watch = watch}};
+    double began = job_clock();
     *made = NULL;
     circe_status status = check_options(&job);
     if (status == CIRCE_OK && model == NULL) {
@@ -343,6 +333,7 @@ circe_status circe_predict(circe_context *context, const circe_model *model, con
     }
     if (status == CIRCE_OK) status = run(&job, table);
     p->result.warnings = notes_hand_over(&job.warnings);
+    p->result.seconds = job_clock() - began;
     if (status == CIRCE_OK)
         *made = &p->result;
     else
@@ -354,7 +345,7 @@ circe_status circe_predict(circe_context *context, const circe_model *model, con
 
 void circe_predictions_free(circe_predictions *result) {
     if (result == NULL) return;
-    predictions *p = (predictions *)(void *)result;
+    predicted *p = predicted_of(result);
     circe_notes_clear(&result->warnings);
     columns_clear(&result->columns);
     name_list_free(&p->names);
@@ -367,7 +358,7 @@ void circe_predictions_free(circe_predictions *result) {
 }
 
 int64_t circe_predictions_class(const circe_predictions *result, int64_t row) {
-    const predictions *p = (const predictions *)(const void *)result;
+    const predicted *p = predicted_of(result);
     const double *x = p->out + row * result->outputs;
     int64_t best = 0;
     if (result->target == NULL || p->empty[row]) return -1;
@@ -375,127 +366,4 @@ int64_t circe_predictions_class(const circe_predictions *result, int64_t row) {
         if (x[c] > x[best]) best = c;
     }
     return best;
-}
-
-/* ---- the error, where the table has the target ------------------------------------------------------------------- */
-
-static circe_prediction_error squared_error(const predictions *p, const column_table *truth, int64_t col) {
-    double sum = 0, mean = 0, square = 0, count = 0;
-    for (int64_t i = 0; i < p->result.rows; i++) {
-        double value = column_value(truth, i, col), error = p->out[i * p->result.outputs + col] - value;
-        if (p->empty[i] || !isfinite(value)) continue;
-        count++;
-        sum += error * error;
-        square += (value - mean) * (value - mean) * (count - 1) / count; /* Welford */
-        mean += (value - mean) / count;
-    }
-    return (circe_prediction_error){p->target.names[col], sum / count, 1 - sum / square, NAN,
-                                    square > 0 ? (int64_t)count : 0};
-}
-
-static circe_prediction_error class_error(const predictions *p, const column_table *truth) {
-    char *const *texts = column_categories(truth, 0);
-    int64_t right = 0, count = 0;
-    for (int64_t i = 0; i < p->result.rows; i++) {
-        double value = column_value(truth, i, 0);
-        char number[32];
-        if (p->empty[i] || !isfinite(value)) continue;
-        snprintf(number, sizeof number, "%.15g", value);
-        const char *found = p->result.names[circe_predictions_class(&p->result, i)];
-        right += strcmp(found, texts != NULL ? texts[(int64_t)value] : number) == 0;
-        count++;
-    }
-    return (circe_prediction_error){p->target.names[0], NAN, NAN, (double)right / (double)count, count};
-}
-
-/* Whether the table has the target is found out by asking for it; only a target that cannot be read is worth a word. */
-static bool read_target(const predictions *p, const circe_table *table, const circe_predict_options *options,
-                        notes *warnings, column_table *truth) {
-    const char *path = p->labels != NULL ? p->labels : options->data;
-    reading_options reading_of = READING_OF(options);
-    reading how = {0};
-    if (table == NULL && path == NULL) return false;
-    circe_status status = reading_open(&reading_of, &how);
-    for (int64_t c = 0; p->words && c < p->target.n; c++) reading_add_category(&how, p->target.names[c]);
-    if (status == CIRCE_OK) status = column_table_read(table, path, &p->target, &how, false, truth);
-    reading_free(&how);
-    if (status == CIRCE_ERR_VALUE) notes_add(warnings, "the error was not computed: %s", circe_last_error());
-    return status == CIRCE_OK && truth->in.values.rows == p->result.rows;
-}
-
-static void add_error(predictions *p, circe_prediction_error error, notes *warnings) {
-    if (error.rows == 0) return;
-    if (p->result.target == NULL && !(isfinite(error.mse) && isfinite(error.r2)))
-        notes_add(warnings, "the error of %s is beyond what a double can hold", error.name);
-    p->errors[p->result.n_errors++] = error;
-}
-
-circe_status circe_predictions_compare(circe_predictions *result, const circe_table *table,
-                                       const circe_predict_options *options, const circe_watch *watch) {
-    predictions *p = (predictions *)(void *)result;
-    column_table truth = {0};
-    notes warnings = {.text = result->warnings.text, .n = result->warnings.n, .watch = watch};
-    free(p->errors);
-    result->errors = p->errors = small_alloc((size_t)p->target.n * sizeof *p->errors);
-    result->n_errors = 0;
-    if (read_target(p, table, options, &warnings, &truth)) {
-        for (int64_t c = 0; result->target == NULL && c < p->target.n; c++) {
-            if (column_categories(&truth, c) == NULL) add_error(p, squared_error(p, &truth, c), &warnings);
-        }
-        if (result->target != NULL) add_error(p, class_error(p, &truth), &warnings);
-    }
-    result->warnings = notes_hand_over(&warnings);
-    column_table_free(&truth);
-    return CIRCE_OK;
-}
-
-/* ---- files ------------------------------------------------------------------------------------------------------- */
-
-/* RFC 4180. */
-static void put_cell(FILE *out, const char *prefix, const char *text) {
-    if (strpbrk(text, ",\"\r\n") == NULL && strpbrk(prefix, ",\"\r\n") == NULL) {
-        fprintf(out, "%s%s", prefix, text);
-        return;
-    }
-    fprintf(out, "\"%s", prefix);
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c == '"') fputc('"', out);
-        fputc(*c, out);
-    }
-    fputc('"', out);
-}
-
-void predictions_put_csv(const circe_predictions *r, FILE *out) {
-    const predictions *p = (const predictions *)(const void *)r;
-    bool classes = r->target != NULL;
-    if (classes) put_cell(out, "", r->target);
-    for (int64_t c = 0; c < r->outputs; c++) {
-        if (classes || c > 0) fputc(',', out);
-        put_cell(out, classes ? "probability of " : "", r->names[c]);
-    }
-    fputc('\n', out);
-    for (int64_t i = 0; i < r->rows; i++) {
-        if (classes && !p->empty[i]) put_cell(out, "", r->names[circe_predictions_class(r, i)]);
-        for (int64_t c = 0; c < r->outputs; c++) {
-            if (classes || c > 0) fputc(',', out);
-            if (!p->empty[i]) fprintf(out, "%.9g", r->values[i * r->outputs + c]);
-        }
-        fputc('\n', out);
-    }
-}
-
-circe_status circe_predictions_write(const circe_predictions *predicted, const char *path) {
-    if (path_ends_with(path, ".npy")) {
-        circe_mat out = circe_mat_f64(predicted->values, predicted->rows, predicted->outputs);
-        return io_write_npy(path, &out);
-    }
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory");
-    predictions_put_csv(predicted, out);
-    circe_status status = fclose(out) == 0 ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "out of memory");
-    if (status == CIRCE_OK) status = io_write_text(path, text, bytes);
-    free(text);
-    return status;
 }

@@ -4,11 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "io/paths.h"
 #include "io/small.h"
+#include "jobs/clock.h"
 #include "jobs/columns.h"
 #include "jobs/device.h"
 #include "jobs/sentinels.h"
@@ -256,12 +256,6 @@ static void close_job(training_job *job) {
 
 /* ---- progress ---------------------------------------------------------------------------------------------------- */
 
-static double clock_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* The most important first: a narrow terminal cuts the end off. */
 static void describe_progress(const training_job *job, const train_progress *p, char *text, size_t size) {
     double passed = job->reported - job->began, done = (double)(p->step - job->began_step);
@@ -282,7 +276,7 @@ static int on_progress(void *user, const train_progress *p) {
     const double pause = 0.1;
     training_job *job = user;
     char text[160] = "";
-    double now = clock_now();
+    double now = job_clock();
     if (job->watch == NULL || job->watch->progress == NULL) return 0;
     if (job->began == 0) {
         job->began = job->reported = now;

@@ -199,14 +199,14 @@ static void json_measures(cJSON *out, const circe_training *r) {
     json_number(out, "floor", r->floor);
 }
 
-static void json_text(cJSON *out, const char *name, const char *text) {
+static void json_word(cJSON *out, const char *name, const char *text) {
     cJSON_AddItemToObject(out, name, text != NULL ? cJSON_CreateString(text) : cJSON_CreateNull());
 }
 
-static cJSON *all_json(const circe_training *r, const char *folder) {
+char *circe_training_json(const circe_training *r, const char *folder) {
     const trained *t = trained_of(r);
     cJSON *out = cJSON_CreateObject(), *rows;
-    json_text(out, "model", r->path);
+    json_word(out, "model", r->path);
     rows = cJSON_AddObjectToObject(out, "rows");
     json_integer(rows, "training", r->training_rows);
     json_integer(rows, "validation", r->validation_rows);
@@ -224,17 +224,10 @@ static cJSON *all_json(const circe_training *r, const char *folder) {
     json_error(out, r);
     json_measures(out, r);
     cJSON_AddItemToObject(out, "settings", cJSON_Duplicate(t->settings, true));
-    json_text(out, "report", folder);
+    json_word(out, "report", folder);
     json_notes(out, &r->warnings);
     cJSON_AddStringToObject(out, "circe_version", circe_version());
     json_number(out, "seconds", r->seconds);
     json_number(out, "regularizer_seconds", r->regularizer_seconds);
-    return out;
-}
-
-char *circe_training_json(const circe_training *result, const char *folder) {
-    cJSON *json = all_json(result, folder);
-    char *text = json_utf8(json, true);
-    cJSON_Delete(json);
-    return text;
+    return json_text(out);
 }

@@ -79,7 +79,7 @@ static void write_text(training_page *p, const char *name, const char *text) {
 static void write_json(training_page *p) {
     char *text = circe_training_json(&p->t->result, p->folder);
     if (text != NULL) write_text(p, "results.json", text);
-    free(text);
+    circe_text_free(text);
 }
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */

@@ -73,10 +73,13 @@ static circe_status choose_input(const circe_table *table, const char *net, trai
     const circe_train_options *o = set->options;
     bool has_table = table != NULL || o->data != NULL;
     set->has_images = o->images != NULL;
-    if (!set->has_images && !has_table)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "--data FILE, or --images FILE, is required");
-    if (!set->has_images && o->features == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "--features LIST is required");
-    if (!set->has_images) return CIRCE_OK;
+    if (!set->has_images && has_table && o->features != NULL) return CIRCE_OK;
+    if (!set->has_images) {
+        circe_fail(CIRCE_ERR_ARGUMENT, "%s is required",
+                   has_table ? "--features LIST" : "--data FILE, or --images FILE,");
+        return circe_fail_hint(CIRCE_ERR_ARGUMENT,
+                               "usage: circe train --data FILE --features LIST --target COLUMN ... -o MODEL");
+    }
     if (has_table)
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "--data and --images are both given: a network learns from one of them (the table that goes "

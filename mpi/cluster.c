@@ -160,21 +160,27 @@ int cluster_first(int report, char *text, int *who) {
     return found;
 }
 
-/* Of another process, the first line: hints are its own affair. */
+/* The text of a failure elsewhere: its first line says what is wrong, the others are hints. */
+static circe_status fail_again(circe_status status, char *text) {
+    char *rest = text, *line = strsep(&rest, "\n");
+    circe_fail(status, "%s", line);
+    while ((line = strsep(&rest, "\n")) != NULL) circe_fail_hint(status, "%s", line);
+    return status;
+}
+
 circe_status cluster_agree(circe_status status) {
     char text[CLUSTER_TEXT_BYTES] = "";
     int who = 0;
     if (cluster.engine == NULL) return status;
     if (status != CIRCE_OK) {
         const char *said = circe_last_error()[0] != '\0' ? circe_last_error() : circe_status_text(status);
-        int line = (int)strcspn(said, "\n");
         if (cluster.place.rank == 0)
-            snprintf(text, sizeof text, "%.*s", line, said);
+            snprintf(text, sizeof text, "%s", said);
         else
-            snprintf(text, sizeof text, "rank %d on %s: %.*s", cluster.place.rank, cluster.place.host, line, said);
+            snprintf(text, sizeof text, "rank %d on %s: %s", cluster.place.rank, cluster.place.host, said);
     }
     circe_status worst = (circe_status)cluster_first((int)status, text, &who);
-    return worst == CIRCE_OK || who == cluster.place.rank ? worst : circe_fail(worst, "%s", text);
+    return worst == CIRCE_OK ? CIRCE_OK : fail_again(worst, text);
 }
 
 uint64_t cluster_hash(uint64_t hash, const void *data, size_t bytes) {

@@ -12,10 +12,11 @@
 #include "jobs/json.h"
 #include "jobs/texts.h"
 
+/* Prints a text of JSON (NULL: it failed) and frees it. */
+int output_json(char *text);
+
 /* Prints the object and a line end on standard output, and deletes it. */
 int json_print(cJSON *object);
-/* The same for one that is text already (NULL: there was no memory for it), which is freed. */
-int json_print_text(char *text);
 
 /* "  name                value" */
 void text_row(const char *name, const char *format, ...) PRINTF_LIKE(2, 3);

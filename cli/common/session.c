@@ -2,21 +2,16 @@
 #include "cli/common/session.h"
 
 #include <stdbool.h>
-#include <time.h>
 
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
 #include "cli/common/ranks.h"
 #include "io/io.h"
+#include "jobs/clock.h"
 #include "jobs/machine.h"
 
-static void warn(void *user, const char *text) {
-    (void)user;
-    message_note("warning: %s", text);
-}
-
 int session_open(const args *arguments, session *out) {
-    *out = (session){.watch = {.progress = progress_watch, .warning = args_given(arguments, OPT_QUIET) ? NULL : warn}};
+    *out = (session){0};
     progress_start(!args_given(arguments, OPT_QUIET) && ranks_first());
     if (ranks_several()) progress_catch_termination(); /* how a scheduler ends a job */
     circe_context_options options;
@@ -28,7 +23,7 @@ int session_open(const args *arguments, session *out) {
     circe_status status = circe_context_create(&options, &out->context);
     io_use_threads(options.threads);
     if (status == CIRCE_OK) status = circe_workspace_create(out->context, &out->workspace);
-    if (status != CIRCE_OK) return message_library(status, NULL);
+    if (status != CIRCE_OK) return message_refused(status);
     if (!args_given(arguments, OPT_QUIET)) session_warn_of_blas();
     return EXIT_DONE;
 }
@@ -41,6 +36,15 @@ void session_warn_of_blas(void) {
 
 const char *session_text(const session *s, char *text, size_t size) { return machine_text(s->context, text, size); }
 
+static void say(void *user, const char *text) {
+    (void)user;
+    message_note("%s", text);
+}
+
+circe_watch session_watch(const args *arguments) {
+    return (circe_watch){.progress = progress_watch, .note = args_given(arguments, OPT_QUIET) ? NULL : say};
+}
+
 void session_close(session *s) {
     progress_clear();
     circe_workspace_destroy(s->workspace);
@@ -48,8 +52,4 @@ void session_close(session *s) {
     *s = (session){0};
 }
 
-double session_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+double session_clock(void) { return job_clock(); }

@@ -32,12 +32,13 @@ int cmd_data(const args *arguments) {
     session s = {0};
     circe_data_options options;
     circe_data_made made = {0};
+    const circe_watch watch = session_watch(arguments);
     double start = session_clock();
     int status = message_refused(args_options(arguments, &circe_data_schema, &options));
     if (status == EXIT_DONE) status = session_open(arguments, &s);
     progress_catch_termination();
     if (status == EXIT_DONE)
-        status = message_refused(circe_data(s.context, arguments->argument, &options, &s.watch, &made));
+        status = message_refused(circe_data(s.context, arguments->argument, &options, &watch, &made));
     progress_clear();
     double seconds = session_clock() - start;
     if (status == EXIT_DONE && args_given(arguments, OPT_JSON))

@@ -293,7 +293,7 @@ int cmd_demo(const args *arguments) {
     own.values[OPT_THREADS] = own.values[OPT_DEMO_THREADS];
     int status = session_open(&own, &d.s);
     progress_catch_termination();
-    if (status == EXIT_DONE) status = message_refused(run(&d));
+    if (status == EXIT_DONE) status = message_failed(run(&d));
     for (int k = 0; k < DEMO_LINES; k++) {
         circe_training_free(d.lines[k].training);
         free(d.lines[k].prediction);

@@ -38,7 +38,7 @@ static int evaluate(const measure_job *j, result *r) {
                                              r->grad.data != NULL ? &r->grad : NULL, &r->blocks);
     r->seconds = session_clock() - start;
     progress_clear();
-    if (measured != CIRCE_OK) return message_library(measured, NULL);
+    if (measured != CIRCE_OK) return message_refused(measured);
     if (!isfinite(r->value)) return message_fail(EXIT_WORK, "%s", measure_no_number);
     return progress_interrupted() ? message_fail(EXIT_WORK, "interrupted; nothing was written") : EXIT_DONE;
 }

@@ -137,11 +137,11 @@ int measure_blocks_split(measure_job *j) {
     bool chosen = args_given(j->arguments, OPT_METHOD) || args_given(j->arguments, OPT_MAX_RANK);
     int64_t first = args_choice(j->arguments, OPT_METHOD) < 2 ? HELD_ROWS : HELD_DENSE;
     int status = hold(j, half < first ? half : first);
-    circe_status fitted = CIRCE_OK;
     if (status == EXIT_DONE && !chosen && half > HELD_DENSE) {
-        status = fitting_quick(&j->s, j->arguments, &j->holdout_y, &j->holdout_z, !(j->uses & USES_KERNEL_Z), HELD_RANK,
-                               &j->warnings, &j->mean, &fitted);
-        if (fitted == CIRCE_ERR_RANK) status = hold(j, HELD_DENSE);
+        bool fits = true;
+        status = message_refused(fitting_quick(j->s.context, &j->fitting, &j->holdout_y, &j->holdout_z,
+                                               !(j->uses & USES_KERNEL_Z), HELD_RANK, &j->warnings, &j->mean, &fits));
+        if (status == EXIT_DONE && !fits) status = hold(j, HELD_DENSE);
     }
     return status == EXIT_DONE ? measure_blocks_sample(j) : status;
 }

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 
 #include "cli/common/message.h"
-#include "cli/common/model_file.h"
 #include "cli/common/output.h"
 #include "cli/common/parse.h"
 #include "cli/measure/measure_blocks.h"
 #include "io/reading.h"
 #include "jobs/kernels.h"
+#include "jobs/model_file.h"
 #include "jobs/sentinels.h"
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -145,7 +145,7 @@ static bool wants_linear(const measure_job *j) { return !(j->uses & USES_KERNEL_
 
 static int load_model(measure_job *j) {
     const char *path = args_text(j->arguments, OPT_MODEL);
-    int status = model_load(j->s.context, path, &j->read_y, &j->read_z, &j->warnings, &j->mean);
+    int status = message_refused(model_load(j->s.context, path, &j->read_y, &j->read_z, &j->warnings, &j->mean));
     if (status != EXIT_DONE || !wants_linear(j)) return status;
     const circe_kernel *kernel = circe_cme_kernel_z(j->mean);
     char text[512];
@@ -167,8 +167,8 @@ static int obtain_mean(measure_job *j) {
     }
     if (status != EXIT_DONE || j->source == MEAN_OF_BATCH) return status;
     if (j->mean == NULL)
-        status =
-            fitting_run(&j->s, j->arguments, &j->holdout_y, &j->holdout_z, wants_linear(j), &j->warnings, &j->mean);
+        status = message_refused(fitting_run(j->s.context, &j->fitting, &j->holdout_y, &j->holdout_z, wants_linear(j),
+                                             &j->warnings, &j->mean));
     if (status != EXIT_DONE) return status;
     circe_cme_info info;
     circe_cme_get_info(j->mean, &info);
@@ -193,7 +193,7 @@ circe_status measure_job_linear_mean(measure_job *job, const circe_cme **mean, c
     circe_kernel *linear = NULL;
     circe_status status = circe_kernel_create(job->s.context, CIRCE_KERNEL_LINEAR, 0, &linear);
     if (status == CIRCE_OK)
-        status = fitting_with(&job->s, job->arguments, &job->holdout_y, &job->holdout_z, job->kernels.y, linear,
+        status = fitting_with(job->s.context, &job->fitting, &job->holdout_y, &job->holdout_z, job->kernels.y, linear,
                               job->ridge, &job->warnings, own);
     circe_kernel_destroy(linear);
     *mean = *own;
@@ -217,10 +217,10 @@ static int choose_by_leave_one_out(measure_job *j) {
         int status = message_refused(kernel_linear(j->s.context, &linear));
         if (status != EXIT_DONE) return status;
     }
-    circe_status fitted = fitting_with(&j->s, j->arguments, &j->y, &j->z, j->own_y, linear != NULL ? linear : j->own_z,
-                                       0, &j->warnings, &j->choice);
+    circe_status fitted = fitting_with(j->s.context, &j->fitting, &j->y, &j->z, j->own_y,
+                                       linear != NULL ? linear : j->own_z, 0, &j->warnings, &j->choice);
     circe_kernel_destroy(linear);
-    if (fitted != CIRCE_OK) return message_library(fitted, NULL);
+    if (fitted != CIRCE_OK) return message_refused(fitted);
     circe_cme_get_info(j->choice, &info);
     j->kernels.y = circe_cme_kernel_y(j->choice);
     j->ridge = info.ridge;
@@ -240,7 +240,7 @@ static int settle_regression(measure_job *j) {
     circe_status bound = circe_kernel_n_free(j->own_y) > 0
                              ? circe_kernel_bind(j->own_y, j->arguments->values[OPT_SIGMA2_Y].numbers[0])
                              : CIRCE_OK;
-    return bound == CIRCE_OK ? EXIT_DONE : message_library(bound, NULL);
+    return message_refused(bound);
 }
 
 /* Kernels of y and z, width and ridge, where no mean brings them. */
@@ -285,8 +285,21 @@ static int settle_x(measure_job *j) {
     return EXIT_DONE;
 }
 
+static conditional_options conditional_of(const circe_measure_job_options *o) {
+#define CIRCE_OPTION(kind, field_, ...) .field_ = o->field_,
+    return (conditional_options){
+#include "circe/options/conditional.def"
+#include "circe/options/kernels.def"
+#include "circe/options/seed.def"
+    };
+#undef CIRCE_OPTION
+}
+
 int measure_job_prepare(measure_job *job) {
     int status = session_open(job->arguments, &job->s);
+    conditional_options conditional = conditional_of(&job->options);
+    if (status == EXIT_DONE)
+        status = message_refused(fitting_open(&circe_measure_job_schema, &job->options, &conditional, &job->fitting));
     if (status == EXIT_DONE) status = read_batch(job);
     if (status == EXIT_DONE) note_sentinels(job);
     if (status == EXIT_DONE) status = transform_batch(job);
@@ -338,5 +351,6 @@ void measure_job_free(measure_job *job) {
     circe_cme_destroy(job->choice);
     free(job->held);
     notes_free(&job->warnings);
+    fitting_close(&job->fitting);
     session_close(&job->s);
 }

@@ -2,12 +2,13 @@
 #ifndef CLI_MEASURE_JOB_H
 #define CLI_MEASURE_JOB_H
 
-#include "cli/common/fitting.h"
+#include "circe/measure_job.h"
 #include "cli/common/message.h"
 #include "cli/common/parse.h"
 #include "cli/common/session.h"
 #include "cli/measure/measures.h"
 #include "io/inputs.h"
+#include "jobs/fitting.h"
 
 /* Where z's regression on y comes from. */
 typedef enum mean_source {
@@ -26,6 +27,8 @@ typedef struct measure_job {
     bool hold_out;       /* --regress-z holdout, where it acts */
     mean_source source;
     session s;
+    circe_measure_job_options options;
+    fitting_options fitting;
     input x, y, z;                /* the rows that are measured; y is empty where it is not used */
     input holdout_y, holdout_z;   /* the rows that are fitted on; unused with a model */
     input read_x, read_y, read_z; /* all rows */

@@ -78,11 +78,10 @@ static int choose_source(measure_job *j) {
                                 y   ? "y"
                                 : z ? "z"
                                     : "data");
-        spec_option_id extra = fitting_option_given(a);
-        if (extra != OPT_COUNT)
+        const char *extra = fitting_option_given(&circe_measure_job_schema, &j->options);
+        if (extra != NULL)
             return message_fail(EXIT_INPUT,
-                                "--%s cannot be used with --model: it was settled when the model was fitted",
-                                spec_options[extra].name);
+                                "--%s cannot be used with --model: it was settled when the model was fitted", extra);
         j->source = MEAN_FROM_MODEL;
         return EXIT_DONE;
     }
@@ -122,7 +121,8 @@ static int check_options(const measure_job *j) {
 
 int measure_job_choose(const args *arguments, measure_job *job) {
     *job = (measure_job){.arguments = arguments};
-    int status = choose_measure(job);
+    int status = message_refused(args_options(arguments, &circe_measure_job_schema, &job->options));
+    if (status == EXIT_DONE) status = choose_measure(job);
     if (status == EXIT_DONE) status = choose_form(job);
     if (status == EXIT_DONE) status = check_options(job);
     if (status == EXIT_DONE) status = choose_source(job);

@@ -33,6 +33,11 @@ static int tell(void *user, double done, const char *text) {
     return progress_interrupted();
 }
 
+static void warn(void *user, const char *text) {
+    (void)user;
+    message_note("warning: %s", text);
+}
+
 /* ---- the closing table ------------------------------------------------------------------------------------------- */
 
 static void print_run(const circe_training *t) {
@@ -136,7 +141,7 @@ static int train(const session *s, const circe_train_options *options, const cir
     if (place == CIRCE_OK && makes) place = path_make_folder(report);
     int status = ranks_agree(message_refused(place));
     if (status != EXIT_DONE) return status;
-    status = message_refused(circe_train(s->context, NULL, options, watch, training));
+    status = message_failed(circe_train(s->context, NULL, options, watch, training));
     progress_clear();
     if (status == EXIT_DONE && makes) status = message_refused(circe_training_report(s->context, *training, report));
     if (status != EXIT_DONE && made) rmdir(report);
@@ -152,10 +157,10 @@ int cmd_train(const args *arguments) {
     int status = message_refused(args_options(arguments, &circe_train_schema, &options));
     if (status == EXIT_DONE) status = session_open(arguments, &s);
     progress_catch_termination();
-    const circe_watch watch = {.user = &t, .progress = tell, .warning = s.watch.warning};
+    const circe_watch watch = {.user = &t, .progress = tell, .warning = t.quiet ? NULL : warn};
     if (status == EXIT_DONE) status = train(&s, &options, &watch, report, &training);
     if (status == EXIT_DONE && ranks_first() && args_given(arguments, OPT_JSON))
-        status = json_print_text(circe_training_json(training, report));
+        status = output_json(circe_training_json(training, report));
     else if (status == EXIT_DONE && ranks_first())
         print_training(training, report, t.quiet);
     circe_training_free(training);

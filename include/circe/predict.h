@@ -42,6 +42,7 @@ typedef struct circe_predictions {
     const circe_prediction_error *errors; /* after circe_predictions_compare: targets that the table has */
     int64_t n_errors;
     circe_notes warnings;
+    double seconds;
 } circe_predictions;
 
 /* Of the rows of `table`; NULL: of the file or the images that the options name. `model` NULL: of the file that the
@@ -57,7 +58,11 @@ CIRCE_API int64_t circe_predictions_class(const circe_predictions *predictions, 
 /* Computes the errors, from the table and the options that the predictions are of: a target that is not there is no
  * failure. */
 CIRCE_API circe_status circe_predictions_compare(circe_predictions *predictions, const circe_table *table,
-                                                 const circe_predict_options *options, const circe_watch *watch);
+                                                 const circe_predict_options *options);
+
+/* As `circe predict --json` prints them, with the errors where they were computed, for circe_text_free; NULL: no
+ * memory. The options say where they come from, and whether they go to a file. */
+CIRCE_API char *circe_predictions_json(const circe_predictions *predictions, const circe_predict_options *options);
 
 /* A .csv, or an .npy of numbers alone. */
 CIRCE_API circe_status circe_predictions_write(const circe_predictions *predictions, const char *path);

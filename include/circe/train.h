@@ -89,7 +89,8 @@ CIRCE_API circe_status circe_train(circe_context *context, const circe_table *ta
                                    const circe_watch *watch, circe_training **training);
 CIRCE_API void circe_training_free(circe_training *training);
 
-/* As JSON in UTF-8, to be freed; NULL: no memory. `report` is the folder of its report, which it names; NULL: none. */
+/* The result as `circe train --json` prints it, for circe_text_free; NULL: no memory. `report` is the folder of its
+ * report, which it names; NULL: none. */
 CIRCE_API char *circe_training_json(const circe_training *training, const char *report);
 
 /* report.html with its figures, results.json, results.csv (one row per epoch), predictions.csv (of the validation rows)
