@@ -11,6 +11,7 @@
 #include "jobs/json.h"
 #include "jobs/notes.h"
 #include "jobs/predictor.h"
+#include "report/report.h"
 
 /* ---- the error, where the table has the target ------------------------------------------------------------------- */
 
@@ -86,31 +87,17 @@ circe_status circe_predictions_compare(circe_predictions *result, const circe_ta
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* RFC 4180. */
-static void put_cell(FILE *out, const char *prefix, const char *text) {
-    if (strpbrk(text, ",\"\r\n") == NULL && strpbrk(prefix, ",\"\r\n") == NULL) {
-        fprintf(out, "%s%s", prefix, text);
-        return;
-    }
-    fprintf(out, "\"%s", prefix);
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c == '"') fputc('"', out);
-        fputc(*c, out);
-    }
-    fputc('"', out);
-}
-
 void predictions_put_csv(const circe_predictions *r, FILE *out) {
     const predicted *p = predicted_of(r);
     bool classes = r->target != NULL;
-    if (classes) put_cell(out, "", r->target);
+    if (classes) report_put_cell(out, "", r->target);
     for (int64_t c = 0; c < r->outputs; c++) {
         if (classes || c > 0) fputc(',', out);
-        put_cell(out, classes ? "probability of " : "", r->names[c]);
+        report_put_cell(out, classes ? "probability of " : "", r->names[c]);
     }
     fputc('\n', out);
     for (int64_t i = 0; i < r->rows; i++) {
-        if (classes && !p->empty[i]) put_cell(out, "", r->names[circe_predictions_class(r, i)]);
+        if (classes && !p->empty[i]) report_put_cell(out, "", r->names[circe_predictions_class(r, i)]);
         for (int64_t c = 0; c < r->outputs; c++) {
             if (classes || c > 0) fputc(',', out);
             if (!p->empty[i]) fprintf(out, "%.9g", r->values[i * r->outputs + c]);

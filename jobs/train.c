@@ -12,7 +12,6 @@
 #include "jobs/columns.h"
 #include "jobs/device.h"
 #include "jobs/sentinels.h"
-#include "jobs/train_ranks.h"
 #include "jobs/training.h"
 #include "mpi/cluster.h"
 
@@ -396,34 +395,37 @@ static circe_status run_job(training_job *job) {
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
 
-static char **copy_names(const name_list *list) {
-    char **names = small_alloc((size_t)list->n * sizeof *names);
-    for (int64_t i = 0; i < list->n; i++) names[i] = small_format("%s", list->names[i]);
-    return names;
-}
-
-static train_scaler copy_scale(const train_scaler *scale) {
-    train_scaler copy = {.cols = scale->cols};
-    size_t bytes = (size_t)scale->cols * sizeof *copy.mean;
-    copy.mean = memcpy(small_alloc(bytes), scale->mean, bytes);
-    copy.deviation = memcpy(small_alloc(bytes), scale->deviation, bytes);
-    return copy;
-}
-
-static void fill_features(const training_set *set, train_model *model) {
+/* What is of no more use to the set becomes the model's. */
+static void hand_features_over(training_set *set, train_model *model) {
     if (set->has_images) {
         model->image = pictures_shape(&set->images);
         model->pixel_scale = 2.0;
         model->pixel_offset = -1.0;
-        return;
+    } else {
+        model->features = set->inputs.names;
+        model->n_features = set->inputs.n;
+        model->feature_scale = set->feature_scale;
+        set->inputs = (name_list){0};
+        set->feature_scale = (train_scaler){0};
     }
-    model->features = copy_names(&set->inputs);
-    model->n_features = set->inputs.n;
-    model->feature_scale = copy_scale(&set->feature_scale);
+}
+
+static void name_target(const training_set *set, train_model *model) {
+    const train_scaler *scale = &set->target_scale;
+    size_t bytes = (size_t)scale->cols * sizeof *scale->mean;
+    name_list target = {0}, classes = {0};
+    for (int64_t i = 0; i < set->target.n; i++) name_list_add(&target, training_column(set, &set->target, i));
+    for (int64_t i = 0; i < set->classes.n; i++) name_list_add(&classes, set->classes.names[i]);
+    model->target = target.names;
+    model->n_target = target.n;
+    model->classes = classes.names;
+    if (set->loss == TRAIN_MSE)
+        model->target_scale = (train_scaler){scale->cols, memcpy(small_alloc(bytes), scale->mean, bytes),
+                                             memcpy(small_alloc(bytes), scale->deviation, bytes)};
 }
 
 static circe_status make_model(training_job *job) {
-    const training_set *set = job->set;
+    training_set *set = job->set;
     circe_model *predictor = job->made->result.model = small_alloc(sizeof *predictor);
     train_model *model = &predictor->model;
     *model = (train_model){.net = small_format("%s", job->net),
@@ -432,14 +434,8 @@ static circe_status make_model(training_job *job) {
                            .outputs = job->outputs,
                            .settings = cJSON_PrintUnformatted(job->made->settings),
                            .has_checksum = true};
-    fill_features(set, model);
-    model->target = small_alloc((size_t)set->target.n * sizeof *model->target);
-    for (int64_t i = 0; i < set->target.n; i++)
-        model->target[model->n_target++] = small_format("%s", training_column(set, &set->target, i));
-    if (set->loss == TRAIN_CROSS_ENTROPY)
-        model->classes = copy_names(&set->classes);
-    else
-        model->target_scale = copy_scale(&set->target_scale);
+    hand_features_over(set, model);
+    name_target(set, model);
     circe_status status = train_model_take(job->network, model);
     return status == CIRCE_OK ? predictor_open(predictor, "the model") : status;
 }
@@ -495,17 +491,15 @@ circe_status circe_train(circe_context *context, const circe_table *table, const
 void circe_training_free(circe_training *result) {
     if (result == NULL) return;
     trained *t = (trained *)(void *)result;
-    char *const texts[] = {t->yaml,   t->path,   t->data,  t->network,     t->regulariser,
-                           t->images, t->target, t->given, t->invariant_to};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) free(texts[i]);
+    void *const owned[] = {result->path,    result->data,   result->network, result->regularizer,
+                           result->images,  result->target, result->given,   result->invariant_to,
+                           result->history, result->errors, t->before,       t->after,
+                           t->yaml};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
     cJSON_Delete(t->settings);
     circe_model_free(result->model);
     circe_notes_clear(&result->warnings);
     columns_clear(&result->columns);
     training_set_free(&t->set);
-    free(t->history);
-    free(t->errors);
-    free(t->before);
-    free(t->after);
     free(t);
 }

@@ -62,8 +62,8 @@ static cJSON *settings_json(const training_job *job) {
 /* ---- the run as a file of settings ------------------------------------------------------------------------------- */
 
 static void put_yaml(FILE *out, const char *text) {
-    bool plain = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-") == strlen(text);
-    if (plain && text[0] != '-') {
+    bool plain = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-,") == strlen(text);
+    if (plain && text[0] != '-' && text[0] != ',') {
         fputs(text, out);
         return;
     }
@@ -74,26 +74,21 @@ static void put_yaml(FILE *out, const char *text) {
 
 /* What shapes the result; where to write it is for the next one to say. */
 static char *run_as_yaml(const training_job *job) {
-    const circe_schema *schema = &circe_train_schema;
-    char *text = NULL;
+    circe_train_options o = *job->options;
+    char *text = NULL, number[40];
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL) return small_format("%s", "");
+    o.net = job->net;
+    o.output = NULL;
+    if (job->kind == TRAIN_REG_NONE) o.gamma = NAN;
     fputs("# This run. Again: circe train --config run.yaml -o MODEL\n", out);
-    for (size_t i = 0; i < schema->n; i++) {
-        char number[40];
-        const char *name = schema->rows[i].name;
-        const char *value = circe_options_text(schema, job->options, name, number, sizeof number);
-        bool ignored = strcmp(name, "gamma") == 0 && job->kind == TRAIN_REG_NONE;
-        bool net = strcmp(name, "net") == 0;
-        if (net) value = job->net;
-        if (value == NULL || ignored || schema->rows[i].kind == CIRCE_OPTION_FLAG || strcmp(name, "output") == 0)
-            continue;
-        fprintf(out, "%s: ", name);
-        if (net)
-            fputs(value, out);
-        else
-            put_yaml(out, value);
+    for (size_t i = 0; i < circe_train_schema.n; i++) {
+        const circe_option *row = &circe_train_schema.rows[i];
+        const char *value = circe_options_text(&circe_train_schema, &o, row->name, number, sizeof number);
+        if (value == NULL || row->kind == CIRCE_OPTION_FLAG) continue;
+        fprintf(out, "%s: ", row->name);
+        put_yaml(out, value);
         fputc('\n', out);
     }
     fprintf(out, "threads: %d\n", circe_context_threads(job->context));
@@ -114,13 +109,12 @@ static void describe_run(training_job *job) {
     r->resumed = run->resumed;
     r->seconds = run->seconds;
     r->regularizer_seconds = run->regularizer_seconds;
-    t->history = small_alloc((size_t)run->epochs_done * sizeof *t->history);
+    r->history = small_alloc((size_t)run->epochs_done * sizeof *r->history);
     for (int64_t e = 0; e < run->epochs_done; e++) {
         const train_epoch *h = &run->history[e];
-        t->history[e] = (circe_training_epoch){h->loss, h->regularizer, h->validation_loss, h->validation_regularizer,
+        r->history[e] = (circe_training_epoch){h->loss, h->regularizer, h->validation_loss, h->validation_regularizer,
                                                h->rate, h->gamma,       h->seconds};
     }
-    r->history = t->history;
 }
 
 static void describe_data(training_job *job) {
@@ -128,12 +122,12 @@ static void describe_data(training_job *job) {
     circe_training *r = &t->result;
     const training_set *set = &t->set;
     const input *const group[] = {&set->table.in};
-    r->data = t->data = small_format("%s", input_source(&set->table.in));
-    r->target = t->target = training_role_text(set, &set->target);
-    r->given = t->given = training_role_text(set, &set->given);
-    r->invariant_to = t->invariant_to = training_role_text(set, &set->invariant);
+    r->data = small_format("%s", input_source(&set->table.in));
+    r->target = training_role_text(set, &set->target);
+    r->given = training_role_text(set, &set->given);
+    r->invariant_to = training_role_text(set, &set->invariant);
     r->given_is_target = set->given_is_target;
-    if (set->has_images) r->images = t->images = pictures_text(&set->images);
+    if (set->has_images) r->images = pictures_text(&set->images);
     r->rows = set->table.in.values.rows;
     r->dropped = set->dropped;
     r->training_rows = set->training.n;
@@ -153,11 +147,10 @@ void training_describe(training_job *job) {
     r->gamma = job->gamma;
     r->seed = job->options->seed;
     r->parameters = train_network_n_params(job->network);
-    if (job->options->output != NULL) r->path = t->path = small_format("%s", job->options->output);
-    r->network = t->network = small_format("%s%s%s, %" PRId64 " parameters", job->net, own ? "" : ", ",
-                                           own ? "" : job->options->activation, r->parameters);
-    r->regulariser = t->regulariser =
-        small_format("%s", text_widths(train_regularizer_text(job->regularizer), text, sizeof text));
+    if (job->options->output != NULL) r->path = small_format("%s", job->options->output);
+    r->network = small_format("%s%s%s, %" PRId64 " parameters", job->net, own ? "" : ", ",
+                              own ? "" : job->options->activation, r->parameters);
+    r->regularizer = small_format("%s", text_widths(train_regularizer_text(job->regularizer), text, sizeof text));
     t->settings = settings_json(job);
     t->yaml = run_as_yaml(job);
 }

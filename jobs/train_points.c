@@ -8,137 +8,87 @@
 #include "io/small.h"
 #include "jobs/train_set.h"
 
-/* A matrix over all rows of the table, on its way. */
-typedef struct raw_columns {
-    double *data;
-    int64_t cols;
-} raw_columns;
-
-static circe_status raw_make(const training_set *set, int64_t cols, raw_columns *raw) {
-    raw->cols = cols;
-    raw->data = malloc((size_t)(set->table.in.values.rows * cols + 1) * sizeof *raw->data);
-    if (raw->data != NULL) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows of %" PRId64 " columns",
-                      set->table.in.values.rows, cols);
-}
-
-/* The role's columns as they stand: numbers, and codes of categories. */
-static circe_status raw_role(const training_set *set, const training_role *role, raw_columns *raw) {
-    circe_status status = raw_make(set, role->n, raw);
-    for (int64_t i = 0; status == CIRCE_OK && i < set->table.in.values.rows; i++) {
-        for (int64_t c = 0; c < role->n; c++)
-            raw->data[i * raw->cols + c] = column_value(&set->table, i, role->cols[c]);
-    }
-    return status;
-}
-
-static circe_status raw_target(const training_set *set, raw_columns *raw) {
-    circe_status status = raw_role(set, &set->target, raw);
-    bool classes = status == CIRCE_OK && set->loss == TRAIN_CROSS_ENTROPY;
-    for (int64_t i = 0; classes && i < set->table.in.values.rows; i++) raw->data[i] = training_class_of(set, i);
-    return status;
-}
-
-/* With one column a category. */
-static circe_status raw_encoded(const training_set *set, const training_role *role, const encoding *encode,
-                                raw_columns *raw) {
-    circe_status status = raw_make(set, encode->n_inputs, raw);
-    return status == CIRCE_OK ? encoding_apply(encode, &set->table, role->cols, raw->data) : status;
-}
-
-static circe_status raw_numbers(const training_set *set, const training_role *role, raw_columns *raw) {
-    encoding encode;
-    name_list names = {0};
-    int64_t *one = small_alloc((size_t)role->n * sizeof *one);
-    for (int64_t c = 0; c < role->n; c++) {
-        name_list_add(&names, training_column(set, role, c));
-        one[c] = 1;
-    }
-    encoding_make(&set->table, &names, one, role->cols, &encode);
-    circe_status status = raw_encoded(set, role, &encode, raw);
-    encoding_free(&encode);
-    name_list_free(&names);
-    free(one);
-    return status;
-}
-
-static circe_status take_part(const train_scaler *scaler, const circe_mat *from, const training_part *part,
-                              circe_dtype dtype, circe_mat *to) {
-    *to = (circe_mat){NULL, part->n, from->cols, from->cols, dtype};
-    to->data = malloc((size_t)(part->n * from->cols + 1) * circe_dtype_size(dtype));
-    if (to->data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", part->n);
-    circe_status status = part->n > 0 ? train_scaler_apply(scaler, from, part->rows, part->n, to) : CIRCE_OK;
-    return status;
-}
-
 /* Where in a part the columns go. */
-typedef enum slot { SLOT_FEATURES, SLOT_TARGET, SLOT_Y, SLOT_Z, SLOT_Z_NUMBERS } slot;
+typedef enum slot { SLOT_FEATURES, SLOT_TARGET, SLOT_Y, SLOT_Z, SLOT_Z_NUMBERS, N_SLOTS } slot;
 
 static circe_mat *place_of(training_part *part, slot which) {
     circe_mat *const places[] = {&part->features, &part->data.target, &part->data.y, &part->data.z, &part->z_numbers};
     return places[which];
 }
 
-/* Statistics of the training rows; columns that are no quantities stay as they are. */
-static circe_status fit_scale(const training_set *set, const raw_columns *raw, const training_role *codes,
-                              train_scaler *scaler) {
-    circe_mat values = circe_mat_f64(raw->data, set->table.in.values.rows, raw->cols);
-    circe_status status = train_scaler_fit(&values, set->split.training, set->split.n_training, scaler);
-    if (status != CIRCE_OK) return status;
-    for (int64_t c = 0; codes != NULL && c < codes->n; c++) {
-        if (!training_is_category(set, codes->cols[c])) continue;
-        scaler->mean[c] = 0.0;
-        scaler->deviation[c] = 1.0;
+/* ---- one slot ---------------------------------------------------------------------------------------------------- */
+
+/* values := the role's columns over all rows: with one column a category, or (`encode` NULL) as they stand, numbers and
+ * codes of categories or classes. */
+static circe_status take_columns(const training_set *set, const training_role *role, const encoding *encode,
+                                 circe_mat *values) {
+    int64_t rows = set->table.in.values.rows, cols = encode != NULL ? encode->n_inputs : role->n;
+    double *data = malloc((size_t)(rows * cols + 1) * sizeof *data);
+    bool classes = set->loss == TRAIN_CROSS_ENTROPY && role == &set->target;
+    *values = (circe_mat){data, rows, cols, cols, CIRCE_FLOAT64};
+    if (data == NULL)
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows of %" PRId64 " columns", rows, cols);
+    if (encode != NULL) return encoding_apply(encode, &set->table, role->cols, data);
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t c = 0; c < cols; c++)
+            data[i * cols + c] = classes ? training_class_of(set, i) : column_value(&set->table, i, role->cols[c]);
     }
     return CIRCE_OK;
 }
 
-/* raw -> the slot of all three parts. */
-static circe_status distribute(training_set *set, raw_columns *raw, const training_role *codes, circe_dtype dtype,
-                               slot which, train_scaler *keep) {
-    train_scaler scaler = {0};
-    training_part *parts[] = {&set->training, &set->validation, &set->holdout};
-    circe_status status = fit_scale(set, raw, codes, &scaler);
-    circe_mat values = circe_mat_f64(raw->data, set->table.in.values.rows, raw->cols);
-    for (int p = 0; p < 3 && status == CIRCE_OK; p++)
-        status = take_part(&scaler, &values, parts[p], dtype, place_of(parts[p], which));
-    if (status == CIRCE_OK && keep != NULL)
-        *keep = scaler;
-    else
-        train_scaler_free(&scaler);
+/* By the training rows; what is no quantity stays as it is. */
+static circe_status fit_scale(const training_set *set, const training_role *role, bool coded, const circe_mat *values,
+                              train_scaler *scaler) {
+    circe_status status = train_scaler_fit(values, set->split.training, set->split.n_training, scaler);
+    for (int64_t c = 0; status == CIRCE_OK && coded && c < role->n; c++) {
+        if (!training_is_category(set, role->cols[c])) continue;
+        scaler->mean[c] = 0.0;
+        scaler->deviation[c] = 1.0;
+    }
     return status;
 }
+
+static circe_status fill_part(const train_scaler *scaler, const circe_mat *from, const training_part *part,
+                              circe_dtype dtype, circe_mat *to) {
+    *to = (circe_mat){NULL, part->n, from->cols, from->cols, dtype};
+    to->data = malloc((size_t)(part->n * from->cols + 1) * circe_dtype_size(dtype));
+    if (to->data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", part->n);
+    return part->n > 0 ? train_scaler_apply(scaler, from, part->rows, part->n, to) : CIRCE_OK;
+}
+
+/* The role's columns into a slot of all three parts; `scale`: where to keep what they were standardised by. */
+static circe_status fill_slot(training_set *set, const training_role *role, const encoding *encode, slot which,
+                              train_scaler *scale) {
+    training_part *parts[] = {&set->training, &set->validation, &set->holdout};
+    circe_dtype dtype = which == SLOT_FEATURES || which == SLOT_TARGET ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
+    train_scaler own = {0};
+    circe_mat values = {0};
+    circe_status status = take_columns(set, role, encode, &values);
+    if (status == CIRCE_OK) status = fit_scale(set, role, encode == NULL, &values, &own);
+    for (int p = 0; p < 3 && status == CIRCE_OK; p++)
+        status = fill_part(&own, &values, parts[p], dtype, place_of(parts[p], which));
+    free(values.data);
+    if (scale != NULL)
+        *scale = own;
+    else
+        train_scaler_free(&own);
+    return status;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 /* What the network sees: columns, or images. */
 static circe_status fill_features(training_set *set) {
     training_part *parts[] = {&set->training, &set->validation};
-    raw_columns raw = {0};
-    circe_status status = CIRCE_OK;
-    if (set->has_images) {
-        for (int p = 0; p < 2 && status == CIRCE_OK; p++)
-            status =
-                pictures_source(&set->images, parts[p]->rows, parts[p]->n, &parts[p]->shown, &parts[p]->data.features);
-        return status;
+    circe_status status =
+        set->has_images ? CIRCE_OK : fill_slot(set, &set->features, &set->encode, SLOT_FEATURES, &set->feature_scale);
+    for (int p = 0; p < 2 && status == CIRCE_OK; p++) {
+        train_source *source = &parts[p]->data.features;
+        if (set->has_images)
+            status = pictures_source(&set->images, parts[p]->rows, parts[p]->n, &parts[p]->shown, source);
+        else
+            *source = train_source_floats(&parts[p]->features);
     }
-    status = raw_encoded(set, &set->features, &set->encode, &raw);
-    if (status == CIRCE_OK) status = distribute(set, &raw, NULL, CIRCE_FLOAT32, SLOT_FEATURES, &set->feature_scale);
-    for (int p = 0; p < 2; p++) parts[p]->data.features = train_source_floats(&parts[p]->features);
-    free(raw.data);
-    return status;
-}
-
-/* What the regulariser and the measures see. */
-static circe_status fill_roles(training_set *set) {
-    raw_columns y = {0}, z = {0}, z_numbers = {0};
-    circe_status status = raw_role(set, &set->given, &y);
-    if (status == CIRCE_OK) status = distribute(set, &y, &set->given, CIRCE_FLOAT64, SLOT_Y, NULL);
-    if (status == CIRCE_OK) status = raw_role(set, &set->invariant, &z);
-    if (status == CIRCE_OK) status = distribute(set, &z, &set->invariant, CIRCE_FLOAT64, SLOT_Z, NULL);
-    if (status == CIRCE_OK) status = raw_numbers(set, &set->invariant, &z_numbers);
-    if (status == CIRCE_OK) status = distribute(set, &z_numbers, NULL, CIRCE_FLOAT64, SLOT_Z_NUMBERS, NULL);
-    free(y.data);
-    free(z.data);
-    free(z_numbers.data);
     return status;
 }
 
@@ -147,7 +97,7 @@ static circe_status check_units(const training_set *set) {
     for (int64_t c = 0; set->loss == TRAIN_MSE && c < set->target.n; c++) {
         double deviation = set->target_scale.deviation[c], square = deviation * deviation;
         if (isfinite(square) && square >= DBL_MIN) continue;
-        return circe_fail(CIRCE_ERR_ARGUMENT,
+        return circe_fail(CIRCE_ERR_VALUE,
                           "--target: the standard deviation of column '%s' is %.3g, whose square no double can hold: "
                           "there would be no error to report; %s the column by %.0e",
                           training_column(set, &set->target, c), deviation, deviation > 1 ? "divide" : "multiply",
@@ -156,21 +106,29 @@ static circe_status check_units(const training_set *set) {
     return CIRCE_OK;
 }
 
-static circe_status fill_points(training_set *set) {
-    set->training.rows = set->split.training, set->training.n = set->split.n_training;
-    set->validation.rows = set->split.validation, set->validation.n = set->split.n_validation;
-    set->holdout.rows = set->split.holdout, set->holdout.n = set->split.n_holdout;
-    raw_columns target = {0};
-    circe_status status = fill_features(set);
-    if (status == CIRCE_OK) status = raw_target(set, &target);
-    if (status == CIRCE_OK)
-        status = distribute(set, &target, &set->target, CIRCE_FLOAT32, SLOT_TARGET, &set->target_scale);
-    free(target.data);
-    if (status == CIRCE_OK) status = check_units(set);
-    return status == CIRCE_OK && set->has_invariant ? fill_roles(set) : status;
+/* Every column of a role by itself, so that each of an array may be categories. */
+static void encode_columns(const training_set *set, const training_role *role, encoding *encode) {
+    name_list names = {0};
+    int64_t *one = small_alloc((size_t)role->n * sizeof *one);
+    for (int64_t c = 0; c < role->n; c++) {
+        name_list_add(&names, training_column(set, role, c));
+        one[c] = 1;
+    }
+    encoding_make(&set->table, &names, one, role->cols, encode);
+    name_list_free(&names);
+    free(one);
 }
 
-/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+/* What the regulariser and the measures see. */
+static circe_status fill_roles(training_set *set) {
+    encoding encode;
+    encode_columns(set, &set->invariant, &encode);
+    circe_status status = fill_slot(set, &set->given, NULL, SLOT_Y, NULL);
+    if (status == CIRCE_OK) status = fill_slot(set, &set->invariant, NULL, SLOT_Z, NULL);
+    if (status == CIRCE_OK) status = fill_slot(set, &set->invariant, &encode, SLOT_Z_NUMBERS, NULL);
+    encoding_free(&encode);
+    return status;
+}
 
 /* A gaussian over each run of numbers, delta over each run of categories; NULL: all are numbers. */
 static char *kernel_of(const training_set *set, const training_role *role) {
@@ -190,26 +148,25 @@ static char *kernel_of(const training_set *set, const training_role *role) {
     return text;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------------
- */
-
 circe_status training_points_make(training_set *set) {
-    circe_status status = fill_points(set);
+    set->training.rows = set->split.training, set->training.n = set->split.n_training;
+    set->validation.rows = set->split.validation, set->validation.n = set->split.n_validation;
+    set->holdout.rows = set->split.holdout, set->holdout.n = set->split.n_holdout;
+    circe_status status = fill_features(set);
+    if (status == CIRCE_OK) status = fill_slot(set, &set->target, NULL, SLOT_TARGET, &set->target_scale);
+    if (status == CIRCE_OK) status = check_units(set);
     if (status != CIRCE_OK || !set->has_invariant) return status;
     set->kernel_y = kernel_of(set, &set->given);
     set->kernel_z = kernel_of(set, &set->invariant);
-    return CIRCE_OK;
-}
-
-static void free_part(training_part *part) {
-    for (slot s = SLOT_FEATURES; s <= SLOT_Z_NUMBERS; s++) free(place_of(part, s)->data);
-    free(part->shown);
+    return fill_roles(set);
 }
 
 void training_points_free(training_set *set) {
-    free_part(&set->training);
-    free_part(&set->validation);
-    free_part(&set->holdout);
+    training_part *parts[] = {&set->training, &set->validation, &set->holdout};
+    for (int p = 0; p < 3; p++) {
+        for (slot s = 0; s < N_SLOTS; s++) free(place_of(parts[p], s)->data);
+        free(parts[p]->shown);
+    }
     free(set->kernel_y);
     free(set->kernel_z);
 }

@@ -1,11 +1,10 @@
-/* Over MPI (mpi/). Every process reads the whole table, which the splits and scales are made from; of what the network
- * learns from, it then keeps its slice. */
-#include "jobs/train_ranks.h"
-
+/* Training by several processes, over MPI (mpi/). Every process reads the whole table, which the splits and scales are
+ * made from; of what the network learns from, it then keeps its slice. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "jobs/training.h"
 #include "mpi/cluster.h"
 
 /* ---- the ranks --------------------------------------------------------------------------------------------------- */

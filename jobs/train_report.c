@@ -184,7 +184,7 @@ static void show_facts(training_page *p) {
                 r->training_rows, r->validation_rows, r->holdout_rows);
     if (r->images != NULL) report_fact(p->page, "images", "%s", r->images);
     report_fact(p->page, "network", "%s", r->network);
-    report_fact(p->page, "regulariser", "%s", r->regulariser);
+    report_fact(p->page, "regulariser", "%s", r->regularizer);
     report_fact(p->page, "time", "%.1f s for %" PRId64 " steps, %.0f %% of it in the regulariser", r->seconds, r->steps,
                 r->seconds > 0 ? 100 * r->regularizer_seconds / r->seconds : 0);
     report_fact(p->page, "circe", "%s", machine_text(p->context, text, sizeof text));

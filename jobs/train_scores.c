@@ -74,8 +74,7 @@ static void score_numbers(training_job *job) {
     trained *t = job->made;
     circe_training *r = &t->result;
     int64_t n = t->set.validation.n, cols = job->outputs;
-    t->errors = small_alloc((size_t)cols * sizeof *t->errors);
-    r->errors = t->errors;
+    r->errors = small_alloc((size_t)cols * sizeof *r->errors);
     r->loss = r->r2 = r->spread = 0.0;
     for (int64_t c = 0; c < cols; c++) {
         const char *name = training_column(&t->set, &t->set.target, c);
@@ -83,9 +82,9 @@ static void score_numbers(training_job *job) {
         double variance = variance_of((const float *)t->set.validation.data.target.data + c, n, cols);
         if (!(variance > 0.0))
             notes_add(&job->warnings, "the target '%s' is constant on the validation rows: there is no R2 of it", name);
-        t->errors[c] = (circe_training_error){name, mse * unit * unit, mse, 1.0 - mse / variance};
+        r->errors[c] = (circe_training_error){name, mse * unit * unit, mse, 1.0 - mse / variance};
         r->loss += mse / (double)cols;
-        r->r2 += t->errors[c].r2 / (double)cols;
+        r->r2 += r->errors[c].r2 / (double)cols;
         r->spread += variance_of(t->after + c, n, cols) / (double)cols;
     }
 }

@@ -14,11 +14,8 @@ typedef struct trained {
     training_set set;
     train_regularizer_kind kind;
     float *before, *after; /* (validation rows, outputs): predictions as the network gives them */
-    circe_training_epoch *history;
-    circe_training_error *errors;
-    cJSON *settings; /* data, columns, split and every option that shapes the result */
-    char *yaml;      /* the run as a file of settings */
-    char *path, *data, *network, *regulariser, *images, *target, *given, *invariant_to;
+    cJSON *settings;       /* data, columns, split and every option that shapes the result */
+    char *yaml;            /* the run as a file of settings */
 } trained;
 
 static inline const trained *trained_of(const circe_training *result) { return (const trained *)(const void *)result; }
@@ -72,6 +69,14 @@ double training_target_in_units(const trained *t, int64_t row, int64_t col);
 double training_prediction_in_units(const trained *t, int64_t row, int64_t col);
 int64_t training_true_class(const trained *t, int64_t row);
 int64_t training_found_class(const trained *t, int64_t row);
+
+/* ---- several processes (train_ranks.c) --------------------------------------------------------------------------- */
+
+/* Those that mpirun or srun started, as the loop trains with them; NULL: this one alone. */
+const train_team *training_ranks(void);
+
+/* Keeps, of the training rows, this process's slice. */
+void training_ranks_divide(training_set *set);
 
 /* ---- texts (train_json.c) ---------------------------------------------------------------------------------------- */
 

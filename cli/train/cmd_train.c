@@ -48,7 +48,7 @@ static void print_run(const circe_training *t) {
              t->validation_rows, t->holdout_rows);
     text_columns(&t->columns);
     printf("  %-18s  ", "regulariser");
-    text_wrap(stdout, t->regulariser, 22, 22, text_width());
+    text_wrap(stdout, t->regularizer, 22, 22, text_width());
     if (t->regularised) text_row("gamma", "%g", t->gamma);
     text_row("epochs", "%" PRId64 "%s%s, %" PRId64 " steps in %s", t->epochs,
              t->stopped_early ? " (no better one came)" : "", t->resumed ? " (resumed)" : "", t->steps,

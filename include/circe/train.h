@@ -45,13 +45,13 @@ typedef struct circe_training_error {
 
 /* What came of a training. Numbers that are not known are NaN, texts that say nothing NULL. */
 typedef struct circe_training {
-    circe_model *model;      /* may be taken, and NULL left in its place */
-    const char *path;        /* where it was written; NULL: nowhere */
-    const char *data;        /* what the rows were read from */
-    const char *network;     /* "3x64, relu, 8577 parameters" */
-    const char *regulariser; /* the measure and the choices made for it */
-    const char *images;      /* "1152 of 42 by 48 pixels, grey, kept as bytes (2.3 MB)"; NULL: a table */
-    const char *target, *given, *invariant_to; /* "b, c, d and 9 more"; NULL: there are none */
+    circe_model *model;                  /* may be taken, and NULL left in its place */
+    char *path;                          /* where it was written; NULL: nowhere */
+    char *data;                          /* what the rows were read from */
+    char *network;                       /* "3x64, relu, 8577 parameters" */
+    char *regularizer;                   /* the measure and the choices made for it */
+    char *images;                        /* "1152 of 42 by 48 pixels, grey, kept as bytes (2.3 MB)"; NULL: a table */
+    char *target, *given, *invariant_to; /* "b, c, d and 9 more"; NULL: there are none */
     int given_is_target;
     int regularised; /* 0: without a regulariser, and gamma is 0 */
     double gamma;
@@ -65,17 +65,17 @@ typedef struct circe_training {
     int64_t best_epoch; /* row of history; -1: none */
     int stopped_early, resumed;
     double seconds, regularizer_seconds; /* the second are a part of the first */
-    const circe_training_epoch *history; /* (epochs) */
+    circe_training_epoch *history;       /* (epochs) */
 
     /* on the validation rows */
-    int64_t outputs;                    /* columns of the target, or classes */
-    const char *const *classes;         /* (outputs); NULL: numbers */
-    const circe_training_error *errors; /* (outputs); NULL: classes */
-    double loss;                        /* MSE of standardised columns, or cross-entropy */
-    double r2, spread;         /* of numbers, means over the columns; variance of the prediction in the target's */
-    double accuracy, majority; /* of classes; of always naming the most frequent one */
-    double floor;              /* E[Var(target | given)] in units of the target's variance, estimated */
-    int64_t floor_rows;        /* that it was estimated on */
+    int64_t outputs;              /* columns of the target, or classes */
+    const char *const *classes;   /* (outputs); NULL: numbers */
+    circe_training_error *errors; /* (outputs); NULL: classes */
+    double loss;                  /* MSE of standardised columns, or cross-entropy */
+    double r2, spread;            /* of numbers, means over the columns; variance of the prediction in the target's */
+    double accuracy, majority;    /* of classes; of always naming the most frequent one */
+    double floor;                 /* E[Var(target | given)] in units of the target's variance, estimated */
+    int64_t floor_rows;           /* that it was estimated on */
     double dependence[CIRCE_TRAINING_STATES][CIRCE_TRAINING_MEASURES];
     int64_t measured_rows;
 

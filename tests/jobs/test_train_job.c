@@ -96,7 +96,7 @@ static void assert_same_training(const circe_training *a, const circe_training *
     for (int64_t e = 0; e < a->epochs; e++)
         assert_true(same_numbers(&a->history[e].loss, &b->history[e].loss, 6)); /* all but the seconds */
     assert_string_equal(a->network, b->network);
-    assert_string_equal(a->regulariser, b->regulariser);
+    assert_string_equal(a->regularizer, b->regularizer);
 }
 
 /* A model in memory and one in a file, from a table in memory and from one in a file. */
