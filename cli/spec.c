@@ -697,7 +697,7 @@ size_t spec_argument_words(const spec_command *command, const char **words, cons
     size_t n = 0;
     if (command == &spec_commands[SPEC_MEASURE]) {
         for (; n < n_measures && n < limit; n++) {
-            words[n] = measures[n].name;
+            words[n] = measure_name(&measures[n]);
             meanings[n] = measures[n].summary;
         }
         if (n < limit) {

@@ -34,16 +34,17 @@ static double *numbers_of(const circe_train_options *options, const char *option
 /* Rows for the conditional mean, or for the choice of width and ridge. */
 static bool needs_holdout(const training_job *job) {
     bool settled = job->n_sigma2_y == 1 && job->n_ridge == 1;
-    return job->kind == TRAIN_REG_CIRCE || ((job->kind == TRAIN_REG_HSCIC || job->kind == TRAIN_REG_GCM) && !settled);
+    return job->kind == CIRCE_MEASURE_CIRCE ||
+           ((job->kind == CIRCE_MEASURE_HSCIC || job->kind == CIRCE_MEASURE_GCM) && !settled);
 }
 
 static circe_status require_gamma(const training_job *job) {
     circe_fail(CIRCE_ERR_ARGUMENT, "--gamma G is required with --regularizer %s: the weight of the regulariser",
                job->options->regularizer);
     return circe_fail_hint(CIRCE_ERR_ARGUMENT, "a good first value is %s; --regularizer none trains without",
-                           job->kind == TRAIN_REG_GCM     ? "0.1"
-                           : job->kind == TRAIN_REG_HSCIC ? "300"
-                                                          : "1000");
+                           job->kind == CIRCE_MEASURE_GCM     ? "0.1"
+                           : job->kind == CIRCE_MEASURE_HSCIC ? "300"
+                                                              : "1000");
 }
 
 /* The command requires an output, and a caller may keep the model in memory. */
@@ -60,12 +61,12 @@ static circe_status check_settings(training_job *job) {
     const circe_train_options *o = job->options;
     circe_status status = check_options(o);
     if (status != CIRCE_OK) return status;
-    job->kind = job->made->kind = (train_regularizer_kind)train_regularizer_find(o->regularizer);
-    job->gamma = job->kind == TRAIN_REG_NONE ? 0.0 : o->gamma;
+    job->kind = job->made->kind = (circe_measure_kind)circe_measure_find(o->regularizer);
+    job->gamma = job->kind == CIRCE_MEASURE_NONE ? 0.0 : o->gamma;
     job->net = o->net != NULL ? o->net : o->images != NULL ? "conv16s2,conv32s2,pool2,128,64" : "3x64";
     job->sigma2_y = numbers_of(o, "sigma2-y", &job->n_sigma2_y);
     job->ridge = numbers_of(o, "ridge", &job->n_ridge);
-    if (job->kind == TRAIN_REG_NONE) {
+    if (job->kind == CIRCE_MEASURE_NONE) {
         if (!isnan(o->gamma)) notes_add(&job->warnings, "--gamma was ignored: there is no regulariser");
     } else if (isnan(o->gamma)) {
         return require_gamma(job);
@@ -90,9 +91,9 @@ static void note_unused(training_job *job) {
     }
     if (given(job, "activation") && training_brings_activation(job->net))
         notes_add(&job->warnings, "--activation was ignored: %s has its own", job->net);
-    if (given(job, "estimator") && job->kind != TRAIN_REG_CIRCE && job->kind != TRAIN_REG_HSIC)
+    if (given(job, "estimator") && job->kind != CIRCE_MEASURE_CIRCE && job->kind != CIRCE_MEASURE_HSIC)
         notes_add(&job->warnings, "--estimator was ignored: %s has one form", o->regularizer);
-    if (given(job, "layers") && job->kind == TRAIN_REG_NONE)
+    if (given(job, "layers") && job->kind == CIRCE_MEASURE_NONE)
         notes_add(&job->warnings, "--layers was ignored: there is no regulariser");
     if (o->given != NULL && o->invariant_to == NULL)
         notes_add(&job->warnings, "--given was ignored: there is no --invariant-to");
@@ -102,10 +103,9 @@ static void note_unused(training_job *job) {
         notes_add(&job->warnings, "%" PRId64 " rows with missing cells were left out", job->set->dropped);
 }
 
-void training_regularizer_options(const training_job *job, train_regularizer_kind kind,
-                                  train_regularizer_options *options) {
+void training_regularizer_options(const training_job *job, circe_measure_kind kind, circe_measure_options *options) {
     const circe_train_options *o = job->options;
-    train_regularizer_options_init(options);
+    circe_measure_options_init(options, CIRCE_MEASURE_NONE);
     options->kind = kind;
     options->estimator =
         (circe_estimator)(CIRCE_BIASED + circe_word_index("biased|debiased|centered|ustat", o->estimator));
@@ -122,8 +122,8 @@ void training_regularizer_options(const training_job *job, train_regularizer_kin
     options->seed = (uint64_t)o->seed;
 }
 
-const circe_mat *training_z(const training_part *part, train_regularizer_kind kind) {
-    return kind == TRAIN_REG_GCM ? &part->z_numbers : &part->data.z;
+const circe_mat *training_z(const training_part *part, circe_measure_kind kind) {
+    return kind == CIRCE_MEASURE_GCM ? &part->z_numbers : &part->data.z;
 }
 
 /* ---- network and regulariser ------------------------------------------------------------------------------------- */
@@ -190,9 +190,9 @@ static circe_status find_layers(training_job *job) {
 }
 
 static circe_status make_regularizer(training_job *job) {
-    train_regularizer_options options;
+    circe_measure_options options;
     const training_part *training = &job->set->training, *holdout = &job->set->holdout;
-    if (job->kind == TRAIN_REG_NONE) return CIRCE_OK;
+    if (job->kind == CIRCE_MEASURE_NONE) return CIRCE_OK;
     training_regularizer_options(job, job->kind, &options);
     circe_status status =
         train_regularizer_create(job->context, &options, &training->data.y, training_z(training, job->kind),
@@ -241,7 +241,7 @@ static circe_status open_job(const circe_table *table, training_job *job) {
 
 static void close_job(training_job *job) {
     train_result_free(&job->result);
-    train_regularizer_destroy(job->regularizer);
+    circe_measure_destroy(job->regularizer);
     train_network_destroy(job->network);
     train_device_destroy(job->device);
     notes_free(&job->warnings);
@@ -265,7 +265,7 @@ static void describe_progress(const training_job *job, const train_progress *p, 
     if (done > 0 && passed > 0.5 && left > 0)
         fprintf(out, left >= 90 ? ", %.0f min left" : ", %.0f s left", ceil(left >= 90 ? left / 60 : left));
     fprintf(out, ", loss %.2g", p->loss);
-    if (job->kind != TRAIN_REG_NONE) fprintf(out, ", %s %.1e", train_regularizer_name(job->kind), p->regularizer);
+    if (job->kind != CIRCE_MEASURE_NONE) fprintf(out, ", %s %.1e", circe_measure_name(job->kind), p->regularizer);
     if (isfinite(p->validation_loss)) fprintf(out, ", validation %.2g", p->validation_loss);
     fclose(out);
 }
@@ -388,7 +388,7 @@ static circe_status run_job(training_job *job) {
     status = train_run(job->network, job->regularizer, &training, &validation, &options, &job->result);
     if (status == CIRCE_ERR_NUMERIC)
         return circe_fail_hint(status, "a smaller --lr%s helps",
-                               job->kind != TRAIN_REG_NONE ? ", a smaller --gamma or --gamma-warmup" : "");
+                               job->kind != CIRCE_MEASURE_NONE ? ", a smaller --gamma or --gamma-warmup" : "");
     if (status == CIRCE_OK && job->result.interrupted) return interrupted(job);
     return status == CIRCE_OK && is_first() ? predict_validation(job, &job->made->after) : status;
 }

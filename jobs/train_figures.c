@@ -59,7 +59,7 @@ void training_show_history(training_page *p) {
          .n_series = isfinite(floor_value) ? 3 : 2},
         {.title = "regulariser",
          .x_label = "epoch",
-         .y_label = train_regularizer_name(p->t->kind),
+         .y_label = circe_measure_name(p->t->kind),
          .series = measure,
          .n_series = 2}};
     show_figure(p, "history",

@@ -47,8 +47,8 @@ static cJSON *settings_json(const training_job *job) {
     json_role(out, "given", set, &set->given);
     json_role(out, "invariant_to", set, &set->invariant);
     cJSON_AddStringToObject(out, "loss", set->loss == TRAIN_MSE ? "mse" : "cross-entropy");
-    cJSON_AddStringToObject(out, "regularizer", train_regularizer_name(job->kind));
-    cJSON_AddStringToObject(out, "regularizer_text", train_regularizer_text(job->regularizer));
+    cJSON_AddStringToObject(out, "regularizer", circe_measure_name(job->kind));
+    cJSON_AddStringToObject(out, "regularizer_text", circe_measure_text(job->regularizer));
     json_number(out, "gamma", job->gamma);
     json_number(out, "gamma-warmup", o->gamma_warmup);
     cJSON_AddStringToObject(out, "estimator", o->estimator);
@@ -81,7 +81,7 @@ static char *run_as_yaml(const training_job *job) {
     if (out == NULL) return small_format("%s", "");
     o.net = job->net;
     o.output = NULL;
-    if (job->kind == TRAIN_REG_NONE) o.gamma = NAN;
+    if (job->kind == CIRCE_MEASURE_NONE) o.gamma = NAN;
     fputs("# This run. Again: circe train --config run.yaml -o MODEL\n", out);
     for (size_t i = 0; i < circe_train_schema.n; i++) {
         const circe_option *row = &circe_train_schema.rows[i];
@@ -143,14 +143,14 @@ void training_describe(training_job *job) {
     char text[1024];
     describe_run(job);
     describe_data(job);
-    r->regularised = job->kind != TRAIN_REG_NONE;
+    r->regularised = job->kind != CIRCE_MEASURE_NONE;
     r->gamma = job->gamma;
     r->seed = job->options->seed;
     r->parameters = train_network_n_params(job->network);
     if (job->options->output != NULL) r->path = small_format("%s", job->options->output);
     r->network = small_format("%s%s%s, %" PRId64 " parameters", job->net, own ? "" : ", ",
                               own ? "" : job->options->activation, r->parameters);
-    r->regularizer = small_format("%s", text_widths(train_regularizer_text(job->regularizer), text, sizeof text));
+    r->regularizer = small_format("%s", text_widths(circe_measure_text(job->regularizer), text, sizeof text));
     t->settings = settings_json(job);
     t->yaml = run_as_yaml(job);
 }

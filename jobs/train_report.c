@@ -192,10 +192,11 @@ static void show_facts(training_page *p) {
 
 static char *subtitle_of(const trained *t) {
     const circe_training *r = &t->result;
-    if (t->kind == TRAIN_REG_NONE) return small_format("without a regulariser");
-    if (t->kind == TRAIN_REG_HSIC) return small_format("independent of %s: HSIC, gamma %g", r->invariant_to, r->gamma);
+    if (t->kind == CIRCE_MEASURE_NONE) return small_format("without a regulariser");
+    if (t->kind == CIRCE_MEASURE_HSIC)
+        return small_format("independent of %s: HSIC, gamma %g", r->invariant_to, r->gamma);
     return small_format("invariant to %s given %s: %s, gamma %g", r->invariant_to, r->given,
-                        train_regularizer_name(t->kind), r->gamma);
+                        circe_measure_name(t->kind), r->gamma);
 }
 
 static void write_page(training_page *p) {

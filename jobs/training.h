@@ -12,7 +12,7 @@
 typedef struct trained {
     circe_training result; /* first: what the caller holds */
     training_set set;
-    train_regularizer_kind kind;
+    circe_measure_kind kind;
     float *before, *after; /* (validation rows, outputs): predictions as the network gives them */
     cJSON *settings;       /* data, columns, split and every option that shapes the result */
     char *yaml;            /* the run as a file of settings */
@@ -31,7 +31,7 @@ typedef struct training_job {
     const char *net; /* --net, or what is taken without it */
     io_lock *lock;   /* of the output; NULL: another rank's affair */
     char *checkpoint, *fingerprint;
-    train_regularizer_kind kind;
+    circe_measure_kind kind;
     double gamma;
     double *sigma2_y, *ridge; /* --sigma2-y, --ridge */
     int64_t n_sigma2_y, n_ridge;
@@ -39,7 +39,7 @@ typedef struct training_job {
     int64_t n_layers;
     train_device *device;
     train_network *network;
-    train_regularizer *regularizer; /* NULL: none */
+    circe_measure *regularizer; /* NULL: none */
     int64_t outputs;
     train_result result;
     double began, reported; /* on the clock: this process's first step; the last word to the watch */
@@ -47,14 +47,13 @@ typedef struct training_job {
 } training_job;
 
 /* The regulariser's options as the job has them, for any kind. */
-void training_regularizer_options(const training_job *job, train_regularizer_kind kind,
-                                  train_regularizer_options *options);
+void training_regularizer_options(const training_job *job, circe_measure_kind kind, circe_measure_options *options);
 
 /* Networks with a name have activations of their own. */
 bool training_brings_activation(const char *net);
 
 /* z as a regulariser of this kind sees it. */
-const circe_mat *training_z(const training_part *part, train_regularizer_kind kind);
+const circe_mat *training_z(const training_part *part, circe_measure_kind kind);
 
 /* Error, measures, floor: into the result (train_scores.c). */
 circe_status training_judge(training_job *job);

@@ -20,7 +20,7 @@ circe_status experiment_learner_open(experiment_work *work, experiment_learner *
 }
 
 void experiment_learner_close(experiment_learner *learner) {
-    train_regularizer_destroy(learner->regularizer);
+    circe_measure_destroy(learner->regularizer);
     train_network_destroy(learner->network);
     train_device_destroy(learner->device);
     circe_context_destroy(learner->context);
@@ -52,7 +52,7 @@ circe_status experiment_learner_build(experiment_learner *learner, train_shape i
 
 circe_status experiment_learner_regularize(experiment_learner *learner, const circe_mat *y, const circe_mat *z,
                                            const circe_mat *holdout_y, const circe_mat *holdout_z) {
-    train_regularizer_options options;
+    circe_measure_options options;
     experiment_settings_regularizer(learner->work->settings, &options);
     return train_regularizer_create(learner->context, &options, y, z, holdout_y, holdout_z, &learner->regularizer);
 }
@@ -117,7 +117,7 @@ circe_status experiment_learner_train(experiment_learner *learner, const train_d
     result->number[NUMBER_REGULARIZER_SECONDS] = trained.regularizer_seconds;
     result->number[NUMBER_STEPS] = (double)trained.steps_done;
     train_result_free(&trained);
-    const char *choices = learner->regularizer != NULL ? train_regularizer_text(learner->regularizer) : NULL;
+    const char *choices = learner->regularizer != NULL ? circe_measure_text(learner->regularizer) : NULL;
     if (choices != NULL && choices[0] != '\0') result->choices = strdup(choices);
     return status;
 }

@@ -12,8 +12,8 @@ typedef struct experiment_learner {
     circe_context *context;
     train_device *device;
     train_network *network;
-    train_regularizer *regularizer; /* NULL: none */
-    double share;                   /* of the run that training is, for the progress */
+    circe_measure *regularizer; /* NULL: none */
+    double share;               /* of the run that training is, for the progress */
 } experiment_learner;
 
 /* The context only, by which data may be made; `work` is borrowed. */

@@ -74,10 +74,10 @@ void experiment_settings_fingerprint(const experiment_settings *settings, char f
 
 /* ---- for the library --------------------------------------------------------------------------------------------- */
 
-void experiment_settings_regularizer(const experiment_settings *settings, train_regularizer_options *options) {
+void experiment_settings_regularizer(const experiment_settings *settings, circe_measure_options *options) {
     const experiment_method *m = &settings->method;
-    train_regularizer_options_init(options);
-    options->kind = (train_regularizer_kind)train_regularizer_find(experiment_regularizer_name(m->regularizer));
+    circe_measure_options_init(options, CIRCE_MEASURE_NONE);
+    options->kind = (circe_measure_kind)circe_measure_find(experiment_regularizer_name(m->regularizer));
     options->estimator = (circe_estimator)(m->estimator + (int)CIRCE_BIASED);
     options->method = (circe_method)m->method;
     options->dtype = settings->training.dtype == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
@@ -96,10 +96,10 @@ void experiment_settings_regularizer(const experiment_settings *settings, train_
     options->seed = (uint64_t)settings->seed;
 }
 
-void experiment_settings_yardstick(const experiment_settings *settings, train_regularizer_options *options) {
+void experiment_settings_yardstick(const experiment_settings *settings, circe_measure_options *options) {
     const experiment_yardstick *y = &settings->yardstick;
-    train_regularizer_options_init(options);
-    options->kind = TRAIN_REG_CIRCE;
+    circe_measure_options_init(options, CIRCE_MEASURE_NONE);
+    options->kind = CIRCE_MEASURE_CIRCE;
     options->estimator = CIRCE_USTAT;
     options->sigma2_x = y->sigma2_x;
     options->sigma2_y = y->sigma2_y.values;

@@ -40,8 +40,8 @@ enum { FINGERPRINT_BYTES = 17 };
 void experiment_settings_fingerprint(const experiment_settings *settings, char fingerprint[FINGERPRINT_BYTES]);
 
 /* The library's options; point into the settings. The second is the yardstick's: CIRCE, ustat. */
-void experiment_settings_regularizer(const experiment_settings *settings, train_regularizer_options *options);
-void experiment_settings_yardstick(const experiment_settings *settings, train_regularizer_options *options);
+void experiment_settings_regularizer(const experiment_settings *settings, circe_measure_options *options);
+void experiment_settings_yardstick(const experiment_settings *settings, circe_measure_options *options);
 train_layer_kind experiment_settings_activation(const experiment_settings *settings);
 
 #endif

@@ -55,8 +55,10 @@ void measure_job_note_unused(measure_job *job);
 /* Reads the rows, obtains the mean and settles kernels, width and ridge. */
 int measure_job_prepare(measure_job *job);
 
-/* What to evaluate; points into the job. */
-measure_problem measure_job_problem(const measure_job *job);
+/* The measure, of a form and with a mean of z from rows that are not measured (NULL: none), for points of the job. It
+ * borrows the mean. */
+circe_status measure_job_open(const measure_job *job, const measure *what, int form, const circe_cme *mean,
+                              circe_measure **made);
 
 /* The mean of z itself from rows that are not measured, with the width and ridge of the job's mean: the mean at hand
  * where its kernel of z is linear, otherwise a fit of its own, which the caller destroys (*own). Prints nothing; what

@@ -75,15 +75,15 @@ CIRCE_API size_t circe_workspace_bytes(const circe_workspace *workspace);
 /* Processes that have the same points and measure them together (training over MPI): each does its part of the work,
  * and `sum` adds up, in every process, arrays of the same length, in float64 (`floats` 0) or float32. It does not
  * fail. Called from the thread that called the measure. */
-typedef struct circe_company {
+typedef struct circe_ranks {
     int rank, size;
     void (*sum)(void *user, void *values, int64_t n, int floats);
     void *user;
-} circe_company;
+} circe_ranks;
 
 /* From now on circe_measure_circe_cached divides its work so, and must be called by all of them alike, on the same
  * rows and an x of the same bits; all get the whole value and gradient. Copied; NULL, or a size of 1: alone again. */
-CIRCE_API void circe_workspace_set_company(circe_workspace *workspace, const circe_company *company);
+CIRCE_API void circe_workspace_set_ranks(circe_workspace *workspace, const circe_ranks *ranks);
 
 CIRCE_END_DECLS
 
