@@ -8,7 +8,7 @@
 #include "io/small.h"
 #include "jobs/columns.h"
 #include "jobs/json.h"
-#include "jobs/texts.h"
+#include "jobs/kernels.h"
 #include "jobs/training.h"
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */
@@ -150,7 +150,7 @@ void training_describe(training_job *job) {
     if (job->options->output != NULL) r->path = small_format("%s", job->options->output);
     r->network = small_format("%s%s%s, %" PRId64 " parameters", job->net, own ? "" : ", ",
                               own ? "" : job->options->activation, r->parameters);
-    r->regularizer = small_format("%s", text_widths(circe_measure_text(job->regularizer), text, sizeof text));
+    r->regularizer = small_format("%s", kernel_short_text(circe_measure_text(job->regularizer), text, sizeof text));
     t->settings = settings_json(job);
     t->yaml = run_as_yaml(job);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "io/io.h"
+#include "jobs/kernels.h"
 
 int output_json(char *text) {
     if (text == NULL) return message_refused(CIRCE_ERR_MEMORY);
@@ -57,7 +58,7 @@ void text_inputs(const input *const *group, int n) {
 }
 
 const char *text_kernel(const circe_kernel *kernel, char *out, size_t size) {
-    return text_widths(circe_kernel_text(kernel), out, size);
+    return kernel_short_text(circe_kernel_text(kernel), out, size);
 }
 
 void text_loo(const circe_loo_table *table) {

@@ -10,7 +10,6 @@
 #include "cli/common/message.h"
 #include "jobs/columns.h"
 #include "jobs/json.h"
-#include "jobs/texts.h"
 
 /* Prints a text of JSON (NULL: it failed) and frees it. */
 int output_json(char *text);
