@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common/suggest.h"
+#include "io/nearest.h"
 
 /* The index of the column called name[0..length), or -1. */
 static int64_t find_column(const io_table *table, const char *name, size_t length) {
@@ -40,8 +40,7 @@ static int refuse_column(const input *in, const char *columns, size_t length) {
     const io_table *table = in->described;
     char *text = small_format("%.*s", (int)length, columns);
     const char *nearest = NULL;
-    if (table->names != NULL)
-        nearest = suggest_nearest(text, (const char *const *)table->names, (size_t)table->values.cols);
+    if (table->names != NULL) nearest = io_nearest(text, (const char *const *)table->names, (size_t)table->values.cols);
     message_note("--kernel-%s: %s has no column '%s'%s", in->of->label, input_source(in), text,
                  table->names == NULL ? "; its columns have no names, count them from 0" : "");
     if (nearest != NULL) message_hint("did you mean '%s'?", nearest);

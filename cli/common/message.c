@@ -105,13 +105,15 @@ static int exit_of(circe_status status) {
     return EXIT_WORK;
 }
 
-/* "SUBJECT: TEXT", or the text alone where it names the subject itself. */
+/* "SUBJECT: TEXT", or the text alone where it names the subject itself; what follows in lines of its own is hints. */
 static void say_about(const char *subject, const char *text) {
     char *shown = subject != NULL ? io_visible(subject, strlen(subject), false) : NULL; /* as the text has it */
+    int length = (int)strcspn(text, "\n");
     if (shown == NULL || strstr(text, shown) != NULL)
-        message_note("%s", text);
+        message_note("%.*s", length, text);
     else
-        message_note("%s: %s", shown, text);
+        message_note("%s: %.*s", shown, length, text);
+    if (text[length] != '\0') message_hint("%s", text + length + 1);
     free(shown);
 }
 

@@ -10,8 +10,8 @@
 
 #include "cli/common/config.h"
 #include "cli/common/message.h"
-#include "cli/common/suggest.h"
 #include "io/io.h"
+#include "io/nearest.h"
 
 static int refuse(const spec_command *command, const char *problem, const char *text) {
     message_note("%s '%s'", problem, text);
@@ -41,7 +41,7 @@ static int unknown_option(const spec_command *command, const char *name, size_t 
         if (spec_takes(command, id)) names[n++] = spec_options[id].name;
     }
     char *text = strndup(name, length);
-    const char *nearest = text != NULL ? suggest_nearest(text, names, n) : NULL;
+    const char *nearest = text != NULL ? io_nearest(text, names, n) : NULL;
     message_note("there is no option --%.*s", (int)length, name);
     if (nearest != NULL)
         message_hint("did you mean --%s?", nearest);
@@ -58,7 +58,7 @@ static int bad_choice(const spec_option *option, const char *text) {
     char *rest = NULL;
     for (char *word = strtok_r(copy, "|", &rest); word != NULL && n < 16; word = strtok_r(NULL, "|", &rest))
         words[n++] = word;
-    const char *nearest = suggest_nearest(text, words, n);
+    const char *nearest = io_nearest(text, words, n);
     message_note("--%s is one of %s, not '%s'", option->name, option->words, text);
     if (nearest != NULL) message_hint("did you mean %s?", nearest);
     free(copy);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/common/message.h"
+#include "io/io.h"
 
 int path_check_writable(const char *option, const char *path) {
     struct stat info;
@@ -31,11 +32,7 @@ int path_check_writable(const char *option, const char *path) {
 }
 
 int path_make_folder(const char *path) {
-    struct stat info;
-    if (mkdir(path, 0777) == 0) return EXIT_DONE;
-    int error = errno;
-    if (error == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return EXIT_DONE;
-    return message_fail(EXIT_WORK, "cannot make the folder %s: %s", path, strerror(error));
+    return io_make_folder(path) == CIRCE_OK ? EXIT_DONE : message_fail(EXIT_WORK, "%s", circe_last_error());
 }
 
 bool path_ends_with(const char *path, const char *ending) {

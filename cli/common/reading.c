@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/common/output.h"
-#include "cli/common/suggest.h"
+#include "io/nearest.h"
 
 static const variable *const variables[] = {&variable_x, &variable_y, &variable_z};
 
@@ -138,7 +138,7 @@ static int refuse_item(const char *item, input *const *group, int n) {
         for (int64_t c = 0; table->names != NULL && c < group[k]->values.cols && count < MOST; c++)
             names[count++] = table->names[c];
     }
-    const char *nearest = suggest_nearest(item, names, count);
+    const char *nearest = io_nearest(item, names, count);
     message_note("--categories: '%s' is none of the columns that were read", item);
     if (nearest != NULL)
         message_hint("did you mean '%s'?", nearest);

@@ -1,11 +1,8 @@
-/* "Did you mean": the nearest of the words that would have been right. */
+/* A word that is none of those there are. */
 #ifndef CLI_SUGGEST_H
 #define CLI_SUGGEST_H
 
 #include <stddef.h>
-
-/* The word nearest to `text`, or NULL where none is near enough to be a slip of the fingers. */
-const char *suggest_nearest(const char *text, const char *const *words, size_t n);
 
 /* Refuses what follows the command's name: no such `kind` ("measure") as `name`, or none given (NULL), where `usage`
  * says what would be right; with the words that there are. Returns EXIT_INPUT. */

@@ -9,20 +9,20 @@
 #include <unistd.h>
 
 #include "cli/common/message.h"
-#include "cli/common/suggest.h"
 #include "cli/experiment/experiment_keys.h"
 #include "cli/experiment/experiment_kind.h"
+#include "io/nearest.h"
 
 /* ---- choices ----------------------------------------------------------------------------------------------------- */
 
-static int64_t at_least_one(const yaml_numbers *list) { return list->n > 0 ? list->n : 1; }
+static int64_t at_least_one(const io_numbers *list) { return list->n > 0 ? list->n : 1; }
 
 int64_t experiment_n_choices(const experiment_method *method) {
     return at_least_one(&method->gamma) * at_least_one(&method->rate) * at_least_one(&method->decay);
 }
 
 /* Number i of a list, or what stands for an empty one; i goes on to the next list. */
-static double pick(const yaml_numbers *list, double otherwise, int64_t *i) {
+static double pick(const io_numbers *list, double otherwise, int64_t *i) {
     int64_t n = at_least_one(list), k = *i % n;
     *i /= n;
     return list->n > 0 ? list->values[k] : otherwise;
@@ -94,7 +94,7 @@ static int refuse_name(arena *owner, const char *name, const known *list, size_t
     const char *names[MOST_KNOWN], *places[PLACES];
     find_places(owner, places);
     for (size_t i = 0; i < n; i++) names[i] = list[i].name;
-    const char *nearest = suggest_nearest(name, names, n);
+    const char *nearest = io_nearest(name, names, n);
     message_note("there is no experiment '%s'", name);
     if (nearest != NULL)
         message_hint("did you mean %s?", nearest);
@@ -130,18 +130,18 @@ static int find(const args *arguments, experiment_config *config) {
 
 /* `quick` is read even where it is not asked for: a mistake in it should not wait for somebody in a hurry. */
 static int read_file(bool quick, experiment_config *config) {
-    yaml_file *file = NULL;
-    int status = yaml_open(config->path, &config->owner, &file, &config->text);
-    if (status == EXIT_DONE) status = yaml_read(file, &experiment_config_table, config);
-    if (status == EXIT_DONE) {
-        experiment_config changed = *config;
-        changed.quick = true;
-        status = yaml_read_over(file, "quick", &experiment_quick_table, &changed);
-        changed.owner = config->owner; /* which has grown */
-        if (quick) *config = changed;
-    }
-    yaml_close(file);
-    return status;
+    io_yaml *file = NULL;
+    circe_status status = io_yaml_read(config->path, &file);
+    if (status == CIRCE_OK) status = io_fields_read(file, &experiment_config_table, &config->owner, config);
+    const io_yaml_node *changes = status == CIRCE_OK ? io_yaml_find(file->root, "quick") : NULL;
+    if (status == CIRCE_OK) config->text = arena_text(&config->owner, file->text);
+    experiment_config changed = *config;
+    changed.quick = true;
+    if (changes != NULL) status = io_fields_read_over(file, changes, &experiment_quick_table, &config->owner, &changed);
+    changed.owner = config->owner; /* which has grown */
+    if (quick && status == CIRCE_OK) *config = changed;
+    io_yaml_free(file);
+    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
 }
 
 static void take_default(int64_t *rows, int64_t usual) {

@@ -3,13 +3,13 @@
 #define CLI_EXPERIMENT_CONFIG_H
 
 #include "cli/common/parse.h"
-#include "cli/experiment/experiment_yaml.h"
+#include "io/fields.h"
 
 typedef struct experiment_kind experiment_kind; /* experiment_kind.h */
 
 typedef struct experiment_model {
-    int word;       /* among the models: experiment_model.h */
-    yaml_numbers d; /* of multivariate models: dimensions */
+    int word;     /* among the models: experiment_model.h */
+    io_numbers d; /* of multivariate models: dimensions */
     /* Of pictures. */
     int dependence; /* of dsprites: linear, nonlinear, ycone; -1: not said */
     bool holdout_in_training;
@@ -23,14 +23,14 @@ typedef struct experiment_model {
 typedef struct experiment_method {
     const char *name;
     int regularizer, estimator, method, regress_z, regression, combine;
-    int trained_on;               /* of pictures: experiment_trained_on */
-    int init;                     /* 0: the training's; else 1 + what the training's would be */
-    double sigma2_x, sigma2_z;    /* sigma2_z = 0: the median heuristic */
-    yaml_numbers sigma2_y, ridge; /* n = 0: the library's grids, among which leave-one-out chooses */
+    int trained_on;             /* of pictures: experiment_trained_on */
+    int init;                   /* 0: the training's; else 1 + what the training's would be */
+    double sigma2_x, sigma2_z;  /* sigma2_z = 0: the median heuristic */
+    io_numbers sigma2_y, ridge; /* n = 0: the library's grids, among which leave-one-out chooses */
     bool per_dimension, previous_batch;
     int64_t rff_features;
-    yaml_numbers gamma;
-    yaml_numbers rate, decay;    /* n = 0: those of the training */
+    io_numbers gamma;
+    io_numbers rate, decay;      /* n = 0: those of the training */
     int64_t seeds, tuning_seeds; /* at most so many; 0: the experiment's */
 } experiment_method;
 
@@ -71,8 +71,8 @@ typedef struct experiment_evaluation {
 /* CIRCE as every method's prediction is measured by it, whatever it was trained with. */
 typedef struct experiment_yardstick {
     double sigma2_x, sigma2_z;
-    yaml_numbers sigma2_y, ridge; /* as in a method */
-    int64_t chunk;                /* rows */
+    io_numbers sigma2_y, ridge; /* as in a method */
+    int64_t chunk;              /* rows */
 } experiment_yardstick;
 
 typedef struct experiment_limits {
@@ -81,7 +81,7 @@ typedef struct experiment_limits {
 
 typedef struct experiment_config {
     const char *title, *explanation, *remark;
-    yaml_parts models, methods, paper;
+    io_parts models, methods, paper;
     experiment_data data;
     experiment_training training;
     experiment_evaluation evaluation;

@@ -5,11 +5,11 @@
 
 #include "cli/experiment/experiment_config.h"
 
-extern const yaml_table experiment_model_table, experiment_method_table, experiment_data_table,
+extern const io_fields experiment_model_table, experiment_method_table, experiment_data_table,
     experiment_training_table, experiment_evaluation_table, experiment_yardstick_table, experiment_limits_table;
 
 /* A whole file, and what its key `quick` may change. */
-extern const yaml_table experiment_config_table, experiment_quick_table;
+extern const io_fields experiment_config_table, experiment_quick_table;
 
 enum experiment_regularizer {
     REGULARIZER_NONE,

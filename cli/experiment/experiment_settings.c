@@ -6,11 +6,11 @@
 
 #include "cli/common/message.h"
 #include "cli/common/output.h"
-#include "cli/experiment/experiment_json.h"
 #include "cli/experiment/experiment_keys.h"
 #include "cli/experiment/experiment_kind.h"
 #include "cli/experiment/experiment_model.h"
 #include "cli/spec.h"
+#include "io/fields.h"
 
 /* Where the pictures lie is no setting: the fingerprint has what stands for their content. */
 static const char pictures_member[] = "pictures_file";
@@ -23,8 +23,8 @@ cJSON *experiment_settings_json(const experiment_settings *settings) {
     json_integer(json, "seed", settings->seed);
     cJSON_AddStringToObject(json, "kind", kind->name);
     for (int64_t i = 0; i < kind->n_parts; i++)
-        experiment_json_put(cJSON_AddObjectToObject(json, kind->parts[i].name), kind->parts[i].table,
-                            (const char *)settings + kind->parts[i].offset);
+        io_fields_put(cJSON_AddObjectToObject(json, kind->parts[i].name), kind->parts[i].table,
+                      (const char *)settings + kind->parts[i].offset);
     json_number(json, "gamma", settings->gamma);
     if (settings->model.pictures != NULL) {
         cJSON_AddStringToObject(json, "pictures_mark", settings->model.mark);
@@ -34,23 +34,23 @@ cJSON *experiment_settings_json(const experiment_settings *settings) {
 }
 
 int experiment_settings_parse(const cJSON *json, arena *owner, experiment_settings *settings) {
-    json_reader r = {.owner = owner};
+    io_json_reader r = {.owner = owner};
     *settings = (experiment_settings){0};
-    int word = spec_word_index(EXPERIMENT_MODEL_WORDS, json_reader_text(&r, json, "model"));
+    int word = io_word_index(EXPERIMENT_MODEL_WORDS, io_json_text(&r, json, "model"));
     if (word < 0 && r.missing == NULL) r.missing = "model";
-    settings->d = (int64_t)json_reader_number(&r, json, "d");
-    settings->seed = (int64_t)json_reader_number(&r, json, "seed");
-    const experiment_kind *kind = experiment_kind_find(json_reader_text(&r, json, "kind"));
+    settings->d = (int64_t)io_json_number(&r, json, "d");
+    settings->seed = (int64_t)io_json_number(&r, json, "seed");
+    const experiment_kind *kind = experiment_kind_find(io_json_text(&r, json, "kind"));
     for (int64_t i = 0; kind != NULL && i < kind->n_parts; i++) {
-        const cJSON *part = json_reader_item(&r, json, kind->parts[i].name, cJSON_IsObject);
-        experiment_json_get(&r, part, kind->parts[i].table, (char *)settings + kind->parts[i].offset);
+        const cJSON *part = io_json_item(&r, json, kind->parts[i].name, cJSON_IsObject);
+        io_fields_get(&r, part, kind->parts[i].table, (char *)settings + kind->parts[i].offset);
     }
     settings->kind = kind;
     settings->model.word = word;
-    settings->gamma = json_reader_number(&r, json, "gamma");
+    settings->gamma = io_json_number(&r, json, "gamma");
     if (cJSON_HasObjectItem(json, pictures_member)) {
-        settings->model.mark = json_reader_text(&r, json, "pictures_mark");
-        settings->model.pictures = json_reader_text(&r, json, pictures_member);
+        settings->model.mark = io_json_text(&r, json, "pictures_mark");
+        settings->model.pictures = io_json_text(&r, json, pictures_member);
     }
     if (r.missing == NULL && (kind == NULL || experiment_model_has_pictures(word) != kind->pictures))
         r.missing = "kind";

@@ -26,7 +26,7 @@ typedef struct experiment_settings {
 /* A member of the settings that a kind of run has, with the keys it is made of. */
 typedef struct experiment_settings_part {
     const char *name;
-    const yaml_table *table;
+    const io_fields *table;
     size_t offset; /* in experiment_settings */
 } experiment_settings_part;
 
