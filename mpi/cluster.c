@@ -158,7 +158,10 @@ circe_status cluster_agree(circe_status status) {
             snprintf(text, sizeof text, "rank %d on %s: %s", cluster.place.rank, cluster.place.host, said);
     }
     circe_status worst = (circe_status)cluster_first((int)status, text, &who);
-    return worst == CIRCE_OK ? CIRCE_OK : circe_fail(worst, "%s", text);
+    if (worst == CIRCE_OK) return CIRCE_OK;
+    int first = (int)strcspn(text, "\n"); /* hints follow in lines of their own */
+    circe_fail(worst, "%.*s", first, text);
+    return text[first] != '\0' ? circe_fail_hint(worst, "%s", text + first + 1) : worst;
 }
 
 uint64_t cluster_hash(uint64_t hash, const void *data, size_t bytes) {

@@ -18,6 +18,7 @@ typedef struct report_series {
     enum { REPORT_LINE = 1, REPORT_POINTS = 2, REPORT_LINE_POINTS = 3, REPORT_HORIZONTAL = 4 } style;
     int colour; /* index into the palette, which is safe for colour-blind readers; the same method, the same colour */
     bool dashed;
+    int64_t room; /* of a growing series (chart.h): points it can have */
 } report_series;
 
 typedef struct report_panel {
@@ -49,6 +50,7 @@ typedef struct report_table {
     const char *const *cells;
     const bool *numeric; /* (n_columns), or NULL: none */
     int64_t marked;      /* the row that is emphasised; -1: none */
+    bool torn;           /* memory ran out while it was built: it cannot be written */
 } report_table;
 
 /* RFC 4180. */

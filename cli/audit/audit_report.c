@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "cli/audit/audit.h"
-#include "cli/common/cells.h"
 #include "cli/common/output.h"
 #include "io/io.h"
+#include "report/cells.h"
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 

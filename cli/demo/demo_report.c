@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli/common/cells.h"
 #include "cli/demo/demo.h"
+#include "report/cells.h"
 
 enum { WINDOWS = 3, MOST_IN_WINDOW = 80, SERIES = 2 * WINDOWS + 1 };
 

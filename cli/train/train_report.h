@@ -2,8 +2,8 @@
 #ifndef CLI_TRAIN_REPORT_H
 #define CLI_TRAIN_REPORT_H
 
-#include "cli/common/cells.h"
 #include "cli/train/train_job.h"
+#include "report/cells.h"
 
 typedef struct report_writer {
     const training_job *job;

@@ -1,0 +1,287 @@
+/* Tables: rows for people, by the columns of each kind, with three digits; and one row a run for programs. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "paper/paper_parts.h"
+
+/* ---- cells of all kinds ------------------------------------------------------------------------------------------ */
+
+/* "0.330 [0.33–0.34]", on two lines */
+static void cell_range(cells *list, const paper_spread *number, int64_t n) {
+    char median[32], low[32], high[32];
+    if (n > 1 && !isnan(number->median))
+        cells_add(list, "%s\n[%s–%s]", cells_digits(number->median, 3, median, sizeof median),
+                  cells_digits(number->low, 2, low, sizeof low), cells_digits(number->high, 2, high, sizeof high));
+    else
+        cells_add_digits(list, number->median, 3);
+}
+
+static bool has_rates(const paper_config *config) {
+    for (int64_t m = 0; m < config->methods.n; m++)
+        if (paper_method_at(config, m)->rate.n > 0 || paper_method_at(config, m)->decay.n > 0) return true;
+    return false;
+}
+
+static void columns_of_choice(const paper *p, cells *list) {
+    cells_column(list, "model", false);
+    cells_column(list, "method", false);
+    cells_column(list, "gamma", true);
+    if (!has_rates(&p->config)) return;
+    cells_column(list, "rate", true);
+    cells_column(list, "decay", true);
+}
+
+static void cell_model(const paper *p, const paper_row *row, cells *list) {
+    char text[PAPER_MODEL_BYTES];
+    (void)p;
+    cells_add(list, "%s", paper_model_text(row->model, row->d, text));
+}
+
+static void cells_of_choice(const paper *p, const paper_row *row, cells *list) {
+    const paper_method *method = paper_method_at(&p->config, row->method);
+    cell_model(p, row, list);
+    cells_add(list, "%s", method->name);
+    if (method->gamma.n > 0)
+        cells_add(list, "%.4g", row->choice.gamma);
+    else
+        cells_add(list, "%s", "");
+    if (!has_rates(&p->config)) return;
+    cells_add(list, "%.4g", row->choice.rate);
+    cells_add(list, "%.4g", row->choice.decay);
+}
+
+static void cell_chosen(const paper *p, const paper_row *row, cells *list) {
+    (void)p;
+    cells_add(list, "%s", row->chosen ? "yes" : row->n == 0 ? "failed" : "");
+}
+
+/* ---- synthetic models -------------------------------------------------------------------------------------------- */
+
+static void cell_collapsed(const paper *p, const paper_row *row, cells *list) {
+    (void)p;
+    if (row->n == 0)
+        cells_add(list, "all failed");
+    else if (row->collapsed == 0)
+        cells_add(list, "no");
+    else if (row->collapsed == row->n)
+        cells_add(list, row->n == 1 ? "yes" : "yes, all");
+    else
+        cells_add(list, "%" PRId64 " of %" PRId64, row->collapsed, row->n);
+}
+
+static void cell_published(const paper *p, const paper_row *row, cells *list) {
+    char mse[32], vcf[32];
+    const paper_published *found = paper_published_of(&p->config, row);
+    if (found != NULL)
+        cells_add(list, "%s\n%s", cells_digits(found->mse, 3, mse, sizeof mse),
+                  cells_digits(found->vcf, 3, vcf, sizeof vcf));
+    else
+        cells_add(list, "%s", "");
+}
+
+static void cell_score(const paper *p, const paper_row *row, cells *list) {
+    (void)p;
+    cells_add_digits(list, row->score.mean, 3);
+}
+
+const paper_column paper_columns_synthetic[] = {
+    {"", COLUMN_CHOICE, .number = 0},
+    {"MSE", COLUMN_RANGE, .number = NUMBER_MSE},
+    {"floor", COLUMN_MEDIAN, .number = NUMBER_FLOOR},
+    {"vcf", COLUMN_RANGE, .number = NUMBER_VCF},
+    {"vcf_support", COLUMN_RANGE, .number = NUMBER_VCF_SUPPORT},
+    {"Var(B̂)", COLUMN_MEDIAN, .number = NUMBER_VARIANCE},
+    {"collapsed", COLUMN_WORDS, .cell = cell_collapsed},
+    {"paper: MSE, vcf", COLUMN_VALUE, .cell = cell_published, .only_published = true},
+    {"seeds", COLUMN_SEEDS, .number = 0},
+    {"seconds", COLUMN_MEDIAN, .number = NUMBER_SECONDS},
+    {0},
+};
+const paper_column paper_columns_synthetic_tuning[] = {
+    {"", COLUMN_CHOICE, .number = 0},
+    {"validation MSE", COLUMN_RANGE, .number = NUMBER_VALIDATION_MSE},
+    {"validation vcf", COLUMN_RANGE, .number = NUMBER_VALIDATION_VCF},
+    {"score", COLUMN_VALUE, .cell = cell_score},
+    {"chosen", COLUMN_WORDS, .cell = cell_chosen},
+    {0},
+};
+
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
+
+static void cell_limit(const paper_row *row, paper_number value, paper_number error, cells *list) {
+    char v[32], e[32] = "?";
+    if (!isnan(row->number[error].median)) snprintf(e, sizeof e, "%.1g", row->number[error].median);
+    cells_add(list, "%s ± %s", cells_digits(row->number[value].median, 3, v, sizeof v), e);
+}
+
+static void cell_floor(const paper *p, const paper_row *row, cells *list) {
+    (void)p;
+    cell_limit(row, NUMBER_FLOOR, NUMBER_FLOOR_ERROR, list);
+}
+
+static void cell_vcf(const paper *p, const paper_row *row, cells *list) {
+    (void)p;
+    cell_limit(row, NUMBER_VCF, NUMBER_VCF_ERROR, list);
+}
+
+static void cell_vcf_support(const paper *p, const paper_row *row, cells *list) {
+    (void)p;
+    cell_limit(row, NUMBER_VCF_SUPPORT, NUMBER_VCF_SUPPORT_ERROR, list);
+}
+
+const paper_column paper_columns_limits[] = {
+    {"model", COLUMN_WORDS, .cell = cell_model},
+    {"floor", COLUMN_VALUE, .cell = cell_floor},
+    {"vcf", COLUMN_VALUE, .cell = cell_vcf},
+    {"vcf_support", COLUMN_VALUE, .cell = cell_vcf_support},
+    {"seconds", COLUMN_MEDIAN, .number = NUMBER_SECONDS},
+    {0},
+};
+
+/* ---- pictures ---------------------------------------------------------------------------------------------------- */
+
+static bool useless(const paper_row *row) { return paper_evidence(row) >= PAPER_USELESS; }
+
+/* What a row of the results is there for. */
+static const char *standing(const paper *p, const paper_row *row) {
+    static const char best[] = "best OOD, for\ncomparison:\nnot a choice";
+    int64_t choices = 0;
+    for (int64_t i = 0; i < p->rows.n; i++) choices += p->rows.list[i].group == row->group;
+    if (row->n == 0) return "all failed";
+    if (choices == 1) return "";
+    if (row->chosen && useless(row)) return "chosen, but a\nconstant beats it:\nnone of its\ngammas serves";
+    if (row->chosen) return row->best_ood ? "chosen, and\nbest OOD" : "chosen";
+    return row->best_ood ? best : "";
+}
+
+static void cell_standing(const paper *p, const paper_row *row, cells *list) {
+    cells_add(list, "%s", standing(p, row));
+}
+
+/* "1.2e-05 (3.4 s.e.)"; of predictions of which a constant beats one, it says nothing. */
+static void cell_dependence(const paper *p, const paper_row *row, cells *list) {
+    char text[32];
+    double value = row->number[NUMBER_DEPENDENCE].median;
+    (void)p;
+    if (isnan(value))
+        cells_add(list, "%s", "");
+    else if (useless(row))
+        cells_add(list, "%s", "no better than\na constant");
+    else
+        cells_add(list, "%s\n(%.1f s.e.)", cells_digits(value, 2, text, sizeof text), paper_evidence(row));
+}
+
+static void cell_steps(const paper *p, const paper_row *row, cells *list) {
+    (void)p;
+    cells_add(list, "%.0f", row->n > 0 ? row->number[NUMBER_STEPS].median : 0);
+}
+
+const paper_column paper_columns_images[] = {
+    {"", COLUMN_CHOICE, .number = 0},
+    {"gamma is", COLUMN_WORDS, .cell = cell_standing},
+    {"test MSE", COLUMN_RANGE, .number = NUMBER_MSE},
+    {"OOD test MSE", COLUMN_RANGE, .number = NUMBER_OOD_MSE},
+    {"validation MSE", COLUMN_MEDIAN, .number = NUMBER_VALIDATION_MSE},
+    {"dependence", COLUMN_VALUE, .cell = cell_dependence},
+    {"Var(Ŷ)", COLUMN_MEDIAN, .number = NUMBER_VARIANCE},
+    {"steps", COLUMN_VALUE, .cell = cell_steps},
+    {"seeds", COLUMN_SEEDS, .number = 0},
+    {"seconds", COLUMN_MEDIAN, .number = NUMBER_SECONDS},
+    {0},
+};
+const paper_column paper_columns_images_tuning[] = {
+    {"", COLUMN_CHOICE, .number = 0},
+    {"validation MSE", COLUMN_RANGE, .number = NUMBER_VALIDATION_MSE},
+    {"dependence", COLUMN_VALUE, .cell = cell_dependence},
+    {"seeds", COLUMN_SEEDS, .number = 0},
+    {"seconds", COLUMN_MEDIAN, .number = NUMBER_SECONDS},
+    {"chosen", COLUMN_WORDS, .cell = cell_chosen},
+    {0},
+};
+
+/* ---- any of them ------------------------------------------------------------------------------------------------- */
+
+static void add_cell(const paper *p, const paper_column *column, const paper_row *row, cells *list) {
+    switch (column->kind) {
+        case COLUMN_CHOICE:
+            cells_of_choice(p, row, list);
+            break;
+        case COLUMN_RANGE:
+            cell_range(list, &row->number[column->number], row->n);
+            break;
+        case COLUMN_MEDIAN:
+            cells_add_digits(list, row->number[column->number].median, 3);
+            break;
+        case COLUMN_SEEDS:
+            cells_add(list, "%" PRId64, row->n);
+            break;
+        case COLUMN_WORDS:
+        case COLUMN_VALUE:
+            column->cell(p, row, list);
+            break;
+    }
+}
+
+static bool has(const paper *p, const paper_column *column) {
+    return !column->only_published || p->config.published.n > 0;
+}
+
+report_table paper_table(const paper *p, paper_shown which, cells *list) {
+    bool tuning = which == SHOW_TUNING || which == SHOW_TUNING_CHOSEN, all = which == SHOW_ALL || which == SHOW_TUNING;
+    const paper_kind *kind = p->config.kind;
+    const paper_column *columns = tuning ? kind->tuning_columns : kind->columns;
+    const paper_rows *rows = tuning ? &p->tuning : &p->rows;
+    for (const paper_column *c = columns; c->name != NULL; c++) {
+        if (c->kind == COLUMN_CHOICE)
+            columns_of_choice(p, list);
+        else if (has(p, c))
+            cells_column(list, c->name, c->kind != COLUMN_WORDS);
+    }
+    for (int64_t i = 0; i < rows->n; i++) {
+        const paper_row *row = &rows->list[i];
+        if (!all && !row->chosen && !row->best_ood && row->n > 0) continue;
+        for (const paper_column *c = columns; c->name != NULL; c++)
+            if (has(p, c)) add_cell(p, c, row, list);
+    }
+    return cells_table(list, "", NULL, 0);
+}
+
+/* ---- for programs ------------------------------------------------------------------------------------------------ */
+
+/* Which run it is. */
+static void cells_of_run(const paper *p, int64_t i, cells *list) {
+    const paper_planned *run = &p->runs[i];
+    const sweep_run *its = &p->sweep.runs[i];
+    const paper_group *group = &p->groups[run->group];
+    bool trained = group->method >= 0;
+    paper_choice choice = paper_choice_of(run);
+    char text[PAPER_MODEL_BYTES];
+    cells_add(list, "%s", its->name != NULL ? its->name : "");
+    cells_add(list, "%s",
+              p->config.kind->pictures ? paper_model_id(group->model, 1, text) : paper_model_name(group->model->word));
+    cells_add(list, "%" PRId64, group->d);
+    cells_add(list, "%s", trained ? paper_method_at(&p->config, group->method)->name : "");
+    cells_add_exact(list, trained ? choice.gamma : (double)NAN);
+    cells_add_exact(list, trained ? choice.rate : (double)NAN);
+    cells_add_exact(list, trained ? choice.decay : (double)NAN);
+    cells_add(list, "%" PRId64, run->settings.seed);
+    cells_add(list, "%s", paper_role_name(run->role));
+    cells_add(list, "%s", its->error != NULL ? its->error : "");
+}
+
+report_table paper_run_table(const paper *p, cells *list) {
+    static const char *const columns[] = {"run",  "model", "d",    "method", "gamma",
+                                          "rate", "decay", "seed", "role",   "error"};
+    const paper_kind *kind = p->config.kind;
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) cells_column(list, columns[i], false);
+    for (int64_t i = 0; i < kind->n_numbers; i++) cells_column(list, paper_number_name(kind->numbers[i]), true);
+    for (int64_t i = 0; i < p->sweep.n_runs; i++) {
+        cells_of_run(p, i, list);
+        bool done = p->sweep.runs[i].state == SWEEP_DONE;
+        for (int64_t k = 0; k < kind->n_numbers; k++)
+            cells_add_exact(list, done ? p->runs[i].numbers.at[kind->numbers[k]] : (double)NAN);
+    }
+    return cells_table(list, "", NULL, 0);
+}

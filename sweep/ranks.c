@@ -1,0 +1,254 @@
+/* What rank 0 and the others tell each other: a header and a text. Nobody waits inside MPI: each looks for letters
+ * every few milliseconds, between looks at its children, which costs a run so much when it ends and a core nothing. The
+ * text of a result goes to rank 0 as a letter too, since a file that one machine of a network file system has written
+ * may take its time to be seen by another. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mpi/cluster.h"
+#include "sweep/sweep_parts.h"
+
+enum { LOOK_MS = 4 };
+static const double tell_every_s = 0.5;
+
+enum { ORDER_START = 101, ORDER_STOP, ORDER_DISMISS }; /* beside sweep__news_kind */
+
+static bool several(void) { return cluster_size() > 1; }
+
+/* ---- letters ----------------------------------------------------------------------------------------------------- */
+
+typedef struct header {
+    int32_t kind, place;
+    double share;
+    uint64_t bytes; /* of text that follows */
+} header;
+
+static const size_t most_text = SWEEP__MOST_BYTES + PATH_MAX; /* a result, or settings with a path */
+
+circe_status sweep__mail_open(sweep__mail *mail) {
+    *mail = (sweep__mail){.room = several() ? malloc(sizeof(header) + most_text + 1) : NULL};
+    if (!several() || mail->room != NULL) return CIRCE_OK;
+    return circe_fail(CIRCE_ERR_MEMORY, "no memory for what ranks tell each other");
+}
+
+/* The text may be in two pieces. */
+static void post(sweep__mail *mail, int to, int kind, int64_t place, double share, const char *first, size_t n,
+                 const char *second) {
+    size_t rest = second != NULL ? strlen(second) : 0;
+    if (n + rest > most_text) rest = n = 0; /* longer than anything that is read back */
+    header h = {.kind = kind, .place = (int32_t)place, .share = share, .bytes = n + rest};
+    memcpy(mail->room, &h, sizeof h);
+    if (n > 0) memcpy(mail->room + sizeof h, first, n);
+    if (rest > 0) memcpy(mail->room + sizeof h + n, second, rest);
+    cluster_engine_used()->send(to, mail->room, sizeof h + n + rest);
+}
+
+bool sweep__hear(sweep__mail *mail) {
+    header h;
+    size_t bytes = 0;
+    if (!several() || !cluster_engine_used()->waiting(&mail->rank, &bytes)) return false;
+    cluster_engine_used()->receive(mail->rank, mail->room, bytes);
+    memcpy(&h, mail->room, sizeof h);
+    mail->room[bytes] = '\0';
+    mail->kind = h.kind;
+    mail->place = h.place;
+    mail->share = h.share;
+    mail->text = mail->room + sizeof h;
+    return true;
+}
+
+void sweep__order_start(sweep__mail *mail, int rank, int64_t place, const char *path, const char *settings) {
+    post(mail, rank, ORDER_START, place, 0, path, strlen(path) + 1, settings);
+}
+
+static void order_all(sweep__mail *mail, int kind) {
+    for (int rank = 1; rank < cluster_size(); rank++) post(mail, rank, kind, 0, 0, NULL, 0, NULL);
+}
+
+void sweep__order_stop(sweep__mail *mail) { order_all(mail, ORDER_STOP); }
+
+void sweep__order_dismiss(sweep__mail *mail) { order_all(mail, ORDER_DISMISS); }
+
+int64_t *sweep__gather_room(int64_t own) {
+    int64_t *room = calloc((size_t)cluster_size(), sizeof *room);
+    if (room == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %d ranks", cluster_size()), NULL;
+    cluster_gather(&own, sizeof own, room);
+    return room;
+}
+
+/* ---- meeting ----------------------------------------------------------------------------------------------------- */
+
+typedef struct meeting {
+    char folder[PATH_MAX], file[PATH_MAX];
+    char token[64]; /* a file in the folder that rank 0 made just now */
+    uint64_t hash;  /* of the file */
+} meeting;
+
+static const char no_meeting[] = "no memory for what ranks tell each other";
+
+/* 0: it cannot be read. */
+static uint64_t hash_file(const char *path) {
+    char block[1 << 16];
+    uint64_t hash = 1;
+    FILE *in = path[0] != '\0' ? fopen(path, "rb") : NULL;
+    if (in == NULL) return 0;
+    for (size_t bytes; (bytes = fread(block, 1, sizeof block, in)) > 0;) hash = cluster_hash(hash, block, bytes);
+    fclose(in);
+    return hash;
+}
+
+static circe_status make_file(const char *path, const char *folder) {
+    int descriptor = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    if (descriptor < 0) return circe_fail(CIRCE_ERR_IO, "cannot write in %s: %s", folder, strerror(errno));
+    close(descriptor);
+    return CIRCE_OK;
+}
+
+/* As a rank that is not the first sees it. */
+static circe_status look_around(const meeting *m) {
+    arena owner = {0};
+    const char *runs = arena_format(&owner, "%s/runs", m->folder);
+    const char *own = arena_format(&owner, "%s/.%s-rank%d", runs, m->token, cluster_rank());
+    circe_status status = make_file(own, runs);
+    if (status == CIRCE_OK &&
+        (unlink(own) != 0 || access(arena_format(&owner, "%s/%s", m->folder, m->token), F_OK) != 0))
+        status = circe_fail(CIRCE_ERR_IO,
+                            "%s is not the folder that rank 0 sees; give one on a file system that all machines share",
+                            m->folder);
+    else if (status == CIRCE_OK && m->file[0] != '\0' && hash_file(m->file) != m->hash)
+        status = circe_fail(CIRCE_ERR_ARGUMENT, "%s is not the file that rank 0 sees; every rank must see the same",
+                            m->file);
+    arena_free(&owner);
+    return status;
+}
+
+/* The token, and what the others are told. */
+static circe_status prepare(const char *folder, const char *file, meeting *m) {
+    if (strlen(folder) + sizeof m->token >= sizeof m->folder || (file != NULL && strlen(file) >= sizeof m->file))
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: the path is too long", folder);
+    snprintf(m->folder, sizeof m->folder, "%s", folder);
+    snprintf(m->file, sizeof m->file, "%s", file != NULL ? file : "");
+    snprintf(m->token, sizeof m->token, ".ranks-%ld-%.0f", (long)getpid(), 1e6 * sweep_clock());
+    m->hash = hash_file(m->file);
+    return CIRCE_OK;
+}
+
+circe_status sweep__meet(circe_status status, const char *folder, const char *same_file) {
+    if (!several()) return status;
+    arena owner = {0};
+    meeting *m = arena_alloc(&owner, sizeof *m);
+    if (status == CIRCE_OK)
+        status = m != NULL ? prepare(folder, same_file, m) : circe_fail(CIRCE_ERR_MEMORY, no_meeting);
+    const char *token = m != NULL ? arena_format(&owner, "%s/%s", m->folder, m->token) : "";
+    if (status == CIRCE_OK) status = make_file(token, folder);
+    bool made = status == CIRCE_OK;
+    status = cluster_agree(status);
+    if (status == CIRCE_OK) {
+        cluster_broadcast(0, m, sizeof *m);
+        status = cluster_agree(CIRCE_OK);
+    }
+    if (made) unlink(token);
+    arena_free(&owner);
+    return status;
+}
+
+static circe_status meet_first(circe_status status) {
+    arena owner = {0};
+    meeting *m = arena_alloc(&owner, sizeof *m);
+    if (status == CIRCE_OK && m == NULL) status = circe_fail(CIRCE_ERR_MEMORY, no_meeting);
+    status = cluster_agree(status);
+    if (status == CIRCE_OK) {
+        cluster_broadcast(0, m, sizeof *m);
+        status = cluster_agree(look_around(m));
+    }
+    arena_free(&owner);
+    return status;
+}
+
+/* ---- the others -------------------------------------------------------------------------------------------------- */
+
+typedef struct servant {
+    sweep__children children;
+    sweep__mail mail;
+    char (*paths)[PATH_MAX]; /* of their results */
+    bool dismissed;
+    double told_at;
+} servant;
+
+static void post_text(servant *s, int kind, int64_t place, const char *text) {
+    post(&s->mail, 0, kind, place, 0, text, strlen(text), NULL);
+}
+
+/* The letter has the path, then the settings. */
+static void start(servant *s) {
+    int64_t place = s->mail.place;
+    const char *path = s->mail.text, *settings = path + strlen(path) + 1;
+    char why[SWEEP__WHY_BYTES] = "it was asked to stop";
+    snprintf(s->paths[place], PATH_MAX, "%s", path);
+    bool started = !s->children.stopping && sweep__children_start(&s->children, place, path, settings, why);
+    if (!started) post_text(s, SWEEP__FAILURE, place, why);
+}
+
+static void take_orders(servant *s) {
+    while (sweep__hear(&s->mail)) {
+        if (s->mail.kind == ORDER_START) start(s);
+        if (s->mail.kind == ORDER_STOP) sweep__children_stop(&s->children);
+        if (s->mail.kind == ORDER_DISMISS) s->dismissed = true;
+    }
+}
+
+static void tell_end(servant *s, int64_t place) {
+    char why[SWEEP__WHY_BYTES];
+    bool done = sweep__child_end(&s->children, place, why);
+    char *result = done ? sweep__read(s->paths[place]) : NULL;
+    if (done && result == NULL) snprintf(why, sizeof why, "its result %.2000s cannot be read", s->paths[place]);
+    post_text(s, result != NULL ? SWEEP__RESULT : SWEEP__FAILURE, place, result != NULL ? result : why);
+    free(result);
+}
+
+static void tell(servant *s) {
+    bool shares = sweep_clock() - s->told_at > tell_every_s;
+    for (int64_t i = 0; i < s->children.options->jobs; i++) {
+        const sweep__child *child = &s->children.list[i];
+        if (sweep__child_ended(child))
+            tell_end(s, i);
+        else if (shares && child->pid != 0)
+            post(&s->mail, 0, SWEEP__SHARE, i, child->share, NULL, 0, NULL);
+    }
+    if (shares) s->told_at = sweep_clock();
+}
+
+static circe_status open_servant(const sweep_options *options, servant *s) {
+    circe_status status = sweep__mail_open(&s->mail);
+    circe_status opened = sweep__children_open(options, &s->children);
+    s->paths = calloc((size_t)options->jobs, sizeof *s->paths);
+    if (status == CIRCE_OK) status = opened;
+    return status == CIRCE_OK && s->paths == NULL ? circe_fail(CIRCE_ERR_MEMORY, "no memory for paths") : status;
+}
+
+circe_status sweep_serve(circe_status status, const sweep_options *options, const sweep_watch *watch) {
+    servant s = {0};
+    circe_status opened = open_servant(options, &s);
+    status = meet_first(status != CIRCE_OK ? status : opened);
+    if (status == CIRCE_OK) free(sweep__gather_room(options->jobs));
+    while (status == CIRCE_OK && !s.dismissed) {
+        sweep__children_listen(&s.children, LOOK_MS);
+        tell(&s);
+        take_orders(&s);
+        if (!s.children.stopping && sweep__tell(watch, 0, "") != 0) {
+            sweep__children_stop(&s.children);
+            post(&s.mail, 0, SWEEP__STOPPING, 0, 0, NULL, 0, NULL);
+        }
+        sweep__children_hurry(&s.children);
+    }
+    sweep__children_close(&s.children);
+    free(s.mail.room);
+    free(s.paths);
+    return status;
+}
