@@ -59,6 +59,24 @@ typedef struct io_fields {
     int64_t name; /* 1 + the index of the FIELD_NAME by which a list read over another finds what it changes; 0: none */
 } io_fields;
 
+/* A list of rows, X(KIND, member, "key", "example", ...), makes both the members of a struct and its table:
+ *
+ *     typedef struct data { DATA(IO_MEMBER) } data;
+ *     #define OWNER data
+ *     static const io_field rows[] = {DATA(IO_ROW)};  */
+#define IO_MEMBER(type, member, ...) IO_TYPE_##type member;
+#define IO_ROW(type, member, key, text, ...) \
+    {.name = key, .kind = FIELD_##type, .offset = offsetof(OWNER, member), .example = text, __VA_ARGS__},
+
+#define IO_TYPE_TEXT const char *
+#define IO_TYPE_NAME const char *
+#define IO_TYPE_WORD int
+#define IO_TYPE_WHOLE int64_t
+#define IO_TYPE_NUMBER double
+#define IO_TYPE_TRUTH bool
+#define IO_TYPE_WHOLES io_numbers
+#define IO_TYPE_NUMBERS io_numbers
+
 /* The index of a text among the words "a|b|c", or -1. */
 int io_word_index(const char *words, const char *text);
 

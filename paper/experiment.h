@@ -2,6 +2,9 @@
 #ifndef PAPER_EXPERIMENT_H
 #define PAPER_EXPERIMENT_H
 
+#include <float.h>
+#include <math.h>
+
 #include "io/fields.h"
 #include "paper/paper.h"
 #include "train/synthetic.h"
@@ -18,15 +21,26 @@ enum paper_model_word {
     N_MODELS
 };
 
+/* The keys of a file, one a row: X(kind, member, "key", "a value that would be right", ...). not_in_json: it says which
+ * runs there are, not how one is done, and is no setting of a run. */
+#define POSITIVE .low = DBL_MIN, .high = INFINITY
+#define NOT_NEGATIVE .low = 0, .high = INFINITY
+
+/* d: of multivariate models, dimensions. The rest is of pictures. dependence: of dsprites; -1: not said. file, folder:
+ * the published set; NULL: drawn. size, identities: of faces, pixels and people. */
+#define PAPER_MODEL(X)                                                                                       \
+    X(WORD, word, "model", "univariate1", .required = true, .words = PAPER_MODEL_WORDS, .not_in_json = true) \
+    X(WHOLES, d, "d", "[2, 5, 10, 20]", .low = 1, .high = 4096, .not_in_json = true)                         \
+    X(WORD, dependence, "dependence", "nonlinear", .words = "linear|nonlinear|ycone")                        \
+    X(TRUTH, holdout_in_training, "holdout_in_training", "true")                                             \
+    X(TEXT, file, "file", "dsprites.npz", .not_in_json = true)                                               \
+    X(TEXT, folder, "folder", "ExtendedYaleB", .not_in_json = true)                                          \
+    X(WHOLE, size, "size", "224", .low = 16, .high = 1024)                                                   \
+    X(WHOLE, identities, "identities", "28", .low = 3, .high = 28)
+
 typedef struct paper_model {
-    int word;
-    io_numbers d; /* of multivariate models: dimensions */
-    /* Of pictures. */
-    int dependence; /* of dsprites: linear, nonlinear, ycone; -1: not said */
-    bool holdout_in_training;
-    const char *file, *folder; /* the published set; NULL: drawn */
-    int64_t size, identities;  /* of faces: pixels, people */
-    /* Where they lie for the runs, and what stands for their content; NULL: drawn for every run. */
+    PAPER_MODEL(IO_MEMBER)
+    /* Where pictures lie for the runs, and what stands for their content; NULL: drawn for every run. */
     const char *pictures, *mark;
 } paper_model;
 
@@ -34,19 +48,35 @@ enum paper_regularizer { REGULARIZER_NONE, REGULARIZER_CIRCE, REGULARIZER_HSCIC,
 
 enum paper_trained_on { ON_DOMAIN, ON_OOD };
 
-/* Words are indices; paper_settings_regularizer makes the library's options of them. */
+/* Words are indices; paper_settings_regularizer makes the library's options of them. init: 0: the training's; else 1 +
+ * what the training's would be. trained_on: of pictures. sigma2_y, ridge: without any, the library's grids, among which
+ * leave-one-out chooses; sigma2_z = 0: the median heuristic. rate, decay: without any, those of the training. seeds,
+ * tuning_seeds: at most so many; 0: the experiment's. */
+#define PAPER_METHOD(X)                                                                                  \
+    X(NAME, name, "name", "circe", .required = true, .not_in_json = true)                                \
+    X(WORD, regularizer, "regularizer", "circe", .required = true, .words = "none|circe|hscic|gcm|hsic") \
+    X(WORD, init, "init", "he", .words = "training|he|uniform")                                          \
+    X(WORD, trained_on, "trained_on", "ood", .words = "domain|ood")                                      \
+    X(NUMBERS, gamma, "gamma", "[100, 1000]", NOT_NEGATIVE, .not_in_json = true)                         \
+    X(WORD, estimator, "estimator", "ustat", .words = "biased|debiased|centered|ustat")                  \
+    X(NUMBER, sigma2_x, "sigma2_x", "0.1", POSITIVE)                                                     \
+    X(NUMBERS, sigma2_y, "sigma2_y", "[1, 0.1]", POSITIVE)                                               \
+    X(NUMBER, sigma2_z, "sigma2_z", "1", NOT_NEGATIVE)                                                   \
+    X(TRUTH, per_dimension, "per_dimension", "true")                                                     \
+    X(NUMBERS, ridge, "ridge", "[0.01, 0.1]", POSITIVE)                                                  \
+    X(WORD, method, "method", "lowrank", .words = "auto|lowrank|dense|rff")                              \
+    X(WHOLE, rff_features, "rff_features", "512", .low = 1, .high = 1e6)                                 \
+    X(WORD, regress_z, "regress_z", "batch", .words = "batch|holdout")                                   \
+    X(WORD, regression, "regression", "kernel", .words = "kernel|linear")                                \
+    X(WORD, combine, "combine", "max", .words = "max|logsumexp|squares")                                 \
+    X(TRUTH, previous_batch, "previous_batch", "true")                                                   \
+    X(NUMBERS, rate, "rate", "[1e-4, 1e-3]", POSITIVE, .not_in_json = true)                              \
+    X(NUMBERS, decay, "decay", "[0.3, 3]", NOT_NEGATIVE, .not_in_json = true)                            \
+    X(WHOLE, seeds, "seeds", "1", .low = 1, .high = 1000, .not_in_json = true)                           \
+    X(WHOLE, tuning_seeds, "tuning_seeds", "1", .low = 1, .high = 1000, .not_in_json = true)
+
 typedef struct paper_method {
-    const char *name;
-    int regularizer, estimator, method, regress_z, regression, combine;
-    int trained_on;             /* of pictures: paper_trained_on */
-    int init;                   /* 0: the training's; else 1 + what the training's would be */
-    double sigma2_x, sigma2_z;  /* sigma2_z = 0: the median heuristic */
-    io_numbers sigma2_y, ridge; /* n = 0: the library's grids, among which leave-one-out chooses */
-    bool per_dimension, previous_batch;
-    int64_t rff_features;
-    io_numbers gamma;
-    io_numbers rate, decay;      /* n = 0: those of the training */
-    int64_t seeds, tuning_seeds; /* at most so many; 0: the experiment's */
+    PAPER_METHOD(IO_MEMBER)
 } paper_method;
 
 /* What a method leaves to be chosen. */
@@ -55,41 +85,75 @@ typedef struct paper_choice {
 } paper_choice;
 
 /* What the paper has for a cell of the table. */
+#define PAPER_PUBLISHED(X)                                                               \
+    X(WORD, model, "model", "univariate1", .required = true, .words = PAPER_MODEL_WORDS) \
+    X(WHOLE, d, "d", "2", .low = 1, .high = 4096)                                        \
+    X(NAME, method, "method", "circe", .required = true)                                 \
+    X(NUMBER, mse, "mse", "0.197", .required = true)                                     \
+    X(NUMBER, vcf, "vcf", "0.18", .required = true)
+
 typedef struct paper_published {
-    int model;
-    int64_t d;
-    const char *method;
-    double mse, vcf;
+    PAPER_PUBLISHED(IO_MEMBER)
 } paper_published;
 
 /* Rows; 0: as many as the kind of experiment has without being asked. */
+#define PAPER_DATA(X)                                                 \
+    X(WHOLE, train, "train", "8000", .low = 0, .high = 1e8)           \
+    X(WHOLE, validation, "validation", "1000", .low = 0, .high = 1e8) \
+    X(WHOLE, test, "test", "2000", .low = 0, .high = 1e8)             \
+    X(WHOLE, holdout, "holdout", "1000", .low = 0, .high = 1e8)
+
 typedef struct paper_data {
-    int64_t train, validation, test, holdout;
+    PAPER_DATA(IO_MEMBER)
 } paper_data;
 
+/* dtype: of the regulariser on a batch. precision: of the network; NULL: float32, as in results from before there was a
+ * choice. steps: in place of the epochs; 0: those. weights: a file of pretrained ones; NULL: none. */
+#define PAPER_TRAINING(X)                                                      \
+    X(TEXT, net, "net", "9x64")                                                \
+    X(WORD, activation, "activation", "relu", .words = "relu|leaky_relu|tanh") \
+    X(WORD, init, "init", "he", .words = "he|uniform")                         \
+    X(WORD, dtype, "dtype", "float64", .words = "float32|float64")             \
+    X(TEXT, precision, "precision", "tf32")                                    \
+    X(WHOLE, epochs, "epochs", "100", .low = 1, .high = 1e6)                   \
+    X(WHOLE, steps, "steps", "8000", .low = 0, .high = 1e9)                    \
+    X(TEXT, weights, "weights", "resnet18.safetensors")                        \
+    X(WHOLE, batch, "batch", "256", .low = 4, .high = 1e6)                     \
+    X(NUMBER, rate, "rate", "1e-4", POSITIVE)                                  \
+    X(NUMBER, decay, "decay", "0.3", NOT_NEGATIVE)                             \
+    X(WORD, schedule, "schedule", "cosine", .words = "constant|cosine")        \
+    X(NUMBER, warmup, "warmup", "0", NOT_NEGATIVE)
+
 typedef struct paper_training {
-    const char *net, *weights; /* weights: a file of pretrained ones; NULL: none */
-    int activation, init, schedule;
-    int dtype;             /* of the regulariser on a batch */
-    const char *precision; /* of the network: device.h; NULL: float32, as in results from before there was a choice */
-    int64_t epochs, batch;
-    int64_t steps; /* in place of the epochs; 0: those */
-    double rate, decay, warmup;
+    PAPER_TRAINING(IO_MEMBER)
 } paper_training;
 
+/* Of VCF. */
+#define PAPER_EVALUATION(X)                                    \
+    X(WHOLE, points, "points", "2000", .low = 10, .high = 1e8) \
+    X(WHOLE, draws, "draws", "100", .low = 2, .high = 1e6)
+
 typedef struct paper_evaluation {
-    int64_t points, draws; /* of VCF */
+    PAPER_EVALUATION(IO_MEMBER)
 } paper_evaluation;
 
-/* CIRCE as every method's prediction is measured by it, whatever it was trained with. */
+/* CIRCE as every method's prediction is measured by it, whatever it was trained with; as in a method. chunk: rows. */
+#define PAPER_YARDSTICK(X)                                 \
+    X(NUMBER, sigma2_x, "sigma2_x", "0.05", POSITIVE)      \
+    X(NUMBERS, sigma2_y, "sigma2_y", "[1, 0.1]", POSITIVE) \
+    X(NUMBER, sigma2_z, "sigma2_z", "0.5", NOT_NEGATIVE)   \
+    X(NUMBERS, ridge, "ridge", "[0.01, 0.1]", POSITIVE)    \
+    X(WHOLE, chunk, "chunk", "1024", .low = 16, .high = 1e6)
+
 typedef struct paper_yardstick {
-    double sigma2_x, sigma2_z;
-    io_numbers sigma2_y, ridge; /* as in a method */
-    int64_t chunk;              /* rows */
+    PAPER_YARDSTICK(IO_MEMBER)
 } paper_yardstick;
 
+/* 0: the experiment trains. */
+#define PAPER_LIMITS(X) X(WHOLE, samples, "samples", "500000", .required = true, .low = 1024, .high = 1e10)
+
 typedef struct paper_limits {
-    int64_t samples; /* 0: the experiment trains */
+    PAPER_LIMITS(IO_MEMBER)
 } paper_limits;
 
 typedef struct paper_config {

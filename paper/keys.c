@@ -177,26 +177,16 @@ static circe_status check_whole(const io_yaml *file, int64_t line, const void *p
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
-#define AT(type, member) .offset = offsetof(type, member)
-#define TABLE(words, type, rows, ...) \
-    { .what = words, .list = rows, .n = sizeof(rows) / sizeof *(rows), .bytes = sizeof(type), __VA_ARGS__ }
+#define TABLE(words, rows, ...) \
+    { .what = words, .list = rows, .n = sizeof(rows) / sizeof *(rows), .bytes = sizeof(OWNER), __VA_ARGS__ }
 
+#define OWNER paper_model
 static void init_model(void *part) { *(paper_model *)part = (paper_model){.dependence = -1}; }
+static const io_field model_rows[] = {PAPER_MODEL(IO_ROW)};
+const io_fields paper_model_fields = TABLE("a model", model_rows, .init = init_model, .check = check_model);
+#undef OWNER
 
-static const io_field model_keys[] = {
-    {"model", FIELD_WORD, AT(paper_model, word), .example = "univariate1", .required = true, .words = PAPER_MODEL_WORDS,
-     .not_in_json = true},
-    {"d", FIELD_WHOLES, AT(paper_model, d), .example = "[2, 5, 10, 20]", .low = 1, .high = 4096, .not_in_json = true},
-    {"dependence", FIELD_WORD, AT(paper_model, dependence), .example = "nonlinear", .words = "linear|nonlinear|ycone"},
-    {"holdout_in_training", FIELD_TRUTH, AT(paper_model, holdout_in_training), .example = "true"},
-    {"file", FIELD_TEXT, AT(paper_model, file), .example = "dsprites.npz", .not_in_json = true},
-    {"folder", FIELD_TEXT, AT(paper_model, folder), .example = "ExtendedYaleB", .not_in_json = true},
-    {"size", FIELD_WHOLE, AT(paper_model, size), .example = "224", .low = 16, .high = 1024},
-    {"identities", FIELD_WHOLE, AT(paper_model, identities), .example = "28", .low = 3, .high = 28},
-};
-const io_fields paper_model_fields =
-    TABLE("a model", paper_model, model_keys, .init = init_model, .check = check_model);
-
+#define OWNER paper_method
 static void init_method(void *part) {
     *(paper_method *)part = (paper_method){.estimator = USTAT,
                                            .sigma2_x = 0.1,
@@ -205,124 +195,66 @@ static void init_method(void *part) {
                                            .previous_batch = true,
                                            .rff_features = 512};
 }
-
-static const io_field method_keys[] = {
-    {"name", FIELD_NAME, AT(paper_method, name), .example = "circe", .required = true, .not_in_json = true},
-    {"regularizer", FIELD_WORD, AT(paper_method, regularizer), .example = "circe", .required = true,
-     .words = "none|circe|hscic|gcm|hsic"},
-    {"init", FIELD_WORD, AT(paper_method, init), .example = "he", .words = "training|he|uniform"},
-    {"trained_on", FIELD_WORD, AT(paper_method, trained_on), .example = "ood", .words = "domain|ood"},
-    {"gamma", FIELD_NUMBERS, AT(paper_method, gamma), .example = "[100, 1000]", .low = 0, .high = INFINITY,
-     .not_in_json = true},
-    {"estimator", FIELD_WORD, AT(paper_method, estimator), .example = "ustat",
-     .words = "biased|debiased|centered|ustat"},
-    {"sigma2_x", FIELD_NUMBER, AT(paper_method, sigma2_x), .example = "0.1", .low = DBL_MIN, .high = INFINITY},
-    {"sigma2_y", FIELD_NUMBERS, AT(paper_method, sigma2_y), .example = "[1, 0.1]", .low = DBL_MIN, .high = INFINITY},
-    {"sigma2_z", FIELD_NUMBER, AT(paper_method, sigma2_z), .example = "1", .low = 0, .high = INFINITY},
-    {"per_dimension", FIELD_TRUTH, AT(paper_method, per_dimension), .example = "true"},
-    {"ridge", FIELD_NUMBERS, AT(paper_method, ridge), .example = "[0.01, 0.1]", .low = DBL_MIN, .high = INFINITY},
-    {"method", FIELD_WORD, AT(paper_method, method), .example = "lowrank", .words = "auto|lowrank|dense|rff"},
-    {"rff_features", FIELD_WHOLE, AT(paper_method, rff_features), .example = "512", .low = 1, .high = 1e6},
-    {"regress_z", FIELD_WORD, AT(paper_method, regress_z), .example = "batch", .words = "batch|holdout"},
-    {"regression", FIELD_WORD, AT(paper_method, regression), .example = "kernel", .words = "kernel|linear"},
-    {"combine", FIELD_WORD, AT(paper_method, combine), .example = "max", .words = "max|logsumexp|squares"},
-    {"previous_batch", FIELD_TRUTH, AT(paper_method, previous_batch), .example = "true"},
-    {"rate", FIELD_NUMBERS, AT(paper_method, rate), .example = "[1e-4, 1e-3]", .low = DBL_MIN, .high = INFINITY,
-     .not_in_json = true},
-    {"decay", FIELD_NUMBERS, AT(paper_method, decay), .example = "[0.3, 3]", .low = 0, .high = INFINITY,
-     .not_in_json = true},
-    {"seeds", FIELD_WHOLE, AT(paper_method, seeds), .example = "1", .low = 1, .high = 1000, .not_in_json = true},
-    {"tuning_seeds", FIELD_WHOLE, AT(paper_method, tuning_seeds), .example = "1", .low = 1, .high = 1000,
-     .not_in_json = true},
-};
+static const io_field method_rows[] = {PAPER_METHOD(IO_ROW)};
 const io_fields paper_method_fields =
-    TABLE("a method", paper_method, method_keys, .init = init_method, .check = check_method, .name = 1);
+    TABLE("a method", method_rows, .init = init_method, .check = check_method, .name = 1);
+#undef OWNER
 
-static const io_field published_keys[] = {
-    {"model", FIELD_WORD, AT(paper_published, model), .example = "univariate1", .required = true,
-     .words = PAPER_MODEL_WORDS},
-    {"d", FIELD_WHOLE, AT(paper_published, d), .example = "2", .low = 1, .high = 4096},
-    {"method", FIELD_NAME, AT(paper_published, method), .example = "circe", .required = true},
-    {"mse", FIELD_NUMBER, AT(paper_published, mse), .example = "0.197", .required = true},
-    {"vcf", FIELD_NUMBER, AT(paper_published, vcf), .example = "0.18", .required = true},
-};
+#define OWNER paper_published
 static void init_published(void *part) { *(paper_published *)part = (paper_published){.d = 1}; }
-static const io_fields published_fields =
-    TABLE("a number of the paper", paper_published, published_keys, .init = init_published);
+static const io_field published_rows[] = {PAPER_PUBLISHED(IO_ROW)};
+static const io_fields published_fields = TABLE("a number of the paper", published_rows, .init = init_published);
+#undef OWNER
 
-static const io_field data_keys[] = {
-    {"train", FIELD_WHOLE, AT(paper_data, train), .example = "8000", .low = 0, .high = 1e8},
-    {"validation", FIELD_WHOLE, AT(paper_data, validation), .example = "1000", .low = 0, .high = 1e8},
-    {"test", FIELD_WHOLE, AT(paper_data, test), .example = "2000", .low = 0, .high = 1e8},
-    {"holdout", FIELD_WHOLE, AT(paper_data, holdout), .example = "1000", .low = 0, .high = 1e8},
-};
-const io_fields paper_data_fields = TABLE("data", paper_data, data_keys, .init = NULL);
+#define OWNER paper_data
+static const io_field data_rows[] = {PAPER_DATA(IO_ROW)};
+const io_fields paper_data_fields = TABLE("data", data_rows, .init = NULL);
+#undef OWNER
 
-static const io_field training_keys[] = {
-    {"net", FIELD_TEXT, AT(paper_training, net), .example = "9x64"},
-    {"activation", FIELD_WORD, AT(paper_training, activation), .example = "relu", .words = "relu|leaky_relu|tanh"},
-    {"init", FIELD_WORD, AT(paper_training, init), .example = "he", .words = "he|uniform"},
-    {"dtype", FIELD_WORD, AT(paper_training, dtype), .example = "float64", .words = "float32|float64"},
-    {"precision", FIELD_TEXT, AT(paper_training, precision), .example = "tf32"},
-    {"epochs", FIELD_WHOLE, AT(paper_training, epochs), .example = "100", .low = 1, .high = 1e6},
-    {"steps", FIELD_WHOLE, AT(paper_training, steps), .example = "8000", .low = 0, .high = 1e9},
-    {"weights", FIELD_TEXT, AT(paper_training, weights), .example = "resnet18.safetensors"},
-    {"batch", FIELD_WHOLE, AT(paper_training, batch), .example = "256", .low = 4, .high = 1e6},
-    {"rate", FIELD_NUMBER, AT(paper_training, rate), .example = "1e-4", .low = DBL_MIN, .high = INFINITY},
-    {"decay", FIELD_NUMBER, AT(paper_training, decay), .example = "0.3", .low = 0, .high = INFINITY},
-    {"schedule", FIELD_WORD, AT(paper_training, schedule), .example = "cosine", .words = "constant|cosine"},
-    {"warmup", FIELD_NUMBER, AT(paper_training, warmup), .example = "0", .low = 0, .high = INFINITY},
-};
-const io_fields paper_training_fields = TABLE("training", paper_training, training_keys, .check = check_training);
+#define OWNER paper_training
+static const io_field training_rows[] = {PAPER_TRAINING(IO_ROW)};
+const io_fields paper_training_fields = TABLE("training", training_rows, .check = check_training);
+#undef OWNER
 
-static const io_field evaluation_keys[] = {
-    {"points", FIELD_WHOLE, AT(paper_evaluation, points), .example = "2000", .low = 10, .high = 1e8},
-    {"draws", FIELD_WHOLE, AT(paper_evaluation, draws), .example = "100", .low = 2, .high = 1e6},
-};
-const io_fields paper_evaluation_fields = TABLE("evaluation", paper_evaluation, evaluation_keys, .init = NULL);
+#define OWNER paper_evaluation
+static const io_field evaluation_rows[] = {PAPER_EVALUATION(IO_ROW)};
+const io_fields paper_evaluation_fields = TABLE("evaluation", evaluation_rows, .init = NULL);
+#undef OWNER
 
-static const io_field yardstick_keys[] = {
-    {"sigma2_x", FIELD_NUMBER, AT(paper_yardstick, sigma2_x), .example = "0.05", .low = DBL_MIN, .high = INFINITY},
-    {"sigma2_y", FIELD_NUMBERS, AT(paper_yardstick, sigma2_y), .example = "[1, 0.1]", .low = DBL_MIN, .high = INFINITY},
-    {"sigma2_z", FIELD_NUMBER, AT(paper_yardstick, sigma2_z), .example = "0.5", .low = 0, .high = INFINITY},
-    {"ridge", FIELD_NUMBERS, AT(paper_yardstick, ridge), .example = "[0.01, 0.1]", .low = DBL_MIN, .high = INFINITY},
-    {"chunk", FIELD_WHOLE, AT(paper_yardstick, chunk), .example = "1024", .low = 16, .high = 1e6},
-};
-const io_fields paper_yardstick_fields = TABLE("a yardstick", paper_yardstick, yardstick_keys, .init = NULL);
+#define OWNER paper_yardstick
+static const io_field yardstick_rows[] = {PAPER_YARDSTICK(IO_ROW)};
+const io_fields paper_yardstick_fields = TABLE("a yardstick", yardstick_rows, .init = NULL);
+#undef OWNER
 
-static const io_field limits_keys[] = {
-    {"samples", FIELD_WHOLE, AT(paper_limits, samples), .example = "500000", .required = true, .low = 1024,
-     .high = 1e10},
-};
-const io_fields paper_limits_fields = TABLE("limits", paper_limits, limits_keys, .init = NULL);
+#define OWNER paper_limits
+static const io_field limits_rows[] = {PAPER_LIMITS(IO_ROW)};
+const io_fields paper_limits_fields = TABLE("limits", limits_rows, .init = NULL);
+#undef OWNER
 
-/* What `quick` may change. */
-#define CHANGEABLE                                                                                                 \
-    {"models", FIELD_PARTS, AT(paper_config, models), .example = "", .part = &paper_model_fields},                 \
-        {"methods", FIELD_PARTS, AT(paper_config, methods), .example = "", .part = &paper_method_fields},          \
-        {"data", FIELD_PART, AT(paper_config, data), .example = "", .part = &paper_data_fields},                   \
-        {"training", FIELD_PART, AT(paper_config, training), .example = "", .part = &paper_training_fields},       \
-        {"evaluation", FIELD_PART, AT(paper_config, evaluation), .example = "", .part = &paper_evaluation_fields}, \
-        {"yardstick", FIELD_PART, AT(paper_config, yardstick), .example = "", .part = &paper_yardstick_fields},    \
-        {"limits", FIELD_PART, AT(paper_config, limits), .example = "", .part = &paper_limits_fields},             \
-        {"seeds", FIELD_WHOLE, AT(paper_config, seeds), .example = "5", .low = 0, .high = 1000}, {                 \
-        "tuning_seeds", FIELD_WHOLE, AT(paper_config, tuning_seeds), .example = "1", .low = 1, .high = 1000        \
-    }
-
-static const io_field config_keys[] = {
-    {"title", FIELD_TEXT, AT(paper_config, title), .example = "My experiment", .required = true},
-    {"explanation", FIELD_TEXT, AT(paper_config, explanation), .example = "What is asked."},
-    {"remark", FIELD_TEXT, AT(paper_config, remark), .example = "What to bear in mind."},
-    CHANGEABLE,
-    {"sweep", FIELD_TRUTH, AT(paper_config, sweep), .example = "true"},
-    {"pareto", FIELD_TRUTH, AT(paper_config, sweep), .example = "true"}, /* what it was called */
-    {"paper", FIELD_PARTS, AT(paper_config, published), .example = "", .part = &published_fields},
-    {"quick", FIELD_LATER, .example = ""},
-};
-const io_fields paper_config_fields = TABLE("an experiment", paper_config, config_keys, .check = check_whole);
-
-static const io_field quick_keys[] = {CHANGEABLE};
-const io_fields paper_quick_fields = TABLE("quick", paper_config, quick_keys, .check = check_whole);
+#define OWNER paper_config
+#define CHANGEABLE(X) /* what `quick` may change */                         \
+    X(PARTS, models, "models", "", .part = &paper_model_fields)             \
+    X(PARTS, methods, "methods", "", .part = &paper_method_fields)          \
+    X(PART, data, "data", "", .part = &paper_data_fields)                   \
+    X(PART, training, "training", "", .part = &paper_training_fields)       \
+    X(PART, evaluation, "evaluation", "", .part = &paper_evaluation_fields) \
+    X(PART, yardstick, "yardstick", "", .part = &paper_yardstick_fields)    \
+    X(PART, limits, "limits", "", .part = &paper_limits_fields)             \
+    X(WHOLE, seeds, "seeds", "5", .low = 0, .high = 1000)                   \
+    X(WHOLE, tuning_seeds, "tuning_seeds", "1", .low = 1, .high = 1000)
+#define WHOLE_FILE(X)                                           \
+    X(TEXT, title, "title", "My experiment", .required = true)  \
+    X(TEXT, explanation, "explanation", "What is asked.")       \
+    X(TEXT, remark, "remark", "What to bear in mind.")          \
+    CHANGEABLE(X)                                               \
+    X(TRUTH, sweep, "sweep", "true")                            \
+    X(TRUTH, sweep, "pareto", "true") /* what it was called */  \
+    X(PARTS, published, "paper", "", .part = &published_fields) \
+    X(LATER, title, "quick", "")
+static const io_field config_rows[] = {WHOLE_FILE(IO_ROW)}, quick_rows[] = {CHANGEABLE(IO_ROW)};
+const io_fields paper_config_fields = TABLE("an experiment", config_rows, .check = check_whole);
+const io_fields paper_quick_fields = TABLE("quick", quick_rows, .check = check_whole);
+#undef OWNER
 
 /* The paper's protocol. */
 void paper_config_init(paper_config *config) {

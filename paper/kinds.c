@@ -16,31 +16,18 @@ static const paper_settings_part images_parts[] = {PART("task", model),        P
                                                    PART("training", training), PART("yardstick", yardstick),
                                                    PART("method", method),     {0}};
 
-static const paper_number synthetic_numbers[] = {NUMBER_VCF,
-                                                 NUMBER_VCF_SUPPORT,
-                                                 NUMBER_FLOOR,
-                                                 NUMBER_MSE,
-                                                 NUMBER_VARIANCE,
-                                                 NUMBER_COLLAPSED,
-                                                 NUMBER_VALIDATION_MSE,
-                                                 NUMBER_VALIDATION_VCF,
-                                                 NUMBER_VALIDATION_FLOOR,
-                                                 NUMBER_SECONDS,
-                                                 NUMBER_REGULARIZER_SECONDS};
-static const paper_number limits_numbers[] = {NUMBER_VCF,       NUMBER_VCF_SUPPORT,       NUMBER_FLOOR,
-                                              NUMBER_VCF_ERROR, NUMBER_VCF_SUPPORT_ERROR, NUMBER_FLOOR_ERROR,
-                                              NUMBER_SECONDS};
-static const paper_number images_numbers[] = {NUMBER_MSE,
-                                              NUMBER_OOD_MSE,
-                                              NUMBER_VALIDATION_MSE,
-                                              NUMBER_DEPENDENCE,
-                                              NUMBER_DEPENDENCE_ERROR,
-                                              NUMBER_DEPENDENCE_EXCHANGED,
-                                              NUMBER_VALIDATION_VARIANCE,
-                                              NUMBER_VARIANCE,
-                                              NUMBER_STEPS,
-                                              NUMBER_SECONDS,
-                                              NUMBER_REGULARIZER_SECONDS};
+/* clang-format off */
+static const paper_number synthetic_numbers[] = {
+    NUMBER_VCF, NUMBER_VCF_SUPPORT, NUMBER_FLOOR, NUMBER_MSE, NUMBER_VARIANCE, NUMBER_COLLAPSED, NUMBER_VALIDATION_MSE,
+    NUMBER_VALIDATION_VCF, NUMBER_VALIDATION_FLOOR, NUMBER_SECONDS, NUMBER_REGULARIZER_SECONDS};
+static const paper_number limits_numbers[] = {
+    NUMBER_VCF, NUMBER_VCF_SUPPORT, NUMBER_FLOOR, NUMBER_VCF_ERROR, NUMBER_VCF_SUPPORT_ERROR, NUMBER_FLOOR_ERROR,
+    NUMBER_SECONDS};
+static const paper_number images_numbers[] = {
+    NUMBER_MSE, NUMBER_OOD_MSE, NUMBER_VALIDATION_MSE, NUMBER_DEPENDENCE, NUMBER_DEPENDENCE_ERROR,
+    NUMBER_DEPENDENCE_EXCHANGED, NUMBER_VALIDATION_VARIANCE, NUMBER_VARIANCE, NUMBER_STEPS, NUMBER_SECONDS,
+    NUMBER_REGULARIZER_SECONDS};
+/* clang-format on */
 
 /* ---- times, roughly ---------------------------------------------------------------------------------------------- */
 

@@ -27,30 +27,25 @@ synthetic_model paper_model_synthetic(const paper_model *model, int64_t d) {
     return (synthetic_model){models[model->word].kind, d};
 }
 
-static const char *dependence_of(const paper_model *model) {
-    return dsprites_name((dsprites_dependence)(model->dependence + (int)DSPRITES_LINEAR));
+/* The name, and what tells models of that name apart, between these words. */
+static const char *describe(const paper_model *model, int64_t d, const char *before_d, const char *comma,
+                            const char *holdout, char text[PAPER_MODEL_BYTES]) {
+    const char *name = models[model->word].name;
+    if (models[model->word].of == MANY)
+        snprintf(text, PAPER_MODEL_BYTES, "%s%s%" PRId64, name, before_d, d);
+    else if (models[model->word].of == DSPRITES)
+        snprintf(text, PAPER_MODEL_BYTES, "%s%s%s%s", name, comma,
+                 dsprites_name((dsprites_dependence)(model->dependence + (int)DSPRITES_LINEAR)),
+                 model->holdout_in_training ? holdout : "");
+    else
+        snprintf(text, PAPER_MODEL_BYTES, "%s", name);
+    return text;
 }
 
 const char *paper_model_id(const paper_model *model, int64_t d, char text[PAPER_MODEL_BYTES]) {
-    const char *name = models[model->word].name;
-    if (models[model->word].of == MANY)
-        snprintf(text, PAPER_MODEL_BYTES, "%s-d%" PRId64, name, d);
-    else if (models[model->word].of == DSPRITES)
-        snprintf(text, PAPER_MODEL_BYTES, "%s-%s%s", name, dependence_of(model),
-                 model->holdout_in_training ? "-holdout" : "");
-    else
-        snprintf(text, PAPER_MODEL_BYTES, "%s", name);
-    return text;
+    return describe(model, d, "-d", "-", "-holdout", text);
 }
 
 const char *paper_model_text(const paper_model *model, int64_t d, char text[PAPER_MODEL_BYTES]) {
-    const char *name = models[model->word].name;
-    if (models[model->word].of == MANY)
-        snprintf(text, PAPER_MODEL_BYTES, "%s, d = %" PRId64, name, d);
-    else if (models[model->word].of == DSPRITES)
-        snprintf(text, PAPER_MODEL_BYTES, "%s, %s%s", name, dependence_of(model),
-                 model->holdout_in_training ? ", holdout also trained on" : "");
-    else
-        snprintf(text, PAPER_MODEL_BYTES, "%s", name);
-    return text;
+    return describe(model, d, ", d = ", ", ", ", holdout also trained on", text);
 }

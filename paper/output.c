@@ -71,9 +71,9 @@ static void put_method(cJSON *object, const paper_config *config, const paper_mo
 
 static void put_numbers(cJSON *object, const paper_kind *kind, const paper_row *row) {
     for (int64_t i = 0; i < kind->n_numbers; i++) {
-        const char *name = paper_number_name(kind->numbers[i]);
+        const char *name = paper_number_names[kind->numbers[i]];
         const paper_spread *spread = &row->number[kind->numbers[i]];
-        if (paper_number_is_truth(kind->numbers[i])) /* how many of the runs */
+        if (kind->numbers[i] == NUMBER_COLLAPSED) /* how many of the runs */
             json_integer(object, name, row->n > 0 ? (int64_t)(spread->mean * (double)row->n + 0.5) : 0);
         else
             put_spread(object, name, spread);

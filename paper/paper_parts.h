@@ -42,34 +42,37 @@ train_layer_kind paper_settings_activation(const paper_settings *settings);
 
 /* Every number that some kind of run gives; which ones a kind has, its table says. Errors and VCF of synthetic models
  * are in units of Var(B) of the training sample. */
+#define PAPER_NUMBERS(X)                                                                                           \
+    X(MSE, "mse")                 /* on the test sample */                                                         \
+    X(OOD_MSE, "ood_mse")         /* on the test sample out of domain */                                           \
+    X(VCF, "vcf")                 /* on the test sample: z' from P(Z) */                                           \
+    X(VCF_SUPPORT, "vcf_support") /* z' from P(Z | Y) */                                                           \
+    X(VARIANCE, "variance")       /* of the prediction on the test sample */                                       \
+    X(FLOOR, "floor")             /* of the test sample: below it no invariant predictor can get */                \
+    X(COLLAPSED, "collapsed")     /* 1: variance < 0.4 (1 - floor), on its way to a constant */                    \
+    X(VALIDATION_MSE, "validation_mse")                                                                            \
+    X(VALIDATION_VCF, "validation_vcf")                                                                            \
+    X(VALIDATION_FLOOR, "validation_floor")                                                                        \
+    X(DEPENDENCE, "dependence")             /* CIRCE of the prediction on validation rows, less the second next */ \
+    X(DEPENDENCE_ERROR, "dependence_error") /* its standard error */                                               \
+    X(DEPENDENCE_EXCHANGED, "dependence_exchanged") /* where Z is exchanged among rows of equal Y */               \
+    X(VALIDATION_VARIANCE, "validation_variance")   /* of the target: the error of a constant */                   \
+    X(VCF_ERROR, "vcf_error")                       /* standard errors, of limits */                               \
+    X(VCF_SUPPORT_ERROR, "vcf_support_error")                                                                      \
+    X(FLOOR_ERROR, "floor_error")                                                                                  \
+    X(STEPS, "steps")                                                                                              \
+    X(SECONDS, "seconds")                                                                                          \
+    X(REGULARIZER_SECONDS, "regularizer_seconds") /* the regulariser's share of them */
+
 typedef enum paper_number {
-    NUMBER_MSE,         /* on the test sample */
-    NUMBER_OOD_MSE,     /* on the test sample out of domain */
-    NUMBER_VCF,         /* on the test sample: z' from P(Z) */
-    NUMBER_VCF_SUPPORT, /* z' from P(Z | Y) */
-    NUMBER_VARIANCE,    /* of the prediction on the test sample */
-    NUMBER_FLOOR,       /* of the test sample: below it no invariant predictor can get */
-    NUMBER_COLLAPSED,   /* 1: variance < 0.4 (1 - floor), on its way to a constant */
-    NUMBER_VALIDATION_MSE,
-    NUMBER_VALIDATION_VCF,
-    NUMBER_VALIDATION_FLOOR,
-    NUMBER_DEPENDENCE,           /* CIRCE of the prediction on validation rows, by the yardstick, less the last */
-    NUMBER_DEPENDENCE_ERROR,     /* its standard error */
-    NUMBER_DEPENDENCE_EXCHANGED, /* CIRCE where Z is exchanged among rows of equal Y: what the mean's error adds */
-    NUMBER_VALIDATION_VARIANCE,  /* of the target: the error of a constant */
-    NUMBER_VCF_ERROR,            /* standard errors, of limits */
-    NUMBER_VCF_SUPPORT_ERROR,
-    NUMBER_FLOOR_ERROR,
-    NUMBER_STEPS,
-    NUMBER_SECONDS,
-    NUMBER_REGULARIZER_SECONDS, /* the regulariser's share of them */
-    N_NUMBERS
+#define PAPER_ENUM(number, name) NUMBER_##number,
+    PAPER_NUMBERS(PAPER_ENUM)
+#undef PAPER_ENUM
+        N_NUMBERS
 } paper_number;
 
 /* "mse", as in files. */
-const char *paper_number_name(paper_number number);
-/* It is true or false: 1 or 0. */
-bool paper_number_is_truth(paper_number number);
+extern const char *const paper_number_names[N_NUMBERS];
 
 typedef struct paper_numbers {
     double at[N_NUMBERS]; /* NaN where there is none */
@@ -257,11 +260,12 @@ bool paper_figures_synthetic(const paper *p, const char *folder, report *page);
 bool paper_figures_limits(const paper *p, const char *folder, report *page);
 bool paper_figures_images(const paper *p, const char *folder, report *page);
 
-/* The model, method and choice of a row, however it is shown. */
+/* A column of a table for people, or several. */
 typedef enum paper_column_kind {
-    COLUMN_CHOICE = 1, /* several columns: model, method, gamma, and rate and decay where some method has its own */
+    COLUMN_CHOICE = 1, /* model, method, gamma, and rate and decay where some method has its own */
     COLUMN_RANGE,      /* the median of `number`, with the range over seeds */
     COLUMN_MEDIAN,
+    COLUMN_LIMIT, /* the same, with its standard error */
     COLUMN_SEEDS, /* how many runs are done */
     COLUMN_WORDS, /* `cell` */
     COLUMN_VALUE, /* the same, a number */

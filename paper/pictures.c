@@ -32,9 +32,9 @@ static circe_status hash_file(const char *path, uint64_t *hash) {
     return CIRCE_OK;
 }
 
-static circe_status mark_sprites(const paper_model *model, uint64_t *hash) { return hash_file(model->file, hash); }
-
-static circe_status mark_faces(const paper_model *model, uint64_t *hash) {
+/* What the pictures are made from. */
+static circe_status mark(const paper_model *model, uint64_t *hash) {
+    if (model->word == MODEL_DSPRITES) return hash_file(model->file, hash);
     *hash = train_hash_word(*hash, (uint64_t)model->size);
     *hash = train_hash_word(*hash, (uint64_t)model->identities);
     if (model->folder == NULL) {
@@ -71,9 +71,8 @@ static circe_tensor bytes_of(const uint8_t *data, int64_t pictures, int64_t byte
                           .bytes = (size_t)(pictures * bytes)};
 }
 
-static circe_status make_sprites(circe_context *context, const sweep_watch *watch, const paper_model *model) {
+static circe_status make_sprites(circe_context *context, const paper_model *model) {
     uint8_t *bits = NULL;
-    (void)watch; /* it takes a second */
     circe_status status = dsprites_read(context, model->file, &bits);
     if (status != CIRCE_OK) return status;
     circe_tensor tensor = bytes_of(bits, DSPRITES_IMAGES, DSPRITES_BYTES);
@@ -129,25 +128,14 @@ static circe_status make_faces(circe_context *context, const sweep_watch *watch,
 
 /* ---- before the runs --------------------------------------------------------------------------------------------- */
 
-typedef struct picture_set {
-    circe_status (*mark)(const paper_model *model, uint64_t *hash);
-    circe_status (*make)(circe_context *context, const sweep_watch *watch, const paper_model *model);
-    const char *doing;
-} picture_set;
-
-static const picture_set sprites_read = {mark_sprites, make_sprites, "reading dSprites"};
-static const picture_set faces_read = {mark_faces, make_faces, "reading the photographs"};
-static const picture_set faces_rendered = {mark_faces, make_faces, "rendering heads"};
-
-/* NULL: its runs need no file. Fills in what the model leaves open. */
-static const picture_set *set_of(paper_model *model) {
-    if (model->word == MODEL_DSPRITES) return model->file != NULL ? &sprites_read : NULL;
-    if (model->word != MODEL_YALEB) return NULL;
+/* Whether its runs need a file. Fills in what the model leaves open. */
+static bool needs_file(paper_model *model) {
     const char *folder = getenv("CIRCE_YALEB");
+    if (model->word != MODEL_YALEB) return model->word == MODEL_DSPRITES && model->file != NULL;
     if (model->folder == NULL && model->identities == 0 && folder != NULL && folder[0] != '\0') model->folder = folder;
     if (model->size == 0) model->size = USUAL_SIZE;
     if (model->folder == NULL && model->identities == 0) model->identities = FACES_IDENTITIES;
-    return model->folder != NULL ? &faces_read : &faces_rendered;
+    return true;
 }
 
 static bool is_there(circe_context *context, const paper_model *model) {
@@ -158,26 +146,28 @@ static bool is_there(circe_context *context, const paper_model *model) {
     return good;
 }
 
-static circe_status make(circe_context *context, const paper *p, const picture_set *set, const paper_model *model) {
+static circe_status make(circe_context *context, const paper *p, const paper_model *model) {
+    bool sprites = model->word == MODEL_DSPRITES;
+    const char *doing = sprites                 ? "reading dSprites"
+                        : model->folder != NULL ? "reading the photographs"
+                                                : "rendering heads";
     char text[PATH_MAX + 64];
-    snprintf(text, sizeof text, "%s, once for all runs, into %s", set->doing, model->pictures);
+    snprintf(text, sizeof text, "%s, once for all runs, into %s", doing, model->pictures);
     if (p->watch != NULL && p->watch->note != NULL) p->watch->note(p->watch->user, text);
-    circe_status status = set->make(context, p->watch, model);
-    if (status != CIRCE_ERR_CANCELLED) return status;
-    return circe_fail(status, "stopped while %s; nothing was kept", set->doing);
+    circe_status status = sprites ? make_sprites(context, model) : make_faces(context, p->watch, model);
+    return status != CIRCE_ERR_CANCELLED ? status : circe_fail(status, "stopped while %s; nothing was kept", doing);
 }
 
 static circe_status prepare(circe_context *context, paper *p, paper_model *model) {
-    const picture_set *set = set_of(model);
     arena *owner = &p->config.owner;
     uint64_t hash = 0;
-    if (set == NULL) return CIRCE_OK;
-    circe_status status = set->mark(model, &hash);
+    if (!needs_file(model)) return CIRCE_OK;
+    circe_status status = mark(model, &hash);
     const char *data = arena_format(owner, "%s/data", p->folder);
     model->mark = arena_format(owner, "%016" PRIx64, hash);
     model->pictures = arena_format(owner, "%s/%s-%s.safetensors", data, paper_model_name(model->word), model->mark);
     if (status == CIRCE_OK) status = io_make_folder(data);
-    if (status == CIRCE_OK && !is_there(context, model)) status = make(context, p, set, model);
+    if (status == CIRCE_OK && !is_there(context, model)) status = make(context, p, model);
     return status == CIRCE_ERR_IO ? CIRCE_ERR_ARGUMENT : status;
 }
 

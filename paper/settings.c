@@ -92,32 +92,11 @@ train_layer_kind paper_settings_activation(const paper_settings *settings) {
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
-static const char *const names[N_NUMBERS] = {
-    [NUMBER_MSE] = "mse",
-    [NUMBER_OOD_MSE] = "ood_mse",
-    [NUMBER_VCF] = "vcf",
-    [NUMBER_VCF_SUPPORT] = "vcf_support",
-    [NUMBER_VARIANCE] = "variance",
-    [NUMBER_FLOOR] = "floor",
-    [NUMBER_COLLAPSED] = "collapsed",
-    [NUMBER_VALIDATION_MSE] = "validation_mse",
-    [NUMBER_VALIDATION_VCF] = "validation_vcf",
-    [NUMBER_VALIDATION_FLOOR] = "validation_floor",
-    [NUMBER_DEPENDENCE] = "dependence",
-    [NUMBER_DEPENDENCE_ERROR] = "dependence_error",
-    [NUMBER_DEPENDENCE_EXCHANGED] = "dependence_exchanged",
-    [NUMBER_VALIDATION_VARIANCE] = "validation_variance",
-    [NUMBER_VCF_ERROR] = "vcf_error",
-    [NUMBER_VCF_SUPPORT_ERROR] = "vcf_support_error",
-    [NUMBER_FLOOR_ERROR] = "floor_error",
-    [NUMBER_STEPS] = "steps",
-    [NUMBER_SECONDS] = "seconds",
-    [NUMBER_REGULARIZER_SECONDS] = "regularizer_seconds",
+const char *const paper_number_names[N_NUMBERS] = {
+#define NAME(number, name) [NUMBER_##number] = name,
+    PAPER_NUMBERS(NAME)
+#undef NAME
 };
-
-const char *paper_number_name(paper_number number) { return names[number]; }
-
-bool paper_number_is_truth(paper_number number) { return number == NUMBER_COLLAPSED; }
 
 void paper_numbers_init(paper_numbers *numbers) {
     numbers->choices = NULL;
@@ -126,33 +105,31 @@ void paper_numbers_init(paper_numbers *numbers) {
 
 void paper_numbers_put(cJSON *object, const paper_kind *kind, const paper_numbers *numbers) {
     for (int64_t i = 0; i < kind->n_numbers; i++) {
-        paper_number number = kind->numbers[i];
-        if (paper_number_is_truth(number))
-            cJSON_AddBoolToObject(object, names[number], numbers->at[number] == 1);
+        const char *name = paper_number_names[kind->numbers[i]];
+        double value = numbers->at[kind->numbers[i]];
+        if (kind->numbers[i] == NUMBER_COLLAPSED) /* the one that is true or false */
+            cJSON_AddBoolToObject(object, name, value == 1);
         else
-            json_number(object, names[number], numbers->at[number]);
+            json_number(object, name, value);
     }
     if (numbers->choices != NULL) cJSON_AddStringToObject(object, "choices", numbers->choices);
 }
 
 /* A number, a truth, or null for what was not finite. */
-static bool take(const cJSON *object, paper_number number, paper_numbers *numbers) {
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, names[number]);
-    if (paper_number_is_truth(number)) {
-        if (!cJSON_IsBool(value)) return false;
-        numbers->at[number] = (double)cJSON_IsTrue(value);
-        return true;
-    }
-    if (cJSON_IsNumber(value)) numbers->at[number] = value->valuedouble;
-    return cJSON_IsNumber(value) || cJSON_IsNull(value);
+static bool take(const cJSON *value, double *number) {
+    if (cJSON_IsBool(value)) *number = cJSON_IsTrue(value) ? 1 : 0;
+    if (cJSON_IsNumber(value)) *number = value->valuedouble;
+    return cJSON_IsBool(value) || cJSON_IsNumber(value) || cJSON_IsNull(value);
 }
 
 bool paper_numbers_get(const cJSON *object, const paper_kind *kind, paper_numbers *numbers) {
     const char *choices = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, "choices"));
     free(numbers->choices);
     paper_numbers_init(numbers);
-    for (int64_t i = 0; i < kind->n_numbers; i++)
-        if (!take(object, kind->numbers[i], numbers)) return false;
+    for (int64_t i = 0; i < kind->n_numbers; i++) {
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, paper_number_names[kind->numbers[i]]);
+        if (!take(value, &numbers->at[kind->numbers[i]])) return false;
+    }
     numbers->choices = choices != NULL ? strdup(choices) : NULL;
     return true;
 }

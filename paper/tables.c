@@ -110,34 +110,20 @@ const paper_column paper_columns_synthetic_tuning[] = {
 
 /* ---- limits ------------------------------------------------------------------------------------------------------ */
 
-static void cell_limit(const paper_row *row, paper_number value, paper_number error, cells *list) {
-    char v[32], e[32] = "?";
-    if (!isnan(row->number[error].median)) snprintf(e, sizeof e, "%.1g", row->number[error].median);
-    cells_add(list, "%s ± %s", cells_digits(row->number[value].median, 3, v, sizeof v), e);
-}
-
-static void cell_floor(const paper *p, const paper_row *row, cells *list) {
-    (void)p;
-    cell_limit(row, NUMBER_FLOOR, NUMBER_FLOOR_ERROR, list);
-}
-
-static void cell_vcf(const paper *p, const paper_row *row, cells *list) {
-    (void)p;
-    cell_limit(row, NUMBER_VCF, NUMBER_VCF_ERROR, list);
-}
-
-static void cell_vcf_support(const paper *p, const paper_row *row, cells *list) {
-    (void)p;
-    cell_limit(row, NUMBER_VCF_SUPPORT, NUMBER_VCF_SUPPORT_ERROR, list);
+static void cell_limit(const paper_row *row, paper_number number, cells *list) {
+    static const paper_number errors[N_NUMBERS] = {[NUMBER_FLOOR] = NUMBER_FLOOR_ERROR,
+                                                   [NUMBER_VCF] = NUMBER_VCF_ERROR,
+                                                   [NUMBER_VCF_SUPPORT] = NUMBER_VCF_SUPPORT_ERROR};
+    char value[32], error[32] = "?";
+    double deviation = row->number[errors[number]].median;
+    if (!isnan(deviation)) snprintf(error, sizeof error, "%.1g", deviation);
+    cells_add(list, "%s ± %s", cells_digits(row->number[number].median, 3, value, sizeof value), error);
 }
 
 const paper_column paper_columns_limits[] = {
-    {"model", COLUMN_WORDS, .cell = cell_model},
-    {"floor", COLUMN_VALUE, .cell = cell_floor},
-    {"vcf", COLUMN_VALUE, .cell = cell_vcf},
-    {"vcf_support", COLUMN_VALUE, .cell = cell_vcf_support},
-    {"seconds", COLUMN_MEDIAN, .number = NUMBER_SECONDS},
-    {0},
+    {"model", COLUMN_WORDS, .cell = cell_model},          {"floor", COLUMN_LIMIT, .number = NUMBER_FLOOR},
+    {"vcf", COLUMN_LIMIT, .number = NUMBER_VCF},          {"vcf_support", COLUMN_LIMIT, .number = NUMBER_VCF_SUPPORT},
+    {"seconds", COLUMN_MEDIAN, .number = NUMBER_SECONDS}, {0},
 };
 
 /* ---- pictures ---------------------------------------------------------------------------------------------------- */
@@ -214,6 +200,9 @@ static void add_cell(const paper *p, const paper_column *column, const paper_row
         case COLUMN_MEDIAN:
             cells_add_digits(list, row->number[column->number].median, 3);
             break;
+        case COLUMN_LIMIT:
+            cell_limit(row, column->number, list);
+            break;
         case COLUMN_SEEDS:
             cells_add(list, "%" PRId64, row->n);
             break;
@@ -276,7 +265,7 @@ report_table paper_run_table(const paper *p, cells *list) {
                                           "rate", "decay", "seed", "role",   "error"};
     const paper_kind *kind = p->config.kind;
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) cells_column(list, columns[i], false);
-    for (int64_t i = 0; i < kind->n_numbers; i++) cells_column(list, paper_number_name(kind->numbers[i]), true);
+    for (int64_t i = 0; i < kind->n_numbers; i++) cells_column(list, paper_number_names[kind->numbers[i]], true);
     for (int64_t i = 0; i < p->sweep.n_runs; i++) {
         cells_of_run(p, i, list);
         bool done = p->sweep.runs[i].state == SWEEP_DONE;

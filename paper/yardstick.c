@@ -34,21 +34,6 @@ typedef struct chunk_room {
     double *drawn, *z_drawn; /* (rows) */
 } chunk_room;
 
-static circe_status make_room(int64_t rows, chunk_room *room) {
-    size_t n = (size_t)rows;
-    *room = (chunk_room){calloc(n, sizeof(place)), calloc(n, sizeof(place)), calloc(n, sizeof(double)),
-                         calloc(n, sizeof(double))};
-    if (room->from != NULL && room->to != NULL && room->drawn != NULL && room->z_drawn != NULL) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " rows", rows);
-}
-
-static void free_room(chunk_room *room) {
-    free(room->from);
-    free(room->to);
-    free(room->drawn);
-    free(room->z_drawn);
-}
-
 /* z_drawn := z in a random order within every group of equal y; numbers [first, first + rows) of the stream. */
 static void exchange(const double *y, const double *z, int64_t rows, uint64_t seed, uint64_t first, chunk_room *room) {
     circe_random_uniform((circe_random){seed, STREAM_EXCHANGE}, first, rows, room->drawn);
@@ -100,10 +85,13 @@ circe_status paper_yardstick_apply(circe_context *context, const paper_settings 
     circe_mat holdout_y = column(holdout->y, holdout->n), holdout_z = column(holdout->z, holdout->n);
     train_regularizer_options options;
     train_regularizer *yardstick = NULL;
-    chunk_room room = {0};
-    double *values = calloc((size_t)(2 * chunks), sizeof *values);
-    if (values == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " measurements", chunks);
-    circe_status status = make_room(rows, &room);
+    arena scratch = {0};
+    size_t n = (size_t)rows;
+    chunk_room room = {arena_alloc(&scratch, n * sizeof(place)), arena_alloc(&scratch, n * sizeof(place)),
+                       arena_alloc(&scratch, n * sizeof(double)), arena_alloc(&scratch, n * sizeof(double))};
+    double *values = arena_alloc(&scratch, (size_t)(2 * chunks) * sizeof *values);
+    circe_status status =
+        scratch.failed ? circe_fail(CIRCE_ERR_MEMORY, "no memory for chunks of %" PRId64 " rows", rows) : CIRCE_OK;
     paper_settings_yardstick(settings, &options);
     if (status == CIRCE_OK)
         status = train_regularizer_create(context, &options, &y, &z, &holdout_y, &holdout_z, &yardstick);
@@ -112,7 +100,6 @@ circe_status paper_yardstick_apply(circe_context *context, const paper_settings 
                                &values[chunks + c]);
     if (status == CIRCE_OK) conclude(values, values + chunks, chunks, numbers->at);
     train_regularizer_destroy(yardstick);
-    free_room(&room);
-    free(values);
+    arena_free(&scratch);
     return status;
 }

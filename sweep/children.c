@@ -121,6 +121,7 @@ bool sweep__children_start(sweep__children *children, int64_t i, const char *pat
     close(err[1]);
     child->out = out[0];
     child->err = err[0];
+    snprintf(child->path, sizeof child->path, "%s", path);
     fcntl(child->out, F_SETFL, O_NONBLOCK);
     fcntl(child->err, F_SETFL, O_NONBLOCK);
     return true;
@@ -166,7 +167,7 @@ static void listen_to(sweep__child *c, int *descriptor, void (*take)(sweep__chil
     }
 }
 
-void sweep__children_listen(sweep__children *children, int milliseconds) {
+static void wait_for_news(const sweep__children *children, int milliseconds) {
     struct pollfd *watched = children->watched;
     int64_t n = children->options->jobs;
     for (int64_t i = 0; i < n; i++) { /* negative descriptors are left out */
@@ -175,17 +176,9 @@ void sweep__children_listen(sweep__children *children, int milliseconds) {
         watched[2 * i + 1] = (struct pollfd){.fd = c->pid != 0 ? c->err : -1, .events = POLLIN};
     }
     poll(watched, (nfds_t)(2 * n), milliseconds);
-    for (int64_t i = 0; i < n; i++) {
-        sweep__child *c = &children->list[i];
-        if (c->pid == 0) continue;
-        listen_to(c, &c->out, take_progress);
-        listen_to(c, &c->err, take_error);
-    }
 }
 
 /* ---- ending ------------------------------------------------------------------------------------------------------ */
-
-bool sweep__child_ended(const sweep__child *child) { return child->pid != 0 && child->out < 0 && child->err < 0; }
 
 /* "circe COMMAND: TEXT" without the beginning and the line end, in place. */
 static const char *error_text(sweep__child *c, const char *command) {
@@ -195,8 +188,8 @@ static const char *error_text(sweep__child *c, const char *command) {
     return strncmp(c->text, prefix, (size_t)length) == 0 ? c->text + length : c->text;
 }
 
-bool sweep__child_end(const sweep__children *children, int64_t i, char why[SWEEP__WHY_BYTES]) {
-    sweep__child *child = &children->list[i];
+/* Takes leave of it. true: it succeeded. */
+static bool take_leave(const sweep__children *children, sweep__child *child, char why[SWEEP__WHY_BYTES]) {
     int result = 0;
     while (waitpid(child->pid, &result, 0) < 0 && errno == EINTR) continue;
     child->pid = 0;
@@ -210,6 +203,36 @@ bool sweep__child_end(const sweep__children *children, int64_t i, char why[SWEEP
     else
         snprintf(why, SWEEP__WHY_BYTES, "it ended with status %d and said nothing", WEXITSTATUS(result));
     return false;
+}
+
+/* It has said its last word. */
+static void end(sweep__children *children, int64_t i, sweep__hear *hear, void *user) {
+    sweep__child *child = &children->list[i];
+    sweep__news news = {.kind = SWEEP__FAILURE, .place = i};
+    char why[SWEEP__WHY_BYTES], *result = NULL;
+    news.text = why;
+    if (take_leave(children, child, why)) {
+        result = sweep__read(child->path);
+        snprintf(why, sizeof why, "its result %.2000s cannot be read", child->path);
+    }
+    if (result != NULL) news.kind = SWEEP__RESULT, news.text = result;
+    hear(user, &news);
+    free(result);
+}
+
+void sweep__children_listen(sweep__children *children, int milliseconds, sweep__hear *hear, void *user) {
+    wait_for_news(children, milliseconds);
+    for (int64_t i = 0; i < children->options->jobs; i++) {
+        sweep__child *c = &children->list[i];
+        if (c->pid == 0) continue;
+        listen_to(c, &c->out, take_progress);
+        listen_to(c, &c->err, take_error);
+        const sweep__news share = {.kind = SWEEP__SHARE, .place = i, .share = c->share};
+        if (c->out < 0 && c->err < 0)
+            end(children, i, hear, user);
+        else
+            hear(user, &share);
+    }
 }
 
 static void signal_all(const sweep__children *children, int number) {

@@ -22,7 +22,7 @@ typedef struct pool {
     sweep *s;
     const sweep_watch *watch;
     sweep__children children;
-    sweep__mail mail;
+    char *mail; /* letters */
     place *places;
     int64_t n_places, running;
     double finished_seconds, finished_weight; /* of runs that ended: what a unit of weight takes */
@@ -81,7 +81,7 @@ static void start(pool *p, place *at, int64_t number) {
     sweep_run *run = &p->s->runs[number];
     char why[SWEEP__WHY_BYTES];
     if (at->rank > 0) {
-        sweep__order_start(&p->mail, at->rank, at->number, run->path, run->settings);
+        sweep__order_start(p->mail, at->rank, at->number, run->path, run->settings);
     } else if (!sweep__children_start(&p->children, at->number, run->path, run->settings, why)) {
         fail_run(p, number, why);
         return;
@@ -107,7 +107,7 @@ static void start_what_can(pool *p) {
 
 /* ---- ending ------------------------------------------------------------------------------------------------------ */
 
-/* `result` is the text of the file, `why` what went wrong; one of them is NULL. */
+/* `result` is the text of the file, or `why` says what went wrong. */
 static void end(pool *p, place *at, const char *result, const char *why) {
     const sweep_options *o = p->s->options;
     int64_t number = at->run;
@@ -123,13 +123,13 @@ static void end(pool *p, place *at, const char *result, const char *why) {
     } else if (p->children.stopping) {
         run->state = SWEEP_READY; /* stopped on purpose: it did not fail */
     } else {
-        snprintf(unread, sizeof unread, "its result %s cannot be read", run->path);
+        snprintf(unread, sizeof unread, "its result %.2000s cannot be read", run->path);
         fail_run(p, number, why != NULL ? why : unread);
     }
 }
 
 static void stop(pool *p) {
-    if (!p->children.stopping) sweep__order_stop(&p->mail);
+    if (!p->children.stopping) sweep__order_stop(p->mail);
     sweep__children_stop(&p->children);
 }
 
@@ -188,32 +188,14 @@ static void announce(const pool *p) {
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-static void hear_ranks(pool *p) {
-    const sweep__mail *mail = &p->mail;
-    while (sweep__hear(&p->mail)) {
-        place *at = find_place(p, mail->rank, mail->place);
-        bool known = at != NULL && at->run >= 0;
-        if (mail->kind == SWEEP__STOPPING) stop(p);
-        if (known && mail->kind == SWEEP__SHARE && mail->share >= 0 && mail->share <= 1) at->share = mail->share;
-        if (known && mail->kind == SWEEP__RESULT) end(p, at, mail->text, NULL);
-        if (known && mail->kind == SWEEP__FAILURE) end(p, at, NULL, mail->text);
-    }
-}
-
-static void hear_children(pool *p) {
-    sweep__children_listen(&p->children, cluster_size() > 1 ? LOOK_AT_RANKS_MS : LOOK_MS);
-    for (int64_t i = 0; i < p->n_places; i++) {
-        place *at = &p->places[i];
-        const sweep__child *child = &p->children.list[at->number];
-        char why[SWEEP__WHY_BYTES];
-        if (at->rank != 0 || at->run < 0) continue;
-        at->share = child->share;
-        if (!sweep__child_ended(child)) continue;
-        bool done = sweep__child_end(&p->children, at->number, why);
-        char *result = done ? sweep__read(p->s->runs[at->run].path) : NULL;
-        end(p, at, result, done ? NULL : why);
-        free(result);
-    }
+static void hear(void *user, const sweep__news *news) {
+    pool *p = user;
+    place *at = find_place(p, news->rank, news->place);
+    if (news->kind == SWEEP__STOPPING) stop(p);
+    if (at == NULL || at->run < 0) return;
+    if (news->kind == SWEEP__SHARE && news->share >= 0 && news->share <= 1) at->share = news->share;
+    if (news->kind == SWEEP__RESULT) end(p, at, news->text, NULL);
+    if (news->kind == SWEEP__FAILURE) end(p, at, NULL, news->text);
 }
 
 circe_status sweep__pool(sweep *s, const sweep_watch *watch) {
@@ -228,15 +210,16 @@ circe_status sweep__pool(sweep *s, const sweep_watch *watch) {
     do {
         if (status != CIRCE_OK) break;
         start_what_can(&p);
-        if (p.running > 0) hear_children(&p);
-        hear_ranks(&p);
+        if (p.running > 0)
+            sweep__children_listen(&p.children, cluster_size() > 1 ? LOOK_AT_RANKS_MS : LOOK_MS, hear, &p);
+        sweep__mail_listen(p.mail, hear, &p);
         if (show(&p) != 0) stop(&p);
         sweep__children_hurry(&p.children);
     } while (p.running > 0 || (!p.children.stopping && next_run(s) >= 0));
-    if (p.mail.room != NULL) sweep__order_dismiss(&p.mail);
+    if (p.mail != NULL) sweep__order_dismiss(p.mail);
     bool stopped = p.children.stopping;
     sweep__children_close(&p.children);
-    free(p.mail.room);
+    free(p.mail);
     free(p.places);
     if (status != CIRCE_OK || !stopped) return status;
     return circe_fail(CIRCE_ERR_CANCELLED, "stopped: %" PRId64 " of %" PRId64 " runs are finished and stay in %s/runs",

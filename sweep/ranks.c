@@ -17,7 +17,7 @@
 enum { LOOK_MS = 4 };
 static const double tell_every_s = 0.5;
 
-enum { ORDER_START = 101, ORDER_STOP, ORDER_DISMISS }; /* beside sweep__news_kind */
+enum { ORDER_START = 101, ORDER_STOP, ORDER_DISMISS }; /* beside what is news */
 
 static bool several(void) { return cluster_size() > 1; }
 
@@ -31,49 +31,54 @@ typedef struct header {
 
 static const size_t most_text = SWEEP__MOST_BYTES + PATH_MAX; /* a result, or settings with a path */
 
-circe_status sweep__mail_open(sweep__mail *mail) {
-    *mail = (sweep__mail){.room = several() ? malloc(sizeof(header) + most_text + 1) : NULL};
-    if (!several() || mail->room != NULL) return CIRCE_OK;
+circe_status sweep__mail_open(char **mail) {
+    *mail = several() ? malloc(sizeof(header) + most_text + 1) : NULL;
+    if (!several() || *mail != NULL) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_MEMORY, "no memory for what ranks tell each other");
 }
 
 /* The text may be in two pieces. */
-static void post(sweep__mail *mail, int to, int kind, int64_t place, double share, const char *first, size_t n,
+static void post(char *mail, int to, int kind, int64_t place, double share, const char *first, size_t n,
                  const char *second) {
     size_t rest = second != NULL ? strlen(second) : 0;
     if (n + rest > most_text) rest = n = 0; /* longer than anything that is read back */
     header h = {.kind = kind, .place = (int32_t)place, .share = share, .bytes = n + rest};
-    memcpy(mail->room, &h, sizeof h);
-    if (n > 0) memcpy(mail->room + sizeof h, first, n);
-    if (rest > 0) memcpy(mail->room + sizeof h + n, second, rest);
-    cluster_engine_used()->send(to, mail->room, sizeof h + n + rest);
+    memcpy(mail, &h, sizeof h);
+    if (n > 0) memcpy(mail + sizeof h, first, n);
+    if (rest > 0) memcpy(mail + sizeof h + n, second, rest);
+    cluster_engine_used()->send(to, mail, sizeof h + n + rest);
 }
 
-bool sweep__hear(sweep__mail *mail) {
+/* false: there is none now. */
+static bool fetch(char *mail, sweep__news *letter) {
     header h;
     size_t bytes = 0;
-    if (!several() || !cluster_engine_used()->waiting(&mail->rank, &bytes)) return false;
-    cluster_engine_used()->receive(mail->rank, mail->room, bytes);
-    memcpy(&h, mail->room, sizeof h);
-    mail->room[bytes] = '\0';
-    mail->kind = h.kind;
-    mail->place = h.place;
-    mail->share = h.share;
-    mail->text = mail->room + sizeof h;
+    if (!several() || !cluster_engine_used()->waiting(&letter->rank, &bytes)) return false;
+    cluster_engine_used()->receive(letter->rank, mail, bytes);
+    memcpy(&h, mail, sizeof h);
+    mail[bytes] = '\0';
+    letter->kind = h.kind;
+    letter->place = h.place;
+    letter->share = h.share;
+    letter->text = mail + sizeof h;
     return true;
 }
 
-void sweep__order_start(sweep__mail *mail, int rank, int64_t place, const char *path, const char *settings) {
+void sweep__mail_listen(char *mail, sweep__hear *hear, void *user) {
+    for (sweep__news letter; fetch(mail, &letter);) hear(user, &letter);
+}
+
+void sweep__order_start(char *mail, int rank, int64_t place, const char *path, const char *settings) {
     post(mail, rank, ORDER_START, place, 0, path, strlen(path) + 1, settings);
 }
 
-static void order_all(sweep__mail *mail, int kind) {
+static void order_all(char *mail, int kind) {
     for (int rank = 1; rank < cluster_size(); rank++) post(mail, rank, kind, 0, 0, NULL, 0, NULL);
 }
 
-void sweep__order_stop(sweep__mail *mail) { order_all(mail, ORDER_STOP); }
+void sweep__order_stop(char *mail) { order_all(mail, ORDER_STOP); }
 
-void sweep__order_dismiss(sweep__mail *mail) { order_all(mail, ORDER_DISMISS); }
+void sweep__order_dismiss(char *mail) { order_all(mail, ORDER_DISMISS); }
 
 int64_t *sweep__gather_room(int64_t own) {
     int64_t *room = calloc((size_t)cluster_size(), sizeof *room);
@@ -175,80 +180,57 @@ static circe_status meet_first(circe_status status) {
 
 typedef struct servant {
     sweep__children children;
-    sweep__mail mail;
-    char (*paths)[PATH_MAX]; /* of their results */
+    char *mail; /* letters */
     bool dismissed;
-    double told_at;
+    double told_at; /* shares */
 } servant;
 
-static void post_text(servant *s, int kind, int64_t place, const char *text) {
-    post(&s->mail, 0, kind, place, 0, text, strlen(text), NULL);
+static void tell(void *user, const sweep__news *news) {
+    servant *s = user;
+    const char *text = news->text != NULL ? news->text : "";
+    if (news->kind == SWEEP__SHARE && sweep_clock() - s->told_at < tell_every_s) return;
+    post(s->mail, 0, (int)news->kind, news->place, news->share, text, strlen(text), NULL);
 }
 
 /* The letter has the path, then the settings. */
-static void start(servant *s) {
-    int64_t place = s->mail.place;
-    const char *path = s->mail.text, *settings = path + strlen(path) + 1;
+static void start(servant *s, const sweep__news *letter) {
+    const char *settings = letter->text + strlen(letter->text) + 1;
     char why[SWEEP__WHY_BYTES] = "it was asked to stop";
-    snprintf(s->paths[place], PATH_MAX, "%s", path);
-    bool started = !s->children.stopping && sweep__children_start(&s->children, place, path, settings, why);
-    if (!started) post_text(s, SWEEP__FAILURE, place, why);
+    const sweep__news failure = {.kind = SWEEP__FAILURE, .place = letter->place, .text = why};
+    if (s->children.stopping || !sweep__children_start(&s->children, letter->place, letter->text, settings, why))
+        tell(s, &failure);
 }
 
-static void take_orders(servant *s) {
-    while (sweep__hear(&s->mail)) {
-        if (s->mail.kind == ORDER_START) start(s);
-        if (s->mail.kind == ORDER_STOP) sweep__children_stop(&s->children);
-        if (s->mail.kind == ORDER_DISMISS) s->dismissed = true;
+static void obey(void *user, const sweep__news *letter) {
+    servant *s = user;
+    int order = (int)letter->kind;
+    if (order == ORDER_START) start(s, letter);
+    if (order == ORDER_STOP) sweep__children_stop(&s->children);
+    if (order == ORDER_DISMISS) s->dismissed = true;
+}
+
+static void stop_where_asked(servant *s, const sweep_watch *watch) {
+    const sweep__news stopping = {.kind = SWEEP__STOPPING};
+    if (!s->children.stopping && sweep__tell(watch, 0, "") != 0) {
+        sweep__children_stop(&s->children);
+        tell(s, &stopping);
     }
-}
-
-static void tell_end(servant *s, int64_t place) {
-    char why[SWEEP__WHY_BYTES];
-    bool done = sweep__child_end(&s->children, place, why);
-    char *result = done ? sweep__read(s->paths[place]) : NULL;
-    if (done && result == NULL) snprintf(why, sizeof why, "its result %.2000s cannot be read", s->paths[place]);
-    post_text(s, result != NULL ? SWEEP__RESULT : SWEEP__FAILURE, place, result != NULL ? result : why);
-    free(result);
-}
-
-static void tell(servant *s) {
-    bool shares = sweep_clock() - s->told_at > tell_every_s;
-    for (int64_t i = 0; i < s->children.options->jobs; i++) {
-        const sweep__child *child = &s->children.list[i];
-        if (sweep__child_ended(child))
-            tell_end(s, i);
-        else if (shares && child->pid != 0)
-            post(&s->mail, 0, SWEEP__SHARE, i, child->share, NULL, 0, NULL);
-    }
-    if (shares) s->told_at = sweep_clock();
-}
-
-static circe_status open_servant(const sweep_options *options, servant *s) {
-    circe_status status = sweep__mail_open(&s->mail);
-    circe_status opened = sweep__children_open(options, &s->children);
-    s->paths = calloc((size_t)options->jobs, sizeof *s->paths);
-    if (status == CIRCE_OK) status = opened;
-    return status == CIRCE_OK && s->paths == NULL ? circe_fail(CIRCE_ERR_MEMORY, "no memory for paths") : status;
+    sweep__children_hurry(&s->children);
 }
 
 circe_status sweep_serve(circe_status status, const sweep_options *options, const sweep_watch *watch) {
     servant s = {0};
-    circe_status opened = open_servant(options, &s);
-    status = meet_first(status != CIRCE_OK ? status : opened);
+    circe_status opened = sweep__mail_open(&s.mail), ready = sweep__children_open(options, &s.children);
+    if (status == CIRCE_OK) status = opened != CIRCE_OK ? opened : ready;
+    status = meet_first(status);
     if (status == CIRCE_OK) free(sweep__gather_room(options->jobs));
     while (status == CIRCE_OK && !s.dismissed) {
-        sweep__children_listen(&s.children, LOOK_MS);
-        tell(&s);
-        take_orders(&s);
-        if (!s.children.stopping && sweep__tell(watch, 0, "") != 0) {
-            sweep__children_stop(&s.children);
-            post(&s.mail, 0, SWEEP__STOPPING, 0, 0, NULL, 0, NULL);
-        }
-        sweep__children_hurry(&s.children);
+        sweep__children_listen(&s.children, LOOK_MS, tell, &s);
+        if (sweep_clock() - s.told_at > tell_every_s) s.told_at = sweep_clock();
+        sweep__mail_listen(s.mail, obey, &s);
+        stop_where_asked(&s, watch);
     }
     sweep__children_close(&s.children);
-    free(s.mail.room);
-    free(s.paths);
+    free(s.mail);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef SWEEP_PARTS_H
 #define SWEEP_PARTS_H
 
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -28,7 +29,24 @@ typedef struct sweep__child {
     size_t line_length;
     char text[SWEEP__TEXT_BYTES]; /* what it said of errors */
     size_t text_length;
+    char path[PATH_MAX]; /* of its result */
 } sweep__child;
+
+/* What becomes of a run. */
+typedef struct sweep__news {
+    enum {
+        SWEEP__SHARE = 1, /* of it is done */
+        SWEEP__RESULT,    /* text: as the file has it */
+        SWEEP__FAILURE,   /* text: why */
+        SWEEP__STOPPING,  /* the rank was asked to end */
+    } kind;
+    int rank;
+    int64_t place; /* among those of the rank */
+    double share;
+    const char *text; /* valid while it is heard */
+} sweep__news;
+
+typedef void sweep__hear(void *user, const sweep__news *news);
 
 typedef struct sweep__children {
     const sweep_options *options;
@@ -45,12 +63,8 @@ void sweep__children_close(sweep__children *children);
 /* Starts number i. false: `why` says what is wrong. */
 bool sweep__children_start(sweep__children *children, int64_t i, const char *path, const char *settings,
                            char why[SWEEP__WHY_BYTES]);
-/* Waits so long for news, and takes it. */
-void sweep__children_listen(sweep__children *children, int milliseconds);
-/* It was there, and has said its last word. */
-bool sweep__child_ended(const sweep__child *child);
-/* Then takes leave of it. true: it succeeded. */
-bool sweep__child_end(const sweep__children *children, int64_t i, char why[SWEEP__WHY_BYTES]);
+/* Waits so long for news, and tells all of it. */
+void sweep__children_listen(sweep__children *children, int milliseconds, sweep__hear *hear, void *user);
 
 /* Asks them to end, once; and ends those that have not after SWEEP_PATIENCE_S. */
 void sweep__children_stop(sweep__children *children);
@@ -63,29 +77,15 @@ void sweep__children_hurry(sweep__children *children);
  * runs, and have the same file. */
 circe_status sweep__meet(circe_status status, const char *folder, const char *same_file);
 
-typedef enum sweep__news_kind {
-    SWEEP__SHARE = 1, /* of a run that is done */
-    SWEEP__RESULT,    /* text: as the file has it */
-    SWEEP__FAILURE,   /* text: why */
-    SWEEP__STOPPING,  /* the rank was asked to end */
-} sweep__news_kind;
-
-/* Letters to other ranks and from them, one at a time. */
-typedef struct sweep__mail {
-    char *room;
-    int kind, rank;
-    int64_t place;
-    double share;
-    const char *text; /* of the letter that was received last, until the next one, or one is sent */
-} sweep__mail;
-
-circe_status sweep__mail_open(sweep__mail *mail);
+/* Room for letters to other ranks and from them, one at a time, to be freed; NULL: there is one process. */
+circe_status sweep__mail_open(char **mail);
 /* How many runs each rank has room for, given that of this one; to be freed. NULL: no memory. */
 int64_t *sweep__gather_room(int64_t own);
-void sweep__order_start(sweep__mail *mail, int rank, int64_t place, const char *path, const char *settings);
-void sweep__order_stop(sweep__mail *mail);
-void sweep__order_dismiss(sweep__mail *mail);
-bool sweep__hear(sweep__mail *mail); /* false: there is nothing now */
+void sweep__order_start(char *mail, int rank, int64_t place, const char *path, const char *settings);
+void sweep__order_stop(char *mail);
+void sweep__order_dismiss(char *mail);
+/* All the news there is now. */
+void sweep__mail_listen(char *mail, sweep__hear *hear, void *user);
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
