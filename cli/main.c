@@ -9,9 +9,9 @@
 #include "cli/common/message.h"
 #include "cli/common/ranks.h"
 #include "cli/common/session.h"
-#include "io/nearest.h"
 #include "cli/common/terminal.h"
 #include "cli/help.h"
+#include "io/suggest.h"
 
 static int unknown_command(const char *name) {
     const char *names[SPEC_N_COMMANDS];
@@ -19,7 +19,7 @@ static int unknown_command(const char *name) {
     for (int i = 0; i < SPEC_N_COMMANDS; i++) {
         if (!spec_commands[i].hidden) names[n++] = spec_commands[i].name;
     }
-    const char *nearest = io_nearest(name, names, n);
+    const char *nearest = suggest_nearest(name, names, n);
     message_note("there is no command '%s'", name);
     if (nearest != NULL)
         message_hint("did you mean 'circe %s'?", nearest);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "io/io.h"
-#include "io/nearest.h"
+#include "io/suggest.h"
 
 /* Where a value stands, and what it is read with. */
 typedef struct place {
@@ -37,7 +37,7 @@ static circe_status no_memory(const io_yaml *file) {
 }
 
 static circe_status suggest(circe_status status, const char *text, const char *const *words, size_t n) {
-    const char *nearest = io_nearest(text, words, n);
+    const char *nearest = suggest_nearest(text, words, n);
     return nearest != NULL ? circe_fail_hint(status, "did you mean %s?", nearest) : status;
 }
 
@@ -229,7 +229,7 @@ static circe_status unknown_key(const place *at, const io_fields *table, const i
     size_t n = 0;
     while ((int64_t)n < table->n && n < MOST) names[n] = table->list[n].name, n++;
     circe_status status = io_yaml_refuse(at->file, key->line, key->text, "%s has no such key", table->what);
-    if (io_nearest(key->text, names, n) != NULL) return suggest(status, key->text, names, n);
+    if (suggest_nearest(key->text, names, n) != NULL) return suggest(status, key->text, names, n);
     char list[512] = "";
     for (size_t i = 0, used = 0; i < n && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", names[i]);

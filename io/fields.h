@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "io/arena.h"
-#include "io/json.h"
+#include "io/json_values.h"
 #include "io/yaml.h"
 
 typedef struct io_numbers {

@@ -101,10 +101,6 @@ circe_status io_write_npy(const char *path, const circe_mat *values);
 /* Writes text the same way. */
 circe_status io_write_text(const char *path, const char *text, size_t bytes);
 
-/* Makes a folder unless it is there; the second, those above it as well. */
-circe_status io_make_folder(const char *path);
-circe_status io_make_folders(const char *path);
-
 /* An output that one process at a time works on: refused while another holds it, and let go by the kernel should this
  * one be killed. What killed processes left half-written beside it is removed. */
 typedef struct io_lock io_lock;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/nearest.h"
+#include "io/suggest.h"
 #include "paper/paper_parts.h"
 
 /* ---- choices ----------------------------------------------------------------------------------------------------- */
@@ -83,7 +83,7 @@ static int64_t find_all(arena *owner, paper_entry list[PAPER_MOST_ENTRIES]) {
 static circe_status refuse_name(const char *name, const paper_entry *list, int64_t n) {
     const char *names[PAPER_MOST_ENTRIES];
     for (int64_t i = 0; i < n; i++) names[i] = list[i].name;
-    const char *nearest = io_nearest(name, names, (size_t)n);
+    const char *nearest = suggest_nearest(name, names, (size_t)n);
     circe_status status = circe_fail(CIRCE_ERR_ARGUMENT, "there is no experiment '%s'", name);
     if (nearest != NULL) return circe_fail_hint(status, "did you mean %s?", nearest);
     return circe_fail_hint(status, "circe experiment lists what there is; --config FILE takes a file of your own");
@@ -125,7 +125,6 @@ static circe_status read_file(bool quick, paper_config *config) {
     changed.owner = config->owner; /* which has grown */
     if (quick && status == CIRCE_OK) *config = changed;
     io_yaml_free(file);
-    if (status == CIRCE_ERR_IO) return CIRCE_ERR_ARGUMENT; /* of the user's file, not of what is written */
     return status == CIRCE_OK && config->owner.failed ? circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", config->path)
                                                       : status;
 }

@@ -9,6 +9,7 @@
 
 #include "circe/circe.h"
 #include "io/io.h"
+#include "io/paths.h"
 #include "paper/paper_parts.h"
 
 /* ---- the machine ------------------------------------------------------------------------------------------------- */
@@ -249,7 +250,7 @@ static void add_facts(report *page, paper *p) {
 static circe_status write_page(paper *p) {
     const paper_config *c = &p->config;
     const char *figures = arena_format(&p->config.owner, "%s/figures", p->folder);
-    circe_status status = io_make_folder(figures);
+    circe_status status = path_make_folder(figures);
     report *page = report_begin(c->title, arena_format(&p->config.owner, "circe experiment %s%s", c->name,
                                                        c->quick ? ", the quick version" : ""));
     add_paragraphs(page, c->explanation, false);
@@ -261,13 +262,13 @@ static circe_status write_page(paper *p) {
     add_results(page, p);
     if (status == CIRCE_OK) {
         report_heading(page, "Figures");
-        if (!c->kind->figures(p, figures, page)) status = CIRCE_ERR_IO;
+        if (!c->kind->figures(p, figures, page)) status = CIRCE_ERR_WRITE;
     }
     add_choices(page, p);
     add_details(page, p);
     add_facts(page, p);
     bool written = status == CIRCE_OK && report_end(page, arena_format(&p->config.owner, "%s/report.html", p->folder));
-    return status == CIRCE_OK && !written ? CIRCE_ERR_IO : status;
+    return status == CIRCE_OK && !written ? CIRCE_ERR_WRITE : status;
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
@@ -277,7 +278,7 @@ static circe_status write_csv(paper *p) {
     report_table table = paper_run_table(p, &list);
     bool written = report_write_csv(arena_format(&p->config.owner, "%s/results.csv", p->folder), &table);
     cells_free(&list);
-    return written ? CIRCE_OK : CIRCE_ERR_IO;
+    return written ? CIRCE_OK : CIRCE_ERR_WRITE;
 }
 
 circe_status paper_write(paper *p) {

@@ -15,27 +15,14 @@
 
 static const char *device_of(const paper_options *options) { return options->device != NULL ? options->device : "cpu"; }
 
-static circe_status open_device(circe_context *context, const paper_options *options, const char *precision) {
-    const char *name = device_of(options);
-    train_device *device = NULL;
-    if (!train_device_is_name(name)) {
-        circe_fail(CIRCE_ERR_ARGUMENT, "--device %s: there is no such device", name);
-        return circe_fail_hint(CIRCE_ERR_ARGUMENT, "it may be cpu, cuda, cuda:1 (the second GPU) or auto");
-    }
-    circe_status status = train_device_open(context, name, &device);
-    if (status != CIRCE_OK) return circe_fail(status, "--device: %s", circe_last_error());
-    if (precision != NULL && train_device_set_precision(device, (train_precision)train_precision_find(precision)))
-        status = circe_fail(CIRCE_ERR_ARGUMENT, "%s %s: %s", options->precision != NULL ? "--precision" : "precision",
-                            precision, circe_last_error());
-    train_device_destroy(device);
-    return status;
-}
-
 /* Before every run fails for want of it. */
 static circe_status try_device(const paper_options *options, const char *precision) {
     circe_context *context = NULL;
+    train_device *device = NULL;
     circe_status status = circe_context_create(NULL, &context);
-    if (status == CIRCE_OK) status = open_device(context, options, precision);
+    if (status == CIRCE_OK)
+        status = train_device_choose(context, device_of(options), precision != NULL ? precision : "float32", &device);
+    train_device_destroy(device);
     circe_context_destroy(context);
     return status;
 }

@@ -12,7 +12,7 @@
 
 #include "images/dsprites.h"
 #include "images/yaleb.h"
-#include "io/io.h"
+#include "io/paths.h"
 #include "paper/paper_parts.h"
 #include "train/checkpoint_hash.h"
 
@@ -166,9 +166,9 @@ static circe_status prepare(circe_context *context, paper *p, paper_model *model
     const char *data = arena_format(owner, "%s/data", p->folder);
     model->mark = arena_format(owner, "%016" PRIx64, hash);
     model->pictures = arena_format(owner, "%s/%s-%s.safetensors", data, paper_model_name(model->word), model->mark);
-    if (status == CIRCE_OK) status = io_make_folder(data);
+    if (status == CIRCE_OK) status = path_make_folder(data);
     if (status == CIRCE_OK && !is_there(context, model)) status = make(context, p, model);
-    return status == CIRCE_ERR_IO ? CIRCE_ERR_ARGUMENT : status;
+    return status;
 }
 
 circe_status paper_pictures_prepare(paper *p) {

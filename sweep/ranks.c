@@ -110,7 +110,7 @@ static uint64_t hash_file(const char *path) {
 
 static circe_status make_file(const char *path, const char *folder) {
     int descriptor = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
-    if (descriptor < 0) return circe_fail(CIRCE_ERR_IO, "cannot write in %s: %s", folder, strerror(errno));
+    if (descriptor < 0) return circe_fail(CIRCE_ERR_WRITE, "cannot write in %s: %s", folder, strerror(errno));
     close(descriptor);
     return CIRCE_OK;
 }
@@ -123,7 +123,7 @@ static circe_status look_around(const meeting *m) {
     circe_status status = make_file(own, runs);
     if (status == CIRCE_OK &&
         (unlink(own) != 0 || access(arena_format(&owner, "%s/%s", m->folder, m->token), F_OK) != 0))
-        status = circe_fail(CIRCE_ERR_IO,
+        status = circe_fail(CIRCE_ERR_WRITE,
                             "%s is not the folder that rank 0 sees; give one on a file system that all machines share",
                             m->folder);
     else if (status == CIRCE_OK && m->file[0] != '\0' && hash_file(m->file) != m->hash)

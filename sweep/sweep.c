@@ -11,6 +11,7 @@
 
 #include "circe/circe.h"
 #include "io/io.h"
+#include "io/paths.h"
 #include "sweep/sweep_parts.h"
 
 double sweep_clock(void) {
@@ -102,10 +103,10 @@ int64_t sweep_count(const sweep *s, sweep_state state) {
  * would start every run twice. */
 static circe_status hold_folder(sweep *s) {
     const char *folder = s->options->folder, *runs = arena_format(&s->owner, "%s/runs", folder);
-    circe_status status = io_make_folders(folder);
-    if (status == CIRCE_OK) status = io_make_folder(runs);
+    circe_status status = path_make_folders(folder);
+    if (status == CIRCE_OK) status = path_make_folder(runs);
     if (status == CIRCE_OK && (access(folder, W_OK | X_OK) != 0 || access(runs, W_OK | X_OK) != 0))
-        status = circe_fail(CIRCE_ERR_IO, "cannot write in %s: %s", folder, strerror(errno));
+        status = circe_fail(CIRCE_ERR_WRITE, "cannot write in %s: %s", folder, strerror(errno));
     if (status == CIRCE_OK) status = io_lock_take(arena_format(&s->owner, "%s/results.json", folder), &s->lock);
     return status;
 }

@@ -12,7 +12,7 @@
 
 #include "circe/status.h"
 #include "io/arena.h"
-#include "io/json.h"
+#include "io/json_values.h"
 
 enum { SWEEP_FINGERPRINT_BYTES = 17 }; /* 16 digits and the end of the text */
 

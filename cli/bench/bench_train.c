@@ -9,8 +9,10 @@
 
 #include "circe/status.h"
 #include "cli/common/devices.h"
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
 #include "cli/common/progress.h"
-#include "cli/common/quantile.h"
+#include "io/quantile.h"
 #include "train/synthetic.h"
 #include "train/trainer.h"
 

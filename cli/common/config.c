@@ -12,9 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common/list.h"
 #include "cli/common/message.h"
-#include "io/nearest.h"
+#include "cli/common/parse.h"
+#include "io/list.h"
+#include "io/suggest.h"
 #include "io/yaml.h"
 
 typedef struct reader {
@@ -77,7 +78,7 @@ static int unknown_key(const reader *r, const char *key) {
     for (spec_option_id id = 0; id < OPT_COUNT; id++) {
         if (spec_takes(command, id) && id != OPT_HELP && id != OPT_CONFIG) names[n++] = spec_options[id].name;
     }
-    const char *nearest = io_nearest(key, names, n);
+    const char *nearest = suggest_nearest(key, names, n);
     message_note("there is no such option");
     if (nearest != NULL)
         message_hint("did you mean %s?", nearest);
@@ -126,7 +127,7 @@ int config_read(args *arguments) {
     io_yaml *file = NULL;
     circe_status read = io_yaml_read(args_text(arguments, OPT_CONFIG), &file);
     if (read == CIRCE_ERR_IO) return message_fail(EXIT_INPUT, "--config %s", circe_last_error());
-    if (read != CIRCE_OK) return message_library(read, NULL);
+    if (read != CIRCE_OK) return message_refused(read);
     r.file = file;
     int status = read_root(&r);
     io_yaml_free(file);

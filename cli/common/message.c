@@ -92,7 +92,7 @@ static int exit_of(circe_status status) {
         case CIRCE_ERR_SHAPE:
         case CIRCE_ERR_VALUE:
         case CIRCE_ERR_FORMAT:
-        case CIRCE_ERR_IO: /* of reading: message_write has its own */
+        case CIRCE_ERR_IO:
         case CIRCE_ERR_UNSUPPORTED:
             return EXIT_INPUT;
         case CIRCE_ERR_MEMORY:
@@ -100,20 +100,19 @@ static int exit_of(circe_status status) {
         case CIRCE_ERR_RANK:
         case CIRCE_ERR_CANCELLED:
         case CIRCE_ERR_DEVICE:
+        case CIRCE_ERR_WRITE:
             return EXIT_WORK;
     }
     return EXIT_WORK;
 }
 
-/* "SUBJECT: TEXT", or the text alone where it names the subject itself; what follows in lines of its own is hints. */
+/* "SUBJECT: TEXT", or the text alone where it names the subject itself. */
 static void say_about(const char *subject, const char *text) {
     char *shown = subject != NULL ? io_visible(subject, strlen(subject), false) : NULL; /* as the text has it */
-    int length = (int)strcspn(text, "\n");
     if (shown == NULL || strstr(text, shown) != NULL)
-        message_note("%.*s", length, text);
+        message_note("%s", text);
     else
-        message_note("%s: %.*s", shown, length, text);
-    if (text[length] != '\0') message_hint("%s", text + length + 1);
+        message_note("%s: %s", shown, text);
     free(shown);
 }
 
@@ -128,6 +127,14 @@ int message_library(circe_status status, const char *subject) {
     return exit_of(status);
 }
 
+int message_refused(circe_status status) {
+    char *text = small_format("%s", circe_last_error()), *rest = text, *line = strsep(&rest, "\n");
+    if (status != CIRCE_OK) message_note("%s", line[0] != '\0' ? line : circe_status_text(status));
+    while (status != CIRCE_OK && (line = strsep(&rest, "\n")) != NULL) message_hint("%s", line);
+    free(text);
+    return exit_of(status);
+}
+
 int message_read(circe_status status, const char *path, const char *text) {
     say_about(path, text[0] != '\0' ? text : circe_status_text(status));
     return exit_of(status);
@@ -138,51 +145,8 @@ int message_write(const char *path, const char *text) {
     return EXIT_WORK;
 }
 
-void notes_add(notes *list, const char *format, ...) {
-    char *text = NULL;
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vasprintf(&text, format, arguments);
-    va_end(arguments);
-    char **grown = realloc(list->text, (list->n + 1) * sizeof *grown);
-    if (length < 0 || grown == NULL) {
-        message_note("out of memory");
-        exit(EXIT_WORK);
-    }
-    list->text = grown;
-    list->text[list->n++] = text;
-}
-
 void notes_print(const notes *list) {
     for (size_t i = 0; i < list->n; i++) message_note("warning: %s", list->text[i]);
-}
-
-void notes_free(notes *list) {
-    for (size_t i = 0; i < list->n; i++) free(list->text[i]);
-    free(list->text);
-    *list = (notes){0};
-}
-
-void *small_alloc(size_t bytes) {
-    void *block = calloc(1, bytes > 0 ? bytes : 1);
-    if (block == NULL) {
-        message_note("out of memory");
-        exit(EXIT_WORK);
-    }
-    return block;
-}
-
-char *small_format(const char *format, ...) {
-    char *text = NULL;
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vasprintf(&text, format, arguments);
-    va_end(arguments);
-    if (length < 0) {
-        message_note("out of memory");
-        exit(EXIT_WORK);
-    }
-    return text;
 }
 
 int message_close_stdout(int status) {

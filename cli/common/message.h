@@ -6,6 +6,8 @@
 #include <stddef.h>
 
 #include "circe/status.h"
+#include "io/small.h"
+#include "jobs/notes.h"
 
 enum {
     EXIT_DONE = 0,
@@ -36,24 +38,15 @@ void message_note(const char *format, ...) PRINTF_LIKE(1, 2);
  * not in it already, with a hint where one helps. */
 int message_library(circe_status status, const char *subject);
 
+/* The exit status of a job or of reading; where it failed, with its text, whose further lines are hints. */
+int message_refused(circe_status status);
+
 /* A file that could not be read, or not be written, with the text of the error. */
 int message_read(circe_status status, const char *path, const char *text);
 int message_write(const char *path, const char *text);
 
-/* Sentences for the user that do not stop the work: shown on standard error and listed in the JSON. */
-typedef struct notes {
-    char **text;
-    size_t n;
-} notes;
-
-void notes_add(notes *list, const char *format, ...) PRINTF_LIKE(2, 3);
+/* The sentences of a job for the user: "circe fit: warning: TEXT". */
 void notes_print(const notes *list);
-void notes_free(notes *list);
-
-/* Memory for arguments and texts, which are small: without it there is no way on, so these end the program. Arrays of
- * data are allocated where the failure can be reported. */
-void *small_alloc(size_t bytes);
-char *small_format(const char *format, ...) PRINTF_LIKE(1, 2);
 
 /* Flushes and closes standard output; a full disk turns a 0 into EXIT_WORK. */
 int message_close_stdout(int status);

@@ -11,7 +11,7 @@
 #include "cli/common/config.h"
 #include "cli/common/message.h"
 #include "io/io.h"
-#include "io/nearest.h"
+#include "io/suggest.h"
 
 static int refuse(const spec_command *command, const char *problem, const char *text) {
     message_note("%s '%s'", problem, text);
@@ -41,7 +41,7 @@ static int unknown_option(const spec_command *command, const char *name, size_t 
         if (spec_takes(command, id)) names[n++] = spec_options[id].name;
     }
     char *text = strndup(name, length);
-    const char *nearest = text != NULL ? io_nearest(text, names, n) : NULL;
+    const char *nearest = text != NULL ? suggest_nearest(text, names, n) : NULL;
     message_note("there is no option --%.*s", (int)length, name);
     if (nearest != NULL)
         message_hint("did you mean --%s?", nearest);
@@ -58,7 +58,7 @@ static int bad_choice(const spec_option *option, const char *text) {
     char *rest = NULL;
     for (char *word = strtok_r(copy, "|", &rest); word != NULL && n < 16; word = strtok_r(NULL, "|", &rest))
         words[n++] = word;
-    const char *nearest = io_nearest(text, words, n);
+    const char *nearest = suggest_nearest(text, words, n);
     message_note("--%s is one of %s, not '%s'", option->name, option->words, text);
     if (nearest != NULL) message_hint("did you mean %s?", nearest);
     free(copy);
@@ -301,6 +301,19 @@ int args_parse(const spec_command *command, int argc, char **argv, args *out) {
     int status = args_given(out, OPT_CONFIG) ? config_read(out) : EXIT_DONE;
     if (status == EXIT_DONE) status = check_required(out);
     return status == EXIT_DONE ? fill_defaults(out) : status;
+}
+
+circe_status args_options(const args *arguments, const circe_schema *schema, void *options) {
+    circe_status status = CIRCE_OK;
+    circe_options_init(schema, options);
+    for (size_t i = 0; i < schema->n && status == CIRCE_OK; i++) {
+        const char *name = schema->rows[i].name;
+        spec_option_id id = args_find(arguments->command, name);
+        if (id == OPT_COUNT || !args_given(arguments, id)) continue;
+        bool flag = spec_options[id].kind == SPEC_FLAG;
+        status = circe_options_set(schema, options, name, flag ? "true" : args_text(arguments, id));
+    }
+    return status;
 }
 
 void args_free(args *arguments) {

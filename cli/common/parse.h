@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "circe/options.h"
 #include "cli/spec.h"
 
 typedef struct args_value {
@@ -33,6 +34,9 @@ spec_option_id args_find(const spec_command *command, const char *name);
 /* Gives an option a value as if it had been on the command line; the text (malloc; NULL for a flag) is taken over. */
 int args_set(args *out, spec_option_id id, char *text);
 void args_free(args *arguments);
+
+/* The options of a job := its defaults and what was given of them; other options are the command's own. */
+circe_status args_options(const args *arguments, const circe_schema *schema, void *options);
 
 static inline bool args_given(const args *arguments, spec_option_id id) { return arguments->values[id].given; }
 

@@ -12,19 +12,13 @@
 #include "cli/common/session.h"
 #include "paper/paper.h"
 
-/* What could not be read or is wrong is input; what could not be written is work. */
-static int fail(circe_status status) {
-    int code = message_read(status, NULL, circe_last_error());
-    return status == CIRCE_ERR_IO ? EXIT_WORK : code;
-}
-
 int cmd_experiment_run(const args *arguments) {
     progress_start(false); /* a signal to stop is a chance to keep a checkpoint, and no more than that */
     progress_catch_termination();
     progress_end_within(SWEEP_PATIENCE_S);
     circe_status status =
         paper_work(args_text(arguments, OPT_OUTPUT_RUN), device_name(arguments), progress_interrupted);
-    return status == CIRCE_OK ? EXIT_DONE : fail(status);
+    return message_refused(status);
 }
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
@@ -122,7 +116,7 @@ static int list(void) {
         if (entries[i].title != NULL)
             printf("%-*s  %s\n", width, entries[i].name, entries[i].title);
         else
-            status = message_read(CIRCE_ERR_FORMAT, NULL, entries[i].error);
+            status = message_fail(EXIT_INPUT, "%s", entries[i].error);
     }
     arena_free(&owner);
     return n > 0 ? status : message_fail(EXIT_INPUT, "no experiments were found; --config FILE takes a file");
@@ -159,7 +153,7 @@ int cmd_experiment(const args *arguments) {
     if (!ranks_first()) return paper_serve(&options, &watch) == CIRCE_OK ? EXIT_DONE : EXIT_WORK;
     circe_status status = paper_run(&options, &watch, &result);
     progress_clear();
-    int code = status == CIRCE_OK ? show(&result, args_given(arguments, OPT_JSON)) : fail(status);
+    int code = status == CIRCE_OK ? show(&result, args_given(arguments, OPT_JSON)) : message_refused(status);
     paper_result_free(&result);
     return code;
 }

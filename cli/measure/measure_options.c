@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/common/suggest.h"
 #include "cli/measure/measure_job.h"
+#include "io/suggest.h"
 
 enum { MAX_NAMES = 32 };
 
@@ -13,7 +13,7 @@ static int refuse_name(const char *name) {
     size_t n = 0;
     for (; n < n_measures && n + 1 < MAX_NAMES; n++) names[n] = measures[n].name;
     names[n++] = measure_all_name;
-    return suggest_refuse("measure", name, "circe measure NAME --x X --y Y --z Z", names, n);
+    return message_refused(suggest_refuse("measure", name, "circe measure NAME --x X --y Y --z Z", names, n));
 }
 
 static bool is_word(const args *arguments, spec_option_id id, const char *word) {

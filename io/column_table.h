@@ -1,0 +1,32 @@
+/* Columns of one table, by their names: of a file, or in memory. */
+#ifndef IO_COLUMN_TABLE_H
+#define IO_COLUMN_TABLE_H
+
+#include "io/inputs.h"
+
+/* What was asked for, each name once. A column of a .csv is one column; an array of an .npz or .safetensors may have
+ * several, "x:0", "x:1", ..., of which one can be asked for by that name; the columns of an .npy are called "0", "1",
+ * ... */
+typedef struct column_table {
+    input in;               /* values in float64, codes where there was text; in.table has names and categories */
+    int64_t *first, *count; /* (names asked for): where each lies */
+} column_table;
+
+/* Of a table in memory, or (`memory` NULL) of the file at `path`. `by_place` takes an .npy of just as many columns as
+ * there are names as these columns in their order, where the names are no numbers. Whether every item of --categories
+ * was met is for inputs_check_categories to say. */
+circe_status column_table_read(const circe_table *memory, const char *path, const name_list *wanted, const reading *how,
+                               bool by_place, column_table *table);
+void column_table_free(column_table *table);
+
+double column_value(const column_table *table, int64_t row, int64_t col);
+const char *column_name(const column_table *table, int64_t col);
+
+/* The texts of a column, NULL-terminated; NULL where it holds numbers. */
+char *const *column_categories(const column_table *table, int64_t col);
+int64_t column_n_categories(const column_table *table, int64_t col);
+
+/* All rows have the same value. */
+bool column_is_constant(const column_table *table, int64_t col);
+
+#endif

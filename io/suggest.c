@@ -1,0 +1,67 @@
+/* Edit distance with transpositions (optimal string alignment), as people mistype. */
+#include "io/suggest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST = 63 };
+
+static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
+
+/* Insertions, deletions, replacements and swaps of neighbours that turn a into b; LONGEST for very long texts. */
+static size_t edit_distance(const char *a, const char *b) {
+    size_t n = strlen(a), m = strlen(b);
+    if (n >= LONGEST || m >= LONGEST) return LONGEST;
+    size_t rows[3][LONGEST + 1];
+    for (size_t j = 0; j <= m; j++) rows[0][j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        size_t *now = rows[i % 3], *before = rows[(i + 2) % 3], *earlier = rows[(i + 1) % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t replaced = before[j - 1] + (a[i - 1] != b[j - 1]);
+            now[j] = smaller(replaced, smaller(before[j], now[j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = smaller(now[j], earlier[j - 2] + 1);
+        }
+    }
+    return rows[n % 3][m];
+}
+
+const char *suggest_nearest(const char *text, const char *const *words, size_t n) {
+    const char *nearest = NULL;
+    size_t allowed = strlen(text) <= 3 ? 1 : strlen(text) <= 7 ? 2 : 3;
+    size_t best = allowed + 1;
+    for (size_t i = 0; i < n; i++) {
+        size_t distance = edit_distance(text, words[i]);
+        if (distance < best) {
+            best = distance;
+            nearest = words[i];
+        }
+    }
+    return nearest;
+}
+
+/* "a, b, c"; to be freed. NULL: no memory. */
+static char *join(const char *const *words, size_t n) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) return NULL;
+    for (size_t i = 0; i < n; i++) fprintf(out, "%s%s", i > 0 ? ", " : "", words[i]);
+    fclose(out);
+    return text;
+}
+
+circe_status suggest_refuse(const char *kind, const char *name, const char *usage, const char *const *words, size_t n) {
+    const char *nearest = name != NULL ? suggest_nearest(name, words, n) : NULL;
+    char *list = join(words, n);
+    if (name != NULL)
+        circe_fail(CIRCE_ERR_ARGUMENT, "there is no %s '%s'", kind, name);
+    else
+        circe_fail(CIRCE_ERR_ARGUMENT, "which %s? %s", kind, usage);
+    if (list != NULL) circe_fail_hint(CIRCE_ERR_ARGUMENT, "%ss: %s", kind, list);
+    if (nearest != NULL) circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean '%s'?", nearest);
+    free(list);
+    return CIRCE_ERR_ARGUMENT;
+}

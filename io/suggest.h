@@ -1,0 +1,16 @@
+/* "Did you mean": the nearest of the words that would have been right. */
+#ifndef IO_SUGGEST_H
+#define IO_SUGGEST_H
+
+#include <stddef.h>
+
+#include "circe/status.h"
+
+/* The word nearest to `text`, or NULL where none is near enough to be a slip of the fingers. */
+const char *suggest_nearest(const char *text, const char *const *words, size_t n);
+
+/* Refuses what follows the command's name: no such `kind` ("measure") as `name`, or none given (NULL), where `usage`
+ * says what would be right; with the words that there are. */
+circe_status suggest_refuse(const char *kind, const char *name, const char *usage, const char *const *words, size_t n);
+
+#endif

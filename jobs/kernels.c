@@ -1,0 +1,191 @@
+/* Kernel options: names of columns become indices, text columns get delta kernels, widths are bound. */
+#include "jobs/kernels.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/small.h"
+#include "io/suggest.h"
+
+/* The index of the column called name[0..length), or -1. */
+static int64_t find_column(const io_table *table, const char *name, size_t length) {
+    for (int64_t j = 0; table->names != NULL && j < table->values.cols; j++) {
+        if (strlen(table->names[j]) == length && memcmp(table->names[j], name, length) == 0) return j;
+    }
+    return -1;
+}
+
+static bool is_index_or_range(const char *text, size_t length) {
+    bool digits = length > 0;
+    for (size_t i = 0; i < length; i++) digits = digits && (isdigit((unsigned char)text[i]) || text[i] == '-');
+    return digits;
+}
+
+/* Writes columns[0..length) as the library reads them: an index, or a range of indices. */
+static bool resolve_columns(FILE *out, const io_table *table, const char *columns, size_t length) {
+    int64_t single = find_column(table, columns, length);
+    if (single >= 0) return fprintf(out, "%" PRId64 ":", single) > 0;
+    for (size_t i = 1; i + 1 < length; i++) {
+        if (columns[i] != '-') continue;
+        int64_t first = find_column(table, columns, i), last = find_column(table, columns + i + 1, length - i - 1);
+        if (first >= 0 && last >= first) return fprintf(out, "%" PRId64 "-%" PRId64 ":", first, last) > 0;
+    }
+    if (is_index_or_range(columns, length)) return fprintf(out, "%.*s:", (int)length, columns) > 0;
+    return false;
+}
+
+static circe_status refuse_column(const input *in, const char *columns, size_t length) {
+    const io_table *table = in->described;
+    char *text = small_format("%.*s", (int)length, columns);
+    const char *nearest = NULL;
+    if (table->names != NULL)
+        nearest = suggest_nearest(text, (const char *const *)table->names, (size_t)table->values.cols);
+    circe_fail(CIRCE_ERR_ARGUMENT, "--kernel-%s: %s has no column '%s'%s", variable_label(in->of), input_source(in),
+               text, table->names == NULL ? "; its columns have no names, count them from 0" : "");
+    if (nearest != NULL) circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean '%s'?", nearest);
+    free(text);
+    return CIRCE_ERR_ARGUMENT;
+}
+
+/* "age:gaussian*sex:delta" becomes "0:gaussian*2:delta". */
+static circe_status resolve_names(const input *in, const char *text, char **resolved) {
+    size_t bytes = 0;
+    FILE *out = open_memstream(resolved, &bytes);
+    if (out == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory");
+    circe_status status = CIRCE_OK;
+    for (const char *factor = text; factor != NULL && status == CIRCE_OK;) {
+        size_t length = strcspn(factor, "*");
+        const char *colon = memrchr(factor, ':', length);
+        const char *name = colon != NULL ? colon + 1 : factor;
+        if (colon != NULL && !resolve_columns(out, in->described, factor, (size_t)(colon - factor)))
+            status = refuse_column(in, factor, (size_t)(colon - factor));
+        fprintf(out, "%.*s", (int)(factor + length - name), name);
+        factor = factor[length] == '*' ? factor + length + 1 : NULL;
+        if (factor != NULL) fputc('*', out);
+    }
+    fclose(out);
+    return status;
+}
+
+/* One gaussian over each run of numeric columns, delta over each run of text columns. */
+static char *default_kernel(const input *in) {
+    if (!input_has_text(in)) return small_format("gaussian");
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) return small_format("delta");
+    const bool *categorical = in->described->categorical;
+    for (int64_t first = 0, end; first < in->values.cols; first = end) {
+        for (end = first + 1; end < in->values.cols && categorical[end] == categorical[first];) end++;
+        fprintf(out, "%s%" PRId64 "-%" PRId64 ":%s", first > 0 ? "*" : "", first, end - 1,
+                categorical[first] ? "delta" : "gaussian");
+    }
+    fclose(out);
+    return text;
+}
+
+static circe_status parse_kernel(circe_context *context, const char *asked, const input *in, circe_kernel **kernel) {
+    char *text = NULL;
+    circe_status status = CIRCE_OK;
+    if (asked != NULL)
+        status = resolve_names(in, asked, &text);
+    else
+        text = default_kernel(in);
+    if (status == CIRCE_OK) {
+        status = circe_kernel_parse(context, text, kernel);
+        if (status != CIRCE_OK)
+            circe_fail(status, "--kernel-%s %s: %s", variable_label(in->of), asked != NULL ? asked : text,
+                       circe_last_error());
+    }
+    free(text);
+    return status;
+}
+
+static circe_status refuse_constant(const input *in) {
+    const char *label = variable_label(in->of);
+    circe_fail(CIRCE_ERR_VALUE,
+               "%s: %s is constant (all %" PRId64 " rows are equal), so the median heuristic has no width to offer",
+               input_source(in), label, in->values.rows);
+    return circe_fail_hint(CIRCE_ERR_VALUE, "give a width with --sigma2-%s; or is it the wrong file or column?", label);
+}
+
+static circe_status bind_median(const input *in, circe_kernel *kernel) {
+    if (input_is_constant(in)) return refuse_constant(in);
+    circe_status status = circe_kernel_bind_median(kernel, &in->values);
+    if (status == CIRCE_OK) return CIRCE_OK;
+    circe_fail(status, "%s: %s", input_source(in), circe_last_error());
+    /* Of the data it refuses columns of a factor that are all equal. */
+    return status != CIRCE_ERR_VALUE
+               ? status
+               : circe_fail_hint(status, "give a width with --sigma2-%s, or leave out the constant columns",
+                                 variable_label(in->of));
+}
+
+/* A width that is given is used; where no two rows are near under it, or all are, that is said. */
+static void note_width(circe_context *context, const input *in, double sigma2, notes *warnings) {
+    const double far = 1e6;
+    double median = 0;
+    if (input_is_constant(in)) return;
+    circe_status status = circe_median_sigma2(context, &in->values, 0, -1, &median);
+    if (status == CIRCE_OK && median < far * sigma2 && median > sigma2 / far) return;
+    if (status == CIRCE_OK)
+        notes_add(
+            warnings,
+            "--sigma2-%s %g is far from the squared distances in %s, whose median is %g: the kernel sees every two "
+            "rows as %s",
+            variable_label(in->of), sigma2, input_source(in), median, median > sigma2 ? "strangers" : "equal");
+    else
+        notes_add(warnings, "--sigma2-%s %g is far from the squared distances in %s: %s", variable_label(in->of),
+                  sigma2, input_source(in), circe_last_error());
+}
+
+static circe_status bind_widths(circe_context *context, const kernel_choice *choice, const input *in, width_rule rule,
+                                notes *warnings, circe_kernel *kernel) {
+    const char *label = variable_label(in->of);
+    if (rule == WIDTH_FREE) return CIRCE_OK;
+    if (circe_kernel_n_free(kernel) == 0) {
+        if (choice->given)
+            notes_add(warnings, "--sigma2-%s was ignored: the kernel of %s, %s, has no width left to set", label, label,
+                      circe_kernel_text(kernel));
+        return CIRCE_OK;
+    }
+    if (rule == WIDTH_GRID && choice->n_sigma2 > 0) return CIRCE_OK;
+    if (choice->n_sigma2 != 1) return bind_median(in, kernel);
+    circe_status status = circe_kernel_bind(kernel, choice->sigma2[0]);
+    if (status == CIRCE_OK) note_width(context, in, choice->sigma2[0], warnings);
+    return status;
+}
+
+circe_status kernel_make(circe_context *context, const kernel_choice *choice, const input *in, width_rule rule,
+                         notes *warnings, circe_kernel **kernel) {
+    *kernel = NULL;
+    circe_status status = parse_kernel(context, choice->kernel, in, kernel);
+    if (status == CIRCE_OK) status = bind_widths(context, choice, in, rule, warnings, *kernel);
+    if (status != CIRCE_OK) {
+        circe_kernel_destroy(*kernel);
+        *kernel = NULL;
+    }
+    return status;
+}
+
+circe_status kernel_linear(circe_context *context, circe_kernel **kernel) {
+    return circe_kernel_create(context, CIRCE_KERNEL_LINEAR, 0, kernel);
+}
+
+bool kernel_is_linear(const circe_kernel *kernel, int64_t cols) {
+    circe_kernel_factor factor;
+    return circe_kernel_n_factors(kernel) == 1 && circe_kernel_get_factor(kernel, 0, &factor) == CIRCE_OK &&
+           factor.kind == CIRCE_KERNEL_LINEAR && factor.first_col == 0 && (factor.n_cols < 0 || factor.n_cols == cols);
+}
+
+int64_t kernel_widths(const circe_kernel *kernel, double *widths, int64_t limit) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < circe_kernel_n_factors(kernel) && n < limit; i++) {
+        circe_kernel_factor factor;
+        if (circe_kernel_get_factor(kernel, i, &factor) == CIRCE_OK && factor.sigma2 > 0) widths[n++] = factor.sigma2;
+    }
+    return n;
+}

@@ -1,0 +1,25 @@
+/* What a job says on its way: warnings, which its result lists and the watch is told, and progress. */
+#ifndef JOBS_NOTES_H
+#define JOBS_NOTES_H
+
+#include "circe/job.h"
+
+/* Where a job adds its warnings; zeros: no watch. */
+typedef struct notes {
+    char **text;
+    size_t n;
+    const circe_watch *watch; /* NULL: nobody */
+} notes;
+
+/* Without memory a warning is told to the watch only. */
+void notes_add(notes *to, const char *format, ...) CIRCE_PRINTF(2, 3);
+void notes_free(notes *list);
+
+/* For a result, which clears them. */
+circe_notes notes_hand_over(notes *list);
+void circe_notes_clear(circe_notes *list);
+
+/* CIRCE_ERR_CANCELLED, with its text, where the watch asks to stop. */
+circe_status job_progress(const circe_watch *watch, double done, const char *format, ...) CIRCE_PRINTF(3, 4);
+
+#endif

@@ -1,0 +1,59 @@
+/* A value at the end of a column is suspect where it lies beyond 20 interquartile ranges, more than half of that way is
+ * empty, and either several rows have exactly it, which no continuous distribution does, or it lies beyond 1e5 of them.
+ * At most a tenth of the rows may have it: more are a part of the distribution. */
+#include "jobs/sentinels.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "io/quantile.h"
+#include "io/small.h"
+
+static double element(const circe_mat *m, int64_t i, int64_t j) {
+    int64_t at = i * m->ld + j;
+    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[at] : ((const double *)m->data)[at];
+}
+
+/* Of the values sorted from the suspected end inwards; how many rows have it, 0: it is not suspect. */
+static int64_t suspect(const double *sorted, int64_t n, int64_t step, double quartile, double range) {
+    const double far = 20, beyond = 1e5, share = 0.1;
+    int64_t at = step > 0 ? 0 : n - 1, count = 1;
+    double end = sorted[at], way = fabs(end - quartile);
+    while (count < n && sorted[at + count * step] == end) count++;
+    if (count == n || (double)count > share * (double)n || !(way > far * range)) return 0;
+    double gap = fabs(end - sorted[at + count * step]);
+    return gap > 0.5 * way && (count > 1 || way > beyond * range) ? count : 0;
+}
+
+static void note_column(const input *in, int64_t c, const double *sorted, int64_t n, notes *warnings) {
+    double low = quantile_at(sorted, n, 0.25), high = quantile_at(sorted, n, 0.75);
+    for (int64_t step = -1; step <= 1 && high > low; step += 2) {
+        int64_t count = suspect(sorted, n, step, step > 0 ? low : high, high - low);
+        double value = sorted[step > 0 ? 0 : n - 1];
+        if (count == 0) continue;
+        char *name =
+            in->described->names != NULL ? small_format("'%s'", in->described->names[c]) : small_format("%" PRId64, c);
+        notes_add(warnings,
+                  "column %s of %s is %.10g in %" PRId64
+                  " row%s, far from all other values: where that stands for missing, "
+                  "--na %.10g --missing drop leaves such rows out",
+                  name, input_source(in), value, count, count == 1 ? "" : "s", value);
+        free(name);
+    }
+}
+
+void sentinels_note(const input *const *group, int n, notes *warnings) {
+    enum { LEAST_ROWS = 20 };
+    for (int k = 0; k < n; k++) {
+        const circe_mat *m = &group[k]->values;
+        double *sorted = m->rows >= LEAST_ROWS ? malloc((size_t)m->rows * sizeof *sorted) : NULL;
+        for (int64_t c = 0; sorted != NULL && c < m->cols; c++) {
+            if (input_n_categories(group[k], c) > 0) continue;
+            for (int64_t i = 0; i < m->rows; i++) sorted[i] = element(m, i, c);
+            quantile_sort(sorted, m->rows);
+            note_column(group[k], c, sorted, m->rows, warnings);
+        }
+        free(sorted);
+    }
+}
