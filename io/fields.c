@@ -32,10 +32,6 @@ static circe_status refuse(const place *at, const char *format, ...) {
     return io_yaml_refuse(at->file, at->node->line, at->field->name, "%s", text);
 }
 
-static circe_status no_memory(const io_yaml *file) {
-    return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", file->path);
-}
-
 static circe_status suggest(circe_status status, const char *text, const char *const *words, size_t n) {
     const char *nearest = suggest_nearest(text, words, n);
     return nearest != NULL ? circe_fail_hint(status, "did you mean %s?", nearest) : status;
@@ -84,7 +80,6 @@ static circe_status read_list(const place *at, io_numbers *out) {
     int64_t n = single ? 1 : at->node->n;
     if (n == 0) return refuse(at, "the list is empty; at least one number is needed");
     double *values = arena_alloc(at->owner, (size_t)n * sizeof *values);
-    if (values == NULL) return no_memory(at->file);
     for (int64_t i = 0; i < n; i++) {
         place item = *at;
         if (!single) item.node = at->node->items[i];
@@ -176,7 +171,6 @@ static circe_status read_parts(const place *at, io_parts *list) {
     if (at->node->n == 0) return refuse(at, "the list is empty; at least one element is needed");
     io_parts read = {.n = at->node->n};
     read.items = arena_alloc(at->owner, (size_t)read.n * table->bytes);
-    if (read.items == NULL) return no_memory(at->file);
     for (int64_t i = 0; i < read.n; i++) {
         void *part = (char *)read.items + (size_t)i * table->bytes;
         place item = *at;
@@ -269,7 +263,6 @@ static circe_status read_mapping(const place *at, const io_fields *table, bool o
         if (table->list[k].required && line_met[k] == 0)
             status = io_yaml_refuse(at->file, line, NULL, "%s lacks the key '%s', as in %s: %s", table->what,
                                     table->list[k].name, table->list[k].name, table->list[k].example);
-    if (status == CIRCE_OK && at->owner->failed) status = no_memory(at->file);
     if (status == CIRCE_OK && table->check != NULL) status = table->check(at->file, line, into);
     return status;
 }

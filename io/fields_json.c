@@ -89,7 +89,6 @@ static io_numbers get_numbers(io_json_reader *reader, const cJSON *object, const
     const cJSON *list = io_json_item(reader, object, name, cJSON_IsArray);
     io_numbers out = {.n = list != NULL ? cJSON_GetArraySize(list) : 0};
     if (out.n > 0) out.values = arena_alloc(reader->owner, (size_t)out.n * sizeof *out.values);
-    if (out.values == NULL) out.n = 0;
     for (int i = 0; i < (int)out.n; i++) {
         const cJSON *value = cJSON_GetArrayItem(list, i);
         out.values[i] = cJSON_IsNumber(value) ? value->valuedouble : (double)NAN;

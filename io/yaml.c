@@ -12,6 +12,7 @@
 #include <yaml.h>
 
 #include "io/arena.h"
+#include "io/small.h"
 
 enum { MOST_BYTES = 1 << 20, MOST_DEPTH = 64 };
 
@@ -26,11 +27,10 @@ struct io_yaml_tree {
 static circe_status read_text(const char *path, char **out) {
     FILE *in = fopen(path, "rb");
     if (in == NULL) return circe_fail(CIRCE_ERR_IO, "%s: %s", path, strerror(errno));
-    char *text = *out = calloc(1, MOST_BYTES + 2);
-    size_t bytes = text != NULL ? fread(text, 1, MOST_BYTES + 1, in) : 0;
+    char *text = *out = small_alloc(MOST_BYTES + 2);
+    size_t bytes = fread(text, 1, MOST_BYTES + 1, in);
     bool broken = ferror(in) != 0;
     fclose(in);
-    if (text == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path);
     if (broken) return circe_fail(CIRCE_ERR_IO, "%s: it cannot be read", path);
     if (bytes > MOST_BYTES)
         return circe_fail(CIRCE_ERR_FORMAT, "%s: it has more than a megabyte, which is no file of settings", path);
@@ -105,48 +105,37 @@ static void fill(const yaml_node_t *from, const io_yaml_node *nodes, arena *owne
         int64_t n = from->data.sequence.items.top - items;
         to->kind = IO_YAML_LIST;
         to->items = arena_alloc(owner, (size_t)n * sizeof *to->items);
-        for (int64_t i = 0; to->items != NULL && i < n; i++) to->items[to->n++] = &nodes[items[i] - 1];
+        for (int64_t i = 0; i < n; i++) to->items[to->n++] = &nodes[items[i] - 1];
     }
     if (from->type == YAML_MAPPING_NODE) {
         const yaml_node_pair_t *pairs = from->data.mapping.pairs.start;
         int64_t n = from->data.mapping.pairs.top - pairs;
         to->kind = IO_YAML_MAPPING;
         to->items = arena_alloc(owner, (size_t)(2 * n) * sizeof *to->items);
-        to->keys = to->items != NULL ? to->items + n : NULL;
-        for (int64_t i = 0; to->items != NULL && i < n; i++, to->n++) {
+        to->keys = to->items + n;
+        for (int64_t i = 0; i < n; i++, to->n++) {
             to->keys[i] = &nodes[pairs[i].key - 1];
             to->items[i] = &nodes[pairs[i].value - 1];
         }
     }
 }
 
-static circe_status make_tree(io_yaml *file) {
+static void make_tree(io_yaml *file) {
     const yaml_node_t *first = file->tree->document.nodes.start;
     int64_t n = file->tree->document.nodes.top - first;
-    arena *owner = &file->tree->owner;
-    io_yaml_node *nodes = arena_alloc(owner, (size_t)n * sizeof *nodes);
-    for (int64_t i = 0; nodes != NULL && i < n; i++) fill(&first[i], nodes, owner, &nodes[i]);
+    io_yaml_node *nodes = arena_alloc(&file->tree->owner, (size_t)n * sizeof *nodes);
+    for (int64_t i = 0; i < n; i++) fill(&first[i], nodes, &file->tree->owner, &nodes[i]);
     if (n > 0) file->root = nodes; /* libyaml's root is its first node */
-    return owner->failed ? circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", file->path) : CIRCE_OK;
 }
 
 circe_status io_yaml_read(const char *path, io_yaml **out) {
-    io_yaml *file = calloc(1, sizeof *file);
-    struct io_yaml_tree *tree = calloc(1, sizeof *tree);
-    *out = NULL;
-    if (file == NULL || tree == NULL) {
-        free(file);
-        free(tree);
-        return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path);
-    }
-    *file = (io_yaml){.path = path, .tree = tree};
+    io_yaml *file = small_alloc(sizeof *file);
+    *file = (io_yaml){.path = path, .tree = small_alloc(sizeof *file->tree)};
     circe_status status = read_text(path, &file->text);
     if (status == CIRCE_OK) status = load(file);
-    if (status == CIRCE_OK) status = make_tree(file);
-    if (status == CIRCE_OK)
-        *out = file;
-    else
-        io_yaml_free(file);
+    if (status == CIRCE_OK) make_tree(file);
+    if (status != CIRCE_OK) io_yaml_free(file);
+    *out = status == CIRCE_OK ? file : NULL;
     return status;
 }
 

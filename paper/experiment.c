@@ -125,8 +125,7 @@ static circe_status read_file(bool quick, paper_config *config) {
     changed.owner = config->owner; /* which has grown */
     if (quick && status == CIRCE_OK) *config = changed;
     io_yaml_free(file);
-    return status == CIRCE_OK && config->owner.failed ? circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", config->path)
-                                                      : status;
+    return status;
 }
 
 static void take_default(int64_t *rows, int64_t usual) {

@@ -137,7 +137,7 @@ static void fill_limits(const paper *p, chart *c) {
 static bool draw_trade_off(const paper *p, bool support, const char *folder, report *page) {
     char caption[640];
     chart *c = chart_new();
-    if (c != NULL) fill_trade_off(p, support, c);
+    fill_trade_off(p, support, c);
     snprintf(caption, sizeof caption,
              "%s. Further down is more invariant, further left more accurate; the dashed line is the floor, which no "
              "invariant predictor can be left of; what is below 1e-6 is drawn there. %s",
@@ -155,7 +155,7 @@ bool paper_figures_synthetic(const paper *p, const char *folder, report *page) {
 
 bool paper_figures_limits(const paper *p, const char *folder, report *page) {
     chart *c = chart_new();
-    if (c != NULL) fill_limits(p, c);
+    fill_limits(p, c);
     return finish(p, c, "limits",
                   "The floor of any invariant predictor's error, and how far the best unregularised predictor is from "
                   "invariance, over the dimension.",
@@ -225,8 +225,8 @@ static void add_method(const paper *p, chart *c, int64_t group) {
 
 bool paper_figures_images(const paper *p, const char *folder, report *page) {
     chart *c = chart_new();
-    if (c != NULL) c->same_y = true;
-    for (int64_t group = 0; c != NULL && group < p->n_groups; group++) add_method(p, c, group);
+    c->same_y = true;
+    for (int64_t group = 0; group < p->n_groups; group++) add_method(p, c, group);
     return finish(
         p, c, "loss",
         "Test loss over the weight gamma: in domain, and out of domain (OOD), where the distractor no longer goes with "

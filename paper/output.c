@@ -145,10 +145,7 @@ static circe_status write_json(paper *p) {
     char *text = json_utf8(json, true);
     cJSON_Delete(json);
     p->json = arena_text(&p->config.owner, text != NULL ? text : "");
-    if (text == NULL || p->config.owner.failed) {
-        free(text);
-        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the results");
-    }
+    if (text == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the results");
     circe_status status =
         io_write_text(arena_format(&p->config.owner, "%s/results.json", p->folder), text, strlen(text));
     free(text);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/small.h"
 #include "mpi/cluster.h"
 #include "paper/paper_parts.h"
 #include "train/device.h"
@@ -80,9 +81,8 @@ static void mark_best_ood(paper_rows *rows) {
 
 static circe_status conclude(paper *p) {
     const paper_config *c = &p->config;
-    circe_status status = paper_summarise(p, -1, false, &p->rows);
-    if (status == CIRCE_OK) status = paper_summarise(p, -1, true, &p->tuning);
-    if (status != CIRCE_OK) return status;
+    p->rows = paper_summarise(p, -1, false);
+    p->tuning = paper_summarise(p, -1, true);
     paper_choose(c->kind, &p->rows);
     paper_choose(c->kind, &p->tuning);
     mark_best_ood(&p->rows);
@@ -115,9 +115,8 @@ static void fill(paper *p, paper_result *result) {
 circe_status paper_run(const paper_options *options, const sweep_watch *watch, paper_result *result) {
     const char *command[COMMAND_WORDS];
     sweep_options how = sweep_of(options, command);
-    paper *p = calloc(1, sizeof *p);
+    paper *p = small_alloc(sizeof *p);
     *result = (paper_result){.inside = p};
-    if (p == NULL) return sweep_call_off(circe_fail(CIRCE_ERR_MEMORY, "out of memory"));
     p->watch = watch;
     circe_status status = paper_config_read(options, &p->config);
     if (status == CIRCE_OK) status = try_device(options, p->config.training.precision);
@@ -142,7 +141,6 @@ circe_status paper_run(const paper_options *options, const sweep_watch *watch, p
 
 void paper_result_free(paper_result *result) {
     paper *p = result->inside;
-    if (p == NULL) return;
     for (int64_t i = 0; i < p->sweep.n_runs; i++) free(p->runs[i].numbers.choices);
     sweep_free(&p->sweep);
     free(p->rows.list);

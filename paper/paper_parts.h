@@ -224,7 +224,7 @@ const char *paper_role_name(paper_role role);
 /* ---- what the runs say together ---------------------------------------------------------------------------------- */
 
 /* The rows of one group (-1: all), of tuning runs or of all others, in the order of the plan. To be freed. */
-circe_status paper_summarise(const paper *p, int64_t group, bool tuning, paper_rows *rows);
+paper_rows paper_summarise(const paper *p, int64_t group, bool tuning);
 
 /* Marks, of every group in the rows, the choice that is best by its kind (the first of equals). One with runs that
  * failed comes after all others, and one without any that is done is never chosen. */

@@ -65,7 +65,6 @@ static void add_run(paper *p, sweep *s, int64_t group, paper_role role, const pa
     if (g->method >= 0) run.settings.method = *paper_method_at(c, g->method);
     paper_numbers_init(&run.numbers);
     int64_t number = sweep_add(s, c->kind->weight(&run.settings), role == ROLE_TUNING);
-    if (number < 0) return; /* the sweep says so */
     p->runs[number] = run;
     if (choice != NULL) release(p, s, number, choice);
 }
@@ -114,10 +113,10 @@ static bool tuning_ended(const paper *p, const sweep *s, int64_t group) {
 
 /* The choice of the tuning runs; false: there is none. */
 static bool find_choice(const paper *p, int64_t group, paper_choice *choice) {
-    paper_rows rows;
     bool found = false;
     *choice = paper_choice_at(&p->config, paper_method_at(&p->config, p->groups[group].method), 0);
-    if (paper_summarise(p, group, true, &rows) == CIRCE_OK) paper_choose(p->config.kind, &rows);
+    paper_rows rows = paper_summarise(p, group, true);
+    paper_choose(p->config.kind, &rows);
     for (int64_t i = 0; i < rows.n; i++)
         if (rows.list[i].chosen && rows.list[i].failed == 0) *choice = rows.list[i].choice, found = true;
     free(rows.list);
@@ -169,7 +168,6 @@ circe_status paper_plan(void *user, sweep *s) {
     for (int64_t i = 0; i < c->models.n; i++) n_models += dimensions(paper_model_at(c, i));
     p->runs = arena_alloc(&p->config.owner, (size_t)most_runs(c, n_models) * sizeof *p->runs);
     p->groups = arena_alloc(&p->config.owner, (size_t)(n_models * n_methods) * sizeof *p->groups);
-    if (p->runs == NULL || p->groups == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the plan of runs");
     for (int64_t i = 0; i < c->models.n; i++) {
         const paper_model *model = paper_model_at(c, i);
         for (int64_t k = 0; k < dimensions(model); k++)

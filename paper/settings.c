@@ -42,7 +42,6 @@ circe_status paper_settings_parse(const cJSON *json, arena *owner, paper_setting
         settings->model.pictures = io_json_text(&r, json, PAPER_LEFT_OUT);
     }
     if (r.missing == NULL && (kind == NULL || paper_model_has_pictures(word) != kind->pictures)) r.missing = "kind";
-    if (owner->failed) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the settings");
     if (r.missing == NULL) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_ARGUMENT, "the settings lack '%s', or hold something else there", r.missing);
 }

@@ -1,10 +1,10 @@
 /* Medians and ranges over seeds, and the rules of choosing among what a method leaves open, on validation data alone.
  */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/small.h"
 #include "paper/paper_parts.h"
 
 static const double detectable = 2; /* standard errors */
@@ -123,17 +123,17 @@ static bool same_row(const paper_planned *run, bool tuning, const paper_row *row
            its.rate == row->choice.rate && its.decay == row->choice.decay;
 }
 
-circe_status paper_summarise(const paper *p, int64_t group, bool tuning, paper_rows *rows) {
+paper_rows paper_summarise(const paper *p, int64_t group, bool tuning) {
     int64_t n = p->sweep.n_runs;
     arena scratch = {0};
     bool *taken = arena_alloc(&scratch, (size_t)n * sizeof *taken);
     const paper_numbers **members = arena_alloc(&scratch, (size_t)n * sizeof *members);
     double *values = arena_alloc(&scratch, (size_t)n * sizeof *values);
-    *rows = (paper_rows){.list = calloc((size_t)n + 1, sizeof *rows->list)};
-    for (int64_t i = 0; i < n && !scratch.failed && rows->list != NULL; i++) {
+    paper_rows rows = {.list = small_alloc((size_t)n * sizeof *rows.list)};
+    for (int64_t i = 0; i < n; i++) {
         const paper_planned *first = &p->runs[i];
         if (taken[i] || (group >= 0 && first->group != group) || (first->role == ROLE_TUNING) != tuning) continue;
-        paper_row *row = &rows->list[rows->n++];
+        paper_row *row = &rows.list[rows.n++];
         *row = start_row(p, first);
         for (int64_t k = i; k < n; k++) {
             if (!same_row(&p->runs[k], tuning, row)) continue;
@@ -143,9 +143,8 @@ circe_status paper_summarise(const paper *p, int64_t group, bool tuning, paper_r
         }
         fill(p->config.kind, members, values, row);
     }
-    bool whole = !scratch.failed && rows->list != NULL;
     arena_free(&scratch);
-    return whole ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "no memory for a summary of %" PRId64 " runs", n);
+    return rows;
 }
 
 const paper_published *paper_published_of(const paper_config *config, const paper_row *row) {

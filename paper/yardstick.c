@@ -90,11 +90,8 @@ circe_status paper_yardstick_apply(circe_context *context, const paper_settings 
     chunk_room room = {arena_alloc(&scratch, n * sizeof(place)), arena_alloc(&scratch, n * sizeof(place)),
                        arena_alloc(&scratch, n * sizeof(double)), arena_alloc(&scratch, n * sizeof(double))};
     double *values = arena_alloc(&scratch, (size_t)(2 * chunks) * sizeof *values);
-    circe_status status =
-        scratch.failed ? circe_fail(CIRCE_ERR_MEMORY, "no memory for chunks of %" PRId64 " rows", rows) : CIRCE_OK;
     paper_settings_yardstick(settings, &options);
-    if (status == CIRCE_OK)
-        status = train_regularizer_create(context, &options, &y, &z, &holdout_y, &holdout_z, &yardstick);
+    circe_status status = train_regularizer_create(context, &options, &y, &z, &holdout_y, &holdout_z, &yardstick);
     for (int64_t c = 0; c < chunks && status == CIRCE_OK; c++)
         status = measure_chunk(yardstick, part, prediction, c * rows, rows, (uint64_t)settings->seed, &room, &values[c],
                                &values[chunks + c]);

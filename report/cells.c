@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "io/small.h"
+
 void cells_column(cells *list, const char *name, bool numeric) {
     list->columns[list->n_columns] = name;
     list->numeric[list->n_columns++] = numeric;
@@ -12,15 +14,11 @@ void cells_column(cells *list, const char *name, bool numeric) {
 
 void cells_add(cells *list, const char *format, ...) {
     va_list arguments;
-    char **grown = (list->n & (list->n - 1)) != 0 /* the room doubles */
-                       ? list->text
-                       : realloc(list->text, (size_t)(list->n > 0 ? 2 * list->n : 1) * sizeof *grown);
-    if (grown != NULL) list->text = grown;
+    if ((list->n & (list->n - 1)) == 0) /* the room doubles */
+        list->text = small_grow(list->text, (size_t)(list->n > 0 ? 2 * list->n : 1) * sizeof *list->text);
     va_start(arguments, format);
-    bool added = grown != NULL && !list->failed && vasprintf(&grown[list->n], format, arguments) >= 0;
+    if (vasprintf(&list->text[list->n++], format, arguments) < 0) abort(); /* as all that is small */
     va_end(arguments);
-    list->n += added;
-    list->failed |= !added;
 }
 
 void cells_add_number(cells *list, double value) {
@@ -72,6 +70,5 @@ report_table cells_table(const cells *list, const char *caption, const char *con
                           .n_rows = list->n / n_columns,
                           .cells = (const char *const *)list->text,
                           .numeric = numeric,
-                          .marked = -1,
-                          .torn = list->failed};
+                          .marked = -1};
 }

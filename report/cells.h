@@ -13,7 +13,6 @@ typedef struct cells {
     const char *columns[CELLS_MOST_COLUMNS]; /* those added one by one; borrowed */
     bool numeric[CELLS_MOST_COLUMNS];
     int64_t n_columns;
-    bool failed; /* memory ran out */
 } cells;
 
 void cells_column(cells *list, const char *name, bool numeric);
@@ -28,7 +27,7 @@ void cells_add_digits(cells *list, double value, int n);
 void cells_free(cells *list);
 
 /* A table of them, with the columns that were added, or with these: the first of text, the others of numbers. Valid as
- * long as the cells; where memory ran out, so does the writing of it. */
+ * long as the cells. */
 report_table cells_table(const cells *list, const char *caption, const char *const *columns, int64_t n_columns);
 
 #endif

@@ -2,15 +2,15 @@
 
 #include <stdlib.h>
 
-#include "circe/status.h"
+#include "io/small.h"
 
 /* Below this the axis ends: a prediction that collapsed would stretch it to 1e-20. */
 static const double least_shown = 1e-6;
 
-chart *chart_new(void) { return calloc(1, sizeof(chart)); }
+chart *chart_new(void) { return small_alloc(sizeof(chart)); }
 
 void chart_free(chart *c) {
-    if (c != NULL) arena_free(&c->owner);
+    arena_free(&c->owner);
     free(c);
 }
 
@@ -27,8 +27,8 @@ int64_t chart_panel(chart *c, const char *title, const char *x_label, const char
 /* x, y, and the ends of a band, in one block. */
 report_series *chart_series(chart *c, int64_t panel, const char *label, int64_t room) {
     report_panel *p = &c->panels[panel];
-    double *points = p->n_series < CHART_SERIES ? arena_alloc(&c->owner, (size_t)(4 * room) * sizeof *points) : NULL;
-    if (points == NULL) return NULL;
+    if (p->n_series == CHART_SERIES) return NULL;
+    double *points = arena_alloc(&c->owner, (size_t)(4 * room) * sizeof *points);
     report_series *s = &c->series[panel][p->n_series++];
     *s = (report_series){
         .label = arena_text(&c->owner, label), .x = points, .y = points + room, .room = room, .style = REPORT_POINTS};
@@ -52,7 +52,6 @@ void chart_band(report_series *s, double x, double y, double low, double high) {
 
 bool chart_draw(const chart *c, const char *name, const char *caption, const char *folder, report *page, bool *drawn) {
     *drawn = true;
-    if (c == NULL || c->owner.failed) return circe_fail(CIRCE_ERR_MEMORY, "%s/%s: out of memory", folder, name), false;
     if (c->n_panels == 0) return true;
     report_figure figure = {.name = name,
                             .caption = caption,

@@ -15,9 +15,9 @@ typedef struct chart {
     bool same_y; /* of all panels, to be compared */
 } chart;
 
-/* On the heap: it is large. NULL: no memory. */
+/* On the heap: it is large. */
 chart *chart_new(void);
-void chart_free(chart *c); /* takes NULL */
+void chart_free(chart *c);
 
 /* A panel with a logarithmic axis of y; its number. */
 int64_t chart_panel(chart *c, const char *title, const char *x_label, const char *y_label);
@@ -31,7 +31,7 @@ void chart_point(report_series *s, double x, double y);
 void chart_band(report_series *s, double x, double y, double low, double high);
 
 /* Writes and draws it, and adds it to the page; nothing where there are no panels. *drawn as of report_draw. false: a
- * file could not be written, or memory ran out. */
+ * file could not be written. */
 bool chart_draw(const chart *c, const char *name, const char *caption, const char *folder, report *page, bool *drawn);
 
 #endif

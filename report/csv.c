@@ -19,7 +19,7 @@ bool report_write_csv(const char *path, const report_table *table) {
     report__text text;
     int64_t columns = table->n_columns;
     report__open(&text);
-    if (text.out == NULL || table->torn) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path), false;
+    if (text.out == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path), false;
     for (int64_t c = 0; c < columns; c++) put_cell(text.out, table->columns[c], c + 1 == columns);
     for (int64_t r = 0; r < table->n_rows; r++)
         for (int64_t c = 0; c < columns; c++) put_cell(text.out, table->cells[r * columns + c], c + 1 == columns);

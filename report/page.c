@@ -8,7 +8,6 @@
 
 struct report {
     report__text body, facts;
-    bool torn; /* a table of it */
 };
 
 report *report_begin(const char *title, const char *subtitle) {
@@ -111,7 +110,6 @@ static void put_caption(FILE *out, const char *caption) {
 void report_add_table(report *page, const report_table *table) {
     FILE *out = body(page);
     if (out == NULL) return;
-    page->torn |= table->torn;
     fputs("<figure>\n", out);
     put_caption(out, table->caption);
     open_box(out, table->caption);
@@ -205,7 +203,7 @@ void report_fact(report *page, const char *key, const char *format, ...) {
 
 bool report_end(report *page, const char *path) {
     if (page == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path), false;
-    bool whole = report__close(&page->facts) && !page->torn;
+    bool whole = report__close(&page->facts);
     FILE *out = page->body.out;
     if (out != NULL && whole && page->facts.bytes > 0)
         fprintf(out, "<h2>How this was made</h2>\n<dl>\n%s</dl>\n", page->facts.text);

@@ -50,7 +50,6 @@ typedef struct report_table {
     const char *const *cells;
     const bool *numeric; /* (n_columns), or NULL: none */
     int64_t marked;      /* the row that is emphasised; -1: none */
-    bool torn;           /* memory ran out while it was built: it cannot be written */
 } report_table;
 
 /* RFC 4180. */

@@ -9,16 +9,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "io/small.h"
 #include "sweep/sweep_parts.h"
 
-circe_status sweep__children_open(const sweep_options *options, sweep__children *children) {
+void sweep__children_open(const sweep_options *options, sweep__children *children) {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     *children = (sweep__children){.options = options};
-    children->list = calloc((size_t)options->jobs, sizeof *children->list);
-    children->watched = calloc((size_t)(2 * options->jobs), sizeof *children->watched);
+    children->list = small_alloc((size_t)options->jobs * sizeof *children->list);
+    children->watched = small_alloc((size_t)(2 * options->jobs) * sizeof *children->watched);
     sigaction(SIGPIPE, &ignore, &children->before);
-    if (children->list != NULL && children->watched != NULL) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " runs side by side", options->jobs);
 }
 
 void sweep__children_close(sweep__children *children) {
@@ -34,8 +33,7 @@ static char **environment_of(char own[2][48], int64_t threads) {
     static const char *const names[] = {"OMP_NUM_THREADS=", "OPENBLAS_NUM_THREADS="};
     size_t n = 0, kept = 0;
     while (environ[n] != NULL) n++;
-    char **list = calloc(n + 3, sizeof *list);
-    if (list == NULL) return NULL;
+    char **list = small_alloc((n + 3) * sizeof *list);
     for (size_t i = 0; i < n; i++) {
         bool ours = strncmp(environ[i], names[0], strlen(names[0])) == 0 ||
                     strncmp(environ[i], names[1], strlen(names[1])) == 0;
@@ -72,7 +70,6 @@ static int spawn(const sweep_options *options, const char *path, const int in[2]
     posix_spawnattr_t attributes;
     sigset_t usual;
     char own[2][48], *arguments[16], **environment = environment_of(own, options->threads);
-    if (environment == NULL) return ENOMEM;
     fill_arguments(options->command, path, arguments, 16);
     sigemptyset(&usual);
     sigaddset(&usual, SIGPIPE);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/small.h"
 #include "mpi/cluster.h"
 #include "sweep/sweep_parts.h"
 
@@ -32,19 +33,17 @@ typedef struct pool {
 
 /* The first of every rank, then the second, ...: few runs are spread over many machines. No more than there are runs.
  */
-static circe_status make_places(pool *p) {
+static void make_places(pool *p) {
     int64_t most = 0, all = 0, *room = sweep__gather_room(p->s->options->jobs);
-    if (room == NULL) return CIRCE_ERR_MEMORY;
     for (int rank = 0; rank < cluster_size(); rank++) {
         all += room[rank];
         if (room[rank] > most) most = room[rank];
     }
-    p->places = calloc((size_t)all, sizeof *p->places);
-    for (int64_t number = 0; p->places != NULL && number < most; number++)
+    p->places = small_alloc((size_t)all * sizeof *p->places);
+    for (int64_t number = 0; number < most; number++)
         for (int rank = 0; rank < cluster_size() && p->n_places < p->s->n_runs; rank++)
             if (number < room[rank]) p->places[p->n_places++] = (place){.rank = rank, .number = number, .run = -1};
     free(room);
-    return p->places != NULL ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " runs", all);
 }
 
 static place *find_place(pool *p, int rank, int64_t number) {
@@ -199,16 +198,12 @@ static void hear(void *user, const sweep__news *news) {
 }
 
 circe_status sweep__pool(sweep *s, const sweep_watch *watch) {
-    pool p = {.s = s, .watch = watch};
-    circe_status status = sweep__mail_open(&p.mail);
-    circe_status opened = sweep__children_open(s->options, &p.children);
-    if (status == CIRCE_OK) status = opened;
-    circe_status placed = make_places(&p);
-    if (status == CIRCE_OK) status = placed;
+    pool p = {.s = s, .watch = watch, .mail = sweep__mail_open()};
+    sweep__children_open(s->options, &p.children);
+    make_places(&p);
     s->side_by_side = p.n_places;
-    if (status == CIRCE_OK) announce(&p);
+    announce(&p);
     do {
-        if (status != CIRCE_OK) break;
         start_what_can(&p);
         if (p.running > 0)
             sweep__children_listen(&p.children, cluster_size() > 1 ? LOOK_AT_RANKS_MS : LOOK_MS, hear, &p);
@@ -216,12 +211,12 @@ circe_status sweep__pool(sweep *s, const sweep_watch *watch) {
         if (show(&p) != 0) stop(&p);
         sweep__children_hurry(&p.children);
     } while (p.running > 0 || (!p.children.stopping && next_run(s) >= 0));
-    if (p.mail != NULL) sweep__order_dismiss(p.mail);
+    sweep__order_dismiss(p.mail);
     bool stopped = p.children.stopping;
     sweep__children_close(&p.children);
     free(p.mail);
     free(p.places);
-    if (status != CIRCE_OK || !stopped) return status;
+    if (!stopped) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_CANCELLED, "stopped: %" PRId64 " of %" PRId64 " runs are finished and stay in %s/runs",
                       sweep_count(s, SWEEP_DONE), s->n_runs, s->options->folder);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "io/small.h"
 #include "mpi/cluster.h"
 #include "sweep/sweep_parts.h"
 
@@ -31,11 +32,7 @@ typedef struct header {
 
 static const size_t most_text = SWEEP__MOST_BYTES + PATH_MAX; /* a result, or settings with a path */
 
-circe_status sweep__mail_open(char **mail) {
-    *mail = several() ? malloc(sizeof(header) + most_text + 1) : NULL;
-    if (!several() || *mail != NULL) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_MEMORY, "no memory for what ranks tell each other");
-}
+char *sweep__mail_open(void) { return several() ? small_alloc(sizeof(header) + most_text + 1) : NULL; }
 
 /* The text may be in two pieces. */
 static void post(char *mail, int to, int kind, int64_t place, double share, const char *first, size_t n,
@@ -81,8 +78,7 @@ void sweep__order_stop(char *mail) { order_all(mail, ORDER_STOP); }
 void sweep__order_dismiss(char *mail) { order_all(mail, ORDER_DISMISS); }
 
 int64_t *sweep__gather_room(int64_t own) {
-    int64_t *room = calloc((size_t)cluster_size(), sizeof *room);
-    if (room == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %d ranks", cluster_size()), NULL;
+    int64_t *room = small_alloc((size_t)cluster_size() * sizeof *room);
     cluster_gather(&own, sizeof own, room);
     return room;
 }
@@ -94,8 +90,6 @@ typedef struct meeting {
     char token[64]; /* a file in the folder that rank 0 made just now */
     uint64_t hash;  /* of the file */
 } meeting;
-
-static const char no_meeting[] = "no memory for what ranks tell each other";
 
 /* 0: it cannot be read. */
 static uint64_t hash_file(const char *path) {
@@ -148,9 +142,8 @@ circe_status sweep__meet(circe_status status, const char *folder, const char *sa
     if (!several()) return status;
     arena owner = {0};
     meeting *m = arena_alloc(&owner, sizeof *m);
-    if (status == CIRCE_OK)
-        status = m != NULL ? prepare(folder, same_file, m) : circe_fail(CIRCE_ERR_MEMORY, no_meeting);
-    const char *token = m != NULL ? arena_format(&owner, "%s/%s", m->folder, m->token) : "";
+    if (status == CIRCE_OK) status = prepare(folder, same_file, m);
+    const char *token = arena_format(&owner, "%s/%s", m->folder, m->token);
     if (status == CIRCE_OK) status = make_file(token, folder);
     bool made = status == CIRCE_OK;
     status = cluster_agree(status);
@@ -164,15 +157,13 @@ circe_status sweep__meet(circe_status status, const char *folder, const char *sa
 }
 
 static circe_status meet_first(circe_status status) {
-    arena owner = {0};
-    meeting *m = arena_alloc(&owner, sizeof *m);
-    if (status == CIRCE_OK && m == NULL) status = circe_fail(CIRCE_ERR_MEMORY, no_meeting);
+    meeting *m = small_alloc(sizeof *m);
     status = cluster_agree(status);
     if (status == CIRCE_OK) {
         cluster_broadcast(0, m, sizeof *m);
         status = cluster_agree(look_around(m));
     }
-    arena_free(&owner);
+    free(m);
     return status;
 }
 
@@ -219,9 +210,8 @@ static void stop_where_asked(servant *s, const sweep_watch *watch) {
 }
 
 circe_status sweep_serve(circe_status status, const sweep_options *options, const sweep_watch *watch) {
-    servant s = {0};
-    circe_status opened = sweep__mail_open(&s.mail), ready = sweep__children_open(options, &s.children);
-    if (status == CIRCE_OK) status = opened != CIRCE_OK ? opened : ready;
+    servant s = {.mail = sweep__mail_open()};
+    sweep__children_open(options, &s.children);
     status = meet_first(status);
     if (status == CIRCE_OK) free(sweep__gather_room(options->jobs));
     while (status == CIRCE_OK && !s.dismissed) {

@@ -12,6 +12,7 @@
 #include "circe/circe.h"
 #include "io/io.h"
 #include "io/paths.h"
+#include "io/small.h"
 #include "sweep/sweep_parts.h"
 
 double sweep_clock(void) {
@@ -42,9 +43,10 @@ void sweep_fingerprint(const cJSON *settings, const char *left_out, char fingerp
 
 char *sweep__read(const char *path) {
     FILE *in = fopen(path, "rb");
-    char *text = in != NULL ? calloc(1, SWEEP__MOST_BYTES + 1) : NULL;
-    if (text != NULL && fread(text, 1, SWEEP__MOST_BYTES, in) == 0) text[0] = '\0';
-    if (in != NULL) fclose(in);
+    if (in == NULL) return NULL;
+    char *text = small_alloc(SWEEP__MOST_BYTES + 1);
+    text[fread(text, 1, SWEEP__MOST_BYTES, in)] = '\0';
+    fclose(in);
     return text;
 }
 
@@ -61,11 +63,8 @@ bool sweep__take(const sweep *s, int64_t run, const char *text) {
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
 int64_t sweep_add(sweep *s, double weight, bool awaited) {
-    sweep_run *grown = (s->n_runs & (s->n_runs - 1)) != 0 /* the room doubles */
-                           ? s->runs
-                           : realloc(s->runs, (size_t)(s->n_runs > 0 ? 2 * s->n_runs : 1) * sizeof *grown);
-    if (grown == NULL) return s->owner.failed = true, -1;
-    s->runs = grown;
+    if ((s->n_runs & (s->n_runs - 1)) == 0) /* the room doubles */
+        s->runs = small_grow(s->runs, (size_t)(s->n_runs > 0 ? 2 * s->n_runs : 1) * sizeof *s->runs);
     s->runs[s->n_runs] = (sweep_run){.state = SWEEP_WAITING, .weight = weight, .awaited = awaited};
     return s->n_runs++;
 }
@@ -73,7 +72,6 @@ int64_t sweep_add(sweep *s, double weight, bool awaited) {
 void sweep_release(sweep *s, int64_t run, const char *name, double weight, cJSON *settings) {
     sweep_run *r = &s->runs[run];
     char *text = cJSON_PrintUnformatted(settings);
-    s->owner.failed |= text == NULL;
     r->name = arena_text(&s->owner, name);
     r->path = arena_format(&s->owner, "%s/runs/%s.json", s->options->folder, name);
     r->settings = arena_text(&s->owner, text != NULL ? text : "");
@@ -116,7 +114,6 @@ circe_status sweep_go(const sweep_options *options, const sweep_watch *watch, sw
     double start = sweep_clock();
     circe_status status = hold_folder(s);
     if (status == CIRCE_OK) status = options->plan(options->user, s);
-    if (status == CIRCE_OK && s->owner.failed) status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for the runs");
     status = sweep__meet(status, options->folder, options->same_file);
     if (status == CIRCE_OK) status = sweep__pool(s, watch);
     s->seconds = sweep_clock() - start;

@@ -83,7 +83,7 @@ int64_t sweep_count(const sweep *s, sweep_state state);
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
 
-/* Adds a run that waits; its number, or -1 where there is no memory. */
+/* Adds a run that waits; its number. */
 int64_t sweep_add(sweep *s, double weight, bool awaited);
 
 /* Gives a run its settings, which this takes: it is ready then, or done where its result is there. */

@@ -57,7 +57,7 @@ typedef struct sweep__children {
     double stopped_at;
 } sweep__children;
 
-circe_status sweep__children_open(const sweep_options *options, sweep__children *children);
+void sweep__children_open(const sweep_options *options, sweep__children *children);
 void sweep__children_close(sweep__children *children);
 
 /* Starts number i. false: `why` says what is wrong. */
@@ -78,8 +78,8 @@ void sweep__children_hurry(sweep__children *children);
 circe_status sweep__meet(circe_status status, const char *folder, const char *same_file);
 
 /* Room for letters to other ranks and from them, one at a time, to be freed; NULL: there is one process. */
-circe_status sweep__mail_open(char **mail);
-/* How many runs each rank has room for, given that of this one; to be freed. NULL: no memory. */
+char *sweep__mail_open(void);
+/* How many runs each rank has room for, given that of this one; to be freed. */
 int64_t *sweep__gather_room(int64_t own);
 void sweep__order_start(char *mail, int rank, int64_t place, const char *path, const char *settings);
 void sweep__order_stop(char *mail);

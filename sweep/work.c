@@ -8,6 +8,7 @@
 
 #include "circe/circe.h"
 #include "io/io.h"
+#include "io/small.h"
 #include "sweep/sweep_parts.h"
 
 typedef struct teller {
@@ -36,9 +37,9 @@ static bool end_with_parent(void) {
 }
 
 static cJSON *read_settings(void) {
-    char *text = calloc(1, SWEEP__MOST_BYTES + 1);
-    if (text != NULL && fread(text, 1, SWEEP__MOST_BYTES, stdin) == 0) text[0] = '\0';
-    cJSON *json = text != NULL ? cJSON_Parse(text) : NULL;
+    char *text = small_alloc(SWEEP__MOST_BYTES + 1);
+    text[fread(text, 1, SWEEP__MOST_BYTES, stdin)] = '\0';
+    cJSON *json = cJSON_Parse(text);
     free(text);
     return json;
 }
