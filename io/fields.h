@@ -61,9 +61,13 @@ typedef struct io_fields {
 
 /* A list of rows, X(KIND, member, "key", "example", ...), makes both the members of a struct and its table:
  *
- *     typedef struct data { DATA(IO_MEMBER) } data;
+ *     IO_STRUCT(data, DATA)
  *     #define OWNER data
  *     static const io_field rows[] = {DATA(IO_ROW)};  */
+#define IO_STRUCT(type, LIST) \
+    typedef struct type {     \
+        LIST(IO_MEMBER)       \
+    } type;
 #define IO_MEMBER(type, member, ...) IO_TYPE_##type member;
 #define IO_ROW(type, member, key, text, ...) \
     {.name = key, .kind = FIELD_##type, .offset = offsetof(OWNER, member), .example = text, __VA_ARGS__},

@@ -74,10 +74,7 @@ enum paper_trained_on { ON_DOMAIN, ON_OOD };
     X(NUMBERS, decay, "decay", "[0.3, 3]", NOT_NEGATIVE, .not_in_json = true)                            \
     X(WHOLE, seeds, "seeds", "1", .low = 1, .high = 1000, .not_in_json = true)                           \
     X(WHOLE, tuning_seeds, "tuning_seeds", "1", .low = 1, .high = 1000, .not_in_json = true)
-
-typedef struct paper_method {
-    PAPER_METHOD(IO_MEMBER)
-} paper_method;
+IO_STRUCT(paper_method, PAPER_METHOD)
 
 /* What a method leaves to be chosen. */
 typedef struct paper_choice {
@@ -91,10 +88,7 @@ typedef struct paper_choice {
     X(NAME, method, "method", "circe", .required = true)                                 \
     X(NUMBER, mse, "mse", "0.197", .required = true)                                     \
     X(NUMBER, vcf, "vcf", "0.18", .required = true)
-
-typedef struct paper_published {
-    PAPER_PUBLISHED(IO_MEMBER)
-} paper_published;
+IO_STRUCT(paper_published, PAPER_PUBLISHED)
 
 /* Rows; 0: as many as the kind of experiment has without being asked. */
 #define PAPER_DATA(X)                                                 \
@@ -102,10 +96,7 @@ typedef struct paper_published {
     X(WHOLE, validation, "validation", "1000", .low = 0, .high = 1e8) \
     X(WHOLE, test, "test", "2000", .low = 0, .high = 1e8)             \
     X(WHOLE, holdout, "holdout", "1000", .low = 0, .high = 1e8)
-
-typedef struct paper_data {
-    PAPER_DATA(IO_MEMBER)
-} paper_data;
+IO_STRUCT(paper_data, PAPER_DATA)
 
 /* dtype: of the regulariser on a batch. precision: of the network; NULL: float32, as in results from before there was a
  * choice. steps: in place of the epochs; 0: those. weights: a file of pretrained ones; NULL: none. */
@@ -123,19 +114,13 @@ typedef struct paper_data {
     X(NUMBER, decay, "decay", "0.3", NOT_NEGATIVE)                             \
     X(WORD, schedule, "schedule", "cosine", .words = "constant|cosine")        \
     X(NUMBER, warmup, "warmup", "0", NOT_NEGATIVE)
-
-typedef struct paper_training {
-    PAPER_TRAINING(IO_MEMBER)
-} paper_training;
+IO_STRUCT(paper_training, PAPER_TRAINING)
 
 /* Of VCF. */
 #define PAPER_EVALUATION(X)                                    \
     X(WHOLE, points, "points", "2000", .low = 10, .high = 1e8) \
     X(WHOLE, draws, "draws", "100", .low = 2, .high = 1e6)
-
-typedef struct paper_evaluation {
-    PAPER_EVALUATION(IO_MEMBER)
-} paper_evaluation;
+IO_STRUCT(paper_evaluation, PAPER_EVALUATION)
 
 /* CIRCE as every method's prediction is measured by it, whatever it was trained with; as in a method. chunk: rows. */
 #define PAPER_YARDSTICK(X)                                 \
@@ -144,17 +129,11 @@ typedef struct paper_evaluation {
     X(NUMBER, sigma2_z, "sigma2_z", "0.5", NOT_NEGATIVE)   \
     X(NUMBERS, ridge, "ridge", "[0.01, 0.1]", POSITIVE)    \
     X(WHOLE, chunk, "chunk", "1024", .low = 16, .high = 1e6)
-
-typedef struct paper_yardstick {
-    PAPER_YARDSTICK(IO_MEMBER)
-} paper_yardstick;
+IO_STRUCT(paper_yardstick, PAPER_YARDSTICK)
 
 /* 0: the experiment trains. */
 #define PAPER_LIMITS(X) X(WHOLE, samples, "samples", "500000", .required = true, .low = 1024, .high = 1e10)
-
-typedef struct paper_limits {
-    PAPER_LIMITS(IO_MEMBER)
-} paper_limits;
+IO_STRUCT(paper_limits, PAPER_LIMITS)
 
 typedef struct paper_config {
     const char *title, *explanation, *remark;

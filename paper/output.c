@@ -1,4 +1,4 @@
-/* Writing it all: results.csv, results.json, report.html. */
+/* Writing it all: results.json, results.csv, report.html. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ static cJSON *row_json(const paper_config *config, const paper_row *row) {
     json_integer(out, "failed", row->failed);
     if (row->method >= 0) put_spread(out, "score", &row->score);
     put_numbers(out, config->kind, row);
-    const paper_published *published = paper_published_of(config, row);
+    const paper_published *published = row->published;
     if (published != NULL) {
         cJSON *theirs = cJSON_AddObjectToObject(out, "paper");
         json_number(theirs, "mse", published->mse);
@@ -140,16 +140,38 @@ static cJSON *whole_json(paper *p) {
     return out;
 }
 
-static circe_status write_json(paper *p) {
-    cJSON *json = whole_json(p);
+static circe_status write_json(paper *p, const cJSON *json) {
     char *text = json_utf8(json, true);
-    cJSON_Delete(json);
-    p->json = arena_text(&p->config.owner, text != NULL ? text : "");
     if (text == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the results");
-    circe_status status =
-        io_write_text(arena_format(&p->config.owner, "%s/results.json", p->folder), text, strlen(text));
+    p->json = arena_text(&p->config.owner, text);
     free(text);
-    return status;
+    return io_write_text(arena_format(&p->config.owner, "%s/results.json", p->folder), p->json, strlen(p->json));
+}
+
+/* ---- results.csv ------------------------------------------------------------------------------------------------- */
+
+static const char *cell_of(const cJSON *item) {
+    if (cJSON_IsBool(item)) return cJSON_IsTrue(item) ? "1" : "0";
+    return cJSON_IsString(item) || cJSON_IsRaw(item) ? item->valuestring : "";
+}
+
+/* One row a run, as the JSON has it. */
+static circe_status write_csv(paper *p, const cJSON *runs) {
+    static const char *const columns[] = {"run",  "model", "d",    "method", "gamma",
+                                          "rate", "decay", "seed", "role",   "error"};
+    const paper_kind *kind = p->config.kind;
+    const cJSON *run = NULL;
+    cells list = {0};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) cells_column(&list, columns[i], false);
+    for (int64_t i = 0; i < kind->n_numbers; i++) cells_column(&list, paper_number_names[kind->numbers[i]], true);
+    cJSON_ArrayForEach(run, runs) {
+        for (int64_t c = 0; c < list.n_columns; c++)
+            cells_add(&list, "%s", cell_of(cJSON_GetObjectItemCaseSensitive(run, list.columns[c])));
+    }
+    report_table table = cells_table(&list, "", NULL, 0);
+    bool written = report_write_csv(arena_format(&p->config.owner, "%s/results.csv", p->folder), &table);
+    cells_free(&list);
+    return written ? CIRCE_OK : CIRCE_ERR_WRITE;
 }
 
 /* ---- report.html ------------------------------------------------------------------------------------------------- */
@@ -270,17 +292,11 @@ static circe_status write_page(paper *p) {
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-static circe_status write_csv(paper *p) {
-    cells list = {0};
-    report_table table = paper_run_table(p, &list);
-    bool written = report_write_csv(arena_format(&p->config.owner, "%s/results.csv", p->folder), &table);
-    cells_free(&list);
-    return written ? CIRCE_OK : CIRCE_ERR_WRITE;
-}
-
 circe_status paper_write(paper *p) {
-    circe_status status = write_csv(p);
+    cJSON *json = whole_json(p);
+    circe_status status = write_csv(p, cJSON_GetObjectItemCaseSensitive(json, "runs"));
     if (status == CIRCE_OK) status = write_page(p);
-    if (status == CIRCE_OK) status = write_json(p);
+    if (status == CIRCE_OK) status = write_json(p, json);
+    cJSON_Delete(json);
     return status;
 }

@@ -2,7 +2,6 @@
 #include "paper/paper.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,26 +65,12 @@ static const char *command_of(const paper_options *options, paper_config *config
     return text;
 }
 
-static void mark_best_ood(paper_rows *rows) {
-    for (int64_t i = 0; i < rows->n; i++) {
-        double ours = rows->list[i].number[NUMBER_OOD_MSE].median;
-        bool best = isfinite(ours);
-        for (int64_t k = 0; k < rows->n && best; k++) {
-            double theirs = rows->list[k].number[NUMBER_OOD_MSE].median;
-            if (rows->list[k].group == rows->list[i].group && (theirs < ours || (theirs == ours && k < i)))
-                best = false;
-        }
-        rows->list[i].best_ood = best;
-    }
-}
-
 static circe_status conclude(paper *p) {
     const paper_config *c = &p->config;
     p->rows = paper_summarise(p, -1, false);
     p->tuning = paper_summarise(p, -1, true);
     paper_choose(c->kind, &p->rows);
     paper_choose(c->kind, &p->tuning);
-    mark_best_ood(&p->rows);
     paper_table(p, c->methods.n > 0 && c->seeds == 0 ? SHOW_TUNING_CHOSEN : SHOW_CHOSEN, &p->front);
     return paper_write(p);
 }

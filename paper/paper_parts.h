@@ -167,16 +167,18 @@ typedef struct paper_row {
     const paper_model *model;
     int64_t d;
     int64_t method; /* -1: nothing is trained */
-    bool regularized;
+    bool tuning, regularized;
     paper_choice choice;
     int64_t n, failed; /* runs that are done, and that failed */
     paper_spread number[N_NUMBERS];
-    paper_spread score;         /* what is chosen by: the kind's */
-    paper_spread signal;        /* the score that regularised runs would have; of pictures, the dependence */
-    int64_t collapsed;          /* of the runs that are done */
-    const paper_numbers *first; /* of the first run that is done, or NULL */
-    bool chosen;                /* the best of the method's choices, on validation data */
-    bool best_ood;              /* the smallest median error out of domain among them: no choice */
+    paper_spread score;               /* what is chosen by: the kind's */
+    paper_spread signal;              /* the score that regularised runs would have; of pictures, the dependence */
+    int64_t collapsed;                /* of the runs that are done */
+    const paper_numbers *first;       /* of the first run that is done, or NULL */
+    bool chosen;                      /* the best of the method's choices, on validation data */
+    bool best_ood;                    /* the smallest median error out of domain among them: no choice */
+    bool alone;                       /* its method has no other choice */
+    const paper_published *published; /* the paper's numbers, or NULL */
 } paper_row;
 
 typedef struct paper_rows {
@@ -226,17 +228,15 @@ const char *paper_role_name(paper_role role);
 /* The rows of one group (-1: all), of tuning runs or of all others, in the order of the plan. To be freed. */
 paper_rows paper_summarise(const paper *p, int64_t group, bool tuning);
 
-/* Marks, of every group in the rows, the choice that is best by its kind (the first of equals). One with runs that
- * failed comes after all others, and one without any that is done is never chosen. */
+/* Marks, of every group in the rows, the choice that is best by its kind (the first of equals), and the one that is
+ * best out of domain. One with runs that failed comes after all others, and one without any that is done is never
+ * chosen. */
 void paper_choose(const paper_kind *kind, paper_rows *rows);
 
 /* Of all runs of a row of pictures together, in standard errors: each is evidence of its own, so that three of 1.9 are
  * 3.3 (Stouffer). PAPER_USELESS where a run predicts no better than a constant. */
 #define PAPER_USELESS 1e30
 double paper_evidence(const paper_row *row);
-
-/* The paper's numbers for a row, or NULL. */
-const paper_published *paper_published_of(const paper_config *config, const paper_row *row);
 
 /* By kind: what is chosen by, of one run, and whether the choice of a is to be preferred to that of b. */
 double paper_score_synthetic(const paper_numbers *numbers, bool regularized);
@@ -249,9 +249,8 @@ bool paper_better_images(const paper_row *a, const paper_row *b);
 /* Which rows a table for people has. */
 typedef enum paper_shown { SHOW_CHOSEN, SHOW_ALL, SHOW_TUNING, SHOW_TUNING_CHOSEN } paper_shown;
 
-/* A table of them; and one row a run, with all digits. Both live as long as the cells. */
+/* A table of them, which lives as long as the cells. */
 report_table paper_table(const paper *p, paper_shown which, cells *list);
-report_table paper_run_table(const paper *p, cells *list);
 
 /* results.csv, report.html with its figures, results.json. */
 circe_status paper_write(paper *p);
@@ -275,7 +274,7 @@ typedef struct paper_column {
     const char *name;
     paper_column_kind kind;
     paper_number number;
-    void (*cell)(const paper *p, const paper_row *row, cells *list);
+    void (*cell)(const paper_row *row, cells *list);
     bool only_published; /* where the file has the paper's numbers */
 } paper_column;
 

@@ -98,24 +98,17 @@ static circe_status read_or_render(const circe_context *context, const sweep_wat
     return yaleb_render(context, &options, model->size, on_step, user, store);
 }
 
+_Static_assert(sizeof(yaleb_name) == NAME_NUMBERS * sizeof(int32_t), "names are written as they are");
+
 static circe_status write_faces(circe_context *context, const paper_model *model, const yaleb_store *store) {
-    int32_t *names = malloc((size_t)store->n * NAME_NUMBERS * sizeof *names);
-    if (names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " names", store->n);
-    for (int64_t i = 0; i < store->n; i++) {
-        const yaleb_name *name = &store->names[i];
-        const int numbers[NAME_NUMBERS] = {name->identity, name->pose, name->azimuth, name->elevation};
-        for (int k = 0; k < NAME_NUMBERS; k++) names[NAME_NUMBERS * i + k] = numbers[k];
-    }
     const circe_tensor tensors[] = {bytes_of(store->pixels, store->n, store->size * store->size),
                                     {.name = "names",
                                      .dtype = "I32",
                                      .n_dims = 2,
                                      .shape = {store->n, NAME_NUMBERS},
-                                     .data = names,
-                                     .bytes = (size_t)store->n * NAME_NUMBERS * sizeof *names}};
-    circe_status status = write_file(context, model, tensors, 2);
-    free(names);
-    return status;
+                                     .data = store->names,
+                                     .bytes = (size_t)store->n * sizeof *store->names}};
+    return write_file(context, model, tensors, 2);
 }
 
 static circe_status make_faces(circe_context *context, const sweep_watch *watch, const paper_model *model) {
@@ -197,17 +190,6 @@ circe_status paper_pictures_open(circe_context *context, const paper_model *mode
                       model->pictures);
 }
 
-static circe_status copy_names(const circe_tensor *tensor, yaleb_store *store) {
-    store->names = calloc((size_t)store->n + 1, sizeof *store->names);
-    if (store->names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " names", store->n);
-    for (int64_t i = 0; i < store->n; i++) {
-        int32_t numbers[NAME_NUMBERS];
-        memcpy(numbers, (const char *)tensor->data + (size_t)i * sizeof numbers, sizeof numbers);
-        store->names[i] = (yaleb_name){numbers[0], numbers[1], numbers[2], numbers[3]};
-    }
-    return CIRCE_OK;
-}
-
 circe_status paper_pictures_faces(circe_context *context, const paper_model *model, circe_tensor_file **file,
                                   yaleb_store *store) {
     circe_tensor pixels, names;
@@ -221,5 +203,8 @@ circe_status paper_pictures_faces(circe_context *context, const paper_model *mod
     store->n = pixels.shape[0];
     store->size = model->size;
     store->pixels = (uint8_t *)(uintptr_t)pixels.data; /* read only */
-    return copy_names(&names, store);
+    store->names = calloc((size_t)store->n + 1, sizeof *store->names);
+    if (store->names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %" PRId64 " names", store->n);
+    memcpy(store->names, names.data, (size_t)store->n * sizeof *store->names);
+    return CIRCE_OK;
 }

@@ -63,12 +63,19 @@ static bool preferred(const paper_kind *kind, const paper_row *a, const paper_ro
 
 void paper_choose(const paper_kind *kind, paper_rows *rows) {
     for (int64_t i = 0; i < rows->n; i++) {
-        bool best = rows->list[i].n > 0;
-        for (int64_t k = 0; k < rows->n && best; k++)
-            if (k != i && rows->list[k].group == rows->list[i].group)
-                best = !preferred(kind, &rows->list[k], &rows->list[i]) &&
-                       (i < k || preferred(kind, &rows->list[i], &rows->list[k]));
-        rows->list[i].chosen = best;
+        paper_row *row = &rows->list[i];
+        double ours = row->number[NUMBER_OOD_MSE].median;
+        row->alone = true;
+        row->chosen = row->n > 0;
+        row->best_ood = !row->tuning && isfinite(ours);
+        for (int64_t k = 0; k < rows->n; k++) {
+            const paper_row *other = &rows->list[k];
+            double theirs = other->number[NUMBER_OOD_MSE].median;
+            if (k == i || other->group != row->group) continue;
+            row->alone = false;
+            row->chosen = row->chosen && !preferred(kind, other, row) && (i < k || preferred(kind, row, other));
+            if (theirs < ours || (theirs == ours && k < i)) row->best_ood = false;
+        }
     }
 }
 
@@ -107,19 +114,31 @@ static void fill(const paper_kind *kind, const paper_numbers **members, double *
     row->signal = spread_of(values, n);
 }
 
+static const paper_published *published(const paper_config *config, const paper_group *group) {
+    for (int64_t i = 0; group->method >= 0 && i < config->published.n; i++) {
+        const paper_published *found = paper_published_at(config, i);
+        if (found->model == group->model->word && found->d == group->d &&
+            strcmp(found->method, paper_method_at(config, group->method)->name) == 0)
+            return found;
+    }
+    return NULL;
+}
+
 static paper_row start_row(const paper *p, const paper_planned *first) {
     const paper_group *group = &p->groups[first->group];
     return (paper_row){.group = first->group,
+                       .tuning = first->role == ROLE_TUNING,
                        .model = group->model,
                        .d = group->d,
                        .method = group->method,
                        .regularized = first->settings.method.regularizer != REGULARIZER_NONE,
-                       .choice = paper_choice_of(first)};
+                       .choice = paper_choice_of(first),
+                       .published = published(&p->config, group)};
 }
 
-static bool same_row(const paper_planned *run, bool tuning, const paper_row *row) {
+static bool same_row(const paper_planned *run, const paper_row *row) {
     paper_choice its = paper_choice_of(run);
-    return run->group == row->group && (run->role == ROLE_TUNING) == tuning && its.gamma == row->choice.gamma &&
+    return run->group == row->group && (run->role == ROLE_TUNING) == row->tuning && its.gamma == row->choice.gamma &&
            its.rate == row->choice.rate && its.decay == row->choice.decay;
 }
 
@@ -136,7 +155,7 @@ paper_rows paper_summarise(const paper *p, int64_t group, bool tuning) {
         paper_row *row = &rows.list[rows.n++];
         *row = start_row(p, first);
         for (int64_t k = i; k < n; k++) {
-            if (!same_row(&p->runs[k], tuning, row)) continue;
+            if (!same_row(&p->runs[k], row)) continue;
             taken[k] = true;
             row->failed += p->sweep.runs[k].state == SWEEP_FAILED;
             if (p->sweep.runs[k].state == SWEEP_DONE) members[row->n++] = &p->runs[k].numbers;
@@ -145,14 +164,4 @@ paper_rows paper_summarise(const paper *p, int64_t group, bool tuning) {
     }
     arena_free(&scratch);
     return rows;
-}
-
-const paper_published *paper_published_of(const paper_config *config, const paper_row *row) {
-    for (int64_t i = 0; row->method >= 0 && i < config->published.n; i++) {
-        const paper_published *found = paper_published_at(config, i);
-        if (found->model == row->model->word && found->d == row->d &&
-            strcmp(found->method, paper_method_at(config, row->method)->name) == 0)
-            return found;
-    }
-    return NULL;
 }

@@ -1,4 +1,4 @@
-/* Tables: rows for people, by the columns of each kind, with three digits; and one row a run for programs. */
+/* Tables for people, by the columns of each kind, with three digits. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -33,15 +33,14 @@ static void columns_of_choice(const paper *p, cells *list) {
     cells_column(list, "decay", true);
 }
 
-static void cell_model(const paper *p, const paper_row *row, cells *list) {
+static void cell_model(const paper_row *row, cells *list) {
     char text[PAPER_MODEL_BYTES];
-    (void)p;
     cells_add(list, "%s", paper_model_text(row->model, row->d, text));
 }
 
 static void cells_of_choice(const paper *p, const paper_row *row, cells *list) {
     const paper_method *method = paper_method_at(&p->config, row->method);
-    cell_model(p, row, list);
+    cell_model(row, list);
     cells_add(list, "%s", method->name);
     if (method->gamma.n > 0)
         cells_add(list, "%.4g", row->choice.gamma);
@@ -52,15 +51,13 @@ static void cells_of_choice(const paper *p, const paper_row *row, cells *list) {
     cells_add(list, "%.4g", row->choice.decay);
 }
 
-static void cell_chosen(const paper *p, const paper_row *row, cells *list) {
-    (void)p;
+static void cell_chosen(const paper_row *row, cells *list) {
     cells_add(list, "%s", row->chosen ? "yes" : row->n == 0 ? "failed" : "");
 }
 
 /* ---- synthetic models -------------------------------------------------------------------------------------------- */
 
-static void cell_collapsed(const paper *p, const paper_row *row, cells *list) {
-    (void)p;
+static void cell_collapsed(const paper_row *row, cells *list) {
     if (row->n == 0)
         cells_add(list, "all failed");
     else if (row->collapsed == 0)
@@ -71,9 +68,9 @@ static void cell_collapsed(const paper *p, const paper_row *row, cells *list) {
         cells_add(list, "%" PRId64 " of %" PRId64, row->collapsed, row->n);
 }
 
-static void cell_published(const paper *p, const paper_row *row, cells *list) {
+static void cell_published(const paper_row *row, cells *list) {
     char mse[32], vcf[32];
-    const paper_published *found = paper_published_of(&p->config, row);
+    const paper_published *found = row->published;
     if (found != NULL)
         cells_add(list, "%s\n%s", cells_digits(found->mse, 3, mse, sizeof mse),
                   cells_digits(found->vcf, 3, vcf, sizeof vcf));
@@ -81,10 +78,7 @@ static void cell_published(const paper *p, const paper_row *row, cells *list) {
         cells_add(list, "%s", "");
 }
 
-static void cell_score(const paper *p, const paper_row *row, cells *list) {
-    (void)p;
-    cells_add_digits(list, row->score.mean, 3);
-}
+static void cell_score(const paper_row *row, cells *list) { cells_add_digits(list, row->score.mean, 3); }
 
 const paper_column paper_columns_synthetic[] = {
     {"", COLUMN_CHOICE, .number = 0},
@@ -131,26 +125,21 @@ const paper_column paper_columns_limits[] = {
 static bool useless(const paper_row *row) { return paper_evidence(row) >= PAPER_USELESS; }
 
 /* What a row of the results is there for. */
-static const char *standing(const paper *p, const paper_row *row) {
-    static const char best[] = "best OOD, for\ncomparison:\nnot a choice";
-    int64_t choices = 0;
-    for (int64_t i = 0; i < p->rows.n; i++) choices += p->rows.list[i].group == row->group;
-    if (row->n == 0) return "all failed";
-    if (choices == 1) return "";
-    if (row->chosen && useless(row)) return "chosen, but a\nconstant beats it:\nnone of its\ngammas serves";
-    if (row->chosen) return row->best_ood ? "chosen, and\nbest OOD" : "chosen";
-    return row->best_ood ? best : "";
-}
-
-static void cell_standing(const paper *p, const paper_row *row, cells *list) {
-    cells_add(list, "%s", standing(p, row));
+static void cell_standing(const paper_row *row, cells *list) {
+    cells_add(list, "%s",
+              row->n == 0                    ? "all failed"
+              : row->alone                   ? ""
+              : row->chosen && useless(row)  ? "chosen, but a\nconstant beats it:\nnone of its\ngammas serves"
+              : row->chosen && row->best_ood ? "chosen, and\nbest OOD"
+              : row->chosen                  ? "chosen"
+              : row->best_ood                ? "best OOD, for\ncomparison:\nnot a choice"
+                                             : "");
 }
 
 /* "1.2e-05 (3.4 s.e.)"; of predictions of which a constant beats one, it says nothing. */
-static void cell_dependence(const paper *p, const paper_row *row, cells *list) {
+static void cell_dependence(const paper_row *row, cells *list) {
     char text[32];
     double value = row->number[NUMBER_DEPENDENCE].median;
-    (void)p;
     if (isnan(value))
         cells_add(list, "%s", "");
     else if (useless(row))
@@ -159,8 +148,7 @@ static void cell_dependence(const paper *p, const paper_row *row, cells *list) {
         cells_add(list, "%s\n(%.1f s.e.)", cells_digits(value, 2, text, sizeof text), paper_evidence(row));
 }
 
-static void cell_steps(const paper *p, const paper_row *row, cells *list) {
-    (void)p;
+static void cell_steps(const paper_row *row, cells *list) {
     cells_add(list, "%.0f", row->n > 0 ? row->number[NUMBER_STEPS].median : 0);
 }
 
@@ -208,7 +196,7 @@ static void add_cell(const paper *p, const paper_column *column, const paper_row
             break;
         case COLUMN_WORDS:
         case COLUMN_VALUE:
-            column->cell(p, row, list);
+            column->cell(row, list);
             break;
     }
 }
@@ -233,44 +221,6 @@ report_table paper_table(const paper *p, paper_shown which, cells *list) {
         if (!all && !row->chosen && !row->best_ood && row->n > 0) continue;
         for (const paper_column *c = columns; c->name != NULL; c++)
             if (has(p, c)) add_cell(p, c, row, list);
-    }
-    return cells_table(list, "", NULL, 0);
-}
-
-/* ---- for programs ------------------------------------------------------------------------------------------------ */
-
-/* Which run it is. */
-static void cells_of_run(const paper *p, int64_t i, cells *list) {
-    const paper_planned *run = &p->runs[i];
-    const sweep_run *its = &p->sweep.runs[i];
-    const paper_group *group = &p->groups[run->group];
-    bool trained = group->method >= 0;
-    paper_choice choice = paper_choice_of(run);
-    char text[PAPER_MODEL_BYTES];
-    cells_add(list, "%s", its->name != NULL ? its->name : "");
-    cells_add(list, "%s",
-              p->config.kind->pictures ? paper_model_id(group->model, 1, text) : paper_model_name(group->model->word));
-    cells_add(list, "%" PRId64, group->d);
-    cells_add(list, "%s", trained ? paper_method_at(&p->config, group->method)->name : "");
-    cells_add_exact(list, trained ? choice.gamma : (double)NAN);
-    cells_add_exact(list, trained ? choice.rate : (double)NAN);
-    cells_add_exact(list, trained ? choice.decay : (double)NAN);
-    cells_add(list, "%" PRId64, run->settings.seed);
-    cells_add(list, "%s", paper_role_name(run->role));
-    cells_add(list, "%s", its->error != NULL ? its->error : "");
-}
-
-report_table paper_run_table(const paper *p, cells *list) {
-    static const char *const columns[] = {"run",  "model", "d",    "method", "gamma",
-                                          "rate", "decay", "seed", "role",   "error"};
-    const paper_kind *kind = p->config.kind;
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) cells_column(list, columns[i], false);
-    for (int64_t i = 0; i < kind->n_numbers; i++) cells_column(list, paper_number_names[kind->numbers[i]], true);
-    for (int64_t i = 0; i < p->sweep.n_runs; i++) {
-        cells_of_run(p, i, list);
-        bool done = p->sweep.runs[i].state == SWEEP_DONE;
-        for (int64_t k = 0; k < kind->n_numbers; k++)
-            cells_add_exact(list, done ? p->runs[i].numbers.at[kind->numbers[k]] : (double)NAN);
     }
     return cells_table(list, "", NULL, 0);
 }

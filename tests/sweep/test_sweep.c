@@ -30,7 +30,7 @@ typedef struct squares {
     double x[RUNS], got[RUNS];
     double place;    /* where they are said to be: no setting */
     int64_t started; /* runs that ended in this sweep */
-    bool stop; /* once a run has ended */
+    bool stop;       /* once a run has ended */
     int notes;
     char warning[256];
 } squares;
@@ -40,7 +40,7 @@ static void release(sweep *s, int64_t run, double x, double place) {
     cJSON *settings = cJSON_CreateObject();
     json_number(settings, "x", x);
     json_number(settings, "place", place);
-    snprintf(name, sizeof name, "square-of-%g", x);
+    snprintf(name, sizeof name, "square-%lld", (long long)run);
     sweep_release(s, run, name, 1, settings);
 }
 
@@ -150,7 +150,7 @@ static void a_run_that_fails_is_told_of_and_the_others_go_on(void **state) {
     assert_int_equal(sweep_count(&s, SWEEP_FAILED), 2);
     assert_string_equal(s.runs[0].error, "there is no root of -3");
     assert_string_equal(s.runs[2].error, "the first one failed");
-    assert_string_equal(q.warning, "the run square-of--3 failed: there is no root of -3");
+    assert_string_equal(q.warning, "the run square-0 failed: there is no root of -3");
     assert_true(q.got[1] == 25);
     sweep_free(&s);
 }
