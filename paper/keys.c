@@ -1,5 +1,4 @@
 /* Tables of the keys, and checks of what no single key can tell. */
-
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

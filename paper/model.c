@@ -1,5 +1,4 @@
 /* The models that a file may name: what can be learnt. */
-
 #include <inttypes.h>
 #include <stdio.h>
 

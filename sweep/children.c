@@ -63,9 +63,9 @@ static void fill_arguments(const char *const *command, const char *path, char *a
     arguments[n] = NULL;
 }
 
-/* In a process group of its own, so that a Ctrl-C reaches this process alone, which then ends its children. */
-static int spawn(const sweep_options *options, const char *path, const int in[2], const int out[2], const int err[2],
-                 pid_t *pid) {
+/* In a process group of its own, so that a Ctrl-C reaches this process alone, which then ends its children. `ends` are
+ * pipes to its standard input, and from its output and errors. */
+static int spawn(const sweep_options *options, const char *path, int ends[3][2], pid_t *pid) {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t usual;
@@ -75,53 +75,41 @@ static int spawn(const sweep_options *options, const char *path, const int in[2]
     sigaddset(&usual, SIGPIPE);
     sigaddset(&usual, SIGINT);
     sigaddset(&usual, SIGTERM);
-    int problem = posix_spawn_file_actions_init(&actions);
-    if (problem == 0) problem = posix_spawnattr_init(&attributes); /* neither allocates */
-    if (problem == 0) {
-        posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
-        posix_spawnattr_setpgroup(&attributes, 0);
-        posix_spawnattr_setsigdefault(&attributes, &usual);
-        posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-        posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-        posix_spawn_file_actions_adddup2(&actions, err[1], STDERR_FILENO);
-        problem = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, arguments, environment);
-        posix_spawnattr_destroy(&attributes);
-        posix_spawn_file_actions_destroy(&actions);
-    }
+    posix_spawn_file_actions_init(&actions); /* neither allocates, nor can fail */
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setsigdefault(&attributes, &usual);
+    for (int i = 0; i < 3; i++) posix_spawn_file_actions_adddup2(&actions, ends[i][i > 0], i);
+    int problem = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, arguments, environment);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
     free(environment);
     return problem;
 }
 
-static void close_both(const int ends[2]) {
-    if (ends[0] >= 0) close(ends[0]);
-    if (ends[1] >= 0) close(ends[1]);
-}
-
 bool sweep__children_start(sweep__children *children, int64_t i, const char *path, const char *settings,
                            char why[SWEEP__WHY_BYTES]) {
-    int in[2] = {-1, -1}, out[2] = {-1, -1}, err[2] = {-1, -1};
+    int ends[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}}, problem = 0;
     sweep__child *child = &children->list[i];
-    int problem = pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 ? 0 : errno;
     *child = (sweep__child){.out = -1, .err = -1};
-    if (problem == 0) problem = spawn(children->options, path, in, out, err, &child->pid);
-    if (problem != 0) {
-        close_both(in);
-        close_both(out);
-        close_both(err);
+    for (int k = 0; k < 3 && problem == 0; k++) problem = pipe2(ends[k], O_CLOEXEC) == 0 ? 0 : errno;
+    if (problem == 0) problem = spawn(children->options, path, ends, &child->pid);
+    if (problem == 0) {
+        write_settings(ends[0][1], settings);
+        child->out = ends[1][0];
+        child->err = ends[2][0];
+        fcntl(child->out, F_SETFL, O_NONBLOCK);
+        fcntl(child->err, F_SETFL, O_NONBLOCK);
+        snprintf(child->path, sizeof child->path, "%s", path);
+    } else {
         child->pid = 0;
         snprintf(why, SWEEP__WHY_BYTES, "it could not be started: %s", strerror(problem));
-        return false;
     }
-    write_settings(in[1], settings);
-    close_both(in);
-    close(out[1]);
-    close(err[1]);
-    child->out = out[0];
-    child->err = err[0];
-    snprintf(child->path, sizeof child->path, "%s", path);
-    fcntl(child->out, F_SETFL, O_NONBLOCK);
-    fcntl(child->err, F_SETFL, O_NONBLOCK);
-    return true;
+    for (int k = 0; k < 3; k++) /* all but what is listened to */
+        for (int end = 0; end < 2; end++)
+            if (ends[k][end] >= 0 && (problem != 0 || k == 0 || end == 1)) close(ends[k][end]);
+    return problem == 0;
 }
 
 /* ---- listening --------------------------------------------------------------------------------------------------- */
