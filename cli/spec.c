@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/measure/measures.h"
-#include "cli/test/tests.h"
+#include "jobs/tests.h"
 
 #define FIT SPEC_BIT(SPEC_FIT)
 #define MEASURE SPEC_BIT(SPEC_MEASURE)
@@ -697,7 +697,7 @@ size_t spec_argument_words(const spec_command *command, const char **words, cons
     size_t n = 0;
     if (command == &spec_commands[SPEC_MEASURE]) {
         for (; n < n_measures && n < limit; n++) {
-            words[n] = measures[n].name;
+            words[n] = measure_name(&measures[n]);
             meanings[n] = measures[n].summary;
         }
         if (n < limit) {

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "io/io.h"
@@ -49,4 +50,13 @@ void json_loo(cJSON *object, const circe_cme *cme) {
     json_number(best, "sigma2_y", grid ? info.sigma2_y : fixed);
     json_number(best, "ridge", info.ridge);
     json_number(best, "error", info.loo_error);
+}
+
+void circe_text_free(char *text) { free(text); }
+
+char *json_text(cJSON *object) {
+    char *text = json_utf8(object, true);
+    cJSON_Delete(object);
+    if (text == NULL) circe_fail(CIRCE_ERR_MEMORY, "out of memory for the JSON output");
+    return text;
 }

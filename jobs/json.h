@@ -14,4 +14,7 @@ void json_kernel(cJSON *object, const char *label, const circe_kernel *kernel);
 /* "loo": the leave-one-out table of a fit, with its best point. */
 void json_loo(cJSON *object, const circe_cme *cme);
 
+/* As text in lines; deletes the object. NULL, with the thread's error: no memory. */
+char *json_text(cJSON *object);
+
 #endif

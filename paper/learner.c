@@ -17,7 +17,7 @@ circe_status paper_learner_open(paper_job *work, paper_learner *learner) {
 }
 
 void paper_learner_close(paper_learner *learner) {
-    train_regularizer_destroy(learner->regularizer);
+    circe_measure_destroy(learner->regularizer);
     train_network_destroy(learner->network);
     train_device_destroy(learner->device);
     circe_context_destroy(learner->context);
@@ -48,7 +48,7 @@ static circe_status build_network(paper_learner *learner, train_shape input) {
 
 circe_status paper_learner_build(paper_learner *learner, train_shape input, const circe_mat *y, const circe_mat *z,
                                  const circe_mat *holdout_y, const circe_mat *holdout_z) {
-    train_regularizer_options options;
+    circe_measure_options options;
     circe_status status = build_network(learner, input);
     if (status != CIRCE_OK) return status;
     paper_settings_regularizer(learner->job->settings, &options);
@@ -113,7 +113,7 @@ circe_status paper_learner_train(paper_learner *learner, const train_data *data,
     numbers->at[NUMBER_REGULARIZER_SECONDS] = trained.regularizer_seconds;
     numbers->at[NUMBER_STEPS] = (double)trained.steps_done;
     train_result_free(&trained);
-    const char *choices = learner->regularizer != NULL ? train_regularizer_text(learner->regularizer) : NULL;
+    const char *choices = learner->regularizer != NULL ? circe_measure_text(learner->regularizer) : NULL;
     if (choices != NULL && choices[0] != '\0') numbers->choices = strdup(choices);
     return status;
 }

@@ -36,8 +36,8 @@ cJSON *paper_settings_json(const paper_settings *settings);
 circe_status paper_settings_parse(const cJSON *json, arena *owner, paper_settings *settings);
 
 /* The library's options; point into the settings. The second is the yardstick's: CIRCE, ustat. */
-void paper_settings_regularizer(const paper_settings *settings, train_regularizer_options *options);
-void paper_settings_yardstick(const paper_settings *settings, train_regularizer_options *options);
+void paper_settings_regularizer(const paper_settings *settings, circe_measure_options *options);
+void paper_settings_yardstick(const paper_settings *settings, circe_measure_options *options);
 train_layer_kind paper_settings_activation(const paper_settings *settings);
 
 /* Every number that some kind of run gives; which ones a kind has, its table says. Errors and VCF of synthetic models
@@ -106,7 +106,7 @@ typedef struct paper_learner {
     circe_context *context;
     train_device *device;
     train_network *network;
-    train_regularizer *regularizer; /* NULL: none */
+    circe_measure *regularizer; /* NULL: none */
 } paper_learner;
 
 /* The context only, by which data may be made; `job` is borrowed. */

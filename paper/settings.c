@@ -48,10 +48,10 @@ circe_status paper_settings_parse(const cJSON *json, arena *owner, paper_setting
 
 /* ---- for the library --------------------------------------------------------------------------------------------- */
 
-void paper_settings_regularizer(const paper_settings *settings, train_regularizer_options *options) {
+void paper_settings_regularizer(const paper_settings *settings, circe_measure_options *options) {
     const paper_method *m = &settings->method;
-    train_regularizer_options_init(options);
-    options->kind = (train_regularizer_kind)train_regularizer_find(paper_regularizer_name(m->regularizer));
+    circe_measure_options_init(options, CIRCE_MEASURE_NONE);
+    options->kind = (circe_measure_kind)circe_measure_find(paper_regularizer_name(m->regularizer));
     options->estimator = (circe_estimator)(m->estimator + (int)CIRCE_BIASED);
     options->method = (circe_method)m->method;
     options->dtype = settings->training.dtype == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
@@ -70,10 +70,10 @@ void paper_settings_regularizer(const paper_settings *settings, train_regularize
     options->seed = (uint64_t)settings->seed;
 }
 
-void paper_settings_yardstick(const paper_settings *settings, train_regularizer_options *options) {
+void paper_settings_yardstick(const paper_settings *settings, circe_measure_options *options) {
     const paper_yardstick *y = &settings->yardstick;
-    train_regularizer_options_init(options);
-    options->kind = TRAIN_REG_CIRCE;
+    circe_measure_options_init(options, CIRCE_MEASURE_NONE);
+    options->kind = CIRCE_MEASURE_CIRCE;
     options->estimator = CIRCE_USTAT;
     options->sigma2_x = y->sigma2_x;
     options->sigma2_y = y->sigma2_y.values;

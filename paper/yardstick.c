@@ -51,16 +51,16 @@ static circe_mat column(const double *data, int64_t rows) {
 }
 
 /* v and w of the rows from `first` on. */
-static circe_status measure_chunk(train_regularizer *yardstick, const image_part *part, const float *prediction,
+static circe_status measure_chunk(circe_measure *yardstick, const image_part *part, const float *prediction,
                                   int64_t first, int64_t rows, uint64_t seed, chunk_room *room, double *v, double *w) {
     circe_mat x = {(float *)prediction + first, rows, 1, 1, CIRCE_FLOAT32};
     circe_mat y = column(part->y + first, rows), z = column(part->z + first, rows), drawn = column(room->z_drawn, rows);
-    circe_status status = train_regularizer_value(yardstick, &x, &y, &z, v);
+    circe_status status = circe_measure_points(yardstick, &x, &y, &z, v, NULL);
     *w = 0;
     for (int k = 0; k < EXCHANGES && status == CIRCE_OK; k++) {
         double value = 0;
         exchange(part->y + first, part->z + first, rows, seed, (uint64_t)(k * part->n + first), room);
-        status = train_regularizer_value(yardstick, &x, &y, &drawn, &value);
+        status = circe_measure_points(yardstick, &x, &y, &drawn, &value, NULL);
         *w += value / EXCHANGES;
     }
     return status;
@@ -83,8 +83,8 @@ circe_status paper_yardstick_apply(circe_context *context, const paper_settings 
     int64_t chunks = part->n / rows;
     circe_mat y = column(part->y, part->n), z = column(part->z, part->n);
     circe_mat holdout_y = column(holdout->y, holdout->n), holdout_z = column(holdout->z, holdout->n);
-    train_regularizer_options options;
-    train_regularizer *yardstick = NULL;
+    circe_measure_options options;
+    circe_measure *yardstick = NULL;
     arena scratch = {0};
     size_t n = (size_t)rows;
     chunk_room room = {arena_alloc(&scratch, n * sizeof(place)), arena_alloc(&scratch, n * sizeof(place)),
@@ -96,7 +96,7 @@ circe_status paper_yardstick_apply(circe_context *context, const paper_settings 
         status = measure_chunk(yardstick, part, prediction, c * rows, rows, (uint64_t)settings->seed, &room, &values[c],
                                &values[chunks + c]);
     if (status == CIRCE_OK) conclude(values, values + chunks, chunks, numbers->at);
-    train_regularizer_destroy(yardstick);
+    circe_measure_destroy(yardstick);
     arena_free(&scratch);
     return status;
 }

@@ -8,9 +8,9 @@
 #include "cli/common/message.h"
 #include "cli/common/parse.h"
 #include "cli/common/session.h"
-#include "cli/test/test_calibration.h"
-#include "cli/test/test_output.h"
 #include "io/column_table.h"
+#include "jobs/calibration.h"
+#include "jobs/test_json.h"
 
 /* ---- the data ---------------------------------------------------------------------------------------------------- */
 

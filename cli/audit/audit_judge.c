@@ -10,7 +10,7 @@
 
 #include "cli/audit/audit.h"
 #include "cli/common/progress.h"
-#include "cli/test/tests.h"
+#include "jobs/tests.h"
 
 enum {
     EFFECT_DRAWS = 200,
@@ -177,7 +177,7 @@ int audit_judge(audit *a, audit_finding *f) {
     progress_clear();
     circe_kernel_destroy(k.y);
     circe_kernel_destroy(k.z);
-    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
+    return message_refused(status);
 }
 
 /* ---- all pairs --------------------------------------------------------------------------------------------------- */

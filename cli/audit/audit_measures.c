@@ -16,7 +16,7 @@ const char *const audit_measure_names[AUDIT_MEASURES] = {"CIRCE", "HSCIC", "GCM"
 
 static int library(circe_status status) {
     progress_clear();
-    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
+    return message_refused(status);
 }
 
 /* ---- measures ---------------------------------------------------------------------------------------------------- */

@@ -10,14 +10,14 @@
 
 #include "io/io.h"
 
-int json_print(cJSON *object) {
-    char *text = json_utf8(object, true);
-    cJSON_Delete(object);
-    if (text == NULL) return message_fail(EXIT_WORK, "out of memory for the JSON output");
+int output_json(char *text) {
+    if (text == NULL) return message_refused(CIRCE_ERR_MEMORY);
     puts(text);
-    free(text);
+    circe_text_free(text);
     return EXIT_DONE;
 }
+
+int json_print(cJSON *object) { return output_json(json_text(object)); }
 
 void text_row(const char *name, const char *format, ...) {
     va_list arguments;

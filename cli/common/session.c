@@ -3,12 +3,12 @@
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
 #include "cli/common/ranks.h"
 #include "io/io.h"
+#include "jobs/clock.h"
 
 int session_open(const args *arguments, session *out) {
     *out = (session){0};
@@ -23,7 +23,7 @@ int session_open(const args *arguments, session *out) {
     circe_status status = circe_context_create(&options, &out->context);
     io_use_threads(options.threads);
     if (status == CIRCE_OK) status = circe_workspace_create(out->context, &out->workspace);
-    if (status != CIRCE_OK) return message_library(status, NULL);
+    if (status != CIRCE_OK) return message_refused(status);
     if (!args_given(arguments, OPT_QUIET)) session_warn_of_blas();
     return EXIT_DONE;
 }
@@ -43,6 +43,21 @@ const char *session_text(const session *s, char *text, size_t size) {
     return text;
 }
 
+static int show(void *user, double done, const char *text) {
+    (void)user;
+    progress_show(done, text);
+    return progress_interrupted();
+}
+
+static void say(void *user, const char *text) {
+    (void)user;
+    message_note("%s", text);
+}
+
+circe_watch session_watch(const args *arguments) {
+    return (circe_watch){.progress = show, .note = args_given(arguments, OPT_QUIET) ? NULL : say};
+}
+
 void session_close(session *s) {
     progress_clear();
     circe_workspace_destroy(s->workspace);
@@ -50,8 +65,4 @@ void session_close(session *s) {
     *s = (session){0};
 }
 
-double session_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+double session_clock(void) { return job_clock(); }

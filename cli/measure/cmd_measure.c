@@ -32,13 +32,16 @@ static int allocate_grad(const measure_job *j, result *r) {
 static int evaluate(const measure_job *j, result *r) {
     int status = allocate_grad(j, r);
     if (status != EXIT_DONE) return status;
-    measure_problem problem = measure_job_problem(j);
+    circe_measure *made = NULL;
     double start = session_clock();
-    circe_status measured = measure_evaluate(j, j->what, &problem, args_number(j->arguments, OPT_SECONDS), &r->value,
-                                             r->grad.data != NULL ? &r->grad : NULL, &r->blocks);
+    circe_status measured = measure_job_open(j, j->what, j->form, j->mean, &made);
+    if (measured == CIRCE_OK)
+        measured = measure_evaluate(j, made, args_number(j->arguments, OPT_SECONDS), &r->value,
+                                    r->grad.data != NULL ? &r->grad : NULL, &r->blocks);
     r->seconds = session_clock() - start;
+    circe_measure_destroy(made);
     progress_clear();
-    if (measured != CIRCE_OK) return message_library(measured, NULL);
+    if (measured != CIRCE_OK) return message_refused(measured);
     if (!isfinite(r->value)) return message_fail(EXIT_WORK, "%s", measure_no_number);
     return progress_interrupted() ? message_fail(EXIT_WORK, "interrupted; nothing was written") : EXIT_DONE;
 }
@@ -52,7 +55,7 @@ static int write_grad(const measure_job *j, const result *r) {
 static int print_json(const measure_job *j, const result *r) {
     const char *form = measure_form_name(j->what, j->form);
     cJSON *out = cJSON_CreateObject();
-    cJSON_AddStringToObject(out, "measure", j->what->name);
+    cJSON_AddStringToObject(out, "measure", measure_name(j->what));
     if (form != NULL)
         cJSON_AddStringToObject(out, "estimator", form);
     else
@@ -72,7 +75,7 @@ static int print_json(const measure_job *j, const result *r) {
 static void print_text(const measure_job *j, const result *r) {
     char time[32];
     const char *form = measure_form_name(j->what, j->form);
-    printf("%s = %.10g\n", j->what->name, r->value);
+    printf("%s = %.10g\n", measure_name(j->what), r->value);
     if (args_given(j->arguments, OPT_QUIET)) return;
     putchar('\n');
     if (form != NULL) text_row("estimator", "%s", form);

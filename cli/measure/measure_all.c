@@ -42,17 +42,14 @@ static void make_rows(const measure_job *j, table *t) {
     }
 }
 
-/* One measure, in a workspace of its own: scratch of the others does not count against its memory. */
+/* One measure, with scratch of its own: that of the others does not count against its memory. */
 static circe_status evaluate_with(const measure_job *j, const circe_cme *mean, double limit, row *r) {
-    measure_problem problem = measure_job_problem(j);
-    problem.workspace = NULL;
-    problem.mean = mean;
-    problem.form = r->form;
-    circe_status status = circe_workspace_create(j->s.context, &problem.workspace);
+    circe_measure *made = NULL;
     double start = session_clock();
-    if (status == CIRCE_OK) status = measure_evaluate(j, r->what, &problem, limit, &r->value, NULL, &r->blocks);
+    circe_status status = measure_job_open(j, r->what, r->form, mean, &made);
+    if (status == CIRCE_OK) status = measure_evaluate(j, made, limit, &r->value, NULL, &r->blocks);
     r->seconds = session_clock() - start;
-    circe_workspace_destroy(problem.workspace);
+    circe_measure_destroy(made);
     return status;
 }
 
@@ -60,7 +57,7 @@ static circe_status evaluate_row(measure_job *j, double limit, row *r) {
     const circe_cme *mean = j->mean;
     circe_cme *own = NULL;
     circe_status status = CIRCE_OK;
-    if (j->hold_out && (r->what->uses & MAY_USE_MEAN) && !(r->what->uses & USES_KERNEL_Z))
+    if (j->hold_out && (measure_uses(r->what) & CIRCE_MAY_USE_MEAN) && !(measure_uses(r->what) & CIRCE_USES_KERNEL_Z))
         status = measure_job_linear_mean(j, &mean, &own, &r->error);
     if (status == CIRCE_OK) status = evaluate_with(j, mean, limit, r);
     if (status == CIRCE_OK && !isfinite(r->value)) {
@@ -80,12 +77,12 @@ static int evaluate(measure_job *j, table *t) {
     int64_t n = j->x.values.rows; /* of a block, where there are any */
     double start = session_clock(), limit = args_number(j->arguments, OPT_SECONDS) / (double)t->n;
     for (row *r = t->rows; r < t->rows + t->n; r++) {
-        r->skipped = r->what->most_rows > 0 && n > r->what->most_rows;
+        r->skipped = measure_row(r->what)->most_rows > 0 && n > measure_row(r->what)->most_rows;
         if (r->skipped)
             notes_add(&j->warnings,
                       "%s was skipped: its time grows with the cube of the rows, and there are more than "
                       "%" PRId64 "; circe measure %s computes it",
-                      r->what->name, r->what->most_rows, r->what->name);
+                      measure_name(r->what), measure_row(r->what)->most_rows, measure_name(r->what));
         circe_status status = r->skipped ? CIRCE_OK : evaluate_row(j, limit, r);
         if (status == CIRCE_ERR_CANCELLED || progress_interrupted()) return message_fail(EXIT_WORK, "interrupted");
         t->n_failed += status != CIRCE_OK;
@@ -99,7 +96,7 @@ static cJSON *json_row(const row *r) {
     const char *form = measure_form_name(r->what, r->form);
     cJSON *out = cJSON_CreateObject();
     bool valid = r->error == NULL && !r->skipped;
-    cJSON_AddStringToObject(out, "measure", r->what->name);
+    cJSON_AddStringToObject(out, "measure", measure_name(r->what));
     if (form != NULL)
         cJSON_AddStringToObject(out, "estimator", form);
     else
@@ -133,7 +130,7 @@ static int print_json(const measure_job *j, const table *t) {
 
 static void print_row(const row *r) {
     const char *form = measure_form_name(r->what, r->form);
-    printf("  %-14s  %-9s  ", r->what->name, form != NULL ? form : "");
+    printf("  %-14s  %-9s  ", measure_name(r->what), form != NULL ? form : "");
     if (r->error != NULL)
         printf("%13s  %9s  failed: %s\n", "-", "-", r->error);
     else if (r->skipped)

@@ -22,8 +22,8 @@ enum {
  */
 
 static double pair_bytes(const measure_job *j, const measure *what) {
-    bool single = args_choice(j->arguments, OPT_DTYPE) == 0 && what->matrices <= 1;
-    return what->matrices * (single ? 4.0 : 8.0);
+    bool single = args_choice(j->arguments, OPT_DTYPE) == 0 && measure_row(what)->matrices <= 1;
+    return measure_row(what)->matrices * (single ? 4.0 : 8.0);
 }
 
 /* The most rows of the measure, or of the most demanding one of all. */
@@ -31,7 +31,7 @@ static int64_t most_at_once(const measure_job *j) {
     int64_t most = INT64_MAX;
     for (size_t i = 0; i < n_measures; i++) {
         const measure *what = &measures[i];
-        bool left_out = j->what == NULL ? what->most_rows > 0 : j->what != what;
+        bool left_out = j->what == NULL ? measure_row(what)->most_rows > 0 : j->what != what;
         if (left_out) continue;
         int64_t rows = circe_rows_at_once(j->s.context, pair_bytes(j, what), 8.0 * ROW_NUMBERS);
         most = rows < most ? rows : most;
@@ -54,7 +54,7 @@ int measure_blocks_foresee(const measure_job *j, int64_t wanted, int64_t foresee
     double n = (double)measured_of(j, foreseen), bytes = pair_bytes(j, j->what) * n * n;
     double available = circe_context_memory(j->s.context);
     if (bytes <= available) return EXIT_DONE;
-    message_note("%s of %.0f rows at once needs about %.1f GB, and %.1f GB are available", j->what->name, n,
+    message_note("%s of %.0f rows at once needs about %.1f GB, and %.1f GB are available", measure_name(j->what), n,
                  bytes / 1e9, available / 1e9);
     int64_t fit = most_at_once(j);
     if (grad)
@@ -82,7 +82,7 @@ int measure_blocks_decide(measure_job *j) {
 
 static int64_t sample_rows(const measure_job *j) {
     int64_t rows = SAMPLE_ROWS, n = j->read_x.values.rows - j->n_held;
-    if (j->uses & USES_BATCH) rows = REGRESSED_ROWS;
+    if (j->uses & CIRCE_USES_BATCH) rows = REGRESSED_ROWS;
     if (args_given(j->arguments, OPT_BLOCK_ROWS)) rows = args_integer(j->arguments, OPT_BLOCK_ROWS);
     return rows < n ? rows : n;
 }
@@ -102,7 +102,8 @@ static int64_t free_row(const measure_job *j, int64_t i) {
 
 static int take(const measure_job *j, const int64_t *rows, int64_t n, input *x, input *y, input *z) {
     int status = message_refused(input_take_rows(&j->read_x, rows, n, x));
-    if (status == EXIT_DONE && (j->uses & USES_Y)) status = message_refused(input_take_rows(&j->read_y, rows, n, y));
+    if (status == EXIT_DONE && (j->uses & CIRCE_USES_Y))
+        status = message_refused(input_take_rows(&j->read_y, rows, n, y));
     return status == EXIT_DONE ? message_refused(input_take_rows(&j->read_z, rows, n, z)) : status;
 }
 
@@ -137,11 +138,11 @@ int measure_blocks_split(measure_job *j) {
     bool chosen = args_given(j->arguments, OPT_METHOD) || args_given(j->arguments, OPT_MAX_RANK);
     int64_t first = args_choice(j->arguments, OPT_METHOD) < 2 ? HELD_ROWS : HELD_DENSE;
     int status = hold(j, half < first ? half : first);
-    circe_status fitted = CIRCE_OK;
     if (status == EXIT_DONE && !chosen && half > HELD_DENSE) {
-        status = fitting_quick(&j->s, j->arguments, &j->holdout_y, &j->holdout_z, !(j->uses & USES_KERNEL_Z), HELD_RANK,
-                               &j->warnings, &j->mean, &fitted);
-        if (fitted == CIRCE_ERR_RANK) status = hold(j, HELD_DENSE);
+        bool fits = true;
+        status = message_refused(fitting_quick(j->s.context, &j->fitting, &j->holdout_y, &j->holdout_z,
+                                               !(j->uses & CIRCE_USES_KERNEL_Z), HELD_RANK, &j->warnings, &j->mean, &fits));
+        if (status == EXIT_DONE && !fits) status = hold(j, HELD_DENSE);
     }
     return status == EXIT_DONE ? measure_blocks_sample(j) : status;
 }
@@ -151,8 +152,7 @@ int measure_blocks_split(measure_job *j) {
 
 typedef struct block_work {
     const measure_job *job;
-    const measure *what;
-    const measure_problem *problem;
+    circe_measure *measure;
     int64_t *rows;
     int64_t capacity;
 } block_work;
@@ -170,29 +170,23 @@ static circe_status measure_block(void *user, const int64_t *index, int64_t n, d
     int taken = take(j, w->rows, n, &x, &y, &z);
     if (taken == EXIT_DONE) taken = message_refused(input_convert(&x, j->x.values.dtype));
     circe_status status = CIRCE_ERR_MEMORY;
-    if (taken == EXIT_DONE) {
-        measure_problem p = *w->problem;
-        p.x = &x.values;
-        p.y = &y.values;
-        p.z = &z.values;
-        status = w->what->evaluate(&p, value, NULL);
-    }
+    if (taken == EXIT_DONE) status = circe_measure_points(w->measure, &x.values, &y.values, &z.values, value, NULL);
     input_free(&x);
     input_free(&y);
     input_free(&z);
     return status;
 }
 
-circe_status measure_evaluate(const measure_job *j, const measure *what, const measure_problem *problem, double seconds,
-                              double *value, circe_mat *grad, circe_block_result *blocks) {
+circe_status measure_evaluate(const measure_job *j, circe_measure *made, double seconds, double *value, circe_mat *grad,
+                              circe_block_result *blocks) {
     *blocks = (circe_block_result){0};
-    if (!j->in_blocks) return what->evaluate(problem, value, grad);
-    block_work work = {.job = j, .what = what, .problem = problem};
+    if (!j->in_blocks) return circe_measure_points(made, &j->x.values, &j->y.values, &j->z.values, value, grad);
+    block_work work = {.job = j, .measure = made};
     circe_block_options options;
     circe_block_options_init(&options);
     options.seconds = seconds;
     options.seed = (uint64_t)args_integer(j->arguments, OPT_SEED);
-    if (args_given(j->arguments, OPT_BLOCK_ROWS) || (j->uses & USES_BATCH)) options.block_rows = sample_rows(j);
+    if (args_given(j->arguments, OPT_BLOCK_ROWS) || (j->uses & CIRCE_USES_BATCH)) options.block_rows = sample_rows(j);
     if (args_given(j->arguments, OPT_BLOCKS)) options.blocks = args_integer(j->arguments, OPT_BLOCKS);
     circe_status status =
         circe_measure_blocks(j->s.context, j->read_x.values.rows - j->n_held, &options, measure_block, &work, blocks);

@@ -22,8 +22,8 @@ int measure_blocks_split(measure_job *job);
 
 /* The value of one measure, of all rows or as the mean over blocks within `seconds`; `blocks` then tells how many and
  * the standard error (blocks->blocks = 0: at once). Prints nothing. */
-circe_status measure_evaluate(const measure_job *job, const measure *what, const measure_problem *problem,
-                              double seconds, double *value, circe_mat *grad, circe_block_result *blocks);
+circe_status measure_evaluate(const measure_job *job, circe_measure *made, double seconds, double *value,
+                              circe_mat *grad, circe_block_result *blocks);
 
 /* Rows that a value stands for. */
 int64_t measure_rows(const measure_job *job, const circe_block_result *blocks);

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 
 #include "cli/common/message.h"
-#include "cli/common/model_file.h"
 #include "cli/common/output.h"
 #include "cli/common/parse.h"
 #include "cli/measure/measure_blocks.h"
 #include "io/reading.h"
 #include "jobs/kernels.h"
+#include "jobs/model_file.h"
 #include "jobs/sentinels.h"
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -28,7 +28,7 @@ static int read_batch(measure_job *j) {
     int64_t rows = 0, foreseen = -1;
     int n = 0;
     variables[n] = VARIABLE_X, group[n++] = &j->read_x;
-    if (j->uses & USES_Y) variables[n] = VARIABLE_Y, group[n++] = &j->read_y;
+    if (j->uses & CIRCE_USES_Y) variables[n] = VARIABLE_Y, group[n++] = &j->read_y;
     variables[n] = VARIABLE_Z, group[n++] = &j->read_z;
     int status = args_rows_wanted(j->arguments, &rows);
     if (status == EXIT_DONE) status = args_inputs_foresee(j->arguments, j->s.context, variables, n, &foreseen);
@@ -46,7 +46,7 @@ static int read_batch(measure_job *j) {
 static int take_batch(measure_job *j) {
     if (j->in_blocks) return measure_blocks_sample(j);
     input_view(&j->read_x, &j->x);
-    if (j->uses & USES_Y) input_view(&j->read_y, &j->y);
+    if (j->uses & CIRCE_USES_Y) input_view(&j->read_y, &j->y);
     input_view(&j->read_z, &j->z);
     return EXIT_DONE;
 }
@@ -141,17 +141,17 @@ static int split_rows(measure_job *j) {
  */
 
 /* Without a kernel of z the mean is that of z itself, which only a linear kernel gives. */
-static bool wants_linear(const measure_job *j) { return !(j->uses & USES_KERNEL_Z); }
+static bool wants_linear(const measure_job *j) { return !(j->uses & CIRCE_USES_KERNEL_Z); }
 
 static int load_model(measure_job *j) {
     const char *path = args_text(j->arguments, OPT_MODEL);
-    int status = model_load(j->s.context, path, &j->read_y, &j->read_z, &j->warnings, &j->mean);
+    int status = message_refused(model_load(j->s.context, path, &j->read_y, &j->read_z, &j->warnings, &j->mean));
     if (status != EXIT_DONE || !wants_linear(j)) return status;
     const circe_kernel *kernel = circe_cme_kernel_z(j->mean);
     char text[512];
     if (kernel_is_linear(kernel, j->z.values.cols)) return EXIT_DONE;
     message_note("%s: %s takes the mean of z itself, from a model with a linear kernel of z; this one's is %s", path,
-                 j->what->name, text_kernel(kernel, text, sizeof text));
+                 measure_name(j->what), text_kernel(kernel, text, sizeof text));
     message_hint("circe fit --y Y --z Z --kernel-z linear -o MODEL makes such a model");
     return EXIT_INPUT;
 }
@@ -167,8 +167,8 @@ static int obtain_mean(measure_job *j) {
     }
     if (status != EXIT_DONE || j->source == MEAN_OF_BATCH) return status;
     if (j->mean == NULL)
-        status =
-            fitting_run(&j->s, j->arguments, &j->holdout_y, &j->holdout_z, wants_linear(j), &j->warnings, &j->mean);
+        status = message_refused(fitting_run(j->s.context, &j->fitting, &j->holdout_y, &j->holdout_z, wants_linear(j),
+                                             &j->warnings, &j->mean));
     if (status != EXIT_DONE) return status;
     circe_cme_info info;
     circe_cme_get_info(j->mean, &info);
@@ -193,7 +193,7 @@ circe_status measure_job_linear_mean(measure_job *job, const circe_cme **mean, c
     circe_kernel *linear = NULL;
     circe_status status = circe_kernel_create(job->s.context, CIRCE_KERNEL_LINEAR, 0, &linear);
     if (status == CIRCE_OK)
-        status = fitting_with(&job->s, job->arguments, &job->holdout_y, &job->holdout_z, job->kernels.y, linear,
+        status = fitting_with(job->s.context, &job->fitting, &job->holdout_y, &job->holdout_z, job->kernels.y, linear,
                               job->ridge, &job->warnings, own);
     circe_kernel_destroy(linear);
     *mean = *own;
@@ -217,10 +217,10 @@ static int choose_by_leave_one_out(measure_job *j) {
         int status = message_refused(kernel_linear(j->s.context, &linear));
         if (status != EXIT_DONE) return status;
     }
-    circe_status fitted = fitting_with(&j->s, j->arguments, &j->y, &j->z, j->own_y, linear != NULL ? linear : j->own_z,
-                                       0, &j->warnings, &j->choice);
+    circe_status fitted = fitting_with(j->s.context, &j->fitting, &j->y, &j->z, j->own_y,
+                                       linear != NULL ? linear : j->own_z, 0, &j->warnings, &j->choice);
     circe_kernel_destroy(linear);
-    if (fitted != CIRCE_OK) return message_library(fitted, NULL);
+    if (fitted != CIRCE_OK) return message_refused(fitted);
     circe_cme_get_info(j->choice, &info);
     j->kernels.y = circe_cme_kernel_y(j->choice);
     j->ridge = info.ridge;
@@ -229,7 +229,7 @@ static int choose_by_leave_one_out(measure_job *j) {
 }
 
 static int settle_regression(measure_job *j) {
-    bool ridge = j->uses & USES_RIDGE;
+    bool ridge = j->uses & CIRCE_USES_RIDGE;
     int status =
         args_kernel(j->s.context, j->arguments, &j->y, ridge ? WIDTH_GRID : WIDTH_ONE, &j->warnings, &j->own_y);
     if (status != EXIT_DONE) return status;
@@ -240,19 +240,19 @@ static int settle_regression(measure_job *j) {
     circe_status bound = circe_kernel_n_free(j->own_y) > 0
                              ? circe_kernel_bind(j->own_y, j->arguments->values[OPT_SIGMA2_Y].numbers[0])
                              : CIRCE_OK;
-    return bound == CIRCE_OK ? EXIT_DONE : message_library(bound, NULL);
+    return message_refused(bound);
 }
 
 /* Kernels of y and z, width and ridge, where no mean brings them. */
 static int settle_batch(measure_job *j) {
     int status = EXIT_DONE;
     if (j->mean != NULL) return EXIT_DONE;
-    if (j->uses & USES_Y) fitting_note_constant(&j->y, &j->warnings);
+    if (j->uses & CIRCE_USES_Y) fitting_note_constant(&j->y, &j->warnings);
     fitting_note_constant(&j->z, &j->warnings);
-    if (j->uses & USES_KERNEL_Z)
+    if (j->uses & CIRCE_USES_KERNEL_Z)
         status = args_kernel(j->s.context, j->arguments, &j->z, WIDTH_ONE, &j->warnings, &j->own_z);
     j->kernels.z = j->own_z;
-    if (status == EXIT_DONE && (j->uses & USES_REGRESSION)) status = settle_regression(j);
+    if (status == EXIT_DONE && (j->uses & CIRCE_USES_REGRESSION)) status = settle_regression(j);
     return status;
 }
 
@@ -267,26 +267,39 @@ static void note_codes(measure_job *j, const input *in) {
             notes_add(&j->warnings,
                       "column %" PRId64 " of %s (%s) is text: %s takes its %" PRId64
                       " categories as the numbers 0, 1, 2, ...; give a column of 0 and 1 for each instead",
-                      c, variable_label(in->of), input_source(in), j->what->name, n);
+                      c, variable_label(in->of), input_source(in), measure_name(j->what), n);
     }
 }
 
 static int settle_x(measure_job *j) {
     circe_dtype dtype = args_choice(j->arguments, OPT_DTYPE) == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
     int status = EXIT_DONE;
-    if (j->uses & USES_KERNEL_X)
+    if (j->uses & CIRCE_USES_KERNEL_X)
         status = args_kernel(j->s.context, j->arguments, &j->x, WIDTH_ONE, &j->warnings, &j->own_x);
     j->kernels.x = j->own_x;
     if (status == EXIT_DONE) status = message_refused(input_convert(&j->x, dtype));
     if (status != EXIT_DONE) return status;
     fitting_note_constant(&j->x, &j->warnings);
-    if (!(j->uses & USES_KERNEL_X)) note_codes(j, &j->x);
-    if (!(j->uses & USES_KERNEL_Z)) note_codes(j, &j->z);
+    if (!(j->uses & CIRCE_USES_KERNEL_X)) note_codes(j, &j->x);
+    if (!(j->uses & CIRCE_USES_KERNEL_Z)) note_codes(j, &j->z);
     return EXIT_DONE;
+}
+
+static conditional_options conditional_of(const circe_measure_job_options *o) {
+#define CIRCE_OPTION(kind, field_, ...) .field_ = o->field_,
+    return (conditional_options){
+#include "circe/options/conditional.def"
+#include "circe/options/kernels.def"
+#include "circe/options/seed.def"
+    };
+#undef CIRCE_OPTION
 }
 
 int measure_job_prepare(measure_job *job) {
     int status = session_open(job->arguments, &job->s);
+    conditional_options conditional = conditional_of(&job->options);
+    if (status == EXIT_DONE)
+        status = message_refused(fitting_open(&circe_measure_job_schema, &job->options, &conditional, &job->fitting));
     if (status == EXIT_DONE) status = read_batch(job);
     if (status == EXIT_DONE) note_sentinels(job);
     if (status == EXIT_DONE) status = transform_batch(job);
@@ -301,30 +314,27 @@ int measure_job_prepare(measure_job *job) {
     return status;
 }
 
-measure_problem measure_job_problem(const measure_job *job) {
+circe_status measure_job_open(const measure_job *job, const measure *what, int form, const circe_cme *mean,
+                              circe_measure **made) {
     const args *a = job->arguments;
-    measure_problem p = {.workspace = job->s.workspace,
-                         .x = &job->x.values,
-                         .y = &job->y.values,
-                         .z = &job->z.values,
-                         .kernels = job->kernels,
-                         .mean = job->mean,
-                         .hold_out = job->hold_out,
-                         .form = job->form};
+    bool takes_mean = measure_uses(what) & CIRCE_USES_MEAN;
+    bool holds_out = job->hold_out && (measure_uses(what) & CIRCE_MAY_USE_MEAN);
     circe_method method = (circe_method)args_choice(a, OPT_METHOD);
-    double tolerance = args_given(a, OPT_TOLERANCE) ? a->values[OPT_TOLERANCE].numbers[0] : 0;
-    circe_batch_options_init(&p.batch);
-    if (job->ridge > 0) p.batch.ridge = job->ridge;
-    p.batch.method = method;
-    p.batch.tolerance = tolerance;
-    circe_normalized_options_init(&p.normalized);
-    p.normalized.epsilon = a->values[OPT_EPSILON].numbers[0];
-    p.normalized.method = method;
-    p.normalized.tolerance = tolerance;
-    circe_gcm_options_init(&p.gcm);
-    p.gcm.regression = (circe_gcm_regression)(args_choice(a, OPT_REGRESSION) + CIRCE_GCM_KERNEL);
-    p.gcm.combine = (circe_gcm_combine)(args_choice(a, OPT_COMBINE) + CIRCE_GCM_MAX);
-    return p;
+    circe_measure_options o;
+    circe_measure_options_init(&o, what->kind);
+    o.estimator = measure_estimator(what, form);
+    o.kernels = job->kernels;
+    o.ridge = &job->ridge;
+    o.n_ridge = job->ridge > 0;
+    o.epsilon = a->values[OPT_EPSILON].numbers[0];
+    o.method = method == CIRCE_METHOD_RFF && !takes_mean ? CIRCE_METHOD_AUTO : method; /* refused where it matters */
+    o.tolerance = args_given(a, OPT_TOLERANCE) ? a->values[OPT_TOLERANCE].numbers[0] : 0;
+    o.regress_z_on_holdout = holds_out;
+    o.gcm_regression = (circe_gcm_regression)(args_choice(a, OPT_REGRESSION) + CIRCE_GCM_KERNEL);
+    o.gcm_combine = (circe_gcm_combine)(args_choice(a, OPT_COMBINE) + CIRCE_GCM_MAX);
+    o.gcm_previous_batch = 0;
+    circe_status status = circe_measure_create(job->s.context, &o, made);
+    return status == CIRCE_OK && (takes_mean || holds_out) ? circe_measure_set_mean(*made, mean) : status;
 }
 
 void measure_job_free(measure_job *job) {
@@ -338,5 +348,6 @@ void measure_job_free(measure_job *job) {
     circe_cme_destroy(job->choice);
     free(job->held);
     notes_free(&job->warnings);
+    fitting_close(&job->fitting);
     session_close(&job->s);
 }

@@ -2,12 +2,13 @@
 #ifndef CLI_MEASURE_JOB_H
 #define CLI_MEASURE_JOB_H
 
-#include "cli/common/fitting.h"
+#include "circe/measure_job.h"
 #include "cli/common/message.h"
 #include "cli/common/parse.h"
 #include "cli/common/session.h"
 #include "cli/measure/measures.h"
 #include "io/inputs.h"
+#include "jobs/fitting.h"
 
 /* Where z's regression on y comes from. */
 typedef enum mean_source {
@@ -26,6 +27,8 @@ typedef struct measure_job {
     bool hold_out;       /* --regress-z holdout, where it acts */
     mean_source source;
     session s;
+    circe_measure_job_options options;
+    fitting_options fitting;
     input x, y, z;                /* the rows that are measured; y is empty where it is not used */
     input holdout_y, holdout_z;   /* the rows that are fitted on; unused with a model */
     input read_x, read_y, read_z; /* all rows */
@@ -52,8 +55,10 @@ void measure_job_note_unused(measure_job *job);
 /* Reads the rows, obtains the mean and settles kernels, width and ridge. */
 int measure_job_prepare(measure_job *job);
 
-/* What to evaluate; points into the job. */
-measure_problem measure_job_problem(const measure_job *job);
+/* The measure, of a form and with a mean of z from rows that are not measured (NULL: none), for points of the job. It
+ * borrows the mean. */
+circe_status measure_job_open(const measure_job *job, const measure *what, int form, const circe_cme *mean,
+                              circe_measure **made);
 
 /* The mean of z itself from rows that are not measured, with the width and ridge of the job's mean: the mean at hand
  * where its kernel of z is linear, otherwise a fit of its own, which the caller destroys (*own). Prints nothing; what

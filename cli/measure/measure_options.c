@@ -11,7 +11,7 @@ enum { MAX_NAMES = 32 };
 static int refuse_name(const char *name) {
     const char *names[MAX_NAMES];
     size_t n = 0;
-    for (; n < n_measures && n + 1 < MAX_NAMES; n++) names[n] = measures[n].name;
+    for (; n < n_measures && n + 1 < MAX_NAMES; n++) names[n] = measure_name(&measures[n]);
     names[n++] = measure_all_name;
     return message_refused(suggest_refuse("measure", name, "circe measure NAME --x X --y Y --z Z", names, n));
 }
@@ -22,7 +22,7 @@ static bool is_word(const args *arguments, spec_option_id id, const char *word) 
 
 static unsigned uses_of_all(void) {
     unsigned uses = 0;
-    for (size_t i = 0; i < n_measures; i++) uses |= measures[i].uses;
+    for (size_t i = 0; i < n_measures; i++) uses |= measure_uses(&measures[i]);
     return uses;
 }
 
@@ -32,11 +32,11 @@ static int choose_measure(measure_job *j) {
     bool all = name != NULL && strcmp(name, measure_all_name) == 0;
     j->what = name != NULL ? measure_find(name) : NULL;
     if (!all && j->what == NULL) return refuse_name(name);
-    j->uses = all ? uses_of_all() : j->what->uses;
-    if (!all && (j->uses & USES_GCM) && is_word(j->arguments, OPT_REGRESSION, "linear"))
-        j->uses &= ~(unsigned)(USES_REGRESSION | USES_RIDGE);
-    j->hold_out = (j->uses & MAY_USE_MEAN) && is_word(j->arguments, OPT_REGRESS_Z, "holdout");
-    if (j->hold_out) j->uses |= USES_MEAN | USES_FIT | USES_REGRESSION | USES_RIDGE;
+    j->uses = all ? uses_of_all() : measure_uses(j->what);
+    if (!all && (j->uses & CIRCE_USES_GCM) && is_word(j->arguments, OPT_REGRESSION, "linear"))
+        j->uses &= ~(unsigned)(CIRCE_USES_REGRESSION | CIRCE_USES_RIDGE);
+    j->hold_out = (j->uses & CIRCE_MAY_USE_MEAN) && is_word(j->arguments, OPT_REGRESS_Z, "holdout");
+    if (j->hold_out) j->uses |= CIRCE_USES_MEAN | USES_FIT | CIRCE_USES_REGRESSION | CIRCE_USES_RIDGE;
     return EXIT_DONE;
 }
 
@@ -55,7 +55,7 @@ static void list_forms(const measure *what, char *out, size_t size) {
 static int choose_form(measure_job *j) {
     const measure *what = j->what != NULL ? j->what : measure_find("circe");
     const char *asked = args_given(j->arguments, OPT_ESTIMATOR) ? args_text(j->arguments, OPT_ESTIMATOR) : NULL;
-    j->form = what->usual_form;
+    j->form = measure_row(what)->usual_form;
     if (asked == NULL || measure_n_forms(what) == 0) return EXIT_DONE;
     j->form = measure_find_form(what, asked);
     if (j->form > 0) return EXIT_DONE;
@@ -64,25 +64,24 @@ static int choose_form(measure_job *j) {
     if (j->what == NULL)
         return message_fail(EXIT_INPUT, "--estimator of `measure all` is that of circe: %s, not %s; hsic comes in both",
                             forms, asked);
-    return message_fail(EXIT_INPUT, "--estimator of %s is %s, not %s", what->name, forms, asked);
+    return message_fail(EXIT_INPUT, "--estimator of %s is %s, not %s", measure_name(what), forms, asked);
 }
 
 /* --model, --holdout-* or neither; refuses contradictions. */
 static int choose_source(measure_job *j) {
     const args *a = j->arguments;
     bool y = args_given(a, OPT_HOLDOUT_Y), z = args_given(a, OPT_HOLDOUT_Z), data = args_given(a, OPT_HOLDOUT_DATA);
-    if (!(j->uses & USES_MEAN)) return EXIT_DONE;
+    if (!(j->uses & CIRCE_USES_MEAN)) return EXIT_DONE;
     if (args_given(a, OPT_MODEL)) {
         if (y || z || data)
             return message_fail(EXIT_INPUT, "--model and --holdout-%s exclude each other: a model is already fitted",
                                 y   ? "y"
                                 : z ? "z"
                                     : "data");
-        spec_option_id extra = fitting_option_given(a);
-        if (extra != OPT_COUNT)
+        const char *extra = fitting_option_given(&circe_measure_job_schema, &j->options);
+        if (extra != NULL)
             return message_fail(EXIT_INPUT,
-                                "--%s cannot be used with --model: it was settled when the model was fitted",
-                                spec_options[extra].name);
+                                "--%s cannot be used with --model: it was settled when the model was fitted", extra);
         j->source = MEAN_FROM_MODEL;
         return EXIT_DONE;
     }
@@ -98,8 +97,8 @@ static int choose_source(measure_job *j) {
 /* Options that are fine for another measure. */
 static int check_options(const measure_job *j) {
     const args *a = j->arguments;
-    const char *name = j->what != NULL ? j->what->name : "measure all";
-    if ((j->uses & USES_Y) && !args_given(a, OPT_Y)) {
+    const char *name = j->what != NULL ? measure_name(j->what) : "measure all";
+    if ((j->uses & CIRCE_USES_Y) && !args_given(a, OPT_Y)) {
         message_note("--y %s is required: %s conditions on it", spec_options[OPT_Y].value, name);
         message_hint("usage: circe %s %s", a->command->name, a->command->synopsis);
         return EXIT_INPUT;
@@ -107,12 +106,12 @@ static int check_options(const measure_job *j) {
     if (j->what == NULL && args_given(a, OPT_GRAD))
         return message_fail(EXIT_INPUT, "--grad is of one measure: circe measure NAME --grad %s",
                             args_text(a, OPT_GRAD));
-    if ((j->uses & USES_BATCH) && (j->uses & USES_REGRESSION) && is_word(a, OPT_METHOD, "rff"))
+    if ((j->uses & CIRCE_USES_BATCH) && (j->uses & CIRCE_USES_REGRESSION) && is_word(a, OPT_METHOD, "rff"))
         return message_fail(EXIT_INPUT,
                             "%s regresses the measured rows on themselves: --method is auto, lowrank or dense there; "
                             "rff is for circe and circe-spectral",
                             name);
-    if (j->what != NULL && (j->uses & USES_EPSILON) && args_given(a, OPT_SIGMA2_Y) &&
+    if (j->what != NULL && (j->uses & CIRCE_USES_EPSILON) && args_given(a, OPT_SIGMA2_Y) &&
         a->values[OPT_SIGMA2_Y].n_numbers > 1)
         return message_fail(EXIT_INPUT,
                             "--sigma2-y of %s is one number or median, not the list %s: nothing chooses among them",
@@ -122,7 +121,8 @@ static int check_options(const measure_job *j) {
 
 int measure_job_choose(const args *arguments, measure_job *job) {
     *job = (measure_job){.arguments = arguments};
-    int status = choose_measure(job);
+    int status = message_refused(args_options(arguments, &circe_measure_job_schema, &job->options));
+    if (status == EXIT_DONE) status = choose_measure(job);
     if (status == EXIT_DONE) status = choose_form(job);
     if (status == EXIT_DONE) status = check_options(job);
     if (status == EXIT_DONE) status = choose_source(job);
@@ -136,13 +136,27 @@ static const struct {
     spec_option_id id;
     unsigned use;
 } served[] = {
-    {OPT_KERNEL_X, USES_KERNEL_X}, {OPT_SIGMA2_X, USES_KERNEL_X},    {OPT_KERNEL_Z, USES_KERNEL_Z},
-    {OPT_SIGMA2_Z, USES_KERNEL_Z}, {OPT_KERNEL_Y, USES_REGRESSION},  {OPT_SIGMA2_Y, USES_REGRESSION},
-    {OPT_METHOD, USES_REGRESSION}, {OPT_TOLERANCE, USES_REGRESSION}, {OPT_RIDGE, USES_RIDGE},
-    {OPT_EPSILON, USES_EPSILON},   {OPT_FORCE_RIDGE, USES_FIT},      {OPT_MAX_RANK, USES_FIT},
-    {OPT_RFF_FEATURES, USES_FIT},  {OPT_RFF_BATCH, USES_FIT},        {OPT_RFF_EVERY, USES_FIT},
-    {OPT_MODEL, USES_MEAN},        {OPT_HOLDOUT_Y, USES_MEAN},       {OPT_HOLDOUT_Z, USES_MEAN},
-    {OPT_HOLDOUT_DATA, USES_MEAN}, {OPT_REGRESSION, USES_GCM},       {OPT_COMBINE, USES_GCM},
+    {OPT_KERNEL_X, CIRCE_USES_KERNEL_X},
+    {OPT_SIGMA2_X, CIRCE_USES_KERNEL_X},
+    {OPT_KERNEL_Z, CIRCE_USES_KERNEL_Z},
+    {OPT_SIGMA2_Z, CIRCE_USES_KERNEL_Z},
+    {OPT_KERNEL_Y, CIRCE_USES_REGRESSION},
+    {OPT_SIGMA2_Y, CIRCE_USES_REGRESSION},
+    {OPT_METHOD, CIRCE_USES_REGRESSION},
+    {OPT_TOLERANCE, CIRCE_USES_REGRESSION},
+    {OPT_RIDGE, CIRCE_USES_RIDGE},
+    {OPT_EPSILON, CIRCE_USES_EPSILON},
+    {OPT_FORCE_RIDGE, USES_FIT},
+    {OPT_MAX_RANK, USES_FIT},
+    {OPT_RFF_FEATURES, USES_FIT},
+    {OPT_RFF_BATCH, USES_FIT},
+    {OPT_RFF_EVERY, USES_FIT},
+    {OPT_MODEL, CIRCE_USES_MEAN},
+    {OPT_HOLDOUT_Y, CIRCE_USES_MEAN},
+    {OPT_HOLDOUT_Z, CIRCE_USES_MEAN},
+    {OPT_HOLDOUT_DATA, CIRCE_USES_MEAN},
+    {OPT_REGRESSION, CIRCE_USES_GCM},
+    {OPT_COMBINE, CIRCE_USES_GCM},
 };
 
 /* "--kernel-y, --ridge and --method": those given that serve one of these uses; returns how many. */
@@ -175,33 +189,33 @@ static void note_group(measure_job *j, unsigned group, const char *what_happened
 }
 
 static void note_regression(measure_job *j) {
-    const char *name = j->what->name;
-    const unsigned every = USES_REGRESSION | USES_RIDGE | USES_EPSILON | USES_FIT;
-    if (!(j->uses & USES_Y)) {
+    const char *name = measure_name(j->what);
+    const unsigned every = CIRCE_USES_REGRESSION | CIRCE_USES_RIDGE | CIRCE_USES_EPSILON | USES_FIT;
+    if (!(j->uses & CIRCE_USES_Y)) {
         note_group(j, every, "ignored", "%s does not look at y", name);
-    } else if (!(j->uses & USES_REGRESSION)) {
+    } else if (!(j->uses & CIRCE_USES_REGRESSION)) {
         note_group(j, every, "ignored", "least squares has no kernel and no ridge");
     } else {
-        note_group(j, USES_RIDGE, "ignored", "the ridge of %s is --epsilon times the rows", name);
-        note_group(j, USES_EPSILON, "ignored", "%s is regularised by --ridge", name);
+        note_group(j, CIRCE_USES_RIDGE, "ignored", "the ridge of %s is --epsilon times the rows", name);
+        note_group(j, CIRCE_USES_EPSILON, "ignored", "%s is regularised by --ridge", name);
         note_group(j, USES_FIT, "ignored", "%s had nothing to choose by leave-one-out here", name);
     }
 }
 
 static void note_mean(measure_job *j) {
-    const char *name = j->what->name;
-    if (j->uses & MAY_USE_MEAN)
-        note_group(j, USES_MEAN, "not used",
+    const char *name = measure_name(j->what);
+    if (j->uses & CIRCE_MAY_USE_MEAN)
+        note_group(j, CIRCE_USES_MEAN, "not used",
                    "%s regresses the measured rows on themselves; with --regress-z holdout it takes the mean of z from "
                    "there",
                    name);
     else
-        note_group(j, USES_MEAN, "not used", "%s has no use for a conditional mean from other rows", name);
-    if (!args_given(j->arguments, OPT_REGRESS_Z) || (j->uses & MAY_USE_MEAN)) return;
+        note_group(j, CIRCE_USES_MEAN, "not used", "%s has no use for a conditional mean from other rows", name);
+    if (!args_given(j->arguments, OPT_REGRESS_Z) || (j->uses & CIRCE_MAY_USE_MEAN)) return;
     bool holdout = is_word(j->arguments, OPT_REGRESS_Z, "holdout");
-    if (!(j->uses & USES_Y))
+    if (!(j->uses & CIRCE_USES_Y))
         notes_add(&j->warnings, "--regress-z was ignored: %s does not look at y", name);
-    else if (holdout != ((j->uses & USES_MEAN) != 0))
+    else if (holdout != ((j->uses & CIRCE_USES_MEAN) != 0))
         notes_add(&j->warnings, "--regress-z was ignored: %s %s", name,
                   holdout ? "only regresses the measured rows on themselves"
                           : "always takes the mean of z from rows that are not measured");
@@ -209,11 +223,11 @@ static void note_mean(measure_job *j) {
 
 void measure_job_note_unused(measure_job *job) {
     if (job->what == NULL) return; /* somebody uses it */
-    const char *name = job->what->name;
+    const char *name = measure_name(job->what);
     if (measure_n_forms(job->what) == 0 && args_given(job->arguments, OPT_ESTIMATOR))
         notes_add(&job->warnings, "--estimator was ignored: %s has only one form", name);
-    note_group(job, USES_KERNEL_X | USES_KERNEL_Z, "ignored", "%s has no kernels of x and z", name);
+    note_group(job, CIRCE_USES_KERNEL_X | CIRCE_USES_KERNEL_Z, "ignored", "%s has no kernels of x and z", name);
     note_regression(job);
     note_mean(job);
-    note_group(job, USES_GCM, "ignored", "only gcm has such a choice");
+    note_group(job, CIRCE_USES_GCM, "ignored", "only gcm has such a choice");
 }

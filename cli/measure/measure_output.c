@@ -16,7 +16,7 @@ static const char *word_of(const measure_job *j, spec_option_id id) { return arg
 
 static void json_source(cJSON *out, const measure_job *j, int64_t rows) {
     static const char *const names[] = {"batch", "model", "holdout", "split"};
-    if (j->uses & USES_Y)
+    if (j->uses & CIRCE_USES_Y)
         cJSON_AddStringToObject(out, "mean_of_z", names[j->source]);
     else
         cJSON_AddNullToObject(out, "mean_of_z");
@@ -28,12 +28,12 @@ static void json_source(cJSON *out, const measure_job *j, int64_t rows) {
     }
     if (j->source == MEAN_FROM_MODEL) cJSON_AddStringToObject(out, "model", args_text(j->arguments, OPT_MODEL));
     if (j->source == MEAN_FROM_HOLDOUT) json_integer(out, "dropped_holdout", j->dropped_holdout);
-    if (j->uses & MAY_USE_MEAN) cJSON_AddStringToObject(out, "regress_z", word_of(j, OPT_REGRESS_Z));
+    if (j->uses & CIRCE_MAY_USE_MEAN) cJSON_AddStringToObject(out, "regress_z", word_of(j, OPT_REGRESS_Z));
 }
 
 static void json_method(cJSON *out, const measure_job *j) {
     circe_cme_info info;
-    bool batch = (j->uses & USES_BATCH) && (j->uses & USES_REGRESSION);
+    bool batch = (j->uses & CIRCE_USES_BATCH) && (j->uses & CIRCE_USES_REGRESSION);
     if (batch) cJSON_AddStringToObject(out, j->mean != NULL ? "batch_method" : "method", word_of(j, OPT_METHOD));
     if (j->mean != NULL) {
         circe_cme_get_info(j->mean, &info);
@@ -55,9 +55,9 @@ void measure_json(cJSON *out, const measure_job *job, int64_t rows) {
     if (job->kernels.x != NULL) json_kernel(out, "x", job->kernels.x);
     if (job->kernels.y != NULL) json_kernel(out, "y", job->kernels.y);
     if (job->kernels.z != NULL) json_kernel(out, "z", job->kernels.z);
-    if (job->uses & USES_RIDGE) json_number(out, "ridge", job->ridge);
-    if (job->uses & USES_EPSILON) json_number(out, "epsilon", job->arguments->values[OPT_EPSILON].numbers[0]);
-    if (job->uses & USES_GCM) {
+    if (job->uses & CIRCE_USES_RIDGE) json_number(out, "ridge", job->ridge);
+    if (job->uses & CIRCE_USES_EPSILON) json_number(out, "epsilon", job->arguments->values[OPT_EPSILON].numbers[0]);
+    if (job->uses & CIRCE_USES_GCM) {
         cJSON_AddStringToObject(out, "regression", word_of(job, OPT_REGRESSION));
         cJSON_AddStringToObject(out, "combine", word_of(job, OPT_COMBINE));
     }
@@ -92,16 +92,16 @@ static void text_mean(const measure_job *j) {
 }
 
 static bool by_least_squares(const measure_job *j) {
-    return j->what != NULL && (j->uses & USES_GCM) && args_choice(j->arguments, OPT_REGRESSION) > 0;
+    return j->what != NULL && (j->uses & CIRCE_USES_GCM) && args_choice(j->arguments, OPT_REGRESSION) > 0;
 }
 
 /* How the measured rows are regressed on themselves. */
 static void text_batch(const measure_job *j) {
     const char *method = by_least_squares(j) ? "by least squares" : word_of(j, OPT_METHOD);
     const char *label = by_least_squares(j) ? "" : "method ";
-    if (!(j->uses & USES_Y))
+    if (!(j->uses & CIRCE_USES_Y))
         text_row("y", "not used");
-    else if (!(j->uses & USES_BATCH))
+    else if (!(j->uses & CIRCE_USES_BATCH))
         return;
     else if (j->what == NULL)
         text_row("regression on y", "of all but circe and hsic: the measured rows on themselves, method %s%s", method,
@@ -138,11 +138,11 @@ void measure_text(const measure_job *job) {
     if (job->kernels.x != NULL) text_row("kernel of x", "%s", text_kernel(job->kernels.x, kernel, sizeof kernel));
     if (job->kernels.y != NULL) text_row("kernel of y", "%s", text_kernel(job->kernels.y, kernel, sizeof kernel));
     if (job->kernels.z != NULL) text_row("kernel of z", "%s", text_kernel(job->kernels.z, kernel, sizeof kernel));
-    if (job->uses & USES_RIDGE) text_row("ridge", "%g", job->ridge);
+    if (job->uses & CIRCE_USES_RIDGE) text_row("ridge", "%g", job->ridge);
     text_choice(job);
     double epsilon = job->arguments->values[OPT_EPSILON].numbers[0];
-    if (job->uses & USES_EPSILON)
+    if (job->uses & CIRCE_USES_EPSILON)
         text_row("epsilon", "%g, a ridge of %g", epsilon, epsilon * (double)job->x.values.rows);
-    if (job->uses & USES_GCM)
+    if (job->uses & CIRCE_USES_GCM)
         text_row("gcm", "regression %s, combined by %s", word_of(job, OPT_REGRESSION), word_of(job, OPT_COMBINE));
 }

@@ -51,10 +51,10 @@ void training_show_history(report_writer *w) {
          .n_series = isfinite(floor_value) ? 3 : 2},
         {.title = "regulariser",
          .x_label = "epoch",
-         .y_label = train_regularizer_name(w->job->kind),
+         .y_label = circe_measure_name(w->job->kind),
          .series = measure,
          .n_series = 2}};
-    int64_t n_panels = w->job->kind == TRAIN_REG_NONE ? 1 : 2;
+    int64_t n_panels = w->job->kind == CIRCE_MEASURE_NONE ? 1 : 2;
     report_figure figure = {.name = "history",
                             .caption =
                                 "Loss and regulariser over the epochs: means over the batches of an epoch, and "

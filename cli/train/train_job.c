@@ -37,24 +37,25 @@ static bool is_one_number(const args *arguments, spec_option_id id) { return arg
 /* Rows for the conditional mean, or for the choice of width and ridge. */
 static bool needs_holdout(const training_job *job) {
     bool settled = is_one_number(job->arguments, OPT_TRAIN_SIGMA2_Y) && is_one_number(job->arguments, OPT_RIDGE);
-    return job->kind == TRAIN_REG_CIRCE || ((job->kind == TRAIN_REG_HSCIC || job->kind == TRAIN_REG_GCM) && !settled);
+    return job->kind == CIRCE_MEASURE_CIRCE ||
+           ((job->kind == CIRCE_MEASURE_HSCIC || job->kind == CIRCE_MEASURE_GCM) && !settled);
 }
 
 static int check_settings(training_job *job) {
     const args *a = job->arguments;
     const char *name = args_text(a, OPT_REGULARIZER);
-    job->kind = (train_regularizer_kind)train_regularizer_find(name);
-    job->gamma = job->kind == TRAIN_REG_NONE ? 0.0 : args_number(a, OPT_GAMMA);
-    if (job->kind == TRAIN_REG_NONE) {
+    job->kind = (circe_measure_kind)circe_measure_find(name);
+    job->gamma = job->kind == CIRCE_MEASURE_NONE ? 0.0 : args_number(a, OPT_GAMMA);
+    if (job->kind == CIRCE_MEASURE_NONE) {
         if (args_given(a, OPT_GAMMA)) notes_add(&job->warnings, "--gamma was ignored: there is no regulariser");
         return EXIT_DONE;
     }
     if (!args_given(a, OPT_GAMMA)) {
         message_note("--gamma G is required with --regularizer %s: the weight of the regulariser", name);
-        message_hint("a good first value is %s; --regularizer none trains without", job->kind == TRAIN_REG_GCM ? "0.1"
-                                                                                    : job->kind == TRAIN_REG_HSCIC
-                                                                                        ? "300"
-                                                                                        : "1000");
+        message_hint("a good first value is %s; --regularizer none trains without",
+                     job->kind == CIRCE_MEASURE_GCM     ? "0.1"
+                     : job->kind == CIRCE_MEASURE_HSCIC ? "300"
+                                                        : "1000");
         return EXIT_INPUT;
     }
     if (!args_given(a, OPT_INVARIANT_TO)) {
@@ -77,10 +78,10 @@ static void note_unused(training_job *job) {
     }
     if (args_given(a, OPT_ACTIVATION) && brings_activation(job->net))
         notes_add(&job->warnings, "--activation was ignored: %s has its own", job->net);
-    bool has_estimator = job->kind == TRAIN_REG_CIRCE || job->kind == TRAIN_REG_HSIC;
+    bool has_estimator = job->kind == CIRCE_MEASURE_CIRCE || job->kind == CIRCE_MEASURE_HSIC;
     if (args_given(a, OPT_TRAIN_ESTIMATOR) && !has_estimator)
         notes_add(&job->warnings, "--estimator was ignored: %s has one form", args_text(a, OPT_REGULARIZER));
-    if (args_given(a, OPT_LAYERS) && job->kind == TRAIN_REG_NONE)
+    if (args_given(a, OPT_LAYERS) && job->kind == CIRCE_MEASURE_NONE)
         notes_add(&job->warnings, "--layers was ignored: there is no regulariser");
     if (args_given(a, OPT_GIVEN) && !args_given(a, OPT_INVARIANT_TO))
         notes_add(&job->warnings, "--given was ignored: there is no --invariant-to");
@@ -90,11 +91,10 @@ static void note_unused(training_job *job) {
         notes_add(&job->warnings, "%" PRId64 " rows with missing cells were left out", job->set.dropped);
 }
 
-void training_regularizer_options(const training_job *job, train_regularizer_kind kind,
-                                  train_regularizer_options *options) {
+void training_regularizer_options(const training_job *job, circe_measure_kind kind, circe_measure_options *options) {
     const args *a = job->arguments;
     const args_value *sigma2_y = &a->values[OPT_TRAIN_SIGMA2_Y], *ridge = &a->values[OPT_RIDGE];
-    train_regularizer_options_init(options);
+    circe_measure_options_init(options, CIRCE_MEASURE_NONE);
     options->kind = kind;
     options->estimator = (circe_estimator)(CIRCE_BIASED + args_choice(a, OPT_TRAIN_ESTIMATOR));
     options->sigma2_x = args_number(a, OPT_TRAIN_SIGMA2_X);
@@ -111,8 +111,8 @@ void training_regularizer_options(const training_job *job, train_regularizer_kin
     options->seed = (uint64_t)args_integer(a, OPT_SEED);
 }
 
-const circe_mat *training_z(const training_part *part, train_regularizer_kind kind) {
-    return kind == TRAIN_REG_GCM ? &part->z_numbers : &part->data.z;
+const circe_mat *training_z(const training_part *part, circe_measure_kind kind) {
+    return kind == CIRCE_MEASURE_GCM ? &part->z_numbers : &part->data.z;
 }
 
 /* ---- network and regulariser ------------------------------------------------------------------------------------- */
@@ -188,9 +188,9 @@ static int find_layers(training_job *job) {
 }
 
 static int make_regularizer(training_job *job) {
-    train_regularizer_options options;
+    circe_measure_options options;
     const training_set *set = &job->set;
-    if (job->kind == TRAIN_REG_NONE) return EXIT_DONE;
+    if (job->kind == CIRCE_MEASURE_NONE) return EXIT_DONE;
     training_regularizer_options(job, job->kind, &options);
     circe_status status = train_regularizer_create(job->s->context, &options, &set->training.data.y,
                                                    training_z(&set->training, job->kind), &set->holdout.data.y,
@@ -248,7 +248,7 @@ int training_job_open(const args *arguments, const session *s, const char *label
 void training_job_free(training_job *job) {
     train_result_free(&job->result);
     train_model_free(&job->model);
-    train_regularizer_destroy(job->regularizer);
+    circe_measure_destroy(job->regularizer);
     train_network_destroy(job->network);
     train_device_destroy(job->device);
     training_set_free(&job->set);
@@ -283,7 +283,7 @@ static void describe_progress(const training_job *job, const train_progress *p, 
     if (done > 0 && passed > 0.5 && left > 0)
         fprintf(out, left >= 90 ? ", %.0f min left" : ", %.0f s left", ceil(left >= 90 ? left / 60 : left));
     fprintf(out, ", loss %.2g", p->loss);
-    if (job->kind != TRAIN_REG_NONE) fprintf(out, ", %s %.1e", train_regularizer_name(job->kind), p->regularizer);
+    if (job->kind != CIRCE_MEASURE_NONE) fprintf(out, ", %s %.1e", circe_measure_name(job->kind), p->regularizer);
     if (isfinite(p->validation_loss)) fprintf(out, ", validation %.2g", p->validation_loss);
     fclose(out);
 }
@@ -389,7 +389,7 @@ static int refuse_run(const training_job *job, circe_status status) {
     int failed = refuse_library(status, NULL);
     if (status == CIRCE_ERR_NUMERIC)
         message_hint("a smaller --lr%s helps",
-                     job->kind != TRAIN_REG_NONE ? ", a smaller --gamma or --gamma-warmup" : "");
+                     job->kind != CIRCE_MEASURE_NONE ? ", a smaller --gamma or --gamma-warmup" : "");
     return failed;
 }
 

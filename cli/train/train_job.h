@@ -54,14 +54,14 @@ typedef struct training_job {
     const char *net; /* --net, or what is taken without it */
     io_lock *lock;   /* of the output; NULL: another rank's affair */
     char *checkpoint, *fingerprint;
-    train_regularizer_kind kind;
+    circe_measure_kind kind;
     double gamma;
     int64_t *layers; /* that are regularised */
     int64_t n_layers;
     training_set set;
     train_device *device;
     train_network *network;
-    train_regularizer *regularizer; /* NULL: none */
+    circe_measure *regularizer; /* NULL: none */
     int64_t outputs;
     train_model model;
     train_result result;
@@ -100,11 +100,10 @@ const char *training_regularizer_text(const training_job *job, char *out, size_t
 cJSON *training_settings_json(const training_job *job);
 
 /* The regulariser's options as the command line has them, for any kind. */
-void training_regularizer_options(const training_job *job, train_regularizer_kind kind,
-                                  train_regularizer_options *options);
+void training_regularizer_options(const training_job *job, circe_measure_kind kind, circe_measure_options *options);
 
 /* z as a regulariser of this kind sees it. */
-const circe_mat *training_z(const training_part *part, train_regularizer_kind kind);
+const circe_mat *training_z(const training_part *part, circe_measure_kind kind);
 
 /* mean (rows of `at`, columns of x) := E[x | y] by kernel ridge regression of x on y, --given as in the set, width and
  * ridge by leave-one-out; float64. */

@@ -39,8 +39,8 @@ cJSON *training_settings_json(const training_job *job) {
     json_role(out, "given", set, &set->given);
     json_role(out, "invariant_to", set, &set->invariant);
     cJSON_AddStringToObject(out, "loss", set->loss == TRAIN_MSE ? "mse" : "cross-entropy");
-    cJSON_AddStringToObject(out, "regularizer", train_regularizer_name(job->kind));
-    cJSON_AddStringToObject(out, "regularizer_text", train_regularizer_text(job->regularizer));
+    cJSON_AddStringToObject(out, "regularizer", circe_measure_name(job->kind));
+    cJSON_AddStringToObject(out, "regularizer_text", circe_measure_text(job->regularizer));
     json_number(out, "gamma", job->gamma);
     json_number(out, "gamma-warmup", args_number(job->arguments, OPT_GAMMA_WARMUP));
     cJSON_AddStringToObject(out, "estimator", args_text(job->arguments, OPT_TRAIN_ESTIMATOR));
@@ -122,7 +122,7 @@ cJSON *training_json(const training_job *job, const char *report) {
 }
 
 const char *training_regularizer_text(const training_job *job, char *out, size_t size) {
-    return text_widths(train_regularizer_text(job->regularizer), out, size);
+    return text_widths(circe_measure_text(job->regularizer), out, size);
 }
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
@@ -139,7 +139,7 @@ static void print_run(const training_job *job) {
     text_inputs(group, 1);
     printf("  %-18s  ", "regulariser");
     text_wrap(stdout, training_regularizer_text(job, text, sizeof text), 22, 22, text_width());
-    if (job->kind != TRAIN_REG_NONE) text_row("gamma", "%g", job->gamma);
+    if (job->kind != CIRCE_MEASURE_NONE) text_row("gamma", "%g", job->gamma);
     text_row("epochs", "%" PRId64 "%s%s, %" PRId64 " steps in %s", r->epochs_done,
              r->stopped_early ? " (no better one came)" : "", r->resumed ? " (resumed)" : "", r->steps_done,
              text_seconds(r->seconds, time, sizeof time));

@@ -153,7 +153,7 @@ static char *run_as_yaml(const training_job *job) {
     fputs("# This run. Again: circe train --config run.yaml -o MODEL\n", out);
     for (spec_option_id id = 0; id < OPT_COUNT; id++) {
         if (!spec_takes(a->command, id) || !is_of_the_run(id) || args_text(a, id) == NULL) continue;
-        if (id == OPT_GAMMA && job->kind == TRAIN_REG_NONE) continue;
+        if (id == OPT_GAMMA && job->kind == CIRCE_MEASURE_NONE) continue;
         fprintf(out, "%s: ", spec_options[id].name);
         put_yaml(out, args_text(a, id));
         fputc('\n', out);
@@ -272,10 +272,11 @@ static void write_page(report_writer *w) {
     char *target = training_role_text(&job->set, &job->set.target);
     char *z = training_role_text(&job->set, &job->set.invariant), *y = training_role_text(&job->set, &job->set.given);
     char *title = small_format("Prediction of %s", target);
-    char *subtitle = job->kind == TRAIN_REG_NONE   ? small_format("without a regulariser")
-                     : job->kind == TRAIN_REG_HSIC ? small_format("independent of %s: HSIC, gamma %g", z, job->gamma)
-                                                   : small_format("invariant to %s given %s: %s, gamma %g", z, y,
-                                                                  train_regularizer_name(job->kind), job->gamma);
+    char *subtitle =
+        job->kind == CIRCE_MEASURE_NONE ? small_format("without a regulariser")
+        : job->kind == CIRCE_MEASURE_HSIC
+            ? small_format("independent of %s: HSIC, gamma %g", z, job->gamma)
+            : small_format("invariant to %s given %s: %s, gamma %g", z, y, circe_measure_name(job->kind), job->gamma);
     char *yaml = run_as_yaml(job), *path = small_format("%s/report.html", w->folder);
     w->page = report_begin(title, subtitle);
     report_heading(w->page, "Result");

@@ -20,8 +20,8 @@ enum { MOST_MEASURED = 2000 };
 
 const char *const training_measure_name[N_MEASURED] = {"circe", "hscic", "gcm", "hsic"};
 
-static const train_regularizer_kind kind_of[N_MEASURED] = {TRAIN_REG_CIRCE, TRAIN_REG_HSCIC, TRAIN_REG_GCM,
-                                                           TRAIN_REG_HSIC};
+static const circe_measure_kind kind_of[N_MEASURED] = {CIRCE_MEASURE_CIRCE, CIRCE_MEASURE_HSCIC, CIRCE_MEASURE_GCM,
+                                                       CIRCE_MEASURE_HSIC};
 
 static int refuse_library(const training_job *job, circe_status status) {
     if (status == CIRCE_ERR_CANCELLED) return training_job_interrupted(job);
@@ -126,27 +126,28 @@ typedef struct settled {
     bool known;
 } settled;
 
-static void settle(const train_regularizer *regularizer, int64_t cols_y, settled *choice) {
+static void settle(const circe_measure *regularizer, int64_t cols_y, settled *choice) {
     circe_cme_info info;
-    const circe_cme *cme = train_regularizer_cme(regularizer);
+    const circe_cme *cme = circe_measure_mean(regularizer);
     if (cme == NULL || circe_cme_get_info(cme, &info) != CIRCE_OK) return;
     /* widths of options are for distances averaged over columns; without a free width any number does */
     *choice = (settled){info.sigma2_y > 0 ? info.sigma2_y / (double)cols_y : 1.0, info.ridge, true};
 }
 
 /* The job's own where it measures the same, to be destroyed otherwise. */
-static circe_status make_measure(const training_job *job, train_regularizer_kind kind, const circe_mat *y,
-                                 const circe_mat *z, const settled *choice, train_regularizer **regularizer) {
+static circe_status make_measure(const training_job *job, circe_measure_kind kind, const circe_mat *y,
+                                 const circe_mat *z, const settled *choice, circe_measure **regularizer) {
     const training_set *set = &job->set;
-    train_regularizer_options options;
+    circe_measure_options options;
     training_regularizer_options(job, kind, &options);
-    if (kind == job->kind && (kind == TRAIN_REG_HSCIC || kind == TRAIN_REG_GCM || options.estimator == CIRCE_USTAT)) {
+    if (kind == job->kind &&
+        (kind == CIRCE_MEASURE_HSCIC || kind == CIRCE_MEASURE_GCM || options.estimator == CIRCE_USTAT)) {
         *regularizer = job->regularizer;
         return CIRCE_OK;
     }
     options.estimator = CIRCE_USTAT;
     options.method = CIRCE_METHOD_AUTO;
-    if (kind == TRAIN_REG_HSCIC && choice->known) {
+    if (kind == CIRCE_MEASURE_HSCIC && choice->known) {
         options.sigma2_y = &choice->sigma2_y;
         options.ridge = &choice->ridge;
         options.n_sigma2_y = options.n_ridge = 1;
@@ -157,18 +158,18 @@ static circe_status make_measure(const training_job *job, train_regularizer_kind
 
 static circe_status measure_states(training_job *job, training_measure which, const float *const *x, int64_t n,
                                    settled *choice) {
-    train_regularizer *regularizer = NULL;
+    circe_measure *regularizer = NULL;
     const training_set *set = &job->set;
-    train_regularizer_kind kind = kind_of[which];
+    circe_measure_kind kind = kind_of[which];
     circe_mat y = first_rows(&set->validation.data.y, n), z = first_rows(training_z(&set->validation, kind), n);
     circe_status status = make_measure(job, kind, &y, &z, choice, &regularizer);
-    if (status == CIRCE_OK && kind == TRAIN_REG_CIRCE) settle(regularizer, set->given.n, choice);
+    if (status == CIRCE_OK && kind == CIRCE_MEASURE_CIRCE) settle(regularizer, set->given.n, choice);
     for (int state = 0; state < N_STATES && status == CIRCE_OK; state++) {
         circe_mat values = circe_mat_f32(x[state], n, job->outputs);
         if (x[state] != NULL)
-            status = train_regularizer_value(regularizer, &values, &y, &z, &job->scores.value[state][which]);
+            status = circe_measure_points(regularizer, &values, &y, &z, &job->scores.value[state][which], NULL);
     }
-    if (regularizer != job->regularizer) train_regularizer_destroy(regularizer);
+    if (regularizer != job->regularizer) circe_measure_destroy(regularizer);
     return status;
 }
 
@@ -184,7 +185,7 @@ static int measure_dependence(training_job *job) {
     settled choice = {0};
     circe_status status = CIRCE_OK;
     for (int m = 0; m < N_MEASURED && status == CIRCE_OK; m++) {
-        if (kind_of[m] != TRAIN_REG_HSIC && set->holdout.n == 0) continue;
+        if (kind_of[m] != CIRCE_MEASURE_HSIC && set->holdout.n == 0) continue;
         status = measure_states(job, (training_measure)m, x, n, &choice);
     }
     if (set->holdout.n == 0)
@@ -256,7 +257,7 @@ static void note_collapse(training_job *job) {
     if (job->set.loss != TRAIN_MSE || !(s->spread < least)) return;
     notes_add(&job->warnings, "the prediction has collapsed: its variance is %.2g of the target's%s; %s", s->spread,
               known ? ", much less than what is given explains" : "",
-              job->kind != TRAIN_REG_NONE ? "a smaller --gamma may help, or more epochs" : "more epochs may help");
+              job->kind != CIRCE_MEASURE_NONE ? "a smaller --gamma may help, or more epochs" : "more epochs may help");
 }
 
 int training_job_judge(training_job *job) {

@@ -378,7 +378,8 @@ static circe_status choose_width(const circe__data *data, double *multiple) {
     *multiple = 1.0;
     circe_status status = index == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK && data->y.dim > 0 && !data->z.constant) {
-        circe_random_subset((circe_random){data->options.seed, CIRCE__STREAM_ROWS}, data->n, n, index);
+        circe__random_subset(data->context->threads, (circe_random){data->options.seed, CIRCE__STREAM_ROWS}, data->n, n,
+                             index);
         status = circe__data_subset(data, index, n, &part);
         part.by_value = false; /* a width is what is wanted */
         if (status == CIRCE_OK)

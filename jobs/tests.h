@@ -1,7 +1,7 @@
-/* The tests that `circe test` offers, with what each makes use of. Another one is another row of the table in tests.c.
+/* The tests that there are, with what each makes use of. Another one is another row of the table in tests.c.
  */
-#ifndef CLI_TESTS_H
-#define CLI_TESTS_H
+#ifndef JOBS_TESTS_H
+#define JOBS_TESTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,11 +3,13 @@
  *     {"y": [null, ["female", "male"]], "z": [null]}
  *
  * an entry per column, null for numbers, else the texts in the order of their codes. */
-#include "cli/common/model_file.h"
+#include "jobs/model_file.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdlib.h>
+
+#include "io/small.h"
 
 static const char categories_key[] = "circe_categories";
 
@@ -27,7 +29,7 @@ static cJSON *categories_of(const input *in) {
     return columns;
 }
 
-int model_save(const circe_cme *cme, const input *y, const input *z, const char *path) {
+circe_status model_save(const circe_cme *cme, const input *y, const input *z, const char *path) {
     bool text = input_has_text(y) || input_has_text(z);
     char *categories = NULL;
     if (text) {
@@ -36,12 +38,12 @@ int model_save(const circe_cme *cme, const input *y, const input *z, const char 
         cJSON_AddItemToObject(json, "z", categories_of(z));
         categories = cJSON_PrintUnformatted(json);
         cJSON_Delete(json);
-        if (categories == NULL) return message_write(path, "could not be prepared: out of memory");
+        if (categories == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: could not be prepared: out of memory", path);
     }
     const circe_metadata own = {categories_key, categories};
     circe_status status = circe_cme_save_with(cme, path, &own, text ? 1 : 0);
     cJSON_free(categories);
-    return status == CIRCE_OK ? EXIT_DONE : message_write(path, circe_last_error());
+    return status;
 }
 
 /* null, or a list of texts. */
@@ -61,7 +63,7 @@ static char **texts_of(const cJSON *column) {
 }
 
 /* Codes as in the model, described by `columns` (NULL: it had no text). */
-static int align_to_model(const cJSON *columns, const char *path, input *in) {
+static circe_status align_to_model(const cJSON *columns, const char *path, input *in) {
     int64_t n = in->values.cols;
     bool *categorical = small_alloc((size_t)n * sizeof *categorical);
     char ***categories = small_alloc((size_t)n * sizeof *categories);
@@ -75,8 +77,8 @@ static int align_to_model(const cJSON *columns, const char *path, input *in) {
     char *source = small_format("%s", path);
     io_table table = {.values = in->values, .categorical = categorical, .categories = categories, .source = source};
     input reference = {.of = in->of, .values = in->values, .described = &table, .table = table};
-    int status = sound ? message_refused(input_align(&reference, in))
-                       : message_fail(EXIT_INPUT, "%s: its metadata %s is damaged", path, categories_key);
+    circe_status status = sound ? input_align(&reference, in)
+                                : circe_fail(CIRCE_ERR_FORMAT, "%s: its metadata %s is damaged", path, categories_key);
     for (int64_t j = 0; j < n; j++) free(categories[j]);
     free(categories);
     free(categorical);
@@ -88,36 +90,37 @@ static void note_checksum(const circe_tensor_file *file, const char *path, notes
     if (circe_tensor_file_metadata(file, "checksum") == NULL) notes_add(warnings, MODEL_WITHOUT_CHECKSUM, path);
 }
 
-static int align_inputs(circe_context *context, const char *path, input *y, input *z, notes *warnings) {
+static circe_status align_inputs(circe_context *context, const char *path, input *y, input *z, notes *warnings) {
     circe_tensor_file *file = NULL;
     circe_status opened = circe_tensor_file_open(context, path, &file);
-    if (opened != CIRCE_OK) return message_library(opened, path);
+    if (opened != CIRCE_OK) return opened;
     note_checksum(file, path, warnings);
     const char *text = circe_tensor_file_metadata(file, categories_key);
     cJSON *json = text != NULL ? cJSON_Parse(text) : NULL;
-    int status = EXIT_DONE;
+    circe_status status = CIRCE_OK;
     if (text != NULL && json == NULL)
-        status = message_fail(EXIT_INPUT, "%s: its metadata %s is damaged", path, categories_key);
-    if (status == EXIT_DONE) status = align_to_model(cJSON_GetObjectItemCaseSensitive(json, "y"), path, y);
-    if (status == EXIT_DONE) status = align_to_model(cJSON_GetObjectItemCaseSensitive(json, "z"), path, z);
+        status = circe_fail(CIRCE_ERR_FORMAT, "%s: its metadata %s is damaged", path, categories_key);
+    if (status == CIRCE_OK) status = align_to_model(cJSON_GetObjectItemCaseSensitive(json, "y"), path, y);
+    if (status == CIRCE_OK) status = align_to_model(cJSON_GetObjectItemCaseSensitive(json, "z"), path, z);
     cJSON_Delete(json);
     circe_tensor_file_close(file);
     return status;
 }
 
-static int check_columns(const char *path, const input *in, int64_t expected) {
-    if (in->values.cols == expected) return EXIT_DONE;
-    return message_fail(EXIT_INPUT, "%s has %" PRId64 " column%s, but the model %s was fitted with %" PRId64 " for %s",
-                        input_source(in), in->values.cols, in->values.cols == 1 ? "" : "s", path, expected,
-                        variable_label(in->of));
+static circe_status check_columns(const char *path, const input *in, int64_t expected) {
+    if (in->values.cols == expected) return CIRCE_OK;
+    return circe_fail(
+        CIRCE_ERR_SHAPE, "%s has %" PRId64 " column%s, but the model %s was fitted with %" PRId64 " for %s",
+        input_source(in), in->values.cols, in->values.cols == 1 ? "" : "s", path, expected, variable_label(in->of));
 }
 
-int model_load(circe_context *context, const char *path, input *y, input *z, notes *warnings, circe_cme **cme) {
+circe_status model_load(circe_context *context, const char *path, input *y, input *z, notes *warnings,
+                        circe_cme **cme) {
     circe_status loaded = circe_cme_load(context, path, cme);
-    if (loaded != CIRCE_OK) return message_library(loaded, path);
+    if (loaded != CIRCE_OK) return loaded;
     circe_cme_info info;
     circe_cme_get_info(*cme, &info);
-    int status = check_columns(path, y, info.dim_y);
-    if (status == EXIT_DONE) status = check_columns(path, z, info.dim_z);
-    return status == EXIT_DONE ? align_inputs(context, path, y, z, warnings) : status;
+    circe_status status = check_columns(path, y, info.dim_y);
+    if (status == CIRCE_OK) status = check_columns(path, z, info.dim_z);
+    return status == CIRCE_OK ? align_inputs(context, path, y, z, warnings) : status;
 }

@@ -1,29 +1,22 @@
-/* p-values of data sets that were drawn again under independence: their histogram as text, as JSON and as a figure. */
-#ifndef CLI_TEST_CALIBRATION_H
-#define CLI_TEST_CALIBRATION_H
+/* p-values of data sets that were drawn again under independence: their histogram as JSON and as a figure. */
+#ifndef JOBS_CALIBRATION_H
+#define JOBS_CALIBRATION_H
 
 #include <cjson/cJSON.h>
 
-#include "circe/test.h"
+#include "circe/test_job.h"
 #include "report/report.h"
 
-enum { CALIBRATION_BINS = 20, CALIBRATION_OUTLINE = 2 * CALIBRATION_BINS + 2 };
+enum { CALIBRATION_OUTLINE = 2 * CIRCE_CALIBRATION_BINS + 2 };
 
-typedef struct calibration {
-    double *p_values; /* (repetitions), owned */
-    int64_t repetitions, rows;
-    int64_t counts[CALIBRATION_BINS];
-    double seconds;
-    circe_calibration summary;
-} calibration;
+typedef circe_calibration_draws calibration;
 
-/* Draws and sums up. Prints nothing. */
+/* Draws and sums up. */
 circe_status calibration_run(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
                              const circe_test_options *options, int64_t repetitions, calibration *out);
 void calibration_free(calibration *c);
 
 void calibration_json(cJSON *out, const calibration *c, double alpha);
-void calibration_text(const calibration *c, double alpha);
 
 /* A panel of a figure: the outlines of histograms of as many p-values, and what uniform ones would give, with the range
  * of chance. */

@@ -1,5 +1,5 @@
 /* The table of tests. */
-#include "cli/test/tests.h"
+#include "jobs/tests.h"
 
 #include <string.h>
 

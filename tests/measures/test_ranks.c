@@ -16,7 +16,7 @@ typedef struct meeting {
 
 typedef struct member {
     meeting *at;
-    circe_company company;
+    circe_ranks ranks;
     circe_workspace *workspace;
     const circe_cme *cme;
     const circe_features *features;
@@ -41,7 +41,7 @@ static void sum(void *user, void *values, int64_t n, int floats) {
     member *m = user;
     meeting *at = m->at;
     size_t bytes = (size_t)n * (floats ? sizeof(float) : sizeof(double));
-    at->arrays[m->company.rank] = values;
+    at->arrays[m->ranks.rank] = values;
     if (pthread_barrier_wait(&at->barrier) == PTHREAD_BARRIER_SERIAL_THREAD) {
         memset(at->room, 0, bytes);
         for (int k = 0; k < at->size; k++) add(at->room, at->arrays[k], n, floats);
@@ -84,7 +84,7 @@ static problem make_problem(int64_t n, int64_t cols, circe_dtype dtype) {
 
 static member join(const problem *p, meeting *at, int rank, int threads, circe_estimator estimator, bool with_grad) {
     member m = {.at = at,
-                .company = {.rank = rank, .size = at != NULL ? at->size : 1, .sum = sum},
+                .ranks = {.rank = rank, .size = at != NULL ? at->size : 1, .sum = sum},
                 .workspace = test_workspace(test_context(threads)),
                 .cme = p->cme,
                 .features = p->features,
@@ -106,8 +106,8 @@ static void measure_together(const problem *p, int size, circe_estimator estimat
     assert_int_equal(pthread_barrier_init(&at.barrier, NULL, (unsigned)size), 0);
     for (int k = 0; k < size; k++) {
         members[k] = join(p, &at, k, 1 + k % 2, estimator, with_grad);
-        members[k].company.user = &members[k];
-        circe_workspace_set_company(members[k].workspace, &members[k].company);
+        members[k].ranks.user = &members[k];
+        circe_workspace_set_ranks(members[k].workspace, &members[k].ranks);
     }
     for (int k = 0; k < size; k++) assert_int_equal(pthread_create(&threads[k], NULL, take_part, &members[k]), 0);
     for (int k = 0; k < size; k++) assert_int_equal(pthread_join(threads[k], NULL), 0);
@@ -152,8 +152,8 @@ static void test_alone_again(void **state) {
     problem p = make_problem(70, 2, CIRCE_FLOAT64);
     meeting at = {.size = 2};
     member m = join(&p, &at, 1, 1, CIRCE_CENTERED, true), alone = join(&p, NULL, 0, 1, CIRCE_CENTERED, true);
-    circe_workspace_set_company(m.workspace, &m.company);
-    circe_workspace_set_company(m.workspace, NULL);
+    circe_workspace_set_ranks(m.workspace, &m.ranks);
+    circe_workspace_set_ranks(m.workspace, NULL);
     take_part(&m);
     take_part(&alone);
     assert_ok(m.status);
@@ -161,4 +161,4 @@ static void test_alone_again(void **state) {
     assert_int_equal(at.calls, 0);
 }
 
-TEST_MAIN("company", TEST(test_every_estimator), TEST(test_sizes), TEST(test_alone_again))
+TEST_MAIN("ranks", TEST(test_every_estimator), TEST(test_sizes), TEST(test_alone_again))

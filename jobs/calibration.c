@@ -1,25 +1,23 @@
 /* The histogram of p-values under independence. */
-#include "cli/test/test_calibration.h"
+#include "jobs/calibration.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/common/output.h"
-#include "cli/common/session.h"
-#include "cli/common/text.h"
+#include "io/small.h"
+#include "jobs/clock.h"
+#include "jobs/json.h"
 
 circe_status calibration_run(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
                              const circe_test_options *options, int64_t repetitions, calibration *out) {
-    double start = session_clock();
+    double start = job_clock();
     *out = (calibration){.repetitions = repetitions, .rows = x->rows};
     out->p_values = small_alloc((size_t)repetitions * sizeof *out->p_values);
     circe_status status = circe_test_calibrate(context, x, y, z, options, repetitions, out->p_values);
     if (status == CIRCE_OK)
-        status = circe_calibration_summary(out->p_values, repetitions, options->alpha, CALIBRATION_BINS, out->counts,
-                                           &out->summary);
-    out->seconds = session_clock() - start;
+        status = circe_calibration_summary(out->p_values, repetitions, options->alpha, CIRCE_CALIBRATION_BINS,
+                                           out->counts, &out->summary);
+    out->seconds = job_clock() - start;
     return status;
 }
 
@@ -40,34 +38,10 @@ void calibration_json(cJSON *out, const calibration *c, double alpha) {
     cJSON_AddStringToObject(object, "trust", circe_trust_name(c->summary.trust));
     cJSON_AddStringToObject(object, "verdict", c->summary.verdict);
     cJSON *counts = cJSON_AddArrayToObject(object, "counts");
-    for (int b = 0; b < CALIBRATION_BINS; b++) cJSON_AddItemToArray(counts, cJSON_CreateNumber((double)c->counts[b]));
+    for (int b = 0; b < CIRCE_CALIBRATION_BINS; b++)
+        cJSON_AddItemToArray(counts, cJSON_CreateNumber((double)c->counts[b]));
     json_numbers(object, "p_values", c->p_values, c->repetitions);
     json_number(object, "seconds", c->seconds);
-}
-
-/* ---- text -------------------------------------------------------------------------------------------------------- */
-
-void calibration_text(const calibration *c, double alpha) {
-    enum { WIDTH = 40 };
-    double expected = (double)c->repetitions / CALIBRATION_BINS;
-    double scale = expected;
-    char time[32];
-    for (int b = 0; b < CALIBRATION_BINS; b++) scale = fmax(scale, (double)c->counts[b]);
-    printf("\n  p-values of %" PRId64 " data sets, x drawn again given y, independently of z (in %s)\n\n",
-           c->repetitions, text_seconds(c->seconds, time, sizeof time));
-    int mark = (int)lround(WIDTH * expected / scale);
-    for (int b = 0; b < CALIBRATION_BINS; b++) {
-        int length = (int)lround(WIDTH * (double)c->counts[b] / scale);
-        printf("  %.2f - %.2f  ", b / (double)CALIBRATION_BINS, (b + 1) / (double)CALIBRATION_BINS);
-        for (int i = 1; i <= WIDTH; i++) putchar(i <= length ? '#' : i == mark ? '|' : ' ');
-        printf("  %" PRId64 "\n", c->counts[b]);
-    }
-    printf("  %*s| %.3g in each, if the test is right\n\n", 12 + mark, "", expected);
-    text_row("at most alpha", "%.1f %% of them (95 %% interval %.1f to %.1f %%), alpha being %g %%",
-             100 * c->summary.level, 100 * c->summary.level_lower, 100 * c->summary.level_upper, 100 * alpha);
-    text_row("uniform", "p = %.3g by Kolmogorov and Smirnov", c->summary.uniform_p);
-    putchar('\n');
-    text_wrap(stdout, c->summary.verdict, 0, 0, text_width());
 }
 
 /* ---- the figure -------------------------------------------------------------------------------------------------- */
@@ -75,9 +49,9 @@ void calibration_text(const calibration *c, double alpha) {
 static void put_outline(const calibration *c, double *x, double *y) {
     int at = 0;
     x[at] = 0, y[at++] = 0;
-    for (int b = 0; b < CALIBRATION_BINS; b++) {
+    for (int b = 0; b < CIRCE_CALIBRATION_BINS; b++) {
         for (int end = 0; end < 2; end++) {
-            x[at] = (b + end) / (double)CALIBRATION_BINS;
+            x[at] = (b + end) / (double)CIRCE_CALIBRATION_BINS;
             y[at++] = (double)c->counts[b];
         }
     }
@@ -86,7 +60,7 @@ static void put_outline(const calibration *c, double *x, double *y) {
 
 void calibration_panel_make(const calibration *list, const char *const *names, int n, const char *title,
                             calibration_panel *out) {
-    double all = (double)list->repetitions, share = 1.0 / CALIBRATION_BINS;
+    double all = (double)list->repetitions, share = 1.0 / CIRCE_CALIBRATION_BINS;
     double expected = all * share, spread = 1.96 * sqrt(all * share * (1 - share));
     for (int end = 0; end < 2; end++) {
         out->ends[end] = end;
