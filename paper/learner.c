@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "jobs/clock.h"
 #include "paper/paper_parts.h"
 
 static const double checkpoint_minutes = 3;
@@ -104,10 +105,10 @@ static circe_status train(paper_learner *learner, const train_data *data, const 
 circe_status paper_learner_train(paper_learner *learner, const train_data *data, paper_numbers *numbers) {
     train_options options;
     train_result trained = {0};
-    double start = sweep_clock();
+    double start = job_clock();
     fill_options(learner, &options);
     circe_status status = train(learner, data, &options, &trained);
-    double here = sweep_clock() - start;
+    double here = job_clock() - start;
     learner->job->stopped = trained.interrupted;
     if (trained.resumed && trained.seconds > here) learner->job->seconds_before = trained.seconds - here;
     numbers->at[NUMBER_REGULARIZER_SECONDS] = trained.regularizer_seconds;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "io/small.h"
+#include "jobs/clock.h"
 #include "mpi/cluster.h"
 #include "paper/paper_parts.h"
 #include "train/device.h"
@@ -97,7 +98,7 @@ static void fill(paper *p, paper_result *result) {
     result->n_failed = sweep_count(&p->sweep, SWEEP_FAILED);
 }
 
-circe_status paper_run(const paper_options *options, const sweep_watch *watch, paper_result *result) {
+circe_status paper_run(const paper_options *options, const circe_watch *watch, paper_result *result) {
     const char *command[COMMAND_WORDS];
     sweep_options how = sweep_of(options, command);
     paper *p = small_alloc(sizeof *p);
@@ -136,7 +137,7 @@ void paper_result_free(paper_result *result) {
     *result = (paper_result){0};
 }
 
-circe_status paper_serve(const paper_options *options, const sweep_watch *watch) {
+circe_status paper_serve(const paper_options *options, const circe_watch *watch) {
     const char *command[COMMAND_WORDS];
     sweep_options how = sweep_of(options, command);
     return sweep_serve(try_device(options, options->precision), &how, watch);
@@ -149,7 +150,7 @@ static circe_status work(void *user, sweep_task *task) {
     paper_numbers numbers;
     arena owner = {0};
     char fingerprint[SWEEP_FINGERPRINT_BYTES];
-    double start = sweep_clock();
+    double start = job_clock();
     circe_status status = paper_settings_parse(task->settings, &owner, &settings);
     paper_numbers_init(&numbers);
     if (status == CIRCE_OK) {
@@ -157,7 +158,7 @@ static circe_status work(void *user, sweep_task *task) {
         sweep_fingerprint(task->understood, PAPER_LEFT_OUT, fingerprint);
         paper_job job = {.settings = &settings, .device = user, .task = task, .fingerprint = fingerprint};
         status = settings.kind->run(&job, &numbers);
-        numbers.at[NUMBER_SECONDS] = sweep_clock() - start + job.seconds_before;
+        numbers.at[NUMBER_SECONDS] = job_clock() - start + job.seconds_before;
         if (status == CIRCE_OK && job.stopped)
             status = circe_fail(CIRCE_ERR_CANCELLED, "stopped before the end; nothing was written");
     }

@@ -31,9 +31,9 @@ typedef struct paper_result {
 
 /* Does what is not done yet, and writes results.csv, results.json, figures and report.html into the folder. Runs that
  * fail are no failure of the whole. Under several ranks the others call paper_serve. */
-circe_status paper_run(const paper_options *options, const sweep_watch *watch, paper_result *result);
+circe_status paper_run(const paper_options *options, const circe_watch *watch, paper_result *result);
 void paper_result_free(paper_result *result);
-circe_status paper_serve(const paper_options *options, const sweep_watch *watch);
+circe_status paper_serve(const paper_options *options, const circe_watch *watch);
 
 /* In the process of a run, which the words "experiment-run --device NAME -o PATH" start: sweep_work. */
 circe_status paper_work(const char *path, const char *device, bool (*stop)(void));

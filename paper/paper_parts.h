@@ -189,7 +189,7 @@ typedef struct paper_rows {
 /* An experiment that is under way or done. */
 typedef struct paper {
     paper_config config;
-    const sweep_watch *watch;
+    const circe_watch *watch;
     const char *folder, *command, *json;
     sweep sweep;
     paper_planned *runs; /* of the sweep */

@@ -82,12 +82,12 @@ static circe_status make_sprites(circe_context *context, const paper_model *mode
 }
 
 static int on_step(void *user, const char *stage, int64_t done, int64_t total) {
-    const sweep_watch *watch = user;
+    const circe_watch *watch = user;
     if (watch == NULL || watch->progress == NULL || total <= 0) return 0;
     return watch->progress(watch->user, (double)done / (double)total, stage);
 }
 
-static circe_status read_or_render(const circe_context *context, const sweep_watch *watch, const paper_model *model,
+static circe_status read_or_render(const circe_context *context, const circe_watch *watch, const paper_model *model,
                                    yaleb_store *store) {
     faces_options options;
     void *user = (void *)(uintptr_t)watch;
@@ -111,7 +111,7 @@ static circe_status write_faces(circe_context *context, const paper_model *model
     return write_file(context, model, tensors, 2);
 }
 
-static circe_status make_faces(circe_context *context, const sweep_watch *watch, const paper_model *model) {
+static circe_status make_faces(circe_context *context, const circe_watch *watch, const paper_model *model) {
     yaleb_store store;
     circe_status status = read_or_render(context, watch, model, &store);
     if (status == CIRCE_OK) status = write_faces(context, model, &store);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "io/small.h"
+#include "jobs/clock.h"
 #include "sweep/sweep_parts.h"
 
 void sweep__children_open(const sweep_options *options, sweep__children *children) {
@@ -228,12 +229,12 @@ static void signal_all(const sweep__children *children, int number) {
 void sweep__children_stop(sweep__children *children) {
     if (children->stopping) return;
     children->stopping = true;
-    children->stopped_at = sweep_clock();
+    children->stopped_at = job_clock();
     signal_all(children, SIGTERM);
 }
 
 void sweep__children_hurry(sweep__children *children) {
-    if (!children->stopping || children->killed || sweep_clock() - children->stopped_at < SWEEP_PATIENCE_S) return;
+    if (!children->stopping || children->killed || job_clock() - children->stopped_at < SWEEP_PATIENCE_S) return;
     signal_all(children, SIGKILL);
     children->killed = true;
 }

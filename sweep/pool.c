@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "io/small.h"
+#include "jobs/clock.h"
 #include "mpi/cluster.h"
 #include "sweep/sweep_parts.h"
 
@@ -21,7 +22,7 @@ typedef struct place {
 
 typedef struct pool {
     sweep *s;
-    const sweep_watch *watch;
+    const circe_watch *watch;
     sweep__children children;
     char *mail; /* letters */
     place *places;
@@ -87,7 +88,7 @@ static void start(pool *p, place *at, int64_t number) {
     }
     at->run = number;
     at->share = 0;
-    at->start = sweep_clock();
+    at->start = job_clock();
     run->state = SWEEP_RUNNING;
     p->running++;
 }
@@ -116,7 +117,7 @@ static void end(pool *p, place *at, const char *result, const char *why) {
     p->running--;
     if (sweep__take(p->s, number, result)) {
         run->state = SWEEP_DONE;
-        p->finished_seconds += sweep_clock() - at->start;
+        p->finished_seconds += job_clock() - at->start;
         p->finished_weight += run->weight;
         o->ended(o->user, p->s, number);
     } else if (p->children.stopping) {
@@ -146,7 +147,7 @@ static double time_left(const pool *p) {
         if (at->run < 0 || at->share < 0.02) continue;
         weight -= at->share * p->s->runs[at->run].weight;
         done_weight += at->share * p->s->runs[at->run].weight;
-        done_seconds += sweep_clock() - at->start;
+        done_seconds += job_clock() - at->start;
     }
     return done_weight > 0 ? weight * done_seconds / done_weight / (double)p->n_places : -1;
 }
@@ -197,7 +198,7 @@ static void hear(void *user, const sweep__news *news) {
     if (news->kind == SWEEP__FAILURE) end(p, at, NULL, news->text);
 }
 
-circe_status sweep__pool(sweep *s, const sweep_watch *watch) {
+circe_status sweep__pool(sweep *s, const circe_watch *watch) {
     pool p = {.s = s, .watch = watch, .mail = sweep__mail_open()};
     sweep__children_open(s->options, &p.children);
     make_places(&p);

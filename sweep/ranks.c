@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "io/small.h"
+#include "jobs/clock.h"
 #include "mpi/cluster.h"
 #include "sweep/sweep_parts.h"
 
@@ -133,7 +134,7 @@ static circe_status prepare(const char *folder, const char *file, meeting *m) {
         return circe_fail(CIRCE_ERR_ARGUMENT, "%s: the path is too long", folder);
     snprintf(m->folder, sizeof m->folder, "%s", folder);
     snprintf(m->file, sizeof m->file, "%s", file != NULL ? file : "");
-    snprintf(m->token, sizeof m->token, ".ranks-%ld-%.0f", (long)getpid(), 1e6 * sweep_clock());
+    snprintf(m->token, sizeof m->token, ".ranks-%ld-%.0f", (long)getpid(), 1e6 * job_clock());
     m->hash = hash_file(m->file);
     return CIRCE_OK;
 }
@@ -179,7 +180,7 @@ typedef struct servant {
 static void tell(void *user, const sweep__news *news) {
     servant *s = user;
     const char *text = news->text != NULL ? news->text : "";
-    if (news->kind == SWEEP__SHARE && sweep_clock() - s->told_at < tell_every_s) return;
+    if (news->kind == SWEEP__SHARE && job_clock() - s->told_at < tell_every_s) return;
     post(s->mail, 0, (int)news->kind, news->place, news->share, text, strlen(text), NULL);
 }
 
@@ -200,7 +201,7 @@ static void obey(void *user, const sweep__news *letter) {
     if (order == ORDER_DISMISS) s->dismissed = true;
 }
 
-static void stop_where_asked(servant *s, const sweep_watch *watch) {
+static void stop_where_asked(servant *s, const circe_watch *watch) {
     const sweep__news stopping = {.kind = SWEEP__STOPPING};
     if (!s->children.stopping && sweep__tell(watch, 0, "") != 0) {
         sweep__children_stop(&s->children);
@@ -209,14 +210,14 @@ static void stop_where_asked(servant *s, const sweep_watch *watch) {
     sweep__children_hurry(&s->children);
 }
 
-circe_status sweep_serve(circe_status status, const sweep_options *options, const sweep_watch *watch) {
+circe_status sweep_serve(circe_status status, const sweep_options *options, const circe_watch *watch) {
     servant s = {.mail = sweep__mail_open()};
     sweep__children_open(options, &s.children);
     status = meet_first(status);
     if (status == CIRCE_OK) free(sweep__gather_room(options->jobs));
     while (status == CIRCE_OK && !s.dismissed) {
         sweep__children_listen(&s.children, LOOK_MS, tell, &s);
-        if (sweep_clock() - s.told_at > tell_every_s) s.told_at = sweep_clock();
+        if (job_clock() - s.told_at > tell_every_s) s.told_at = job_clock();
         sweep__mail_listen(s.mail, obey, &s);
         stop_where_asked(&s, watch);
     }

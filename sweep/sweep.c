@@ -6,22 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "circe/circe.h"
 #include "io/io.h"
 #include "io/paths.h"
 #include "io/small.h"
+#include "jobs/clock.h"
 #include "sweep/sweep_parts.h"
 
-double sweep_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-int sweep__tell(const sweep_watch *watch, double done, const char *text) {
+int sweep__tell(const circe_watch *watch, double done, const char *text) {
     return watch != NULL && watch->progress != NULL ? watch->progress(watch->user, done, text) : 0;
 }
 
@@ -109,14 +103,14 @@ static circe_status hold_folder(sweep *s) {
     return status;
 }
 
-circe_status sweep_go(const sweep_options *options, const sweep_watch *watch, sweep *s) {
+circe_status sweep_go(const sweep_options *options, const circe_watch *watch, sweep *s) {
     *s = (sweep){.options = options};
-    double start = sweep_clock();
+    double start = job_clock();
     circe_status status = hold_folder(s);
     if (status == CIRCE_OK) status = options->plan(options->user, s);
     status = sweep__meet(status, options->folder, options->same_file);
     if (status == CIRCE_OK) status = sweep__pool(s, watch);
-    s->seconds = sweep_clock() - start;
+    s->seconds = job_clock() - start;
     return status;
 }
 

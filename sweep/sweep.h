@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "circe/status.h"
+#include "circe/job.h"
 #include "io/arena.h"
 #include "io/json_values.h"
 
@@ -60,22 +60,14 @@ typedef struct sweep_options {
     void (*ended)(void *user, sweep *s, int64_t run);
 } sweep_options;
 
-/* Told while it goes on; each may be NULL. */
-typedef struct sweep_watch {
-    void *user;
-    int (*progress)(void *user, double done, const char *text); /* not 0: stop */
-    void (*note)(void *user, const char *text);                 /* what begins */
-    void (*warning)(void *user, const char *text);              /* what a person should read */
-} sweep_watch;
-
 /* Runs everything that is not done yet. A run that fails is told of, and the others go on. Asked to stop, it ends the
  * runs and returns CIRCE_ERR_CANCELLED; what is finished stays. With several ranks the others call sweep_serve. */
-circe_status sweep_go(const sweep_options *options, const sweep_watch *watch, sweep *result);
+circe_status sweep_go(const sweep_options *options, const circe_watch *watch, sweep *result);
 void sweep_free(sweep *s);
 
 /* On a rank that is not the first: does what rank 0 hands out, by the jobs, threads and command of the options.
  * `status` is what this one has come to before. */
-circe_status sweep_serve(circe_status status, const sweep_options *options, const sweep_watch *watch);
+circe_status sweep_serve(circe_status status, const sweep_options *options, const circe_watch *watch);
 /* On rank 0 instead of sweep_go, where something failed before it. Returns the status. */
 circe_status sweep_call_off(circe_status status);
 
@@ -110,9 +102,6 @@ typedef circe_status (*sweep_function)(void *user, sweep_task *task);
  * all. Ends where the process that started this one does, or where `stop` says so. */
 circe_status sweep_work(const char *path, const char *left_out, sweep_function function, void *user,
                         bool (*stop)(void));
-
-/* Seconds on a clock that only moves forward. */
-double sweep_clock(void);
 
 /* Seconds that a run has to end once it is asked to. */
 enum { SWEEP_PATIENCE_S = 5 };

@@ -17,7 +17,7 @@ char *sweep__read(const char *path);
 /* Takes the result in the text of a file; false: there is none of this run. */
 bool sweep__take(const sweep *s, int64_t run, const char *text);
 
-int sweep__tell(const sweep_watch *watch, double done, const char *text); /* not 0: stop */
+int sweep__tell(const circe_watch *watch, double done, const char *text); /* not 0: stop */
 
 /* ---- children: runs of this process ------------------------------------------------------------------------------ */
 
@@ -89,6 +89,6 @@ void sweep__mail_listen(char *mail, sweep__hear *hear, void *user);
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */
 
-circe_status sweep__pool(sweep *s, const sweep_watch *watch);
+circe_status sweep__pool(sweep *s, const circe_watch *watch);
 
 #endif

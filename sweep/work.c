@@ -9,6 +9,7 @@
 #include "circe/circe.h"
 #include "io/io.h"
 #include "io/small.h"
+#include "jobs/clock.h"
 #include "sweep/sweep_parts.h"
 
 typedef struct teller {
@@ -19,7 +20,7 @@ typedef struct teller {
 /* A line at most every tenth of a second. Stops where one is asked to, or where nobody listens any more. */
 static int tell(void *user, double share) {
     teller *t = user;
-    double now = sweep_clock();
+    double now = job_clock();
     char line[32];
     if (t->stop()) return 1;
     if (now - t->last < 0.1) return 0;

@@ -145,7 +145,7 @@ int cmd_experiment(const args *arguments) {
     if (arguments->argument == NULL && !args_given(arguments, OPT_EXPERIMENT_CONFIG)) return list();
     paper_options options = options_of(arguments);
     teller t = {.quiet = args_given(arguments, OPT_QUIET), .last_line = session_clock()};
-    sweep_watch watch = {.user = &t, .progress = on_progress, .note = on_note, .warning = on_warning};
+    circe_watch watch = {.user = &t, .progress = on_progress, .note = on_note, .warning = on_warning};
     paper_result result;
     progress_start(!t.quiet && ranks_first());
     progress_catch_termination();

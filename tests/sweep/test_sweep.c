@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "io/io.h"
+#include "jobs/clock.h"
 #include "sweep/sweep.h"
 #include "tests/support.h"
 
@@ -98,7 +99,7 @@ static circe_status go(squares *q, sweep *s) {
                               .plan = plan,
                               .accept = accept,
                               .ended = ended};
-    sweep_watch watch = {.user = q, .progress = on_progress, .note = on_note, .warning = on_warning};
+    circe_watch watch = {.user = q, .progress = on_progress, .note = on_note, .warning = on_warning};
     return sweep_go(&options, &watch, s);
 }
 
@@ -159,9 +160,9 @@ static void it_stops_where_it_is_asked_to(void **state) {
     (void)state;
     squares q = {.x = {1000, 5}, .stop = true};
     sweep s;
-    double start = sweep_clock();
+    double start = job_clock();
     assert_int_equal(go(&q, &s), CIRCE_ERR_CANCELLED);
-    assert_true(sweep_clock() - start < 60);
+    assert_true(job_clock() - start < 60);
     assert_non_null(strstr(circe_last_error(), "stopped: 1 of 3 runs are finished"));
     assert_int_equal(s.runs[0].state, SWEEP_READY);
     sweep_free(&s);
