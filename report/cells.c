@@ -28,13 +28,6 @@ void cells_add_number(cells *list, double value) {
         cells_add(list, "%s", "–");
 }
 
-void cells_add_exact(cells *list, double value) {
-    if (isfinite(value))
-        cells_add(list, "%.17g", value);
-    else
-        cells_add(list, "%s", "");
-}
-
 const char *cells_digits(double value, int n, char *text, size_t size) {
     double magnitude = fabs(value);
     if (isnan(value)) return "";

@@ -2,13 +2,13 @@
 #include "cli/common/session.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
 #include "cli/common/ranks.h"
 #include "io/io.h"
 #include "jobs/clock.h"
+#include "jobs/machine.h"
 
 int session_open(const args *arguments, session *out) {
     *out = (session){0};
@@ -34,14 +34,7 @@ void session_warn_of_blas(void) {
     said = true;
 }
 
-const char *session_text(const session *s, char *text, size_t size) {
-    int threads = circe_context_threads(s->context);
-    const char *core = circe_blas_core();
-    snprintf(text, size, "%s, %s instructions, %s%s%s%s, %d thread%s", circe_version(), circe_context_isa(s->context),
-             circe_blas_name(), core[0] != '\0' ? " (" : "", core, core[0] != '\0' ? ")" : "", threads,
-             threads == 1 ? "" : "s");
-    return text;
-}
+const char *session_text(const session *s, char *text, size_t size) { return machine_text(s->context, text, size); }
 
 static int show(void *user, double done, const char *text) {
     (void)user;

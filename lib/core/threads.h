@@ -41,7 +41,7 @@ int circe__threads_bracketed(void);
 
 /* circe_context_parts on up to `threads` threads, for code that knows no context: the one rule by which work is
  * divided. */
-int64_t circe__count_parts(int threads, int64_t total, int64_t least);
+CIRCE_ROOMS int64_t circe__count_parts(int threads, int64_t total, int64_t least);
 
 /* Where part `part` of `parts` begins; part = parts: where the last one ends. */
 static inline int64_t circe__cut(int64_t total, int64_t parts, int64_t part) {

@@ -1,5 +1,5 @@
 /* The table of measures. */
-#include "cli/measure/measures.h"
+#include "jobs/measures.h"
 
 #include <string.h>
 

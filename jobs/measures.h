@@ -1,6 +1,6 @@
 /* The measures that `circe measure` offers, in words. */
-#ifndef CLI_MEASURES_H
-#define CLI_MEASURES_H
+#ifndef JOBS_MEASURES_H
+#define JOBS_MEASURES_H
 
 #include <stdbool.h>
 #include <stddef.h>
