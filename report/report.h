@@ -26,6 +26,7 @@ typedef struct report_series {
     } style;
     int colour; /* index into the palette, which is safe for colour-blind readers; the same method, the same colour */
     bool dashed;
+    int64_t room; /* of a growing series (chart.h): points it can have */
 } report_series;
 
 typedef struct report_panel {
