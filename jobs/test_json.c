@@ -80,6 +80,7 @@ void test_json(cJSON *out, const circe_test_result *r) {
     json_word(d, "kernel_z", r->kernel_z);
     json_number(d, "effective_rows", r->effective_rows);
     json_number(d, "robust_p", r->robust_p);
+    json_number(d, "mid_p", r->mid_p);
     json_regression(d, "regression_x", &r->x);
     json_regression(d, "regression_z", &r->z);
 }

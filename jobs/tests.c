@@ -60,7 +60,7 @@ const char *test_null_words(circe_test_null null) {
         case CIRCE_NULL_WILD:
             return "random signs on the residuals";
         case CIRCE_NULL_PERMUTATION:
-            return "rows of z in random order";
+            return "rows of z in random order, among rows of equal y";
         case CIRCE_NULL_NORMAL:
             return "the standard normal distribution";
         case CIRCE_NULL_MULTIPLIER:

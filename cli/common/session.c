@@ -2,13 +2,13 @@
 #include "cli/common/session.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
 #include "cli/common/ranks.h"
 #include "io/io.h"
 #include "jobs/clock.h"
+#include "jobs/machine.h"
 
 int session_open(const args *arguments, session *out) {
     *out = (session){0};
@@ -34,20 +34,7 @@ void session_warn_of_blas(void) {
     said = true;
 }
 
-const char *session_text(const session *s, char *text, size_t size) {
-    int threads = circe_context_threads(s->context);
-    const char *core = circe_blas_core();
-    snprintf(text, size, "%s, %s instructions, %s%s%s%s, %d thread%s", circe_version(), circe_context_isa(s->context),
-             circe_blas_name(), core[0] != '\0' ? " (" : "", core, core[0] != '\0' ? ")" : "", threads,
-             threads == 1 ? "" : "s");
-    return text;
-}
-
-static int show(void *user, double done, const char *text) {
-    (void)user;
-    progress_show(done, text);
-    return progress_interrupted();
-}
+const char *session_text(const session *s, char *text, size_t size) { return machine_text(s->context, text, size); }
 
 static void say(void *user, const char *text) {
     (void)user;
@@ -55,7 +42,7 @@ static void say(void *user, const char *text) {
 }
 
 circe_watch session_watch(const args *arguments) {
-    return (circe_watch){.progress = show, .note = args_given(arguments, OPT_QUIET) ? NULL : say};
+    return (circe_watch){.progress = progress_watch, .note = args_given(arguments, OPT_QUIET) ? NULL : say};
 }
 
 void session_close(session *s) {

@@ -45,6 +45,7 @@ typedef struct circe_column {
     int64_t categories;   /* 0: numbers */
     int64_t missing;      /* cells */
     int named;            /* categories because an option says so; else because no cell is a number */
+    int few;              /* or because it has few different numbers */
 } circe_column;
 
 typedef struct circe_columns {
