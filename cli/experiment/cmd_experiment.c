@@ -12,13 +12,23 @@
 #include "cli/common/session.h"
 #include "paper/paper.h"
 
+/* What was stopped says itself what is left of it. */
+static int fail(circe_status status) {
+    const char *text = circe_last_error();
+    int length = (int)strcspn(text, "\n");
+    if (status != CIRCE_ERR_CANCELLED) return message_refused(status);
+    message_note("%.*s", length, text);
+    if (text[length] != '\0') message_hint("%s", text + length + 1);
+    return EXIT_WORK;
+}
+
 int cmd_experiment_run(const args *arguments) {
     progress_start(false); /* a signal to stop is a chance to keep a checkpoint, and no more than that */
     progress_catch_termination();
     progress_end_within(SWEEP_PATIENCE_S);
     circe_status status =
         paper_work(args_text(arguments, OPT_OUTPUT_RUN), device_name(arguments), progress_interrupted);
-    return message_refused(status);
+    return status == CIRCE_OK ? EXIT_DONE : fail(status);
 }
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
@@ -153,7 +163,7 @@ int cmd_experiment(const args *arguments) {
     if (!ranks_first()) return paper_serve(&options, &watch) == CIRCE_OK ? EXIT_DONE : EXIT_WORK;
     circe_status status = paper_run(&options, &watch, &result);
     progress_clear();
-    int code = status == CIRCE_OK ? show(&result, args_given(arguments, OPT_JSON)) : message_refused(status);
+    int code = status == CIRCE_OK ? show(&result, args_given(arguments, OPT_JSON)) : fail(status);
     paper_result_free(&result);
     return code;
 }
