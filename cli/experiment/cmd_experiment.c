@@ -12,13 +12,17 @@
 #include "cli/common/session.h"
 #include "paper/paper.h"
 
-/* What was stopped says itself what is left of it. */
-static int fail(circe_status status) {
-    const char *text = circe_last_error();
+/* The first line of an error, and its hint. */
+static void say(const char *text) {
     int length = (int)strcspn(text, "\n");
-    if (status != CIRCE_ERR_CANCELLED) return message_refused(status);
     message_note("%.*s", length, text);
     if (text[length] != '\0') message_hint("%s", text + length + 1);
+}
+
+/* What was stopped says itself what is left of it. */
+static int fail(circe_status status) {
+    if (status != CIRCE_ERR_CANCELLED) return message_refused(status);
+    say(circe_last_error());
     return EXIT_WORK;
 }
 
@@ -126,7 +130,7 @@ static int list(void) {
         if (entries[i].title != NULL)
             printf("%-*s  %s\n", width, entries[i].name, entries[i].title);
         else
-            status = message_fail(EXIT_INPUT, "%s", entries[i].error);
+            say(entries[i].error), status = EXIT_INPUT;
     }
     arena_free(&owner);
     return n > 0 ? status : message_fail(EXIT_INPUT, "no experiments were found; --config FILE takes a file");
