@@ -242,6 +242,30 @@ class MetricTest(AuditTest):
         self.assertNotIn("<code>score</code> does not order", page)
 
 
+class CompareTest(AuditTest):
+    def test_paired(self):
+        """Two predictions that differ by little noise: the interval of their difference is narrower than either's."""
+        rows = people(2000, 0.5, 40)
+        draw = random.Random(41)
+        for r in rows:
+            r["worse"] = round(min(1, max(0, r["score"] + draw.choice((-0.06, 0.06)))), 3)
+            r["fair"] = round(min(1, max(0, r["score"] - 0.12 * r["code"])), 3)
+        result = self.audit(rows, "score,worse,fair")
+        of = lambda first, second, name: next(d for d in result["differences"]
+                                              if (d["first"], d["second"], d["of"]) == (first, second, name))
+        auc = of("score", "worse", "AUC")
+        quality = {q["prediction"]: q["auc"] for q in result["quality"]}
+        self.assertAlmostEqual(auc["difference"], quality["score"]["value"] - quality["worse"]["value"], 12)
+        self.assertLess(auc["upper"] - auc["lower"], 0.6 * (quality["score"]["upper"] - quality["score"]["lower"]))
+        self.assertEqual(auc["better"], "score")
+        gaps = [self.gaps(f)["false positive rate"]["gap"] for f in result["findings"]]
+        gap = of("score", "fair", "false positive rate")
+        self.assertAlmostEqual(gap["difference"], gaps[0] - gaps[2], 12)
+        self.assertEqual((gap["better"], gap["gap_between_groups_of"]), ("fair", "group"))
+        self.assertIn("Which prediction is better", (self.path / "report" / "report.html").read_text())
+        self.assertNotIn("differences", self.audit(rows))
+
+
 class GateTest(AuditTest):
     def gate(self, limits, *options):
         return self.run_circe("audit", "people.csv", "--prediction", "score", "--target", "y", "--sensitive", "group",
