@@ -86,7 +86,7 @@ static int check_training(const yaml_file *file, int64_t line, const void *part)
     train_layer_spec *layers = NULL;
     int64_t n = 0;
     if (t->precision != NULL && train_precision_find(t->precision) < 0)
-        return yaml_refuse(file, line, "precision: '%s' is none of float32, tf32", t->precision);
+        return yaml_refuse(file, line, "precision: '%s' is none of float32, tf32, bf16", t->precision);
     circe_status status = train_network_parse(t->net, TRAIN_RELU, 1, &layers, &n);
     free(layers);
     return status == CIRCE_OK ? EXIT_DONE : yaml_refuse(file, line, "net: %s", circe_last_error());

@@ -63,13 +63,17 @@ circe_status train_cuda_set_math(train_cuda_device *cuda) {
     return train_cuda_blas_status(cuda->blas.cublasSetMathMode(cuda->blas_handle, math), "opening cuBLAS");
 }
 
+circe_status train_cuda_need_workspace(train_cuda_device *cuda) {
+    if (cuda->dnn_workspace != NULL) return CIRCE_OK;
+    return train_cuda_status(cudaMalloc(&cuda->dnn_workspace, TRAIN_CUDA_WORKSPACE), "making room for convolutions");
+}
+
 circe_status train_cuda_need_dnn(train_cuda_device *cuda) {
     train_cuda_dnn *dnn = &cuda->dnn;
     if (cuda->dnn_handle != NULL) return CIRCE_OK;
     circe_status status =
         circe__library_open(&dnn_library, dnn, dnn_names, (int)(sizeof dnn_names / sizeof *dnn_names));
-    if (status == CIRCE_OK && cuda->dnn_workspace == NULL)
-        status = train_cuda_status(cudaMalloc(&cuda->dnn_workspace, TRAIN_CUDA_WORKSPACE), "opening cuDNN");
+    if (status == CIRCE_OK) status = train_cuda_need_workspace(cuda);
     if (status == CIRCE_OK) status = train_cuda_dnn_status(cuda, dnn->cudnnCreate(&cuda->dnn_handle), "opening cuDNN");
     if (status == CIRCE_OK)
         status = train_cuda_dnn_status(cuda, dnn->cudnnSetStream(cuda->dnn_handle, cuda->stream), "opening cuDNN");
