@@ -4,7 +4,8 @@
  *
  * Of images that lie as they come, by kernels of ours (halving_*.cu), which do all of this at once. Of images with
  * their channels last, by cuDNN's engines (engines.c): weights are brought to that order before, and their gradient
- * back behind it; a convolution of the network's input brings that, too, with zeros for channels up to 16 bytes. Bias
+ * back behind it; a convolution of the network's input brings that, too, with zeros for channels up to 16 bytes, and
+ * folds a stride into channels where these are few (last_moving.cu). Bias
  * and activation are one pass over memory, and the derivative of the activation is taken in the same pass as the
  * gradient of the bias. */
 #include <stdlib.h>
@@ -15,11 +16,12 @@
 struct train_layer_state {
     bool tensor_units; /* halving: the kernels with TF32 */
     train_cuda_engine *forward, *data, *filter;
-    bool half_weights; /* the engine's gradient of them is bfloat16 */
-    int width;         /* channels of the input, with those that are 0 */
-    void *weights;     /* (o, k, k, width) */
-    void *in;          /* (n, h, w, width), of the network's input; NULL: it lies so already */
-    void *sums;        /* scratch of the bias' gradient; NULL: there is none */
+    bool half_weights;  /* the engine's gradient of them is bfloat16 */
+    cuda_window window; /* that the engines see, for one row: with channels that are 0, perhaps folded */
+    bool folded;
+    void *weights; /* (o, k, k, channels) */
+    void *in;      /* (n, h, w, channels), of the network's input; NULL: it lies so already */
+    void *sums;    /* scratch of the bias' gradient; NULL: there is none */
 };
 
 static void destroy(train_device *device, train_layer_state *s) {
@@ -61,8 +63,8 @@ static circe_status find_filter(train_cuda_device *cuda, const train_layer *laye
 
 static circe_status find_engines(train_cuda_device *cuda, const train_layer *layer, int64_t rows, bool wants_grad_in,
                                  train_layer_state *s) {
-    train_cuda_problem p = {.window = train_cuda_window(layer, rows), .half = train_cuda_is_half(layer)};
-    p.window.channels = s->width;
+    train_cuda_problem p = {.window = s->window, .half = train_cuda_is_half(layer)};
+    p.window.rows = rows;
     circe_status status = train_cuda_need_dnn(cuda);
     if (status == CIRCE_OK) status = find(cuda, layer, p, TRAIN_CUDA_FORWARD, "forward pass", &s->forward);
     if (status == CIRCE_OK) status = find_filter(cuda, layer, p, s);
@@ -71,8 +73,20 @@ static circe_status find_engines(train_cuda_device *cuda, const train_layer *lay
     return status;
 }
 
-static int64_t weights_of(const train_layer *layer, const train_layer_state *s) {
-    return layer->out.size[0] * s->width * layer->kernel * layer->kernel;
+static int64_t weights_of(const train_layer_state *s) {
+    return (int64_t)s->window.outputs * s->window.channels * s->window.kernel * s->window.kernel;
+}
+
+/* What the engines see of a layer. */
+static void choose_window(const train_layer *layer, train_layer_state *s) {
+    enum { MOST_FOLDED = 16 };
+    int full = train_cuda_is_half(layer) ? 8 : 4, channels = (int)layer->in.size[0],
+        folds = (int)(layer->stride * layer->stride);
+    s->window = train_cuda_window(layer, 1);
+    if (layer->reads_images) return;
+    s->folded = layer->stride > 1 && channels * folds <= MOST_FOLDED;
+    s->window.channels = ((s->folded ? channels * folds : channels) + full - 1) / full * full;
+    if (s->folded) s->window = train_cuda_last_folded(train_cuda_window(layer, 1), s->window.channels);
 }
 
 static circe_status fill(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
@@ -80,13 +94,12 @@ static circe_status fill(train_device *device, const train_layer *layer, int64_t
     train_cuda_device *cuda = train_cuda_of(device);
     bool half = train_cuda_is_half(layer);
     size_t element = half ? 2 : 4;
-    int full = half ? 8 : 4, channels = (int)layer->in.size[0];
-    s->width = layer->reads_images ? channels : (channels + full - 1) / full * full;
-    s->weights = device->ops->allocate(device, (size_t)weights_of(layer, s) * element);
+    choose_window(layer, s);
+    int64_t in = rows * s->window.height * s->window.width * s->window.channels;
+    s->weights = device->ops->allocate(device, (size_t)weights_of(s) * element);
     if (s->weights == NULL) return CIRCE_ERR_MEMORY;
     if (!layer->reads_images) {
-        s->in =
-            device->ops->allocate(device, (size_t)(rows * layer->in.size[1] * layer->in.size[2] * s->width) * element);
+        s->in = device->ops->allocate(device, (size_t)in * element);
         if (s->in == NULL) return CIRCE_ERR_MEMORY;
     }
     if (layer->bias) {
@@ -96,12 +109,11 @@ static circe_status fill(train_device *device, const train_layer *layer, int64_t
     return find_engines(cuda, layer, rows, wants_grad_in, s);
 }
 
-/* Kernels of ours need their scratch in cuDNN's workspace. */
 static circe_status fill_halving(train_cuda_device *cuda, const train_layer *layer, int64_t rows,
                                  train_layer_state *s) {
     s->tensor_units =
         cuda->precision != TRAIN_FLOAT32 && train_cuda_halves_by_tensor_units(train_cuda_window(layer, rows));
-    return train_cuda_need_workspace(cuda);
+    return train_cuda_need_workspace(cuda, TRAIN_CUDA_WORKSPACE);
 }
 
 static circe_status create(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
@@ -116,7 +128,7 @@ static circe_status create(train_device *device, const train_layer *layer, int64
         destroy(device, s);
         return status;
     }
-    if (layer->form != TRAIN_CUDA_PLAIN) *scratch_bytes = (size_t)weights_of(layer, s) * sizeof(float);
+    if (layer->form != TRAIN_CUDA_PLAIN) *scratch_bytes = (size_t)weights_of(s) * sizeof(float);
     *state = s;
     return CIRCE_OK;
 }
@@ -137,7 +149,7 @@ static circe_status halve_back(const train_cuda_device *cuda, const train_layer 
     cuda_window window = train_cuda_window(layer, pass->rows);
     cuda_bend f = train_cuda_merged(layer);
     cudaError_t error = train_cuda_halve_weights(window, f, s->tensor_units, layer->bias, pass->in, pass->out,
-                                                 pass->grad_out, cuda->dnn_workspace, pass->grads, cuda->stream);
+                                                 pass->grad_out, cuda->workspace, pass->grads, cuda->stream);
     if (error == cudaSuccess && pass->grad_in != NULL)
         error = (s->tensor_units ? train_cuda_halve_data_tf32 : train_cuda_halve_data)(
             window, f, pass->out, pass->grad_out, pass->params, pass->grad_in, cuda->stream);
@@ -158,10 +170,14 @@ static int64_t points_of(const train_layer *layer, int64_t rows) {
 static circe_status prepare(const train_cuda_device *cuda, const train_layer *layer, const train_layer_state *s,
                             const train_visit *pass) {
     bool half = train_cuda_is_half(layer);
-    cudaError_t error = train_cuda_last_weights(train_cuda_window(layer, pass->rows), s->width, half, pass->params,
-                                                s->weights, cuda->stream);
-    if (error == cudaSuccess && s->in != NULL)
-        error = train_cuda_last_pack(train_cuda_batch_of(layer->in, pass->rows), s->width, half, pass->in, s->in,
+    cuda_window window = train_cuda_window(layer, pass->rows);
+    int width = s->window.channels;
+    cudaError_t error = (s->folded ? train_cuda_last_fold_weights : train_cuda_last_weights)(
+        window, width, half, pass->params, s->weights, cuda->stream);
+    if (error == cudaSuccess && s->folded)
+        error = train_cuda_last_fold(window, width, half, pass->in, s->in, cuda->stream);
+    else if (error == cudaSuccess && s->in != NULL)
+        error = train_cuda_last_pack(train_cuda_batch_of(layer->in, pass->rows), width, half, pass->in, s->in,
                                      cuda->stream);
     return train_cuda_status(error, "a convolution");
 }
@@ -204,10 +220,10 @@ static circe_status backward(train_device *device, const train_layer *layer, tra
         status =
             train_cuda_engine_run(cuda, s->filter, s->in != NULL ? s->in : pass->in, pass->scratch, pass->grad_out);
     if (status == CIRCE_OK)
-        status =
-            train_cuda_status(train_cuda_last_weights_back(train_cuda_window(layer, pass->rows), s->width,
-                                                           s->half_weights, pass->scratch, pass->grads, cuda->stream),
-                              "a convolution's gradient");
+        status = train_cuda_status((s->folded ? train_cuda_last_unfold_weights : train_cuda_last_weights_back)(
+                                       train_cuda_window(layer, pass->rows), s->window.channels, s->half_weights,
+                                       pass->scratch, pass->grads, cuda->stream),
+                                   "a convolution's gradient");
     if (status != CIRCE_OK || pass->grad_in == NULL) return status;
     return train_cuda_engine_run(cuda, s->data, pass->grad_in, s->weights, pass->grad_out);
 }

@@ -52,14 +52,17 @@ typedef struct train_cuda_device {
     void *blas_workspace;
     train_cuda_dnn dnn;
     cudnnHandle_t dnn_handle; /* NULL: no layer has asked for it yet */
-    void *dnn_workspace;
+    int64_t memory, workspace_bytes;
+    void *workspace;    /* of convolutions, one after the other */
+    void *outgrown[32]; /* workspaces that recorded steps still use; each was half as large as the next */
+    int n_outgrown;
     double *partial;     /* (TRAIN_CUDA_LOSS_PARTIALS) */
     circe_cuda *measure; /* libcirce's handle on the same stream */
     circe_status failed; /* of a function that returns nothing; CIRCE_OK: none */
     char text[256];
 } train_cuda_device;
 
-/* Of any convolution; those that would want more are not chosen. */
+/* Bytes of a workspace, the least there is and the most that kernels of ours want. */
 enum { TRAIN_CUDA_WORKSPACE = 256 << 20 };
 
 /* How images are kept: as they come, where all layers are of kernels that want them so (small images that are halved);
@@ -84,8 +87,9 @@ circe_status train_cuda_open_blas(train_cuda_device *cuda);
 /* cuBLAS in the device's precision. */
 circe_status train_cuda_set_math(train_cuda_device *cuda);
 circe_status train_cuda_need_dnn(train_cuda_device *cuda);
-/* dnn_workspace, which kernels of ours use, too. */
-circe_status train_cuda_need_workspace(train_cuda_device *cuda);
+/* A workspace of so many bytes; and how many an engine of cuDNN may want, which depends on the GPU alone. */
+circe_status train_cuda_need_workspace(train_cuda_device *cuda, int64_t bytes);
+int64_t train_cuda_most_workspace(const train_cuda_device *cuda);
 void train_cuda_close_libraries(train_cuda_device *cuda);
 
 static inline cuda_bend train_cuda_merged(const train_layer *layer) {

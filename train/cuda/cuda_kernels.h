@@ -138,6 +138,15 @@ cudaError_t train_cuda_last_mean_back(cuda_batch batch, bool half, const void *g
 cudaError_t train_cuda_last_pack(cuda_batch batch, int width, bool half, const float *plain, void *images,
                                  void *stream);
 cudaError_t train_cuda_last_unpack(cuda_batch batch, bool half, const void *images, float *plain, void *stream);
+/* The same where a convolution with a stride has become one without, of s s times the channels: its window, images, and
+ * weights. */
+cuda_window train_cuda_last_folded(cuda_window window, int width);
+cudaError_t train_cuda_last_fold(cuda_window window, int width, bool half, const float *plain, void *images,
+                                 void *stream);
+cudaError_t train_cuda_last_fold_weights(cuda_window window, int width, bool half, const float *plain, void *weights,
+                                         void *stream);
+cudaError_t train_cuda_last_unfold_weights(cuda_window window, int width, bool half, const void *weights, float *plain,
+                                           void *stream);
 /* A convolution's weights from (outputs, channels, taps) in float32 to (outputs, taps, width); and back. */
 cudaError_t train_cuda_last_weights(cuda_window window, int width, bool half, const float *plain, void *weights,
                                     void *stream);

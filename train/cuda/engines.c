@@ -16,13 +16,14 @@
 #include "circe/status.h"
 
 enum { IN_ID = 1, WEIGHTS_ID = 2, OUT_ID = 3, TENSORS = 3 };
-enum { MOST_PROPOSED = 24, MOST_TRIED = 10, MOST_NOTES = 16, RUNS = 4, ROUNDS = 3, ALIGNMENT = 16 };
+enum { MOST_PROPOSED = 32, MOST_TRIED = 12, MOST_NOTES = 16, RUNS = 4, ROUNDS = 3, ALIGNMENT = 16 };
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* the handle of graphs and plans: cuDNN 9.0 wants it */
 
 /* Descriptors that a plan was made of live as long as it does. */
 struct train_cuda_engine {
     cudnnBackendDescriptor_t tensors[TENSORS], convolution, operation, graph, config, plan;
+    int64_t workspace; /* bytes */
 };
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------- */
@@ -162,19 +163,24 @@ void train_cuda_engine_free(const train_cuda_device *cuda, train_cuda_engine *e)
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-circe_status train_cuda_engine_run(const train_cuda_device *cuda, const train_cuda_engine *e, const void *in,
-                                   const void *weights, const void *out) {
+static circe_status execute(const train_cuda_device *cuda, const train_cuda_engine *e, void *workspace, const void *in,
+                            const void *weights, const void *out) {
     const int64_t ids[TENSORS] = {IN_ID, WEIGHTS_ID, OUT_ID};
     const void *pointers[TENSORS] = {in, weights, out};
     cudnnBackendDescriptor_t pack = NULL;
     making m = begin(&cuda->dnn, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
     set(&m, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, TENSORS, ids);
     set(&m, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, TENSORS, pointers);
-    set(&m, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &cuda->dnn_workspace);
+    set(&m, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
     cudnnStatus_t error = end(&m);
     if (error == CUDNN_STATUS_SUCCESS) error = cuda->dnn.cudnnBackendExecute(cuda->dnn_handle, e->plan, pack);
     drop(&cuda->dnn, &pack);
     return train_cuda_dnn_status(cuda, error, "a convolution");
+}
+
+circe_status train_cuda_engine_run(const train_cuda_device *cuda, const train_cuda_engine *e, const void *in,
+                                   const void *weights, const void *out) {
+    return execute(cuda, e, cuda->workspace, in, weights, out);
 }
 
 /* ---- what cuDNN proposes ----------------------------------------------------------------------------------------- */
@@ -212,16 +218,17 @@ static bool will_do(const train_cuda_device *cuda, const train_cuda_problem *p, 
     return does;
 }
 
-/* The plan of a configuration, if it fits the workspace. */
-static bool make_plan(const train_cuda_device *cuda, cudnnBackendDescriptor_t config, cudnnBackendDescriptor_t *plan) {
-    int64_t bytes = 0, n = 0;
+/* The plan of a configuration, if its workspace is not too large. */
+static bool make_plan(const train_cuda_device *cuda, cudnnBackendDescriptor_t config, cudnnBackendDescriptor_t *plan,
+                      int64_t *bytes) {
+    int64_t n = 0;
     making m = begin(&cuda->dnn, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, plan);
     set(&m, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &cuda->dnn_handle);
     set_descriptor(&m, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     bool fits = end(&m) == CUDNN_STATUS_SUCCESS &&
                 cuda->dnn.cudnnBackendGetAttribute(*plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
-                                                   &n, &bytes) == CUDNN_STATUS_SUCCESS &&
-                bytes <= TRAIN_CUDA_WORKSPACE;
+                                                   &n, bytes) == CUDNN_STATUS_SUCCESS &&
+                *bytes <= train_cuda_most_workspace(cuda);
     if (!fits) drop(&cuda->dnn, plan);
     return fits;
 }
@@ -250,6 +257,7 @@ static void propose(const train_cuda_device *cuda, const train_cuda_engine *e, c
 /* Candidates: configurations with their plans, in the heuristic's order. */
 typedef struct candidates {
     cudnnBackendDescriptor_t configs[MOST_TRIED], plans[MOST_TRIED];
+    int64_t workspaces[MOST_TRIED];
     int n;
 } candidates;
 
@@ -260,7 +268,8 @@ static void gather(const train_cuda_device *cuda, const train_cuda_problem *p, c
     int64_t n = 0;
     propose(cuda, e, mode, configs, &n);
     for (int64_t k = 0; k < n && c->n < MOST_TRIED; k++) {
-        if (!will_do(cuda, p, configs[k]) || !make_plan(cuda, configs[k], &c->plans[c->n])) continue;
+        if (!will_do(cuda, p, configs[k]) || !make_plan(cuda, configs[k], &c->plans[c->n], &c->workspaces[c->n]))
+            continue;
         c->configs[c->n++] = configs[k];
         configs[k] = NULL;
     }
@@ -269,11 +278,12 @@ static void gather(const train_cuda_device *cuda, const train_cuda_problem *p, c
 
 /* Memory that candidates are tried on. */
 typedef struct trial {
-    void *blocks[TENSORS];
+    void *blocks[TENSORS], *workspace;
     cudaEvent_t marks[2];
 } trial;
 
-static circe_status open_trial(train_cuda_device *cuda, const train_cuda_problem *p, trial *t) {
+static circe_status open_trial(train_cuda_device *cuda, const train_cuda_problem *p, const candidates *c, trial *t) {
+    int64_t most = 0;
     train_device *device = &cuda->device;
     cuda_window w = p->window;
     size_t in = (size_t)w.rows * (size_t)w.channels * (size_t)w.height * (size_t)w.width,
@@ -284,6 +294,9 @@ static circe_status open_trial(train_cuda_device *cuda, const train_cuda_problem
         t->blocks[k] = device->ops->allocate(device, counts[k] * sizeof(float));
         if (t->blocks[k] == NULL) return CIRCE_ERR_MEMORY;
     }
+    for (int k = 0; k < c->n; k++) most = c->workspaces[k] > most ? c->workspaces[k] : most;
+    t->workspace = device->ops->allocate(device, (size_t)most);
+    if (t->workspace == NULL) return CIRCE_ERR_MEMORY;
     for (int k = 0; k < 2; k++) {
         cudaError_t error = cudaEventCreate(&t->marks[k]);
         if (error != cudaSuccess) return train_cuda_status(error, "timing convolutions");
@@ -293,32 +306,47 @@ static circe_status open_trial(train_cuda_device *cuda, const train_cuda_problem
 
 static void close_trial(train_cuda_device *cuda, trial *t) {
     for (int k = 0; k < TENSORS; k++) cuda->device.ops->release(&cuda->device, t->blocks[k]);
+    cuda->device.ops->release(&cuda->device, t->workspace);
     for (int k = 0; k < 2; k++)
         if (t->marks[k] != NULL) cudaEventDestroy(t->marks[k]);
+}
+
+static circe_status run_trial(const train_cuda_device *cuda, const train_cuda_engine *e, const trial *t) {
+    return execute(cuda, e, t->workspace, t->blocks[0], t->blocks[1], t->blocks[2]);
+}
+
+/* Milliseconds of a single run, the second; negative: it does not run. */
+static float time_once(train_cuda_device *cuda, const train_cuda_engine *e, const trial *t) {
+    float ms = -1.0f;
+    bool good = run_trial(cuda, e, t) == CIRCE_OK && cudaEventRecord(t->marks[0], cuda->stream) == cudaSuccess &&
+                run_trial(cuda, e, t) == CIRCE_OK && cudaEventRecord(t->marks[1], cuda->stream) == cudaSuccess &&
+                cudaEventSynchronize(t->marks[1]) == cudaSuccess &&
+                cudaEventElapsedTime(&ms, t->marks[0], t->marks[1]) == cudaSuccess;
+    cudaGetLastError(); /* a candidate that fails is not taken, and that is all */
+    return good ? ms : -1.0f;
 }
 
 /* Several runs as a graph; NULL: it cannot be recorded. */
 static cudaGraphExec_t record(train_cuda_device *cuda, const train_cuda_engine *e, const trial *t) {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t made = NULL;
-    if (train_cuda_engine_run(cuda, e, t->blocks[0], t->blocks[1], t->blocks[2]) != CIRCE_OK) return NULL;
-    if (cudaStreamSynchronize(cuda->stream) != cudaSuccess) return NULL;
     if (cudaStreamBeginCapture(cuda->stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess) return NULL;
     circe_status status = CIRCE_OK;
-    for (int k = 0; k < RUNS && status == CIRCE_OK; k++)
-        status = train_cuda_engine_run(cuda, e, t->blocks[0], t->blocks[1], t->blocks[2]);
+    for (int k = 0; k < RUNS && status == CIRCE_OK; k++) status = run_trial(cuda, e, t);
     if (cudaStreamEndCapture(cuda->stream, &graph) == cudaSuccess && status == CIRCE_OK &&
         cudaGraphInstantiate(&made, graph, 0) != cudaSuccess)
         made = NULL;
     if (graph != NULL) cudaGraphDestroy(graph);
-    cudaGetLastError(); /* a candidate that fails is not taken, and that is all */
+    cudaGetLastError();
     return made;
 }
 
-/* Milliseconds of the fastest round; negative: it does not run. */
-static float time_candidate(train_cuda_device *cuda, const train_cuda_engine *e, const trial *t) {
+/* Milliseconds of the fastest round; negative: it does not run, or is clearly slower than `least`. */
+static float time_candidate(train_cuda_device *cuda, const train_cuda_engine *e, const trial *t, float least) {
+    const float start = 0.05f; /* ms that the host may take to start a run */
+    float best = -1.0f, once = time_once(cuda, e, t);
+    if (once < 0.0f || (least >= 0.0f && once > 2.0f * least / RUNS + start)) return best;
     cudaGraphExec_t graph = record(cuda, e, t);
-    float best = -1.0f;
     if (graph == NULL) return best;
     for (int k = 0; k <= ROUNDS; k++) { /* the first warms up */
         float ms = 0.0f;
@@ -340,10 +368,10 @@ static circe_status time_all(train_cuda_device *cuda, const train_cuda_problem *
                              const candidates *c, int *fastest) {
     trial t = {.blocks = {NULL}};
     float best = -1.0f;
-    circe_status status = open_trial(cuda, p, &t);
+    circe_status status = open_trial(cuda, p, c, &t);
     for (int k = 0; k < c->n && status == CIRCE_OK; k++) {
         e->plan = c->plans[k];
-        float ms = time_candidate(cuda, e, &t);
+        float ms = time_candidate(cuda, e, &t, best);
         if (ms < 0.0f || (best >= 0.0f && ms >= best)) continue;
         best = ms;
         *fastest = k;
@@ -394,6 +422,7 @@ static circe_status search(train_cuda_device *cuda, const train_cuda_problem *p,
     if (c.n > 0 && status == CIRCE_OK) {
         e->plan = c.plans[chosen];
         e->config = c.configs[chosen];
+        e->workspace = c.workspaces[chosen];
         c.plans[chosen] = c.configs[chosen] = NULL;
     }
     for (int k = 0; k < MOST_TRIED; k++) {
@@ -409,6 +438,7 @@ circe_status train_cuda_engine_find(train_cuda_device *cuda, const train_cuda_pr
     *engine = NULL;
     if (e == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a convolution");
     circe_status status = search(cuda, problem, e);
+    if (status == CIRCE_OK && e->plan != NULL) status = train_cuda_need_workspace(cuda, e->workspace);
     if (status == CIRCE_OK && e->plan != NULL)
         *engine = e;
     else

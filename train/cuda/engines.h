@@ -16,7 +16,8 @@ typedef struct train_cuda_problem {
 
 typedef struct train_cuda_engine train_cuda_engine;
 
-/* Engines give the same bits every time, keep to the device's precision and to TRAIN_CUDA_WORKSPACE. *engine NULL with
+/* Engines give the same bits every time, keep to the device's precision and to
+ * train_cuda_most_workspace. *engine NULL with
  * CIRCE_OK: cuDNN has none. */
 circe_status train_cuda_engine_find(train_cuda_device *cuda, const train_cuda_problem *problem,
                                     train_cuda_engine **engine);

@@ -1,9 +1,9 @@
 /* Images with their channels last, (points, channels) with points = rows * height * width, as float32 or bfloat16: what
  * their kernels share.
  *
- * A thread has V channels side by side, 16 bytes, or one where the channels do not go into that; threads along x have
- * neighbours, threads along y take the points in turn. A block has some of the channels (blockIdx.y) and a part of the
- * points (blockIdx.x). */
+ * A thread has V channels side by side, or one where the channels do not go into that; threads along x have neighbours,
+ * threads along y take the points in turn. A block has some of the channels (blockIdx.y) and a part of the points
+ * (blockIdx.x). */
 #ifndef TRAIN_CUDA_LAST_CUH
 #define TRAIN_CUDA_LAST_CUH
 
@@ -78,21 +78,21 @@ static __device__ inline int64_t last_point(const spread &s) {
     return end < s.points ? end : s.points;
 }
 
-/* T and V as constants of a call. */
+/* T and V as constants of a call: MOST channels where the channels go into that, else one. */
 template <typename T_, int V_>
 struct element {
     typedef T_ T;
     static constexpr int V = V_;
 };
 
-template <typename F>
+template <int MOST_FLOATS, int MOST_HALVES, typename F>
 static inline void with_element(bool half, int channels, F call) {
-    if (half && channels % FULL<bf16> == 0)
-        call(element<bf16, FULL<bf16>>());
+    if (half && channels % MOST_HALVES == 0)
+        call(element<bf16, MOST_HALVES>());
     else if (half)
         call(element<bf16, 1>());
-    else if (channels % FULL<float> == 0)
-        call(element<float, FULL<float>>());
+    else if (channels % MOST_FLOATS == 0)
+        call(element<float, MOST_FLOATS>());
     else
         call(element<float, 1>());
 }

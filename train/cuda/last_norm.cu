@@ -9,10 +9,26 @@
  * last to arrive adds all, in their order and in double: the same bits come again whichever it was. Sums of squares are
  * of x less the first point's, so that a mean far from 0 costs no digits. The output is worked out again on the way
  * back: that costs less than reading it. */
+#include <type_traits>
+
 #include "train/cuda/last.cuh"
 
-enum { SUM_THREADS = 512, SUM_LEAST = 8, SUM_BLOCKS = 264, PASS_THREADS = 256, PASS_LEAST = 4, PASS_BLOCKS = 2112 };
-enum { UNROLL = 4, SUMS = 2 };
+enum { SUM_THREADS = 512, SUM_LEAST = 2, SUM_BLOCKS = 264, PASS_THREADS = 256, PASS_LEAST = 4, PASS_BLOCKS = 4224 };
+enum { UNROLL = 4, SUMS = 2, WARPS = SUM_THREADS / 32, MOST_CHANNELS = 32 * 4 };
+
+/* The activation as a constant, since it is worked out for every number: none, ReLU, or whatever f says. */
+enum { NO_BEND, RELU_BEND, ANY_BEND };
+
+template <int BEND>
+static __device__ inline float bent(cuda_bend f, float x) {
+    return BEND == NO_BEND ? x : BEND == RELU_BEND ? (x < 0.0f ? 0.0f : x) : bend(f, x);
+}
+
+/* The gradient before the activation of x. */
+template <int BEND>
+static __device__ inline float bent_back(cuda_bend f, float x, float grad) {
+    return BEND == NO_BEND ? grad : BEND == RELU_BEND ? (x <= 0.0f ? 0.0f : grad) : bend_back(f, bend(f, x), grad);
+}
 
 /* ---- sums of two numbers per channel ----------------------------------------------------------------------------- */
 
@@ -26,24 +42,29 @@ struct reduction {
     unsigned *arrived; /* (groups) 0 before and after */
 };
 
-/* The block's sums to their place; true in the block that came last. */
+/* The block's sums to their place; true in the block that came last. Lanes of a warp that have the same channels come
+ * first, then the warps. */
 template <int V>
 static __device__ inline bool put_sums(const spread &s, reduction r, const pair_sums<V> &own) {
-    __shared__ float sums[SUMS][SUM_THREADS * V];
+    __shared__ float sums[WARPS][SUMS * MOST_CHANNELS];
     __shared__ bool is_last;
-    int width = blockDim.x * V, at = threadIdx.y * width + threadIdx.x * V;
+    int width = blockDim.x * V, thread = threadIdx.y * blockDim.x + threadIdx.x;
 #pragma unroll
     for (int k = 0; k < SUMS; k++)
 #pragma unroll
-        for (int v = 0; v < V; v++) sums[k][at + v] = own.n[k][v];
-    __syncthreads();
-    int thread = threadIdx.y * blockDim.x + threadIdx.x, channel = blockIdx.y * width + thread;
-    if (thread < width && channel < s.channels)
-        for (int k = 0; k < SUMS; k++) {
-            float sum = 0.0f;
-            for (int y = 0; y < (int)blockDim.y; y++) sum += sums[k][y * width + thread];
-            r.partial[((int64_t)blockIdx.x * s.channels + channel) * SUMS + k] = sum;
+        for (int v = 0; v < V; v++) {
+            float sum = own.n[k][v];
+            for (int d = 16; d >= (int)blockDim.x; d /= 2) sum += __shfl_down_sync(0xffffffffu, sum, d);
+            if (thread % 32 < (int)blockDim.x) sums[thread / 32][k * width + threadIdx.x * V + v] = sum;
         }
+    __syncthreads();
+    int channel = blockIdx.y * width + thread % width;
+    if (thread < SUMS * width && channel < s.channels) {
+        float sum = 0.0f;
+#pragma unroll
+        for (int w = 0; w < WARPS; w++) sum += sums[w][thread];
+        r.partial[((int64_t)blockIdx.x * s.channels + channel) * SUMS + thread / width] = sum;
+    }
     __threadfence();
     __syncthreads();
     if (thread == 0) is_last = atomicInc(r.arrived + blockIdx.y, gridDim.x - 1) == gridDim.x - 1;
@@ -60,7 +81,7 @@ static __device__ inline bool take_sums(const spread &s, reduction r, int width,
     all[0] = all[1] = 0.0;
     __threadfence();
     if (channel < s.channels && line < lines)
-#pragma unroll 8
+#pragma unroll 16
         for (int p = line; p < (int)gridDim.x; p += lines) {
             float2 part = __ldcg((const float2 *)(r.partial + ((int64_t)p * s.channels + channel) * SUMS));
             all[0] += part.x;
@@ -95,7 +116,7 @@ static __device__ void note_statistics(const spread &s, statistics to, int chann
 }
 
 template <typename T, int V>
-static __global__ void __launch_bounds__(SUM_THREADS) sum_squares(spread s, const T *x, reduction r, statistics to) {
+static __global__ void __launch_bounds__(SUM_THREADS, 2) sum_squares(spread s, const T *x, reduction r, statistics to) {
     pair_sums<V> own = {};
     int first = own_channel<V>();
     int64_t end = last_point(s), step = blockDim.y;
@@ -152,8 +173,8 @@ static __device__ inline slopes<V> slopes_of(const cuda_norm &n, int first) {
     return s;
 }
 
-template <typename T, int V>
-static __global__ void __launch_bounds__(PASS_THREADS)
+template <typename T, int V, int BEND>
+static __global__ void __launch_bounds__(PASS_THREADS, 4)
     bend_scaled(spread s, cuda_bend f, cuda_norm norm, const T *x, T *out) {
     int first = own_channel<V>();
     if (first >= s.channels) return;
@@ -168,7 +189,7 @@ static __global__ void __launch_bounds__(PASS_THREADS)
         for (int u = 0; u < UNROLL; u++)
             if (p + u * step < end) {
 #pragma unroll
-                for (int v = 0; v < V; v++) n[u][v] = bend(f, fmaf(k.a[v], n[u][v], k.b[v]));
+                for (int v = 0; v < V; v++) n[u][v] = bent<BEND>(f, fmaf(k.a[v], n[u][v], k.b[v]));
                 store<T, V>(n[u], out + (p + u * step) * s.channels + first);
             }
     }
@@ -181,8 +202,8 @@ struct gradients {
 };
 
 /* Sums of g and g xhat, of an output that is f(a x + b). */
-template <typename T, int V>
-static __global__ void __launch_bounds__(SUM_THREADS)
+template <typename T, int V, int BEND>
+static __global__ void __launch_bounds__(SUM_THREADS, 2)
     sum_norm(spread s, cuda_bend f, cuda_norm norm, const T *x, const T *grad, reduction r, gradients to) {
     pair_sums<V> own = {};
     int first = own_channel<V>();
@@ -202,9 +223,9 @@ static __global__ void __launch_bounds__(SUM_THREADS)
                 if (p + u * step < end)
 #pragma unroll
                     for (int v = 0; v < V; v++) {
-                        float before = bend_back(f, bend(f, fmaf(k.a[v], n[u][v], k.b[v])), g[u][v]);
+                        float before = bent_back<BEND>(f, fmaf(k.a[v], n[u][v], k.b[v]), g[u][v]);
                         own.n[0][v] += before;
-                        own.n[1][v] += before * ((n[u][v] - k.mean[v]) * k.deviation[v]);
+                        own.n[1][v] += before * (n[u][v] - k.mean[v]);
                     }
         }
     }
@@ -213,12 +234,12 @@ static __global__ void __launch_bounds__(SUM_THREADS)
     int channel;
     if (!take_sums(s, r, blockDim.x * V, channel, all)) return;
     to.d_bias[channel] = (float)all[0];
-    to.d_weight[channel] = (float)all[1];
+    to.d_weight[channel] = (float)(all[1] * slopes_of<1>(norm, channel).deviation[0]);
 }
 
 /* `fixed`: mean and deviation are constants. */
-template <typename T, int V>
-static __global__ void __launch_bounds__(PASS_THREADS)
+template <typename T, int V, int BEND>
+static __global__ void __launch_bounds__(PASS_THREADS, 4)
     pass_norm(spread s, cuda_bend f, cuda_norm norm, bool fixed, const T *x, const T *grad, gradients sums,
               T *grad_in) {
     int first = own_channel<V>();
@@ -231,20 +252,20 @@ static __global__ void __launch_bounds__(PASS_THREADS)
         mean_product[v] = sums.d_weight[first + v] * each;
     }
     int64_t end = last_point(s), step = blockDim.y;
-    for (int64_t p = first_point(s); p < end; p += 2 * step) {
-        float n[2][V], g[2][V];
+    for (int64_t p = first_point(s); p < end; p += UNROLL * step) {
+        float n[UNROLL][V], g[UNROLL][V];
 #pragma unroll
-        for (int u = 0; u < 2; u++)
+        for (int u = 0; u < UNROLL; u++)
             if (p + u * step < end) {
                 load<T, V>(x + (p + u * step) * s.channels + first, n[u]);
                 load<T, V>(grad + (p + u * step) * s.channels + first, g[u]);
             }
 #pragma unroll
-        for (int u = 0; u < 2; u++)
+        for (int u = 0; u < UNROLL; u++)
             if (p + u * step < end) {
 #pragma unroll
                 for (int v = 0; v < V; v++) {
-                    float before = bend_back(f, bend(f, fmaf(k.a[v], n[u][v], k.b[v])), g[u][v]);
+                    float before = bent_back<BEND>(f, fmaf(k.a[v], n[u][v], k.b[v]), g[u][v]);
                     float hat = (n[u][v] - k.mean[v]) * k.deviation[v];
                     g[u][v] = k.a[v] * (before - mean_g[v] - hat * mean_product[v]);
                 }
@@ -255,7 +276,7 @@ static __global__ void __launch_bounds__(PASS_THREADS)
 
 /* Of a bias: the gradient before the activation, in place, and its sums. */
 template <typename T, int V>
-static __global__ void __launch_bounds__(SUM_THREADS)
+static __global__ void __launch_bounds__(SUM_THREADS, 2)
     sum_bias(spread s, cuda_bend f, const T *out, T *grad, reduction r, gradients to) {
     pair_sums<V> own = {};
     int first = own_channel<V>();
@@ -282,6 +303,26 @@ static __global__ void __launch_bounds__(SUM_THREADS)
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
+/* Four channels a thread, of either element: more would take so many registers that few threads are there to wait for
+ * memory. */
+template <typename F>
+static void with_four(bool half, int channels, F call) {
+    with_element<4, 4>(half, channels, call);
+}
+
+/* The same with the activation as a constant. */
+template <typename F>
+static void with_bend(bool half, int channels, cuda_bend f, F call) {
+    with_four(half, channels, [&](auto e) {
+        if (f.kind == 0)
+            call(e, std::integral_constant<int, NO_BEND>());
+        else if (f.kind == RELU)
+            call(e, std::integral_constant<int, RELU_BEND>());
+        else
+            call(e, std::integral_constant<int, ANY_BEND>());
+    });
+}
+
 static spread sums_of(int64_t points, int channels, int v) {
     return spread_over(points, channels, v, SUM_THREADS, SUM_LEAST, SUM_BLOCKS);
 }
@@ -304,7 +345,7 @@ cudaError_t train_cuda_last_statistics(int64_t points, int channels, bool half, 
                                        void *stream) {
     reduction r = reduction_in(scratch, channels);
     statistics to = {mean, deviation, running_mean, running_variance};
-    with_element(half, channels, [&](auto e) {
+    with_four(half, channels, [&](auto e) {
         typedef typename decltype(e)::T T;
         constexpr int V = decltype(e)::V;
         spread s = sums_of(points, channels, V);
@@ -315,11 +356,11 @@ cudaError_t train_cuda_last_statistics(int64_t points, int channels, bool half, 
 
 cudaError_t train_cuda_last_bend(int64_t points, int channels, bool half, cuda_bend f, cuda_norm norm, const void *x,
                                  void *out, void *stream) {
-    with_element(half, channels, [&](auto e) {
+    with_bend(half, channels, f, [&](auto e, auto b) {
         typedef typename decltype(e)::T T;
-        constexpr int V = decltype(e)::V;
+        constexpr int V = decltype(e)::V, BEND = decltype(b)::value;
         spread s = pass_of(points, channels, V);
-        bend_scaled<T, V><<<s.grid, s.block, 0, on(stream)>>>(s, f, norm, (const T *)x, (T *)out);
+        bend_scaled<T, V, BEND><<<s.grid, s.block, 0, on(stream)>>>(s, f, norm, (const T *)x, (T *)out);
     });
     return cudaGetLastError();
 }
@@ -329,13 +370,12 @@ cudaError_t train_cuda_last_norm_back(int64_t points, int channels, bool half, c
                                       void *grad_in, void *stream) {
     reduction r = reduction_in(scratch, channels);
     gradients to = {d_weight, d_bias};
-    with_element(half, channels, [&](auto e) {
+    with_bend(half, channels, f, [&](auto e, auto b) {
         typedef typename decltype(e)::T T;
-        constexpr int V = decltype(e)::V;
-        spread s = sums_of(points, channels, V);
-        sum_norm<T, V><<<s.grid, s.block, 0, on(stream)>>>(s, f, norm, (const T *)x, (const T *)grad, r, to);
-        spread t = pass_of(points, channels, V);
-        pass_norm<T, V>
+        constexpr int V = decltype(e)::V, BEND = decltype(b)::value;
+        spread s = sums_of(points, channels, V), t = pass_of(points, channels, V);
+        sum_norm<T, V, BEND><<<s.grid, s.block, 0, on(stream)>>>(s, f, norm, (const T *)x, (const T *)grad, r, to);
+        pass_norm<T, V, BEND>
             <<<t.grid, t.block, 0, on(stream)>>>(t, f, norm, fixed, (const T *)x, (const T *)grad, to, (T *)grad_in);
     });
     return cudaGetLastError();
@@ -345,7 +385,7 @@ cudaError_t train_cuda_last_bias_back(int64_t points, int channels, bool half, c
                                       void *scratch, float *d_bias, void *stream) {
     reduction r = reduction_in(scratch, channels);
     gradients to = {NULL, d_bias};
-    with_element(half, channels, [&](auto e) {
+    with_four(half, channels, [&](auto e) {
         typedef typename decltype(e)::T T;
         constexpr int V = decltype(e)::V;
         spread s = sums_of(points, channels, V);

@@ -10,83 +10,99 @@ enum { NOWHERE = 255 }; /* a window without any number of the image */
 
 bool train_cuda_last_pools(cuda_window w) { return w.kernel * w.kernel < NOWHERE; }
 
-template <typename T, int V>
+/* An image of the batch a blockIdx.y, and in it the numbers by 32-bit arithmetic. KERNEL: the window's side as a
+ * constant; 0: that of w. */
+template <typename T, int V, int KERNEL>
 static __global__ void __launch_bounds__(THREADS)
-    pool_forward(cuda_window w, int64_t n, const T *in, T *out, uint8_t *taken) {
-    int vectors = w.channels / V;
-    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x) {
-        int64_t point = i / vectors;
-        int channel = (int)(i - point * vectors) * V, x = (int)(point % w.out_width),
-            y = (int)(point / w.out_width % w.out_height);
-        const T *image = in + point / ((int64_t)w.out_width * w.out_height) * w.height * w.width * w.channels + channel;
-        float top[V];
-        uint8_t which[V];
+    pool_forward(cuda_window w, int64_t row_in, int64_t row_out, const T *in, T *out, uint8_t *taken) {
+    const int kernel = KERNEL > 0 ? KERNEL : w.kernel, vectors = w.channels / V, n = (int)(row_out / V);
+    for (int64_t row = blockIdx.y; row < w.rows; row += gridDim.y)
+        for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+            int point = i / vectors, line = point / w.out_width;
+            int y = line * w.stride - w.padding, x = (point - line * w.out_width) * w.stride - w.padding;
+            const T *image = in + row * row_in + (i - point * vectors) * V;
+            float top[V];
+            int which[V];
 #pragma unroll
-        for (int v = 0; v < V; v++) top[v] = 0.0f, which[v] = NOWHERE;
-        for (int k = 0; k < w.kernel * w.kernel; k++) {
-            int line = y * w.stride - w.padding + k / w.kernel, column = x * w.stride - w.padding + k % w.kernel;
-            if (line < 0 || line >= w.height || column < 0 || column >= w.width) continue;
-            float here[V];
-            load<T, V>(image + ((int64_t)line * w.width + column) * w.channels, here);
+            for (int v = 0; v < V; v++) top[v] = 0.0f, which[v] = NOWHERE;
+#pragma unroll(KERNEL > 0 ? KERNEL : 1)
+            for (int a = 0; a < kernel; a++)
+#pragma unroll(KERNEL > 0 ? KERNEL : 1)
+                for (int b = 0; b < kernel; b++) {
+                    if (y + a < 0 || y + a >= w.height || x + b < 0 || x + b >= w.width) continue;
+                    float here[V];
+                    load<T, V>(image + ((y + a) * w.width + x + b) * (int64_t)w.channels, here);
 #pragma unroll
-            for (int v = 0; v < V; v++)
-                if (which[v] == NOWHERE || here[v] > top[v] || (isnan(here[v]) && !isnan(top[v])))
-                    top[v] = here[v], which[v] = (uint8_t)k;
+                    for (int v = 0; v < V; v++) {
+                        bool larger = which[v] == NOWHERE || !(here[v] <= top[v] || isnan(top[v]));
+                        top[v] = larger ? here[v] : top[v];
+                        which[v] = larger ? a * kernel + b : which[v];
+                    }
+                }
+            store<T, V>(top, out + row * row_out + (int64_t)i * V);
+            bundle<uint8_t, V> notes;
+#pragma unroll
+            for (int v = 0; v < V; v++) notes.n[v] = (uint8_t)which[v];
+            *(bundle<uint8_t, V> *)(taken + row * row_out + (int64_t)i * V) = notes;
         }
-        store<T, V>(top, out + i * V);
-        bundle<uint8_t, V> notes;
-#pragma unroll
-        for (int v = 0; v < V; v++) notes.n[v] = which[v];
-        *(bundle<uint8_t, V> *)(taken + i * V) = notes;
-    }
 }
 
 template <typename T, int V>
 static __global__ void __launch_bounds__(THREADS)
-    pool_backward(cuda_window w, int64_t n, const uint8_t *taken, const T *grad, T *grad_in) {
-    int vectors = w.channels / V;
-    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x) {
-        int64_t point = i / vectors;
-        int channel = (int)(i - point * vectors) * V, column = (int)(point % w.width) + w.padding,
-            line = (int)(point / w.width % w.height) + w.padding;
-        int64_t image = point / ((int64_t)w.width * w.height) * w.out_height * w.out_width;
-        int first_y = line < w.kernel ? 0 : (line - w.kernel) / w.stride + 1,
-            first_x = column < w.kernel ? 0 : (column - w.kernel) / w.stride + 1;
-        float sum[V];
+    pool_backward(cuda_window w, int64_t row_in, int64_t row_out, const uint8_t *taken, const T *grad, T *grad_in) {
+    const int vectors = w.channels / V, n = (int)(row_in / V);
+    for (int64_t row = blockIdx.y; row < w.rows; row += gridDim.y)
+        for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+            int point = i / vectors, line = point / w.width, column = point - line * w.width + w.padding;
+            int64_t channel = row * row_out + (i - point * vectors) * V;
+            line += w.padding;
+            int first_y = line < w.kernel ? 0 : (line - w.kernel) / w.stride + 1;
+            int first_x = column < w.kernel ? 0 : (column - w.kernel) / w.stride + 1;
+            float sum[V];
 #pragma unroll
-        for (int v = 0; v < V; v++) sum[v] = 0.0f;
-        for (int y = first_y; y < w.out_height && y * w.stride <= line; y++)
-            for (int x = first_x; x < w.out_width && x * w.stride <= column; x++) {
-                int k = (line - y * w.stride) * w.kernel + column - x * w.stride;
-                int64_t at = (image + (int64_t)y * w.out_width + x) * w.channels + channel;
-                bundle<uint8_t, V> notes = *(const bundle<uint8_t, V> *)(taken + at);
-                float g[V];
-                load<T, V>(grad + at, g);
+            for (int v = 0; v < V; v++) sum[v] = 0.0f;
+            for (int y = first_y; y < w.out_height && y * w.stride <= line; y++)
+                for (int x = first_x; x < w.out_width && x * w.stride <= column; x++) {
+                    int k = (line - y * w.stride) * w.kernel + column - x * w.stride;
+                    int64_t at = channel + (y * w.out_width + x) * (int64_t)w.channels;
+                    bundle<uint8_t, V> notes = *(const bundle<uint8_t, V> *)(taken + at);
+                    float g[V];
+                    load<T, V>(grad + at, g);
 #pragma unroll
-                for (int v = 0; v < V; v++) sum[v] += notes.n[v] == k ? g[v] : 0.0f;
-            }
-        store<T, V>(sum, grad_in + i * V);
-    }
+                    for (int v = 0; v < V; v++) sum[v] += notes.n[v] == k ? g[v] : 0.0f;
+                }
+            store<T, V>(sum, grad_in + row * row_in + (int64_t)i * V);
+        }
 }
+
+/* Blocks for n numbers of each image. */
+static dim3 images_of(int64_t rows, int64_t n) {
+    return dim3(blocks_for(n, THREADS), (unsigned)(rows < 65535 ? rows : 65535));
+}
+
+static int64_t in_of(cuda_window w) { return (int64_t)w.channels * w.height * w.width; }
+static int64_t out_of(cuda_window w) { return (int64_t)w.channels * w.out_height * w.out_width; }
 
 cudaError_t train_cuda_last_pool(cuda_window w, bool half, const void *in, void *out, uint8_t *taken, void *stream) {
-    with_element(half, w.channels, [&](auto e) {
+    with_element<4, 8>(half, w.channels, [&](auto e) {
         typedef typename decltype(e)::T T;
         constexpr int V = decltype(e)::V;
-        int64_t n = w.rows * w.out_height * w.out_width * (w.channels / V);
-        pool_forward<T, V><<<blocks_for(n, THREADS), THREADS, 0, on(stream)>>>(w, n, (const T *)in, (T *)out, taken);
+        auto kernel = w.kernel == 3   ? pool_forward<T, V, 3>
+                      : w.kernel == 2 ? pool_forward<T, V, 2>
+                                      : pool_forward<T, V, 0>;
+        kernel<<<images_of(w.rows, out_of(w) / V), THREADS, 0, on(stream)>>>(w, in_of(w), out_of(w), (const T *)in,
+                                                                             (T *)out, taken);
     });
     return cudaGetLastError();
 }
 
 cudaError_t train_cuda_last_pool_back(cuda_window w, bool half, const uint8_t *taken, const void *grad, void *grad_in,
                                       void *stream) {
-    with_element(half, w.channels, [&](auto e) {
+    with_element<4, 8>(half, w.channels, [&](auto e) {
         typedef typename decltype(e)::T T;
         constexpr int V = decltype(e)::V;
-        int64_t n = w.rows * w.height * w.width * (w.channels / V);
-        pool_backward<T, V>
-            <<<blocks_for(n, THREADS), THREADS, 0, on(stream)>>>(w, n, taken, (const T *)grad, (T *)grad_in);
+        pool_backward<T, V><<<images_of(w.rows, in_of(w) / V), THREADS, 0, on(stream)>>>(w, in_of(w), out_of(w), taken,
+                                                                                         (const T *)grad, (T *)grad_in);
     });
     return cudaGetLastError();
 }
