@@ -110,8 +110,10 @@ static int clean(void **state) {
 #undef TEST
 #define TEST(function) cmocka_unit_test_teardown(function, clean)
 
+/* Without a place for choices by the clock: engines are the first, and the same in every run of the tests. */
 static void open_devices(void) {
     circe_context *context = test_context(2);
+    setenv("XDG_CACHE_HOME", "/dev/null/nowhere", 1);
     circe_status status = train_device_cuda(context, 0, &devices[GPU]);
     if (status == CIRCE_ERR_UNSUPPORTED) test_skip("no NVIDIA GPU (%s)", circe_last_error());
     train_ok(status);
@@ -504,6 +506,22 @@ static const network_case cases[] = {
      1,
      false,
      true},
+    {"channels in tiles",
+     {3, {64, 13, 11}},
+     9,
+     {CONVOLUTION(64, 3, 1, 1), OF(TRAIN_TANH), CONVOLUTION(128, 3, 2, 1), OF(TRAIN_TANH), CONVOLUTION(64, 1, 2, 0),
+      OF(TRAIN_TANH), CONVOLUTION(64, 3, 1, 0), OF(TRAIN_FLATTEN), DENSE(2)},
+     1,
+     false,
+     true},
+    {"channels in large tiles",
+     {3, {64, 40, 37}},
+     24,
+     {CONVOLUTION(64, 3, 1, 1), OF(TRAIN_TANH), CONVOLUTION(64, 5, 3, 2), OF(TRAIN_AVERAGE_POOL), OF(TRAIN_FLATTEN),
+      DENSE(2)},
+     -1,
+     false,
+     true},
     {"wide",
      {3, {5, 40, 300}},
      3,
@@ -676,6 +694,34 @@ static void precisions_are_near(void **state) {
         assert_memory_equal(after.grads, wanted.grads, (size_t)after.n_grads * 4);
         while (n_networks > 0) train_network_destroy(networks[--n_networks]);
     }
+    assert_right();
+}
+
+/* Choices by the clock are kept: what is made later takes the same engines. */
+static void choices_are_kept(void **state) {
+    const network_case *c = case_of("channels in tiles");
+    (void)state;
+    open_devices();
+    passed first_engines = pass_through(devices[GPU], c);
+    const char *folder = test_path("cache");
+    char file[1024];
+    setenv("XDG_CACHE_HOME", folder, 1);
+    snprintf(file, sizeof file, "%s/circe/cudnn-engines", folder);
+    passed timed = pass_through(devices[GPU], c);
+    FILE *kept = fopen(file, "r");
+    assert_non_null(kept);
+    fseek(kept, 0, SEEK_END);
+    long length = ftell(kept);
+    fclose(kept);
+    assert_true(length > 0);
+    passed again = pass_through(devices[GPU], c);
+    assert_memory_equal(again.grads, timed.grads, (size_t)again.n_grads * 4);
+    assert_floats(timed.grads, first_engines.grads, timed.n_grads, 2e-5, "engines by the clock");
+    kept = fopen(file, "r");
+    fseek(kept, 0, SEEK_END);
+    assert_int_equal(ftell(kept), length);
+    fclose(kept);
+    remove(file);
     assert_right();
 }
 
@@ -1039,7 +1085,8 @@ static void divergence_is_told(void **state) {
 }
 
 TEST_MAIN("gpu_train", TEST(knows_names), TEST(knows_precisions), TEST(steps_wait), TEST(operations_agree),
-          TEST(points_are_the_same), TEST(layers_agree), TEST(precisions_are_near), TEST(nan_is_seen), TEST(runs_agree),
-          TEST(runs_repeat), TEST(checkpoints_move), TEST(precisions_keep_the_curve), TEST(divergence_is_told))
+          TEST(points_are_the_same), TEST(layers_agree), TEST(precisions_are_near), TEST(choices_are_kept),
+          TEST(nan_is_seen), TEST(runs_agree), TEST(runs_repeat), TEST(checkpoints_move),
+          TEST(precisions_keep_the_curve), TEST(divergence_is_told))
 
 #endif

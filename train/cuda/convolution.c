@@ -3,7 +3,7 @@
  *     in (n, c, h, w), W (o, c, k, k), b (o), out (n, o, h', w')
  *
  * Of images that lie as they come, by kernels of ours (halving_*.cu), which do all of this at once. Of images with
- * their channels last, by cuDNN's engines (engines.c): weights are brought to that order before, and their gradient
+ * their channels last, by the fastest engine (engines.c): weights are brought to that order before, and their gradient
  * back behind it; a convolution of the network's input brings that, too, with zeros for channels up to 16 bytes, and
  * folds a stride into channels where these are few (last_moving.cu). Bias
  * and activation are one pass over memory, and the derivative of the activation is taken in the same pass as the

@@ -1,6 +1,6 @@
-/* cuDNN's engines for a convolution: its heuristic proposes some, those that will do are timed, and the fastest is
- * taken; where the choice can be kept on disk (choices.c). Where it cannot, the first proposal is taken without
- * looking at the clock, so that the next run takes the same.
+/* Engines for a convolution: kernels of ours in float32 where they suit (exact.cu), and those that cuDNN's heuristic
+ * proposes. Those that will do are timed, and the fastest is taken, where the choice can be kept on disk (choices.c).
+ * Where it cannot, the first is taken without looking at the clock, so that the next run takes the same.
  *
  * An engine will do if it gives the same bits every time, needs no more than the workspace, can be recorded in a CUDA
  * graph, and keeps to the precision: in float32 none on the tensor units, in none a reduction in less than float32.
@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "circe/status.h"
+#include "train/cuda/exact.h"
 
 enum { IN_ID = 1, WEIGHTS_ID = 2, OUT_ID = 3, TENSORS = 3 };
 enum { MOST_PROPOSED = 32, MOST_TRIED = 12, MOST_NOTES = 16, RUNS = 4, ROUNDS = 3, ALIGNMENT = 16 };
@@ -24,6 +25,9 @@ enum { MOST_PROPOSED = 32, MOST_TRIED = 12, MOST_NOTES = 16, RUNS = 4, ROUNDS = 
 struct train_cuda_engine {
     cudnnBackendDescriptor_t tensors[TENSORS], convolution, operation, graph, config, plan;
     int64_t workspace; /* bytes */
+    train_cuda_problem problem;
+    bool own;      /* kernels of ours (exact.cu) in the place of a plan */
+    float *turned; /* their weights for the gradient at the input */
 };
 
 /* ---- descriptors ------------------------------------------------------------------------------------------------- */
@@ -158,13 +162,29 @@ void train_cuda_engine_free(const train_cuda_device *cuda, train_cuda_engine *e)
     drop(&cuda->dnn, &e->operation);
     drop(&cuda->dnn, &e->convolution);
     for (int k = 0; k < TENSORS; k++) drop(&cuda->dnn, &e->tensors[k]);
+    cudaFree(e->turned);
     free(e);
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
+static circe_status execute_own(const train_cuda_device *cuda, const train_cuda_engine *e, void *workspace,
+                                const void *in, const void *weights, const void *out) {
+    cuda_window w = e->problem.window;
+    cudaError_t error = cudaSuccess;
+    if (e->problem.pass == TRAIN_CUDA_FORWARD)
+        error = train_cuda_exact_forward(w, in, weights, (float *)out, cuda->stream);
+    if (e->problem.pass == TRAIN_CUDA_FILTER)
+        error = train_cuda_exact_weights(w, in, out, workspace, (float *)weights, cuda->stream);
+    if (e->problem.pass == TRAIN_CUDA_DATA) error = train_cuda_exact_turn(w, weights, e->turned, cuda->stream);
+    if (e->problem.pass == TRAIN_CUDA_DATA && error == cudaSuccess)
+        error = train_cuda_exact_data(w, out, e->turned, (float *)in, cuda->stream);
+    return train_cuda_status(error, "a convolution");
+}
+
 static circe_status execute(const train_cuda_device *cuda, const train_cuda_engine *e, void *workspace, const void *in,
                             const void *weights, const void *out) {
+    if (e->own) return execute_own(cuda, e, workspace, in, weights, out);
     const int64_t ids[TENSORS] = {IN_ID, WEIGHTS_ID, OUT_ID};
     const void *pointers[TENSORS] = {in, weights, out};
     cudnnBackendDescriptor_t pack = NULL;
@@ -254,7 +274,7 @@ static void propose(const train_cuda_device *cuda, const train_cuda_engine *e, c
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
-/* Candidates: configurations with their plans, in the heuristic's order. */
+/* Candidates: ours, if it suits, without a plan; then configurations with their plans, in the heuristic's order. */
 typedef struct candidates {
     cudnnBackendDescriptor_t configs[MOST_TRIED], plans[MOST_TRIED];
     int64_t workspaces[MOST_TRIED];
@@ -371,12 +391,14 @@ static circe_status time_all(train_cuda_device *cuda, const train_cuda_problem *
     circe_status status = open_trial(cuda, p, c, &t);
     for (int k = 0; k < c->n && status == CIRCE_OK; k++) {
         e->plan = c->plans[k];
+        e->own = c->plans[k] == NULL;
         float ms = time_candidate(cuda, e, &t, best);
         if (ms < 0.0f || (best >= 0.0f && ms >= best)) continue;
         best = ms;
         *fastest = k;
     }
     e->plan = NULL;
+    e->own = false;
     close_trial(cuda, &t);
     return status;
 }
@@ -411,16 +433,32 @@ static circe_status choose(train_cuda_device *cuda, const train_cuda_problem *p,
     return CIRCE_OK;
 }
 
+/* In float32, where channels go into tiles. */
+static circe_status add_own(const train_cuda_device *cuda, const train_cuda_problem *p, train_cuda_engine *e,
+                            candidates *c) {
+    cuda_window w = p->window;
+    if (cuda->precision != TRAIN_FLOAT32 || !train_cuda_exact_suits(w)) return CIRCE_OK;
+    int64_t bytes = p->pass == TRAIN_CUDA_FILTER ? train_cuda_exact_bytes(w) : 0;
+    if (bytes > train_cuda_most_workspace(cuda)) return CIRCE_OK;
+    c->workspaces[c->n++] = bytes;
+    if (p->pass != TRAIN_CUDA_DATA) return CIRCE_OK;
+    size_t numbers = (size_t)w.outputs * (size_t)w.channels * (size_t)w.kernel * (size_t)w.kernel;
+    return train_cuda_status(cudaMalloc((void **)&e->turned, numbers * sizeof *e->turned), "making a convolution");
+}
+
 static circe_status search(train_cuda_device *cuda, const train_cuda_problem *p, train_cuda_engine *e) {
     candidates c = {.n = 0};
     int chosen = 0;
     circe_status status = train_cuda_dnn_status(cuda, describe(cuda, p, e), "describing a convolution");
+    if (status != CIRCE_OK) return status;
+    status = add_own(cuda, p, e, &c);
     if (status != CIRCE_OK) return status;
     gather(cuda, p, e, CUDNN_HEUR_MODE_A, &c);
     if (c.n == 0) gather(cuda, p, e, CUDNN_HEUR_MODE_FALLBACK, &c);
     if (c.n > 0) status = choose(cuda, p, e, &c, &chosen);
     if (c.n > 0 && status == CIRCE_OK) {
         e->plan = c.plans[chosen];
+        e->own = e->plan == NULL;
         e->config = c.configs[chosen];
         e->workspace = c.workspaces[chosen];
         c.plans[chosen] = c.configs[chosen] = NULL;
@@ -437,9 +475,11 @@ circe_status train_cuda_engine_find(train_cuda_device *cuda, const train_cuda_pr
     train_cuda_engine *e = calloc(1, sizeof *e);
     *engine = NULL;
     if (e == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a convolution");
+    e->problem = *problem;
     circe_status status = search(cuda, problem, e);
-    if (status == CIRCE_OK && e->plan != NULL) status = train_cuda_need_workspace(cuda, e->workspace);
-    if (status == CIRCE_OK && e->plan != NULL)
+    bool found = e->plan != NULL || e->own;
+    if (status == CIRCE_OK && found) status = train_cuda_need_workspace(cuda, e->workspace);
+    if (status == CIRCE_OK && found)
         *engine = e;
     else
         train_cuda_engine_free(cuda, e);

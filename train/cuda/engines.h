@@ -1,4 +1,4 @@
-/* Convolutions of images that lie channels last, by cuDNN: for each pass the fastest of its engines. */
+/* Convolutions of images that lie channels last, for each pass the fastest engine, of cuDNN or ours. */
 #ifndef TRAIN_CUDA_ENGINES_H
 #define TRAIN_CUDA_ENGINES_H
 
@@ -17,8 +17,7 @@ typedef struct train_cuda_problem {
 typedef struct train_cuda_engine train_cuda_engine;
 
 /* Engines give the same bits every time, keep to the device's precision and to
- * train_cuda_most_workspace. *engine NULL with
- * CIRCE_OK: cuDNN has none. */
+ * train_cuda_most_workspace. *engine NULL with CIRCE_OK: there is none. */
 circe_status train_cuda_engine_find(train_cuda_device *cuda, const train_cuda_problem *problem,
                                     train_cuda_engine **engine);
 /* One of the three is written: what the pass computes. */
