@@ -1,6 +1,6 @@
 /* AdamW as train/cpu/adamw.c has it. What a step is told lies in the GPU's memory; each block works the few numbers out
  * of it once, in double. */
-#include "train/cuda/common.cuh"
+#include "train/cuda/early.cuh"
 #include "train/device.h"
 
 struct factors {
@@ -32,6 +32,7 @@ static __device__ inline void one(const factors &f, float g, float &p, float &m,
 static __global__ void advance(const train_adamw *how, int64_t n, int64_t fours, const float *grads, float *params,
                                float *m, float *v) {
     __shared__ factors f;
+    take_turn();
     if (threadIdx.x == 0) f = work_out(how);
     __syncthreads();
     if (!f.taken) return;
@@ -56,6 +57,5 @@ cudaError_t train_cuda_adamw_step(const void *how, int64_t n, const float *grads
     if (n == 0) return cudaSuccess;
     enum { MOST = 2112 }; /* what a large GPU runs at once: each block works the factors out */
     unsigned wanted = blocks_for(fours > 0 ? fours : n, THREADS), blocks = wanted < MOST ? wanted : MOST;
-    advance<<<blocks, THREADS, 0, on(stream)>>>((const train_adamw *)how, n, fours, grads, params, m, v);
-    return cudaGetLastError();
+    return start_early(advance, blocks, THREADS, stream, (const train_adamw *)how, n, fours, grads, params, m, v);
 }

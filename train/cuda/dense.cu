@@ -7,7 +7,7 @@
  * tiles of grad_in and others tiles of d_W, whose sum over the rows of the batch is split: the block that is last to
  * write its part of a tile adds all parts, in their order, so that the same bits come again whichever it was. The
  * gradient before the activation is worked out as it is read. */
-#include "train/cuda/common.cuh"
+#include "train/cuda/early.cuh"
 
 enum { SIDE = 32, CHUNK = 64, LINE = SIDE + 4, SLICE = 128, SLICES = 4, BLOCK = SLICE * SLICES };
 enum { LEAST_SPLIT = 2 * CHUNK, MOST_SPLITS = 32 }; /* rows of a part, parts */
@@ -127,6 +127,7 @@ static __global__ void __launch_bounds__(BLOCK, 2)
     int64_t row = (int64_t)blockIdx.x * SIDE;
     int q = blockIdx.y * SIDE;
     sums s = {};
+    take_turn();
     sum_products<true, true>(
         f, [&](int64_t i, int64_t p) { return in[i * d.inputs + p]; }, {row, d.rows},
         [&](int64_t i, int64_t p) { return W[i * d.inputs + p]; }, {q, d.outputs}, {0, d.inputs}, x, w, s,
@@ -232,6 +233,7 @@ static __global__ void __launch_bounds__(BLOCK, 2) backward(passing t) {
     __shared__ __align__(16) float a[2 * CHUNK * LINE];
     float *b = a + CHUNK * LINE;
     __shared__ bool is_last;
+    take_turn();
     if (blockIdx.x < t.data_blocks) {
         data_tile(t, blockIdx.x, a, b);
         return;
@@ -268,8 +270,7 @@ int64_t train_cuda_dense_bytes(cuda_dense d) {
 cudaError_t train_cuda_dense_forward(cuda_dense d, cuda_bend f, const float *in, const float *W, const float *b,
                                      float *out, void *stream) {
     dim3 grid((unsigned)tiles_of(d.rows), (unsigned)tiles_of(d.outputs));
-    forward<<<grid, BLOCK, 0, on(stream)>>>(f, d, in, W, b, out);
-    return cudaGetLastError();
+    return start_early(forward, grid, BLOCK, stream, f, d, in, W, b, out);
 }
 
 cudaError_t train_cuda_dense_backward(cuda_dense d, cuda_bend f, const float *in, const float *W, const float *out,
@@ -285,6 +286,5 @@ cudaError_t train_cuda_dense_backward(cuda_dense d, cuda_bend f, const float *in
     t.data_blocks = grad_in == NULL ? 0 : tiles_of(d.rows) * t.p_tiles;
     t.arrived = (unsigned *)scratch;
     t.partial = (float *)(t.arrived + tiles);
-    backward<<<(unsigned)(t.data_blocks + tiles * t.splits), BLOCK, 0, on(stream)>>>(t);
-    return cudaGetLastError();
+    return start_early(backward, (unsigned)(t.data_blocks + tiles * t.splits), BLOCK, stream, t);
 }

@@ -11,6 +11,7 @@
  * back: that costs less than reading it. */
 #include <type_traits>
 
+#include "train/cuda/early.cuh"
 #include "train/cuda/last.cuh"
 
 enum { SUM_THREADS = 512, SUM_LEAST = 2, SUM_BLOCKS = 264, PASS_THREADS = 256, PASS_LEAST = 4, PASS_BLOCKS = 4224 };
@@ -118,6 +119,7 @@ static __device__ void note_statistics(const spread &s, statistics to, int chann
 template <typename T, int V>
 static __global__ void __launch_bounds__(SUM_THREADS, 2) sum_squares(spread s, const T *x, reduction r, statistics to) {
     pair_sums<V> own = {};
+    take_turn();
     int first = own_channel<V>();
     int64_t end = last_point(s), step = blockDim.y;
     if (first < s.channels) {
@@ -177,6 +179,7 @@ template <typename T, int V, int BEND>
 static __global__ void __launch_bounds__(PASS_THREADS, 4)
     bend_scaled(spread s, cuda_bend f, cuda_norm norm, const T *x, T *out) {
     int first = own_channel<V>();
+    take_turn();
     if (first >= s.channels) return;
     slopes<V> k = slopes_of<V>(norm, first);
     int64_t end = last_point(s), step = blockDim.y;
@@ -206,6 +209,7 @@ template <typename T, int V, int BEND>
 static __global__ void __launch_bounds__(SUM_THREADS, 2)
     sum_norm(spread s, cuda_bend f, cuda_norm norm, const T *x, const T *grad, reduction r, gradients to) {
     pair_sums<V> own = {};
+    take_turn();
     int first = own_channel<V>();
     int64_t end = last_point(s), step = blockDim.y;
     if (first < s.channels) {
@@ -243,6 +247,7 @@ static __global__ void __launch_bounds__(PASS_THREADS, 4)
     pass_norm(spread s, cuda_bend f, cuda_norm norm, bool fixed, const T *x, const T *grad, gradients sums,
               T *grad_in) {
     int first = own_channel<V>();
+    take_turn();
     if (first >= s.channels) return;
     slopes<V> k = slopes_of<V>(norm, first);
     float mean_g[V], mean_product[V], each = fixed ? 0.0f : 1.0f / (float)s.points;
@@ -279,6 +284,7 @@ template <typename T, int V>
 static __global__ void __launch_bounds__(SUM_THREADS, 2)
     sum_bias(spread s, cuda_bend f, const T *out, T *grad, reduction r, gradients to) {
     pair_sums<V> own = {};
+    take_turn();
     int first = own_channel<V>();
     int64_t end = last_point(s), step = blockDim.y;
     if (first < s.channels)
@@ -345,24 +351,26 @@ cudaError_t train_cuda_last_statistics(int64_t points, int channels, bool half, 
                                        void *stream) {
     reduction r = reduction_in(scratch, channels);
     statistics to = {mean, deviation, running_mean, running_variance};
+    cudaError_t error = cudaSuccess;
     with_four(half, channels, [&](auto e) {
         typedef typename decltype(e)::T T;
         constexpr int V = decltype(e)::V;
         spread s = sums_of(points, channels, V);
-        sum_squares<T, V><<<s.grid, s.block, 0, on(stream)>>>(s, (const T *)x, r, to);
+        error = start_early(sum_squares<T, V>, s.grid, s.block, stream, s, (const T *)x, r, to);
     });
-    return cudaGetLastError();
+    return error;
 }
 
 cudaError_t train_cuda_last_bend(int64_t points, int channels, bool half, cuda_bend f, cuda_norm norm, const void *x,
                                  void *out, void *stream) {
+    cudaError_t error = cudaSuccess;
     with_bend(half, channels, f, [&](auto e, auto b) {
         typedef typename decltype(e)::T T;
         constexpr int V = decltype(e)::V, BEND = decltype(b)::value;
         spread s = pass_of(points, channels, V);
-        bend_scaled<T, V, BEND><<<s.grid, s.block, 0, on(stream)>>>(s, f, norm, (const T *)x, (T *)out);
+        error = start_early(bend_scaled<T, V, BEND>, s.grid, s.block, stream, s, f, norm, (const T *)x, (T *)out);
     });
-    return cudaGetLastError();
+    return error;
 }
 
 cudaError_t train_cuda_last_norm_back(int64_t points, int channels, bool half, cuda_bend f, cuda_norm norm, bool fixed,
@@ -370,26 +378,30 @@ cudaError_t train_cuda_last_norm_back(int64_t points, int channels, bool half, c
                                       void *grad_in, void *stream) {
     reduction r = reduction_in(scratch, channels);
     gradients to = {d_weight, d_bias};
+    cudaError_t error = cudaSuccess;
     with_bend(half, channels, f, [&](auto e, auto b) {
         typedef typename decltype(e)::T T;
         constexpr int V = decltype(e)::V, BEND = decltype(b)::value;
         spread s = sums_of(points, channels, V), t = pass_of(points, channels, V);
-        sum_norm<T, V, BEND><<<s.grid, s.block, 0, on(stream)>>>(s, f, norm, (const T *)x, (const T *)grad, r, to);
-        pass_norm<T, V, BEND>
-            <<<t.grid, t.block, 0, on(stream)>>>(t, f, norm, fixed, (const T *)x, (const T *)grad, to, (T *)grad_in);
+        error = start_early(sum_norm<T, V, BEND>, s.grid, s.block, stream, s, f, norm, (const T *)x, (const T *)grad, r,
+                            to);
+        if (error == cudaSuccess)
+            error = start_early(pass_norm<T, V, BEND>, t.grid, t.block, stream, t, f, norm, fixed, (const T *)x,
+                                (const T *)grad, to, (T *)grad_in);
     });
-    return cudaGetLastError();
+    return error;
 }
 
 cudaError_t train_cuda_last_bias_back(int64_t points, int channels, bool half, cuda_bend f, const void *out, void *grad,
                                       void *scratch, float *d_bias, void *stream) {
     reduction r = reduction_in(scratch, channels);
     gradients to = {NULL, d_bias};
+    cudaError_t error = cudaSuccess;
     with_four(half, channels, [&](auto e) {
         typedef typename decltype(e)::T T;
         constexpr int V = decltype(e)::V;
         spread s = sums_of(points, channels, V);
-        sum_bias<T, V><<<s.grid, s.block, 0, on(stream)>>>(s, f, (const T *)out, (T *)grad, r, to);
+        error = start_early(sum_bias<T, V>, s.grid, s.block, stream, s, f, (const T *)out, (T *)grad, r, to);
     });
-    return cudaGetLastError();
+    return error;
 }

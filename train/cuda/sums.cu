@@ -6,7 +6,7 @@
  *
  *     grad (rows, outputs) := f'(out) grad,   d_bias_o := sum over rows of grad
  */
-#include "train/cuda/common.cuh"
+#include "train/cuda/early.cuh"
 
 /* ---- biases of dense layers -------------------------------------------------------------------------------------- */
 
@@ -79,6 +79,7 @@ static __device__ void put_sum(double sum, double scale, double *partial, double
 static __global__ void square_error(int64_t n, float slope, double scale, const float *p, const float *t,
                                     double *partial, double *value, float *grad) {
     double sum = 0.0;
+    take_turn();
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x) {
         double difference = (double)p[i] - (double)t[i];
         sum += difference * difference;
@@ -124,9 +125,9 @@ cudaError_t train_cuda_mse(int64_t n, int64_t cols, const float *prediction, con
                            double *value, float *grad, void *stream) {
     double scale = 1.0 / ((double)n * (double)cols);
     unsigned blocks = loss_blocks(n * cols);
-    square_error<<<blocks, LOSS_THREADS, 0, on(stream)>>>(n * cols, (float)(2.0 * scale), scale, prediction, target,
-                                                          partial, value, grad);
-    return end_loss(blocks, scale, partial, value, stream);
+    cudaError_t error = start_early(square_error, blocks, LOSS_THREADS, stream, n * cols, (float)(2.0 * scale), scale,
+                                    prediction, target, partial, value, grad);
+    return error == cudaSuccess ? end_loss(blocks, scale, partial, value, stream) : error;
 }
 
 cudaError_t train_cuda_cross_entropy(int64_t n, int64_t cols, const float *prediction, const float *target,
