@@ -437,8 +437,6 @@ def audit(data, *, progress: Optional[Progress] = None, **options) -> Audit:
     """
     job = Job("audit", data, options, progress)
     handle = job.run("circe_audit", "circe_audit_result_free")
-    text = ctypes.c_void_p()
-    _native.check(_native.jobs().circe_audit_json(handle.pointer, text))
-    results = json.loads(_native.taken_text(text.value))
+    results = json.loads(_native.taken_text(_native.jobs().circe_audit_json(handle.pointer)))
     return Audit(tuple(map(_finding, results["findings"])), tuple(results["quality"]), results["n"], results["dropped"],
                  results["alpha"], tuple(results.get("warnings", ())), results["seconds"], results, handle)

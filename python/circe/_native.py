@@ -341,7 +341,7 @@ JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_data": ("status", _handle, _text, c_void_p, POINTER(Watch), c_void_p),
     "circe_audit": ("status", _handle, _handle, c_void_p, POINTER(Watch), _out),
     "circe_audit_result_free": (None, _handle),
-    "circe_audit_json": ("status", _handle, POINTER(c_void_p)),
+    "circe_audit_json": (c_void_p, _handle),
     "circe_audit_report": ("status", _handle, _text),
     "circe_text_free": (None, c_void_p),
     "circe_table_create": ("status", c_int64, _out),
