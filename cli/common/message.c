@@ -118,8 +118,12 @@ static void say_about(const char *subject, const char *text) {
 }
 
 int message_refused(circe_status status) {
-    if (status == CIRCE_OK) return EXIT_DONE;
     if (status == CIRCE_ERR_CANCELLED) return message_fail(EXIT_WORK, "interrupted; nothing was written");
+    return message_failed(status);
+}
+
+int message_failed(circe_status status) {
+    if (status == CIRCE_OK) return EXIT_DONE;
     char *text = small_format("%s", circe_last_error()), *rest = text, *line = strsep(&rest, "\n");
     message_note("%s", line[0] != '\0' ? line : circe_status_text(status));
     if (rest == NULL && status == CIRCE_ERR_MEMORY) message_hint("allow more with --memory, or give fewer rows");

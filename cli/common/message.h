@@ -38,6 +38,8 @@ void message_note(const char *format, ...) PRINTF_LIKE(1, 2);
 /* The exit status of a call of the library or of a job. Where it failed, prints its text, whose further lines are
  * hints. */
 int message_refused(circe_status status);
+/* The same for one that says itself what an interrupted run leaves. */
+int message_failed(circe_status status);
 
 /* A file that could not be read, or not be written, with the text of the error. */
 int message_read(circe_status status, const char *path, const char *text);

@@ -58,10 +58,8 @@ void text_inputs(const input *const *group, int n) {
 }
 
 const char *text_kernel(const circe_kernel *kernel, char *out, size_t size) {
-    return text_widths(circe_kernel_text(kernel), out, size);
+    return kernel_short_text(circe_kernel_text(kernel), out, size);
 }
-
-const char *text_widths(const char *text, char *out, size_t size) { return kernel_short_text(text, out, size); }
 
 void text_loo(const circe_loo_table *table) {
     printf("  %14s", "sigma2_y\\ridge");

@@ -1,27 +1,21 @@
-/* Over MPI (mpi/). Every process reads the whole table, which the splits and scales are made from; of what the network
- * learns from, it then keeps its slice. */
-#include "cli/train/train_team.h"
-
+/* Training by several processes, over MPI (mpi/). Every process reads the whole table, which the splits and scales are
+ * made from; of what the network learns from, it then keeps its slice. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common/message.h"
-#include "cli/common/ranks.h"
+#include "jobs/training.h"
+#include "mpi/cluster.h"
 
-/* ---- the team ---------------------------------------------------------------------------------------------------- */
-
-static void name_rank(char *text) {
-    char held[TRAIN_TEAM_TEXT];
-    snprintf(held, sizeof held, "%s", text);
-    if (!ranks_first()) snprintf(text, TRAIN_TEAM_TEXT, "rank %d on %s: %.900s", cluster_rank(), cluster_host(), held);
-}
+/* ---- the ranks --------------------------------------------------------------------------------------------------- */
 
 static circe_status agree(circe_status status, char *text) {
     char all[CLUSTER_TEXT_BYTES] = "";
     int who = 0;
-    if (status != CIRCE_OK) name_rank(text);
-    snprintf(all, sizeof all, "%s", text);
+    if (cluster_rank() > 0)
+        snprintf(all, sizeof all, "rank %d on %s: %.900s", cluster_rank(), cluster_host(), text);
+    else
+        snprintf(all, sizeof all, "%s", text);
     int first = cluster_first((int)status, all, &who);
     if (first != 0) snprintf(text, TRAIN_TEAM_TEXT, "%.*s", TRAIN_TEAM_TEXT - 1, all);
     return (circe_status)first;
@@ -29,13 +23,8 @@ static circe_status agree(circe_status status, char *text) {
 
 /* This process alone knows, and the others wait for it: it says so itself, whoever it is. */
 __attribute__((noreturn)) static void give_up(circe_status status, const char *text) {
-    char named[TRAIN_TEAM_TEXT];
     (void)status;
-    snprintf(named, sizeof named, "%s", text);
-    name_rank(named);
-    message_release();
-    message_fail(EXIT_WORK, "%s", named);
-    cluster_abort(EXIT_WORK);
+    cluster_give_up(text);
 }
 
 static void broadcast(void *data, size_t bytes) { cluster_broadcast(0, data, bytes); }
@@ -60,7 +49,7 @@ static void sum_integers(uint64_t *values, int64_t n) {
     free(all);
 }
 
-const train_team *training_team(void) {
+const train_team *training_ranks(void) {
     static train_team team;
     const cluster_engine *engine = cluster_engine_used();
     if (engine == NULL) return NULL;
@@ -81,11 +70,6 @@ const train_team *training_team(void) {
 }
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
-
-int training_team_same(uint64_t hash, const char *file) {
-    circe_status status = cluster_same(&hash, sizeof hash, file);
-    return message_refused(status);
-}
 
 static void keep_rows(circe_mat *m, int64_t first, int64_t n) {
     if (m->data == NULL || m->cols == 0) return;
@@ -118,8 +102,8 @@ static void keep_pictures(training_set *set) {
     free(place);
 }
 
-void training_team_divide(training_set *set) {
-    const train_team *team = training_team();
+void training_ranks_divide(training_set *set) {
+    const train_team *team = training_ranks();
     training_part *part = &set->training;
     int64_t n = 0;
     if (team == NULL) return;

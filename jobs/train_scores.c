@@ -5,36 +5,52 @@
  *     measures   CIRCE and HSIC (unbiased), HSCIC, GCM (max |T|) of the prediction, with the widths of the options:
  *                before training, after it, and of the target itself where that is not what is conditioned on
  *     floor      E[Var(target | given)], the error of the best prediction from `given` alone, by kernel ridge
- * regression on training rows, width and ridge by leave-one-out
+ *                regression on training rows, width and ridge by leave-one-out
  *
  * Measures compare all pairs of rows, so that at most MOST_MEASURED of them, which are in random order, are taken. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "circe/status.h"
-#include "cli/common/progress.h"
-#include "cli/train/train_job.h"
+#include "io/small.h"
+#include "jobs/training.h"
 
 enum { MOST_MEASURED = 2000 };
 
-const char *const training_measure_name[N_MEASURED] = {"circe", "hscic", "gcm", "hsic"};
-
-static const circe_measure_kind kind_of[N_MEASURED] = {CIRCE_MEASURE_CIRCE, CIRCE_MEASURE_HSCIC, CIRCE_MEASURE_GCM,
-                                                       CIRCE_MEASURE_HSIC};
-
-static int refuse_library(const training_job *job, circe_status status) {
-    if (status == CIRCE_ERR_CANCELLED) return training_job_interrupted(job);
-    return message_read(status, NULL, circe_last_error());
-}
+static const circe_measure_kind kind_of[CIRCE_TRAINING_MEASURES] = {CIRCE_MEASURE_CIRCE, CIRCE_MEASURE_HSCIC,
+                                                                    CIRCE_MEASURE_GCM, CIRCE_MEASURE_HSIC};
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- error ------------------------------------------------------------------------------------------------------- */
 
-static double target_of(const training_job *job, int64_t row, int64_t col) {
-    const circe_mat *m = &job->set.validation.data.target;
+/* Standardised, or a class. */
+static double target_of(const trained *t, int64_t row, int64_t col) {
+    const circe_mat *m = &t->set.validation.data.target;
     return (double)((const float *)m->data)[row * m->ld + col];
+}
+
+static double in_units(const trained *t, double value, int64_t col) {
+    return value * t->set.target_scale.deviation[col] + t->set.target_scale.mean[col];
+}
+
+double training_target_in_units(const trained *t, int64_t row, int64_t col) {
+    return in_units(t, target_of(t, row, col), col);
+}
+
+double training_prediction_in_units(const trained *t, int64_t row, int64_t col) {
+    return in_units(t, (double)t->after[row * t->result.outputs + col], col);
+}
+
+int64_t training_true_class(const trained *t, int64_t row) { return (int64_t)target_of(t, row, 0); }
+
+int64_t training_found_class(const trained *t, int64_t row) {
+    const float *x = t->after + row * t->result.outputs;
+    int64_t best = 0;
+    for (int64_t c = 1; c < t->result.outputs; c++) {
+        if (x[c] > x[best]) best = c;
+    }
+    return best;
 }
 
 static double variance_of(const float *values, int64_t n, int64_t ld) {
@@ -44,59 +60,58 @@ static double variance_of(const float *values, int64_t n, int64_t ld) {
     return sum / (double)n;
 }
 
-static void score_numbers(training_job *job) {
-    training_scores *s = &job->scores;
-    const training_set *set = &job->set;
-    int64_t n = set->validation.n, cols = job->outputs;
-    s->columns = small_alloc((size_t)cols * sizeof *s->columns);
-    for (int64_t c = 0; c < cols; c++) {
-        double sum = 0.0, unit = set->target_scale.deviation[c];
-        for (int64_t i = 0; i < n; i++) {
-            double difference = (double)job->after[i * cols + c] - target_of(job, i, c);
-            sum += difference * difference;
-        }
-        double mse = sum / (double)n;
-        double variance = variance_of((const float *)set->validation.data.target.data + c, n, cols);
-        if (!(variance > 0.0))
-            notes_add(&job->warnings, "the target '%s' is constant on the validation rows: there is no R2 of it",
-                      training_column(set, &set->target, c));
-        s->columns[c] = (training_error){mse * unit * unit, mse, 1.0 - mse / variance};
-        s->loss += mse / (double)cols;
-        s->r2 += s->columns[c].r2 / (double)cols;
-        s->spread += variance_of(job->after + c, n, cols) / (double)cols;
+static double mean_square(const trained *t, int64_t col) {
+    int64_t n = t->set.validation.n, cols = t->result.outputs;
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        double difference = (double)t->after[i * cols + col] - target_of(t, i, col);
+        sum += difference * difference;
     }
-    s->accuracy = s->majority = NAN;
+    return sum / (double)n;
 }
 
-static int64_t best_class(const float *row, int64_t n) {
-    int64_t best = 0;
-    for (int64_t c = 1; c < n; c++) {
-        if (row[c] > row[best]) best = c;
+static void score_numbers(training_job *job) {
+    trained *t = job->made;
+    circe_training *r = &t->result;
+    int64_t n = t->set.validation.n, cols = job->outputs;
+    r->errors = small_alloc((size_t)cols * sizeof *r->errors);
+    r->loss = r->r2 = r->spread = 0.0;
+    for (int64_t c = 0; c < cols; c++) {
+        const char *name = training_column(&t->set, &t->set.target, c);
+        double unit = t->set.target_scale.deviation[c], mse = mean_square(t, c);
+        double variance = variance_of((const float *)t->set.validation.data.target.data + c, n, cols);
+        if (!(variance > 0.0))
+            notes_add(&job->warnings, "the target '%s' is constant on the validation rows: there is no R2 of it", name);
+        r->errors[c] = (circe_training_error){name, mse * unit * unit, mse, 1.0 - mse / variance};
+        r->loss += mse / (double)cols;
+        r->r2 += r->errors[c].r2 / (double)cols;
+        r->spread += variance_of(t->after + c, n, cols) / (double)cols;
     }
-    return best;
 }
 
 static void score_classes(training_job *job) {
-    training_scores *s = &job->scores;
-    int64_t n = job->set.validation.n, cols = job->outputs, right = 0, most = 0, named = 0;
+    trained *t = job->made;
+    circe_training *r = &t->result;
+    int64_t n = t->set.validation.n, cols = job->outputs, right = 0, most = 0, named = 0;
     int64_t *count = small_alloc((size_t)cols * sizeof *count), *guessed = small_alloc((size_t)cols * sizeof *guessed);
+    r->classes = (const char *const *)t->set.classes.names;
+    r->loss = 0.0;
     for (int64_t i = 0; i < n; i++) {
-        const float *row = job->after + i * cols;
-        int64_t truth = (int64_t)target_of(job, i, 0), guess = best_class(row, cols);
+        const float *row = t->after + i * cols;
+        int64_t truth = training_true_class(t, i), guess = training_found_class(t, i);
         double others = 0.0; /* softmax, relative to the likeliest */
         for (int64_t c = 0; c < cols; c++) others += c == guess ? 0.0 : exp((double)row[c] - (double)row[guess]);
-        s->loss += (log1p(others) + (double)row[guess] - (double)row[truth]) / (double)n;
+        r->loss += (log1p(others) + (double)row[guess] - (double)row[truth]) / (double)n;
         right += guess == truth;
         most = count[truth] + 1 > most ? count[truth] + 1 : most;
         count[truth]++;
         named += guessed[guess]++ == 0;
     }
-    s->accuracy = (double)right / (double)n;
-    s->majority = (double)most / (double)n;
-    s->r2 = s->spread = NAN;
+    r->accuracy = (double)right / (double)n;
+    r->majority = (double)most / (double)n;
     if (named == 1)
         notes_add(&job->warnings, "every row is predicted as '%s': train longer, or take a smaller --gamma",
-                  job->set.classes.names[best_class(job->after, cols)]);
+                  r->classes[training_found_class(t, 0)]);
     free(count);
     free(guessed);
 }
@@ -111,11 +126,12 @@ static circe_mat first_rows(const circe_mat *m, int64_t n) {
 
 /* Classes as one column each, as the network gives them. */
 static float *target_as_outputs(const training_job *job, int64_t n) {
+    const trained *t = job->made;
     float *x = small_alloc((size_t)(n * job->outputs) * sizeof *x);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t c = 0; c < job->outputs; c++)
             x[i * job->outputs + c] =
-                job->set.loss == TRAIN_MSE ? (float)target_of(job, i, c) : (float)(target_of(job, i, 0) == (double)c);
+                t->set.loss == TRAIN_MSE ? (float)target_of(t, i, c) : (float)(training_true_class(t, i) == c);
     }
     return x;
 }
@@ -137,7 +153,7 @@ static void settle(const circe_measure *regularizer, int64_t cols_y, settled *ch
 /* The job's own where it measures the same, to be destroyed otherwise. */
 static circe_status make_measure(const training_job *job, circe_measure_kind kind, const circe_mat *y,
                                  const circe_mat *z, const settled *choice, circe_measure **regularizer) {
-    const training_set *set = &job->set;
+    const training_set *set = job->set;
     circe_measure_options options;
     training_regularizer_options(job, kind, &options);
     if (kind == job->kind &&
@@ -152,56 +168,51 @@ static circe_status make_measure(const training_job *job, circe_measure_kind kin
         options.ridge = &choice->ridge;
         options.n_sigma2_y = options.n_ridge = 1;
     }
-    return train_regularizer_create(job->s->context, &options, y, z, &set->holdout.data.y,
-                                    training_z(&set->holdout, kind), regularizer);
+    return train_regularizer_create(job->context, &options, y, z, &set->holdout.data.y, training_z(&set->holdout, kind),
+                                    regularizer);
 }
 
-static circe_status measure_states(training_job *job, training_measure which, const float *const *x, int64_t n,
-                                   settled *choice) {
+static circe_status measure_states(training_job *job, int which, const float *const *x, int64_t n, settled *choice) {
     circe_measure *regularizer = NULL;
-    const training_set *set = &job->set;
+    const training_set *set = job->set;
     circe_measure_kind kind = kind_of[which];
     circe_mat y = first_rows(&set->validation.data.y, n), z = first_rows(training_z(&set->validation, kind), n);
     circe_status status = make_measure(job, kind, &y, &z, choice, &regularizer);
     if (status == CIRCE_OK && kind == CIRCE_MEASURE_CIRCE) settle(regularizer, set->given.n, choice);
-    for (int state = 0; state < N_STATES && status == CIRCE_OK; state++) {
+    for (int state = 0; state < CIRCE_TRAINING_STATES && status == CIRCE_OK; state++) {
         circe_mat values = circe_mat_f32(x[state], n, job->outputs);
         if (x[state] != NULL)
-            status = circe_measure_points(regularizer, &values, &y, &z, &job->scores.value[state][which], NULL);
+            status =
+                circe_measure_points(regularizer, &values, &y, &z, &job->made->result.dependence[state][which], NULL);
     }
     if (regularizer != job->regularizer) circe_measure_destroy(regularizer);
     return status;
 }
 
-static int measure_dependence(training_job *job) {
-    const training_set *set = &job->set;
-    for (int state = 0; state < N_STATES; state++) {
-        for (int m = 0; m < N_MEASURED; m++) job->scores.value[state][m] = NAN;
-    }
-    if (!set->has_invariant) return EXIT_DONE;
+static circe_status measure_dependence(training_job *job) {
+    const training_set *set = job->set;
+    if (!set->has_invariant) return CIRCE_OK;
     int64_t n = smaller(set->validation.n, MOST_MEASURED);
     float *target = set->given_is_target ? NULL : target_as_outputs(job, n);
-    const float *const x[N_STATES] = {target, job->before, job->after};
+    const float *const x[CIRCE_TRAINING_STATES] = {target, job->made->before, job->made->after};
     settled choice = {0};
     circe_status status = CIRCE_OK;
-    for (int m = 0; m < N_MEASURED && status == CIRCE_OK; m++) {
-        if (kind_of[m] != CIRCE_MEASURE_HSIC && set->holdout.n == 0) continue;
-        status = measure_states(job, (training_measure)m, x, n, &choice);
+    for (int m = 0; m < CIRCE_TRAINING_MEASURES && status == CIRCE_OK; m++) {
+        if (kind_of[m] == CIRCE_MEASURE_HSIC || set->holdout.n > 0) status = measure_states(job, m, x, n, &choice);
     }
     if (set->holdout.n == 0)
         notes_add(&job->warnings, "without a holdout only HSIC is measured: the others need rows to regress on");
-    progress_clear();
-    job->scores.measured_rows = n;
+    job->made->result.measured_rows = n;
     free(target);
-    return status == CIRCE_OK ? EXIT_DONE : refuse_library(job, status);
+    return status;
 }
 
 /* ---- the floor --------------------------------------------------------------------------------------------------- */
 
-circe_status training_conditional_mean(const training_job *job, const circe_mat *y, const circe_mat *x,
-                                       const circe_mat *at, circe_mat *mean) {
-    const training_set *set = &job->set;
+circe_status training_conditional_mean(circe_context *context, const training_set *set, const circe_mat *y,
+                                       const circe_mat *x, const circe_mat *at, circe_mat *mean) {
     circe_kernel *kernel_y = NULL, *linear = NULL;
+    circe_workspace *workspace = NULL;
     circe_cme *cme = NULL;
     circe_cme_options options;
     double widths[] = {1.0, 0.1, 0.01, 0.001};
@@ -209,15 +220,16 @@ circe_status training_conditional_mean(const training_job *job, const circe_mat 
     circe_cme_options_init(&options);
     options.sigma2_y = widths;
     options.n_sigma2_y = 4;
-    circe_status status =
-        circe_kernel_parse(job->s->context, set->kernel_y != NULL ? set->kernel_y : "gaussian", &kernel_y);
-    if (status == CIRCE_OK) status = circe_kernel_create(job->s->context, CIRCE_KERNEL_LINEAR, 0.0, &linear);
-    if (status == CIRCE_OK) status = circe_cme_fit(job->s->context, y, x, kernel_y, linear, &options, &cme);
-    if (status == CIRCE_OK) status = circe_cme_mean(job->s->workspace, cme, at, mean);
-    progress_clear();
+    circe_status status = circe_workspace_create(context, &workspace);
+    if (status == CIRCE_OK)
+        status = circe_kernel_parse(context, set->kernel_y != NULL ? set->kernel_y : "gaussian", &kernel_y);
+    if (status == CIRCE_OK) status = circe_kernel_create(context, CIRCE_KERNEL_LINEAR, 0.0, &linear);
+    if (status == CIRCE_OK) status = circe_cme_fit(context, y, x, kernel_y, linear, &options, &cme);
+    if (status == CIRCE_OK) status = circe_cme_mean(workspace, cme, at, mean);
     circe_cme_destroy(cme);
     circe_kernel_destroy(kernel_y);
     circe_kernel_destroy(linear);
+    circe_workspace_destroy(workspace);
     return status;
 }
 
@@ -227,46 +239,50 @@ static int64_t rows_to_fit(const training_set *set) {
 }
 
 /* On the very rows that the prediction is judged on, so that both share their luck. */
-static int estimate_floor(training_job *job) {
-    const training_set *set = &job->set;
+static circe_status estimate_floor(training_job *job) {
+    const training_set *set = job->set;
     const training_part *part = &set->validation;
-    job->scores.floor = NAN;
-    if (!set->has_invariant || set->given_is_target || set->loss != TRAIN_MSE) return EXIT_DONE;
+    circe_training *r = &job->made->result;
+    if (!set->has_invariant || set->given_is_target || set->loss != TRAIN_MSE) return CIRCE_OK;
     int64_t n = rows_to_fit(set), cols = set->target.n;
     circe_mat y = first_rows(&set->training.data.y, n), target = first_rows(&set->training.data.target, n);
     double *data = calloc((size_t)(part->n * cols), sizeof *data), sum = 0.0;
-    if (data == NULL) return message_fail(EXIT_WORK, "out of memory for %lld rows", (long long)part->n);
+    if (data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)part->n);
     circe_mat mean = circe_mat_f64(data, part->n, cols);
-    circe_status status = training_conditional_mean(job, &y, &target, &part->data.y, &mean);
+    circe_status status = training_conditional_mean(job->context, set, &y, &target, &part->data.y, &mean);
     for (int64_t i = 0; status == CIRCE_OK && i < part->n; i++) {
-        for (int64_t c = 0; c < cols; c++) sum += pow(data[i * cols + c] - target_of(job, i, c), 2);
+        for (int64_t c = 0; c < cols; c++) sum += pow(data[i * cols + c] - target_of(job->made, i, c), 2);
     }
     free(data);
-    if (status != CIRCE_OK) return refuse_library(job, status);
-    job->scores.floor = sum / (double)(part->n * cols);
-    job->scores.floor_rows = n;
-    return EXIT_DONE;
+    if (status != CIRCE_OK) return status;
+    r->floor = sum / (double)(part->n * cols);
+    r->floor_rows = n;
+    return CIRCE_OK;
 }
 
 /* A prediction that hardly moves is invariant, and worthless: 0.4 of what the floor leaves to explain, as in the
  * reproduction of the paper; where no floor is known, a fiftieth of the target's variance. */
 static void note_collapse(training_job *job) {
-    const training_scores *s = &job->scores;
-    bool known = isfinite(s->floor) && s->floor < 1.0;
-    double least = known ? 0.4 * (1.0 - s->floor) : 0.02;
-    if (job->set.loss != TRAIN_MSE || !(s->spread < least)) return;
-    notes_add(&job->warnings, "the prediction has collapsed: its variance is %.2g of the target's%s; %s", s->spread,
+    const circe_training *r = &job->made->result;
+    bool known = isfinite(r->floor) && r->floor < 1.0;
+    double least = known ? 0.4 * (1.0 - r->floor) : 0.02;
+    if (job->set->loss != TRAIN_MSE || !(r->spread < least)) return;
+    notes_add(&job->warnings, "the prediction has collapsed: its variance is %.2g of the target's%s; %s", r->spread,
               known ? ", much less than what is given explains" : "",
               job->kind != CIRCE_MEASURE_NONE ? "a smaller --gamma may help, or more epochs" : "more epochs may help");
 }
 
-int training_job_judge(training_job *job) {
-    if (job->set.loss == TRAIN_MSE)
+circe_status training_judge(training_job *job) {
+    circe_training *r = &job->made->result;
+    r->outputs = job->outputs;
+    r->r2 = r->spread = r->accuracy = r->majority = r->floor = NAN;
+    for (int i = 0; i < CIRCE_TRAINING_STATES * CIRCE_TRAINING_MEASURES; i++) (&r->dependence[0][0])[i] = NAN;
+    if (job->set->loss == TRAIN_MSE)
         score_numbers(job);
     else
         score_classes(job);
-    int status = measure_dependence(job);
-    if (status == EXIT_DONE) status = estimate_floor(job);
-    if (status == EXIT_DONE) note_collapse(job);
+    circe_status status = measure_dependence(job);
+    if (status == CIRCE_OK) status = estimate_floor(job);
+    if (status == CIRCE_OK) note_collapse(job);
     return status;
 }
