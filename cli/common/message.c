@@ -148,10 +148,6 @@ void message_data(bool quiet, int64_t dropped, const circe_notes *warnings) {
     for (size_t i = 0; i < warnings->n; i++) message_note("warning: %s", warnings->text[i]);
 }
 
-void notes_print(const notes *list) {
-    for (size_t i = 0; i < list->n; i++) message_note("warning: %s", list->text[i]);
-}
-
 int message_close_stdout(int status) {
     bool failed = ferror(stdout) != 0;
     errno = 0;

@@ -48,9 +48,6 @@ int message_write(const char *path, const char *text);
 /* What a finished job has to say of its data, unless --quiet: rows left out, and its sentences for the user. */
 void message_data(bool quiet, int64_t dropped, const circe_notes *warnings);
 
-/* The sentences of a job for the user: "circe fit: warning: TEXT". */
-void notes_print(const notes *list);
-
 /* Flushes and closes standard output; a full disk turns a 0 into EXIT_WORK. */
 int message_close_stdout(int status);
 

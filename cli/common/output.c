@@ -45,18 +45,6 @@ void text_columns(const circe_columns *columns) {
     for (size_t i = 0; i < columns->n; i++) text_column(&columns->column[i]);
 }
 
-void json_inputs(cJSON *object, const input *const *group, int n) {
-    circe_columns columns = columns_described(group, n);
-    json_columns(object, &columns);
-    columns_clear(&columns);
-}
-
-void text_inputs(const input *const *group, int n) {
-    circe_columns columns = columns_described(group, n);
-    text_columns(&columns);
-    columns_clear(&columns);
-}
-
 const char *text_kernel(const circe_kernel *kernel, char *out, size_t size) {
     return kernel_short_text(circe_kernel_text(kernel), out, size);
 }

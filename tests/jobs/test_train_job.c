@@ -297,7 +297,7 @@ static void errors_are_of_the_table(void **state) {
     circe_predict_options_init(&o);
     circe_predictions *made = predict(t->model, table, NULL, NULL);
     double sum = 0;
-    assert_ok(circe_predictions_compare(made, table, &o));
+    assert_ok(circe_predictions_compare(made, table, &o, NULL));
     for (int64_t i = 0; i < ROWS; i++) sum += (made->values[i] - p->b[i]) * (made->values[i] - p->b[i]) / ROWS;
     assert_int_equal(made->n_errors, 1);
     assert_int_equal(made->errors[0].rows, ROWS);
