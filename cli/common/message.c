@@ -107,16 +107,6 @@ static int exit_of(circe_status status) {
     return EXIT_WORK;
 }
 
-/* "SUBJECT: TEXT", or the text alone where it names the subject itself. */
-static void say_about(const char *subject, const char *text) {
-    char *shown = subject != NULL ? io_visible(subject, strlen(subject), false) : NULL; /* as the text has it */
-    if (shown == NULL || strstr(text, shown) != NULL)
-        message_note("%s", text);
-    else
-        message_note("%s: %s", shown, text);
-    free(shown);
-}
-
 int message_refused(circe_status status) {
     if (status == CIRCE_ERR_CANCELLED) return message_fail(EXIT_WORK, "interrupted; nothing was written");
     return message_failed(status);
@@ -130,16 +120,6 @@ int message_failed(circe_status status) {
     while ((line = strsep(&rest, "\n")) != NULL) message_hint("%s", line);
     free(text);
     return exit_of(status);
-}
-
-int message_read(circe_status status, const char *path, const char *text) {
-    say_about(path, text[0] != '\0' ? text : circe_status_text(status));
-    return exit_of(status);
-}
-
-int message_write(const char *path, const char *text) {
-    say_about(path, text);
-    return EXIT_WORK;
 }
 
 void message_data(bool quiet, int64_t dropped, const circe_notes *warnings) {

@@ -41,10 +41,6 @@ int message_refused(circe_status status);
 /* The same for one that says itself what an interrupted run leaves. */
 int message_failed(circe_status status);
 
-/* A file that could not be read, or not be written, with the text of the error. */
-int message_read(circe_status status, const char *path, const char *text);
-int message_write(const char *path, const char *text);
-
 /* What a finished job has to say of its data, unless --quiet: rows left out, and its sentences for the user. */
 void message_data(bool quiet, int64_t dropped, const circe_notes *warnings);
 

@@ -12,13 +12,27 @@
 #include "cli/common/session.h"
 #include "paper/paper.h"
 
+/* The first line of an error, and its hint. */
+static void say(const char *text) {
+    int length = (int)strcspn(text, "\n");
+    message_note("%.*s", length, text);
+    if (text[length] != '\0') message_hint("%s", text + length + 1);
+}
+
+/* What was stopped says itself what is left of it. */
+static int fail(circe_status status) {
+    if (status != CIRCE_ERR_CANCELLED) return message_refused(status);
+    say(circe_last_error());
+    return EXIT_WORK;
+}
+
 int cmd_experiment_run(const args *arguments) {
     progress_start(false); /* a signal to stop is a chance to keep a checkpoint, and no more than that */
     progress_catch_termination();
     progress_end_within(SWEEP_PATIENCE_S);
     circe_status status =
         paper_work(args_text(arguments, OPT_OUTPUT_RUN), device_name(arguments), progress_interrupted);
-    return message_refused(status);
+    return status == CIRCE_OK ? EXIT_DONE : fail(status);
 }
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
@@ -116,7 +130,7 @@ static int list(void) {
         if (entries[i].title != NULL)
             printf("%-*s  %s\n", width, entries[i].name, entries[i].title);
         else
-            status = message_fail(EXIT_INPUT, "%s", entries[i].error);
+            say(entries[i].error), status = EXIT_INPUT;
     }
     arena_free(&owner);
     return n > 0 ? status : message_fail(EXIT_INPUT, "no experiments were found; --config FILE takes a file");
@@ -153,7 +167,7 @@ int cmd_experiment(const args *arguments) {
     if (!ranks_first()) return paper_serve(&options, &watch) == CIRCE_OK ? EXIT_DONE : EXIT_WORK;
     circe_status status = paper_run(&options, &watch, &result);
     progress_clear();
-    int code = status == CIRCE_OK ? show(&result, args_given(arguments, OPT_JSON)) : message_refused(status);
+    int code = status == CIRCE_OK ? show(&result, args_given(arguments, OPT_JSON)) : fail(status);
     paper_result_free(&result);
     return code;
 }
