@@ -13,8 +13,6 @@ const char *precision_name(const args *arguments) {
     return name != NULL ? name : "float32";
 }
 
-int device_check(const args *arguments) { return message_refused(job_device_check(device_name(arguments))); }
-
 int device_open(const args *arguments, circe_context *context, train_device **device) {
     return message_refused(job_device_open(context, device_name(arguments), precision_name(arguments), device));
 }

@@ -41,7 +41,7 @@ static int finish(const args *arguments, const circe_predict_options *o, circe_p
         message_note("warning: %" PRId64 " of %" PRId64 " rows have missing cells and no prediction", p->rows_without,
                      p->rows);
     bool compared = json || (strcmp(o->output, "-") != 0 && !quiet);
-    if (compared) status = message_refused(circe_predictions_compare(p, NULL, o));
+    if (compared) status = message_refused(circe_predictions_compare(p, NULL, o, NULL));
     message_data(quiet, 0, &p->warnings);
     if (status == EXIT_DONE && json) return output_json(circe_predictions_json(p, o));
     if (status == EXIT_DONE && compared) print_text(p, o->output);
