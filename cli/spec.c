@@ -44,7 +44,7 @@ const spec_option spec_options[OPT_COUNT] = {
                           "The column of the outcome: dependence that runs through it is allowed."},
     [OPT_SENSITIVE] = {"sensitive", 0, SPEC_LIST, AUDIT, AUDIT, "LIST", NULL, NULL, 0, 0, "Data",
                        "Columns that the prediction should not depend on once the outcome is known: numbers, which "
-                       "need no binning, or text, whose words are categories."},
+                       "need no binning, or text, whose words are categories. race+sex is one attribute of both."},
     [OPT_POSITIVE] = {"positive", 0, SPEC_TEXT, AUDIT, 0, "WORD", NULL, NULL, 0, 0, "Data",
                       "For an outcome of two words or two numbers: the one that counts as positive, which the "
                       "prediction is of. Default: the larger number, or the last word of the alphabet."},
