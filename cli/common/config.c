@@ -22,7 +22,7 @@ typedef struct reader {
     args *arguments;
     const char *path;
     yaml_document_t *document;
-    size_t line_of[OPT_COUNT]; /* where an option was met; 0: not yet */
+    size_t *line_of; /* (rows): where an option was met; 0: not yet */
 } reader;
 
 static size_t line_of(const yaml_node_t *node) { return node->start_mark.line + 1; }
@@ -38,22 +38,24 @@ static bool is_text(const yaml_node_t *node) {
     return text[0] != '\0' && strcmp(text, "~") != 0 && strcmp(text, "null") != 0;
 }
 
-static bool takes_list(const spec_option *option) {
-    return option->kind == SPEC_LIST || option->kind == SPEC_POSITIVES;
+static bool takes_list(const circe_option *option) {
+    return option->kind == CIRCE_OPTION_LIST || option->kind == CIRCE_OPTION_POSITIVES;
 }
 
-static int refuse_value(const spec_option *option) {
-    if (option->kind == SPEC_FLAG) return message_fail(EXIT_INPUT, "true or false is expected: %s: true", option->name);
+static int refuse_value(const circe_option *option) {
+    if (option->kind == CIRCE_OPTION_FLAG)
+        return message_fail(EXIT_INPUT, "true or false is expected: %s: true", option->name);
     const char *example = option->fallback != NULL ? option->fallback : option->value;
     if (takes_list(option))
         return message_fail(EXIT_INPUT, "a value or a list of them is expected: %s: [%s]", option->name, example);
     return message_fail(EXIT_INPUT, "one value is expected: %s: %s", option->name, example);
 }
 
-static int read_flag(reader *r, spec_option_id id, const yaml_node_t *value) {
+static int read_flag(reader *r, size_t id, const yaml_node_t *value) {
     bool on = is_text(value) && strcmp(scalar(value), "true") == 0;
-    if (!on && !(is_text(value) && strcmp(scalar(value), "false") == 0)) return refuse_value(&spec_options[id]);
-    return on ? args_set(r->arguments, id, NULL) : EXIT_DONE;
+    if (!on && !(is_text(value) && strcmp(scalar(value), "false") == 0))
+        return refuse_value(spec_row(r->arguments->command, id));
+    return on ? args_set(r->arguments, id, small_format("true")) : EXIT_DONE;
 }
 
 /* "a,y,z"; NULL where an item is no text. */
@@ -76,10 +78,10 @@ static char *join(reader *r, const yaml_node_t *list) {
     return NULL;
 }
 
-static int read_value(reader *r, spec_option_id id, const yaml_node_t *value) {
-    const spec_option *option = &spec_options[id];
+static int read_value(reader *r, size_t id, const yaml_node_t *value) {
+    const circe_option *option = spec_row(r->arguments->command, id);
     char *text = NULL;
-    if (option->kind == SPEC_FLAG) return read_flag(r, id, value);
+    if (option->kind == CIRCE_OPTION_FLAG) return read_flag(r, id, value);
     if (is_text(value))
         text = small_format("%s", scalar(value));
     else if (value != NULL && value->type == YAML_SEQUENCE_NODE && takes_list(option))
@@ -87,12 +89,17 @@ static int read_value(reader *r, spec_option_id id, const yaml_node_t *value) {
     return text != NULL ? args_set(r->arguments, id, text) : refuse_value(option);
 }
 
+/* In a file: not help, nor another file. */
+static bool may_be_set(const circe_option *row) {
+    return strcmp(row->name, "help") != 0 && strcmp(row->name, "config") != 0;
+}
+
 static int unknown_key(const reader *r, const char *key) {
     const spec_command *command = r->arguments->command;
-    const char *names[OPT_COUNT];
     size_t n = 0;
-    for (spec_option_id id = 0; id < OPT_COUNT; id++) {
-        if (spec_takes(command, id) && id != OPT_HELP && id != OPT_CONFIG) names[n++] = spec_options[id].name;
+    const char **names = small_alloc(spec_n_rows(command) * sizeof *names);
+    for (size_t i = 0; i < spec_n_rows(command); i++) {
+        if (may_be_set(spec_row(command, i))) names[n++] = spec_row(command, i)->name;
     }
     const char *nearest = suggest_nearest(key, names, n);
     message_note("there is no such option");
@@ -100,16 +107,18 @@ static int unknown_key(const reader *r, const char *key) {
         message_hint("did you mean %s?", nearest);
     else
         message_hint("keys are the long names of options; circe %s --help lists them", command->name);
+    free(names);
     return EXIT_INPUT;
 }
 
 static int read_pair(reader *r, const yaml_node_t *key, const yaml_node_t *value) {
     if (!is_text(key)) return message_fail(EXIT_INPUT, "the name of an option is expected, as in gamma: 1000");
-    spec_option_id id = args_find(r->arguments->command, scalar(key));
-    if (id == OPT_COUNT || id == OPT_HELP || id == OPT_CONFIG) return unknown_key(r, scalar(key));
+    const spec_command *command = r->arguments->command;
+    size_t id = spec_find_row(command, scalar(key), strlen(scalar(key)));
+    if (id == spec_n_rows(command) || !may_be_set(spec_row(command, id))) return unknown_key(r, scalar(key));
     if (r->line_of[id] > 0) return message_fail(EXIT_INPUT, "it was there before, in line %zu", r->line_of[id]);
     r->line_of[id] = line_of(key);
-    return args_given(r->arguments, id) ? EXIT_DONE : read_value(r, id, value);
+    return r->arguments->given[id] ? EXIT_DONE : read_value(r, id, value);
 }
 
 /* The same, with messages that say where. */
@@ -156,8 +165,10 @@ static int read_text(args *arguments, const char *path, const char *text, size_t
     bool sound = false;
     int status = yaml_load(path, text, bytes, &parser, &document, &sound);
     if (sound) {
-        reader r = {.arguments = arguments, .path = path, .document = &document};
+        size_t *lines = small_alloc(spec_n_rows(arguments->command) * sizeof *lines);
+        reader r = {.arguments = arguments, .path = path, .document = &document, .line_of = lines};
         status = read_root(&r);
+        free(lines);
         yaml_document_delete(&document);
     } else if (status == EXIT_DONE) {
         status = refuse_syntax(path, &parser);
@@ -167,7 +178,7 @@ static int read_text(args *arguments, const char *path, const char *text, size_t
 }
 
 int config_read(args *arguments) {
-    const char *path = args_text(arguments, OPT_CONFIG);
+    const char *path = arguments->own.config;
     FILE *file = fopen(path, "rb");
     if (file == NULL) return message_fail(EXIT_INPUT, "--config %s: %s", path, strerror(errno));
     char *text = NULL;

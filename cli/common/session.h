@@ -3,7 +3,7 @@
 #define CLI_SESSION_H
 
 #include "circe/circe.h"
-#include "cli/common/parse.h"
+#include "cli/own.h"
 
 typedef struct session {
     circe_context *context;
@@ -11,7 +11,7 @@ typedef struct session {
 } session;
 
 /* Prints what is wrong and returns an exit status. */
-int session_open(const args *arguments, session *out);
+int session_open(const own_options *own, session *out);
 void session_close(session *s);
 
 /* Says once, on standard error, where BLAS is slower here than it could be, and the remedy. */
