@@ -47,6 +47,22 @@ circe_status train_device_set_precision(train_device *device, train_precision pr
                       strcmp(device->ops->name, "cpu") == 0 ? "CPU" : device->ops->name, precisions[precision]);
 }
 
+circe_status train_device_choose(circe_context *context, const char *name, const char *precision,
+                                 train_device **device) {
+    *device = NULL;
+    if (!train_device_is_name(name)) {
+        circe_fail(CIRCE_ERR_ARGUMENT, "--device %s: there is no such device", name);
+        return circe_fail_hint(CIRCE_ERR_ARGUMENT, "it may be cpu, cuda, cuda:1 (the second GPU) or auto");
+    }
+    circe_status status = train_device_open(context, name, device);
+    if (status != CIRCE_OK) return circe_fail(status, "--device: %s", circe_last_error());
+    status = train_device_set_precision(*device, (train_precision)train_precision_find(precision));
+    if (status == CIRCE_OK) return CIRCE_OK;
+    train_device_destroy(*device);
+    *device = NULL;
+    return circe_fail(status, "--precision %s: %s", precision, circe_last_error());
+}
+
 void train_device_destroy(train_device *device) {
     if (device != NULL) device->ops->close(device);
 }
