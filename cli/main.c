@@ -11,7 +11,7 @@
 #include "cli/common/session.h"
 #include "cli/common/terminal.h"
 #include "cli/help.h"
-#include "jobs/suggest.h"
+#include "io/suggest.h"
 
 static int unknown_command(const char *name) {
     const char *names[SPEC_N_COMMANDS];

@@ -281,7 +281,7 @@ static circe_status close_archive(writer *w, zip_t **archive, const char *path) 
         return CIRCE_OK;
     }
     if (w->cancelled) return circe_fail(CIRCE_ERR_CANCELLED, "%s: not written, as asked", path);
-    return circe_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path,
+    return circe_fail(CIRCE_ERR_WRITE, "%s: cannot be written: %s", path,
                       w->problem != 0 ? strerror(w->problem) : zip_strerror(*archive));
 }
 
@@ -324,7 +324,7 @@ circe_status dsprites_write_first(circe_context *context, const char *path, int6
     w.problem = circe__atomic_open(&w.file, path);
     w.open = w.problem == 0;
     status = w.open ? write_archive(&w, members, path)
-                    : circe_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(w.problem));
+                    : circe_fail(CIRCE_ERR_WRITE, "%s: cannot be written: %s", path, strerror(w.problem));
     if (status == CIRCE_OK && progress != NULL) progress(user, "writing", images, images);
 
 done:

@@ -25,7 +25,7 @@ typedef struct writing {
 } writing;
 
 static circe_status refuse(const char *path) {
-    return circe_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
+    return circe_fail(CIRCE_ERR_WRITE, "%s: cannot be written: %s", path, strerror(errno));
 }
 
 /* ---- where a picture goes ------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ static circe_status place_person(const writing *w, int64_t identity) {
 /* Anything in it but . and .. */
 static circe_status check_empty(const char *folder) {
     DIR *directory = opendir(folder);
-    if (directory == NULL) return circe_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", folder, strerror(errno));
+    if (directory == NULL) return circe_fail(CIRCE_ERR_WRITE, "%s: cannot be read: %s", folder, strerror(errno));
     circe_status status = CIRCE_OK;
     for (struct dirent *entry; status == CIRCE_OK && (entry = readdir(directory)) != NULL;) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)

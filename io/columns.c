@@ -75,9 +75,12 @@ static const char *cells_text(const io__sample *sample, char *out, size_t size) 
     size_t used = 0;
     int64_t shown = sample->n < IO__FEW ? sample->n : IO__FEW;
     out[0] = '\0';
-    for (int64_t i = 0; i < shown && used < size; i++)
-        used += (size_t)snprintf(out + used, size - used, "%s'%s' (row %lld, line %lld)", i > 0 ? ", " : "",
-                                 sample->cell[i].text, (long long)sample->cell[i].row, (long long)sample->cell[i].line);
+    for (int64_t i = 0; i < shown && used < size; i++) {
+        char line[40] = ""; /* of a table in memory there are none */
+        if (sample->cell[i].line > 0) snprintf(line, sizeof line, ", line %lld", (long long)sample->cell[i].line);
+        used += (size_t)snprintf(out + used, size - used, "%s'%s' (row %lld%s)", i > 0 ? ", " : "",
+                                 sample->cell[i].text, (long long)sample->cell[i].row, line);
+    }
     if (shown < sample->n && used < size) snprintf(out + used, size - used, ", ...");
     return out;
 }
@@ -154,7 +157,7 @@ static const char *column_name(const io_table *table, int64_t c, char index[24])
     return table->names != NULL ? table->names[c] : index;
 }
 
-static bool begin_description(io_table *table) {
+bool io__begin_description(io_table *table) {
     size_t n = (size_t)table->values.cols;
     if (table->categorical == NULL) table->categorical = calloc(n, sizeof *table->categorical);
     if (table->categories == NULL) table->categories = calloc(n, sizeof *table->categories);
@@ -208,6 +211,11 @@ static circe_status make_categories(io_table *table, int64_t c) {
     return status;
 }
 
+circe_status io__array_column_as(io_table *table, const io_reading *reading, int64_t c, bool named) {
+    mark_missing(table, reading, c);
+    return named ? make_categories(table, c) : CIRCE_OK;
+}
+
 circe_status io_table_read_as(io_table *table, const io_reading *reading) {
     circe_status status = CIRCE_OK;
     bool any = reading->n_missing > 0;
@@ -219,11 +227,9 @@ circe_status io_table_read_as(io_table *table, const io_reading *reading) {
         any = any || named[c];
     }
     if (any) status = io__table_own(table);
-    if (status == CIRCE_OK && any && !begin_description(table)) status = io__no_memory(table->source);
-    for (int64_t c = 0; any && c < cols && status == CIRCE_OK; c++) {
-        mark_missing(table, reading, c);
-        if (named[c]) status = make_categories(table, c);
-    }
+    if (status == CIRCE_OK && any && !io__begin_description(table)) status = io__no_memory(table->source);
+    for (int64_t c = 0; any && c < cols && status == CIRCE_OK; c++)
+        status = io__array_column_as(table, reading, c, named[c]);
     free(named);
     return status;
 }

@@ -187,6 +187,12 @@ io__cell io__column_take(io__column *column, const io_reading *reading, const ch
 /* After the last cell: refuses a column that is neither numbers nor categories. `name` is for people. */
 circe_status io__column_judge(const io__column *column, const io_reading *reading, const char *file, const char *name);
 
+/* Room for what is known of the columns of a table. false: no memory. */
+bool io__begin_description(io_table *table);
+
+/* One column of a table of numbers, as io_table_read_as reads it. */
+circe_status io__array_column_as(io_table *table, const io_reading *reading, int64_t c, bool named);
+
 /* ---- delimited text ----------------------------------------------------------------------------------------- */
 
 typedef struct io__scanner {

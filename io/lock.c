@@ -29,11 +29,11 @@ circe_status io_lock_take(const char *path, io_lock **lock) {
     }
     free(*lock);
     *lock = NULL;
-    if (problem != EBUSY) return circe_fail(CIRCE_ERR_IO, "%s: cannot be locked: %s", path, strerror(problem));
+    if (problem != EBUSY) return circe_fail(CIRCE_ERR_WRITE, "%s: cannot be locked: %s", path, strerror(problem));
     if (holder == 0)
-        return circe_fail(CIRCE_ERR_IO, "%s: another process is writing to it; wait until it ends, or write elsewhere",
-                          path);
-    return circe_fail(CIRCE_ERR_IO,
+        return circe_fail(CIRCE_ERR_WRITE,
+                          "%s: another process is writing to it; wait until it ends, or write elsewhere", path);
+    return circe_fail(CIRCE_ERR_WRITE,
                       "%s: another process, %ld, is writing to it; wait until it ends, or write elsewhere", path,
                       (long)holder);
 }

@@ -13,7 +13,7 @@ static circe_status finish(circe__atomic *file, const char *path, int problem) {
         problem = circe__atomic_commit(file);
     else
         circe__atomic_abandon(file);
-    return problem == 0 ? CIRCE_OK : circe_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(problem));
+    return problem == 0 ? CIRCE_OK : circe_fail(CIRCE_ERR_WRITE, "%s: cannot be written: %s", path, strerror(problem));
 }
 
 /* Magic, version 1.0, length, and the dictionary, padded with blanks so that the data begin at a multiple of 64. */
@@ -59,7 +59,7 @@ circe_status io_write_npy(const char *path, const circe_mat *values) {
     if (values->rows < 0 || values->cols < 0 || values->ld < values->cols)
         return circe_fail(CIRCE_ERR_ARGUMENT, "%s: cannot be written: the matrix has an impossible shape", path);
     int problem = circe__atomic_open(&file, path);
-    if (problem != 0) return circe_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(problem));
+    if (problem != 0) return circe_fail(CIRCE_ERR_WRITE, "%s: cannot be written: %s", path, strerror(problem));
     problem = circe__atomic_write(&file, header, npy_header(values, header));
     if (problem == 0 && values->ld == values->cols)
         problem = circe__atomic_write(&file, values->data,
@@ -72,6 +72,6 @@ circe_status io_write_npy(const char *path, const circe_mat *values) {
 circe_status io_write_text(const char *path, const char *text, size_t bytes) {
     circe__atomic file;
     int problem = circe__atomic_open(&file, path);
-    if (problem != 0) return circe_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(problem));
+    if (problem != 0) return circe_fail(CIRCE_ERR_WRITE, "%s: cannot be written: %s", path, strerror(problem));
     return finish(&file, path, circe__atomic_write(&file, text, bytes));
 }

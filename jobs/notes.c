@@ -21,22 +21,22 @@ void notes_add(notes *to, const char *format, ...) {
     to->text[to->n++] = text;
 }
 
-void circe_notes_clear(circe_notes *notes) {
-    for (size_t i = 0; i < notes->n; i++) free(notes->text[i]);
-    free(notes->text);
-    *notes = (circe_notes){0};
+void circe_notes_clear(circe_notes *list) {
+    for (size_t i = 0; i < list->n; i++) free(list->text[i]);
+    free(list->text);
+    *list = (circe_notes){0};
 }
 
-circe_notes notes_hand_over(notes *notes) {
-    circe_notes list = {notes->text, notes->n};
-    notes->text = NULL;
-    notes->n = 0;
-    return list;
+circe_notes notes_hand_over(notes *list) {
+    circe_notes handed = {list->text, list->n};
+    list->text = NULL;
+    list->n = 0;
+    return handed;
 }
 
-void notes_free(notes *notes) {
-    circe_notes list = notes_hand_over(notes);
-    circe_notes_clear(&list);
+void notes_free(notes *list) {
+    circe_notes handed = notes_hand_over(list);
+    circe_notes_clear(&handed);
 }
 
 circe_status job_progress(const circe_watch *watch, double done, const char *format, ...) {

@@ -3,12 +3,13 @@
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "circe/options.h"
 #include "io/io.h"
-#include "jobs/suggest.h"
+#include "io/suggest.h"
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------
  */

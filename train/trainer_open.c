@@ -49,7 +49,7 @@ static circe_status check_checkpoint(const char *path) {
     int problem = access(folder, W_OK | X_OK) == 0 ? 0 : errno;
     free(folder);
     if (problem == 0) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_IO, "checkpoints cannot be written to %s: its folder: %s", path, strerror(problem));
+    return circe_fail(CIRCE_ERR_WRITE, "checkpoints cannot be written to %s: its folder: %s", path, strerror(problem));
 }
 
 /* ---- data ------------------------------------------------------------------------------------------------------- */

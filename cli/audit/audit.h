@@ -5,10 +5,12 @@
 #ifndef CLI_AUDIT_H
 #define CLI_AUDIT_H
 
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
 #include "cli/common/session.h"
 #include "cli/test/test_calibration.h"
 #include "cli/test/test_output.h"
-#include "cli/train/train_columns.h"
+#include "io/column_table.h"
 
 /* ---- the data ---------------------------------------------------------------------------------------------------- */
 

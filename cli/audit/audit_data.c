@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include "cli/audit/audit.h"
-#include "cli/common/quantile.h"
+#include "cli/common/from_args.h"
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
+#include "io/quantile.h"
 
 enum { LEAST_ROWS = 50, MOST_CATEGORIES = 40 };
 
@@ -40,8 +43,9 @@ static int check_roles(const roles *r) {
 }
 
 static int find_roles(const args *arguments, roles *r) {
-    int status = name_list_split("prediction", args_text(arguments, OPT_PREDICTION), &r->predictions);
-    if (status == EXIT_DONE) status = name_list_split("sensitive", args_text(arguments, OPT_SENSITIVE), &r->sensitive);
+    int status = message_refused(name_list_split("prediction", args_text(arguments, OPT_PREDICTION), &r->predictions));
+    if (status == EXIT_DONE)
+        status = message_refused(name_list_split("sensitive", args_text(arguments, OPT_SENSITIVE), &r->sensitive));
     r->target = args_text(arguments, OPT_AUDIT_TARGET);
     if (status == EXIT_DONE) status = check_roles(r);
     if (status != EXIT_DONE) return status;
@@ -221,12 +225,12 @@ int audit_data_read(const args *arguments, audit_data *data) {
     }
     int status = find_roles(arguments, &r);
     reading how = {0};
-    if (status == EXIT_DONE) status = reading_open(arguments, NULL, &how);
-    if (status == EXIT_DONE) status = column_table_read(arguments, path, &r.all, &how, false, &data->table);
+    if (status == EXIT_DONE) status = args_reading_open(arguments, &how);
+    if (status == EXIT_DONE) status = args_column_table(arguments, path, &r.all, &how, false, &data->table);
     reading_free(&how);
     if (status == EXIT_DONE) {
         input *group[] = {&data->table.in};
-        status = inputs_check(arguments, group, 1, LEAST_ROWS, &data->dropped);
+        status = args_inputs_check(arguments, group, 1, LEAST_ROWS, &data->dropped);
         data->n = data->table.in.values.rows;
     }
     if (status == EXIT_DONE) status = read_columns(arguments, &r, data);

@@ -12,7 +12,9 @@
 #include <string.h>
 
 #include "cli/audit/audit.h"
-#include "cli/common/quantile.h"
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
+#include "io/quantile.h"
 
 enum { LEAST_IN_CELL = 5, SHUFFLES = 200 };
 

@@ -82,7 +82,7 @@ cJSON *audit_json(const audit *a) {
     json_integer(out, "n", d->n);
     json_integer(out, "dropped", d->dropped);
     const input *const group[] = {&d->table.in};
-    reading_json(out, group, 1);
+    json_inputs(out, group, 1);
     cJSON_AddStringToObject(out, "target", d->target.name);
     cJSON_AddStringToObject(out, "outcome", outcomes[d->outcome]);
     if (d->outcome == OUTCOME_BINARY) {
@@ -97,7 +97,7 @@ cJSON *audit_json(const audit *a) {
     cJSON *list = cJSON_AddArrayToObject(out, "findings");
     for (int64_t i = 0; i < d->n_predictions * d->n_attributes; i++)
         cJSON_AddItemToArray(list, json_finding(a, &a->findings[i]));
-    json_notes(out, &a->warnings);
+    json_notes(out, &(circe_notes){a->warnings.text, a->warnings.n});
     cJSON_AddStringToObject(out, "report", a->folder);
     cJSON_AddStringToObject(out, "circe_version", circe_version());
     json_number(out, "seconds", a->seconds);
@@ -138,7 +138,7 @@ void audit_text(const audit *a) {
     if (args_given(a->arguments, OPT_QUIET)) return;
     putchar('\n');
     const input *const group[] = {&d->table.in};
-    reading_text(group, 1);
+    text_inputs(group, 1);
     for (int64_t i = 0; i < d->n_attributes; i++) {
         for (int64_t p = 0; p < d->n_predictions; p++) {
             text_wrap(stdout, audit_at(a, p, i)->verdict, 0, 0, text_width());

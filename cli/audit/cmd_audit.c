@@ -5,10 +5,12 @@
 
 #include "cli/audit/audit.h"
 #include "cli/commands.h"
+#include "cli/common/message.h"
 #include "cli/common/output.h"
-#include "cli/common/paths.h"
+#include "cli/common/parse.h"
 #include "cli/common/progress.h"
-#include "cli/common/sentinels.h"
+#include "io/paths.h"
+#include "jobs/sentinels.h"
 
 enum { OUTCOME_GROUPS = 5 };
 
@@ -70,10 +72,10 @@ static int run(audit *a) {
     double start = session_clock();
     int status = session_open(a->arguments, &a->s);
     if (status == EXIT_DONE) status = audit_data_read(a->arguments, &a->data);
-    if (status == EXIT_DONE) status = path_make_folder(a->folder);
+    if (status == EXIT_DONE) status = message_refused(path_make_folder(a->folder));
     if (status == EXIT_DONE) {
         char *path = small_format("%s/report.html", a->folder);
-        status = path_check_writable("-o", path);
+        status = message_refused(path_check_writable("-o", path));
         free(path);
     }
     if (status != EXIT_DONE) return status;

@@ -9,9 +9,10 @@
 #include <string.h>
 
 #include "circe/status.h"
+#include "cli/common/message.h"
 #include "cli/common/progress.h"
-#include "cli/common/quantile.h"
 #include "images/dsprites_task.h"
+#include "io/quantile.h"
 #include "train/trainer.h"
 
 enum { SPRITES = 8192, HOLDOUT = 5898, SPRITE_BATCH = 1024, FACE_SIZE = 224, FACE_BATCH = 16, MAX_REPETITIONS = 7 };

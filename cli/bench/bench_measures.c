@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
 #include "cli/common/progress.h"
-#include "cli/common/quantile.h"
+#include "io/quantile.h"
 
 enum { MAX_REPETITIONS = 2001 };
 

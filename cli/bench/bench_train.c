@@ -8,8 +8,9 @@
 #include <stdlib.h>
 
 #include "circe/status.h"
+#include "cli/common/message.h"
 #include "cli/common/progress.h"
-#include "cli/common/quantile.h"
+#include "io/quantile.h"
 #include "train/synthetic.h"
 #include "train/trainer.h"
 

@@ -13,9 +13,10 @@
 #include "cli/commands.h"
 #include "cli/common/message.h"
 #include "cli/common/output.h"
+#include "cli/common/parse.h"
 #include "cli/common/progress.h"
-#include "cli/common/quantile.h"
 #include "cli/common/session.h"
+#include "io/quantile.h"
 
 enum { MAX_REPETITIONS = 2001, MAX_ROWS = 64, MAX_FITS = 8, CACHED_ROWS = 16384 };
 

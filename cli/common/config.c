@@ -13,10 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common/list.h"
 #include "cli/common/message.h"
+#include "cli/common/parse.h"
 #include "cli/common/yaml_load.h"
-#include "jobs/suggest.h"
+#include "io/list.h"
+#include "io/suggest.h"
 
 typedef struct reader {
     args *arguments;

@@ -1,10 +1,13 @@
 /* From options to a fitted model. */
 #include "cli/common/fitting.h"
+#include "cli/common/from_args.h"
 
 #include <string.h>
 
-#include "cli/common/kernels.h"
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
 #include "cli/common/progress.h"
+#include "jobs/kernels.h"
 #include "mpi/mpi_fit.h"
 
 /* What is not given keeps the library's default. */
@@ -30,11 +33,11 @@ static void options_from_args(const args *arguments, circe_cme_options *options)
 
 void fitting_note_constant(const input *in, notes *warnings) {
     if (!input_is_constant(in)) return;
-    const char *consequence = in->of == &variable_y   ? "conditioning on it changes nothing"
-                              : in->of == &variable_z ? "nothing can depend on it"
-                                                      : "it cannot depend on anything";
-    notes_add(warnings, "%s%s (%s) is constant: %s", in->holdout ? "holdout " : "", in->of->label, input_source(in),
-              consequence);
+    const char *consequence = in->of == VARIABLE_Y   ? "conditioning on it changes nothing"
+                              : in->of == VARIABLE_Z ? "nothing can depend on it"
+                                                     : "it cannot depend on anything";
+    notes_add(warnings, "%s%s (%s) is constant: %s", in->holdout ? "holdout " : "", variable_label(in->of),
+              input_source(in), consequence);
 }
 
 spec_option_id fitting_option_given(const args *arguments) {
@@ -80,10 +83,10 @@ static void note_constants(const input *y, const input *z, notes *warnings) {
 static int run(const session *s, const args *arguments, const input *y, const input *z, bool linear_z, int64_t max_rank,
                notes *warnings, circe_cme **cme, circe_status *fitted) {
     circe_kernel *kernel_y = NULL, *kernel_z = NULL;
-    int status = kernel_from_options(s->context, arguments, y, WIDTH_GRID, warnings, &kernel_y);
+    int status = args_kernel(s->context, arguments, y, WIDTH_GRID, warnings, &kernel_y);
     if (status == EXIT_DONE)
-        status = linear_z ? kernel_linear(s->context, &kernel_z)
-                          : kernel_from_options(s->context, arguments, z, WIDTH_ONE, warnings, &kernel_z);
+        status = linear_z ? message_refused(kernel_linear(s->context, &kernel_z))
+                          : args_kernel(s->context, arguments, z, WIDTH_ONE, warnings, &kernel_z);
     if (status == EXIT_DONE) {
         circe_cme_options options;
         options_from_args(arguments, &options);

@@ -3,8 +3,10 @@
 #define CLI_FITTING_H
 
 #include "circe/circe.h"
-#include "cli/common/inputs.h"
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
 #include "cli/common/session.h"
+#include "io/inputs.h"
 
 /* Fits on y and z with the kernels of the options, by all ranks where there are several: rank 0 gets the model, the
  * others NULL; `linear_z` fits the mean of z itself instead, by a linear kernel.

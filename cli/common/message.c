@@ -92,7 +92,7 @@ static int exit_of(circe_status status) {
         case CIRCE_ERR_SHAPE:
         case CIRCE_ERR_VALUE:
         case CIRCE_ERR_FORMAT:
-        case CIRCE_ERR_IO: /* of reading: message_write has its own */
+        case CIRCE_ERR_IO:
         case CIRCE_ERR_UNSUPPORTED:
             return EXIT_INPUT;
         case CIRCE_ERR_MEMORY:
@@ -100,6 +100,7 @@ static int exit_of(circe_status status) {
         case CIRCE_ERR_RANK:
         case CIRCE_ERR_CANCELLED:
         case CIRCE_ERR_DEVICE:
+        case CIRCE_ERR_WRITE:
             return EXIT_WORK;
     }
     return EXIT_WORK;
@@ -128,8 +129,8 @@ int message_library(circe_status status, const char *subject) {
 
 int message_refused(circe_status status) {
     char *text = small_format("%s", circe_last_error()), *rest = text, *line = strsep(&rest, "\n");
-    message_note("%s", line[0] != '\0' ? line : circe_status_text(status));
-    while ((line = strsep(&rest, "\n")) != NULL) message_hint("%s", line);
+    if (status != CIRCE_OK) message_note("%s", line[0] != '\0' ? line : circe_status_text(status));
+    while (status != CIRCE_OK && (line = strsep(&rest, "\n")) != NULL) message_hint("%s", line);
     free(text);
     return exit_of(status);
 }
@@ -146,28 +147,6 @@ int message_write(const char *path, const char *text) {
 
 void notes_print(const notes *list) {
     for (size_t i = 0; i < list->n; i++) message_note("warning: %s", list->text[i]);
-}
-
-void *small_alloc(size_t bytes) {
-    void *block = calloc(1, bytes > 0 ? bytes : 1);
-    if (block == NULL) {
-        message_note("out of memory");
-        exit(EXIT_WORK);
-    }
-    return block;
-}
-
-char *small_format(const char *format, ...) {
-    char *text = NULL;
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vasprintf(&text, format, arguments);
-    va_end(arguments);
-    if (length < 0) {
-        message_note("out of memory");
-        exit(EXIT_WORK);
-    }
-    return text;
 }
 
 int message_close_stdout(int status) {

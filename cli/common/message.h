@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "circe/status.h"
+#include "io/small.h"
 #include "jobs/notes.h"
 
 enum {
@@ -37,7 +38,7 @@ void message_note(const char *format, ...) PRINTF_LIKE(1, 2);
  * not in it already, with a hint where one helps. */
 int message_library(circe_status status, const char *subject);
 
-/* A failed call of a job: its text, whose further lines are hints. */
+/* The exit status of a job or of reading; where it failed, with its text, whose further lines are hints. */
 int message_refused(circe_status status);
 
 /* A file that could not be read, or not be written, with the text of the error. */
@@ -46,11 +47,6 @@ int message_write(const char *path, const char *text);
 
 /* The sentences of a job for the user: "circe fit: warning: TEXT". */
 void notes_print(const notes *list);
-
-/* Memory for arguments and texts, which are small: without it there is no way on, so these end the program. Arrays of
- * data are allocated where the failure can be reported. */
-void *small_alloc(size_t bytes);
-char *small_format(const char *format, ...) PRINTF_LIKE(1, 2);
 
 /* Flushes and closes standard output; a full disk turns a 0 into EXIT_WORK. */
 int message_close_stdout(int status);

@@ -75,7 +75,7 @@ static int align_to_model(const cJSON *columns, const char *path, input *in) {
     char *source = small_format("%s", path);
     io_table table = {.values = in->values, .categorical = categorical, .categories = categories, .source = source};
     input reference = {.of = in->of, .values = in->values, .described = &table, .table = table};
-    int status = sound ? input_align(&reference, in)
+    int status = sound ? message_refused(input_align(&reference, in))
                        : message_fail(EXIT_INPUT, "%s: its metadata %s is damaged", path, categories_key);
     for (int64_t j = 0; j < n; j++) free(categories[j]);
     free(categories);
@@ -109,7 +109,7 @@ static int check_columns(const char *path, const input *in, int64_t expected) {
     if (in->values.cols == expected) return EXIT_DONE;
     return message_fail(EXIT_INPUT, "%s has %" PRId64 " column%s, but the model %s was fitted with %" PRId64 " for %s",
                         input_source(in), in->values.cols, in->values.cols == 1 ? "" : "s", path, expected,
-                        in->of->label);
+                        variable_label(in->of));
 }
 
 int model_load(circe_context *context, const char *path, input *y, input *z, notes *warnings, circe_cme **cme) {

@@ -4,7 +4,9 @@
 #define CLI_MODEL_FILE_H
 
 #include "circe/circe.h"
-#include "cli/common/inputs.h"
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
+#include "io/inputs.h"
 
 /* Both print what is wrong and return an exit status. */
 int model_save(const circe_cme *cme, const input *y, const input *z, const char *path);

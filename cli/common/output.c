@@ -8,89 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common/kernels.h"
 #include "io/io.h"
-
-static cJSON *number(double value) {
-    char text[32];
-    if (!isfinite(value)) return cJSON_CreateNull();
-    snprintf(text, sizeof text, "%.17g", value);
-    return cJSON_CreateRaw(text);
-}
-
-static cJSON *numbers(const double *values, int64_t n) {
-    cJSON *array = cJSON_CreateArray();
-    for (int64_t i = 0; i < n; i++) cJSON_AddItemToArray(array, number(values[i]));
-    return array;
-}
-
-void json_number(cJSON *object, const char *name, double value) { cJSON_AddItemToObject(object, name, number(value)); }
-
-void json_integer(cJSON *object, const char *name, int64_t value) {
-    char text[32];
-    snprintf(text, sizeof text, "%" PRId64, value);
-    cJSON_AddItemToObject(object, name, cJSON_CreateRaw(text));
-}
-
-void json_numbers(cJSON *object, const char *name, const double *values, int64_t n) {
-    cJSON_AddItemToObject(object, name, numbers(values, n));
-}
-
-void json_table(cJSON *object, const char *name, const double *values, int64_t rows, int64_t cols) {
-    cJSON *array = cJSON_CreateArray();
-    for (int64_t i = 0; i < rows; i++) cJSON_AddItemToArray(array, numbers(values + i * cols, cols));
-    cJSON_AddItemToObject(object, name, array);
-}
-
-void json_notes(cJSON *object, const notes *warnings) {
-    cJSON *array = cJSON_AddArrayToObject(object, "warnings");
-    for (size_t i = 0; i < warnings->n; i++) cJSON_AddItemToArray(array, cJSON_CreateString(warnings->text[i]));
-}
-
-void json_kernel(cJSON *object, const char *label, const circe_kernel *kernel) {
-    char name[32];
-    double widths[64];
-    int64_t n = kernel_widths(kernel, widths, 64);
-    snprintf(name, sizeof name, "kernel_%s", label);
-    cJSON_AddStringToObject(object, name, circe_kernel_text(kernel));
-    snprintf(name, sizeof name, "sigma2_%s", label);
-    if (n > 1)
-        json_numbers(object, name, widths, n);
-    else
-        json_number(object, name, n == 1 ? widths[0] : NAN);
-}
-
-/* Without a free width there is no grid: the one row of the table is the kernel's own width, if it has a single one. */
-static double fixed_width(const circe_cme *cme) {
-    double widths[2];
-    return kernel_widths(circe_cme_kernel_y(cme), widths, 2) == 1 ? widths[0] : NAN;
-}
-
-void json_loo(cJSON *object, const circe_cme *cme) {
-    circe_cme_info info;
-    circe_loo_table loo;
-    circe_cme_get_info(cme, &info);
-    circe_cme_get_loo(cme, &loo);
-    cJSON *table = cJSON_AddObjectToObject(object, "loo");
-    double fixed = fixed_width(cme);
-    bool grid = loo.sigma2_y != NULL;
-    json_numbers(table, "sigma2_y", grid ? loo.sigma2_y : &fixed, grid ? loo.n_sigma2_y : 1);
-    json_numbers(table, "ridge", loo.ridge, loo.n_ridge);
-    json_table(table, "error", loo.error, loo.n_sigma2_y, loo.n_ridge);
-    json_table(table, "ridge_used", loo.ridge_used, loo.n_sigma2_y, loo.n_ridge);
-    cJSON *best = cJSON_AddObjectToObject(table, "best");
-    json_number(best, "sigma2_y", grid ? info.sigma2_y : fixed);
-    json_number(best, "ridge", info.ridge);
-    json_number(best, "error", info.loo_error);
-}
-
-/* Names of files and columns may be in any encoding, and JSON is UTF-8. */
-char *json_utf8(const cJSON *object, bool lines) {
-    char *raw = lines ? cJSON_Print(object) : cJSON_PrintUnformatted(object);
-    char *text = raw != NULL ? io_to_utf8(raw, strlen(raw)) : NULL;
-    cJSON_free(raw);
-    return text;
-}
 
 int json_print(cJSON *object) {
     char *text = json_utf8(object, true);
@@ -108,6 +26,34 @@ void text_row(const char *name, const char *format, ...) {
     vprintf(format, arguments);
     putchar('\n');
     va_end(arguments);
+}
+
+static void text_column(const circe_column *c) {
+    char missing[64] = "";
+    const char *of = c->variable != NULL ? c->variable : "", *column = c->variable != NULL ? ", column " : "column ";
+    if (c->missing > 0)
+        snprintf(missing, sizeof missing, "%s%" PRId64 " missing", c->categories > 0 ? "; " : ", ", c->missing);
+    if (c->categories > 0)
+        text_row("read as", "%s%s%s: %" PRId64 " categories, since %s%s", of, column, c->name, c->categories,
+                 columns_because(c), missing);
+    else
+        text_row("read as", "%s%s%s: numbers%s", of, column, c->name, missing);
+}
+
+void text_columns(const circe_columns *columns) {
+    for (size_t i = 0; i < columns->n; i++) text_column(&columns->column[i]);
+}
+
+void json_inputs(cJSON *object, const input *const *group, int n) {
+    circe_columns columns = columns_described(group, n);
+    json_columns(object, &columns);
+    columns_clear(&columns);
+}
+
+void text_inputs(const input *const *group, int n) {
+    circe_columns columns = columns_described(group, n);
+    text_columns(&columns);
+    columns_clear(&columns);
 }
 
 const char *text_kernel(const circe_kernel *kernel, char *out, size_t size) {

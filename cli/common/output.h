@@ -8,28 +8,19 @@
 
 #include "circe/circe.h"
 #include "cli/common/message.h"
-
-/* Numbers are written with 17 significant digits, enough to read back the same double; what is not finite as null. */
-void json_number(cJSON *object, const char *name, double value);
-void json_integer(cJSON *object, const char *name, int64_t value);
-void json_numbers(cJSON *object, const char *name, const double *values, int64_t n);
-void json_table(cJSON *object, const char *name, const double *values, int64_t rows, int64_t cols);
-void json_notes(cJSON *object, const notes *warnings);
-
-/* "kernel_x": its text, and "sigma2_x": its width; null where it has none, a list where it has several. */
-void json_kernel(cJSON *object, const char *label, const circe_kernel *kernel);
-
-/* "loo": the leave-one-out table of a fit, with its best point. */
-void json_loo(cJSON *object, const circe_cme *cme);
-
-/* As text in UTF-8, in lines or in one, to be freed; NULL: no memory. */
-char *json_utf8(const cJSON *object, bool lines);
+#include "jobs/columns.h"
+#include "jobs/json.h"
 
 /* Prints the object and a line end on standard output, and deletes it. */
 int json_print(cJSON *object);
 
 /* "  name                value" */
 void text_row(const char *name, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* "read as" rows: what columns are that are not plain numbers. */
+void text_columns(const circe_columns *columns);
+void json_inputs(cJSON *object, const input *const *group, int n);
+void text_inputs(const input *const *group, int n);
 
 /* A kernel with widths of 5 digits, as "gaussian(0.70951)". */
 const char *text_kernel(const circe_kernel *kernel, char *out, size_t size);

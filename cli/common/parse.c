@@ -8,7 +8,8 @@
 
 #include "cli/common/config.h"
 #include "cli/common/message.h"
-#include "jobs/suggest.h"
+#include "io/small.h"
+#include "io/suggest.h"
 
 static int refuse(const spec_command *command, const char *problem, const char *text) {
     message_note("%s '%s'", problem, text);
@@ -149,6 +150,11 @@ int args_parse(const spec_command *command, int argc, char **argv, args *out) {
     }
     int status = out->own.config != NULL ? config_read(out) : EXIT_DONE;
     return status == EXIT_DONE ? check_required(out) : status;
+}
+
+circe_status args_options(const args *arguments, const circe_schema *schema, void *options) {
+    memcpy(options, arguments->options, schema->bytes);
+    return CIRCE_OK;
 }
 
 void args_free(args *arguments) {

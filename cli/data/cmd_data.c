@@ -10,14 +10,16 @@
 
 #include "circe/status.h"
 #include "cli/commands.h"
+#include "cli/common/message.h"
 #include "cli/common/output.h"
-#include "cli/common/paths.h"
+#include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
 #include "images/dsprites.h"
 #include "images/faces.h"
 #include "images/png_file.h"
 #include "images/sheet.h"
+#include "io/paths.h"
 
 /* What was made, for the reader or the program that asked. */
 typedef struct made {
@@ -48,8 +50,8 @@ static int report(const args *arguments, const made *m) {
 
 /* A failed call that writes: trouble with the place to write to is no fault of the command line. */
 static int refuse(circe_status status, const char *path) {
-    return status == CIRCE_ERR_IO ? message_write(path, circe_last_error())
-                                  : message_read(status, NULL, circe_last_error());
+    return status == CIRCE_ERR_WRITE ? message_write(path, circe_last_error())
+                                     : message_read(status, NULL, circe_last_error());
 }
 
 static int write_sheet(const char *path, circe_status status, image_picture *sheet) {
@@ -96,7 +98,7 @@ static int write_faces(const args *arguments, const session *s, made *m) {
  */
 
 static int write_dsprites(const args *arguments, const session *s, made *m) {
-    int status = path_check_writable("-o", m->output);
+    int status = message_refused(path_check_writable("-o", m->output));
     if (status != EXIT_DONE) return status;
     if (access(m->output, F_OK) == 0 && !args_given(arguments, OPT_FORCE)) {
         message_note("%s: the file is there already", m->output);
@@ -122,7 +124,7 @@ static int draw_sheet(const args *arguments, const session *s, made *m) {
     image_picture sheet = {0};
     uint8_t *bits = NULL;
     struct stat info;
-    int result = path_check_writable("-o", m->output);
+    int result = message_refused(path_check_writable("-o", m->output));
     if (result != EXIT_DONE) return result;
     if (stat(from, &info) != 0) return message_fail(EXIT_INPUT, "--from %s: %s", from, strerror(errno));
     circe_status status = S_ISDIR(info.st_mode) ? CIRCE_OK : dsprites_read(s->context, from, &bits);
@@ -159,8 +161,9 @@ static int check_options(const args *arguments, const set *chosen) {
     }
     if (chosen->write == draw_sheet && !args_given(arguments, OPT_DATA_FROM))
         return message_fail(EXIT_INPUT, "contact-sheet needs --from: a folder of faces, or a dSprites .npz");
-    return args_given(arguments, OPT_SHEET) ? path_check_writable("--sheet", args_text(arguments, OPT_SHEET))
-                                            : EXIT_DONE;
+    return args_given(arguments, OPT_SHEET)
+               ? message_refused(path_check_writable("--sheet", args_text(arguments, OPT_SHEET)))
+               : EXIT_DONE;
 }
 
 int cmd_data(const args *arguments) {

@@ -9,10 +9,12 @@
 
 #include "circe/status.h"
 #include "cli/commands.h"
-#include "cli/common/paths.h"
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "cli/demo/demo.h"
 #include "io/io.h"
+#include "io/paths.h"
 
 enum { TEST_POINTS = 2000, VCF_POINTS = 1000, VCF_DRAWS = 100 };
 
@@ -221,7 +223,7 @@ static void explain_next(const demo *d) {
 
 static int run(demo *d) {
     double start = session_clock();
-    int status = path_make_folder(d->folder);
+    int status = message_refused(path_make_folder(d->folder));
     if (status == EXIT_DONE) status = draw_data(d);
     if (status == EXIT_DONE) status = write_table(d, "train.csv", &d->training, false);
     if (status != EXIT_DONE) return status;

@@ -11,7 +11,7 @@
 #include "cli/common/message.h"
 #include "cli/experiment/experiment_keys.h"
 #include "cli/experiment/experiment_kind.h"
-#include "jobs/suggest.h"
+#include "io/suggest.h"
 
 /* ---- choices ----------------------------------------------------------------------------------------------------- */
 

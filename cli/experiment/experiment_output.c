@@ -12,10 +12,11 @@
 
 #include "cli/common/message.h"
 #include "cli/common/output.h"
-#include "cli/common/paths.h"
+#include "cli/common/parse.h"
 #include "cli/experiment/experiment_kind.h"
 #include "cli/experiment/experiment_model.h"
 #include "io/io.h"
+#include "io/paths.h"
 
 /* ---- the machine ------------------------------------------------------------------------------------------------- */
 
@@ -265,7 +266,7 @@ static int write_page(const experiment_outcome *o, arena *owner) {
     char *subtitle = small_format("circe experiment %s%s", c->name, c->quick ? ", the quick version" : "");
     char *figures = small_format("%s/figures", o->plan->folder),
          *path = small_format("%s/report.html", o->plan->folder);
-    int status = path_make_folder(figures);
+    int status = message_refused(path_make_folder(figures));
     report *page = report_begin(c->title, subtitle);
     add_paragraphs(page, c->explanation, false);
     if (c->quick)

@@ -12,10 +12,11 @@
 
 #include "circe/status.h"
 #include "cli/common/message.h"
-#include "cli/common/paths.h"
+#include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "cli/experiment/experiment_model.h"
 #include "images/dsprites.h"
+#include "io/paths.h"
 #include "train/checkpoint_hash.h"
 
 enum { USUAL_SIZE = 224, NAME_NUMBERS = 4 };
@@ -165,7 +166,7 @@ static int prepare(circe_context *context, experiment_config *config, experiment
     char *path = small_format("%s/%s-%s.safetensors", data, experiment_model_name(model->word), mark);
     model->mark = arena_text(&config->owner, mark);
     model->pictures = arena_text(&config->owner, path);
-    int result = path_make_folder(data);
+    int result = message_refused(path_make_folder(data));
     if (result == EXIT_DONE && !is_there(context, model)) {
         if (!quiet) message_note("%s, once for all runs, into %s", set->doing, path);
         status = set->make(context, model, path, mark);

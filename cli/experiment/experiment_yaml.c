@@ -16,7 +16,7 @@
 #include "cli/common/yaml_load.h"
 #include "cli/spec.h"
 #include "io/io.h"
-#include "jobs/suggest.h"
+#include "io/suggest.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 

@@ -5,13 +5,16 @@
 
 #include "cli/commands.h"
 #include "cli/common/fitting.h"
+#include "cli/common/from_args.h"
+#include "cli/common/message.h"
 #include "cli/common/model_file.h"
 #include "cli/common/output.h"
-#include "cli/common/paths.h"
+#include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "cli/common/ranks.h"
-#include "cli/common/reading.h"
-#include "cli/common/sentinels.h"
+#include "io/paths.h"
+#include "io/reading.h"
+#include "jobs/sentinels.h"
 #include "mpi/mpi_fit.h"
 
 static int print_json(const args *arguments, const circe_cme *cme, const input *const group[2], const notes *warnings,
@@ -22,7 +25,7 @@ static int print_json(const args *arguments, const circe_cme *cme, const input *
     cJSON_AddStringToObject(out, "model", args_text(arguments, OPT_OUTPUT_MODEL));
     json_integer(out, "n", info.rows);
     json_integer(out, "dropped", dropped);
-    reading_json(out, group, 2);
+    json_inputs(out, group, 2);
     cJSON_AddStringToObject(out, "method", circe_method_name(info.method));
     cJSON_AddStringToObject(out, "solver", circe_method_name(info.solver));
     json_kernel(out, "y", circe_cme_kernel_y(cme));
@@ -35,7 +38,7 @@ static int print_json(const args *arguments, const circe_cme *cme, const input *
     json_number(out, "ridge_safe", info.ridge_safe);
     cJSON_AddBoolToObject(out, "ridge_raised", info.ridge_raised != 0);
     json_loo(out, cme);
-    json_notes(out, warnings);
+    json_notes(out, &(circe_notes){warnings->text, warnings->n});
     json_number(out, "seconds", info.seconds);
     return json_print(out);
 }
@@ -53,7 +56,7 @@ static void print_text(const args *arguments, const circe_cme *cme, const input 
         text_row("method", "%s", circe_method_name(info.method));
     else
         text_row("method", "%s, solved by %s", circe_method_name(info.method), circe_method_name(info.solver));
-    reading_text(group, 2);
+    text_inputs(group, 2);
     text_row("kernel of y", "%s", text_kernel(circe_cme_kernel_y(cme), kernel, sizeof kernel));
     text_row("kernel of z", "%s", text_kernel(circe_cme_kernel_z(cme), kernel, sizeof kernel));
     text_row("ridge", "%g%s", info.ridge, info.ridge_raised ? " (raised to the smallest safe one)" : "");
@@ -94,7 +97,7 @@ static int fit_and_save(const session *s, const args *arguments, const input *y,
 /* Every rank has read the files for itself; what follows relies on their being the same. */
 static int compare_ranks(const input *y, const input *z) {
     const input *const group[] = {y, z};
-    const char *const labels[] = {variable_y.label, variable_z.label};
+    const char *const labels[] = {variable_label(VARIABLE_Y), variable_label(VARIABLE_Z)};
     circe_status same = CIRCE_OK;
     for (int i = 0; i < 2 && same == CIRCE_OK; i++) {
         char *what = small_format("%s (%s)", labels[i], input_source(group[i]));
@@ -106,10 +109,10 @@ static int compare_ranks(const input *y, const input *z) {
 
 /* Refuses what cannot fit into memory before anything is read. `rows` is what --rows asks for. */
 static int foresee(const session *s, const args *arguments, int64_t *rows) {
-    static const variable *const variables[] = {&variable_y, &variable_z};
+    static const variable variables[] = {VARIABLE_Y, VARIABLE_Z};
     int64_t foreseen = -1;
-    int status = rows_wanted(arguments, rows);
-    if (status == EXIT_DONE) status = inputs_foresee(arguments, s->context, variables, 2, &foreseen);
+    int status = args_rows_wanted(arguments, rows);
+    if (status == EXIT_DONE) status = args_inputs_foresee(arguments, s->context, variables, 2, &foreseen);
     if (status != EXIT_DONE || foreseen < 0 || ranks_several()) return status;
     if (*rows > 0 && *rows < foreseen) foreseen = *rows;
     double n = (double)foreseen, bytes = 8.0 * 2.0 * n * n, available = circe_context_memory(s->context);
@@ -127,14 +130,15 @@ int cmd_fit(const args *arguments) {
     input y = {0}, z = {0};
     input *const group[] = {&y, &z};
     int64_t dropped = 0, rows = 0;
-    int status = ranks_first() ? path_check_writable("-o", args_text(arguments, OPT_OUTPUT_MODEL)) : EXIT_DONE;
+    int status =
+        ranks_first() ? message_refused(path_check_writable("-o", args_text(arguments, OPT_OUTPUT_MODEL))) : EXIT_DONE;
     if (status == EXIT_DONE) status = session_open(arguments, &s);
     if (status == EXIT_DONE) status = foresee(&s, arguments, &rows);
-    if (status == EXIT_DONE) status = input_read(arguments, &variable_y, false, &y);
-    if (status == EXIT_DONE) status = input_read(arguments, &variable_z, false, &z);
-    if (status == EXIT_DONE) status = reading_check(arguments, group, 2);
-    if (status == EXIT_DONE) status = inputs_check(arguments, group, 2, 2, &dropped);
-    if (status == EXIT_DONE && rows > 0) status = inputs_sample(arguments, group, 2, rows, 2);
+    if (status == EXIT_DONE) status = args_input_read(arguments, VARIABLE_Y, false, &y);
+    if (status == EXIT_DONE) status = args_input_read(arguments, VARIABLE_Z, false, &z);
+    if (status == EXIT_DONE) status = args_check_categories(arguments, group, 2);
+    if (status == EXIT_DONE) status = args_inputs_check(arguments, group, 2, 2, &dropped);
+    if (status == EXIT_DONE && rows > 0) status = args_inputs_sample(arguments, group, 2, rows, 2);
     if (status == EXIT_DONE && dropped > 0 && !args_given(arguments, OPT_QUIET))
         message_note("left out %" PRId64 " rows with missing cells", dropped);
     status = ranks_agree(status);

@@ -5,13 +5,15 @@
 #include <stdlib.h>
 
 #include "cli/commands.h"
+#include "cli/common/message.h"
 #include "cli/common/output.h"
-#include "cli/common/paths.h"
+#include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "cli/common/text.h"
 #include "cli/measure/measure_blocks.h"
 #include "cli/measure/measure_job.h"
 #include "cli/measure/measure_output.h"
+#include "io/paths.h"
 
 typedef struct result {
     double value, seconds;
@@ -89,7 +91,7 @@ int measure_one(measure_job *job) {
     result r = {0};
     int status = EXIT_DONE;
     if (args_given(job->arguments, OPT_GRAD))
-        status = path_check_writable("--grad", args_text(job->arguments, OPT_GRAD));
+        status = message_refused(path_check_writable("--grad", args_text(job->arguments, OPT_GRAD)));
     if (status == EXIT_DONE) status = measure_job_prepare(job);
     if (status == EXIT_DONE) status = evaluate(job, &r);
     if (status == EXIT_DONE) status = write_grad(job, &r);

@@ -1,5 +1,6 @@
 /* Which rows go into blocks, and each block through the measure. */
 #include "cli/measure/measure_blocks.h"
+#include "cli/common/from_args.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -69,7 +70,7 @@ int measure_blocks_foresee(const measure_job *j, int64_t wanted, int64_t foresee
 int measure_blocks_decide(measure_job *j) {
     const args *a = j->arguments;
     int64_t wanted = 0, n = measured_of(j, j->read_x.values.rows);
-    int status = rows_wanted(a, &wanted);
+    int status = args_rows_wanted(a, &wanted);
     bool asked = args_given(a, OPT_BLOCK_ROWS) || args_given(a, OPT_BLOCKS);
     bool never = wanted == ALL_ROWS || args_given(a, OPT_GRAD);
     j->in_blocks = asked || (!never && n >= 2 * LEAST_BLOCK && n > most_at_once(j));
@@ -100,9 +101,9 @@ static int64_t free_row(const measure_job *j, int64_t i) {
 }
 
 static int take(const measure_job *j, const int64_t *rows, int64_t n, input *x, input *y, input *z) {
-    int status = input_take_rows(&j->read_x, rows, n, x);
-    if (status == EXIT_DONE && (j->uses & USES_Y)) status = input_take_rows(&j->read_y, rows, n, y);
-    return status == EXIT_DONE ? input_take_rows(&j->read_z, rows, n, z) : status;
+    int status = message_refused(input_take_rows(&j->read_x, rows, n, x));
+    if (status == EXIT_DONE && (j->uses & USES_Y)) status = message_refused(input_take_rows(&j->read_y, rows, n, y));
+    return status == EXIT_DONE ? message_refused(input_take_rows(&j->read_z, rows, n, z)) : status;
 }
 
 static circe_random generator(const measure_job *j, uint64_t stream) {
@@ -126,8 +127,8 @@ static int hold(measure_job *j, int64_t n) {
     j->n_held = n;
     j->held = small_alloc((size_t)n * sizeof *j->held);
     circe_random_subset(generator(j, 0x686f6c64u), j->read_x.values.rows, n, j->held);
-    int status = input_take_rows(&j->read_y, j->held, n, &j->holdout_y);
-    return status == EXIT_DONE ? input_take_rows(&j->read_z, j->held, n, &j->holdout_z) : status;
+    int status = message_refused(input_take_rows(&j->read_y, j->held, n, &j->holdout_y));
+    return status == EXIT_DONE ? message_refused(input_take_rows(&j->read_z, j->held, n, &j->holdout_z)) : status;
 }
 
 /* Many rows cost seconds where y is of low rank, and minutes or hours where it is not. */
@@ -167,7 +168,7 @@ static circe_status measure_block(void *user, const int64_t *index, int64_t n, d
     }
     for (int64_t i = 0; i < n; i++) w->rows[i] = free_row(j, index[i]);
     int taken = take(j, w->rows, n, &x, &y, &z);
-    if (taken == EXIT_DONE) taken = input_convert(&x, j->x.values.dtype);
+    if (taken == EXIT_DONE) taken = message_refused(input_convert(&x, j->x.values.dtype));
     circe_status status = CIRCE_ERR_MEMORY;
     if (taken == EXIT_DONE) {
         measure_problem p = *w->problem;

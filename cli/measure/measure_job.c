@@ -1,15 +1,18 @@
 /* From options to rows, a regression and kernels. */
 #include "cli/measure/measure_job.h"
+#include "cli/common/from_args.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "cli/common/kernels.h"
+#include "cli/common/message.h"
 #include "cli/common/model_file.h"
 #include "cli/common/output.h"
-#include "cli/common/reading.h"
-#include "cli/common/sentinels.h"
+#include "cli/common/parse.h"
 #include "cli/measure/measure_blocks.h"
+#include "io/reading.h"
+#include "jobs/kernels.h"
+#include "jobs/sentinels.h"
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
@@ -21,20 +24,21 @@ static int64_t least_rows(const measure_job *j) {
 /* Reads x, y (where it is used) and z, or --rows of them. */
 static int read_batch(measure_job *j) {
     input *group[3];
-    const variable *variables[3];
+    variable variables[3];
     int64_t rows = 0, foreseen = -1;
     int n = 0;
-    variables[n] = &variable_x, group[n++] = &j->read_x;
-    if (j->uses & USES_Y) variables[n] = &variable_y, group[n++] = &j->read_y;
-    variables[n] = &variable_z, group[n++] = &j->read_z;
-    int status = rows_wanted(j->arguments, &rows);
-    if (status == EXIT_DONE) status = inputs_foresee(j->arguments, j->s.context, variables, n, &foreseen);
+    variables[n] = VARIABLE_X, group[n++] = &j->read_x;
+    if (j->uses & USES_Y) variables[n] = VARIABLE_Y, group[n++] = &j->read_y;
+    variables[n] = VARIABLE_Z, group[n++] = &j->read_z;
+    int status = args_rows_wanted(j->arguments, &rows);
+    if (status == EXIT_DONE) status = args_inputs_foresee(j->arguments, j->s.context, variables, n, &foreseen);
     if (status == EXIT_DONE) status = measure_blocks_foresee(j, rows, foreseen);
-    for (int k = 0; k < n && status == EXIT_DONE; k++) status = input_read(j->arguments, variables[k], false, group[k]);
-    if (status == EXIT_DONE) status = reading_check(j->arguments, group, n);
-    if (status == EXIT_DONE) status = inputs_check(j->arguments, group, n, least_rows(j), &j->dropped);
+    for (int k = 0; k < n && status == EXIT_DONE; k++)
+        status = args_input_read(j->arguments, variables[k], false, group[k]);
+    if (status == EXIT_DONE) status = args_check_categories(j->arguments, group, n);
+    if (status == EXIT_DONE) status = args_inputs_check(j->arguments, group, n, least_rows(j), &j->dropped);
     j->given = j->read_x.values.rows;
-    if (status == EXIT_DONE && rows > 0) status = inputs_sample(j->arguments, group, n, rows, least_rows(j));
+    if (status == EXIT_DONE && rows > 0) status = args_inputs_sample(j->arguments, group, n, rows, least_rows(j));
     return status;
 }
 
@@ -56,9 +60,18 @@ static int scale_batch(measure_job *j) {
     int status = EXIT_DONE;
     if (j->source == MEAN_FROM_MODEL || j->source == MEAN_FROM_HOLDOUT) return EXIT_DONE;
     for (int k = 0; k < 3 && status == EXIT_DONE; k++) {
-        const variable *of = group[k]->of;
-        bool fixed = of == NULL || args_given(a, of->sigma2) || args_given(a, of->kernel);
-        if (!fixed && !(k == 0 && args_given(a, OPT_GRAD))) status = input_scale(group[k], dtype, &j->warnings);
+        variable of = group[k]->of;
+        bool fixed = of == VARIABLE_TABLE || args_sigma2_given(a, of) || args_kernel_given(a, of);
+        double largest = 0;
+        int exponent = 0;
+        if (fixed || (k == 0 && args_given(a, OPT_GRAD))) continue;
+        status = message_refused(input_scale(group[k], dtype, &largest, &exponent));
+        if (exponent != 0)
+            notes_add(&j->warnings,
+                      "%s (%s) reaches %.3g, whose square is beyond %s: it was divided by 2^%d, and its width is in "
+                      "that unit",
+                      variable_label(of), input_source(group[k]), largest,
+                      dtype == CIRCE_FLOAT32 ? "float32" : "any double", exponent);
     }
     return status;
 }
@@ -68,7 +81,7 @@ static void note_sentinels(measure_job *j) {
     const input *group[3];
     int n = 0;
     for (int k = 0; k < 3; k++) {
-        if (all[k]->of != NULL) group[n++] = all[k];
+        if (all[k]->of != VARIABLE_TABLE) group[n++] = all[k];
     }
     sentinels_note(group, n, &j->warnings);
 }
@@ -86,18 +99,19 @@ static int transform_batch(measure_job *j) {
                             "beforehand",
                             args_given(a, OPT_GRAD) ? "--grad" : "--model and the holdout");
     for (int k = 0; k < 3 && status == EXIT_DONE; k++) {
-        if (group[k]->of != NULL) status = input_transform(j->s.context, group[k], transform);
+        if (group[k]->of != VARIABLE_TABLE)
+            status = message_refused(input_transform(j->s.context, group[k], transform));
     }
     return status;
 }
 
 static int read_holdout(measure_job *j) {
     input *const group[] = {&j->holdout_y, &j->holdout_z};
-    int status = input_read(j->arguments, &variable_y, true, &j->holdout_y);
-    if (status == EXIT_DONE) status = input_read(j->arguments, &variable_z, true, &j->holdout_z);
-    if (status == EXIT_DONE) status = inputs_check(j->arguments, group, 2, 2, &j->dropped_holdout);
-    if (status == EXIT_DONE) status = input_align(&j->holdout_y, &j->read_y);
-    if (status == EXIT_DONE) status = input_align(&j->holdout_z, &j->read_z);
+    int status = args_input_read(j->arguments, VARIABLE_Y, true, &j->holdout_y);
+    if (status == EXIT_DONE) status = args_input_read(j->arguments, VARIABLE_Z, true, &j->holdout_z);
+    if (status == EXIT_DONE) status = args_inputs_check(j->arguments, group, 2, 2, &j->dropped_holdout);
+    if (status == EXIT_DONE) status = message_refused(input_align(&j->holdout_y, &j->read_y));
+    if (status == EXIT_DONE) status = message_refused(input_align(&j->holdout_z, &j->read_z));
     return status;
 }
 
@@ -114,11 +128,11 @@ static int split_rows(measure_job *j) {
     circe_random_permutation((circe_random){.seed = (uint64_t)args_integer(j->arguments, OPT_SEED)}, n, order);
     qsort(order, (size_t)half, sizeof *order, ascending);
     qsort(order + half, (size_t)(n - half), sizeof *order, ascending);
-    int status = input_take_rows(&j->read_y, order, half, &j->holdout_y);
-    if (status == EXIT_DONE) status = input_take_rows(&j->read_z, order, half, &j->holdout_z);
-    if (status == EXIT_DONE) status = input_take_rows(&j->read_x, order + half, n - half, &j->x);
-    if (status == EXIT_DONE) status = input_take_rows(&j->read_y, order + half, n - half, &j->y);
-    if (status == EXIT_DONE) status = input_take_rows(&j->read_z, order + half, n - half, &j->z);
+    int status = message_refused(input_take_rows(&j->read_y, order, half, &j->holdout_y));
+    if (status == EXIT_DONE) status = message_refused(input_take_rows(&j->read_z, order, half, &j->holdout_z));
+    if (status == EXIT_DONE) status = message_refused(input_take_rows(&j->read_x, order + half, n - half, &j->x));
+    if (status == EXIT_DONE) status = message_refused(input_take_rows(&j->read_y, order + half, n - half, &j->y));
+    if (status == EXIT_DONE) status = message_refused(input_take_rows(&j->read_z, order + half, n - half, &j->z));
     free(order);
     return status;
 }
@@ -200,7 +214,7 @@ static int choose_by_leave_one_out(measure_job *j) {
     circe_kernel *linear = NULL;
     circe_cme_info info;
     if (wants_linear(j)) {
-        int status = kernel_linear(j->s.context, &linear);
+        int status = message_refused(kernel_linear(j->s.context, &linear));
         if (status != EXIT_DONE) return status;
     }
     circe_status fitted = fitting_with(&j->s, j->arguments, &j->y, &j->z, j->own_y, linear != NULL ? linear : j->own_z,
@@ -217,7 +231,7 @@ static int choose_by_leave_one_out(measure_job *j) {
 static int settle_regression(measure_job *j) {
     bool ridge = j->uses & USES_RIDGE;
     int status =
-        kernel_from_options(j->s.context, j->arguments, &j->y, ridge ? WIDTH_GRID : WIDTH_ONE, &j->warnings, &j->own_y);
+        args_kernel(j->s.context, j->arguments, &j->y, ridge ? WIDTH_GRID : WIDTH_ONE, &j->warnings, &j->own_y);
     if (status != EXIT_DONE) return status;
     j->kernels.y = j->own_y;
     if (!ridge) return EXIT_DONE;
@@ -236,7 +250,7 @@ static int settle_batch(measure_job *j) {
     if (j->uses & USES_Y) fitting_note_constant(&j->y, &j->warnings);
     fitting_note_constant(&j->z, &j->warnings);
     if (j->uses & USES_KERNEL_Z)
-        status = kernel_from_options(j->s.context, j->arguments, &j->z, WIDTH_ONE, &j->warnings, &j->own_z);
+        status = args_kernel(j->s.context, j->arguments, &j->z, WIDTH_ONE, &j->warnings, &j->own_z);
     j->kernels.z = j->own_z;
     if (status == EXIT_DONE && (j->uses & USES_REGRESSION)) status = settle_regression(j);
     return status;
@@ -253,7 +267,7 @@ static void note_codes(measure_job *j, const input *in) {
             notes_add(&j->warnings,
                       "column %" PRId64 " of %s (%s) is text: %s takes its %" PRId64
                       " categories as the numbers 0, 1, 2, ...; give a column of 0 and 1 for each instead",
-                      c, in->of->label, input_source(in), j->what->name, n);
+                      c, variable_label(in->of), input_source(in), j->what->name, n);
     }
 }
 
@@ -261,9 +275,9 @@ static int settle_x(measure_job *j) {
     circe_dtype dtype = args_choice(j->arguments, OPT_DTYPE) == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
     int status = EXIT_DONE;
     if (j->uses & USES_KERNEL_X)
-        status = kernel_from_options(j->s.context, j->arguments, &j->x, WIDTH_ONE, &j->warnings, &j->own_x);
+        status = args_kernel(j->s.context, j->arguments, &j->x, WIDTH_ONE, &j->warnings, &j->own_x);
     j->kernels.x = j->own_x;
-    if (status == EXIT_DONE) status = input_convert(&j->x, dtype);
+    if (status == EXIT_DONE) status = message_refused(input_convert(&j->x, dtype));
     if (status != EXIT_DONE) return status;
     fitting_note_constant(&j->x, &j->warnings);
     if (!(j->uses & USES_KERNEL_X)) note_codes(j, &j->x);

@@ -3,9 +3,11 @@
 #define CLI_MEASURE_JOB_H
 
 #include "cli/common/fitting.h"
-#include "cli/common/inputs.h"
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
 #include "cli/common/session.h"
 #include "cli/measure/measures.h"
+#include "io/inputs.h"
 
 /* Where z's regression on y comes from. */
 typedef enum mean_source {

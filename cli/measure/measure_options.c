@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/measure/measure_job.h"
-#include "jobs/suggest.h"
+#include "io/suggest.h"
 
 enum { MAX_NAMES = 32 };
 

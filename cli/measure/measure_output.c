@@ -4,8 +4,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "cli/common/message.h"
 #include "cli/common/output.h"
-#include "cli/common/reading.h"
+#include "cli/common/parse.h"
+#include "io/reading.h"
 
 /* The word of a choice as the user writes it. */
 static const char *word_of(const measure_job *j, spec_option_id id) { return args_text(j->arguments, id); }
@@ -47,7 +49,7 @@ void measure_json(cJSON *out, const measure_job *job, int64_t rows) {
     json_integer(out, "dropped", job->dropped);
     cJSON_AddStringToObject(out, "transform", word_of(job, OPT_TRANSFORM));
     const input *const group[] = {&job->x, &job->y, &job->z};
-    reading_json(out, group, 3);
+    json_inputs(out, group, 3);
     json_source(out, job, rows);
     cJSON_AddStringToObject(out, "dtype", job->x.values.dtype == CIRCE_FLOAT32 ? "float32" : "float64");
     if (job->kernels.x != NULL) json_kernel(out, "x", job->kernels.x);
@@ -65,7 +67,7 @@ void measure_json(cJSON *out, const measure_job *job, int64_t rows) {
 void measure_json_end(cJSON *out, const measure_job *job) {
     const circe_cme *fitted = job->source == MEAN_OF_BATCH ? job->choice : job->mean;
     circe_cme_info info;
-    json_notes(out, &job->warnings);
+    json_notes(out, &(circe_notes){job->warnings.text, job->warnings.n});
     if (fitted == NULL || job->source == MEAN_FROM_MODEL) return;
     circe_cme_get_info(fitted, &info);
     json_number(out, "fit_seconds", info.seconds);
@@ -129,7 +131,7 @@ static void text_choice(const measure_job *j) {
 void measure_text(const measure_job *job) {
     char kernel[512];
     const input *const group[] = {&job->x, &job->y, &job->z};
-    reading_text(group, 3);
+    text_inputs(group, 3);
     if (args_given(job->arguments, OPT_TRANSFORM)) text_row("transform", "%s", word_of(job, OPT_TRANSFORM));
     if (job->mean != NULL) text_mean(job);
     text_batch(job);

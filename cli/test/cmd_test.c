@@ -5,14 +5,16 @@
 #include <stdlib.h>
 
 #include "cli/commands.h"
+#include "cli/common/message.h"
 #include "cli/common/output.h"
-#include "cli/common/paths.h"
+#include "cli/common/parse.h"
 #include "cli/common/progress.h"
-#include "cli/common/reading.h"
 #include "cli/common/text.h"
 #include "cli/test/test_calibration.h"
 #include "cli/test/test_job.h"
 #include "cli/test/test_output.h"
+#include "io/paths.h"
+#include "io/reading.h"
 
 enum { EFFECT_DRAWS = 200, ALONG_POINTS = 9 };
 static const double long_calibration = 120; /* seconds that are worth a word beforehand */
@@ -91,16 +93,16 @@ static int inputs_of(const test_job *j, const input *group[3]) {
     return n;
 }
 
-static void json_columns(cJSON *out, const test_job *j) {
+static void json_read(cJSON *out, const test_job *j) {
     const input *group[3];
     int n = inputs_of(j, group);
-    reading_json(out, group, n);
+    json_inputs(out, group, n);
 }
 
-static void text_columns(const test_job *j) {
+static void text_read(const test_job *j) {
     const input *group[3];
     int n = inputs_of(j, group);
-    reading_text(group, n);
+    text_inputs(group, n);
     if (args_given(j->arguments, OPT_TRANSFORM)) text_row("transform", "%s", args_text(j->arguments, OPT_TRANSFORM));
 }
 
@@ -114,11 +116,11 @@ static int print_json(const test_job *j, const findings *f) {
     json_integer(out, "dropped", j->dropped);
     if (j->x.values.rows < j->given) json_integer(out, "rows_given", j->given);
     cJSON_AddStringToObject(out, "transform", args_text(j->arguments, OPT_TRANSFORM));
-    json_columns(out, j);
+    json_read(out, j);
     if (f->calibrated) calibration_json(out, &f->calibration, args_number(j->arguments, OPT_ALPHA));
     if (f->with_effects) test_json_effects(out, &f->effects);
     test_json_along(out, &f->along);
-    json_notes(out, &j->warnings);
+    json_notes(out, &(circe_notes){j->warnings.text, j->warnings.n});
     return json_print(out);
 }
 
@@ -133,7 +135,7 @@ static void print_text(const test_job *j, const findings *f) {
     test_text(&f->test);
     if (j->x.values.rows < j->given)
         text_row("rows given", "%" PRId64 ", of which a random sample was tested", j->given);
-    text_columns(j);
+    text_read(j);
     if (f->with_effects) test_text_effects(&f->effects);
     test_text_along(&f->along);
     if (f->calibrated) calibration_text(&f->calibration, args_number(j->arguments, OPT_ALPHA));
@@ -145,7 +147,7 @@ static int run_one(test_job *j, findings *f) {
     test_problem p = test_job_problem(j, j->what);
     int status = EXIT_DONE;
     if (args_given(j->arguments, OPT_OUTPUT_FIGURES))
-        status = path_make_folder(args_text(j->arguments, OPT_OUTPUT_FIGURES));
+        status = message_refused(path_make_folder(args_text(j->arguments, OPT_OUTPUT_FIGURES)));
     if (status == EXIT_DONE) status = library(circe_test(j->s.context, p.x, p.y, p.z, &p.options, &f->test));
     if (status == EXIT_DONE) status = calibrate(j, &p, f);
     if (status == EXIT_DONE) status = measure_effects(j, &p, f);
@@ -183,14 +185,14 @@ static int print_all_json(const test_job *j, const row *rows, const findings *f)
     json_integer(out, "dropped", j->dropped);
     if (j->x.values.rows < j->given) json_integer(out, "rows_given", j->given);
     cJSON_AddStringToObject(out, "transform", args_text(j->arguments, OPT_TRANSFORM));
-    json_columns(out, j);
+    json_read(out, j);
     json_number(out, "alpha", args_number(j->arguments, OPT_ALPHA));
     json_integer(out, "seed", args_integer(j->arguments, OPT_SEED));
     cJSON *list = cJSON_AddArrayToObject(out, "tests");
     for (size_t i = 0; i < n_tests; i++) cJSON_AddItemToArray(list, json_row(i, &rows[i]));
     if (f->with_effects) test_json_effects(out, &f->effects);
     test_json_along(out, &f->along);
-    json_notes(out, &j->warnings);
+    json_notes(out, &(circe_notes){j->warnings.text, j->warnings.n});
     return json_print(out);
 }
 
@@ -209,7 +211,7 @@ static void print_all_text(const test_job *j, const row *rows, const findings *f
                    r->method == CIRCE_TEST_HSIC ? " (marginal: y is not used)" : "");
     }
     if (args_given(j->arguments, OPT_QUIET)) return;
-    text_columns(j);
+    text_read(j);
     if (f->with_effects) test_text_effects(&f->effects);
     test_text_along(&f->along);
     putchar('\n');

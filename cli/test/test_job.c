@@ -1,5 +1,6 @@
 /* From options to rows, kernels and the library's options. */
 #include "cli/test/test_job.h"
+#include "cli/common/from_args.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,17 +9,17 @@
 #include <string.h>
 
 #include "cli/common/fitting.h"
-#include "cli/common/kernels.h"
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
 #include "cli/common/progress.h"
-#include "cli/common/reading.h"
-#include "cli/common/sentinels.h"
-#include "jobs/suggest.h"
+#include "io/reading.h"
+#include "io/suggest.h"
+#include "jobs/kernels.h"
+#include "jobs/sentinels.h"
 
 enum { LEAST_ROWS = 8, MAX_NAMES = 16 };
 
 /* Weights have neither columns nor a kernel of their own: the ids are of options that `test` does not take. */
-static const variable variable_weights = {"the weights", OPT_ROW_WEIGHTS, OPT_HOLDOUT_DATA, OPT_HOLDOUT_DATA,
-                                          OPT_HOLDOUT_DATA};
 
 /* ---- what is asked ----------------------------------------------------------------------------------------------- */
 
@@ -89,36 +90,37 @@ static int read_auxiliary(test_job *j) {
     for (int k = 0; k < 2; k++) {
         const char *path = args_text(j->arguments, option[k]);
         *in[k] = (input){.of = like[k]->of, .described = &in[k]->table};
-        int status = input_read_from(j->arguments, like[k]->of, path, NULL, in[k]);
+        int status = args_input_read_from(j->arguments, like[k]->of, path, NULL, in[k]);
         if (status != EXIT_DONE) return status;
     }
-    int status = inputs_check(j->arguments, in, 2, 2, &j->dropped_auxiliary);
-    for (int k = 0; k < 2 && status == EXIT_DONE; k++) status = input_align(like[k], in[k]);
+    int status = args_inputs_check(j->arguments, in, 2, 2, &j->dropped_auxiliary);
+    for (int k = 0; k < 2 && status == EXIT_DONE; k++) status = message_refused(input_align(like[k], in[k]));
     return status;
 }
 
 /* What belongs together row by row; returns how many. */
-static int group_rows(test_job *j, const variable **variables, input **group) {
+static int group_rows(test_job *j, variable *variables, input **group) {
     int n = 0;
-    variables[n] = &variable_x, group[n++] = &j->x;
-    if (j->has_y) variables[n] = &variable_y, group[n++] = &j->y;
-    variables[n] = &variable_z, group[n++] = &j->z;
-    if (args_given(j->arguments, OPT_ROW_WEIGHTS)) variables[n] = &variable_weights, group[n++] = &j->weights;
+    variables[n] = VARIABLE_X, group[n++] = &j->x;
+    if (j->has_y) variables[n] = VARIABLE_Y, group[n++] = &j->y;
+    variables[n] = VARIABLE_Z, group[n++] = &j->z;
+    if (args_given(j->arguments, OPT_ROW_WEIGHTS)) variables[n] = VARIABLE_WEIGHTS, group[n++] = &j->weights;
     return n;
 }
 
 static int read_rows(test_job *j) {
     input *group[4];
-    const variable *variables[4];
+    variable variables[4];
     int64_t rows = 0, foreseen = -1;
     int n = group_rows(j, variables, group);
-    int status = rows_wanted(j->arguments, &rows);
-    if (status == EXIT_DONE) status = inputs_foresee(j->arguments, j->s.context, variables, n, &foreseen);
-    for (int k = 0; k < n && status == EXIT_DONE; k++) status = input_read(j->arguments, variables[k], false, group[k]);
-    if (status == EXIT_DONE) status = reading_check(j->arguments, group, n);
-    if (status == EXIT_DONE) status = inputs_check(j->arguments, group, n, LEAST_ROWS, &j->dropped);
+    int status = args_rows_wanted(j->arguments, &rows);
+    if (status == EXIT_DONE) status = args_inputs_foresee(j->arguments, j->s.context, variables, n, &foreseen);
+    for (int k = 0; k < n && status == EXIT_DONE; k++)
+        status = args_input_read(j->arguments, variables[k], false, group[k]);
+    if (status == EXIT_DONE) status = args_check_categories(j->arguments, group, n);
+    if (status == EXIT_DONE) status = args_inputs_check(j->arguments, group, n, LEAST_ROWS, &j->dropped);
     j->given = j->x.values.rows;
-    if (status == EXIT_DONE && rows > 0) status = inputs_sample(j->arguments, group, n, rows, LEAST_ROWS);
+    if (status == EXIT_DONE && rows > 0) status = args_inputs_sample(j->arguments, group, n, rows, LEAST_ROWS);
     return status == EXIT_DONE ? read_auxiliary(j) : status;
 }
 
@@ -168,8 +170,8 @@ static int kernel_of_text(circe_context *context, const input *in, circe_kernel 
 }
 
 static int make_kernel(test_job *j, const input *in, circe_kernel **kernel) {
-    if (args_given(j->arguments, in->of->kernel))
-        return kernel_from_options(j->s.context, j->arguments, in, WIDTH_FREE, &j->warnings, kernel);
+    if (args_kernel_given(j->arguments, in->of))
+        return args_kernel(j->s.context, j->arguments, in, WIDTH_FREE, &j->warnings, kernel);
     return kernel_of_text(j->s.context, in, kernel);
 }
 
@@ -216,10 +218,10 @@ static int refuse_size(const test_job *j, const circe_test_plan *plan) {
 static int limit_rows(test_job *j) {
     circe_test_plan plan = {0};
     input *group[4];
-    const variable *variables[4];
+    variable variables[4];
     char time[32];
     int64_t wanted = 0;
-    int status = rows_wanted(j->arguments, &wanted);
+    int status = args_rows_wanted(j->arguments, &wanted);
     if (status == EXIT_DONE && wanted <= 0) status = foresee(j, &plan);
     if (status != EXIT_DONE || wanted > 0 || plan.rows == j->given) return status;
     bool rcot = j->what != NULL && j->what->method == CIRCE_TEST_RCOT;
@@ -235,7 +237,7 @@ static int limit_rows(test_job *j) {
               " repeats it): all of them would take about %s; --rows all tests all%s",
               plan.rows, j->given, plan.rows, args_integer(j->arguments, OPT_SEED), time,
               rcot ? "" : ", and the test rcot takes millions of rows in seconds");
-    status = inputs_sample(j->arguments, group, group_rows(j, variables, group), plan.rows, LEAST_ROWS);
+    status = args_inputs_sample(j->arguments, group, group_rows(j, variables, group), plan.rows, LEAST_ROWS);
     return status == EXIT_DONE ? take_weights(j) : status;
 }
 

@@ -2,9 +2,11 @@
 #ifndef CLI_TEST_JOB_H
 #define CLI_TEST_JOB_H
 
-#include "cli/common/inputs.h"
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
 #include "cli/common/session.h"
 #include "cli/test/tests.h"
+#include "io/inputs.h"
 
 /* Everything of one run, freed as one. */
 typedef struct test_job {

@@ -7,14 +7,17 @@
 #include "circe/status.h"
 #include "cli/commands.h"
 #include "cli/common/devices.h"
+#include "cli/common/from_args.h"
+#include "cli/common/message.h"
 #include "cli/common/model_file.h"
 #include "cli/common/output.h"
-#include "cli/common/paths.h"
+#include "cli/common/parse.h"
 #include "cli/common/session.h"
 #include "cli/common/terminal.h"
-#include "cli/train/train_encode.h"
 #include "cli/train/train_images.h"
+#include "io/encoding.h"
 #include "io/io.h"
+#include "io/paths.h"
 #include "train/model.h"
 
 enum { ROWS_AT_ONCE = 4096, NUMBERS_AT_ONCE = 1 << 22 };
@@ -136,7 +139,7 @@ static int make_rows(prediction *p, int64_t n) {
 
 /* What was categories in training is categories here, whatever its cells look like. */
 static int open_reading(const prediction *p, reading *how) {
-    int status = reading_open(p->arguments, NULL, how);
+    int status = args_reading_open(p->arguments, how);
     for (int64_t i = 0; i < p->encode.names.n && status == EXIT_DONE; i++) {
         if (p->encode.categories[i].n > 0) reading_add_category(how, p->encode.names.names[i]);
     }
@@ -147,7 +150,7 @@ static int read_table(prediction *p) {
     reading how = {0};
     int status = open_reading(p, &how);
     if (status == EXIT_DONE)
-        status = column_table_read(p->arguments, args_text(p->arguments, OPT_TABLE), &p->encode.names, &how, true,
+        status = args_column_table(p->arguments, args_text(p->arguments, OPT_TABLE), &p->encode.names, &how, true,
                                    &p->table);
     reading_free(&how);
     if (status == EXIT_DONE) status = check_counts(p);
@@ -158,7 +161,7 @@ static int read_table(prediction *p) {
     int64_t *cols = small_alloc((size_t)p->table.in.values.cols * sizeof *cols);
     for (int64_t c = 0; c < p->table.in.values.cols; c++) cols[c] = c;
     status = scan(p);
-    if (status == EXIT_DONE) status = encoding_apply(&p->encode, &p->table, cols, p->raw);
+    if (status == EXIT_DONE) status = message_refused(encoding_apply(&p->encode, &p->table, cols, p->raw));
     free(cols);
     return status;
 }
@@ -170,8 +173,8 @@ static int read_paths(prediction *p) {
     name_list column = {0};
     reading how = {0};
     name_list_add(&column, p->request.column);
-    int status = reading_open(p->arguments, NULL, &how);
-    if (status == EXIT_DONE) status = column_table_read(p->arguments, p->request.path, &column, &how, false, &p->table);
+    int status = args_reading_open(p->arguments, &how);
+    if (status == EXIT_DONE) status = args_column_table(p->arguments, p->request.path, &column, &how, false, &p->table);
     reading_free(&how);
     name_list_free(&column);
     if (status == EXIT_DONE) status = make_rows(p, p->table.in.values.rows);
@@ -375,9 +378,9 @@ static bool read_target(const prediction *p, const char *path, const name_list *
     reading how = {0};
     circe_status status = CIRCE_ERR_ARGUMENT;
     if (path == NULL) return false;
-    if (reading_open(p->arguments, NULL, &how) == EXIT_DONE) {
+    if (args_reading_open(p->arguments, &how) == EXIT_DONE) {
         for (int64_t c = 0; are_words(&p->model) && c < target->n; c++) reading_add_category(&how, target->names[c]);
-        status = column_table_probe(path, target, &how, truth);
+        status = column_table_read(NULL, path, target, &how, false, truth);
     }
     reading_free(&how);
     if (status == CIRCE_ERR_VALUE && !args_given(p->arguments, OPT_QUIET))
@@ -465,7 +468,7 @@ static cJSON *prediction_json(const prediction *p, const char *path) {
     json_integer(out, "rows", p->n);
     json_integer(out, "rows_without_prediction", p->n_empty);
     const input *const group[] = {&p->table.in};
-    reading_json(out, group, p->table.first != NULL ? 1 : 0);
+    json_inputs(out, group, p->table.first != NULL ? 1 : 0);
     outputs = cJSON_AddArrayToObject(out, "outputs");
     for (int64_t c = 0; c < m->outputs; c++)
         cJSON_AddItemToArray(outputs, cJSON_CreateString(m->classes != NULL ? m->classes[c] : m->target[c]));
@@ -488,7 +491,7 @@ static int finish(const prediction *p) {
     if (strcmp(path, "-") == 0 || args_given(p->arguments, OPT_QUIET)) return EXIT_DONE;
     const input *const group[] = {&p->table.in};
     printf("%s: %" PRId64 " predictions\n", path, p->n);
-    reading_text(group, p->table.first != NULL ? 1 : 0);
+    text_inputs(group, p->table.first != NULL ? 1 : 0);
     say_errors(p);
     return EXIT_DONE;
 }
@@ -496,7 +499,7 @@ static int finish(const prediction *p) {
 static int run(prediction *p) {
     const char *path = args_text(p->arguments, OPT_OUTPUT_PREDICTIONS);
     int status = session_open(p->arguments, &p->s);
-    if (status == EXIT_DONE && strcmp(path, "-") != 0) status = path_check_writable("-o", path);
+    if (status == EXIT_DONE && strcmp(path, "-") != 0) status = message_refused(path_check_writable("-o", path));
     if (status == EXIT_DONE) status = load(p);
     if (status == EXIT_DONE) status = p->has_images ? read_images(p) : read_table(p);
     if (status == EXIT_DONE) status = predict(p);

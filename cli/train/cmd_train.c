@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/common/paths.h"
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "cli/common/ranks.h"
 #include "cli/train/train_job.h"
+#include "io/paths.h"
 
 /* --report, or the model's path with "-report" in the place of its ending; NULL: none is wanted. To be freed. */
 static char *report_folder(const args *arguments) {
@@ -21,7 +23,7 @@ static char *report_folder(const args *arguments) {
 /* Process 0 judges, writes and speaks for all. */
 static int run(const args *arguments, const session *s, const char *report, training_job *job) {
     int status = training_job_open(arguments, s, NULL, job);
-    if (status == EXIT_DONE && report != NULL && ranks_first()) status = path_make_folder(report);
+    if (status == EXIT_DONE && report != NULL && ranks_first()) status = message_refused(path_make_folder(report));
     status = ranks_agree(status);
     if (status == EXIT_DONE) status = training_job_run(job);
     if (status != EXIT_DONE || !ranks_first()) return status;

@@ -8,8 +8,10 @@
 #include <sys/stat.h>
 
 #include "circe/status.h"
-#include "cli/common/paths.h"
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
 #include "cli/common/progress.h"
+#include "io/paths.h"
 
 enum { LARGEST_SIDE = 4096 };
 

@@ -3,10 +3,12 @@
 #ifndef CLI_TRAIN_IMAGES_H
 #define CLI_TRAIN_IMAGES_H
 
+#include "cli/common/message.h"
 #include "cli/common/output.h"
+#include "cli/common/parse.h"
 #include "cli/common/session.h"
-#include "cli/train/train_columns.h"
 #include "images/stack.h"
+#include "io/column_table.h"
 #include "train/model.h"
 
 /* What is to be read, and how. */

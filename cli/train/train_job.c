@@ -11,11 +11,13 @@
 
 #include "circe/status.h"
 #include "cli/common/devices.h"
-#include "cli/common/paths.h"
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "cli/common/ranks.h"
-#include "cli/common/sentinels.h"
 #include "cli/train/train_team.h"
+#include "io/paths.h"
+#include "jobs/sentinels.h"
 
 static int refuse_library(circe_status status, const char *subject) {
     if (status == CIRCE_ERR_CANCELLED) return message_fail(EXIT_WORK, "interrupted; nothing was written");
@@ -173,7 +175,7 @@ static int refuse_layer(const training_job *job, const char *name) {
 
 static int find_layers(training_job *job) {
     name_list names = {0};
-    int status = name_list_split("layers", args_text(job->arguments, OPT_LAYERS), &names);
+    int status = message_refused(name_list_split("layers", args_text(job->arguments, OPT_LAYERS), &names));
     if (status != EXIT_DONE) return status;
     job->layers = small_alloc((size_t)names.n * sizeof *job->layers);
     for (int64_t i = 0; i < names.n && status == EXIT_DONE; i++) {
@@ -206,7 +208,7 @@ static bool trains_on_cpu(const training_job *job) { return strcmp(job->device->
 
 /* Two runs would take turns in writing one checkpoint, and each would go on from the other's. */
 static int hold_output(training_job *job) {
-    int status = path_check_writable("-o", job->output);
+    int status = message_refused(path_check_writable("-o", job->output));
     if (status != EXIT_DONE) return status;
     return io_lock_take(job->output, &job->lock) == CIRCE_OK ? EXIT_DONE
                                                              : message_write(job->output, circe_last_error());
@@ -384,13 +386,11 @@ static int predict_validation(const training_job *job, float **out) {
 }
 
 static int refuse_run(const training_job *job, circe_status status) {
-    const char *text = circe_last_error();
     int failed = refuse_library(status, NULL);
     if (status == CIRCE_ERR_NUMERIC)
         message_hint("a smaller --lr%s helps",
                      job->kind != TRAIN_REG_NONE ? ", a smaller --gamma or --gamma-warmup" : "");
-    /* A disk that is full, not a file that is wrong. */
-    return status == CIRCE_ERR_IO && strstr(text, "resumed") == NULL ? EXIT_WORK : failed;
+    return failed;
 }
 
 int training_job_interrupted(const training_job *job) {

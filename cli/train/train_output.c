@@ -98,7 +98,7 @@ cJSON *training_json(const training_job *job, const char *report) {
     json_integer(rows, "holdout", set->holdout.n);
     json_integer(rows, "dropped", set->dropped);
     const input *const group[] = {&set->table.in};
-    reading_json(out, group, 1);
+    json_inputs(out, group, 1);
     json_role(out, "features", set, &set->features);
     json_role(out, "target", set, &set->target);
     json_integer(out, "parameters", train_network_n_params(job->network));
@@ -114,7 +114,7 @@ cJSON *training_json(const training_job *job, const char *report) {
         cJSON_AddStringToObject(out, "report", report);
     else
         cJSON_AddNullToObject(out, "report");
-    json_notes(out, &job->warnings);
+    json_notes(out, &(circe_notes){job->warnings.text, job->warnings.n});
     cJSON_AddStringToObject(out, "circe_version", circe_version());
     json_number(out, "seconds", r->seconds);
     json_number(out, "regularizer_seconds", r->regularizer_seconds);
@@ -136,7 +136,7 @@ static void print_run(const training_job *job) {
     text_row("rows", "%" PRId64 " training, %" PRId64 " validation, %" PRId64 " holdout", set->training.n,
              set->validation.n, set->holdout.n);
     const input *const group[] = {&set->table.in};
-    reading_text(group, 1);
+    text_inputs(group, 1);
     printf("  %-18s  ", "regulariser");
     text_wrap(stdout, training_regularizer_text(job, text, sizeof text), 22, 22, text_width());
     if (job->kind != TRAIN_REG_NONE) text_row("gamma", "%g", job->gamma);

@@ -25,7 +25,9 @@ static int raw_make(const training_set *set, int64_t cols, raw_columns *raw) {
 
 static int raw_features(const training_set *set, raw_columns *raw) {
     int status = raw_make(set, set->encode.n_inputs, raw);
-    return status == EXIT_DONE ? encoding_apply(&set->encode, &set->table, set->features.cols, raw->data) : status;
+    return status == EXIT_DONE
+               ? message_refused(encoding_apply(&set->encode, &set->table, set->features.cols, raw->data))
+               : status;
 }
 
 static int raw_target(const training_set *set, raw_columns *raw) {

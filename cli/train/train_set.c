@@ -1,5 +1,6 @@
 /* Roles of columns, and the points that come of them. */
 #include "cli/train/train_set.h"
+#include "cli/common/from_args.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -43,7 +44,7 @@ static int refuse_library(circe_status status) { return message_read(status, NUL
 static int read_role(training_set *set, spec_option_id option, training_role *role) {
     const char *text = args_text(set->arguments, option);
     role->option = option;
-    return text != NULL ? name_list_split(spec_options[option].name, text, &role->names) : EXIT_DONE;
+    return text != NULL ? message_refused(name_list_split(spec_options[option].name, text, &role->names)) : EXIT_DONE;
 }
 
 static const char *shared_name(const training_role *a, const training_role *b) {
@@ -177,7 +178,7 @@ static int use_table(training_set *set, const name_list *wanted) {
     locate(&set->table, wanted, &set->invariant, NULL);
     set->given_is_target = same_columns(&set->given, &set->target);
     int status = set->has_images ? note_rows(set) : EXIT_DONE;
-    if (status == EXIT_DONE) status = inputs_check(set->arguments, group, 1, 2, &set->dropped);
+    if (status == EXIT_DONE) status = args_inputs_check(set->arguments, group, 1, 2, &set->dropped);
     if (status == EXIT_DONE) status = check_constants(set);
     if (status == EXIT_DONE && !set->has_images) {
         encoding_make(&set->table, &set->features.names, count, set->features.cols, &set->encode);
@@ -194,7 +195,7 @@ static void hint_path_column(const training_set *set) {
     reading how = {.how = {.all = true}};
     name_list_add(&column, set->request.column);
     if (!args_given(set->arguments, OPT_PATH_COLUMN) && access(set->request.path, R_OK) == 0 &&
-        column_table_probe(set->request.path, &column, &how, &table) != CIRCE_OK)
+        column_table_read(NULL, set->request.path, &column, &how, false, &table) != CIRCE_OK)
         message_hint("--path-column says which column holds the paths of the images");
     column_table_free(&table);
     name_list_free(&column);
@@ -209,9 +210,9 @@ static int read_table(training_set *set) {
     want(&wanted, &set->invariant);
     if (by_path && name_list_find(&wanted, set->request.column) < 0) name_list_add(&wanted, set->request.column);
     reading how = {0};
-    int status = reading_open(set->arguments, NULL, &how);
+    int status = args_reading_open(set->arguments, &how);
     if (status == EXIT_DONE)
-        status = column_table_read(set->arguments, training_data(set), &wanted, &how, false, &set->table);
+        status = args_column_table(set->arguments, training_data(set), &wanted, &how, false, &set->table);
     reading_free(&how);
     if (status != EXIT_DONE && by_path) hint_path_column(set);
     if (status == EXIT_DONE && by_path) set->path_col = set->table.first[name_list_find(&wanted, set->request.column)];

@@ -3,8 +3,10 @@
 #ifndef CLI_TRAIN_SET_H
 #define CLI_TRAIN_SET_H
 
-#include "cli/train/train_encode.h"
+#include "cli/common/message.h"
+#include "cli/common/parse.h"
 #include "cli/train/train_images.h"
+#include "io/encoding.h"
 #include "train/table.h"
 #include "train/trainer.h"
 

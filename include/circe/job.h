@@ -36,6 +36,20 @@ typedef struct circe_notes {
     size_t n;
 } circe_notes;
 
+/* How columns were read that are not plain numbers. */
+typedef struct circe_column {
+    const char *variable; /* "x", "y" or "z"; NULL: of a table of all columns */
+    char *name;           /* its name, or its number */
+    int64_t categories;   /* 0: numbers */
+    int64_t missing;      /* cells */
+    int named;            /* categories because an option says so; else because no cell is a number */
+} circe_column;
+
+typedef struct circe_columns {
+    circe_column *column;
+    size_t n;
+} circe_columns;
+
 CIRCE_END_DECLS
 
 #endif

@@ -9,6 +9,7 @@
 #define CIRCE_CME_INTERNAL_H
 
 #include "circe/cme.h"
+#include "core/rooms.h"
 #include "kernels/kernels.h"
 
 enum {
@@ -47,17 +48,17 @@ static inline circe__factors circe__basis_kernel(const circe__basis *basis) {
 
 /* Adds pivots out of `points` (n, dim) until trace(K - FF') <= tolerance * trace(K) on them. CIRCE_ERR_RANK, with the
  * basis as far as it came, where that would take more than max_rank. */
-circe_status circe__basis_extend(circe__basis *basis, const double *points, int64_t n, double tolerance,
-                                 int64_t max_rank, const char *name);
+CIRCE_ROOMS circe_status circe__basis_extend(circe__basis *basis, const double *points, int64_t n, double tolerance,
+                                             int64_t max_rank, const char *name);
 
 /* Room for `capacity` pivots; what is there stays. */
-circe_status circe__basis_reserve(circe__basis *basis, int64_t capacity);
+CIRCE_ROOMS circe_status circe__basis_reserve(circe__basis *basis, int64_t capacity);
 
 /* That there are more than max_rank pivots: CIRCE_ERR_RANK with a text. `left` is a share of the trace. */
-circe_status circe__basis_refuse(int64_t max_rank, double left, const char *name);
+CIRCE_ROOMS circe_status circe__basis_refuse(int64_t max_rank, double left, const char *name);
 
 /* Makes L^-1; for whoever filled in points and L by hand. */
-circe_status circe__basis_invert(circe__basis *basis);
+CIRCE_ROOMS circe_status circe__basis_invert(circe__basis *basis);
 
 /* The same for a data set of any size; see cover.c. */
 circe_status circe__basis_cover(circe__basis *basis, const double *points, int64_t n, double tolerance,
@@ -74,9 +75,9 @@ circe_status circe__basis_outliers(const circe__basis *basis, const double *poin
 
 /* features (n, ld): the first `rank` coordinates of psi(point) in the basis; diagonal[i] = k(p_i, p_i) and
  * residual[i] = k(p_i, p_i) - |features_i|^2, at least 0; each may be NULL. scratch of circe__basis_bytes. */
-size_t circe__basis_bytes(const circe__basis *basis);
-void circe__basis_features(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
-                           int64_t ld, double *diagonal, double *residual, void *scratch);
+CIRCE_ROOMS size_t circe__basis_bytes(const circe__basis *basis);
+CIRCE_ROOMS void circe__basis_features(const circe__basis *basis, int64_t rank, const double *points, int64_t n,
+                                       double *features, int64_t ld, double *diagonal, double *residual, void *scratch);
 
 /* The same on the calling thread alone, for whoever splits rows among circe__basis_team threads to go on with them;
  * scratch of circe__basis_part_bytes. */
@@ -137,7 +138,7 @@ circe_status circe__dense_loo(circe__holdout *holdout, const circe__regression *
                               int64_t n_ridge, double *error);
 double circe__dense_fit_bytes(int64_t rows, int64_t rank_z);
 
-void circe__regression_free(const circe_context *context, circe__regression *regression);
+CIRCE_ROOMS void circe__regression_free(const circe_context *context, circe__regression *regression);
 /* Eigendecomposition of the symmetric `vectors` in place, negative rounding set to 0. */
 circe_status circe__regression_decompose(const circe_context *context, circe__regression *regression);
 /* The smallest ridge whose result the arithmetic supports. */
@@ -199,9 +200,9 @@ static inline void circe__sum(const circe__crew *crew, double *values, int64_t n
 }
 
 /* circe_cme_fit by a crew, whose processes hold the same data and options. */
-circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, const circe_mat *y, const circe_mat *z,
-                            const circe_kernel *kernel_y, const circe_kernel *kernel_z,
-                            const circe_cme_options *options, circe_cme **cme);
+CIRCE_ROOMS circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, const circe_mat *y,
+                                        const circe_mat *z, const circe_kernel *kernel_y, const circe_kernel *kernel_z,
+                                        const circe_cme_options *options, circe_cme **cme);
 
 /* ---- model.c -------------------------------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #include "circe/context.h"
 #include "circe/matrix.h"
 #include "circe/random.h"
+#include "core/rooms.h"
 
 struct circe__backend;
 
@@ -24,40 +25,41 @@ void circe__log(const circe_context *context, circe_log_level level, const char 
     __attribute__((format(printf, 3, 4)));
 
 /* Reports progress; CIRCE_ERR_CANCELLED where the caller asked to stop. */
-circe_status circe__progress(const circe_context *context, const char *stage, int64_t done, int64_t total);
+CIRCE_ROOMS circe_status circe__progress(const circe_context *context, const char *stage, int64_t done, int64_t total);
 
 /* ---- text from outside -------------------------------------------------------------------------------------- */
 
 /* Bytes of the UTF-8 character at the start of `left` bytes, and its code; 0: there is none (overlong forms and
  * surrogates included). */
-size_t circe__utf8_bytes(const char *text, size_t left, uint32_t *code);
+CIRCE_ROOMS size_t circe__utf8_bytes(const char *text, size_t left, uint32_t *code);
 
-bool circe__is_utf8(const char *text, size_t bytes);
+CIRCE_ROOMS bool circe__is_utf8(const char *text, size_t bytes);
 
 /* out (2 * bytes) := the text as UTF-8: what is UTF-8 stays, other bytes are read as Latin-1. Returns its length. */
-size_t circe__to_utf8(const char *text, size_t bytes, char *out);
+CIRCE_ROOMS size_t circe__to_utf8(const char *text, size_t bytes, char *out);
 
 /* Bytes that one byte of text may become. */
 enum { CIRCE__VISIBLE_GROWTH = 6 };
 
 /* out (size) := the text with everything visible that a terminal would obey, as far as it fits, with a NUL; returns its
  * length. `lines`: line ends and tabs are the caller's own and stay. */
-size_t circe__visible(const char *text, size_t bytes, bool lines, char *out, size_t size);
+CIRCE_ROOMS size_t circe__visible(const char *text, size_t bytes, bool lines, char *out, size_t size);
 
 /* ---- memory ------------------------------------------------------------------------------------------------- */
 
 /* 64-byte aligned, from the context's allocator; `count * size` is checked for overflow. NULL with the error text set
  * on failure (CIRCE_ERR_MEMORY is what the caller returns). circe__free takes NULL. */
-void *circe__alloc(const circe_context *context, int64_t count, size_t size);
-void *circe__calloc(const circe_context *context, int64_t count, size_t size);
-void circe__free(const circe_context *context, void *block);
+CIRCE_ROOMS void *circe__alloc(const circe_context *context, int64_t count, size_t size);
+CIRCE_ROOMS void *circe__calloc(const circe_context *context, int64_t count, size_t size);
+CIRCE_ROOMS void circe__free(const circe_context *context, void *block);
 char *circe__strdup(const circe_context *context, const char *text);
 
 /* Bytes that a job may plan with: the context's limit, or what the machine has free. */
 double circe__memory_available(const circe_context *context);
 
 /* Refuses a job whose estimate exceeds that. `what` names the job; `remedy` says what would fit. */
-circe_status circe__memory_check(const circe_context *context, double bytes, const char *what, const char *remedy);
+CIRCE_ROOMS circe_status circe__memory_check(const circe_context *context, double bytes, const char *what,
+                                             const char *remedy);
 
 /* ---- workspace ---------------------------------------------------------------------------------------------- */
 
@@ -102,7 +104,7 @@ void *circe__take(circe_workspace *workspace, circe__slot slot, int64_t count, s
 /* ---- views -------------------------------------------------------------------------------------------------- */
 
 /* Checks a view (pointers, sizes, ld, dtype); `name` appears in the text. At least `min_rows` rows and one column. */
-circe_status circe__check_mat(const circe_mat *mat, const char *name, int64_t min_rows);
+CIRCE_ROOMS circe_status circe__check_mat(const circe_mat *mat, const char *name, int64_t min_rows);
 
 /* Also that every element is finite; the text names row and column. */
 circe_status circe__check_data(const circe_mat *mat, const char *name, int64_t min_rows);
@@ -119,7 +121,7 @@ void circe__copy_mat(const circe_mat *src, circe_mat *dst);
 /* Rows [first, first + n) of a view. */
 circe_mat circe__rows(const circe_mat *mat, int64_t first, int64_t n);
 
-circe_mat circe__mat(void *data, int64_t rows, int64_t cols, circe_dtype dtype);
+CIRCE_ROOMS circe_mat circe__mat(void *data, int64_t rows, int64_t cols, circe_dtype dtype);
 
 /* ---- time --------------------------------------------------------------------------------------------------- */
 

@@ -10,18 +10,19 @@
 #include <stdint.h>
 
 #include "circe/context.h"
+#include "core/rooms.h"
 
 /* What this process may use by default: OpenMP's number of threads where there is an OpenMP (OMP_NUM_THREADS,
  * omp_set_num_threads, threadpoolctl), else the processors of its affinity mask, and no more than its control group's
  * quota of time. */
-int circe__default_threads(void);
+CIRCE_ROOMS int circe__default_threads(void);
 
 /* How many threads a context of so many can ever have at work: no more than there are processors. */
 int circe__usable_threads(int threads);
 
 /* circe_context_run on up to `threads` threads, for code that knows no context. The parts of one call see the caller's
  * rounding mode. */
-void circe__run_on(int threads, int64_t parts, circe_part_fn run, void *user);
+CIRCE_ROOMS void circe__run_on(int threads, int64_t parts, circe_part_fn run, void *user);
 
 /* Brackets work that uses the algebra table of a backend, which divides itself among the context's threads; BLAS below
  * it runs on one. What begin returns is for end; brackets may be nested. */
@@ -30,8 +31,8 @@ void circe__threads_end(int previous);
 
 /* Brackets calls of a library that leaves dividing to BLAS (ScaLAPACK): BLAS has as many of the
  * context's threads as are to be had. */
-void circe__blas_together_begin(const circe_context *context);
-void circe__blas_together_end(void);
+CIRCE_ROOMS void circe__blas_together_begin(const circe_context *context);
+CIRCE_ROOMS void circe__blas_together_end(void);
 
 /* The number of threads of the innermost bracket that the calling thread is in; 1 outside of any, and in a part until
  * it opens one: a call is cut alike wherever it comes from. */

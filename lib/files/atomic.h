@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
+#include "core/rooms.h"
+
 /* The functions return 0 or an errno: what the text of a failure should say is the caller's knowledge. Nothing is
  * allocated, so that there is one way less to fail. */
 typedef struct circe__atomic {
@@ -15,14 +17,14 @@ typedef struct circe__atomic {
 } circe__atomic;
 
 /* After a failed open the object holds nothing. After a successful one, exactly one of commit and abandon follows. */
-int circe__atomic_open(circe__atomic *file, const char *path);
-int circe__atomic_write(circe__atomic *file, const void *data, size_t bytes);
+CIRCE_ROOMS int circe__atomic_open(circe__atomic *file, const char *path);
+CIRCE_ROOMS int circe__atomic_write(circe__atomic *file, const void *data, size_t bytes);
 
 /* Syncs and moves the file into place. On failure the target is as it was and the temporary file is gone. */
-int circe__atomic_commit(circe__atomic *file);
-void circe__atomic_abandon(circe__atomic *file);
+CIRCE_ROOMS int circe__atomic_commit(circe__atomic *file);
+CIRCE_ROOMS void circe__atomic_abandon(circe__atomic *file);
 
 /* Removes from a directory what killed processes were writing there. Every open does so where it writes. */
-void circe__sweep(const char *directory);
+CIRCE_ROOMS void circe__sweep(const char *directory);
 
 #endif

@@ -5,6 +5,8 @@
 #include <limits.h>
 #include <sys/types.h>
 
+#include "core/rooms.h"
+
 typedef struct circe__lock {
     int descriptor; /* -1: nothing is held */
     char path[PATH_MAX];
@@ -12,7 +14,7 @@ typedef struct circe__lock {
 
 /* 0; EBUSY where another process holds it, with its number in *holder (0: not known); or another errno. What is no
  * plain file or folder, and what lies on a file system without locks, needs none: 0. */
-int circe__lock_take(circe__lock *lock, const char *path, pid_t *holder);
-void circe__lock_release(circe__lock *lock); /* takes one that holds nothing */
+CIRCE_ROOMS int circe__lock_take(circe__lock *lock, const char *path, pid_t *holder);
+CIRCE_ROOMS void circe__lock_release(circe__lock *lock); /* takes one that holds nothing */
 
 #endif

@@ -149,7 +149,7 @@ static circe_status write_file(const char *path, const char *header, const circe
         else
             circe__atomic_abandon(&file);
     }
-    return problem == 0 ? CIRCE_OK : circe_fail(CIRCE_ERR_IO, "%s: cannot be written: %s", path, strerror(problem));
+    return problem == 0 ? CIRCE_OK : circe_fail(CIRCE_ERR_WRITE, "%s: cannot be written: %s", path, strerror(problem));
 }
 
 static circe_status check_metadata(const circe_metadata *metadata, int64_t n_metadata) {

@@ -5,6 +5,7 @@
 #include "backend/backend.h"
 #include "circe/kernel.h"
 #include "core/core.h"
+#include "core/rooms.h"
 
 struct circe_kernel {
     circe_context *context;
@@ -15,7 +16,8 @@ struct circe_kernel {
 
 /* A kernel's factors with their columns resolved against points of `cols` columns, in memory the caller frees with
  * circe__free. Refuses free widths and columns outside. `name` is the variable's, for the text. */
-circe_status circe__resolve(const circe_kernel *kernel, int64_t cols, const char *name, circe_kernel_factor **factors);
+CIRCE_ROOMS circe_status circe__resolve(const circe_kernel *kernel, int64_t cols, const char *name,
+                                        circe_kernel_factor **factors);
 
 /* The same without an allocation of its own: in the workspace's slot FACTORS, valid until the next such call. */
 circe_status circe__resolve_into(circe_workspace *workspace, const circe_kernel *kernel, int64_t cols, const char *name,
@@ -33,12 +35,12 @@ circe_status circe__resolve_joint(circe_workspace *workspace, const circe_kernel
 
 /* k(p, p) of one point and k(p, q) of two (float64), where a Gram block would be too much. */
 double circe__kernel_diagonal(circe__factors kernel, const double *point);
-double circe__kernel_value(circe__factors kernel, const double *p, const double *q);
+CIRCE_ROOMS double circe__kernel_value(circe__factors kernel, const double *p, const double *q);
 
 /* Gram block with the loops of out's dtype; `scratch` of circe__gram_bytes. */
-size_t circe__gram_bytes(const circe_context *context, circe_dtype dtype, int64_t rows_b, int64_t cols);
-void circe__gram(const circe_context *context, circe__factors kernel, const circe_mat *a, const circe_mat *b,
-                 circe_mat *out, void *scratch);
+CIRCE_ROOMS size_t circe__gram_bytes(const circe_context *context, circe_dtype dtype, int64_t rows_b, int64_t cols);
+CIRCE_ROOMS void circe__gram(const circe_context *context, circe__factors kernel, const circe_mat *a,
+                             const circe_mat *b, circe_mat *out, void *scratch);
 
 bool circe__has_width(circe_kernel_kind kind);
 const char *circe__kernel_name(circe_kernel_kind kind);

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ._runtime import get_threads, set_threads
     from .errors import (ArgumentError, CancelledError, CirceError, ClosedError, CommandError, DataError, DeviceError,
                          DTypeError, FileError, FormatError, NotFittedError, NumericError, OutOfMemoryError, RankError,
-                         ShapeError, UnsupportedError, VersionError)
+                         ShapeError, UnsupportedError, VersionError, WriteError)
 
 _WHERE = {
     "_blocks": "BlockMeasurement SampleWarning blocks",
@@ -38,7 +38,8 @@ _WHERE = {
     "_measures": "MEASURES Measurement circe circe_cached gcm hscic hsic kci kpc measure nocco spectral transform",
     "_runtime": "get_threads set_threads",
     "errors": "ArgumentError CancelledError CirceError ClosedError CommandError DTypeError DataError DeviceError FileError "
-              "FormatError NotFittedError NumericError OutOfMemoryError RankError ShapeError UnsupportedError VersionError",
+              "FormatError NotFittedError NumericError OutOfMemoryError RankError ShapeError UnsupportedError VersionError "
+              "WriteError",
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
 _MODULES = ("causallearn", "errors", "sklearn", "torch")

@@ -49,9 +49,15 @@ class RankError(CirceError, ArithmeticError):
 
 
 class FileError(CirceError, OSError):
-    """A file could not be read or written."""
+    """A file could not be read."""
 
     status = 7
+
+
+class WriteError(FileError):
+    """A file could not be written."""
+
+    status = 12
 
 
 class FormatError(CirceError, ValueError):
@@ -101,5 +107,5 @@ class CommandError(CirceError, ValueError):
 BY_STATUS = {
     kind.status: kind
     for kind in (ArgumentError, ShapeError, DataError, OutOfMemoryError, NumericError, RankError, FileError, FormatError,
-                 UnsupportedError, CancelledError, DeviceError)
+                 UnsupportedError, CancelledError, DeviceError, WriteError)
 }

@@ -136,7 +136,7 @@ static void locks(void **state) {
     char expected[64];
     io_lock *lock = NULL, *second = NULL;
     pid_t child = hold_in_child(path);
-    assert_int_equal(io_lock_take(path, &lock), CIRCE_ERR_IO);
+    assert_int_equal(io_lock_take(path, &lock), CIRCE_ERR_WRITE);
     assert_null(lock);
     snprintf(expected, sizeof expected, "another process, %ld, is writing to it", (long)child);
     assert_says(expected);
@@ -145,7 +145,7 @@ static void locks(void **state) {
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     assert_int_equal(io_lock_take(path, &lock), CIRCE_OK); /* it went with its holder */
-    assert_int_equal(io_lock_take(path, &second), CIRCE_ERR_IO);
+    assert_int_equal(io_lock_take(path, &second), CIRCE_ERR_WRITE);
     io_lock_release(lock);
     assert_false(exists(in_directory(".output.lock")));
     assert_int_equal(io_lock_take(path, &lock), CIRCE_OK);
@@ -153,7 +153,7 @@ static void locks(void **state) {
     assert_int_equal(io_lock_take("/dev/null", &lock), CIRCE_OK);
     io_lock_release(lock);
     io_lock_release(NULL);
-    assert_int_equal(io_lock_take("/nowhere/output", &lock), CIRCE_ERR_IO);
+    assert_int_equal(io_lock_take("/nowhere/output", &lock), CIRCE_ERR_WRITE);
     assert_says("cannot be locked");
 }
 

@@ -225,9 +225,9 @@ static void writing_refusals(void **state) {
     assert_says("two tensors are named 'a'");
     assert_int_equal(circe_tensor_file_write(context, path, &good, 1, &nameless, 1), CIRCE_ERR_ARGUMENT);
     assert_int_equal(access(path, F_OK), -1);
-    assert_int_equal(circe_tensor_file_write(context, "/dev/full", &good, 1, NULL, 0), CIRCE_ERR_IO);
+    assert_int_equal(circe_tensor_file_write(context, "/dev/full", &good, 1, NULL, 0), CIRCE_ERR_WRITE);
     assert_says("/dev/full: cannot be written: No space left on device");
-    assert_int_equal(circe_tensor_file_write(context, in_directory("no/where"), &good, 1, NULL, 0), CIRCE_ERR_IO);
+    assert_int_equal(circe_tensor_file_write(context, in_directory("no/where"), &good, 1, NULL, 0), CIRCE_ERR_WRITE);
     assert_says("No such file or directory");
 }
 

@@ -352,8 +352,8 @@ static void writing_stopped(void **state) {
     assert_int_equal(system(list), 0);
     train_ok(dsprites_write_first(test_context(1), path, 2048, stop_at, never));
     assert_int_equal(never[1], 2048);
-    train_refused(dsprites_write_first(test_context(1), nowhere, 1024, NULL, NULL), CIRCE_ERR_IO, "No such file");
-    train_refused(dsprites_write_first(test_context(1), "/dev/full", 1024, NULL, NULL), CIRCE_ERR_IO, "No space");
+    train_refused(dsprites_write_first(test_context(1), nowhere, 1024, NULL, NULL), CIRCE_ERR_WRITE, "No such file");
+    train_refused(dsprites_write_first(test_context(1), "/dev/full", 1024, NULL, NULL), CIRCE_ERR_WRITE, "No space");
     train_refused(dsprites_write_first(test_context(1), path, 1000, NULL, NULL), CIRCE_ERR_ARGUMENT, "1000 pictures");
 }
 

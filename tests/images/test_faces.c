@@ -117,7 +117,7 @@ static void pgm_refusals(void **state) {
     train_refused(image_picture_read(test_path("none.pgm"), &p), CIRCE_ERR_IO, "none.pgm: cannot be read: No such");
     train_refused(image_picture_read(test_directory(), &p), CIRCE_ERR_IO, "cannot be read");
     train_ok(image_picture_make(1, 1, 1, "made", &p));
-    train_refused(pgm_write(test_path("no/such.pgm"), &p), CIRCE_ERR_IO, "no/such.pgm: cannot be written");
+    train_refused(pgm_write(test_path("no/such.pgm"), &p), CIRCE_ERR_WRITE, "no/such.pgm: cannot be written");
     image_picture_free(&p);
 }
 
@@ -155,7 +155,7 @@ static void png_refusals(void **state) {
     data[6] ^= 0x55;
     train_refused(image_picture_parse(bytes, n, "hurt.png", &back), CIRCE_ERR_FORMAT, "hurt.png: a damaged .png");
     assert_null(back.pixels);
-    train_refused(png_file_write(test_path("no/such.png"), &picture), CIRCE_ERR_IO, "no/such.png");
+    train_refused(png_file_write(test_path("no/such.png"), &picture), CIRCE_ERR_WRITE, "no/such.png");
     image_picture_free(&picture);
 }
 
@@ -794,9 +794,9 @@ static void folders_are_not_overwritten(void **state) {
     train_ok(image_picture_read(test_path("faces/yaleB11/yaleB11_P00A+000E+00.pgm"), &p));
     assert_true(p.width == 21 && p.height == 24);
     image_picture_free(&p);
-    train_refused(faces_write(test_context(2), test_path("no/such/place"), &options, false, NULL, NULL), CIRCE_ERR_IO,
-                  "no/such/place: cannot be written: No such file");
-    train_refused(faces_write(test_context(2), test_path("faces/notes"), &options, false, NULL, NULL), CIRCE_ERR_IO,
+    train_refused(faces_write(test_context(2), test_path("no/such/place"), &options, false, NULL, NULL),
+                  CIRCE_ERR_WRITE, "no/such/place: cannot be written: No such file");
+    train_refused(faces_write(test_context(2), test_path("faces/notes"), &options, false, NULL, NULL), CIRCE_ERR_WRITE,
                   "Not a directory");
     options.identities = 29;
     train_refused(faces_write(test_context(2), test_path("more"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT,

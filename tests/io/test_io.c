@@ -141,7 +141,7 @@ static void write_is_whole_or_not(void **state) {
     circe_status status = io_write_text(path, large, 1 << 16);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     signal(SIGXFSZ, SIG_DFL);
-    assert_int_equal(status, CIRCE_ERR_IO);
+    assert_int_equal(status, CIRCE_ERR_WRITE);
     assert_says("kept.txt: cannot be written: File too large");
     assert_int_equal(get_file(path, data, sizeof data), 3);
     assert_int_equal(count_files(), n_files);
@@ -172,15 +172,15 @@ static void write_refusals(void **state) {
     (void)state;
     double value = 1.0;
     circe_mat mat = circe_mat_f64(&value, 1, 1);
-    assert_int_equal(io_write_npy("/dev/full", &mat), CIRCE_ERR_IO);
+    assert_int_equal(io_write_npy("/dev/full", &mat), CIRCE_ERR_WRITE);
     assert_says("/dev/full: cannot be written: No space left on device");
-    assert_int_equal(io_write_text("/dev/full", "x", 1), CIRCE_ERR_IO);
+    assert_int_equal(io_write_text("/dev/full", "x", 1), CIRCE_ERR_WRITE);
     assert_says("No space left on device");
-    assert_int_equal(io_write_text(in_directory("no/such/dir.txt"), "x", 1), CIRCE_ERR_IO);
+    assert_int_equal(io_write_text(in_directory("no/such/dir.txt"), "x", 1), CIRCE_ERR_WRITE);
     assert_says("No such file or directory");
-    assert_int_equal(io_write_text(directory, "x", 1), CIRCE_ERR_IO);
+    assert_int_equal(io_write_text(directory, "x", 1), CIRCE_ERR_WRITE);
     assert_says("Is a directory");
-    assert_int_equal(io_write_text("", "x", 1), CIRCE_ERR_IO);
+    assert_int_equal(io_write_text("", "x", 1), CIRCE_ERR_WRITE);
     mat.ld = 0;
     assert_int_equal(io_write_npy(in_directory("x.npy"), &mat), CIRCE_ERR_ARGUMENT);
 }

@@ -450,7 +450,7 @@ static void full_disk(void **state) {
     snprintf(text, sizeof text, "%s", circe_last_error());
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     signal(SIGXFSZ, SIG_DFL);
-    assert_int_equal(out.status, CIRCE_ERR_IO);
+    assert_int_equal(out.status, CIRCE_ERR_WRITE);
     assert_non_null(strstr(text, path));
     assert_non_null(strstr(text, "File too large"));
     char *after = read_file(path, &left);
@@ -470,7 +470,7 @@ static void missing_folder(void **state) {
     (void)state;
     problem p = small_problem(TRAIN_REG_NONE);
     p.options.checkpoint = test_path("nowhere/run.safetensors");
-    outcome out = refused(&p, CIRCE_ERR_IO, "nowhere/run.safetensors");
+    outcome out = refused(&p, CIRCE_ERR_WRITE, "nowhere/run.safetensors");
     assert_int_equal(out.result.steps_done, 0); /* not after work that is then lost */
     /* One that goes away while the run is on. */
     const char *folder = test_path("folder");
@@ -479,7 +479,7 @@ static void missing_folder(void **state) {
     p.options.checkpoint_epochs = 1;
     p.options.progress = lose_folder;
     p.options.user = (void *)(uintptr_t)folder;
-    out = refused(&p, CIRCE_ERR_IO, p.options.checkpoint);
+    out = refused(&p, CIRCE_ERR_WRITE, p.options.checkpoint);
     assert_int_equal(out.result.steps_done, 10);
     assert_int_equal(steps_in(test_path("folder-away/run.safetensors")), 5);
 }

@@ -1,6 +1,6 @@
 /* "Did you mean": the nearest of the words that would have been right. */
-#ifndef JOBS_SUGGEST_H
-#define JOBS_SUGGEST_H
+#ifndef IO_SUGGEST_H
+#define IO_SUGGEST_H
 
 #include <stddef.h>
 

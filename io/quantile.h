@@ -1,6 +1,6 @@
 /* Quantiles of times. */
-#ifndef CLI_QUANTILE_H
-#define CLI_QUANTILE_H
+#ifndef IO_QUANTILE_H
+#define IO_QUANTILE_H
 
 #include <stdint.h>
 

@@ -1,18 +1,13 @@
 /* Lists of names. Quotes are doubled inside of quotes, as in a .csv. */
-#include "cli/common/list.h"
+#include "io/list.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common/message.h"
+#include "io/small.h"
 
 void name_list_add(name_list *list, const char *name) {
-    char **grown = realloc(list->names, (size_t)(list->n + 1) * sizeof *grown);
-    if (grown == NULL) {
-        message_note("out of memory");
-        exit(EXIT_WORK);
-    }
-    list->names = grown;
+    list->names = small_grow(list->names, (size_t)(list->n + 1) * sizeof *list->names);
     list->names[list->n++] = small_format("%s", name);
 }
 
@@ -55,6 +50,18 @@ char *name_list_join(const name_list *list) {
     return text;
 }
 
+char **name_list_block(const name_list *list) {
+    size_t bytes = (size_t)(list->n + 1) * sizeof(char *);
+    for (int64_t i = 0; i < list->n; i++) bytes += strlen(list->names[i]) + 1;
+    char **block = small_alloc(bytes);
+    char *at = (char *)(block + list->n + 1);
+    for (int64_t i = 0; i < list->n; i++) {
+        block[i] = strcpy(at, list->names[i]);
+        at += strlen(at) + 1;
+    }
+    return block;
+}
+
 /* Copies the name at *at, moves *at behind it and its comma. false: it was the last one. */
 static bool take_name(const char **at, char *name) {
     const char *c = *at;
@@ -82,26 +89,26 @@ static bool has_control(const char *name) {
     return false;
 }
 
-int name_list_split(const char *option, const char *text, name_list *list) {
+circe_status name_list_split(const char *option, const char *text, name_list *list) {
     char *name = small_alloc(strlen(text) + 1);
     const char *at = text;
-    int status = EXIT_DONE;
+    circe_status status = CIRCE_OK;
     *list = (name_list){0};
-    for (bool more = true; more && status == EXIT_DONE;) {
+    for (bool more = true; more && status == CIRCE_OK;) {
         more = take_name(&at, name);
         if (name[0] == '\0')
-            status = message_fail(EXIT_INPUT, "--%s: there is an empty name in '%s'", option, text);
+            status = circe_fail(CIRCE_ERR_ARGUMENT, "--%s: there is an empty name in '%s'", option, text);
         else if (has_control(name))
-            status = message_fail(EXIT_INPUT,
-                                  "--%s: name %lld holds a character that cannot be seen, such as the \\r "
-                                  "at the end of a line of Windows; leave it out",
-                                  option, (long long)list->n + 1);
+            status = circe_fail(CIRCE_ERR_ARGUMENT,
+                                "--%s: name %lld holds a character that cannot be seen, such as the \\r "
+                                "at the end of a line of Windows; leave it out",
+                                option, (long long)list->n + 1);
         else if (name_list_find(list, name) >= 0)
-            status = message_fail(EXIT_INPUT, "--%s: '%s' is there twice", option, name);
+            status = circe_fail(CIRCE_ERR_ARGUMENT, "--%s: '%s' is there twice", option, name);
         else
             name_list_add(list, name);
     }
     free(name);
-    if (status != EXIT_DONE) name_list_free(list);
+    if (status != CIRCE_OK) name_list_free(list);
     return status;
 }

@@ -1,14 +1,14 @@
 /* Reading the columns of a table. A .csv is read once, for all that is asked of it; arrays are put side by side. */
-#include "cli/train/train_columns.h"
+#include "io/column_table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common/paths.h"
-
-static const variable variable_table = {"the table", OPT_TABLE, OPT_TABLE, OPT_TABLE, OPT_TABLE};
+#include "io/memory_table.h"
+#include "io/paths.h"
+#include "io/small.h"
 
 typedef enum table_format { FORMAT_COLUMNS, FORMAT_ARRAYS, FORMAT_ARRAY } table_format;
 
@@ -20,19 +20,6 @@ static table_format format_of(const char *path) {
 static double element(const circe_mat *m, int64_t i, int64_t j) {
     int64_t at = i * m->ld + j;
     return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[at] : ((const double *)m->data)[at];
-}
-
-/* Pointers and their texts in one block, as io_table_free expects. */
-static char **block_of(const name_list *list) {
-    size_t bytes = (size_t)(list->n + 1) * sizeof(char *);
-    for (int64_t i = 0; i < list->n; i++) bytes += strlen(list->names[i]) + 1;
-    char **block = small_alloc(bytes);
-    char *at = (char *)(block + list->n + 1);
-    for (int64_t i = 0; i < list->n; i++) {
-        block[i] = strcpy(at, list->names[i]);
-        at += strlen(at) + 1;
-    }
-    return block;
 }
 
 static void one_column_each(const name_list *wanted, column_table *out) {
@@ -50,8 +37,7 @@ static circe_status read_columns(const char *path, const name_list *wanted, cons
     circe_status status = io_read_as(path, selection, how, table);
     free(selection);
     if (status != CIRCE_OK) return status;
-    if (table->names == NULL) table->names = block_of(wanted);
-    one_column_each(wanted, out);
+    if (table->names == NULL) table->names = name_list_block(wanted);
     return CIRCE_OK;
 }
 
@@ -65,7 +51,7 @@ static circe_status make_table(const char *path, int64_t rows, const name_list *
     if (!__builtin_mul_overflow((size_t)rows, (size_t)names->n, &count)) data = calloc(count, sizeof *data);
     if (data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows of %s", rows, path);
     table->values = circe_mat_f64(data, rows, names->n);
-    table->names = block_of(names);
+    table->names = name_list_block(names);
     table->source = small_format("%s", path);
     return CIRCE_OK;
 }
@@ -179,7 +165,6 @@ static circe_status copy_columns(const char *path, const circe_mat *from, const 
         else
             copy_column(from, col, &out->in.table.values, i);
     }
-    one_column_each(wanted, out);
     return status;
 }
 
@@ -194,12 +179,8 @@ static circe_status read_array(const char *path, const name_list *wanted, bool b
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
-static circe_status read_table(const char *path, const name_list *wanted, const io_reading *how, bool by_place,
-                               column_table *table) {
-    *table = (column_table){.in = {.of = &variable_table}};
-    table->in.described = &table->in.table;
-    table->first = small_alloc((size_t)wanted->n * sizeof *table->first);
-    table->count = small_alloc((size_t)wanted->n * sizeof *table->count);
+static circe_status read_file(const char *path, const name_list *wanted, const io_reading *how, bool by_place,
+                              column_table *table) {
     circe_status status = CIRCE_OK;
     switch (format_of(path)) {
         case FORMAT_COLUMNS:
@@ -213,21 +194,21 @@ static circe_status read_table(const char *path, const name_list *wanted, const 
             break;
     }
     if (status == CIRCE_OK && format_of(path) != FORMAT_COLUMNS) status = io_table_read_as(&table->in.table, how);
-    table->in.values = table->in.table.values;
     return status;
 }
 
-circe_status column_table_probe(const char *path, const name_list *wanted, const reading *how, column_table *table) {
-    return read_table(path, wanted, &how->how, false, table);
-}
-
-int column_table_read(const args *arguments, const char *path, const name_list *wanted, const reading *how,
-                      bool by_place, column_table *table) {
-    input *group[] = {&table->in};
-    circe_status status = read_table(path, wanted, &how->how, by_place, table);
-    if (status != CIRCE_OK) return message_read(status, path, circe_last_error());
-    table->in.met = reading_met(arguments, how);
-    return reading_check(arguments, group, 1);
+circe_status column_table_read(const circe_table *memory, const char *path, const name_list *wanted, const reading *how,
+                               bool by_place, column_table *table) {
+    *table = (column_table){0};
+    table->in.described = &table->in.table;
+    table->first = small_alloc((size_t)wanted->n * sizeof *table->first);
+    table->count = small_alloc((size_t)wanted->n * sizeof *table->count);
+    one_column_each(wanted, table);
+    circe_status status = memory != NULL ? memory_table_read(memory, wanted, &how->how, &table->in.table)
+                                         : read_file(path, wanted, &how->how, by_place, table);
+    table->in.values = table->in.table.values;
+    if (status == CIRCE_OK) table->in.met = reading_met(how);
+    return status;
 }
 
 void column_table_free(column_table *table) {

@@ -1,5 +1,5 @@
 /* Edit distance with transpositions (optimal string alignment), as people mistype. */
-#include "jobs/suggest.h"
+#include "io/suggest.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 /* Kernels as the options describe them, with column names and defaults resolved. */
-#ifndef CLI_KERNELS_H
-#define CLI_KERNELS_H
+#ifndef JOBS_KERNELS_H
+#define JOBS_KERNELS_H
 
 #include "circe/circe.h"
-#include "cli/common/inputs.h"
+#include "io/inputs.h"
+#include "jobs/notes.h"
 
 /* How widths that the kernel's text leaves free are to be set. */
 typedef enum width_rule {
@@ -13,13 +14,21 @@ typedef enum width_rule {
     WIDTH_FREE, /* left to the library */
 } width_rule;
 
+/* --kernel-* and --sigma2-* of one variable. */
+typedef struct kernel_choice {
+    const char *kernel;   /* NULL: the default for its columns */
+    const double *sigma2; /* none: the median */
+    int64_t n_sigma2;
+    bool given; /* the widths are not the default */
+} kernel_choice;
+
 /* The kernel of one variable. Names of columns come from `in`, and so does the median. Adds a note where --sigma2-* has
- * nothing to act on. Prints what is wrong and returns an exit status. */
-int kernel_from_options(circe_context *context, const args *arguments, const input *in, width_rule rule,
-                        notes *warnings, circe_kernel **kernel);
+ * nothing to act on. */
+circe_status kernel_make(circe_context *context, const kernel_choice *choice, const input *in, width_rule rule,
+                         notes *warnings, circe_kernel **kernel);
 
 /* a.b over all columns, and whether a kernel of `cols` columns is that. */
-int kernel_linear(circe_context *context, circe_kernel **kernel);
+circe_status kernel_linear(circe_context *context, circe_kernel **kernel);
 bool kernel_is_linear(const circe_kernel *kernel, int64_t cols);
 
 /* The widths of a bound kernel, one for each factor that has one; returns how many. */

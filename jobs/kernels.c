@@ -1,5 +1,5 @@
 /* Kernel options: names of columns become indices, text columns get delta kernels, widths are bound. */
-#include "cli/common/kernels.h"
+#include "jobs/kernels.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobs/suggest.h"
+#include "io/small.h"
+#include "io/suggest.h"
 
 /* The index of the column called name[0..length), or -1. */
 static int64_t find_column(const io_table *table, const char *name, size_t length) {
@@ -36,26 +37,26 @@ static bool resolve_columns(FILE *out, const io_table *table, const char *column
     return false;
 }
 
-static int refuse_column(const input *in, const char *columns, size_t length) {
+static circe_status refuse_column(const input *in, const char *columns, size_t length) {
     const io_table *table = in->described;
     char *text = small_format("%.*s", (int)length, columns);
     const char *nearest = NULL;
     if (table->names != NULL)
         nearest = suggest_nearest(text, (const char *const *)table->names, (size_t)table->values.cols);
-    message_note("--kernel-%s: %s has no column '%s'%s", in->of->label, input_source(in), text,
-                 table->names == NULL ? "; its columns have no names, count them from 0" : "");
-    if (nearest != NULL) message_hint("did you mean '%s'?", nearest);
+    circe_fail(CIRCE_ERR_ARGUMENT, "--kernel-%s: %s has no column '%s'%s", variable_label(in->of), input_source(in),
+               text, table->names == NULL ? "; its columns have no names, count them from 0" : "");
+    if (nearest != NULL) circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean '%s'?", nearest);
     free(text);
-    return EXIT_INPUT;
+    return CIRCE_ERR_ARGUMENT;
 }
 
 /* "age:gaussian*sex:delta" becomes "0:gaussian*2:delta". */
-static int resolve_names(const input *in, const char *text, char **resolved) {
+static circe_status resolve_names(const input *in, const char *text, char **resolved) {
     size_t bytes = 0;
     FILE *out = open_memstream(resolved, &bytes);
-    if (out == NULL) return message_fail(EXIT_WORK, "out of memory");
-    int status = EXIT_DONE;
-    for (const char *factor = text; factor != NULL && status == EXIT_DONE;) {
+    if (out == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory");
+    circe_status status = CIRCE_OK;
+    for (const char *factor = text; factor != NULL && status == CIRCE_OK;) {
         size_t length = strcspn(factor, "*");
         const char *colon = memrchr(factor, ':', length);
         const char *name = colon != NULL ? colon + 1 : factor;
@@ -86,41 +87,41 @@ static char *default_kernel(const input *in) {
     return text;
 }
 
-static int parse_kernel(circe_context *context, const args *arguments, const input *in, circe_kernel **kernel) {
-    const char *asked = args_text(arguments, in->of->kernel);
+static circe_status parse_kernel(circe_context *context, const char *asked, const input *in, circe_kernel **kernel) {
     char *text = NULL;
-    int status = EXIT_DONE;
+    circe_status status = CIRCE_OK;
     if (asked != NULL)
         status = resolve_names(in, asked, &text);
     else
         text = default_kernel(in);
-    if (status == EXIT_DONE) {
-        circe_status parsed = circe_kernel_parse(context, text, kernel);
-        if (parsed != CIRCE_OK) {
-            char *subject = small_format("--kernel-%s %s", in->of->label, asked != NULL ? asked : text);
-            status = message_library(parsed, subject);
-            free(subject);
-        }
+    if (status == CIRCE_OK) {
+        status = circe_kernel_parse(context, text, kernel);
+        if (status != CIRCE_OK)
+            circe_fail(status, "--kernel-%s %s: %s", variable_label(in->of), asked != NULL ? asked : text,
+                       circe_last_error());
     }
     free(text);
     return status;
 }
 
-static int refuse_constant(const input *in) {
-    message_note("%s: %s is constant (all %" PRId64 " rows are equal), so the median heuristic has no width to offer",
-                 input_source(in), in->of->label, in->values.rows);
-    message_hint("give a width with --sigma2-%s; or is it the wrong file or column?", in->of->label);
-    return EXIT_INPUT;
+static circe_status refuse_constant(const input *in) {
+    const char *label = variable_label(in->of);
+    circe_fail(CIRCE_ERR_VALUE,
+               "%s: %s is constant (all %" PRId64 " rows are equal), so the median heuristic has no width to offer",
+               input_source(in), label, in->values.rows);
+    return circe_fail_hint(CIRCE_ERR_VALUE, "give a width with --sigma2-%s; or is it the wrong file or column?", label);
 }
 
-static int bind_median(const input *in, circe_kernel *kernel) {
+static circe_status bind_median(const input *in, circe_kernel *kernel) {
     if (input_is_constant(in)) return refuse_constant(in);
     circe_status status = circe_kernel_bind_median(kernel, &in->values);
-    if (status == CIRCE_OK) return EXIT_DONE;
-    int failed = message_library(status, input_source(in));
-    if (status == CIRCE_ERR_VALUE && strstr(circe_last_error(), "equal") != NULL)
-        message_hint("give a width with --sigma2-%s, or leave out the constant columns", in->of->label);
-    return failed;
+    if (status == CIRCE_OK) return CIRCE_OK;
+    circe_fail(status, "%s: %s", input_source(in), circe_last_error());
+    /* Of the data it refuses columns of a factor that are all equal. */
+    return status != CIRCE_ERR_VALUE
+               ? status
+               : circe_fail_hint(status, "give a width with --sigma2-%s, or leave out the constant columns",
+                                 variable_label(in->of));
 }
 
 /* A width that is given is used; where no two rows are near under it, or all are, that is said. */
@@ -135,44 +136,43 @@ static void note_width(circe_context *context, const input *in, double sigma2, n
             warnings,
             "--sigma2-%s %g is far from the squared distances in %s, whose median is %g: the kernel sees every two "
             "rows as %s",
-            in->of->label, sigma2, input_source(in), median, median > sigma2 ? "strangers" : "equal");
+            variable_label(in->of), sigma2, input_source(in), median, median > sigma2 ? "strangers" : "equal");
     else
-        notes_add(warnings, "--sigma2-%s %g is far from the squared distances in %s: %s", in->of->label, sigma2,
-                  input_source(in), circe_last_error());
+        notes_add(warnings, "--sigma2-%s %g is far from the squared distances in %s: %s", variable_label(in->of),
+                  sigma2, input_source(in), circe_last_error());
 }
 
-static int bind_widths(circe_context *context, const args *arguments, const input *in, width_rule rule, notes *warnings,
-                       circe_kernel *kernel) {
-    const args_value *sigma2 = &arguments->values[in->of->sigma2];
-    if (rule == WIDTH_FREE) return EXIT_DONE;
+static circe_status bind_widths(circe_context *context, const kernel_choice *choice, const input *in, width_rule rule,
+                                notes *warnings, circe_kernel *kernel) {
+    const char *label = variable_label(in->of);
+    if (rule == WIDTH_FREE) return CIRCE_OK;
     if (circe_kernel_n_free(kernel) == 0) {
-        if (sigma2->given)
-            notes_add(warnings, "--sigma2-%s was ignored: the kernel of %s, %s, has no width left to set",
-                      in->of->label, in->of->label, circe_kernel_text(kernel));
-        return EXIT_DONE;
+        if (choice->given)
+            notes_add(warnings, "--sigma2-%s was ignored: the kernel of %s, %s, has no width left to set", label, label,
+                      circe_kernel_text(kernel));
+        return CIRCE_OK;
     }
-    if (rule == WIDTH_GRID && sigma2->n_numbers > 0) return EXIT_DONE;
-    if (sigma2->n_numbers != 1) return bind_median(in, kernel);
-    circe_status status = circe_kernel_bind(kernel, sigma2->numbers[0]);
-    if (status == CIRCE_OK) note_width(context, in, sigma2->numbers[0], warnings);
-    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
+    if (rule == WIDTH_GRID && choice->n_sigma2 > 0) return CIRCE_OK;
+    if (choice->n_sigma2 != 1) return bind_median(in, kernel);
+    circe_status status = circe_kernel_bind(kernel, choice->sigma2[0]);
+    if (status == CIRCE_OK) note_width(context, in, choice->sigma2[0], warnings);
+    return status;
 }
 
-int kernel_from_options(circe_context *context, const args *arguments, const input *in, width_rule rule,
-                        notes *warnings, circe_kernel **kernel) {
+circe_status kernel_make(circe_context *context, const kernel_choice *choice, const input *in, width_rule rule,
+                         notes *warnings, circe_kernel **kernel) {
     *kernel = NULL;
-    int status = parse_kernel(context, arguments, in, kernel);
-    if (status == EXIT_DONE) status = bind_widths(context, arguments, in, rule, warnings, *kernel);
-    if (status != EXIT_DONE) {
+    circe_status status = parse_kernel(context, choice->kernel, in, kernel);
+    if (status == CIRCE_OK) status = bind_widths(context, choice, in, rule, warnings, *kernel);
+    if (status != CIRCE_OK) {
         circe_kernel_destroy(*kernel);
         *kernel = NULL;
     }
     return status;
 }
 
-int kernel_linear(circe_context *context, circe_kernel **kernel) {
-    circe_status status = circe_kernel_create(context, CIRCE_KERNEL_LINEAR, 0, kernel);
-    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
+circe_status kernel_linear(circe_context *context, circe_kernel **kernel) {
+    return circe_kernel_create(context, CIRCE_KERNEL_LINEAR, 0, kernel);
 }
 
 bool kernel_is_linear(const circe_kernel *kernel, int64_t cols) {

@@ -1,10 +1,8 @@
-/* Columns of one table, by their names, as `circe train` and `circe predict` read them. */
-#ifndef CLI_TRAIN_COLUMNS_H
-#define CLI_TRAIN_COLUMNS_H
+/* Columns of one table, by their names: of a file, or in memory. */
+#ifndef IO_COLUMN_TABLE_H
+#define IO_COLUMN_TABLE_H
 
-#include "cli/common/inputs.h"
-#include "cli/common/list.h"
-#include "cli/common/reading.h"
+#include "io/inputs.h"
 
 /* What was asked for, each name once. A column of a .csv is one column; an array of an .npz or .safetensors may have
  * several, "x:0", "x:1", ..., of which one can be asked for by that name; the columns of an .npy are called "0", "1",
@@ -14,13 +12,11 @@ typedef struct column_table {
     int64_t *first, *count; /* (names asked for): where each lies */
 } column_table;
 
-/* Prints what is wrong and returns an exit status. `by_place` takes an .npy of just as many columns as there are names
- * as these columns in their order, where the names are no numbers. */
-int column_table_read(const args *arguments, const char *path, const name_list *wanted, const reading *how,
-                      bool by_place, column_table *table);
-
-/* The same, without a word where it fails. */
-circe_status column_table_probe(const char *path, const name_list *wanted, const reading *how, column_table *table);
+/* Of a table in memory, or (`memory` NULL) of the file at `path`. `by_place` takes an .npy of just as many columns as
+ * there are names as these columns in their order, where the names are no numbers. Whether every item of --categories
+ * was met is for inputs_check_categories to say. */
+circe_status column_table_read(const circe_table *memory, const char *path, const name_list *wanted, const reading *how,
+                               bool by_place, column_table *table);
 void column_table_free(column_table *table);
 
 double column_value(const column_table *table, int64_t row, int64_t col);

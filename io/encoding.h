@@ -1,11 +1,11 @@
 /* Columns of text as numbers: one input a category. The model keeps the categories, so that a table it is used on gets
  * the same inputs. */
-#ifndef CLI_TRAIN_ENCODE_H
-#define CLI_TRAIN_ENCODE_H
+#ifndef IO_ENCODING_H
+#define IO_ENCODING_H
 
 #include <cjson/cJSON.h>
 
-#include "cli/train/train_columns.h"
+#include "io/column_table.h"
 
 /* How the columns of a model's features become its inputs. */
 typedef struct encoding {
@@ -25,8 +25,8 @@ void encoding_free(encoding *e);
 void encoding_inputs(const encoding *e, const column_table *table, const int64_t *cols, name_list *inputs);
 
 /* out (rows, n_inputs) := the columns cols[0..n_columns) of a table. A row with a missing cell becomes NaN. Refuses
- * text where there were numbers, and a category that is not known. Prints what is wrong and returns an exit status. */
-int encoding_apply(const encoding *e, const column_table *table, const int64_t *cols, double *out);
+ * text where there were numbers, and a category that is not known. */
+circe_status encoding_apply(const encoding *e, const column_table *table, const int64_t *cols, double *out);
 
 /* [{"name": "sex", "categories": ["female", "male"]}, {"name": "x", "columns": 3}, {"name": "age"}] */
 cJSON *encoding_json(const encoding *e);

@@ -1,10 +1,12 @@
 /* One input a category. */
-#include "cli/train/train_encode.h"
+#include "io/encoding.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "io/small.h"
 
 enum { MOST_COLUMNS = 1 << 24 };
 
@@ -57,17 +59,18 @@ void encoding_inputs(const encoding *e, const column_table *table, const int64_t
 
 /* ---- a table's texts to inputs ----------------------------------------------------------------------------------- */
 
-static int unknown_category(const column_table *table, int64_t row, int64_t col, const name_list *known,
-                            const char *text) {
+static circe_status unknown_category(const column_table *table, int64_t row, int64_t col, const name_list *known,
+                                     const char *text) {
     char *list = name_list_join(known);
-    message_note("%s: row %" PRId64 ", column '%s' is '%s', which the model has not seen; it knows %s",
-                 input_source(&table->in), row, column_name(table, col), text, list);
+    circe_fail(CIRCE_ERR_VALUE, "%s: row %" PRId64 ", column '%s' is '%s', which the model has not seen; it knows %s",
+               input_source(&table->in), row, column_name(table, col), text, list);
     free(list);
-    return EXIT_INPUT;
+    return CIRCE_ERR_VALUE;
 }
 
 /* The column was read as categories, as in training; without a cell it has no texts. */
-static int apply_categories(const column_table *table, int64_t col, const name_list *known, int64_t ld, double *out) {
+static circe_status apply_categories(const column_table *table, int64_t col, const name_list *known, int64_t ld,
+                                     double *out) {
     char *const *texts = column_categories(table, col);
     for (int64_t i = 0; i < table->in.values.rows; i++, out += ld) {
         double value = column_value(table, i, col);
@@ -76,28 +79,28 @@ static int apply_categories(const column_table *table, int64_t col, const name_l
         if (!missing && code < 0) return unknown_category(table, i, col, known, texts[(int64_t)value]);
         for (int64_t c = 0; c < known->n; c++) out[c] = missing ? (double)NAN : (double)(c == code);
     }
-    return EXIT_DONE;
+    return CIRCE_OK;
 }
 
-static int apply_numbers(const column_table *table, int64_t col, int64_t ld, double *out) {
+static circe_status apply_numbers(const column_table *table, int64_t col, int64_t ld, double *out) {
     char *const *texts = column_categories(table, col);
     if (texts != NULL)
-        return message_fail(EXIT_INPUT, "%s: column '%s' holds text ('%s'); the model was trained on numbers there",
-                            input_source(&table->in), column_name(table, col), texts[0]);
+        return circe_fail(CIRCE_ERR_VALUE, "%s: column '%s' holds text ('%s'); the model was trained on numbers there",
+                          input_source(&table->in), column_name(table, col), texts[0]);
     for (int64_t i = 0; i < table->in.values.rows; i++, out += ld) *out = column_value(table, i, col);
-    return EXIT_DONE;
+    return CIRCE_OK;
 }
 
-int encoding_apply(const encoding *e, const column_table *table, const int64_t *cols, double *out) {
-    int status = EXIT_DONE;
+circe_status encoding_apply(const encoding *e, const column_table *table, const int64_t *cols, double *out) {
+    circe_status status = CIRCE_OK;
     int64_t input_at = 0, col_at = 0;
-    for (int64_t i = 0; i < e->names.n && status == EXIT_DONE; i++) {
+    for (int64_t i = 0; i < e->names.n && status == CIRCE_OK; i++) {
         const name_list *known = &e->categories[i];
         if (known->n > 0) {
             status = apply_categories(table, cols[col_at], known, e->n_inputs, out + input_at);
             input_at += known->n;
         }
-        for (int64_t c = 0; known->n == 0 && c < e->count[i] && status == EXIT_DONE; c++)
+        for (int64_t c = 0; known->n == 0 && c < e->count[i] && status == CIRCE_OK; c++)
             status = apply_numbers(table, cols[col_at + c], e->n_inputs, out + input_at++);
         col_at += e->count[i];
     }

@@ -1,4 +1,4 @@
-#include "cli/common/quantile.h"
+#include "io/quantile.h"
 
 #include <stdlib.h>
 

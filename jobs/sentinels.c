@@ -1,13 +1,14 @@
 /* A value at the end of a column is suspect where it lies beyond 20 interquartile ranges, more than half of that way is
  * empty, and either several rows have exactly it, which no continuous distribution does, or it lies beyond 1e5 of them.
  * At most a tenth of the rows may have it: more are a part of the distribution. */
-#include "cli/common/sentinels.h"
+#include "jobs/sentinels.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli/common/quantile.h"
+#include "io/quantile.h"
+#include "io/small.h"
 
 static double element(const circe_mat *m, int64_t i, int64_t j) {
     int64_t at = i * m->ld + j;

@@ -1,0 +1,44 @@
+/* Early checks of places to write to. */
+#include "io/paths.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/small.h"
+
+circe_status path_check_writable(const char *option, const char *path) {
+    struct stat info;
+    if (stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode))
+            return circe_fail(CIRCE_ERR_WRITE, "%s %s: is a folder, not a file to write to", option, path);
+        if (access(path, W_OK) != 0) return circe_fail(CIRCE_ERR_WRITE, "%s %s: %s", option, path, strerror(errno));
+        return CIRCE_OK;
+    }
+    const char *slash = strrchr(path, '/');
+    char *folder =
+        slash == NULL ? small_format(".") : small_format("%.*s", (int)(slash - path + (slash == path)), path);
+    circe_status status = CIRCE_OK;
+    if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode))
+        status = circe_fail(CIRCE_ERR_WRITE, "%s %s: there is no folder %s", option, path, folder);
+    else if (access(folder, W_OK | X_OK) != 0)
+        status = circe_fail(CIRCE_ERR_WRITE, "%s %s: cannot write in %s: %s", option, path, folder, strerror(errno));
+    free(folder);
+    return status;
+}
+
+circe_status path_make_folder(const char *path) {
+    struct stat info;
+    if (mkdir(path, 0777) == 0) return CIRCE_OK;
+    int error = errno;
+    if (error == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return CIRCE_OK;
+    return circe_fail(CIRCE_ERR_WRITE, "cannot make the folder %s: %s", path, strerror(error));
+}
+
+bool path_ends_with(const char *path, const char *ending) {
+    size_t n = strlen(path), m = strlen(ending);
+    return n >= m && strcasecmp(path + n - m, ending) == 0;
+}

@@ -1,0 +1,19 @@
+/* What a result says of columns that are not plain numbers. */
+#ifndef JOBS_COLUMNS_H
+#define JOBS_COLUMNS_H
+
+#include <cjson/cJSON.h>
+
+#include "io/inputs.h"
+
+/* Those of n inputs. */
+circe_columns columns_described(const input *const *group, int n);
+void columns_clear(circe_columns *columns);
+
+/* "columns": a list of objects. */
+void json_columns(cJSON *object, const circe_columns *columns);
+
+/* Why it is categories: "no cell is a number". */
+const char *columns_because(const circe_column *column);
+
+#endif

@@ -1,0 +1,91 @@
+/* JSON through cJSON, with numbers of our own formatting. */
+#include "jobs/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/io.h"
+#include "jobs/kernels.h"
+
+static cJSON *number(double value) {
+    char text[32];
+    if (!isfinite(value)) return cJSON_CreateNull();
+    snprintf(text, sizeof text, "%.17g", value);
+    return cJSON_CreateRaw(text);
+}
+
+static cJSON *numbers(const double *values, int64_t n) {
+    cJSON *array = cJSON_CreateArray();
+    for (int64_t i = 0; i < n; i++) cJSON_AddItemToArray(array, number(values[i]));
+    return array;
+}
+
+void json_number(cJSON *object, const char *name, double value) { cJSON_AddItemToObject(object, name, number(value)); }
+
+void json_integer(cJSON *object, const char *name, int64_t value) {
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    cJSON_AddItemToObject(object, name, cJSON_CreateRaw(text));
+}
+
+void json_numbers(cJSON *object, const char *name, const double *values, int64_t n) {
+    cJSON_AddItemToObject(object, name, numbers(values, n));
+}
+
+void json_table(cJSON *object, const char *name, const double *values, int64_t rows, int64_t cols) {
+    cJSON *array = cJSON_CreateArray();
+    for (int64_t i = 0; i < rows; i++) cJSON_AddItemToArray(array, numbers(values + i * cols, cols));
+    cJSON_AddItemToObject(object, name, array);
+}
+
+void json_notes(cJSON *object, const circe_notes *warnings) {
+    cJSON *array = cJSON_AddArrayToObject(object, "warnings");
+    for (size_t i = 0; i < warnings->n; i++) cJSON_AddItemToArray(array, cJSON_CreateString(warnings->text[i]));
+}
+
+void json_kernel(cJSON *object, const char *label, const circe_kernel *kernel) {
+    char name[32];
+    double widths[64];
+    int64_t n = kernel_widths(kernel, widths, 64);
+    snprintf(name, sizeof name, "kernel_%s", label);
+    cJSON_AddStringToObject(object, name, circe_kernel_text(kernel));
+    snprintf(name, sizeof name, "sigma2_%s", label);
+    if (n > 1)
+        json_numbers(object, name, widths, n);
+    else
+        json_number(object, name, n == 1 ? widths[0] : NAN);
+}
+
+/* Without a free width there is no grid: the one row of the table is the kernel's own width, if it has a single one. */
+static double fixed_width(const circe_cme *cme) {
+    double widths[2];
+    return kernel_widths(circe_cme_kernel_y(cme), widths, 2) == 1 ? widths[0] : NAN;
+}
+
+void json_loo(cJSON *object, const circe_cme *cme) {
+    circe_cme_info info;
+    circe_loo_table loo;
+    circe_cme_get_info(cme, &info);
+    circe_cme_get_loo(cme, &loo);
+    cJSON *table = cJSON_AddObjectToObject(object, "loo");
+    double fixed = fixed_width(cme);
+    bool grid = loo.sigma2_y != NULL;
+    json_numbers(table, "sigma2_y", grid ? loo.sigma2_y : &fixed, grid ? loo.n_sigma2_y : 1);
+    json_numbers(table, "ridge", loo.ridge, loo.n_ridge);
+    json_table(table, "error", loo.error, loo.n_sigma2_y, loo.n_ridge);
+    json_table(table, "ridge_used", loo.ridge_used, loo.n_sigma2_y, loo.n_ridge);
+    cJSON *best = cJSON_AddObjectToObject(table, "best");
+    json_number(best, "sigma2_y", grid ? info.sigma2_y : fixed);
+    json_number(best, "ridge", info.ridge);
+    json_number(best, "error", info.loo_error);
+}
+
+/* Names of files and columns may be in any encoding, and JSON is UTF-8. */
+char *json_utf8(const cJSON *object, bool lines) {
+    char *raw = lines ? cJSON_Print(object) : cJSON_PrintUnformatted(object);
+    char *text = raw != NULL ? io_to_utf8(raw, strlen(raw)) : NULL;
+    cJSON_free(raw);
+    return text;
+}
