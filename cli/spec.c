@@ -3,16 +3,10 @@
 
 #include <string.h>
 
-#include "circe/audit.h"
-#include "circe/data.h"
-#include "circe/experiment.h"
-#include "circe/fit.h"
-#include "circe/measure_job.h"
-#include "circe/predict.h"
-#include "circe/test_job.h"
-#include "circe/train.h"
-#include "cli/measure/measures.h"
-#include "cli/test/tests.h"
+#include "circe/jobs.h"
+
+#include "jobs/measures.h"
+#include "jobs/tests.h"
 
 const spec_command spec_commands[SPEC_N_COMMANDS] = {
     [SPEC_FIT] =
@@ -354,7 +348,7 @@ size_t spec_argument_words(const spec_command *command, const char **words, cons
     size_t n = 0;
     if (command == &spec_commands[SPEC_MEASURE]) {
         for (; n < n_measures && n < limit; n++) {
-            words[n] = measures[n].name;
+            words[n] = measure_name(&measures[n]);
             meanings[n] = measures[n].summary;
         }
         if (n < limit) {

@@ -7,21 +7,32 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
 
-/* One curve or cloud: n points, NaN leaves a gap. low and high, where not NULL, are drawn as a shaded band. */
+/* One curve or cloud: n points, NaN leaves a gap. low and high, where not NULL, are drawn as a shaded band; of
+ * REPORT_INTERVALS, which are points that no line joins, as bars. */
 typedef struct report_series {
     const char *label;
     int64_t n;
     const double *x, *y, *low, *high;
-    enum { REPORT_LINE = 1, REPORT_POINTS = 2, REPORT_LINE_POINTS = 3, REPORT_HORIZONTAL = 4 } style;
+    enum {
+        REPORT_LINE = 1,
+        REPORT_POINTS = 2,
+        REPORT_LINE_POINTS = 3,
+        REPORT_HORIZONTAL = 4,
+        REPORT_INTERVALS = 5
+    } style;
     int colour; /* index into the palette, which is safe for colour-blind readers; the same method, the same colour */
     bool dashed;
+    int64_t room; /* of a growing series (chart.h): points it can have */
 } report_series;
 
 typedef struct report_panel {
     const char *title, *x_label, *y_label;
+    const char *const *x_names; /* (n_x_names): what stands at x = 0, 1, ... in the place of numbers; NULL: numbers */
+    int64_t n_x_names;
     bool log_x, log_y;
     const report_series *series;
     int64_t n_series;
@@ -53,6 +64,9 @@ typedef struct report_table {
 
 /* RFC 4180. */
 bool report_write_csv(const char *path, const report_table *table);
+
+/* One cell of a .csv, quoted where it must be; `before` is put before the text and needs no quotes itself. */
+void report_put_cell(FILE *out, const char *before, const char *text);
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
 

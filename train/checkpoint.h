@@ -65,9 +65,8 @@ typedef struct train_known {
 } train_known;
 
 /* regularizer may be NULL. */
-circe_status train_identity_make(const train_network *network, const train_regularizer *regularizer,
-                                 train_known training, train_known validation, const train_options *options,
-                                 train_identity *identity);
+circe_status train_identity_make(const train_network *network, const circe_measure *regularizer, train_known training,
+                                 train_known validation, const train_options *options, train_identity *identity);
 void train_identity_free(train_identity *identity);
 
 circe_status train_checkpoint_write(circe_context *context, const char *path, const train_identity *identity,

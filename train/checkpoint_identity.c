@@ -92,9 +92,8 @@ static void say_options(train_identity *identity, const train_options *o) {
     say(identity, "seed", "%llu", (unsigned long long)o->seed);
 }
 
-circe_status train_identity_make(const train_network *network, const train_regularizer *regularizer,
-                                 train_known training, train_known validation, const train_options *options,
-                                 train_identity *identity) {
+circe_status train_identity_make(const train_network *network, const circe_measure *regularizer, train_known training,
+                                 train_known validation, const train_options *options, train_identity *identity) {
     *identity = (train_identity){0};
     say(identity, "fingerprint", "%s", options->fingerprint != NULL ? options->fingerprint : "");
     identity->pairs[identity->n++] = (circe_metadata){"network", network_text(network)};
@@ -102,7 +101,7 @@ circe_status train_identity_make(const train_network *network, const train_regul
     say_count(identity, "validation rows", validation.n);
     if (options->checkpoint != NULL)
         say(identity, "data", "%016" PRIx64 " %016" PRIx64, training.hash, validation.hash);
-    say(identity, "regularizer", "%s", train_regularizer_text(regularizer));
+    say(identity, "regularizer", "%s", circe_measure_text(regularizer));
     identity->pairs[identity->n++] = (circe_metadata){"layers", layers_text(options)};
     say_options(identity, options);
     for (int64_t i = 0; i < identity->n; i++)

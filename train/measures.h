@@ -33,17 +33,13 @@ struct train_measure_ops {
     /* Their work can be queued and recorded: step, host_index and loss of a batch are not looked at. */
     bool queues;
     /* CIRCE_ERR_UNSUPPORTED: not for this regulariser. The regulariser is borrowed. */
-    circe_status (*open)(train_device *device, train_regularizer *regularizer, const train_measure_plan *plan,
+    circe_status (*open)(train_device *device, circe_measure *regularizer, const train_measure_plan *plan,
                          train_measures **measures);
     void (*close)(train_device *device, train_measures *measures); /* takes NULL */
     circe_status (*batch)(train_device *device, train_measures *measures, const train_measured *points);
     /* Validation rows first .. first + n - 1; the value lies in host memory. */
     circe_status (*rows)(train_device *device, train_measures *measures, int64_t first, int64_t n, int64_t cols,
                          const float *x, double *value);
-    /* What is carried from batch to batch, to the regulariser, whose state a checkpoint keeps, and from there. NULL:
-     * the regulariser has it. */
-    circe_status (*collect)(train_device *device, train_measures *measures);
-    circe_status (*adopt)(train_device *device, train_measures *measures);
 };
 
 /* Rows first .. first + n - 1. */

@@ -3,7 +3,7 @@
  *
  * Of a batch whose rows are spread over processes each sends the features of its slice to all, so that every process
  * has the batch as one process would have it, and keeps the gradient of its own rows. CIRCE with residual features in
- * coordinates divides its O(B^2) work among the processes (circe_company); of the other measures, whose work is one of
+ * coordinates divides its O(B^2) work among the processes (circe_ranks); of the other measures, whose work is one of
  * regressions, every process does all. */
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "train/measures.h"
 
 struct train_measures {
-    train_regularizer *regularizer;
+    circe_measure *regularizer;
     train_measure_plan plan;
     float *x, *grad; /* (batch, widest) */
     size_t *bytes;   /* (processes): what comes from whom; NULL: alone */
@@ -23,7 +23,7 @@ struct train_measures {
 static void close_measures(train_device *device, train_measures *m) {
     (void)device;
     if (m == NULL) return;
-    if (m->plan.team != NULL) train_regularizer_set_company(m->regularizer, NULL);
+    if (m->plan.team != NULL) circe_measure_set_ranks(m->regularizer, NULL);
     free(m->x);
     free(m->grad);
     free(m->bytes);
@@ -33,13 +33,13 @@ static void close_measures(train_device *device, train_measures *m) {
 static bool join(train_measures *m) {
     const train_team *team = m->plan.team;
     if (team == NULL) return true;
-    const circe_company company = {.rank = team->rank, .size = team->size, .sum = team->sum_of};
-    train_regularizer_set_company(m->regularizer, &company);
+    const circe_ranks ranks = {.rank = team->rank, .size = team->size, .sum = team->sum_of};
+    circe_measure_set_ranks(m->regularizer, &ranks);
     m->bytes = calloc((size_t)team->size, sizeof *m->bytes);
     return m->bytes != NULL;
 }
 
-static circe_status open_measures(train_device *device, train_regularizer *regularizer, const train_measure_plan *plan,
+static circe_status open_measures(train_device *device, circe_measure *regularizer, const train_measure_plan *plan,
                                   train_measures **measures) {
     size_t numbers = (size_t)(plan->batch * (plan->widest > 0 ? plan->widest : 1));
     train_measures *m = calloc(1, sizeof *m);
@@ -93,8 +93,8 @@ static circe_status measure_batch(train_device *device, train_measures *m, const
     circe_status status = CIRCE_OK;
     device->ops->download(device, &loss, p->loss, sizeof loss);
     if (m->plan.team != NULL || isfinite(loss))
-        status = train_regularizer_batch_at(m->regularizer, p->place, p->step, p->host_index, n, &x, &value,
-                                            p->grad != NULL ? &grad : NULL);
+        status = circe_measure_evaluate_at(m->regularizer, p->place, p->step, p->host_index, n, &x, &value,
+                                           p->grad != NULL ? &grad : NULL);
     status = as_value(m, status, &value);
     if (status != CIRCE_OK) return status;
     device->ops->upload(device, p->value, &value, sizeof value);
@@ -110,7 +110,7 @@ static circe_status measure_rows(train_device *device, train_measures *m, int64_
     circe_mat y = m->plan.y->cols > 0 ? train_rows_of(m->plan.y, first, n) : *m->plan.y;
     *value = 0.0;
     if (team != NULL && first / m->plan.batch % team->size != team->rank) return CIRCE_OK;
-    return as_value(m, train_regularizer_value(m->regularizer, &x, &y, &z, value), value);
+    return as_value(m, circe_measure_points(m->regularizer, &x, &y, &z, value, NULL), value);
 }
 
 const train_measure_ops train_host_measures = {

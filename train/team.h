@@ -20,7 +20,7 @@ typedef struct train_team {
     void (*give_up)(circe_status status, const char *text);
     void (*broadcast)(void *data, size_t bytes); /* that of process 0 */
     void (*sum)(double *values, int64_t n);
-    void (*sum_of)(void *unused, void *values, int64_t n, int floats); /* as a circe_company has it */
+    void (*sum_of)(void *unused, void *values, int64_t n, int floats); /* as a circe_ranks has it */
     void (*sum_integers)(uint64_t *values, int64_t n);
     /* Blocks of bytes[rank] one after the other. */
     void (*gather)(const void *own, const size_t *bytes, void *everyones);

@@ -51,19 +51,17 @@ static circe_status collect(train_loop *loop) {
     ops->download(loop->device, s->buffers, train_network_buffers(loop->network),
                   (size_t)loop->n_buffers * sizeof(float));
     circe_status status = ops->check(loop->device);
-    if (status == CIRCE_OK && loop->measure != NULL && loop->measure->collect != NULL)
-        status = loop->measure->collect(loop->device, loop->measures);
+    size_t carried = 0;
+    if (status == CIRCE_OK) status = circe_measure_state_bytes(loop->regularizer, &carried);
     if (status != CIRCE_OK) return status;
     if (!is_finite(s)) return train_loop_stop(loop, "the parameters are no longer finite", false);
-    size_t carried = train_regularizer_state_bytes(loop->regularizer);
     if (carried != s->regularizer_bytes) {
         free(s->regularizer);
         s->regularizer = malloc(carried > 0 ? carried : 1);
         s->regularizer_bytes = s->regularizer != NULL ? carried : 0;
         if (s->regularizer == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the regulariser's state");
     }
-    if (carried > 0) train_regularizer_get_state(loop->regularizer, s->regularizer);
-    return CIRCE_OK;
+    return circe_measure_get_state(loop->regularizer, s->regularizer);
 }
 
 static circe_status save(train_loop *loop) {
@@ -104,9 +102,7 @@ static circe_status adopt(train_loop *loop) {
                           "%lld, %lld steps",
                           loop->options->checkpoint, (long long)s->now.epochs, (long long)s->now.batches,
                           (long long)loop->batches, (long long)s->now.steps);
-    circe_status status = train_regularizer_set_state(loop->regularizer, s->regularizer, s->regularizer_bytes);
-    if (status == CIRCE_OK && loop->measure != NULL && loop->measure->adopt != NULL)
-        status = loop->measure->adopt(loop->device, loop->measures);
+    circe_status status = circe_measure_set_state(loop->regularizer, s->regularizer, s->regularizer_bytes);
     if (status != CIRCE_OK) return status;
     ops->upload(loop->device, train_network_params(loop->network), s->params, bytes);
     ops->upload(loop->device, loop->m, s->m, bytes);
@@ -124,13 +120,14 @@ static circe_status begin(train_loop *loop, bool *resumed) {
     const train_options *o = loop->options;
     const train_team *team = loop->share.team;
     struct stat info;
-    train_regularizer_set_state(loop->regularizer, NULL, 0); /* of another run */
+    circe_status status = circe_measure_set_state(loop->regularizer, NULL, 0); /* of another run */
+    if (status != CIRCE_OK) return status;
     if (!o->resume || o->checkpoint == NULL) return CIRCE_OK;
     bool reads = team == NULL || team->rank == 0;
     int there = reads && (stat(o->checkpoint, &info) == 0 || errno != ENOENT);
     if (team != NULL) team->broadcast(&there, sizeof there);
     if (!there) return CIRCE_OK;
-    circe_status status =
+    status =
         reads ? train_checkpoint_read(loop->device->context, o->checkpoint, &loop->identity, &loop->state) : CIRCE_OK;
     status = train_loop_agree(loop, status);
     if (status == CIRCE_OK) status = train_share_state(loop);
@@ -226,7 +223,7 @@ static void fill_result(train_loop *loop, train_result *result) {
     result->regularizer_seconds = now->regularizer_seconds;
 }
 
-circe_status train_run(train_network *network, train_regularizer *regularizer, const train_data *data,
+circe_status train_run(train_network *network, circe_measure *regularizer, const train_data *data,
                        const train_data *validation, const train_options *options, train_result *result) {
     if (network == NULL || data == NULL || options == NULL || result == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "network, data, options and result must not be NULL");

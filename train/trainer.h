@@ -84,7 +84,7 @@ typedef struct train_result {
  * training rows in every process, and so are the validation rows, network and options. Batches are those of one
  * process, cut into slices; the result is that of one process to rounding, the same in every process. Only process 0
  * reads and writes checkpoints, and those are of any number of processes. On the CPU. */
-circe_status train_run(train_network *network, train_regularizer *regularizer, const train_data *data,
+circe_status train_run(train_network *network, circe_measure *regularizer, const train_data *data,
                        const train_data *validation, const train_options *options, train_result *result);
 void train_result_free(train_result *result);
 

@@ -55,7 +55,7 @@ typedef struct train_share {
 typedef struct train_loop {
     train_network *network;
     train_device *device;
-    train_regularizer *regularizer; /* NULL: none */
+    circe_measure *regularizer; /* NULL: none */
     const train_data *data, *validation;
     const train_options *options;
     train_identity identity;

@@ -36,7 +36,7 @@ typedef struct bench_job {
     const char *net;
     train_shape input;
     train_data data;
-    train_regularizer *regularizer; /* or NULL */
+    circe_measure *regularizer; /* or NULL */
     double gamma;
     image_time *row; /* its batch, steps and repetitions are set */
 } bench_job;
@@ -109,13 +109,13 @@ static circe_status make_sprites(const session *s, uint64_t seed, int64_t n, dsp
 
 static circe_mat column(const double *values, int64_t n) { return circe_mat_f64((double *)values, n, 1); }
 
-static circe_status make_circe(const session *s, const dsprites_task *task, train_regularizer **regularizer) {
+static circe_status make_circe(const session *s, const dsprites_task *task, circe_measure **regularizer) {
     const image_part *training = &task->parts[IMAGE_TRAIN].points, *holdout = &task->parts[IMAGE_HOLDOUT].points;
     const circe_mat y = column(training->y, training->n), z = column(training->z, training->n);
     const circe_mat holdout_y = column(holdout->y, holdout->n), holdout_z = column(holdout->z, holdout->n);
-    train_regularizer_options options;
-    train_regularizer_options_init(&options);
-    options.kind = TRAIN_REG_CIRCE;
+    circe_measure_options options;
+    circe_measure_options_init(&options, CIRCE_MEASURE_NONE);
+    options.kind = CIRCE_MEASURE_CIRCE;
     options.estimator = CIRCE_USTAT;
     options.sigma2_x = 0.05;
     options.sigma2_z = 0.5;
@@ -124,7 +124,7 @@ static circe_status make_circe(const session *s, const dsprites_task *task, trai
 
 static int time_sprites(const session *s, const own_options *own, uint64_t seed, bool quick, image_times *out) {
     dsprites_task task = {0};
-    train_regularizer *regularizer = NULL;
+    circe_measure *regularizer = NULL;
     int64_t n = strcmp(own->device, "cpu") == 0 ? SPRITES : QUEUED_SPRITES;
     int status = fail_train(make_sprites(s, seed, n, &task));
     if (status == EXIT_DONE) status = fail_train(make_circe(s, &task, &regularizer));
@@ -144,7 +144,7 @@ static int time_sprites(const session *s, const own_options *own, uint64_t seed,
                          .row = row};
         status = time_job(&job);
     }
-    train_regularizer_destroy(regularizer);
+    circe_measure_destroy(regularizer);
     dsprites_task_free(&task);
     return status;
 }

@@ -51,8 +51,8 @@ static int stop_on_interrupt(void *user, const train_progress *progress) {
 }
 
 /* One run of `epochs`; seconds of a step and the regulariser's share. */
-static circe_status run_once(train_network *network, train_regularizer *regularizer, const bench_data *d,
-                             int64_t epochs, double gamma, double *seconds, double *share) {
+static circe_status run_once(train_network *network, circe_measure *regularizer, const bench_data *d, int64_t epochs,
+                             double gamma, double *seconds, double *share) {
     train_options options;
     train_result result = {0};
     train_options_init(&options);
@@ -79,20 +79,20 @@ static circe_status open_network(train_device *device, uint64_t seed, train_netw
 }
 
 static int time_kind(const session *s, train_device *device, uint64_t seed, const bench_data *d,
-                     train_regularizer_kind kind, double gamma, train_times *out) {
+                     circe_measure_kind kind, double gamma, train_times *out) {
     static const double sigma2_y = 0.1, ridge = 0.01;
-    train_regularizer_options options;
-    train_regularizer *regularizer = NULL;
+    circe_measure_options options;
+    circe_measure *regularizer = NULL;
     train_network *network = NULL;
     train_time *row = &out->rows[out->n];
     double seconds[MAX_REPETITIONS], shares[MAX_REPETITIONS];
     int64_t epochs = out->steps / (ROWS / BATCH);
-    train_regularizer_options_init(&options);
+    circe_measure_options_init(&options, CIRCE_MEASURE_NONE);
     options.kind = kind;
     options.estimator = CIRCE_USTAT;
-    options.sigma2_x = kind == TRAIN_REG_CIRCE ? 0.1 : 1.0;
+    options.sigma2_x = kind == CIRCE_MEASURE_CIRCE ? 0.1 : 1.0;
     options.sigma2_z = 1.0;
-    if (kind != TRAIN_REG_CIRCE)
+    if (kind != CIRCE_MEASURE_CIRCE)
         options.sigma2_y = &sigma2_y, options.n_sigma2_y = 1, options.ridge = &ridge, options.n_ridge = 1;
     circe_status status = open_network(device, seed, &network);
     if (status == CIRCE_OK)
@@ -101,13 +101,13 @@ static int time_kind(const session *s, train_device *device, uint64_t seed, cons
     for (int64_t r = -1; status == CIRCE_OK && r < out->repetitions; r++) /* one to warm up */
         status = run_once(network, regularizer, d, r < 0 ? 1 : epochs, gamma, &seconds[r < 0 ? 0 : r],
                           &shares[r < 0 ? 0 : r]);
-    train_regularizer_destroy(regularizer);
+    circe_measure_destroy(regularizer);
     train_network_destroy(network);
     if (status != CIRCE_OK) return fail_train(status);
     if (progress_interrupted()) return message_fail(EXIT_WORK, "interrupted");
     quantile_sort(seconds, out->repetitions);
     quantile_sort(shares, out->repetitions);
-    *row = (train_time){train_regularizer_name(kind), seconds[out->repetitions / 2], seconds[0],
+    *row = (train_time){circe_measure_name(kind), seconds[out->repetitions / 2], seconds[0],
                         seconds[out->repetitions - 1], shares[out->repetitions / 2]};
     out->n++;
     return EXIT_DONE;
@@ -115,10 +115,13 @@ static int time_kind(const session *s, train_device *device, uint64_t seed, cons
 
 int bench_train(const session *s, const own_options *own, uint64_t seed, bool quick, train_times *out) {
     static const struct {
-        train_regularizer_kind kind;
+        circe_measure_kind kind;
         double gamma;
-    } kinds[] = {
-        {TRAIN_REG_NONE, 0}, {TRAIN_REG_CIRCE, 1e3}, {TRAIN_REG_HSCIC, 300}, {TRAIN_REG_GCM, 0.1}, {TRAIN_REG_HSIC, 1}};
+    } kinds[] = {{CIRCE_MEASURE_NONE, 0},
+                 {CIRCE_MEASURE_CIRCE, 1e3},
+                 {CIRCE_MEASURE_HSCIC, 300},
+                 {CIRCE_MEASURE_GCM, 0.1},
+                 {CIRCE_MEASURE_HSIC, 1}};
     bench_data d = {0};
     train_device *device = NULL;
     *out = (train_times){

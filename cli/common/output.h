@@ -11,6 +11,9 @@
 #include "jobs/columns.h"
 #include "jobs/json.h"
 
+/* Prints a text of JSON (NULL: it failed) and frees it. */
+int output_json(char *text);
+
 /* Prints the object and a line end on standard output, and deletes it. */
 int json_print(cJSON *object);
 
@@ -24,9 +27,6 @@ void text_inputs(const input *const *group, int n);
 
 /* A kernel with widths of 5 digits, as "gaussian(0.70951)". */
 const char *text_kernel(const circe_kernel *kernel, char *out, size_t size);
-
-/* The same for any text with numbers in parentheses. */
-const char *text_widths(const char *text, char *out, size_t size);
 
 /* The leave-one-out table with the best cell marked. */
 void text_loo(const circe_loo_table *table);

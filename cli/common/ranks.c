@@ -16,11 +16,18 @@ void ranks_quieten(void) {
     terminal_silence();
 }
 
+/* The others wait for this process: it speaks for itself, whoever it is. */
+static void speak_last(const char *text) {
+    message_release();
+    message_note("%s", text);
+}
+
 int ranks_open(void) {
     char program[512];
+    cluster_speak_last(speak_last);
     circe_status status = cluster_open();
     if (status != CIRCE_OK) {
-        int failure = message_library(status, NULL);
+        int failure = message_refused(status);
         if (cluster_launched().rank > 0) sleep(1); /* a launcher ends all when one fails: the first is to have spoken */
         return failure;
     }
@@ -28,7 +35,7 @@ int ranks_open(void) {
     memset(program, 0, sizeof program);
     snprintf(program, sizeof program, "%s\n%s", circe_version(), circe_build_info());
     status = cluster_same(program, sizeof program, "the version of circe");
-    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
+    return message_refused(status);
 }
 
 int ranks_close(int status) {

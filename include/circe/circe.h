@@ -10,6 +10,7 @@
 #include "circe/kernel.h"
 #include "circe/matrix.h"
 #include "circe/measure.h"
+#include "circe/measuring.h"
 #include "circe/random.h"
 #include "circe/safetensors.h"
 #include "circe/status.h"

@@ -52,6 +52,12 @@ CIRCE_API void circe_context_destroy(circe_context *context);
  * sleep when there is nothing to do, and are started anew in a child of fork. */
 CIRCE_API int circe_context_threads(const circe_context *context);
 
+/* How many parts of `total` items are worth while: 1 to the number of threads. `least` is how many items take a thread
+ * about five microseconds; 1 says that each of them takes that or longer. More parts than these would only make a call
+ * slower, whatever the number of threads; the threads without one stay asleep. Fewer where a part has more to begin or
+ * to hand over than a few cache lines. */
+CIRCE_API int64_t circe_context_parts(const circe_context *context, int64_t total, int64_t least);
+
 /* Calls run(user, part) for every part in [0, parts), each on one of those threads, and returns when all are done. BLAS
  * runs on the thread that calls it alone meanwhile. A call from inside a part runs its parts one after the other. */
 typedef void (*circe_part_fn)(void *user, int64_t part);
@@ -75,15 +81,15 @@ CIRCE_API size_t circe_workspace_bytes(const circe_workspace *workspace);
 /* Processes that have the same points and measure them together (training over MPI): each does its part of the work,
  * and `sum` adds up, in every process, arrays of the same length, in float64 (`floats` 0) or float32. It does not
  * fail. Called from the thread that called the measure. */
-typedef struct circe_company {
+typedef struct circe_ranks {
     int rank, size;
     void (*sum)(void *user, void *values, int64_t n, int floats);
     void *user;
-} circe_company;
+} circe_ranks;
 
 /* From now on circe_measure_circe_cached divides its work so, and must be called by all of them alike, on the same
  * rows and an x of the same bits; all get the whole value and gradient. Copied; NULL, or a size of 1: alone again. */
-CIRCE_API void circe_workspace_set_company(circe_workspace *workspace, const circe_company *company);
+CIRCE_API void circe_workspace_set_ranks(circe_workspace *workspace, const circe_ranks *ranks);
 
 CIRCE_END_DECLS
 

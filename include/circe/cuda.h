@@ -16,8 +16,8 @@
 #define CIRCE_CUDA_H
 
 #include "circe/cme.h"
-#include "circe/gcm.h"
 #include "circe/measure.h"
+#include "circe/measuring.h"
 
 CIRCE_BEGIN_DECLS
 
@@ -118,6 +118,17 @@ CIRCE_API circe_status circe_cuda_measure_gcm(circe_cuda *cuda, const circe_kern
                                               const circe_mat *y, const circe_mat *z, const circe_mat *z_hat,
                                               const int64_t *index, const circe_gcm_options *options, double *value,
                                               circe_mat *grad);
+
+/* ---- one measure, evaluated many times -------------------------------------------------------------------- */
+
+/* From now on circe_measure_evaluate takes rows (n), x and grad (n, d; float32) and value in this GPU's memory, and
+ * queues its work on the handle's stream, where it can be captured; `step` is not looked at. What the measure needs of
+ * its data set is copied here, as float32, and scratch is reserved for batches of n rows, x of up to `cols` columns and
+ * `places` of them. Rows that are out of range give NaN. Until the measure is bound anew, or cuda is NULL: back to the
+ * host. The handle must outlive that. CIRCE_ERR_UNSUPPORTED, and nothing changed, where the measure is the host's
+ * alone: circe-spectral, nocco, kpc, circe by random features or with a z of high rank, and work in float64. */
+CIRCE_API circe_status circe_measure_to_cuda(circe_measure *measure, circe_cuda *cuda, int64_t n, int64_t cols,
+                                             int64_t places);
 
 /* to (n, d) := the rows index[0..n) of from (N, d), both of one dtype; an index out of range gives a row of NaN. */
 CIRCE_API circe_status circe_cuda_gather(circe_cuda *cuda, const circe_mat *from, const int64_t *index, circe_mat *to);

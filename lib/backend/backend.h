@@ -68,7 +68,7 @@ typedef struct circe__measured {
     circe_mat *grad; /* or NULL */
     /* NULL: all of it. Else this process's part: its tiles of Q, whose row sums and diagonal are added up before they
      * are settled; value and grad are its part of the sums. */
-    const circe_company *company;
+    const circe_ranks *company;
 } circe__measured;
 
 /* What Q with these row sums stands for; NULL: itself. */

@@ -88,6 +88,12 @@ typedef enum circe__slot {
     CIRCE__SLOT_SMOOTHER_Z,
     CIRCE__SLOT_SMOOTHER_WORK,
     CIRCE__SLOT_GRAM_Z,
+    CIRCE__SLOT_BATCH_ROWS,
+    CIRCE__SLOT_BATCH_Y,
+    CIRCE__SLOT_BATCH_Z,
+    CIRCE__SLOT_PREVIOUS_Y,
+    CIRCE__SLOT_WIDE_X,
+    CIRCE__SLOT_WIDE_GRAD,
     CIRCE__N_SLOTS,
 } circe__slot;
 
@@ -95,7 +101,7 @@ struct circe_workspace {
     circe_context *context;
     void *blocks[CIRCE__N_SLOTS];
     size_t bytes[CIRCE__N_SLOTS];
-    circe_company company; /* size 0: alone */
+    circe_ranks ranks; /* size 0: alone */
 };
 
 /* NULL on failure, error text set. */

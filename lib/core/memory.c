@@ -110,8 +110,8 @@ void circe_workspace_destroy(circe_workspace *workspace) {
     circe__free(workspace->context, workspace);
 }
 
-void circe_workspace_set_company(circe_workspace *workspace, const circe_company *company) {
-    workspace->company = company != NULL ? *company : (circe_company){0};
+void circe_workspace_set_ranks(circe_workspace *workspace, const circe_ranks *ranks) {
+    workspace->ranks = ranks != NULL ? *ranks : (circe_ranks){0};
 }
 
 size_t circe_workspace_bytes(const circe_workspace *workspace) {

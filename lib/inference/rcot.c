@@ -297,8 +297,10 @@ static circe_status make_maps(const layout *l, maps *m) {
     return CIRCE_OK;
 }
 
+enum { NORMS = 6 };
+
 /* sums: left' z (fx, fz), then the Gram matrix of left (x) noise (fx fz, fx fz), then square norms of x, z and their
- * residuals. */
+ * residuals, and what v = |left|^2 |noise|^2 sums to over the rows, and v^2 (checks.c). */
 static void visit_products(const layout *l, void *user, int64_t first, int64_t rows, double *block, double *scratch,
                            double *sums) {
     const maps *m = user;
@@ -312,9 +314,10 @@ static void visit_products(const layout *l, void *user, int64_t first, int64_t r
         const double *q = block + i * all, *x = q + fy, *z = x + fx, *f = fitted + i * m->wide;
         double u = l->data->unit[first + i], h = u * u;
         for (int64_t k = 0; k < fy; k++) h += q[k] * q[k] * m->inverse[k];
-        double rest = fmax(1.0 - h, 0.01);
+        double rest = fmax(1.0 - h, 0.01), size_x = 0.0, size_z = 0.0;
         for (int64_t a = 0; a < fx; a++) {
             double left = x[a] - f[a], residual = x[a] - f[fx + a];
+            size_x += left * left;
             norms[0] += x[a] * x[a];
             norms[2] += residual * residual;
             for (int64_t b = 0; b < fz; b++) {
@@ -323,9 +326,14 @@ static void visit_products(const layout *l, void *user, int64_t first, int64_t r
             }
         }
         for (int64_t b = 0; b < fz; b++) {
+            double residual = z[b] - f[2 * fx + b];
             norms[1] += z[b] * z[b];
-            norms[3] += (z[b] - f[2 * fx + b]) * (z[b] - f[2 * fx + b]);
+            norms[3] += residual * residual;
+            size_z += residual * residual;
         }
+        double v = size_x * size_z / (rest * rest);
+        norms[4] += v;
+        norms[5] += v * v;
     }
     algebra->gram_update(size, rows, C, size, 1.0, sums + size, size);
 }
@@ -338,6 +346,7 @@ static circe_status conclude(const layout *l, double *sums, circe_test_result *r
     double value = circe__square_norm(sums, size);
     result->x.remaining = norms[0] > 0.0 ? norms[2] / norms[0] : 0.0;
     result->z.remaining = norms[1] > 0.0 ? norms[3] / norms[1] : 0.0;
+    if (!l->data->options.skip_checks) circe__note_rows(l->data, circe__carried_by(norms[4], norms[5]), false, result);
     double *w = circe__alloc(context, 2 * size * size + 8 * size + 8, sizeof *w);
     int *iwork = circe__alloc(context, 5 * size + 3, sizeof *iwork);
     circe_status status = w == NULL || iwork == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
@@ -378,7 +387,8 @@ static circe_status choose_width(const circe__data *data, double *multiple) {
     *multiple = 1.0;
     circe_status status = index == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK && data->y.dim > 0 && !data->z.constant) {
-        circe_random_subset((circe_random){data->options.seed, CIRCE__STREAM_ROWS}, data->n, n, index);
+        circe__random_subset(data->context->threads, (circe_random){data->options.seed, CIRCE__STREAM_ROWS}, data->n, n,
+                             index);
         status = circe__data_subset(data, index, n, &part);
         part.by_value = false; /* a width is what is wanted */
         if (status == CIRCE_OK)
@@ -401,6 +411,49 @@ static int64_t features_of_y(const circe__data *data) {
     return circe__max(circe__min(circe__min(100 * data->y.dim, 500), data->n / 2), 1);
 }
 
+/* ---- a y of few values ------------------------------------------------------------------------------------------- */
+
+/* Features of all rows: memory grows with n here, so this is for what fits anywhere. */
+enum { PAIR_ROWS = 200000 };
+
+/* table (n, features): a variable's features, about their means. */
+static circe_status fourier_table(const circe__data *data, const circe__variable *v, int64_t features, uint64_t stream,
+                                  const char *name, circe__table *table) {
+    circe__fourier fourier = {0};
+    circe_status status = circe__fourier_draw(data, v, 1.0, features, stream, name, &fourier);
+    if (status == CIRCE_OK) status = circe__table_new(data->context, data->n, fourier.n, table);
+    if (status == CIRCE_OK) circe__fourier_features(&fourier, v->points, data->root, data->n, table->data, table->cols);
+    if (status == CIRCE_OK) circe__weigh(data, table);
+    circe__fourier_free(data->context, &fourier);
+    return status;
+}
+
+/* x and z against what each value of y leaves of them. */
+static circe_status test_by_value(const circe__data *data, circe_test_result *result) {
+    const circe_context *context = data->context;
+    const circe_test_options *o = &data->options;
+    circe__pair pair = {.n = data->n, .scale = 1.0};
+    circe__regressions made = {0};
+    circe_status status = fourier_table(data, &data->x, o->features_x, CIRCE__STREAM_FOURIER + 100, "x", &pair.left);
+    if (status == CIRCE_OK)
+        status = fourier_table(data, &data->z, o->features_z, CIRCE__STREAM_FOURIER + 200, "z", &pair.right);
+    const circe__table *targets[2] = {&pair.left, &pair.right};
+    if (status == CIRCE_OK) status = circe__regress(data, targets, &made);
+    if (status == CIRCE_OK) status = circe__residual(&made.side[0], &pair.left);
+    if (status == CIRCE_OK) status = circe__residual(&made.side[1], &pair.left);
+    if (status == CIRCE_OK) status = circe__noise(data, &made.side[1], &pair.right, &pair.noise);
+    if (status == CIRCE_OK) {
+        result->rank_x = pair.p = pair.left.cols;
+        result->rank_z = pair.q = pair.right.cols;
+        result->x = made.side[0].info;
+        result->z = made.side[1].info;
+        status = circe__pair_test(data, &pair, o->null == CIRCE_NULL_AUTO ? CIRCE_NULL_SPECTRAL : o->null, result);
+    }
+    circe__pair_free(context, &pair);
+    circe__regressions_free(context, &made);
+    return status;
+}
+
 circe_status circe__test_rcot(const circe__data *data, circe_test_result *result) {
     const circe_context *context = data->context;
     const circe_test_options *o = &data->options;
@@ -411,6 +464,12 @@ circe_status circe__test_rcot(const circe__data *data, circe_test_result *result
         result->null = o->null == CIRCE_NULL_GAMMA ? CIRCE_NULL_GAMMA : CIRCE_NULL_SPECTRAL;
         return CIRCE_OK; /* statistic 0, p-value 1 */
     }
+    if (circe__may_permute(data) && data->n <= PAIR_ROWS) return test_by_value(data, result);
+    if (o->null == CIRCE_NULL_PERMUTATION)
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "the null permutation of rcot needs a y of few values, rows without "
+                          "weights, and at most %d of them",
+                          PAIR_ROWS);
     circe_status status = choose_width(data, &multiple);
     if (status == CIRCE_OK)
         status = circe__fourier_draw(data, &data->y, multiple, features_of_y(data), CIRCE__STREAM_FOURIER, "y", &l.y);
@@ -423,7 +482,7 @@ circe_status circe__test_rcot(const circe__data *data, circe_test_result *result
     l.fx = l.x.n;
     l.fz = l.z.n;
     l.all = l.fy + l.fx + l.fz;
-    int64_t size = l.fx * l.fz, most = circe__max(l.all * (l.all + 1), size * (size + 1) + 4);
+    int64_t size = l.fx * l.fz, most = circe__max(l.all * (l.all + 1), size * (size + 1) + NORMS);
     sums = circe__alloc(context, most, sizeof *sums);
     if (sums == NULL) {
         status = CIRCE_ERR_MEMORY;
@@ -435,7 +494,7 @@ circe_status circe__test_rcot(const circe__data *data, circe_test_result *result
     result->x.sigma2_multiple = result->z.sigma2_multiple = multiple;
     if (status == CIRCE_OK) status = choose_ridges(&l, result);
     if (status == CIRCE_OK) status = make_maps(&l, &m);
-    if (status == CIRCE_OK) status = pass(&l, visit_products, &m, size * (size + 1) + 4, m.wide + size, sums);
+    if (status == CIRCE_OK) status = pass(&l, visit_products, &m, size * (size + 1) + NORMS, m.wide + size, sums);
     if (status == CIRCE_OK) status = conclude(&l, sums, result);
     result->rank_x = l.fx;
     result->rank_z = l.fz;

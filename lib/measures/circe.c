@@ -165,21 +165,21 @@ static circe_status check_index(const int64_t *index, int64_t n, int64_t rows) {
 }
 
 /* The parts of several processes. */
-static void add_up(const circe_company *company, double *value, circe_mat *grad) {
-    company->sum(company->user, value, 1, 0);
+static void add_up(const circe_ranks *ranks, double *value, circe_mat *grad) {
+    ranks->sum(ranks->user, value, 1, 0);
     if (grad == NULL) return;
     int64_t pieces = grad->ld == grad->cols ? 1 : grad->rows;
     size_t row = (size_t)grad->ld * circe_dtype_size(grad->dtype);
     for (int64_t i = 0; i < pieces; i++)
-        company->sum(company->user, (char *)grad->data + (size_t)i * row, grad->rows / pieces * grad->cols,
-                     grad->dtype == CIRCE_FLOAT32);
+        ranks->sum(ranks->user, (char *)grad->data + (size_t)i * row, grad->rows / pieces * grad->cols,
+                   grad->dtype == CIRCE_FLOAT32);
 }
 
 /* Features of the dtype of x: all in one go. */
 static circe_status measure_rows(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *y,
                                  const circe_mat *zeta, const circe__from_curves *curves, const int64_t *index,
                                  const circe_kernel *kernel_x, const circe_mat *x, circe_estimator estimator,
-                                 circe_mat *Q, const circe_company *company, double *value, circe_mat *grad) {
+                                 circe_mat *Q, const circe_ranks *ranks, double *value, circe_mat *grad) {
     circe_context *context = workspace->context;
     const circe__loops *loops = circe__loops_for(context->backend, x->dtype);
     circe__factors pair[2];
@@ -200,7 +200,7 @@ static circe_status measure_rows(circe_workspace *workspace, const circe_kernel 
                                 .scale = circe__product_scale(estimator, n),
                                 .Q = Q,
                                 .row_sums = circe__take(workspace, CIRCE__SLOT_ROW_SUMS, 2 * n, sizeof(double)),
-                                .company = company,
+                                .company = ranks,
                                 .value = value,
                                 .grad = grad};
     void *scratch =
@@ -208,7 +208,7 @@ static circe_status measure_rows(circe_workspace *workspace, const circe_kernel 
     if (measured.row_sums == NULL || scratch == NULL) return CIRCE_ERR_MEMORY;
     settling how = {.estimator = estimator};
     loops->measure(&measured, settle, &how, context->threads, scratch);
-    if (company != NULL) add_up(company, value, grad);
+    if (ranks != NULL) add_up(ranks, value, grad);
     return CIRCE_OK;
 }
 
@@ -280,7 +280,7 @@ circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_
     if (status != CIRCE_OK) return status;
     if (y.dtype != x->dtype)
         return measure_gathered(workspace, cme, features, index, kernel_x, x, estimator, &w.Q, value, grad);
-    const circe_company *company = workspace->company.size > 1 ? &workspace->company : NULL;
-    return measure_rows(workspace, cme->kernel_y, &y, &zeta, NULL, index, kernel_x, x, estimator, &w.Q, company, value,
+    const circe_ranks *ranks = workspace->ranks.size > 1 ? &workspace->ranks : NULL;
+    return measure_rows(workspace, cme->kernel_y, &y, &zeta, NULL, index, kernel_x, x, estimator, &w.Q, ranks, value,
                         grad);
 }

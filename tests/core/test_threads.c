@@ -165,22 +165,22 @@ static void test_all(tools *t, answers *a) {
 }
 
 /* A few steps of a network of several layers. */
-static void train(tools *t, train_regularizer_kind kind, answers *a) {
+static void train(tools *t, circe_measure_kind kind, answers *a) {
     enum { STEPS = 6, TRAIN_BATCH = 160 };
     static float features[HOLDOUT * COLUMNS], target[HOLDOUT]; /* the same in every call */
     circe_mat Y = column(t->holdout->y, HOLDOUT), Z = column(t->holdout->z, HOLDOUT);
     circe_mat in = circe_mat_f32(features, HOLDOUT, COLUMNS), out = circe_mat_f32(target, HOLDOUT, 1);
     train_shape input = {.n_dims = 1, .size = {COLUMNS}};
     train_data data = {.features = train_source_floats(&in), .target = out, .y = Y, .z = Z};
-    train_regularizer_options with;
+    circe_measure_options with;
     train_options options;
     train_result result = {0};
     train_layer_spec *specs = NULL;
     train_device *device = NULL;
     train_network *network = NULL;
-    train_regularizer *regularizer = NULL;
+    circe_measure *regularizer = NULL;
     int64_t n_specs = 0;
-    train_regularizer_options_init(&with);
+    circe_measure_options_init(&with, CIRCE_MEASURE_NONE);
     with.kind = kind;
     with.sigma2_x = 1.0;
     train_options_init(&options);
@@ -201,7 +201,7 @@ static void train(tools *t, train_regularizer_kind kind, answers *a) {
     TRY(train_run(network, regularizer, &data, NULL, &options, &result));
     if (a->failed == NULL) put_floats(a, train_network_n_params(network), train_network_params(network));
     train_result_free(&result);
-    train_regularizer_destroy(regularizer);
+    circe_measure_destroy(regularizer);
     train_network_destroy(network);
     train_device_destroy(device);
     free(specs);
@@ -216,8 +216,8 @@ static void answer(int threads, answers *a) {
         fit_and_measure(&t, CIRCE_METHOD_DENSE, DENSE, a);
         measure_batch(&t, a);
         test_all(&t, a);
-        train(&t, TRAIN_REG_CIRCE, a);
-        train(&t, TRAIN_REG_HSCIC, a);
+        train(&t, CIRCE_MEASURE_CIRCE, a);
+        train(&t, CIRCE_MEASURE_HSCIC, a);
     }
     close_tools(&t);
 }

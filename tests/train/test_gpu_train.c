@@ -686,7 +686,7 @@ static void nan_is_seen(void **state) {
 
 typedef struct run_case {
     const char *name, *net;
-    train_regularizer_kind kind;
+    circe_measure_kind kind;
     bool images, regress_z, previous;
     const char *layer; /* that is regularised; NULL: the output */
     train_loss_kind loss;
@@ -697,26 +697,26 @@ typedef struct run_case {
 static const run_case run_cases[] = {
     {.name = "table", .net = "3x33", .loss = TRAIN_MSE},
     {.name = "table of classes", .net = "2x16", .loss = TRAIN_CROSS_ENTROPY},
-    {.name = "table with circe", .net = "3x33", .kind = TRAIN_REG_CIRCE, .gamma = 10, .loss = TRAIN_MSE},
-    {.name = "circe inside", .net = "3x33", .kind = TRAIN_REG_CIRCE, .gamma = 10, .layer = "2", .loss = TRAIN_MSE},
-    {.name = "table with hsic", .net = "2x16", .kind = TRAIN_REG_HSIC, .gamma = 1, .loss = TRAIN_MSE},
-    {.name = "table with hscic", .net = "2x16", .kind = TRAIN_REG_HSCIC, .gamma = 1, .loss = TRAIN_MSE},
+    {.name = "table with circe", .net = "3x33", .kind = CIRCE_MEASURE_CIRCE, .gamma = 10, .loss = TRAIN_MSE},
+    {.name = "circe inside", .net = "3x33", .kind = CIRCE_MEASURE_CIRCE, .gamma = 10, .layer = "2", .loss = TRAIN_MSE},
+    {.name = "table with hsic", .net = "2x16", .kind = CIRCE_MEASURE_HSIC, .gamma = 1, .loss = TRAIN_MSE},
+    {.name = "table with hscic", .net = "2x16", .kind = CIRCE_MEASURE_HSCIC, .gamma = 1, .loss = TRAIN_MSE},
     {.name = "hscic, z by the holdout",
      .net = "2x16",
-     .kind = TRAIN_REG_HSCIC,
+     .kind = CIRCE_MEASURE_HSCIC,
      .regress_z = true,
      .gamma = 1,
      .loss = TRAIN_MSE},
-    {.name = "table with gcm", .net = "2x16", .kind = TRAIN_REG_GCM, .gamma = 0.1, .loss = TRAIN_MSE},
+    {.name = "table with gcm", .net = "2x16", .kind = CIRCE_MEASURE_GCM, .gamma = 0.1, .loss = TRAIN_MSE},
     {.name = "gcm, batch before",
      .net = "2x16",
-     .kind = TRAIN_REG_GCM,
+     .kind = CIRCE_MEASURE_GCM,
      .previous = true,
      .gamma = 0.1,
      .loss = TRAIN_MSE},
     {.name = "gcm, z by the holdout",
      .net = "2x16",
-     .kind = TRAIN_REG_GCM,
+     .kind = CIRCE_MEASURE_GCM,
      .previous = true,
      .regress_z = true,
      .gamma = 0.1,
@@ -725,13 +725,13 @@ static const run_case run_cases[] = {
     {.name = "dsprites with circe",
      .net = "dsprites",
      .images = true,
-     .kind = TRAIN_REG_CIRCE,
+     .kind = CIRCE_MEASURE_CIRCE,
      .gamma = 10,
      .loss = TRAIN_MSE},
     {.name = "residual",
      .net = "conv8s2,res8,res16s2,average,8",
      .images = true,
-     .kind = TRAIN_REG_CIRCE,
+     .kind = CIRCE_MEASURE_CIRCE,
      .gamma = 10,
      .loss = TRAIN_MSE,
      .tolerance = 2e-2},
@@ -797,12 +797,12 @@ static int stop_there(void *user, const train_progress *progress) {
     return progress->epoch_ended && progress->epoch == how->stop_after;
 }
 
-static train_regularizer *regularizer_of(const run_case *c, circe_context *context, const train_data *data) {
+static circe_measure *regularizer_of(const run_case *c, circe_context *context, const train_data *data) {
     static const double sigma2[] = {1.0}, ridge[] = {0.1};
     train_data held = draw(c, 31, HELD);
-    train_regularizer *regularizer = NULL;
-    train_regularizer_options options;
-    train_regularizer_options_init(&options);
+    circe_measure *regularizer = NULL;
+    circe_measure_options options;
+    circe_measure_options_init(&options, CIRCE_MEASURE_NONE);
     options.kind = c->kind;
     options.estimator = CIRCE_USTAT;
     options.sigma2_x = 0.5;
@@ -834,7 +834,7 @@ static train_network *network_of(const run_case *c, train_device *device) {
 static circe_status run(const run_case *c, train_device *device, const run_how *how, outcome *o) {
     train_data data = draw(c, 29, ROWS), checking = draw(c, 30, CHECKED);
     train_network *network = network_of(c, device);
-    train_regularizer *regularizer = c->kind == TRAIN_REG_NONE ? NULL : regularizer_of(c, device->context, &data);
+    circe_measure *regularizer = c->kind == CIRCE_MEASURE_NONE ? NULL : regularizer_of(c, device->context, &data);
     int64_t layer = c->layer != NULL ? train_network_find(network, c->layer) : 0,
             outputs = c->loss == TRAIN_MSE ? 1 : 2;
     train_options options;
@@ -862,7 +862,7 @@ static circe_status run(const run_case *c, train_device *device, const run_how *
     o->prediction = test_memory((size_t)(CHECKED * outputs) * 4);
     if (status == CIRCE_OK) train_ok(train_predict(network, &checking.features, o->prediction));
     train_result_free(&result);
-    train_regularizer_destroy(regularizer);
+    circe_measure_destroy(regularizer);
     return status;
 }
 

@@ -13,7 +13,7 @@
 /* ---- resuming --------------------------------------------------------------------------------------------------- */
 
 /* Three epochs: a disk takes its time to be sure of a file. */
-static problem resumable(train_regularizer_kind kind) {
+static problem resumable(circe_measure_kind kind) {
     problem p = small_problem(kind);
     p.options.epochs = 3;
     return p;
@@ -21,7 +21,7 @@ static problem resumable(train_regularizer_kind kind) {
 
 static void resume_none(void **state) {
     (void)state;
-    problem p = resumable(TRAIN_REG_NONE);
+    problem p = resumable(CIRCE_MEASURE_NONE);
     check_resume(&p);
     p.options.loss = TRAIN_CROSS_ENTROPY;
     p.outputs = 2;
@@ -30,20 +30,20 @@ static void resume_none(void **state) {
 
 static void resume_circe(void **state) {
     (void)state;
-    problem p = resumable(TRAIN_REG_CIRCE);
+    problem p = resumable(CIRCE_MEASURE_CIRCE);
     check_resume(&p);
 }
 
 static void resume_random_features(void **state) {
     (void)state;
-    problem p = resumable(TRAIN_REG_CIRCE);
+    problem p = resumable(CIRCE_MEASURE_CIRCE);
     p.regularizer.method = CIRCE_METHOD_RFF;
     check_resume(&p);
 }
 
 static void resume_hscic(void **state) {
     (void)state;
-    problem p = resumable(TRAIN_REG_HSCIC);
+    problem p = resumable(CIRCE_MEASURE_HSCIC);
     check_resume(&p);
 }
 
@@ -51,7 +51,7 @@ static void resume_hscic(void **state) {
 static void resume_gcm(void **state) {
     (void)state;
     static const int64_t layers[] = {4, 1};
-    problem p = resumable(TRAIN_REG_GCM);
+    problem p = resumable(CIRCE_MEASURE_GCM);
     p.options.layers = layers;
     p.options.n_layers = COUNT(layers);
     check_resume(&p);
@@ -59,7 +59,7 @@ static void resume_gcm(void **state) {
 
 static void resume_hsic(void **state) {
     (void)state;
-    problem p = resumable(TRAIN_REG_HSIC);
+    problem p = resumable(CIRCE_MEASURE_HSIC);
     p.validation_rows = 0;
     check_resume(&p);
 }
@@ -71,7 +71,7 @@ static void resume_patience(void **state) {
     assert_true(whole.result.stopped_early && whole.result.epochs_done < 25);
     p.options.epochs = whole.result.epochs_done + 2; /* fewer moments to try */
     check_resume(&p);
-    problem q = small_problem(TRAIN_REG_CIRCE);
+    problem q = small_problem(CIRCE_MEASURE_CIRCE);
     q.options.patience = 2;
     q.options.rate = 0.2;
     check_resume(&q);
@@ -80,7 +80,7 @@ static void resume_patience(void **state) {
 /* The last epoch is a part of one, and not every epoch is validated. */
 static void resume_steps(void **state) {
     (void)state;
-    problem p = resumable(TRAIN_REG_GCM);
+    problem p = resumable(CIRCE_MEASURE_GCM);
     p.options.steps = 13;
     p.options.validate_every = 2;
     check_resume(&p);
@@ -114,7 +114,7 @@ static void check_moments(problem *p, int64_t at, int64_t steps) {
 /* A regulariser that has served another run brings nothing of it along. */
 static void reused(void **state) {
     (void)state;
-    problem p = small_problem(TRAIN_REG_GCM);
+    problem p = small_problem(CIRCE_MEASURE_GCM);
     outcome whole = run_ok(&p);
     objects o = make(&p);
     for (int64_t time = 0; time < 2; time++) {
@@ -132,7 +132,7 @@ static void reused(void **state) {
 static void written_when(void **state) {
     (void)state;
     const char *path = test_path("run.safetensors");
-    problem p = small_problem(TRAIN_REG_NONE);
+    problem p = small_problem(CIRCE_MEASURE_NONE);
     p.options.checkpoint = path;
     stopper s = {.at = -1};
     p.options.progress = stop_at;
@@ -165,7 +165,7 @@ static void written_when(void **state) {
 /* ---- killing ---------------------------------------------------------------------------------------------------- */
 
 static problem killed_problem(const char *path) {
-    problem p = small_problem(TRAIN_REG_GCM);
+    problem p = small_problem(CIRCE_MEASURE_GCM);
     p.options.epochs = 8;
     p.options.patience = 8;
     p.options.checkpoint = path;
@@ -266,7 +266,7 @@ static void assert_refuses(const objects *o, const train_options *options, const
 static void damaged(void **state) {
     (void)state;
     const char *path = test_path("run.safetensors");
-    problem p = small_problem(TRAIN_REG_GCM);
+    problem p = small_problem(CIRCE_MEASURE_GCM);
     p.net = "2";
     p.options.epochs = 2;
     p.options.checkpoint = path;
@@ -297,7 +297,7 @@ static void damaged(void **state) {
 static void foreign(void **state) {
     (void)state;
     const char *path = test_path("run.safetensors");
-    problem p = small_problem(TRAIN_REG_CIRCE);
+    problem p = small_problem(CIRCE_MEASURE_CIRCE);
     p.options.checkpoint = path;
     p.options.resume = 1;
     p.options.fingerprint = "table.csv 1234";
@@ -373,7 +373,7 @@ static void forget(const problem *p, const objects *o) {
 /* The data are part of what must be the same, wherever they come from. */
 static void foreign_data(void **state) {
     (void)state;
-    problem p = small_problem(TRAIN_REG_CIRCE);
+    problem p = small_problem(CIRCE_MEASURE_CIRCE);
     outcome whole = run_ok(&p);
     p.options.checkpoint = test_path("run.safetensors");
     p.options.resume = 1;
@@ -416,7 +416,7 @@ static void foreign_data(void **state) {
 static void fresh(void **state) {
     (void)state;
     const char *path = test_path("run.safetensors");
-    problem p = small_problem(TRAIN_REG_NONE);
+    problem p = small_problem(CIRCE_MEASURE_NONE);
     outcome whole = run_ok(&p);
     p.options.checkpoint = path;
     write_file(path, "something else", 14);
@@ -431,7 +431,7 @@ static void fresh(void **state) {
 static void full_disk(void **state) {
     (void)state;
     const char *path = test_path("run.safetensors");
-    problem p = small_problem(TRAIN_REG_NONE);
+    problem p = small_problem(CIRCE_MEASURE_NONE);
     outcome whole = run_ok(&p);
     p.options.checkpoint = path;
     p.options.resume = 1;
@@ -468,7 +468,7 @@ static int lose_folder(void *user, const train_progress *progress) {
 
 static void missing_folder(void **state) {
     (void)state;
-    problem p = small_problem(TRAIN_REG_NONE);
+    problem p = small_problem(CIRCE_MEASURE_NONE);
     p.options.checkpoint = test_path("nowhere/run.safetensors");
     outcome out = refused(&p, CIRCE_ERR_WRITE, "nowhere/run.safetensors");
     assert_int_equal(out.result.steps_done, 0); /* not after work that is then lost */

@@ -76,7 +76,7 @@ static outcome run_pictures(const problem *p, const train_source *training, cons
 static void images(void **state) {
     (void)state;
     picture_set pictures[2];
-    problem p = small_problem(TRAIN_REG_CIRCE);
+    problem p = small_problem(CIRCE_MEASURE_CIRCE);
     draw_pictures(60, &pictures[0]);
     draw_pictures(61, &pictures[1]);
     train_source bits[2], bytes[2], floats[2];
@@ -134,7 +134,7 @@ typedef struct image_problem {
 
 static image_problem *normed(void) {
     image_problem *made = test_memory(sizeof *made);
-    made->p = small_problem(TRAIN_REG_CIRCE);
+    made->p = small_problem(CIRCE_MEASURE_CIRCE);
     made->p.net = "conv3n,pool2,res4s2,4";
     made->p.input = (train_shape){3, {1, SIDE, SIDE}};
     made->p.options.epochs = 3;
@@ -204,7 +204,7 @@ static void inner_images(void **state) {
     image_problem *made = normed();
     made->p.activation = TRAIN_RELU;
     problem *p = &made->p, none = *p;
-    none.regularizer.kind = TRAIN_REG_NONE;
+    none.regularizer.kind = CIRCE_MEASURE_NONE;
     outcome plain = run_ok(&none);
     p->options.layers = layers;
     p->options.n_layers = COUNT(layers);

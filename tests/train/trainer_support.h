@@ -23,7 +23,7 @@ typedef struct problem {
     int64_t outputs;   /* 1, or classes for cross-entropy */
     train_shape input; /* of the network, and what it is fed, in the place of a table */
     const train_source *training_features, *validation_features; /* NULL: the table */
-    train_regularizer_options regularizer;
+    circe_measure_options regularizer;
     train_options options;
     double noise;  /* of the target */
     int64_t spoil; /* training row whose target is NaN; -1: none */
@@ -34,7 +34,7 @@ typedef struct objects {
     circe_context *context;
     train_device *device;
     train_network *network;
-    train_regularizer *regularizer;
+    circe_measure *regularizer;
     train_data data, validation;
 } objects;
 
@@ -61,7 +61,7 @@ static inline train_data draw(const problem *p, uint64_t stream, int64_t n) {
 
 static inline float *features_of(const train_data *data) { return (float *)(uintptr_t)data->features.values; }
 
-static inline problem small_problem(train_regularizer_kind kind) {
+static inline problem small_problem(circe_measure_kind kind) {
     static const double sigma2[] = {1.0}, ridge[] = {0.1};
     problem p = {.rows = 43,
                  .validation_rows = 21,
@@ -71,7 +71,7 @@ static inline problem small_problem(train_regularizer_kind kind) {
                  .outputs = 1,
                  .noise = 0.1,
                  .spoil = -1};
-    train_regularizer_options_init(&p.regularizer);
+    circe_measure_options_init(&p.regularizer, CIRCE_MEASURE_NONE);
     p.regularizer.kind = kind;
     p.regularizer.sigma2_x = 1.0;
     p.regularizer.sigma2_y = sigma2;
@@ -83,7 +83,7 @@ static inline problem small_problem(train_regularizer_kind kind) {
     p.options.batch = 8;
     p.options.rate = 0.01;
     p.options.warmup_epochs = 0.5;
-    p.options.gamma = kind == TRAIN_REG_GCM ? 0.1 : 10.0;
+    p.options.gamma = kind == CIRCE_MEASURE_GCM ? 0.1 : 10.0;
     p.options.gamma_warmup_epochs = 1.0;
     p.options.seed = 3;
     return p;
@@ -91,7 +91,7 @@ static inline problem small_problem(train_regularizer_kind kind) {
 
 /* The best epoch lies before the end, and the run stops before its last. */
 static inline problem overfitting(void) {
-    problem p = small_problem(TRAIN_REG_NONE);
+    problem p = small_problem(CIRCE_MEASURE_NONE);
     p.noise = 1.5;
     p.net = "16";
     p.options.epochs = 40;
@@ -124,7 +124,7 @@ static inline objects make(const problem *p) {
 }
 
 static inline void drop(objects *o) {
-    train_regularizer_destroy(o->regularizer);
+    circe_measure_destroy(o->regularizer);
     train_network_destroy(o->network);
     train_device_destroy(o->device);
     *o = (objects){0};

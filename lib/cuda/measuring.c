@@ -1,0 +1,371 @@
+/* A circe_measure whose rows are evaluated on the GPU: what it needs of its data set is copied there once, as float32.
+ *
+ *     circe   residual features y (N, d_y), zeta (N, q)
+ *     hsic    z (N, d_z), the batch's rows gathered
+ *     hscic   y and z (N, .); with z's mean from the holdout, residual features in the place of z
+ *     kci     y and z
+ *     gcm     y and z, z_hat (N, d_z) where z is regressed on the holdout; the batch before, x and y of each place
+ *
+ * Left to the host: the other kinds, circe by random features or with a z of high rank, a width of x that is still to
+ * be found, and whatever is to be measured in float64. */
+#include "measures/measuring.h"
+
+#include <math.h>
+
+#include "cuda/cuda_parts.h"
+
+/* The batch before at one place. */
+typedef struct previous {
+    int64_t n, cols; /* n = 0: there was none */
+    float *x, *y;    /* (most, widest), (most, d_y) */
+    int64_t *rows;   /* (most) */
+} previous;
+
+typedef struct on_cuda {
+    circe_cuda *cuda;
+    int64_t most, widest, n_places;
+    circe_cuda_features *features; /* NULL: none */
+    circe_mat y, z;                /* (N, .), views of the features or of what follows */
+    circe_mat z_hat;               /* no rows: none */
+    float *batch_z;                /* (most, d_z) of hsic */
+    circe_method method;           /* of a batch's regressions */
+    previous *places;              /* NULL: nothing is carried */
+    void **blocks;                 /* owned device memory */
+    int n_blocks;
+} on_cuda;
+
+static on_cuda *state_of(const circe_measure *m) { return m->on_device; }
+
+/* ---- memory of the GPU ------------------------------------------------------------------------------------------- */
+
+enum { BLOCKS = 6, BLOCKS_OF_PLACE = 3 };
+
+static circe_status own(on_cuda *s, int64_t count, size_t size, void *block) {
+    void *data = NULL;
+    circe_status status = circe__cuda_alloc((size_t)circe__max(count, 1) * size, "a measure", &data);
+    if (status == CIRCE_OK) s->blocks[s->n_blocks++] = *(void **)block = data;
+    return status;
+}
+
+static circe_status upload(const on_cuda *s, void *to, const void *from, size_t bytes) {
+    return circe__cuda_upload(s->cuda, to, bytes, from, bytes, bytes, 1, "bringing a measure's data to the GPU");
+}
+
+/* A copy on the GPU, as float32. */
+static circe_status bring(circe_measure *m, double *from, int64_t cols, circe_mat *to) {
+    on_cuda *s = state_of(m);
+    int64_t count = circe__max(m->n_rows * cols, 1);
+    float *copy = circe__alloc(m->context, count, sizeof *copy), *block = NULL;
+    if (copy == NULL) return CIRCE_ERR_MEMORY;
+    circe_mat wide = circe_mat_f64(from, m->n_rows, cols), narrow = circe_mat_f32(copy, m->n_rows, cols);
+    circe__copy_mat(&wide, &narrow);
+    circe_status status = own(s, count, sizeof *copy, &block);
+    if (status == CIRCE_OK) status = upload(s, block, copy, (size_t)(m->n_rows * cols) * sizeof *copy);
+    circe__free(m->context, copy);
+    *to = circe_mat_f32(block, m->n_rows, cols);
+    return status;
+}
+
+static circe_status bring_rows(circe_measure *m) {
+    circe_status status = m->cols_y > 0 ? bring(m, m->y, m->cols_y, &state_of(m)->y) : CIRCE_OK;
+    return status == CIRCE_OK ? bring(m, m->z, m->cols_z, &state_of(m)->z) : status;
+}
+
+/* Features in another form than columns stay with the host. */
+static circe_status bring_features(circe_measure *m, const circe_features *features) {
+    on_cuda *s = state_of(m);
+    circe_mat views[2];
+    circe_status status = circe_features_get(features, &views[0], &views[1]);
+    if (status == CIRCE_ERR_RANK) return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s", circe_last_error());
+    if (status == CIRCE_OK) status = circe_cuda_features_create(s->cuda, features, &s->features);
+    return status == CIRCE_OK ? circe_cuda_features_get(s->features, &s->y, &s->z) : status;
+}
+
+/* E[z | y] of every row. */
+static circe_status bring_mean(circe_measure *m) {
+    circe_mat y = circe_mat_f64(m->y, m->n_rows, m->cols_y);
+    double *mean = circe__alloc(m->context, m->n_rows * m->cols_z, sizeof *mean);
+    if (mean == NULL) return CIRCE_ERR_MEMORY;
+    circe_mat z_hat = circe_mat_f64(mean, m->n_rows, m->cols_z);
+    circe_status status = circe_cme_mean(m->workspace, m->mean, &y, &z_hat);
+    if (status == CIRCE_OK) status = bring(m, mean, m->cols_z, &state_of(m)->z_hat);
+    circe__free(m->context, mean);
+    return status;
+}
+
+/* ---- kinds: what they bring, and a batch of theirs --------------------------------------------------------------- */
+
+static circe_status open_circe(circe_measure *m) {
+    if (m->features == NULL) return circe_fail(CIRCE_ERR_UNSUPPORTED, "there are no residual features");
+    return bring_features(m, m->features);
+}
+
+static circe_status batch_circe(circe_measure *m, const circe_kernels *kernels, const int64_t *rows, const circe_mat *x,
+                                const previous *before, double *value, circe_mat *grad) {
+    const on_cuda *s = state_of(m);
+    (void)before;
+    return circe_cuda_measure_circe(s->cuda, kernels->y, &s->y, &s->z, rows, x->rows, kernels->x, x,
+                                    m->options.estimator, value, grad);
+}
+
+static circe_status open_hsic(circe_measure *m) {
+    on_cuda *s = state_of(m);
+    circe_status status = bring_rows(m);
+    return status == CIRCE_OK ? own(s, s->most * m->cols_z, sizeof *s->batch_z, &s->batch_z) : status;
+}
+
+static circe_status batch_hsic(circe_measure *m, const circe_kernels *kernels, const int64_t *rows, const circe_mat *x,
+                               const previous *before, double *value, circe_mat *grad) {
+    const on_cuda *s = state_of(m);
+    circe_mat z = rows != NULL ? circe_mat_f32(s->batch_z, x->rows, m->cols_z) : s->z;
+    (void)before;
+    circe_status status = rows != NULL ? circe_cuda_gather(s->cuda, &s->z, rows, &z) : CIRCE_OK;
+    if (status != CIRCE_OK) return status;
+    return circe_cuda_measure_hsic(s->cuda, kernels, x, &z, circe__measure_hsic_estimator(m), value, grad);
+}
+
+/* Low rank where the rows, or as many of them as are looked at, need no more than three quarters of the pivots that a
+ * batch may have: a batch is a part of them, and what is left out of it is counted against its own trace. */
+static circe_status choose_method(circe_measure *m) {
+    enum { MOST_ROWS = 16384, MOST_RANK = 72 };
+    on_cuda *s = state_of(m);
+    circe_batch_options options = circe__measure_batch_options(m);
+    int64_t step = (s->y.rows + MOST_ROWS - 1) / MOST_ROWS, rank = -1;
+    circe_mat some = {s->y.data, s->y.rows / step, s->y.cols, s->y.ld * step, s->y.dtype};
+    s->method = CIRCE_METHOD_DENSE;
+    if (options.method == CIRCE_METHOD_DENSE || !circe__measure_smooths(m)) return CIRCE_OK;
+    options.tolerance = circe__batch_tolerance(options.tolerance, CIRCE_FLOAT32);
+    options.tolerance = fmax(options.tolerance * fmin(1.0, (double)s->most / (double)some.rows), 1e-15);
+    circe_status status = circe_cuda_batch_rank(s->cuda, m->kernel_y, &some, &options, &rank);
+    if (rank >= 0 && rank <= MOST_RANK) s->method = CIRCE_METHOD_LOWRANK;
+    return status;
+}
+
+static circe_status reserve_batch(circe_measure *m) {
+    on_cuda *s = state_of(m);
+    circe_status status = choose_method(m);
+    if (status != CIRCE_OK) return status;
+    return circe_cuda_reserve_batch(s->cuda, s->most, s->widest, s->y.cols, s->z.cols, CIRCE_FLOAT32);
+}
+
+static circe_status open_batch(circe_measure *m) {
+    circe_features *features = NULL;
+    circe_status status;
+    if (circe__measure_holds_out(m)) {
+        circe_mat y = circe_mat_f64(m->y, m->n_rows, m->cols_y), z = circe_mat_f64(m->z, m->n_rows, m->cols_z);
+        status = circe_features_create(m->context, m->mean, &y, &z, CIRCE_FLOAT32, &features);
+        if (status == CIRCE_OK) status = bring_features(m, features);
+        circe_features_destroy(features);
+    } else {
+        status = bring_rows(m);
+    }
+    return status == CIRCE_OK ? reserve_batch(m) : status;
+}
+
+static circe_status batch_hscic(circe_measure *m, const circe_kernels *kernels, const int64_t *rows, const circe_mat *x,
+                                const previous *before, double *value, circe_mat *grad) {
+    const on_cuda *s = state_of(m);
+    circe_batch_options options = circe__measure_batch_options(m);
+    (void)before;
+    options.method = s->method;
+    if (circe__measure_holds_out(m))
+        return circe_cuda_measure_hscic_holdout(s->cuda, kernels->y, &s->y, &s->z, rows, kernels->x, x, &options, value,
+                                                grad);
+    return circe_cuda_measure_hscic(s->cuda, kernels, x, &s->y, &s->z, rows, &options, value, grad);
+}
+
+static circe_status batch_kci(circe_measure *m, const circe_kernels *kernels, const int64_t *rows, const circe_mat *x,
+                              const previous *before, double *value, circe_mat *grad) {
+    const on_cuda *s = state_of(m);
+    circe_batch_options options = circe__measure_batch_options(m);
+    (void)before;
+    options.method = s->method;
+    return circe_cuda_measure_kci(s->cuda, kernels, x, &s->y, &s->z, rows, &options, value, grad);
+}
+
+static circe_status open_places(circe_measure *m) {
+    on_cuda *s = state_of(m);
+    s->places = circe__calloc(m->context, s->n_places, sizeof *s->places);
+    circe_status status = s->places == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    for (int64_t k = 0; k < s->n_places && status == CIRCE_OK; k++) {
+        previous *p = &s->places[k];
+        status = own(s, s->most * s->widest, sizeof *p->x, &p->x);
+        if (status == CIRCE_OK) status = own(s, s->most * m->cols_y, sizeof *p->y, &p->y);
+        if (status == CIRCE_OK) status = own(s, s->most, sizeof *p->rows, &p->rows);
+    }
+    return status;
+}
+
+static circe_status open_gcm(circe_measure *m) {
+    circe_status status = bring_rows(m);
+    if (status == CIRCE_OK && circe__measure_holds_out(m)) status = bring_mean(m);
+    if (status == CIRCE_OK && circe__measure_carries(m)) status = open_places(m);
+    return status == CIRCE_OK ? reserve_batch(m) : status;
+}
+
+static circe_status batch_gcm(circe_measure *m, const circe_kernels *kernels, const int64_t *rows, const circe_mat *x,
+                              const previous *before, double *value, circe_mat *grad) {
+    const on_cuda *s = state_of(m);
+    circe_gcm_options options = circe__measure_gcm_options(m);
+    circe_mat before_x, before_y;
+    options.batch.method = s->method;
+    if (before != NULL && before->n > 0) {
+        before_x = circe_mat_f32(before->x, before->n, before->cols);
+        before_y = circe_mat_f32(before->y, before->n, m->cols_y);
+        options.previous_x = &before_x;
+        options.previous_y = &before_y;
+    }
+    return circe_cuda_measure_gcm(s->cuda, kernels->y, x, &s->y, &s->z, s->z_hat.rows > 0 ? &s->z_hat : NULL, rows,
+                                  &options, value, grad);
+}
+
+static const struct {
+    circe_status (*open)(circe_measure *m);
+    circe_status (*batch)(circe_measure *m, const circe_kernels *kernels, const int64_t *rows, const circe_mat *x,
+                          const previous *before, double *value, circe_mat *grad);
+} kinds[CIRCE_MEASURE_KINDS] = {
+    [CIRCE_MEASURE_CIRCE] = {open_circe, batch_circe}, [CIRCE_MEASURE_HSIC] = {open_hsic, batch_hsic},
+    [CIRCE_MEASURE_HSCIC] = {open_batch, batch_hscic}, [CIRCE_MEASURE_KCI] = {open_batch, batch_kci},
+    [CIRCE_MEASURE_GCM] = {open_gcm, batch_gcm},
+};
+
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
+
+static circe_status remember(circe_measure *m, previous *p, const int64_t *rows, const circe_mat *x) {
+    const on_cuda *s = state_of(m);
+    size_t width = (size_t)x->cols * sizeof(float);
+    circe_mat y = circe_mat_f32(p->y, x->rows, m->cols_y);
+    p->n = x->rows;
+    p->cols = x->cols;
+    cudaError_t error = cudaMemcpy2DAsync(p->x, width, x->data, (size_t)x->ld * sizeof(float), width, (size_t)x->rows,
+                                          cudaMemcpyDeviceToDevice, s->cuda->stream);
+    if (error == cudaSuccess)
+        error =
+            cudaMemcpyAsync(p->rows, rows, (size_t)x->rows * sizeof *rows, cudaMemcpyDeviceToDevice, s->cuda->stream);
+    circe_status status = circe__cuda_status(error, "keeping the batch");
+    return status == CIRCE_OK ? circe_cuda_gather(s->cuda, &s->y, rows, &y) : status;
+}
+
+static circe_status evaluate(circe_measure *m, int64_t place, const int64_t *rows, int64_t n, const circe_mat *x,
+                             double *value, circe_mat *grad) {
+    const on_cuda *s = state_of(m);
+    circe_kernels kernels = {.y = m->kernel_y, .z = m->kernel_z};
+    if (x->dtype != CIRCE_FLOAT32 || n > s->most || x->cols > s->widest)
+        return circe_fail(CIRCE_ERR_SHAPE,
+                          "x must be float32, of at most the %lld rows and %lld columns that circe_measure_to_cuda was "
+                          "told of",
+                          (long long)s->most, (long long)s->widest);
+    if (s->places != NULL && (rows == NULL || place >= s->n_places))
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the batch before is kept with its row numbers, at %lld places",
+                          (long long)s->n_places);
+    previous *p = s->places != NULL ? &s->places[place] : NULL;
+    circe_status status = circe__measure_kernel_x(m, x, &kernels.x);
+    if (status == CIRCE_OK) status = kinds[m->options.kind].batch(m, &kernels, rows, x, p, value, grad);
+    return status == CIRCE_OK && p != NULL ? remember(m, p, rows, x) : status;
+}
+
+static circe_status download(const on_cuda *s, void *to, const void *from, size_t bytes) {
+    cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s->cuda->stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(s->cuda->stream);
+    return circe__cuda_status(error, "fetching the batch before");
+}
+
+static circe_status collect(circe_measure *m) {
+    const on_cuda *s = state_of(m);
+    circe_status status = CIRCE_OK;
+    int64_t *rows = circe__take(m->workspace, CIRCE__SLOT_BATCH_ROWS, s->most, sizeof *rows);
+    float *x = circe__take(m->workspace, CIRCE__SLOT_X, s->most * s->widest, sizeof *x);
+    if (rows == NULL || x == NULL) return CIRCE_ERR_MEMORY;
+    for (int64_t k = 0; s->places != NULL && k < s->n_places && status == CIRCE_OK; k++) {
+        const previous *p = &s->places[k];
+        if (p->n == 0) continue;
+        circe_mat view = circe_mat_f32(x, p->n, p->cols);
+        status = download(s, rows, p->rows, (size_t)p->n * sizeof *rows);
+        if (status == CIRCE_OK) status = download(s, x, p->x, (size_t)(p->n * p->cols) * sizeof *x);
+        if (status == CIRCE_OK) status = circe__measure_remember(m, k, rows, &view);
+    }
+    return status;
+}
+
+static circe_status adopt_place(circe_measure *m, previous *p, const circe__previous *from) {
+    const on_cuda *s = state_of(m);
+    p->n = 0;
+    if (from == NULL || from->n > s->most || from->cols > s->widest || from->dtype != CIRCE_FLOAT32) return CIRCE_OK;
+    circe_mat y = circe_mat_f32(p->y, from->n, m->cols_y);
+    circe_status status = upload(s, p->x, from->x, (size_t)(from->n * from->cols) * sizeof *p->x);
+    if (status == CIRCE_OK) status = upload(s, p->rows, from->rows, (size_t)from->n * sizeof *p->rows);
+    if (status == CIRCE_OK) status = circe_cuda_gather(s->cuda, &s->y, p->rows, &y);
+    p->n = status == CIRCE_OK ? from->n : 0;
+    p->cols = from->cols;
+    return status;
+}
+
+static circe_status adopt(circe_measure *m) {
+    on_cuda *s = state_of(m);
+    circe_status status = CIRCE_OK;
+    for (int64_t k = 0; s->places != NULL && k < s->n_places && status == CIRCE_OK; k++)
+        status = adopt_place(m, &s->places[k], circe__measure_previous(m, k));
+    return status;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static void close_cuda(circe_measure *m) {
+    on_cuda *s = state_of(m);
+    int before = 0;
+    if (s == NULL) return;
+    circe_cuda_features_destroy(s->features);
+    if (s->n_blocks > 0 && circe__cuda_begin(s->cuda, &before) == CIRCE_OK) {
+        for (int k = 0; k < s->n_blocks; k++) cudaFree(s->blocks[k]);
+        circe__cuda_end(s->cuda, before);
+    }
+    circe__free(m->context, s->blocks);
+    circe__free(m->context, s->places);
+    circe__free(m->context, s);
+    m->on_device = NULL;
+}
+
+static const circe__measure_device cuda_device = {evaluate, collect, adopt, close_cuda};
+
+static circe_status refuse(const circe_measure *m) {
+    if (kinds[m->options.kind].open == NULL || m->options.dtype != CIRCE_FLOAT32)
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s%s is measured by the host alone", m->row->name,
+                          m->options.dtype == CIRCE_FLOAT64 ? " in float64" : "");
+    if (m->asked_x != NULL && circe_kernel_n_free(m->asked_x) > 0 && m->options.sigma2_x == 0.0)
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "on a GPU the width of x's kernel must be given");
+    return CIRCE_OK;
+}
+
+static circe_status open_cuda(circe_measure *m) {
+    on_cuda *s = state_of(m);
+    int before = 0;
+    s->blocks = circe__calloc(m->context, BLOCKS + BLOCKS_OF_PLACE * s->n_places, sizeof *s->blocks);
+    if (s->blocks == NULL) return CIRCE_ERR_MEMORY;
+    circe_status status = circe__cuda_begin(s->cuda, &before);
+    if (status != CIRCE_OK) return status;
+    status = kinds[m->options.kind].open(m);
+    if (status == CIRCE_OK) status = circe_cuda_reserve(s->cuda, s->most, s->widest, CIRCE_FLOAT32);
+    if (status == CIRCE_OK) status = adopt(m);
+    circe__cuda_end(s->cuda, before);
+    return status;
+}
+
+circe_status circe_measure_to_cuda(circe_measure *m, circe_cuda *cuda, int64_t n, int64_t cols, int64_t places) {
+    if (m == NULL || (cuda != NULL && (m->n_rows < 0 || n < 1 || cols < 1 || places < 1)))
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "measure must not be NULL, it must be bound, and n, cols, places be positive");
+    if (m->device != NULL) m->device->close(m);
+    m->device = NULL;
+    if (cuda == NULL) return CIRCE_OK;
+    circe_status status = refuse(m);
+    if (status != CIRCE_OK) return status;
+    on_cuda *s = m->on_device = circe__calloc(m->context, 1, sizeof *s);
+    if (s == NULL) return CIRCE_ERR_MEMORY;
+    *s = (on_cuda){.cuda = cuda, .most = n, .widest = cols, .n_places = places};
+    status = open_cuda(m);
+    if (status == CIRCE_OK)
+        m->device = &cuda_device;
+    else
+        close_cuda(m);
+    return status;
+}
