@@ -135,6 +135,26 @@ def test_second_derivatives_are_refused(batch, compiled):
             grad.square().sum().backward()
 
 
+@pytest.mark.parametrize("name", ["hessian", "hvp", "vhp"])
+def test_hessians_are_refused(batch, name):
+    """They pass on what is 0 without a word, where the gradient is a constant to autograd."""
+    _, loss = batch.loss("circe")
+    ask = getattr(torch.autograd.functional, name)
+    with pytest.raises(circe.UnsupportedError, match="no second derivative"):
+        ask(loss, batch.x) if name == "hessian" else ask(loss, batch.x, torch.ones_like(batch.x))
+
+
+def test_features_may_be_written_to(batch):
+    _, loss = batch.loss("circe")
+    x = batch.x.clone().requires_grad_(True)
+    hidden = x * 1.0
+    value = loss(hidden)
+    hidden.mul_(2.0)
+    value.backward()
+    (expected,) = torch.autograd.grad(loss(x), x)
+    torch.testing.assert_close(x.grad, expected)
+
+
 def test_layouts(batch):
     """Strided rows, transposed, one dimension, integers: the same value, gradients shaped like x."""
     module, loss = batch.loss("circe")
