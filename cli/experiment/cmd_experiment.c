@@ -18,7 +18,7 @@ int cmd_experiment_run(const args *arguments) {
     progress_end_within(SWEEP_PATIENCE_S);
     circe_status status =
         paper_work(args_text(arguments, OPT_OUTPUT_RUN), device_name(arguments), progress_interrupted);
-    return message_refused(status);
+    return message_failed(status);
 }
 
 /* ---- telling ----------------------------------------------------------------------------------------------------- */
@@ -153,7 +153,7 @@ int cmd_experiment(const args *arguments) {
     if (!ranks_first()) return paper_serve(&options, &watch) == CIRCE_OK ? EXIT_DONE : EXIT_WORK;
     circe_status status = paper_run(&options, &watch, &result);
     progress_clear();
-    int code = status == CIRCE_OK ? show(&result, args_given(arguments, OPT_JSON)) : message_refused(status);
+    int code = status == CIRCE_OK ? show(&result, args_given(arguments, OPT_JSON)) : message_failed(status);
     paper_result_free(&result);
     return code;
 }
