@@ -67,10 +67,10 @@ static void add_error(predicted *p, circe_prediction_error error, notes *warning
 }
 
 circe_status circe_predictions_compare(circe_predictions *result, const circe_table *table,
-                                       const circe_predict_options *options) {
+                                       const circe_predict_options *options, const circe_watch *watch) {
     predicted *p = predicted_of(result);
     column_table truth = {0};
-    notes warnings = {.text = result->warnings.text, .n = result->warnings.n};
+    notes warnings = {.text = result->warnings.text, .n = result->warnings.n, .watch = watch};
     free(p->errors);
     result->errors = p->errors = small_alloc((size_t)p->target.n * sizeof *p->errors);
     result->n_errors = 0;

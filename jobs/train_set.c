@@ -51,20 +51,18 @@ static const char *shared_name(const training_role *a, const training_role *b) {
 }
 
 static circe_status check_roles(const training_set *set) {
-    const char *name = shared_name(&set->target, &set->invariant);
-    if (name != NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "'%s' is in --target and in --invariant-to: a prediction of it that tells nothing about it "
-                          "is no prediction",
-                          name);
-    name = shared_name(&set->target, &set->features);
-    if (name != NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "'%s' is in --target and in --features: a target cannot be its own feature", name);
-    name = shared_name(&set->given, &set->invariant);
-    if (name != NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "'%s' is in --given and in --invariant-to: once it is known, nothing is left", name);
+    const struct {
+        const training_role *one, *other;
+        const char *options, *because;
+    } apart[] = {{&set->target, &set->invariant, "--target and in --invariant-to",
+                  "a prediction of it that tells nothing about it is no prediction"},
+                 {&set->target, &set->features, "--target and in --features", "a target cannot be its own feature"},
+                 {&set->given, &set->invariant, "--given and in --invariant-to", "once it is known, nothing is left"}};
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+        const char *name = shared_name(apart[i].one, apart[i].other);
+        if (name != NULL)
+            return circe_fail(CIRCE_ERR_ARGUMENT, "'%s' is in %s: %s", name, apart[i].options, apart[i].because);
+    }
     return CIRCE_OK;
 }
 
@@ -136,20 +134,21 @@ static circe_status refuse_constant(const training_set *set, const training_role
                       texts != NULL ? texts[(int64_t)value] : number, set->table.in.values.rows, consequence);
 }
 
-static circe_status check_constant(const training_set *set, const training_role *role, const char *consequence) {
-    for (int64_t i = 0; i < role->n; i++) {
-        if (column_is_constant(&set->table, role->cols[i]))
-            return refuse_constant(set, role, role->cols[i], consequence);
+static circe_status check_constants(const training_set *set) {
+    const struct {
+        const training_role *role;
+        const char *consequence;
+    } roles[] = {{&set->features, "it tells nothing; leave it out"},
+                 {&set->target, "there is nothing to learn"},
+                 {&set->invariant, "nothing can depend on it; leave it out"},
+                 {&set->given, "it conditions on nothing; leave it out"}};
+    for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
+        const training_role *role = roles[r].role;
+        for (int64_t i = 0; i < role->n; i++)
+            if (column_is_constant(&set->table, role->cols[i]))
+                return refuse_constant(set, role, role->cols[i], roles[r].consequence);
     }
     return CIRCE_OK;
-}
-
-static circe_status check_constants(const training_set *set) {
-    circe_status status = check_constant(set, &set->features, "it tells nothing; leave it out");
-    if (status == CIRCE_OK) status = check_constant(set, &set->target, "there is nothing to learn");
-    if (status == CIRCE_OK) status = check_constant(set, &set->invariant, "nothing can depend on it; leave it out");
-    if (status == CIRCE_OK) status = check_constant(set, &set->given, "it conditions on nothing; leave it out");
-    return status;
 }
 
 /* Whose images are the points, once rows with missing cells are dropped. */

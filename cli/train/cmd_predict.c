@@ -34,14 +34,14 @@ static int write_out(const circe_predictions *p, const char *path, bool json) {
 }
 
 static int finish(const args *arguments, const circe_predict_options *o, circe_predictions *p) {
-    bool json = args_given(arguments, OPT_JSON), quiet = args_given(arguments, OPT_QUIET);
+    bool json = arguments->own.json, quiet = arguments->own.quiet;
     int status = write_out(p, o->output, json);
     if (status != EXIT_DONE) return status;
     if (p->rows_without > 0 && !quiet)
         message_note("warning: %" PRId64 " of %" PRId64 " rows have missing cells and no prediction", p->rows_without,
                      p->rows);
     bool compared = json || (strcmp(o->output, "-") != 0 && !quiet);
-    if (compared) status = message_refused(circe_predictions_compare(p, NULL, o));
+    if (compared) status = message_refused(circe_predictions_compare(p, NULL, o, NULL));
     message_data(quiet, 0, &p->warnings);
     if (status == EXIT_DONE && json) return output_json(circe_predictions_json(p, o));
     if (status == EXIT_DONE && compared) print_text(p, o->output);
@@ -52,9 +52,9 @@ int cmd_predict(const args *arguments) {
     session s = {0};
     circe_predict_options options;
     circe_predictions *predictions = NULL;
-    const circe_watch watch = session_watch(arguments);
+    const circe_watch watch = session_watch(&arguments->own);
     int status = message_refused(args_options(arguments, &circe_predict_schema, &options));
-    if (status == EXIT_DONE) status = session_open(arguments, &s);
+    if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
     if (status == EXIT_DONE && strcmp(options.output, "-") != 0)
         status = message_refused(path_check_writable("-o", options.output));
     if (status == EXIT_DONE)

@@ -58,7 +58,7 @@ CIRCE_API int64_t circe_predictions_class(const circe_predictions *predictions, 
 /* Computes the errors, from the table and the options that the predictions are of: a target that is not there is no
  * failure. */
 CIRCE_API circe_status circe_predictions_compare(circe_predictions *predictions, const circe_table *table,
-                                                 const circe_predict_options *options);
+                                                 const circe_predict_options *options, const circe_watch *watch);
 
 /* As `circe predict --json` prints them, with the errors where they were computed, for circe_text_free; NULL: no
  * memory. The options say where they come from, and whether they go to a file. */

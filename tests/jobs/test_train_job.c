@@ -169,6 +169,29 @@ static void results_are_whole(void **state) {
     circe_table_free(table);
 }
 
+static void reports_are_written(void **state) {
+    (void)state;
+    static const char *const files[] = {"report.html", "results.json", "results.csv", "predictions.csv", "run.yaml"};
+    const char *targets[] = {"b", "label"};
+    for (int k = 0; k < 2; k++) {
+        circe_table *table = in_memory(draw(1), ROWS);
+        circe_train_options o = small_run();
+        circe_training *t = NULL;
+        o.target = targets[k];
+        o.invariant_to = "z,group";
+        o.features = "y,z";
+        assert_ok(circe_train(test_context(1), table, &o, NULL, &t));
+        assert_ok(circe_training_report(test_context(1), t, test_directory()));
+        for (int f = 0; f < (int)COUNT(files); f++) {
+            assert_int_equal(access(test_path(files[f]), F_OK), 0);
+            assert_int_equal(unlink(test_path(files[f])), 0);
+        }
+        assert_refused(circe_training_report(test_context(1), t, test_path("none")), CIRCE_ERR_WRITE, "none");
+        circe_training_free(t);
+        circe_table_free(table);
+    }
+}
+
 /* ---- stopping ---------------------------------------------------------------------------------------------------- */
 
 typedef struct counted {
@@ -297,7 +320,7 @@ static void errors_are_of_the_table(void **state) {
     circe_predict_options_init(&o);
     circe_predictions *made = predict(t->model, table, NULL, NULL);
     double sum = 0;
-    assert_ok(circe_predictions_compare(made, table, &o));
+    assert_ok(circe_predictions_compare(made, table, &o, NULL));
     for (int64_t i = 0; i < ROWS; i++) sum += (made->values[i] - p->b[i]) * (made->values[i] - p->b[i]) / ROWS;
     assert_int_equal(made->n_errors, 1);
     assert_int_equal(made->errors[0].rows, ROWS);
@@ -351,5 +374,5 @@ static void a_model_is_required(void **state) {
 }
 
 TEST_MAIN("train_job", TEST(memory_and_files_agree), TEST(classes_agree_too), TEST(results_are_whole),
-          TEST(the_watch_stops_it), TEST(warnings_are_told), TEST(bad_options_are_refused),
+          TEST(reports_are_written), TEST(the_watch_stops_it), TEST(warnings_are_told), TEST(bad_options_are_refused),
           TEST(errors_are_of_the_table), TEST(missing_cells_have_no_prediction), TEST(a_model_is_required))
