@@ -9,9 +9,7 @@
 #include <string.h>
 
 #include "circe/status.h"
-#include "cli/common/devices.h"
 #include "cli/common/message.h"
-#include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "images/dsprites_task.h"
 #include "io/quantile.h"
@@ -33,7 +31,7 @@ static int stop_on_interrupt(void *user, const train_progress *progress) {
 
 typedef struct bench_job {
     const session *s;
-    const args *arguments;
+    const own_options *own;
     uint64_t seed;
     const char *net;
     train_shape input;
@@ -75,8 +73,8 @@ static int time_job(const bench_job *j) {
     train_network *network = NULL;
     image_time *row = j->row;
     double seconds[MAX_REPETITIONS], shares[MAX_REPETITIONS];
-    int opened = device_open(j->arguments, j->s->context, &device);
-    if (opened != EXIT_DONE) return opened;
+    circe_status opened = train_device_choose(j->s->context, j->own->device, j->own->precision, &device);
+    if (opened != CIRCE_OK) return message_refused(opened);
     if (device->ops->queues) row->steps *= j->queued;
     circe_status status = open_network(j, device, &network);
     for (int64_t r = -1; status == CIRCE_OK && r < row->repetitions; r++) /* one to warm up */
@@ -125,10 +123,10 @@ static circe_status make_circe(const session *s, const dsprites_task *task, circ
     return train_regularizer_create(s->context, &options, &y, &z, &holdout_y, &holdout_z, regularizer);
 }
 
-static int time_sprites(const session *s, const args *arguments, uint64_t seed, bool quick, image_times *out) {
+static int time_sprites(const session *s, const own_options *own, uint64_t seed, bool quick, image_times *out) {
     dsprites_task task = {0};
     circe_measure *regularizer = NULL;
-    int64_t n = strcmp(device_name(arguments), "cpu") == 0 ? SPRITES : QUEUED_SPRITES;
+    int64_t n = strcmp(own->device, "cpu") == 0 ? SPRITES : QUEUED_SPRITES;
     int status = fail_train(make_sprites(s, seed, n, &task));
     if (status == EXIT_DONE) status = fail_train(make_circe(s, &task, &regularizer));
     for (int with = 0; with < 2 && status == EXIT_DONE; with++) {
@@ -136,7 +134,7 @@ static int time_sprites(const session *s, const args *arguments, uint64_t seed, 
         image_time *row = &out->rows[out->n++];
         *row = (image_time){.batch = SPRITE_BATCH, .steps = quick ? 4 : 16, .repetitions = quick ? 3 : MAX_REPETITIONS};
         bench_job job = {.s = s,
-                         .arguments = arguments,
+                         .own = own,
                          .seed = seed,
                          .net = "dsprites",
                          .input = {3, {1, 64, 64}},
@@ -155,7 +153,7 @@ static int time_sprites(const session *s, const args *arguments, uint64_t seed, 
 
 /* ---- ResNet-18 --------------------------------------------------------------------------------------------------- */
 
-static int time_resnet(const session *s, const args *arguments, uint64_t seed, bool quick, int64_t batch,
+static int time_resnet(const session *s, const own_options *own, uint64_t seed, bool quick, int64_t batch,
                        image_times *out) {
     enum { PIXELS = FACE_SIZE * FACE_SIZE };
     const int64_t n = 4 * batch;
@@ -170,7 +168,7 @@ static int time_resnet(const session *s, const args *arguments, uint64_t seed, b
     image_time *row = &out->rows[out->n++];
     *row = (image_time){.batch = batch, .steps = quick ? 2 : 4, .repetitions = quick ? 2 : MAX_REPETITIONS};
     bench_job job = {.s = s,
-                     .arguments = arguments,
+                     .own = own,
                      .seed = seed,
                      .net = "resnet18",
                      .input = {3, {3, FACE_SIZE, FACE_SIZE}},
@@ -197,12 +195,12 @@ static int time_resnet(const session *s, const args *arguments, uint64_t seed, b
 
 /* ------------------------------------------------------------------------------------------------------------------ */
 
-int bench_images(const session *s, const args *arguments, uint64_t seed, bool quick, image_times *out) {
+int bench_images(const session *s, const own_options *own, uint64_t seed, bool quick, image_times *out) {
     *out = (image_times){0};
-    int status = time_sprites(s, arguments, seed, quick, out);
-    bool on_cpu = strcmp(device_name(arguments), "cpu") == 0; /* where a larger batch takes only longer */
+    int status = time_sprites(s, own, seed, quick, out);
+    bool on_cpu = strcmp(own->device, "cpu") == 0; /* where a larger batch takes only longer */
     for (int64_t batch = FACE_BATCH; status == EXIT_DONE && batch <= (on_cpu ? 1 : 16) * FACE_BATCH; batch *= 4)
-        status = time_resnet(s, arguments, seed, quick, batch, out);
+        status = time_resnet(s, own, seed, quick, batch, out);
     return status;
 }
 

@@ -21,25 +21,27 @@
 typedef struct reader {
     args *arguments;
     const io_yaml *file;
-    int64_t line_of[OPT_COUNT]; /* where an option was met; 0: not yet */
+    int64_t *line_of; /* (rows): where an option was met; 0: not yet */
 } reader;
 
-static bool takes_list(const spec_option *option) {
-    return option->kind == SPEC_LIST || option->kind == SPEC_POSITIVES;
+static bool takes_list(const circe_option *option) {
+    return option->kind == CIRCE_OPTION_LIST || option->kind == CIRCE_OPTION_POSITIVES;
 }
 
-static int refuse_value(const spec_option *option) {
-    if (option->kind == SPEC_FLAG) return message_fail(EXIT_INPUT, "true or false is expected: %s: true", option->name);
+static int refuse_value(const circe_option *option) {
+    if (option->kind == CIRCE_OPTION_FLAG)
+        return message_fail(EXIT_INPUT, "true or false is expected: %s: true", option->name);
     const char *example = option->fallback != NULL ? option->fallback : option->value;
     if (takes_list(option))
         return message_fail(EXIT_INPUT, "a value or a list of them is expected: %s: [%s]", option->name, example);
     return message_fail(EXIT_INPUT, "one value is expected: %s: %s", option->name, example);
 }
 
-static int read_flag(reader *r, spec_option_id id, const io_yaml_node *value) {
+static int read_flag(reader *r, size_t id, const io_yaml_node *value) {
     bool on = value->text != NULL && strcmp(value->text, "true") == 0;
-    if (!on && (value->text == NULL || strcmp(value->text, "false") != 0)) return refuse_value(&spec_options[id]);
-    return on ? args_set(r->arguments, id, NULL) : EXIT_DONE;
+    if (!on && (value->text == NULL || strcmp(value->text, "false") != 0))
+        return refuse_value(spec_row(r->arguments->command, id));
+    return on ? args_set(r->arguments, id, small_format("true")) : EXIT_DONE;
 }
 
 /* "a,y,z"; NULL where an item is no text. */
@@ -60,10 +62,10 @@ static char *join(const io_yaml_node *list) {
     return NULL;
 }
 
-static int read_value(reader *r, spec_option_id id, const io_yaml_node *value) {
-    const spec_option *option = &spec_options[id];
+static int read_value(reader *r, size_t id, const io_yaml_node *value) {
+    const circe_option *option = spec_row(r->arguments->command, id);
     char *text = NULL;
-    if (option->kind == SPEC_FLAG) return read_flag(r, id, value);
+    if (option->kind == CIRCE_OPTION_FLAG) return read_flag(r, id, value);
     if (value->text != NULL)
         text = small_format("%s", value->text);
     else if (value->kind == IO_YAML_LIST && takes_list(option))
@@ -71,12 +73,17 @@ static int read_value(reader *r, spec_option_id id, const io_yaml_node *value) {
     return text != NULL ? args_set(r->arguments, id, text) : refuse_value(option);
 }
 
+/* In a file: not help, nor another file. */
+static bool may_be_set(const circe_option *row) {
+    return strcmp(row->name, "help") != 0 && strcmp(row->name, "config") != 0;
+}
+
 static int unknown_key(const reader *r, const char *key) {
     const spec_command *command = r->arguments->command;
-    const char *names[OPT_COUNT];
     size_t n = 0;
-    for (spec_option_id id = 0; id < OPT_COUNT; id++) {
-        if (spec_takes(command, id) && id != OPT_HELP && id != OPT_CONFIG) names[n++] = spec_options[id].name;
+    const char **names = small_alloc(spec_n_rows(command) * sizeof *names);
+    for (size_t i = 0; i < spec_n_rows(command); i++) {
+        if (may_be_set(spec_row(command, i))) names[n++] = spec_row(command, i)->name;
     }
     const char *nearest = suggest_nearest(key, names, n);
     message_note("there is no such option");
@@ -84,17 +91,19 @@ static int unknown_key(const reader *r, const char *key) {
         message_hint("did you mean %s?", nearest);
     else
         message_hint("keys are the long names of options; circe %s --help lists them", command->name);
+    free(names);
     return EXIT_INPUT;
 }
 
 static int read_pair(reader *r, const io_yaml_node *key, const io_yaml_node *value) {
     if (key->text == NULL) return message_fail(EXIT_INPUT, "the name of an option is expected, as in gamma: 1000");
-    spec_option_id id = args_find(r->arguments->command, key->text);
-    if (id == OPT_COUNT || id == OPT_HELP || id == OPT_CONFIG) return unknown_key(r, key->text);
+    const spec_command *command = r->arguments->command;
+    size_t id = spec_find_row(command, key->text, strlen(key->text));
+    if (id == spec_n_rows(command) || !may_be_set(spec_row(command, id))) return unknown_key(r, key->text);
     if (r->line_of[id] > 0)
         return message_fail(EXIT_INPUT, "it was there before, in line %lld", (long long)r->line_of[id]);
     r->line_of[id] = key->line;
-    return args_given(r->arguments, id) ? EXIT_DONE : read_value(r, id, value);
+    return r->arguments->given[id] ? EXIT_DONE : read_value(r, id, value);
 }
 
 /* The same, with messages that say where. */
@@ -125,11 +134,13 @@ static int read_root(reader *r) {
 int config_read(args *arguments) {
     reader r = {.arguments = arguments};
     io_yaml *file = NULL;
-    circe_status read = io_yaml_read(args_text(arguments, OPT_CONFIG), &file);
+    circe_status read = io_yaml_read(arguments->own.config, &file);
     if (read == CIRCE_ERR_IO) return message_fail(EXIT_INPUT, "--config %s", circe_last_error());
     if (read != CIRCE_OK) return message_refused(read);
     r.file = file;
+    r.line_of = small_alloc(spec_n_rows(arguments->command) * sizeof *r.line_of);
     int status = read_root(&r);
+    free(r.line_of);
     io_yaml_free(file);
     return status;
 }

@@ -32,18 +32,18 @@ int cmd_data(const args *arguments) {
     session s = {0};
     circe_data_options options;
     circe_data_made made = {0};
-    const circe_watch watch = session_watch(arguments);
+    const circe_watch watch = session_watch(&arguments->own);
     double start = session_clock();
     int status = message_refused(args_options(arguments, &circe_data_schema, &options));
-    if (status == EXIT_DONE) status = session_open(arguments, &s);
+    if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
     progress_catch_termination();
     if (status == EXIT_DONE)
         status = message_refused(circe_data(s.context, arguments->argument, &options, &watch, &made));
     progress_clear();
     double seconds = session_clock() - start;
-    if (status == EXIT_DONE && args_given(arguments, OPT_JSON))
+    if (status == EXIT_DONE && arguments->own.json)
         status = print_json(arguments->argument, &options, &made, seconds);
-    else if (status == EXIT_DONE && !args_given(arguments, OPT_QUIET))
+    else if (status == EXIT_DONE && !arguments->own.quiet)
         print_text(&options, &made, seconds);
     session_close(&s);
     return status;

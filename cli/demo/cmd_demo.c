@@ -280,18 +280,16 @@ static circe_status run(demo *d) {
 }
 
 int cmd_demo(const args *arguments) {
-    const char *folder = args_text(arguments, OPT_OUTPUT_DIR);
+    const char *folder = arguments->own.output;
     demo d = {.folder = folder,
               .shell_folder = quoted(folder),
               .program = quoted(strchr(program_invocation_name, '/') != NULL ? program_invocation_name : "circe"),
-              .points = args_integer(arguments, OPT_N),
-              .epochs = args_integer(arguments, OPT_EPOCHS),
-              .seed = args_integer(arguments, OPT_SEED),
+              .points = arguments->own.n,
+              .epochs = arguments->own.epochs,
+              .seed = arguments->own.seed,
               .lines = {[DEMO_FREE] = {.name = "free", .title = "without CIRCE"},
                         [DEMO_INVARIANT] = {.name = "invariant", .title = "with CIRCE"}}};
-    args own = *arguments;
-    own.values[OPT_THREADS] = own.values[OPT_DEMO_THREADS];
-    int status = session_open(&own, &d.s);
+    int status = session_open(&arguments->own, &d.s);
     progress_catch_termination();
     if (status == EXIT_DONE) status = message_failed(run(&d));
     for (int k = 0; k < DEMO_LINES; k++) {

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "circe/experiment.h"
 #include "cli/commands.h"
-#include "cli/common/devices.h"
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
 #include "cli/common/ranks.h"
@@ -30,8 +30,7 @@ int cmd_experiment_run(const args *arguments) {
     progress_start(false); /* a signal to stop is a chance to keep a checkpoint, and no more than that */
     progress_catch_termination();
     progress_end_within(SWEEP_PATIENCE_S);
-    circe_status status =
-        paper_work(args_text(arguments, OPT_OUTPUT_RUN), device_name(arguments), progress_interrupted);
+    circe_status status = paper_work(arguments->own.output, arguments->own.device, progress_interrupted);
     return status == CIRCE_OK ? EXIT_DONE : fail(status);
 }
 
@@ -136,29 +135,26 @@ static int list(void) {
     return n > 0 ? status : message_fail(EXIT_INPUT, "no experiments were found; --config FILE takes a file");
 }
 
-static const char *text_given(const args *arguments, spec_option_id id) {
-    return args_given(arguments, id) ? args_text(arguments, id) : NULL;
-}
-
 static paper_options options_of(const args *arguments) {
+    const circe_experiment_options *o = arguments->options;
     return (paper_options){
         .name = arguments->argument,
-        .config = args_text(arguments, OPT_EXPERIMENT_CONFIG),
-        .quick = args_given(arguments, OPT_EXPERIMENT_QUICK),
-        .seeds = args_given(arguments, OPT_SEEDS) ? args_integer(arguments, OPT_SEEDS) : -1,
-        .dtype = text_given(arguments, OPT_TRAIN_DTYPE),
-        .precision = text_given(arguments, OPT_PRECISION),
-        .device = text_given(arguments, OPT_DEVICE),
-        .output = text_given(arguments, OPT_OUTPUT_RESULTS),
-        .jobs = args_given(arguments, OPT_JOBS) ? args_integer(arguments, OPT_JOBS) : -1,
-        .threads = args_integer(arguments, OPT_RUN_THREADS),
+        .config = o->config,
+        .quick = o->quick,
+        .seeds = o->seeds,
+        .dtype = o->dtype,
+        .precision = o->precision,
+        .device = o->device,
+        .output = o->output,
+        .jobs = o->jobs,
+        .threads = o->threads,
     };
 }
 
 int cmd_experiment(const args *arguments) {
-    if (arguments->argument == NULL && !args_given(arguments, OPT_EXPERIMENT_CONFIG)) return list();
     paper_options options = options_of(arguments);
-    teller t = {.quiet = args_given(arguments, OPT_QUIET), .last_line = session_clock()};
+    if (options.name == NULL && options.config == NULL) return list();
+    teller t = {.quiet = arguments->own.quiet, .last_line = session_clock()};
     circe_watch watch = {.user = &t, .progress = on_progress, .note = on_note, .warning = on_warning};
     paper_result result;
     progress_start(!t.quiet && ranks_first());
@@ -167,7 +163,7 @@ int cmd_experiment(const args *arguments) {
     if (!ranks_first()) return paper_serve(&options, &watch) == CIRCE_OK ? EXIT_DONE : EXIT_WORK;
     circe_status status = paper_run(&options, &watch, &result);
     progress_clear();
-    int code = status == CIRCE_OK ? show(&result, args_given(arguments, OPT_JSON)) : fail(status);
+    int code = status == CIRCE_OK ? show(&result, arguments->own.json) : fail(status);
     paper_result_free(&result);
     return code;
 }

@@ -34,7 +34,7 @@ static int write_out(const circe_predictions *p, const char *path, bool json) {
 }
 
 static int finish(const args *arguments, const circe_predict_options *o, circe_predictions *p) {
-    bool json = args_given(arguments, OPT_JSON), quiet = args_given(arguments, OPT_QUIET);
+    bool json = arguments->own.json, quiet = arguments->own.quiet;
     int status = write_out(p, o->output, json);
     if (status != EXIT_DONE) return status;
     if (p->rows_without > 0 && !quiet)
@@ -52,9 +52,9 @@ int cmd_predict(const args *arguments) {
     session s = {0};
     circe_predict_options options;
     circe_predictions *predictions = NULL;
-    const circe_watch watch = session_watch(arguments);
+    const circe_watch watch = session_watch(&arguments->own);
     int status = message_refused(args_options(arguments, &circe_predict_schema, &options));
-    if (status == EXIT_DONE) status = session_open(arguments, &s);
+    if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
     if (status == EXIT_DONE && strcmp(options.output, "-") != 0)
         status = message_refused(path_check_writable("-o", options.output));
     if (status == EXIT_DONE)

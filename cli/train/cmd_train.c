@@ -125,8 +125,8 @@ static void print_training(const circe_training *t, const char *report, bool qui
 
 /* --report, or the model's path with "-report" in the place of its ending; NULL: none is wanted. To be freed. */
 static char *report_folder(const args *arguments) {
-    const char *model = args_text(arguments, OPT_OUTPUT_MODEL), *asked = args_text(arguments, OPT_REPORT);
-    if (args_given(arguments, OPT_NO_REPORT)) return NULL;
+    const char *model = ((const circe_train_options *)arguments->options)->output, *asked = arguments->own.report;
+    if (arguments->own.no_report) return NULL;
     if (asked != NULL) return small_format("%s", asked);
     const char *slash = strrchr(model, '/'), *dot = strrchr(model, '.');
     bool ending = dot != NULL && dot > model && (slash == NULL || dot > slash + 1);
@@ -152,14 +152,14 @@ int cmd_train(const args *arguments) {
     session s = {0};
     circe_train_options options;
     circe_training *training = NULL;
-    telling t = {.quiet = args_given(arguments, OPT_QUIET)};
+    telling t = {.quiet = arguments->own.quiet};
     char *report = report_folder(arguments);
     int status = message_refused(args_options(arguments, &circe_train_schema, &options));
-    if (status == EXIT_DONE) status = session_open(arguments, &s);
+    if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
     progress_catch_termination();
     const circe_watch watch = {.user = &t, .progress = tell, .warning = t.quiet ? NULL : warn};
     if (status == EXIT_DONE) status = train(&s, &options, &watch, report, &training);
-    if (status == EXIT_DONE && ranks_first() && args_given(arguments, OPT_JSON))
+    if (status == EXIT_DONE && ranks_first() && arguments->own.json)
         status = output_json(circe_training_json(training, report));
     else if (status == EXIT_DONE && ranks_first())
         print_training(training, report, t.quiet);

@@ -237,8 +237,7 @@ def predictions_of(model: Predictor, data, options: Dict[str, Any], progress: Op
     handle = job.run("circe_predict", "circe_predictions_free", model.pointer, parents=[model._handle], depth=4)
     table = None if job.table is None else job.table.pointer
     if compare:
-        job.check(_native.jobs().circe_predictions_compare(handle.pointer, table, job.options.pointer,
-                                                           ctypes.byref(job.watch.structure)))
+        job.check(_native.jobs().circe_predictions_compare(handle.pointer, table, job.options.pointer))
     found = _native.Predictions.from_address(handle.pointer)
     shape = (found.rows, found.outputs)
     compared = tuple({name: value.decode() if isinstance(value, bytes) else value for name, value in
@@ -437,8 +436,6 @@ def audit(data, *, progress: Optional[Progress] = None, **options) -> Audit:
     """
     job = Job("audit", data, options, progress)
     handle = job.run("circe_audit", "circe_audit_result_free")
-    text = ctypes.c_void_p()
-    _native.check(_native.jobs().circe_audit_json(handle.pointer, text))
-    results = json.loads(_native.taken_text(text.value))
+    results = json.loads(_native.taken_text(_native.jobs().circe_audit_json(handle.pointer)))
     return Audit(tuple(map(_finding, results["findings"])), tuple(results["quality"]), results["n"], results["dropped"],
                  results["alpha"], tuple(results.get("warnings", ())), results["seconds"], results, handle)

@@ -186,7 +186,7 @@ class ColumnsRead(ctypes.Structure):
 
 class Training(ctypes.Structure):
     _fields_ = [("model", c_void_p), ("path", c_char_p), ("data", c_char_p), ("network", c_char_p),
-                ("regulariser", c_char_p), ("images", c_char_p), ("target", c_char_p), ("given", c_char_p),
+                ("regularizer", c_char_p), ("images", c_char_p), ("target", c_char_p), ("given", c_char_p),
                 ("invariant_to", c_char_p), ("given_is_target", c_int), ("regularised", c_int), ("gamma", c_double),
                 ("seed", c_int64), ("rows", c_int64), ("dropped", c_int64), ("training_rows", c_int64),
                 ("validation_rows", c_int64), ("holdout_rows", c_int64), ("columns", ColumnsRead), ("parameters", c_int64),
@@ -208,7 +208,8 @@ class PredictionError(ctypes.Structure):
 class Predictions(ctypes.Structure):
     _fields_ = [("rows", c_int64), ("outputs", c_int64), ("values", POINTER(c_double)), ("names", POINTER(c_char_p)),
                 ("target", c_char_p), ("rows_without", c_int64), ("columns", ColumnsRead),
-                ("errors", POINTER(PredictionError)), ("n_errors", c_int64), ("warnings", Notes)]
+                ("errors", POINTER(PredictionError)), ("n_errors", c_int64), ("warnings", Notes),
+                ("seconds", c_double)]
 
 
 _handle, _out, _mat, _text = c_void_p, POINTER(c_void_p), c_void_p, c_char_p
@@ -336,12 +337,12 @@ JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_model_free": (None, _handle),
     "circe_predict": ("status", _handle, _handle, _handle, c_void_p, POINTER(Watch), _out),
     "circe_predictions_free": (None, _handle),
-    "circe_predictions_compare": ("status", _handle, _handle, c_void_p, POINTER(Watch)),
+    "circe_predictions_compare": ("status", _handle, _handle, c_void_p),
     "circe_predictions_write": ("status", _handle, _text),
     "circe_data": ("status", _handle, _text, c_void_p, POINTER(Watch), c_void_p),
     "circe_audit": ("status", _handle, _handle, c_void_p, POINTER(Watch), _out),
     "circe_audit_result_free": (None, _handle),
-    "circe_audit_json": ("status", _handle, POINTER(c_void_p)),
+    "circe_audit_json": (c_void_p, _handle),
     "circe_audit_report": ("status", _handle, _text),
     "circe_text_free": (None, c_void_p),
     "circe_table_create": ("status", c_int64, _out),

@@ -28,17 +28,20 @@ STRUCTURES = {"circe_mat": _native.Mat, "circe_cme_options": _native.CmeOptions,
               "circe_test_result": _native.TestResult, "circe_calibration": _native.Calibration,
               "circe_effect": _native.Effect, "circe_effects": _native.Effects,
               "circe_metadata": _native.Metadata, "circe_option": _native.Option, "circe_schema": _native.Schema,
-              "circe_watch": _native.Watch}
+              "circe_watch": _native.Watch, "circe_notes": _native.Notes, "circe_columns": _native.ColumnsRead,
+              "circe_training": _native.Training, "circe_predictions": _native.Predictions,
+              "circe_prediction_error": _native.PredictionError}
 
 
 def declarations():
-    """Name and number of arguments of every public function."""
+    """Name, kind of result and number of arguments of every public function."""
     found = {}
     for header in HEADERS.glob("*.h"):
         text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
-        for match in re.finditer(r"CIRCE_API [^;]*?(circe_\w+)\(([^;]*)\);", text):
-            arguments = match.group(2).strip()
-            found[match.group(1)] = 0 if arguments == "void" else len(arguments.split(","))
+        for match in re.finditer(r"CIRCE_API ([^;(]*?)(circe_\w+)\(([^;]*)\);", text):
+            result, arguments = match.group(1).strip(), match.group(3).strip()
+            kind = "status" if result == "circe_status" else None if result == "void" else "value"
+            found[match.group(2)] = kind, 0 if arguments == "void" else len(arguments.split(","))
     return found
 
 
@@ -46,9 +49,10 @@ def declarations():
 def test_signatures_are_those_of_the_headers():
     declared = declarations()
     assert len(declared) > 60
-    for name, (_, *arguments) in {**_native.SIGNATURES, **_native.JOB_SIGNATURES}.items():
+    for name, (result, *arguments) in {**_native.SIGNATURES, **_native.JOB_SIGNATURES}.items():
         assert name in declared, f"{name} is in no header"
-        assert len(arguments) == declared[name], name
+        kind = result if result in ("status", None) else "value"
+        assert (kind, len(arguments)) == declared[name], name
 
 
 def test_every_function_is_in_the_library():

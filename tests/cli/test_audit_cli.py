@@ -242,6 +242,39 @@ class MetricTest(AuditTest):
         self.assertNotIn("<code>score</code> does not order", page)
 
 
+class JointTest(AuditTest):
+    def test_joint(self):
+        """Every pair that occurs is a group; the columns alone can be audited beside it."""
+        rows = people(3000, 0.5, 50, groups=("a", "b"))
+        draw = random.Random(51)
+        for r in rows:
+            r["sex"] = draw.randrange(2) if r["group"] == "a" else 1
+            r["both"] = "%s/%d" % (r["group"], r["sex"])
+        joint, alone = self.audit(rows, sensitive="group+sex,sex")["findings"]
+        self.assertEqual((joint["attribute"], alone["attribute"]), ("group+sex", "sex"))
+        self.assertEqual(sorted(joint["groups"]["labels"]), ["a, 0", "a, 1", "b, 1"])
+        one = self.audit(rows, sensitive="both")["findings"][0]
+        for g, h in zip(joint["gaps"], one["gaps"]):
+            self.assertAlmostEqual(g["gap"], h["gap"], 12)
+            self.assertEqual((g["high"].replace(", ", "/"), g["low"].replace(", ", "/")), (h["high"], h["low"]))
+
+    def test_refused(self):
+        rows = people(300, 0.5, 52)
+        for r in rows:
+            r["a+b"] = r["code"]
+        self.audit(rows, sensitive="a+b")  # a column of this name
+        refuse = lambda words, name: self.refuse(2, words, "audit", "people.csv", "--prediction", "score", "--target", "y",
+                                                 "--sensitive", name, "-o", "report")
+        refuse(["no column 'gruop'", "did you mean 'group'"], "gruop+code")
+        refuse(["'y' is the target"], "group+y")
+        draw = random.Random(53)
+        for r in rows:
+            r["age"] = draw.gauss(0, 1)
+        self.audit(rows)
+        refuse(["joins categories", "'age' is numbers"], "group+age")
+        refuse(["joins categories", "is numbers"], "age+group")
+
+
 class CompareTest(AuditTest):
     def test_paired(self):
         """Two predictions that differ by little noise: the interval of their difference is narrower than either's."""
