@@ -58,8 +58,9 @@ const spec_option spec_options[OPT_COUNT] = {
                             "count them."},
     [OPT_FAIL_IF] = {"fail-if", 0, SPEC_LIST, AUDIT, 0, "LIMITS", NULL, NULL, 0, 0, "Output",
                      "Limits for pipelines, as kpc>0.02,tpr_gap>0.1,auc<0.7: where one is passed, a line says why and "
-                     "the exit status is 3. There are kpc, circe (effects), p (adjusted), mean_gap, tpr_gap, fpr_gap "
-                     "(of an attribute of numbers: between four groups), auc, accuracy, mean_error, rms_error, r2."},
+                     "the exit status is 3. There are kpc, circe (effects), p (adjusted), mean_gap, tpr_gap, fpr_gap, "
+                     "selection_gap, precision_gap (of an attribute of numbers: between four groups), auc, accuracy, "
+                     "mean_error, rms_error, r2."},
     [OPT_THRESHOLD] = {"threshold", 0, SPEC_NUMBER, AUDIT, 0, "T", NULL, "0.5", -1e300, 1e300, "Data",
                        "For an outcome of two values: a prediction of at least T counts as positive in the true and "
                        "false positive rates."},
