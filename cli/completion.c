@@ -15,12 +15,12 @@ static void put_visible_commands(FILE *out) {
 
 /* The cases "--option) what may follow ;;" of one command. */
 static void bash_values(FILE *out, const spec_command *command) {
-    for (spec_option_id id = 0; id < OPT_COUNT; id++) {
-        const spec_option *option = &spec_options[id];
-        if (!spec_takes(command, id) || option->value == NULL) continue;
+    for (size_t i = 0; i < spec_n_rows(command); i++) {
+        const circe_option *option = spec_row(command, i);
+        if (option->value == NULL) continue;
         fprintf(out, "                --%s", option->name);
         if (option->letter != 0) fprintf(out, "|-%c", option->letter);
-        if (option->kind == SPEC_PATH)
+        if (option->kind == CIRCE_OPTION_PATH)
             fputs(") compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n", out);
         else if (option->words != NULL) {
             fputs(") COMPREPLY=($(compgen -W \"", out);
@@ -38,9 +38,7 @@ static void bash_command(FILE *out, const spec_command *command) {
     bash_values(out, command);
     fputs("            esac\n            words=\"", out);
     for (size_t i = 0; i < n; i++) fprintf(out, "%s ", words[i]);
-    for (spec_option_id id = 0; id < OPT_COUNT; id++) {
-        if (spec_takes(command, id)) fprintf(out, "--%s ", spec_options[id].name);
-    }
+    for (size_t i = 0; i < spec_n_rows(command); i++) fprintf(out, "--%s ", spec_row(command, i)->name);
     fputs("\" ;;\n", out);
 }
 
@@ -89,7 +87,7 @@ static size_t first_sentence(const char *text) {
     return end != NULL ? (size_t)(end - text) : strlen(text) - (text[strlen(text) - 1] == '.');
 }
 
-static void zsh_option(FILE *out, const spec_option *option) {
+static void zsh_option(FILE *out, const circe_option *option) {
     fputs("                '", out);
     if (option->letter != 0)
         fprintf(out, "(-%c --%s)'{-%c,--%s}'", option->letter, option->name, option->letter, option->name);
@@ -100,7 +98,7 @@ static void zsh_option(FILE *out, const spec_option *option) {
     fputc(']', out);
     if (option->value != NULL) {
         fprintf(out, ":%s:", option->value);
-        if (option->kind == SPEC_PATH)
+        if (option->kind == CIRCE_OPTION_PATH)
             fputs("_files", out);
         else if (option->words != NULL) {
             fputc('(', out);
@@ -115,9 +113,7 @@ static void zsh_command(FILE *out, const spec_command *command) {
     const char *words[32], *meanings[32];
     size_t n = spec_argument_words(command, words, meanings, 32);
     fprintf(out, "        %s)\n            _arguments \\\n", command->name);
-    for (spec_option_id id = 0; id < OPT_COUNT; id++) {
-        if (spec_takes(command, id)) zsh_option(out, &spec_options[id]);
-    }
+    for (size_t i = 0; i < spec_n_rows(command); i++) zsh_option(out, spec_row(command, i));
     if (n > 0) {
         fprintf(out, "                '1:%s:(", command->argument);
         for (size_t i = 0; i < n; i++) fprintf(out, "%s%s", i > 0 ? " " : "", words[i]);

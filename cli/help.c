@@ -7,14 +7,14 @@
 
 enum { OPTION_COLUMN = 24, WORD_COLUMN = 20 }; /* words that are longer move their column */
 
-void help_option_heading(char *out, size_t size, const spec_option *option) {
+void help_option_heading(char *out, size_t size, const circe_option *option) {
     char letter[8] = "";
     if (option->letter != 0) snprintf(letter, sizeof letter, "-%c, ", option->letter);
     snprintf(out, size, "%s--%s%s%s", letter, option->name, option->value != NULL ? " " : "",
              option->value != NULL ? option->value : "");
 }
 
-void help_option_default(char *out, size_t size, const spec_option *option) {
+void help_option_default(char *out, size_t size, const circe_option *option) {
     out[0] = '\0';
     if (option->fallback != NULL) snprintf(out, size, " [default: %s]", option->fallback);
 }
@@ -24,11 +24,11 @@ static void print_example(FILE *out, const spec_example *example) {
     fprintf(out, "  %s\n", example->line);
 }
 
-static void print_option(FILE *out, const spec_option *option, int width) {
+static void print_option(FILE *out, const circe_option *option, int width) {
     char heading[128], fallback[128], text[2048];
     help_option_heading(heading, sizeof heading, option);
     help_option_default(fallback, sizeof fallback, option);
-    bool list_words = option->words != NULL && option->kind == SPEC_CHOICE;
+    bool list_words = option->words != NULL && option->kind == CIRCE_OPTION_CHOICE;
     snprintf(text, sizeof text, "%s%s%s%s", list_words ? option->words : "", list_words ? ". " : "", option->help,
              fallback);
     int at = fprintf(out, "  %s", heading);
@@ -40,14 +40,14 @@ static void print_option(FILE *out, const spec_option *option, int width) {
 }
 
 static void print_options(FILE *out, const spec_command *command, int width) {
-    const char *group = NULL;
-    for (spec_option_id id = 0; id < OPT_COUNT; id++) {
-        const spec_option *option = &spec_options[id];
-        if (!spec_takes(command, id)) continue;
-        if (group == NULL || strcmp(group, option->group) != 0)
-            fprintf(out, "%s%s\n", group == NULL ? "" : "\n", option->group);
-        group = option->group;
-        print_option(out, option, width);
+    const char *groups[SPEC_MAX_GROUPS];
+    size_t n = spec_groups(command, groups);
+    for (size_t g = 0; g < n; g++) {
+        fprintf(out, "%s%s\n", g == 0 ? "" : "\n", groups[g]);
+        for (size_t i = 0; i < spec_n_rows(command); i++) {
+            const circe_option *option = spec_row(command, i);
+            if (strcmp(option->group, groups[g]) == 0) print_option(out, option, width);
+        }
     }
 }
 
@@ -70,7 +70,7 @@ void help_command(FILE *out, const spec_command *command) {
     if (command->explanation != NULL) text_paragraphs(out, command->explanation, width);
     print_argument(out, command, width);
     print_options(out, command, width);
-    if (spec_takes(command, OPT_Y)) {
+    if (spec_find_row(command, "y", 1) < spec_n_rows(command)) {
         fprintf(out, "\nFiles\n");
         text_wrap(out, spec_files, 0, 2, width);
     }

@@ -10,10 +10,10 @@ void help_overview(FILE *out);
 void help_command(FILE *out, const spec_command *command);
 
 /* "--sigma2-y LIST" or "-o, --output MODEL". */
-void help_option_heading(char *out, size_t size, const spec_option *option);
+void help_option_heading(char *out, size_t size, const circe_option *option);
 
 /* " (default: 0.5)", or nothing. */
-void help_option_default(char *out, size_t size, const spec_option *option);
+void help_option_default(char *out, size_t size, const circe_option *option);
 
 /* Writes circe.1 and a circe-COMMAND.1 for each command that is not hidden into a folder; returns an exit status. */
 int manpage_write_all(const char *directory);

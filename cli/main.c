@@ -103,7 +103,7 @@ static int run_command(const spec_command *command, int argc, char **argv) {
     if (shared) ranks_quieten();
     args arguments;
     int status = args_parse(command, argc, argv, &arguments);
-    if (status == EXIT_DONE && args_given(&arguments, OPT_HELP))
+    if (status == EXIT_DONE && arguments.own.help)
         help_command(stdout, command);
     else if (shared)
         status = run_by_ranks(run[command - spec_commands], &arguments, status);

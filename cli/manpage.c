@@ -76,7 +76,7 @@ static void put_examples(FILE *out, const spec_example *examples) {
     }
 }
 
-static void put_option(FILE *out, const spec_option *option) {
+static void put_option(FILE *out, const circe_option *option) {
     char fallback[128];
     help_option_default(fallback, sizeof fallback, option);
     fputs(".TP\n", out);
@@ -90,7 +90,7 @@ static void put_option(FILE *out, const spec_option *option) {
         fputs("\\fR", out);
     }
     fputc('\n', out);
-    if (option->words != NULL && option->kind == SPEC_CHOICE) {
+    if (option->words != NULL && option->kind == CIRCE_OPTION_CHOICE) {
         put_text(out, option->words);
         fputs(".\n", out);
     }
@@ -100,14 +100,15 @@ static void put_option(FILE *out, const spec_option *option) {
 }
 
 static void put_options(FILE *out, const spec_command *command) {
-    const char *group = NULL;
+    const char *groups[SPEC_MAX_GROUPS];
+    size_t n = spec_groups(command, groups);
     fputs(".SH OPTIONS\n", out);
-    for (spec_option_id id = 0; id < OPT_COUNT; id++) {
-        const spec_option *option = &spec_options[id];
-        if (!spec_takes(command, id)) continue;
-        if (group == NULL || strcmp(group, option->group) != 0) fprintf(out, ".SS %s\n", option->group);
-        group = option->group;
-        put_option(out, option);
+    for (size_t g = 0; g < n; g++) {
+        fprintf(out, ".SS %s\n", groups[g]);
+        for (size_t i = 0; i < spec_n_rows(command); i++) {
+            const circe_option *option = spec_row(command, i);
+            if (strcmp(option->group, groups[g]) == 0) put_option(out, option);
+        }
     }
 }
 
@@ -149,7 +150,7 @@ static void put_command_page(FILE *out, const spec_command *command) {
     put_paragraphs(out, command->explanation != NULL ? command->explanation : command->summary);
     put_argument(out, command);
     put_options(out, command);
-    if (spec_takes(command, OPT_Y)) put_files(out);
+    if (spec_find_row(command, "y", 1) < spec_n_rows(command)) put_files(out);
     put_exit_status(out);
     put_examples(out, command->examples);
     fputs(".SH SEE ALSO\n.BR circe (1)\n", out);
@@ -192,8 +193,7 @@ static int write_page(const char *directory, const spec_command *command) {
     fclose(out);
     char *path =
         small_format("%s/circe%s%s.1", directory, command != NULL ? "-" : "", command != NULL ? command->name : "");
-    int status = EXIT_DONE;
-    if (io_write_text(path, text, bytes) != CIRCE_OK) status = message_write(path, circe_last_error());
+    int status = message_refused(io_write_text(path, text, bytes));
     free(path);
     free(text);
     return status;

@@ -121,10 +121,10 @@ static int print_checks(const circe_audit_result *r) {
 }
 
 static int print_result(const args *arguments, const circe_audit_result *r, const char *folder) {
-    bool quiet = args_given(arguments, OPT_QUIET);
+    bool quiet = arguments->own.quiet;
     int status = EXIT_DONE;
     for (size_t i = 0; !quiet && i < r->warnings.n; i++) message_note("warning: %s", r->warnings.text[i]);
-    if (args_given(arguments, OPT_JSON))
+    if (arguments->own.json)
         status = json_print(audit_json(r, folder));
     else
         print_text(r, folder, quiet);
@@ -132,7 +132,7 @@ static int print_result(const args *arguments, const circe_audit_result *r, cons
 }
 
 static int run(const args *arguments, circe_context *context, const circe_audit_options *options) {
-    state s = {.folder = args_text(arguments, OPT_OUTPUT_AUDIT)};
+    state s = {.folder = arguments->own.output};
     circe_watch watch = {.user = &s, .progress = show_progress};
     circe_audit_result *result = NULL;
     progress_overall();
@@ -150,13 +150,13 @@ int cmd_audit(const args *arguments) {
     circe_audit_options options;
     session s = {0};
     int status = message_refused(args_options(arguments, &circe_audit_schema, &options));
-    options.data = arguments->argument;
+    if (arguments->argument != NULL) options.data = arguments->argument;
     if (status == EXIT_DONE && options.data == NULL) {
         message_note("which table? a .csv with predictions, outcomes and attributes");
         message_hint("usage: circe audit %s", arguments->command->synopsis);
         return EXIT_INPUT;
     }
-    if (status == EXIT_DONE) status = session_open(arguments, &s);
+    if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
     if (status == EXIT_DONE) status = run(arguments, s.context, &options);
     session_close(&s);
     return status;

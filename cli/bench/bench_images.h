@@ -12,7 +12,7 @@ typedef struct image_time {
     double share;                    /* of them that the regulariser took */
 } image_time;
 
-enum { MAX_IMAGE_TIMES = 3 };
+enum { MAX_IMAGE_TIMES = 5 };
 
 typedef struct image_times {
     image_time rows[MAX_IMAGE_TIMES];
@@ -20,7 +20,7 @@ typedef struct image_times {
 } image_times;
 
 /* Prints what is wrong and returns an exit status. */
-int bench_images(const session *s, const args *arguments, uint64_t seed, bool quick, image_times *out);
+int bench_images(const session *s, const own_options *own, uint64_t seed, bool quick, image_times *out);
 
 void bench_images_print(const image_times *times);
 void bench_images_json(cJSON *object, const image_times *times);

@@ -8,9 +8,7 @@
 #include <stdlib.h>
 
 #include "circe/status.h"
-#include "cli/common/devices.h"
 #include "cli/common/message.h"
-#include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "io/quantile.h"
 #include "train/synthetic.h"
@@ -115,7 +113,7 @@ static int time_kind(const session *s, train_device *device, uint64_t seed, cons
     return EXIT_DONE;
 }
 
-int bench_train(const session *s, const args *arguments, uint64_t seed, bool quick, train_times *out) {
+int bench_train(const session *s, const own_options *own, uint64_t seed, bool quick, train_times *out) {
     static const struct {
         circe_measure_kind kind;
         double gamma;
@@ -129,7 +127,8 @@ int bench_train(const session *s, const args *arguments, uint64_t seed, bool qui
     *out = (train_times){
         .batch = BATCH, .holdout = HOLDOUT, .repetitions = quick ? 3 : MAX_REPETITIONS, .steps = quick ? 160 : 640};
     int status = make_data(s->context, seed, &d);
-    if (status == EXIT_DONE) status = device_open(arguments, s->context, &device);
+    if (status == EXIT_DONE && train_device_choose(s->context, own->device, own->precision, &device) != CIRCE_OK)
+        status = message_refused(CIRCE_ERR_ARGUMENT);
     if (status == EXIT_DONE && device->ops->queues) out->steps *= QUEUED_STEPS;
     for (size_t k = 0; status == EXIT_DONE && k < sizeof kinds / sizeof kinds[0]; k++)
         status = time_kind(s, device, seed, &d, kinds[k].kind, kinds[k].gamma, out);

@@ -19,7 +19,7 @@ typedef struct train_times {
 } train_times;
 
 /* Prints what is wrong and returns an exit status. */
-int bench_train(const session *s, const args *arguments, uint64_t seed, bool quick, train_times *out);
+int bench_train(const session *s, const own_options *own, uint64_t seed, bool quick, train_times *out);
 
 void bench_train_print(const train_times *times);
 void bench_train_json(cJSON *object, const train_times *times);

@@ -38,7 +38,7 @@ typedef struct bench_fit {
 } bench_fit;
 
 typedef struct bench {
-    const args *arguments;
+    const own_options *own;
     session s;
     uint64_t seed;
     double budget; /* seconds for the repetitions of one row */
@@ -390,20 +390,19 @@ enum { PART_CIRCE, PART_MEASURES, PART_TRAIN, PART_IMAGES };
 
 /* Images take their time, and are measured where they are asked for. */
 static bool wants(const bench *b, int part) {
-    return args_given(b->arguments, OPT_ONLY) ? args_choice(b->arguments, OPT_ONLY) == part : part != PART_IMAGES;
+    return b->own->only != NULL ? circe_word_index("circe|measures|train|images", b->own->only) == part
+                                : part != PART_IMAGES;
 }
 
 static int run(bench *b) {
-    bool quick = args_given(b->arguments, OPT_QUICK), large = args_given(b->arguments, OPT_LARGE);
+    bool quick = b->own->quick, large = b->own->large;
     b->budget = quick ? 0.1 : 0.7;
     b->total = quick ? 6 + 1 + 5 + 5 + 5 + 4 : 6 + 1 + 7 + 5 + 8 + 6;
     b->total += large;
     int status = EXIT_DONE;
     if (wants(b, PART_MEASURES)) status = bench_measures(&b->s, b->seed, b->budget, quick, &b->measures);
-    if (status == EXIT_DONE && wants(b, PART_TRAIN))
-        status = bench_train(&b->s, b->arguments, b->seed, quick, &b->training);
-    if (status == EXIT_DONE && wants(b, PART_IMAGES))
-        status = bench_images(&b->s, b->arguments, b->seed, quick, &b->images);
+    if (status == EXIT_DONE && wants(b, PART_TRAIN)) status = bench_train(&b->s, b->own, b->seed, quick, &b->training);
+    if (status == EXIT_DONE && wants(b, PART_IMAGES)) status = bench_images(&b->s, b->own, b->seed, quick, &b->images);
     if (status != EXIT_DONE || !wants(b, PART_CIRCE)) return status;
     status = run_sizes(b);
     if (status == EXIT_DONE) status = add_fit(b, 5898, quick ? 3 : 9);
@@ -414,13 +413,13 @@ static int run(bench *b) {
 int cmd_bench(const args *arguments) {
     char cpu[128];
     bench *b = small_alloc(sizeof *b);
-    b->arguments = arguments;
-    b->seed = (uint64_t)args_integer(arguments, OPT_SEED);
-    int status = session_open(arguments, &b->s);
+    b->own = &arguments->own;
+    b->seed = (uint64_t)arguments->own.seed;
+    int status = session_open(&arguments->own, &b->s);
     if (status == EXIT_DONE) status = run(b);
     progress_clear();
     read_cpu_name(cpu, sizeof cpu);
-    if (status == EXIT_DONE && args_given(arguments, OPT_JSON))
+    if (status == EXIT_DONE && arguments->own.json)
         status = print_json(b, cpu);
     else if (status == EXIT_DONE)
         print_text(b, cpu);

@@ -101,6 +101,12 @@ void progress_show(double share, const char *text) {
     last_drawn = now;
 }
 
+int progress_watch(void *user, double share, const char *text) {
+    (void)user;
+    progress_show(share, text);
+    return interrupted != 0;
+}
+
 int progress_step(void *user, const char *stage, int64_t done, int64_t total) {
     (void)user;
     if (bar_wanted && total > 0 && overall_since < 0) {

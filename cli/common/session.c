@@ -10,21 +10,21 @@
 #include "jobs/clock.h"
 #include "jobs/machine.h"
 
-int session_open(const args *arguments, session *out) {
+int session_open(const own_options *own, session *out) {
     *out = (session){0};
-    progress_start(!args_given(arguments, OPT_QUIET) && ranks_first());
+    progress_start(!own->quiet && ranks_first());
     if (ranks_several()) progress_catch_termination(); /* how a scheduler ends a job */
     circe_context_options options;
     circe_context_options_init(&options);
-    options.threads = (int)args_integer(arguments, OPT_THREADS);
-    if (ranks_several() && !args_given(arguments, OPT_THREADS)) options.threads = (int)cluster_cores();
-    options.memory_limit = (size_t)args_integer(arguments, OPT_MEMORY);
+    options.threads = own->threads != CIRCE_UNSET ? (int)own->threads : 0;
+    if (ranks_several() && own->threads == CIRCE_UNSET) options.threads = (int)cluster_cores();
+    options.memory_limit = own->memory != CIRCE_UNSET ? (size_t)own->memory : 0;
     options.progress = progress_step;
     circe_status status = circe_context_create(&options, &out->context);
     io_use_threads(options.threads);
     if (status == CIRCE_OK) status = circe_workspace_create(out->context, &out->workspace);
     if (status != CIRCE_OK) return message_refused(status);
-    if (!args_given(arguments, OPT_QUIET)) session_warn_of_blas();
+    if (!own->quiet) session_warn_of_blas();
     return EXIT_DONE;
 }
 
@@ -36,19 +36,13 @@ void session_warn_of_blas(void) {
 
 const char *session_text(const session *s, char *text, size_t size) { return machine_text(s->context, text, size); }
 
-static int show(void *user, double done, const char *text) {
-    (void)user;
-    progress_show(done, text);
-    return progress_interrupted();
-}
-
 static void say(void *user, const char *text) {
     (void)user;
     message_note("%s", text);
 }
 
-circe_watch session_watch(const args *arguments) {
-    return (circe_watch){.progress = show, .note = args_given(arguments, OPT_QUIET) ? NULL : say};
+circe_watch session_watch(const own_options *own) {
+    return (circe_watch){.progress = progress_watch, .note = own->quiet ? NULL : say};
 }
 
 void session_close(session *s) {

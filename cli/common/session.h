@@ -4,7 +4,7 @@
 
 #include "circe/circe.h"
 #include "circe/job.h"
-#include "cli/common/parse.h"
+#include "cli/own.h"
 
 typedef struct session {
     circe_context *context;
@@ -12,7 +12,7 @@ typedef struct session {
 } session;
 
 /* Prints what is wrong and returns an exit status. */
-int session_open(const args *arguments, session *out);
+int session_open(const own_options *own, session *out);
 void session_close(session *s);
 
 /* Says once, on standard error, where BLAS is slower here than it could be, and the remedy. */
@@ -22,7 +22,7 @@ void session_warn_of_blas(void);
 const char *session_text(const session *s, char *text, size_t size);
 
 /* Who watches a job: its progress is the bar, Ctrl-C stops it, and its notes are said unless --quiet. */
-circe_watch session_watch(const args *arguments);
+circe_watch session_watch(const own_options *own);
 
 /* Seconds on a clock that only moves forward. */
 double session_clock(void);

@@ -7,10 +7,10 @@
 #include "cli/measure/measure_text.h"
 
 static int print(const args *arguments, const circe_measure_job_result *r) {
-    bool quiet = args_given(arguments, OPT_QUIET);
+    bool quiet = arguments->own.quiet;
     int status = EXIT_DONE;
     message_data(quiet, r->dropped + r->dropped_holdout, &r->warnings);
-    if (args_given(arguments, OPT_JSON))
+    if (arguments->own.json)
         status = output_json(circe_measure_json(r));
     else
         measure_result_text(r, quiet);
@@ -22,11 +22,11 @@ static int print(const args *arguments, const circe_measure_job_result *r) {
 
 int cmd_measure(const args *arguments) {
     circe_measure_job_options options;
-    circe_watch watch = session_watch(arguments);
+    circe_watch watch = session_watch(&arguments->own);
     circe_measure_job_result *result = NULL;
     session s = {0};
     int status = message_refused(args_options(arguments, &circe_measure_job_schema, &options));
-    if (status == EXIT_DONE) status = session_open(arguments, &s);
+    if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
     if (status == EXIT_DONE)
         status = message_refused(circe_measure_run(s.context, NULL, arguments->argument, &options, &watch, &result));
     progress_clear();

@@ -16,7 +16,7 @@
 static int prepare_figure(const args *arguments, const char *folder) {
     const test_kind *what = arguments->argument != NULL ? test_find(arguments->argument) : NULL;
     if (folder == NULL) return EXIT_DONE;
-    if (!args_given(arguments, OPT_CALIBRATE))
+    if (((const circe_test_job_options *)arguments->options)->calibrate == 0)
         return message_fail(EXIT_INPUT, "-o is for the figure of --calibrate, which is not asked for");
     return what != NULL ? message_refused(path_make_folder(folder)) : EXIT_DONE; /* the job refuses the name */
 }
@@ -27,7 +27,7 @@ static int draw_calibration(const circe_test_job_result *r, const char *folder, 
     if (folder == NULL) return EXIT_DONE;
     calibration_panel_make(r->calibration, &r->method, 1, "x drawn again given y, independently of z", &panel);
     report_figure figure = {.name = "calibration", .panels = &panel.panel, .n_panels = 1, .columns = 1};
-    if (!report_draw(&figure, folder, &drawn)) return message_write(folder, circe_last_error());
+    if (!report_draw(&figure, folder, &drawn)) return message_refused(CIRCE_ERR_WRITE);
     if (!drawn && !quiet)
         message_note(
             "warning: calibration.svg was not drawn, since gnuplot is not here or failed; gnuplot "
@@ -36,11 +36,11 @@ static int draw_calibration(const circe_test_job_result *r, const char *folder, 
 }
 
 static int print(const args *arguments, const circe_test_job_result *r, const char *folder) {
-    bool quiet = args_given(arguments, OPT_QUIET);
+    bool quiet = arguments->own.quiet;
     int status = draw_calibration(r, folder, quiet);
     if (status != EXIT_DONE) return status;
     message_data(quiet, 0, &r->warnings);
-    if (args_given(arguments, OPT_JSON)) {
+    if (arguments->own.json) {
         status = output_json(circe_test_json(r));
     } else {
         test_result_text(r, quiet);
@@ -52,14 +52,14 @@ static int print(const args *arguments, const circe_test_job_result *r, const ch
 }
 
 int cmd_test(const args *arguments) {
-    const char *folder = args_text(arguments, OPT_OUTPUT_FIGURES);
+    const char *folder = arguments->own.output;
     circe_test_job_options options;
-    circe_watch watch = session_watch(arguments);
+    circe_watch watch = session_watch(&arguments->own);
     circe_test_job_result *result = NULL;
     session s = {0};
     int status = message_refused(args_options(arguments, &circe_test_job_schema, &options));
     if (status == EXIT_DONE) status = prepare_figure(arguments, folder);
-    if (status == EXIT_DONE) status = session_open(arguments, &s);
+    if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
     if (status == EXIT_DONE)
         status = message_refused(circe_test_run(s.context, NULL, arguments->argument, &options, &watch, &result));
     progress_clear();
