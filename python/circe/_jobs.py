@@ -237,7 +237,8 @@ def predictions_of(model: Predictor, data, options: Dict[str, Any], progress: Op
     handle = job.run("circe_predict", "circe_predictions_free", model.pointer, parents=[model._handle], depth=4)
     table = None if job.table is None else job.table.pointer
     if compare:
-        job.check(_native.jobs().circe_predictions_compare(handle.pointer, table, job.options.pointer))
+        job.check(_native.jobs().circe_predictions_compare(handle.pointer, table, job.options.pointer,
+                                                           ctypes.byref(job.watch.structure)))
     found = _native.Predictions.from_address(handle.pointer)
     shape = (found.rows, found.outputs)
     compared = tuple({name: value.decode() if isinstance(value, bytes) else value for name, value in

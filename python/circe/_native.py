@@ -337,7 +337,7 @@ JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_model_free": (None, _handle),
     "circe_predict": ("status", _handle, _handle, _handle, c_void_p, POINTER(Watch), _out),
     "circe_predictions_free": (None, _handle),
-    "circe_predictions_compare": ("status", _handle, _handle, c_void_p),
+    "circe_predictions_compare": ("status", _handle, _handle, c_void_p, POINTER(Watch)),
     "circe_predictions_write": ("status", _handle, _text),
     "circe_data": ("status", _handle, _text, c_void_p, POINTER(Watch), c_void_p),
     "circe_audit": ("status", _handle, _handle, c_void_p, POINTER(Watch), _out),
