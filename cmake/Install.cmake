@@ -1,11 +1,15 @@
 # What `cmake --install` brings for programs that use the library: headers, both libraries, the CMake package `circe`
-# (targets circe::shared, circe::static and circe::circe, the shared one) and a pkg-config file. Nothing in them holds
+# (targets circe::shared, circe::static and circe::circe, the shared one, and circe::jobs) and pkg-config files. Nothing in them holds
 # the prefix, so the tree may be moved.
 include(CMakePackageConfigHelpers)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/circe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN "*.h")
-install(TARGETS circe_static circe_shared EXPORT circeTargets
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+set(circe_libraries circe_static circe_shared)
+if(TARGET circe_jobs)
+  list(APPEND circe_libraries circe_jobs)
+endif()
+install(TARGETS ${circe_libraries} EXPORT circeTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
@@ -32,3 +36,7 @@ file(RELATIVE_PATH circe_pc_up /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix
 string(REGEX REPLACE "/$" "" circe_pc_up "${circe_pc_up}")
 configure_file(${CMAKE_CURRENT_LIST_DIR}/circe.pc.in ${PROJECT_BINARY_DIR}/circe.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/circe.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+if(TARGET circe_jobs)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/circe_jobs.pc.in ${PROJECT_BINARY_DIR}/circe_jobs.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/circe_jobs.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()

@@ -9,19 +9,19 @@
 #include "circe/status.h"
 #include "files/mapped.h"
 #include "images/dsprites.h"
-#include "io/io_parts.h"
+#include "io/arrays.h"
 
 enum { PIXELS = DSPRITES_SIDE * DSPRITES_SIDE, BLOCK = 64 }; /* pictures at a time: 256 kB, which a cache holds */
 
 /* ---- the array --------------------------------------------------------------------------------------------------- */
 
-static circe_status check_array(const char *name, const io__array *array, int64_t images) {
+static circe_status check_array(const char *name, const io_array *array, int64_t images) {
     char shape[256];
     if (array->n_dims != 3 || array->shape[0] != images || array->shape[1] != DSPRITES_SIDE ||
         array->shape[2] != DSPRITES_SIDE)
         return circe_fail(CIRCE_ERR_SHAPE, "%s: 'imgs' is of shape %s; dSprites has (%lld, %d, %d)", name,
-                          io__shape_text(array, shape, sizeof shape), (long long)images, DSPRITES_SIDE, DSPRITES_SIDE);
-    if (array->element != IO__U1)
+                          io_shape_text(array, shape, sizeof shape), (long long)images, DSPRITES_SIDE, DSPRITES_SIDE);
+    if (array->element != IO_U1)
         return circe_fail(CIRCE_ERR_FORMAT, "%s: 'imgs' must be of dtype uint8, 0 or 1; convert with astype('uint8')",
                           name);
     if (array->fortran)
@@ -53,28 +53,28 @@ static bool pack(const uint8_t *pixels, uint8_t *bits) {
     return (seen & ~UINT64_C(0x0101010101010101)) == 0;
 }
 
-static circe_status read_images(io__member *member, const char *name, int64_t images, uint8_t *bits) {
+static circe_status read_images(io_member *member, const char *name, int64_t images, uint8_t *bits) {
     circe_status status = CIRCE_OK;
     uint8_t *pixels = malloc((size_t)BLOCK * PIXELS);
     if (pixels == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory to read it", name);
     for (int64_t first = 0; first < images && status == CIRCE_OK; first += BLOCK) {
         int64_t n = images - first < BLOCK ? images - first : BLOCK;
-        status = io__member_read(member, pixels, (uint64_t)(n * PIXELS));
+        status = io_member_read(member, pixels, (uint64_t)(n * PIXELS));
         for (int64_t i = 0; i < n && status == CIRCE_OK; i++)
             if (!pack(pixels + i * PIXELS, bits + (first + i) * DSPRITES_BYTES))
                 status = refuse_pixel(name, first + i, pixels + i * PIXELS);
     }
     free(pixels);
-    return status == CIRCE_OK ? io__member_end(member) : status;
+    return status == CIRCE_OK ? io_member_end(member) : status;
 }
 
 circe_status dsprites_parse(const void *data, size_t bytes, const char *name, int64_t images, uint8_t *bits) {
-    io__member *member = NULL;
-    io__array array = {0};
-    circe_status status = io__member_open(data, bytes, name, "imgs", &member, &array);
+    io_member *member = NULL;
+    io_array array = {0};
+    circe_status status = io_member_open(data, bytes, name, "imgs", &member, &array);
     if (status == CIRCE_OK) status = check_array(name, &array, images);
     if (status == CIRCE_OK) status = read_images(member, name, images, bits);
-    io__member_close(member);
+    io_member_close(member);
     if (status == CIRCE_ERR_ARGUMENT) status = CIRCE_ERR_FORMAT; /* a file without `imgs`: nobody asked for another */
     return circe_last_error()[0] != '\0' ? circe_fail(status, "%s", circe_last_error()) : status;
 }

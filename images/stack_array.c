@@ -12,15 +12,15 @@
 #include "circe/status.h"
 #include "files/mapped.h"
 #include "images/stack_parts.h"
-#include "io/io_parts.h"
+#include "io/arrays.h"
 
 enum { BLOCK_BYTES = 1 << 18 }; /* read at a time: what a cache holds */
 
 typedef struct array_reader {
     const char *name; /* "PATH:MEMBER", for the texts of errors */
-    io__array array;
-    io__member *member; /* of an .npz; NULL: an .npy */
-    const char *at;     /* of an .npy: the next bytes */
+    io_array array;
+    io_member *member; /* of an .npz; NULL: an .npy */
+    const char *at;    /* of an .npy: the next bytes */
     bool channels_last;
     int64_t done, numbers; /* pictures so far; numbers of one */
     const image_stack_options *options;
@@ -32,10 +32,10 @@ typedef struct array_reader {
 
 static circe_status open_npy(const circe__mapped *file, array_reader *r) {
     size_t header = 0;
-    circe_status status = io__npy_measure(file->data, file->bytes, r->name, &header);
+    circe_status status = io_npy_measure(file->data, file->bytes, r->name, &header);
     if (status == CIRCE_OK && header > file->bytes)
         return circe_fail(CIRCE_ERR_FORMAT, "%s: it ends inside of its header", r->name);
-    if (status == CIRCE_OK) status = io__npy_header(file->data, header, file->bytes - header, r->name, &r->array);
+    if (status == CIRCE_OK) status = io_npy_header(file->data, header, file->bytes - header, r->name, &r->array);
     r->at = (const char *)file->data + header;
     return status;
 }
@@ -43,13 +43,13 @@ static circe_status open_npy(const circe__mapped *file, array_reader *r) {
 static circe_status open_array(const circe__mapped *file, const char *path, const char *array, array_reader *r) {
     r->name = path;
     if (file->bytes < 2 || memcmp(file->data, "PK", 2) != 0) return open_npy(file, r);
-    circe_status status = io__member_open(file->data, file->bytes, path, array, &r->member, &r->array);
-    if (r->member != NULL) r->name = io__member_name(r->member);
+    circe_status status = io_member_open(file->data, file->bytes, path, array, &r->member, &r->array);
+    if (r->member != NULL) r->name = io_member_name(r->member);
     return status;
 }
 
 static circe_status next_bytes(array_reader *r, void *to, size_t bytes) {
-    if (r->member != NULL) return io__member_read(r->member, to, bytes);
+    if (r->member != NULL) return io_member_read(r->member, to, bytes);
     memcpy(to, r->at, bytes);
     r->at += bytes;
     return CIRCE_OK;
@@ -57,14 +57,14 @@ static circe_status next_bytes(array_reader *r, void *to, size_t bytes) {
 
 /* ---- what it holds ----------------------------------------------------------------------------------------------- */
 
-static bool is_float(io__element element) {
-    return element == IO__F2 || element == IO__BF16 || element == IO__F4 || element == IO__F8;
+static bool is_float(io_element element) {
+    return element == IO_F2 || element == IO_BF16 || element == IO_F4 || element == IO_F8;
 }
 
 static bool is_channels(int64_t n) { return n == 1 || n == 3; }
 
 static circe_status find_shape(array_reader *r) {
-    const io__array *a = &r->array;
+    const io_array *a = &r->array;
     char shape[256];
     image_stack *s = r->stack;
     if (a->n_dims == 3) {
@@ -78,14 +78,14 @@ static circe_status find_shape(array_reader *r) {
         return circe_fail(CIRCE_ERR_SHAPE,
                           "%s: an array of shape %s; pictures are (n, height, width), (n, height, width, channels) or "
                           "(n, channels, height, width), with 1 or 3 channels",
-                          r->name, io__shape_text(a, shape, sizeof shape));
+                          r->name, io_shape_text(a, shape, sizeof shape));
     }
     s->n = a->shape[0];
     s->coloured = -1;
     s->repeat = 1;
     if (s->n > INT32_MAX || a->cols > IMAGE_MOST_PIXELS)
         return circe_fail(CIRCE_ERR_SHAPE, "%s: an array of shape %s: more, or larger pictures, than can be kept",
-                          r->name, io__shape_text(a, shape, sizeof shape));
+                          r->name, io_shape_text(a, shape, sizeof shape));
     return CIRCE_OK;
 }
 
@@ -225,11 +225,11 @@ static circe_status put_floats(array_reader *r, const circe_mat *values, int64_t
 
 static circe_status put_converted(circe_context *context, array_reader *r, const void *block, int64_t n,
                                   uint8_t *pixels) {
-    io__array part = r->array;
+    io_array part = r->array;
     io_table table = {0};
     part.shape[0] = part.rows = n;
-    part.bytes = (size_t)(n * r->numbers) * io__element_size(part.element);
-    circe_status status = io__array_convert(&part, block, r->name, &table);
+    part.bytes = (size_t)(n * r->numbers) * io_element_size(part.element);
+    circe_status status = io_array_convert(&part, block, r->name, &table);
     for (int64_t i = 0; i < n && status == CIRCE_OK; i++, r->done++)
         status = is_float(part.element)
                      ? put_floats(r, &table.values, i)
@@ -240,16 +240,16 @@ static circe_status put_converted(circe_context *context, array_reader *r, const
 
 static circe_status put_block(circe_context *context, array_reader *r, uint8_t *block, int64_t n, uint8_t *pixels) {
     circe_status status = CIRCE_OK;
-    if (r->array.element == IO__BOOL)
+    if (r->array.element == IO_BOOL)
         for (int64_t k = 0; k < n * r->numbers; k++) block[k] = block[k] != 0;
-    if (r->array.element != IO__U1 && r->array.element != IO__BOOL) return put_converted(context, r, block, n, pixels);
+    if (r->array.element != IO_U1 && r->array.element != IO_BOOL) return put_converted(context, r, block, n, pixels);
     for (int64_t i = 0; i < n && status == CIRCE_OK; i++, r->done++)
         status = put_bytes(context, r, block + i * r->numbers);
     return status;
 }
 
 static circe_status read_blocks(circe_context *context, array_reader *r) {
-    int64_t bytes = r->numbers * (int64_t)io__element_size(r->array.element);
+    int64_t bytes = r->numbers * (int64_t)io_element_size(r->array.element);
     int64_t at_once = bytes < BLOCK_BYTES ? BLOCK_BYTES / bytes : 1, total = r->array.shape[0];
     uint8_t *block = malloc((size_t)(at_once * bytes)), *pixels = malloc((size_t)r->numbers);
     r->planes = malloc((size_t)r->numbers);
@@ -266,7 +266,7 @@ static circe_status read_blocks(circe_context *context, array_reader *r) {
             r->options->progress(r->options->user, "reading images", r->done, total))
             status = circe_fail(CIRCE_ERR_CANCELLED, "interrupted");
     }
-    if (status == CIRCE_OK && r->member != NULL) status = io__member_end(r->member);
+    if (status == CIRCE_OK && r->member != NULL) status = io_member_end(r->member);
 
 done:
     free(r->planes);
@@ -335,7 +335,7 @@ static circe_status read_array(circe_context *context, array_reader *r) {
     if (status == CIRCE_OK) status = check_array(r);
     if (status != CIRCE_OK) return status;
     r->numbers = s->channels * s->height * s->width;
-    bool bits = r->array.element == IO__BOOL || r->options->white != 255, shown = r->options->channels == 3;
+    bool bits = r->array.element == IO_BOOL || r->options->white != 255, shown = r->options->channels == 3;
     s->element = floats ? TRAIN_FLOATS : bits ? TRAIN_BITS : TRAIN_BYTES;
     if (shown && s->channels == 1 && floats) s->channels = 3;
     if (shown && s->channels == 1) s->repeat = 3;
@@ -356,7 +356,7 @@ circe_status image_stack_read_array(circe_context *context, const char *path, co
     circe_status status =
         file.bytes == 0 ? circe_fail(CIRCE_ERR_FORMAT, "%s: it is empty", path) : open_array(&file, path, array, &r);
     if (status == CIRCE_OK) status = read_array(context, &r);
-    io__member_close(r.member);
+    io_member_close(r.member);
     circe__unmap(&file);
     if (status != CIRCE_OK) image_stack_free(stack);
     return status;

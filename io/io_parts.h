@@ -2,6 +2,7 @@
 #ifndef CIRCE_IO_INTERNAL_H
 #define CIRCE_IO_INTERNAL_H
 
+#include "io/arrays.h"
 #include "io/io.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are used in place: this code is for little-endian");
@@ -33,82 +34,11 @@ void io__choices_add(io__choices *choices, const char *name);
 /* "'a', 'b', ... (7 in all); did you mean 'b'?" */
 const char *io__choices_text(io__choices *choices);
 
-/* ---- arrays ------------------------------------------------------------------------------------------------- */
-
-enum { IO__MAX_DIMS = 64 };
-
-typedef enum io__element {
-    IO__F2,
-    IO__BF16,
-    IO__F4,
-    IO__F8,
-    IO__I1,
-    IO__I2,
-    IO__I4,
-    IO__I8,
-    IO__U1,
-    IO__U2,
-    IO__U4,
-    IO__U8,
-    IO__BOOL,
-} io__element;
-
-/* An array as a file describes it, borrowed. The first dimension is rows, the others are flattened to columns. */
-typedef struct io__array {
-    io__element element;
-    bool big_endian;
-    bool fortran; /* the first index runs fastest */
-    int n_dims;
-    int64_t shape[IO__MAX_DIMS];
-    int64_t rows, cols; /* of the table, set by io__array_measure */
-    size_t bytes;       /* of the data, likewise */
-} io__array;
-
-size_t io__element_size(io__element element);
-circe_dtype io__element_dtype(io__element element);
-
-/* Sets rows, cols and bytes; refuses what has no dimension, no element, or overflows. */
-circe_status io__array_measure(io__array *array, const char *name);
-const char *io__shape_text(const io__array *array, char *text, size_t capacity);
-
-/* The data are what a table holds as they stand: row-major, little-endian float32 or float64. */
-bool io__array_is_native(const io__array *array);
-
-/* Converts array->bytes bytes at `data` into a new table. */
-circe_status io__array_convert(const io__array *array, const void *data, const char *name, io_table *table);
-
-/* The same from a block that was allocated with malloc: where it is native, the table takes it and *data is NULL. */
-circe_status io__array_adopt(const io__array *array, void **data, const char *name, io_table *table);
-
-/* ---- .npy header -------------------------------------------------------------------------------------------- */
-
-enum { IO__NPY_PREFIX = 12 }; /* bytes that tell the length of the header */
-
-/* From the first bytes of a file: how many there are before the data. */
-circe_status io__npy_measure(const unsigned char *prefix, size_t available, const char *name, size_t *header_bytes);
-/* From the header_bytes of io__npy_measure; `data_bytes` follow it in the file. */
-circe_status io__npy_header(const unsigned char *header, size_t header_bytes, uint64_t data_bytes, const char *name,
-                            io__array *array);
-
-/* ---- a member of an .npz, piece by piece ---------------------------------------------------------------------- */
-
-typedef struct io__member io__member;
-
-/* Opens the array that `selection` names (NULL: the only one) and reads its header. `data`, the archive, and `error`
- * must stay while it is open. */
-circe_status io__member_open(const void *data, size_t bytes, const char *name, const char *selection,
-                             io__member **member, io__array *array);
-const char *io__member_name(const io__member *member); /* "PATH:MEMBER" */
-/* The next bytes of its data; after the last of them io__member_end compares the checksum. */
-circe_status io__member_read(io__member *member, void *to, uint64_t bytes);
-circe_status io__member_end(io__member *member);
-void io__member_close(io__member *member);
-
 /* ---- .safetensors -------------------------------------------------------------------------------------------- */
 
 /* The array that `selection` names, as io_parse_safetensors finds it. */
 circe_status io__safetensors_shape(const void *data, size_t bytes, const char *name, const char *selection,
-                                   io__array *array);
+                                   io_array *array);
 
 /* ---- text --------------------------------------------------------------------------------------------------- */
 

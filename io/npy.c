@@ -71,13 +71,13 @@ static bool take_size(cursor *c, int64_t *value) {
     return true;
 }
 
-static bool take_shape(cursor *c, io__array *array) {
+static bool take_shape(cursor *c, io_array *array) {
     bool comma = true;
     array->n_dims = 0;
     if (!take(c, '(')) return refuse(c, "'shape' must be a tuple");
     while (!take(c, ')')) {
         if (!comma) return refuse(c, "a comma is missing in 'shape'");
-        if (array->n_dims == IO__MAX_DIMS) return refuse(c, "'shape' has more than 64 dimensions");
+        if (array->n_dims == IO_MAX_DIMS) return refuse(c, "'shape' has more than 64 dimensions");
         if (!take_size(c, &array->shape[array->n_dims++])) return false;
         comma = take(c, ',');
     }
@@ -85,7 +85,7 @@ static bool take_shape(cursor *c, io__array *array) {
     return true;
 }
 
-static bool take_order(cursor *c, io__array *array) {
+static bool take_order(cursor *c, io_array *array) {
     array->fortran = take_word(c, "True");
     return array->fortran || take_word(c, "False") || refuse(c, "'fortran_order' must be True or False");
 }
@@ -103,7 +103,7 @@ static bool take_descr(cursor *c, char *descr) {
 
 typedef enum key { KEY_DESCR = 1, KEY_ORDER = 2, KEY_SHAPE = 4, KEY_ALL = 7 } key;
 
-static bool take_item(cursor *c, unsigned *seen, io__array *array, char *descr) {
+static bool take_item(cursor *c, unsigned *seen, io_array *array, char *descr) {
     char name[MAX_DESCR];
     if (!take_string(c, name, sizeof name)) return false;
     unsigned found = strcmp(name, "descr") == 0           ? KEY_DESCR
@@ -118,7 +118,7 @@ static bool take_item(cursor *c, unsigned *seen, io__array *array, char *descr) 
     return found == KEY_ORDER ? take_order(c, array) : take_shape(c, array);
 }
 
-static bool take_dictionary(cursor *c, io__array *array, char *descr) {
+static bool take_dictionary(cursor *c, io_array *array, char *descr) {
     unsigned seen = 0;
     bool comma = true;
     if (!take(c, '{')) return refuse(c, "it must begin with '{'");
@@ -135,12 +135,12 @@ static bool take_dictionary(cursor *c, io__array *array, char *descr) {
 
 typedef struct dtype {
     const char *code;
-    io__element element;
+    io_element element;
 } dtype;
 
 static const dtype dtypes[] = {
-    {"f2", IO__F2}, {"f4", IO__F4}, {"f8", IO__F8}, {"i1", IO__I1}, {"i2", IO__I2}, {"i4", IO__I4},
-    {"i8", IO__I8}, {"u1", IO__U1}, {"u2", IO__U2}, {"u4", IO__U4}, {"u8", IO__U8}, {"b1", IO__BOOL},
+    {"f2", IO_F2}, {"f4", IO_F4}, {"f8", IO_F8}, {"i1", IO_I1}, {"i2", IO_I2}, {"i4", IO_I4},
+    {"i8", IO_I8}, {"u1", IO_U1}, {"u2", IO_U2}, {"u4", IO_U4}, {"u8", IO_U8}, {"b1", IO_BOOL},
 };
 
 /* What an array that is not of numbers holds, from the letter of its dtype. */
@@ -164,7 +164,7 @@ static const char *what_it_holds(char letter) {
     return "elements of another dtype";
 }
 
-static circe_status read_descr(const char *descr, io__array *array, const char *name) {
+static circe_status read_descr(const char *descr, io_array *array, const char *name) {
     bool marked = descr[0] != '\0' && strchr("<>=|", descr[0]) != NULL;
     const char *code = marked ? descr + 1 : descr;
     array->big_endian = descr[0] == '>';
@@ -178,7 +178,7 @@ static circe_status read_descr(const char *descr, io__array *array, const char *
                       name, what_it_holds(code[0]), descr[0] == '[' ? "[...]" : descr);
 }
 
-circe_status io__npy_measure(const unsigned char *prefix, size_t available, const char *name, size_t *header_bytes) {
+circe_status io_npy_measure(const unsigned char *prefix, size_t available, const char *name, size_t *header_bytes) {
     if (available < sizeof magic || memcmp(prefix, magic, sizeof magic) != 0)
         return circe_fail(CIRCE_ERR_FORMAT, "%s: it is no .npy: it does not begin with \\x93NUMPY", name);
     size_t major = available > VERSION_AT ? prefix[VERSION_AT] : 1, length_bytes = major == 1 ? 2 : 4, length = 0;
@@ -194,8 +194,8 @@ circe_status io__npy_measure(const unsigned char *prefix, size_t available, cons
     return CIRCE_OK;
 }
 
-circe_status io__npy_header(const unsigned char *header, size_t header_bytes, uint64_t data_bytes, const char *name,
-                            io__array *array) {
+circe_status io_npy_header(const unsigned char *header, size_t header_bytes, uint64_t data_bytes, const char *name,
+                           io_array *array) {
     char descr[MAX_DESCR] = "", shape[256];
     size_t text_at = LENGTH_AT + (header[VERSION_AT] == 1 ? 2u : 4u);
     const char *text = (const char *)header;
@@ -205,24 +205,24 @@ circe_status io__npy_header(const unsigned char *header, size_t header_bytes, ui
         return circe_fail(CIRCE_ERR_FORMAT, "%s: its header is damaged at byte %zu: %s", name,
                           text_at + (size_t)(c.at - c.start), c.problem);
     circe_status status = read_descr(descr, array, name);
-    if (status == CIRCE_OK) status = io__array_measure(array, name);
+    if (status == CIRCE_OK) status = io_array_measure(array, name);
     if (status != CIRCE_OK) return status;
     if (array->bytes == data_bytes) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_FORMAT,
                       "%s: it is damaged: the header claims shape %s of '%s', %zu bytes, and the file holds %llu", name,
-                      io__shape_text(array, shape, sizeof shape), descr, array->bytes, (unsigned long long)data_bytes);
+                      io_shape_text(array, shape, sizeof shape), descr, array->bytes, (unsigned long long)data_bytes);
 }
 
 circe_status io_parse_npy(const void *data, size_t bytes, const char *name, io_table *table) {
-    io__array array = {0};
+    io_array array = {0};
     size_t header_bytes = 0;
     memset(table, 0, sizeof *table);
-    circe_status status = io__npy_measure(data, bytes, name, &header_bytes);
+    circe_status status = io_npy_measure(data, bytes, name, &header_bytes);
     if (status != CIRCE_OK) return status;
     if (header_bytes > bytes)
         return circe_fail(CIRCE_ERR_FORMAT, "%s: it claims %zu bytes of header, and the file holds %zu in all", name,
                           header_bytes, bytes);
-    status = io__npy_header(data, header_bytes, bytes - header_bytes, name, &array);
+    status = io_npy_header(data, header_bytes, bytes - header_bytes, name, &array);
     if (status != CIRCE_OK) return status;
-    return io__array_convert(&array, (const char *)data + header_bytes, name, table);
+    return io_array_convert(&array, (const char *)data + header_bytes, name, table);
 }

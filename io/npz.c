@@ -12,7 +12,7 @@
 
 enum { MAX_DEFLATE_RATIO = 1032 };
 
-struct io__member {
+struct io_member {
     zip_t *archive;
     zip_file_t *file;
     char name[512]; /* "PATH:MEMBER", for error texts */
@@ -102,7 +102,7 @@ static circe_status find_member(zip_t *archive, const char *name, const char *se
     return refuse_selection(archive, name, selection);
 }
 
-static circe_status open_member(zip_t *archive, zip_uint64_t index, size_t archive_bytes, io__member *m) {
+static circe_status open_member(zip_t *archive, zip_uint64_t index, size_t archive_bytes, io_member *m) {
     const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
     zip_stat_t info;
     if (zip_stat_index(archive, index, 0, &info) != 0 || (info.valid & needed) != needed)
@@ -120,7 +120,7 @@ static circe_status open_member(zip_t *archive, zip_uint64_t index, size_t archi
     return circe_fail(CIRCE_ERR_FORMAT, "%s: it cannot be read: %s", m->name, zip_strerror(archive));
 }
 
-circe_status io__member_read(io__member *m, void *to, uint64_t bytes) {
+circe_status io_member_read(io_member *m, void *to, uint64_t bytes) {
     uint64_t got = 0;
     while (got < bytes) {
         zip_int64_t n = zip_fread(m->file, (char *)to + got, bytes - got);
@@ -134,7 +134,7 @@ circe_status io__member_read(io__member *m, void *to, uint64_t bytes) {
 }
 
 /* Reading past the end is what makes libzip compare the checksum. */
-circe_status io__member_end(io__member *m) {
+circe_status io_member_end(io_member *m) {
     char extra;
     zip_int64_t n = zip_fread(m->file, &extra, 1);
     if (n == 0) return CIRCE_OK;
@@ -142,11 +142,11 @@ circe_status io__member_end(io__member *m) {
                       n < 0 ? zip_file_strerror(m->file) : "it is longer than the archive claims");
 }
 
-static circe_status read_header(io__member *m, io__array *array) {
-    unsigned char prefix[IO__NPY_PREFIX];
+static circe_status read_header(io_member *m, io_array *array) {
+    unsigned char prefix[IO_NPY_PREFIX];
     size_t header_bytes = 0, available = m->bytes < sizeof prefix ? (size_t)m->bytes : sizeof prefix;
-    circe_status status = io__member_read(m, prefix, available);
-    if (status == CIRCE_OK) status = io__npy_measure(prefix, available, m->name, &header_bytes);
+    circe_status status = io_member_read(m, prefix, available);
+    if (status == CIRCE_OK) status = io_npy_measure(prefix, available, m->name, &header_bytes);
     if (status != CIRCE_OK) return status;
     if (header_bytes < available || header_bytes > m->bytes)
         return circe_fail(CIRCE_ERR_FORMAT, "%s: its header of %zu bytes is impossible in %llu", m->name, header_bytes,
@@ -154,16 +154,16 @@ static circe_status read_header(io__member *m, io__array *array) {
     unsigned char *header = malloc(header_bytes);
     if (header == NULL) return io__no_memory(m->name);
     memcpy(header, prefix, available);
-    status = io__member_read(m, header + available, header_bytes - available);
-    if (status == CIRCE_OK) status = io__npy_header(header, header_bytes, m->bytes - header_bytes, m->name, array);
+    status = io_member_read(m, header + available, header_bytes - available);
+    if (status == CIRCE_OK) status = io_npy_header(header, header_bytes, m->bytes - header_bytes, m->name, array);
     free(header);
     return status;
 }
 
-circe_status io__member_open(const void *data, size_t bytes, const char *name, const char *selection,
-                             io__member **member, io__array *array) {
+circe_status io_member_open(const void *data, size_t bytes, const char *name, const char *selection, io_member **member,
+                            io_array *array) {
     zip_uint64_t index = 0;
-    io__member *m = *member = calloc(1, sizeof *m);
+    io_member *m = *member = calloc(1, sizeof *m);
     if (m == NULL) return io__no_memory(name);
     circe_status status = open_archive(data, bytes, name, &m->archive);
     if (status == CIRCE_OK) status = find_member(m->archive, name, selection, &index);
@@ -173,14 +173,14 @@ circe_status io__member_open(const void *data, size_t bytes, const char *name, c
     }
     if (status == CIRCE_OK) status = read_header(m, array);
     if (status == CIRCE_OK) return CIRCE_OK;
-    io__member_close(m);
+    io_member_close(m);
     *member = NULL;
     return status;
 }
 
-const char *io__member_name(const io__member *m) { return m->name; }
+const char *io_member_name(const io_member *m) { return m->name; }
 
-void io__member_close(io__member *m) {
+void io_member_close(io_member *m) {
     if (m == NULL) return;
     if (m->file != NULL) zip_fclose(m->file);
     if (m->archive != NULL) zip_discard(m->archive);
@@ -188,18 +188,18 @@ void io__member_close(io__member *m) {
 }
 
 circe_status io_parse_npz(const void *data, size_t bytes, const char *name, const char *selection, io_table *table) {
-    io__member *m = NULL;
-    io__array array = {0};
+    io_member *m = NULL;
+    io_array array = {0};
     void *values = NULL;
     memset(table, 0, sizeof *table);
-    circe_status status = io__member_open(data, bytes, name, selection, &m, &array);
+    circe_status status = io_member_open(data, bytes, name, selection, &m, &array);
     if (status != CIRCE_OK) return status;
     values = malloc(array.bytes);
     if (values == NULL) status = io__no_memory(m->name);
-    if (status == CIRCE_OK) status = io__member_read(m, values, array.bytes);
-    if (status == CIRCE_OK) status = io__member_end(m);
-    if (status == CIRCE_OK) status = io__array_adopt(&array, &values, m->name, table);
+    if (status == CIRCE_OK) status = io_member_read(m, values, array.bytes);
+    if (status == CIRCE_OK) status = io_member_end(m);
+    if (status == CIRCE_OK) status = io_array_adopt(&array, &values, m->name, table);
     free(values);
-    io__member_close(m);
+    io_member_close(m);
     return status;
 }

@@ -70,13 +70,13 @@ static const char *split(char *path) {
 }
 
 /* The table's values are the file's own bytes; the mapping moves from `file` to the table. */
-static circe_status map_npy(circe__mapped *file, size_t header_bytes, const io__array *array, const char *name,
+static circe_status map_npy(circe__mapped *file, size_t header_bytes, const io_array *array, const char *name,
                             io_table *table) {
     memset(table, 0, sizeof *table);
     table->source = strdup(name);
     if (table->source == NULL) return io__no_memory(name);
     table->values = (circe_mat){(char *)file->data + header_bytes, array->rows, array->cols, array->cols,
-                                io__element_dtype(array->element)};
+                                io_element_dtype(array->element)};
     table->mapping = file->data;
     table->mapping_bytes = file->mapped_bytes;
     *file = (circe__mapped){.data = NULL};
@@ -84,17 +84,17 @@ static circe_status map_npy(circe__mapped *file, size_t header_bytes, const io__
 }
 
 static circe_status read_npy(circe__mapped *file, const char *name, io_table *table) {
-    io__array array = {0};
+    io_array array = {0};
     size_t header_bytes = 0;
     if (file->bytes < MIN_MAPPED_BYTES) return io_parse_npy(file->data, file->bytes, name, table);
-    circe_status status = io__npy_measure(file->data, file->bytes, name, &header_bytes);
+    circe_status status = io_npy_measure(file->data, file->bytes, name, &header_bytes);
     if (status != CIRCE_OK) return status;
     if (header_bytes > file->bytes) return io_parse_npy(file->data, file->bytes, name, table);
-    status = io__npy_header(file->data, header_bytes, file->bytes - header_bytes, name, &array);
+    status = io_npy_header(file->data, header_bytes, file->bytes - header_bytes, name, &array);
     if (status != CIRCE_OK) return status;
-    if (io__array_is_native(&array) && header_bytes % io__element_size(array.element) == 0)
+    if (io_array_is_native(&array) && header_bytes % io_element_size(array.element) == 0)
         return map_npy(file, header_bytes, &array, name, table);
-    return io__array_convert(&array, (const char *)file->data + header_bytes, name, table);
+    return io_array_convert(&array, (const char *)file->data + header_bytes, name, table);
 }
 
 static circe_status read_format(circe__mapped *file, file_format format, const char *path, const char *selection,
@@ -128,27 +128,27 @@ static circe_status read_format(circe__mapped *file, file_format format, const c
  */
 
 /* The header alone, however long the file is. */
-static circe_status npy_array(const char *path, uint64_t bytes, io__array *array) {
+static circe_status npy_array(const char *path, uint64_t bytes, io_array *array) {
     unsigned char header[MOST_HEADER];
     size_t header_bytes = 0, there = bytes < sizeof header ? (size_t)bytes : sizeof header;
     FILE *file = fopen(path, "rb");
     if (file == NULL) return circe_fail(CIRCE_ERR_IO, "%s: %s", path, strerror(errno));
     there = fread(header, 1, there, file);
     fclose(file);
-    circe_status status = io__npy_measure(header, there, path, &header_bytes);
+    circe_status status = io_npy_measure(header, there, path, &header_bytes);
     if (status == CIRCE_OK && header_bytes > there)
         return circe_fail(CIRCE_ERR_FORMAT, "%s: the file ends within its header", path);
-    return status == CIRCE_OK ? io__npy_header(header, header_bytes, bytes - header_bytes, path, array) : status;
+    return status == CIRCE_OK ? io_npy_header(header, header_bytes, bytes - header_bytes, path, array) : status;
 }
 
-static circe_status npz_array(const circe__mapped *file, const char *path, const char *selection, io__array *array) {
-    io__member *member = NULL;
-    circe_status status = io__member_open(file->data, file->bytes, path, selection, &member, array);
-    if (status == CIRCE_OK) io__member_close(member);
+static circe_status npz_array(const circe__mapped *file, const char *path, const char *selection, io_array *array) {
+    io_member *member = NULL;
+    circe_status status = io_member_open(file->data, file->bytes, path, selection, &member, array);
+    if (status == CIRCE_OK) io_member_close(member);
     return status;
 }
 
-static circe_status archive_array(const char *path, file_format format, const char *selection, io__array *array) {
+static circe_status archive_array(const char *path, file_format format, const char *selection, io_array *array) {
     circe__mapped file = {.data = NULL};
     int problem = circe__map_file(path, &file);
     if (problem != 0) return circe_fail(CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
@@ -161,7 +161,7 @@ static circe_status archive_array(const char *path, file_format format, const ch
 /* Archives are looked into where that costs little; of larger ones the size of the file is what is known. */
 static circe_status array_shape(const char *path, uint64_t bytes, file_format format, const char *selection,
                                 io_shape *shape) {
-    io__array array = {0};
+    io_array array = {0};
     circe_status status = CIRCE_OK;
     if (format == NPY)
         status = npy_array(path, bytes, &array);
@@ -170,7 +170,7 @@ static circe_status array_shape(const char *path, uint64_t bytes, file_format fo
     else
         shape->bytes = (double)bytes;
     if (status == CIRCE_OK && array.rows > 0) {
-        double size = (double)circe_dtype_size(io__element_dtype(array.element));
+        double size = (double)circe_dtype_size(io_element_dtype(array.element));
         *shape = (io_shape){array.rows, array.cols, true, (double)array.rows * (double)array.cols * size};
     }
     return status;

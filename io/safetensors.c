@@ -7,13 +7,13 @@
 
 typedef struct dtype {
     const char *name;
-    io__element element;
+    io_element element;
 } dtype;
 
 static const dtype dtypes[] = {
-    {"F64", IO__F8}, {"F32", IO__F4}, {"F16", IO__F2},    {"BF16", IO__BF16}, {"I64", IO__I8},
-    {"I32", IO__I4}, {"I16", IO__I2}, {"I8", IO__I1},     {"U64", IO__U8},    {"U32", IO__U4},
-    {"U16", IO__U2}, {"U8", IO__U1},  {"BOOL", IO__BOOL},
+    {"F64", IO_F8}, {"F32", IO_F4}, {"F16", IO_F2},    {"BF16", IO_BF16}, {"I64", IO_I8},
+    {"I32", IO_I4}, {"I16", IO_I2}, {"I8", IO_I1},     {"U64", IO_U8},    {"U32", IO_U4},
+    {"U16", IO_U2}, {"U8", IO_U1},  {"BOOL", IO_BOOL},
 };
 
 static circe_status refuse_selection(const circe_tensor_file *file, const char *name, const char *selection) {
@@ -40,20 +40,20 @@ static circe_status find_tensor(const circe_tensor_file *file, const char *name,
     return found ? CIRCE_OK : refuse_selection(file, name, selection);
 }
 
-static circe_status describe(const circe_tensor *tensor, const char *name, io__array *array) {
-    *array = (io__array){.n_dims = tensor->n_dims};
+static circe_status describe(const circe_tensor *tensor, const char *name, io_array *array) {
+    *array = (io_array){.n_dims = tensor->n_dims};
     memcpy(array->shape, tensor->shape, sizeof tensor->shape);
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         if (strcmp(dtypes[i].name, tensor->dtype) != 0) continue;
         array->element = dtypes[i].element;
-        return io__array_measure(array, name);
+        return io_array_measure(array, name);
     }
     return circe_fail(CIRCE_ERR_FORMAT, "%s: tensor '%.100s' is of dtype %s, which cannot be read as a table", name,
                       tensor->name, tensor->dtype);
 }
 
 /* The tensor's array; into `table` too, unless that is NULL. */
-static circe_status parse(const void *data, size_t bytes, const char *name, const char *selection, io__array *array,
+static circe_status parse(const void *data, size_t bytes, const char *name, const char *selection, io_array *array,
                           io_table *table) {
     circe_context *context = NULL;
     circe_tensor_file *file = NULL;
@@ -66,7 +66,7 @@ static circe_status parse(const void *data, size_t bytes, const char *name, cons
     }
     status = find_tensor(file, name, selection, &tensor);
     if (status == CIRCE_OK) status = describe(&tensor, name, array);
-    if (status == CIRCE_OK && table != NULL) status = io__array_convert(array, tensor.data, name, table);
+    if (status == CIRCE_OK && table != NULL) status = io_array_convert(array, tensor.data, name, table);
 done:
     circe_tensor_file_close(file);
     circe_context_destroy(context);
@@ -75,12 +75,12 @@ done:
 
 circe_status io_parse_safetensors(const void *data, size_t bytes, const char *name, const char *selection,
                                   io_table *table) {
-    io__array array;
+    io_array array;
     memset(table, 0, sizeof *table);
     return parse(data, bytes, name, selection, &array, table);
 }
 
 circe_status io__safetensors_shape(const void *data, size_t bytes, const char *name, const char *selection,
-                                   io__array *array) {
+                                   io_array *array) {
     return parse(data, bytes, name, selection, array, NULL);
 }

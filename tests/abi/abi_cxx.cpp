@@ -1,5 +1,5 @@
 // The public headers from C++: names without mangling, and the addresses that test_abi.c compares with those of C.
-#include "circe/circe.h"
+#include ABI_HEADER
 
 #include <cstring>
 

@@ -44,6 +44,8 @@ foreach(program with_shared with_static with_default)
   expect_output(${program})
 endforeach()
 
+run(with_jobs ${WORK}/project/with_jobs)
+
 if(NOT PKG_CONFIG)
   message(FATAL_ERROR "pkg-config was not found")
 endif()
@@ -56,6 +58,11 @@ run("building with pkg-config" ${CC} ${flags} ${SOURCE}/example.c -o ${WORK}/dyn
   -Wl,-rpath,${lib_dir})
 run("the program with pkg-config" ${WORK}/dynamic)
 expect_output("the program with pkg-config")
+
+run("pkg-config of the jobs" ${PKG_CONFIG} --cflags --libs circe_jobs)
+separate_arguments(arguments UNIX_COMMAND "${output}")
+run("building jobs with pkg-config" ${CC} ${flags} ${SOURCE}/jobs.c -o ${WORK}/jobs ${arguments} -Wl,-rpath,${lib_dir})
+run("the program of jobs with pkg-config" ${WORK}/jobs)
 
 # Static: a directory that holds the archive alone comes first, so that the linker cannot take the shared library.
 file(MAKE_DIRECTORY ${WORK}/archive)
