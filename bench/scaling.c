@@ -194,6 +194,7 @@ static const bench_case cases[] = {
     {"eigen_2000", 2000, 1, 6, 1, CIRCE_FLOAT64, run_eigen, NULL, 0},
     {"fit_5898", 5898, 1, 1, 1, CIRCE_FLOAT64, run_fit, NULL, 1},
     {"fit_1000000", 1000000, 1, 1, 1, CIRCE_FLOAT64, run_fit, NULL, 1},
+    {"fit_normal_1000000", 1000000, 1, 1, 1, CIRCE_FLOAT64, run_fit, NULL, 0},
     {"test_kci_1000", 1000, 1, 1, 1, CIRCE_FLOAT64, run_kci_test, NULL, 0},
     {"test_kci_4000", 4000, 1, 1, 1, CIRCE_FLOAT64, run_kci_test, NULL, 0},
     {"test_gcm_4000", 4000, 1, 1, 1, CIRCE_FLOAT64, run_gcm_test, NULL, 0},

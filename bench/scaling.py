@@ -28,9 +28,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CASES = ["circe_cached_1024_64", "circe_raw_1024_1", "circe_cached_4096_64", "hscic_1024", "hscic_1024_10d", "kci_1024",
-         "gcm_1024", "gcm_1024_10d", "fit_dense_2000", "eigen_2000", "fit_5898", "fit_1000000", "test_kci_1000",
-         "test_kci_4000", "test_gcm_4000", "test_rcot_100000"]
-SLOW = {"fit_dense_2000", "eigen_2000", "fit_1000000"}  # one run in a round
+         "gcm_1024", "gcm_1024_10d", "fit_dense_2000", "eigen_2000", "fit_5898", "fit_1000000",
+         "fit_normal_1000000", "test_kci_1000", "test_kci_4000", "test_gcm_4000", "test_rcot_100000"]
+SLOW = {"fit_dense_2000", "eigen_2000", "fit_1000000", "fit_normal_1000000"}  # one run in a round
 TRAINING = "training"
 SLOWER = 1.05
 

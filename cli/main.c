@@ -31,7 +31,7 @@ static int unknown_command(const char *name) {
 static int print_version(void) {
     circe_context *context = NULL;
     circe_status status = circe_context_create(NULL, &context);
-    if (status != CIRCE_OK) return message_library(status, NULL);
+    if (status != CIRCE_OK) return message_refused(status);
     printf("circe %s\n\nbuilt on\n", circe_version());
     for (const char *line = circe_build_info(); *line != '\0';) {
         size_t length = strcspn(line, "\n");

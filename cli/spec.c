@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "cli/measure/measures.h"
-#include "cli/test/tests.h"
+#include "jobs/measures.h"
+#include "jobs/tests.h"
 
 #define FIT SPEC_BIT(SPEC_FIT)
 #define MEASURE SPEC_BIT(SPEC_MEASURE)
@@ -48,6 +48,18 @@ const spec_option spec_options[OPT_COUNT] = {
     [OPT_POSITIVE] = {"positive", 0, SPEC_TEXT, AUDIT, 0, "WORD", NULL, NULL, 0, 0, "Data",
                       "For an outcome of two words or two numbers: the one that counts as positive, which the "
                       "prediction is of. Default: the larger number, or the last word of the alphabet."},
+    [OPT_FEW_VALUES] = {"few-values", 0, SPEC_INTEGER, AUDIT, 0, "N", NULL, "10", 0, 40, "Data",
+                        "A target or an attribute of at most N different numbers is taken as categories, each compared "
+                        "for itself; 0: numbers stay numbers. (A target of two values is always two classes.)"},
+    [OPT_NUMBERS] = {"numbers", 0, SPEC_LIST, AUDIT, 0, "LIST", NULL, NULL, 0, 0, "Data",
+                     "Columns that are taken as numbers although they have few different ones."},
+    [OPT_SMALLEST_GROUP] = {"smallest-group", 0, SPEC_INTEGER, AUDIT, 0, "N", NULL, "50", 1, 1e15, "Data",
+                            "Categories of an attribute with fewer rows are shown, but the gaps between groups do not "
+                            "count them."},
+    [OPT_FAIL_IF] = {"fail-if", 0, SPEC_LIST, AUDIT, 0, "LIMITS", NULL, NULL, 0, 0, "Output",
+                     "Limits for pipelines, as kpc>0.02,tpr_gap>0.1,auc<0.7: where one is passed, a line says why and "
+                     "the exit status is 3. There are kpc, circe (effects), p (adjusted), mean_gap, tpr_gap, fpr_gap "
+                     "(of an attribute of numbers: between four groups), auc, accuracy, mean_error, rms_error, r2."},
     [OPT_THRESHOLD] = {"threshold", 0, SPEC_NUMBER, AUDIT, 0, "T", NULL, "0.5", -1e300, 1e300, "Data",
                        "For an outcome of two values: a prediction of at least T counts as positive in the true and "
                        "false positive rates."},

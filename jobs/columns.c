@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "io/small.h"
 #include "jobs/json.h"
@@ -26,6 +27,17 @@ circe_columns columns_described(const input *const *group, int n) {
     return out;
 }
 
+void columns_add_few(circe_columns *columns, const char *name, int64_t categories) {
+    size_t i = 0;
+    while (i < columns->n && strcmp(columns->column[i].name, name) != 0) i++;
+    if (i == columns->n) {
+        columns->column = small_grow(columns->column, (columns->n + 1) * sizeof *columns->column);
+        columns->column[columns->n++] = (circe_column){.name = small_format("%s", name)};
+    }
+    columns->column[i].categories = categories;
+    columns->column[i].few = 1;
+}
+
 void columns_clear(circe_columns *columns) {
     for (size_t i = 0; i < columns->n; i++) free(columns->column[i].name);
     free(columns->column);
@@ -33,7 +45,7 @@ void columns_clear(circe_columns *columns) {
 }
 
 const char *columns_because(const circe_column *column) {
-    return column->named ? "it was named so" : "no cell is a number";
+    return column->named ? "it was named so" : column->few ? "it has few different values" : "no cell is a number";
 }
 
 void json_columns(cJSON *object, const circe_columns *columns) {

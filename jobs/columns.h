@@ -8,6 +8,8 @@
 
 /* Those of n inputs. */
 circe_columns columns_described(const input *const *group, int n);
+/* A job has made categories of a column of few different numbers. */
+void columns_add_few(circe_columns *columns, const char *name, int64_t categories);
 void columns_clear(circe_columns *columns);
 
 /* "columns": a list of objects. */

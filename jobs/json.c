@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "io/io.h"
@@ -82,10 +83,19 @@ void json_loo(cJSON *object, const circe_cme *cme) {
     json_number(best, "error", info.loo_error);
 }
 
+void circe_text_free(char *text) { free(text); }
+
 /* Names of files and columns may be in any encoding, and JSON is UTF-8. */
 char *json_utf8(const cJSON *object, bool lines) {
     char *raw = lines ? cJSON_Print(object) : cJSON_PrintUnformatted(object);
     char *text = raw != NULL ? io_to_utf8(raw, strlen(raw)) : NULL;
     cJSON_free(raw);
+    return text;
+}
+
+char *json_text(cJSON *object) {
+    char *text = json_utf8(object, true);
+    cJSON_Delete(object);
+    if (text == NULL) circe_fail(CIRCE_ERR_MEMORY, "out of memory for the JSON output");
     return text;
 }

@@ -22,6 +22,9 @@ void json_kernel(cJSON *object, const char *label, const circe_kernel *kernel);
 /* "loo": the leave-one-out table of a fit, with its best point. */
 void json_loo(cJSON *object, const circe_cme *cme);
 
+/* As text in lines; deletes the object. NULL, with the thread's error: no memory. */
+char *json_text(cJSON *object);
+
 /* As text in UTF-8, in lines or in one, to be freed; NULL: no memory. */
 char *json_utf8(const cJSON *object, bool lines);
 

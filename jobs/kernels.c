@@ -189,3 +189,19 @@ int64_t kernel_widths(const circe_kernel *kernel, double *widths, int64_t limit)
     }
     return n;
 }
+
+const char *kernel_short_text(const char *text, char *out, size_t size) {
+    size_t at = 0;
+    while (*text != '\0' && at + 32 < size) {
+        char *end = NULL;
+        double width = *text == '(' ? strtod(text + 1, &end) : 0;
+        if (end != NULL && *end == ')') {
+            at += (size_t)snprintf(out + at, size - at, "(%.5g", width);
+            text = end;
+        } else {
+            out[at++] = *text++;
+        }
+    }
+    out[at] = '\0';
+    return out;
+}

@@ -34,4 +34,7 @@ bool kernel_is_linear(const circe_kernel *kernel, int64_t cols);
 /* The widths of a bound kernel, one for each factor that has one; returns how many. */
 int64_t kernel_widths(const circe_kernel *kernel, double *widths, int64_t limit);
 
+/* The text of a kernel with widths of 5 digits, as "gaussian(0.70951)"; or any text with numbers in parentheses. */
+const char *kernel_short_text(const char *text, char *out, size_t size);
+
 #endif

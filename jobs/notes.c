@@ -39,6 +39,16 @@ void notes_free(notes *list) {
     circe_notes_clear(&handed);
 }
 
+void job_note(const circe_watch *watch, const char *format, ...) {
+    char text[512];
+    if (watch == NULL || watch->note == NULL) return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    watch->note(watch->user, text);
+}
+
 circe_status job_progress(const circe_watch *watch, double done, const char *format, ...) {
     char text[256];
     if (watch == NULL || watch->progress == NULL) return CIRCE_OK;

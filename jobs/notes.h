@@ -19,6 +19,9 @@ void notes_free(notes *list);
 circe_notes notes_hand_over(notes *list);
 void circe_notes_clear(circe_notes *list);
 
+/* Told to the watch alone. */
+void job_note(const circe_watch *watch, const char *format, ...) CIRCE_PRINTF(2, 3);
+
 /* CIRCE_ERR_CANCELLED, with its text, where the watch asks to stop. */
 circe_status job_progress(const circe_watch *watch, double done, const char *format, ...) CIRCE_PRINTF(3, 4);
 

@@ -146,6 +146,14 @@ int cluster_first(int report, char *text, int *who) {
     return found;
 }
 
+/* The text of a failure elsewhere: its first line says what is wrong, the others are hints. */
+static circe_status fail_again(circe_status status, char *text) {
+    char *rest = text, *line = strsep(&rest, "\n");
+    circe_fail(status, "%s", line);
+    while ((line = strsep(&rest, "\n")) != NULL) circe_fail_hint(status, "%s", line);
+    return status;
+}
+
 circe_status cluster_agree(circe_status status) {
     char text[CLUSTER_TEXT_BYTES] = "";
     int who = 0;
@@ -158,7 +166,7 @@ circe_status cluster_agree(circe_status status) {
             snprintf(text, sizeof text, "rank %d on %s: %s", cluster.place.rank, cluster.place.host, said);
     }
     circe_status worst = (circe_status)cluster_first((int)status, text, &who);
-    return worst == CIRCE_OK ? CIRCE_OK : circe_fail(worst, "%s", text);
+    return worst == CIRCE_OK ? CIRCE_OK : fail_again(worst, text);
 }
 
 uint64_t cluster_hash(uint64_t hash, const void *data, size_t bytes) {

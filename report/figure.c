@@ -80,6 +80,7 @@ static void find_ranges(const report_figure *figure, const report_panel *panel, 
         include_heights(y, panel);
     widen(x);
     widen(y);
+    if (panel->n_x_names > 0) *x = (range){-0.5, (double)panel->n_x_names - 0.5, false};
 }
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
@@ -151,12 +152,13 @@ static void put_style(FILE *out, const report_series *s) {
     static const char *const with[] = {[REPORT_LINE] = "lines",
                                        [REPORT_POINTS] = "points",
                                        [REPORT_LINE_POINTS] = "linespoints",
-                                       [REPORT_HORIZONTAL] = "lines"};
+                                       [REPORT_HORIZONTAL] = "lines",
+                                       [REPORT_INTERVALS] = "points"};
     int colour = colour_of(s);
     fprintf(out, "with %s lc rgb '%s'", with[s->style], palette[colour].rgb);
-    if (s->style != REPORT_POINTS) fprintf(out, " lw 2 dt %d", s->dashed ? 2 : 1);
-    if (s->style == REPORT_POINTS || s->style == REPORT_LINE_POINTS)
-        fprintf(out, " pt %d ps 0.8", palette[colour].point);
+    bool points = s->style == REPORT_POINTS || s->style == REPORT_INTERVALS;
+    if (!points) fprintf(out, " lw 2 dt %d", s->dashed ? 2 : 1);
+    if (points || s->style == REPORT_LINE_POINTS) fprintf(out, " pt %d ps 0.8", palette[colour].point);
 }
 
 /* Numbers along a logarithmic axis: every power of ten, or every second, ... of many; 2 and 5 as well where there are
@@ -182,6 +184,29 @@ static void put_log_tics(FILE *out, char axis, const range *r) {
     fputs(")\n", out);
 }
 
+/* Names at 0, 1, ...: cut where they are long, and aslant where they would not fit beside each other. */
+static void put_names(FILE *out, const report_panel *panel) {
+    enum { MOST_LETTERS = 18, LETTERS_OF_AN_AXIS = 36 };
+    size_t letters = 0;
+    for (int64_t k = 0; k < panel->n_x_names; k++) letters += strlen(panel->x_names[k]) + 2;
+    fprintf(out, "set xtics %s (", letters > LETTERS_OF_AN_AXIS ? "rotate by -30" : "norotate");
+    for (int64_t k = 0; k < panel->n_x_names; k++) {
+        char *name = strdup(panel->x_names[k]);
+        if (name == NULL) continue;
+        size_t end = strlen(name) > MOST_LETTERS ? MOST_LETTERS : strlen(name);
+        while (end > 0 && (name[end] & 0xC0) == 0x80) end--; /* not within a letter of UTF-8 */
+        fprintf(out, "%s", k > 0 ? ", " : "");
+        bool whole = name[end] == '\0';
+        name[end] = '\0';
+        char *shown = NULL;
+        if (asprintf(&shown, "%s%s", name, whole ? "" : "…") >= 0) put_quoted(out, shown);
+        fprintf(out, " %" PRId64, k);
+        free(shown);
+        free(name);
+    }
+    fputs(")\n", out);
+}
+
 static void put_axis(FILE *out, char axis, const char *label, const range *r) {
     fprintf(out, "set %clabel ", axis);
     put_quoted(out, label);
@@ -190,7 +215,7 @@ static void put_axis(FILE *out, char axis, const char *label, const range *r) {
     if (r->log)
         put_log_tics(out, axis, r);
     else
-        fprintf(out, "set %ctics autofreq\n", axis);
+        fprintf(out, "set %ctics norotate autofreq\n", axis);
 }
 
 /* The panel whose first curve is block `index` of the data. */
@@ -201,16 +226,16 @@ static void put_panel(FILE *out, const report_figure *figure, const report_panel
     put_quoted(out, panel->title);
     fputc('\n', out);
     put_axis(out, 'x', panel->x_label, &x);
+    if (panel->n_x_names > 0) put_names(out, panel);
     put_axis(out, 'y', panel->y_label, &y);
     fputs("plot ", out);
     for (int64_t k = 0; k < panel->n_series; k++) {
         const report_series *s = &panel->series[k];
         if (s->low == NULL || s->high == NULL || s->style == REPORT_HORIZONTAL) continue;
-        fprintf(out,
-                "'%s.dat' index %" PRId64
-                " using 1:3:4 with filledcurves lc rgb '%s' fs transparent solid 0.18 noborder "
-                "notitle, \\\n     ",
-                figure->name, index + k, palette[colour_of(s)].rgb);
+        bool bars = s->style == REPORT_INTERVALS;
+        fprintf(out, "'%s.dat' index %" PRId64 " using %s lc rgb '%s' %s notitle, \\\n     ", figure->name, index + k,
+                bars ? "1:2:3:4 with yerrorbars" : "1:3:4 with filledcurves", palette[colour_of(s)].rgb,
+                bars ? "lw 2 pt 0" : "fs transparent solid 0.18 noborder");
     }
     for (int64_t k = 0; k < panel->n_series; k++) {
         fprintf(out, "'%s.dat' index %" PRId64 " using 1:2 ", figure->name, index + k);

@@ -10,18 +10,27 @@
 
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
 
-/* One curve or cloud: n points, NaN leaves a gap. low and high, where not NULL, are drawn as a shaded band. */
+/* One curve or cloud: n points, NaN leaves a gap. low and high, where not NULL, are drawn as a shaded band; of
+ * REPORT_INTERVALS, which are points that no line joins, as bars. */
 typedef struct report_series {
     const char *label;
     int64_t n;
     const double *x, *y, *low, *high;
-    enum { REPORT_LINE = 1, REPORT_POINTS = 2, REPORT_LINE_POINTS = 3, REPORT_HORIZONTAL = 4 } style;
+    enum {
+        REPORT_LINE = 1,
+        REPORT_POINTS = 2,
+        REPORT_LINE_POINTS = 3,
+        REPORT_HORIZONTAL = 4,
+        REPORT_INTERVALS = 5
+    } style;
     int colour; /* index into the palette, which is safe for colour-blind readers; the same method, the same colour */
     bool dashed;
 } report_series;
 
 typedef struct report_panel {
     const char *title, *x_label, *y_label;
+    const char *const *x_names; /* (n_x_names): what stands at x = 0, 1, ... in the place of numbers; NULL: numbers */
+    int64_t n_x_names;
     bool log_x, log_y;
     const report_series *series;
     int64_t n_series;

@@ -1,9 +1,7 @@
 #include "train/parallel.h"
 
 int64_t train_parts(const circe_context *context, int64_t total, int64_t least) {
-    int64_t threads = circe_context_threads(context), most = total / least;
-    if (most < 1) return 1;
-    return most < threads ? most : threads;
+    return circe_context_parts(context, total, least);
 }
 
 typedef struct division {

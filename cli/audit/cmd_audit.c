@@ -1,131 +1,162 @@
-/* circe audit: from a table of predictions to a report. */
+/* circe audit: what the job finds, as text or JSON, and its report. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "cli/audit/audit.h"
 #include "cli/commands.h"
 #include "cli/common/message.h"
 #include "cli/common/output.h"
 #include "cli/common/parse.h"
 #include "cli/common/progress.h"
+#include "cli/common/session.h"
+#include "cli/common/text.h"
 #include "io/paths.h"
-#include "jobs/sentinels.h"
+#include "io/small.h"
+#include "jobs/audit_parts.h"
+#include "jobs/test_json.h"
 
-enum { OUTCOME_GROUPS = 5 };
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
-/* ---- the work ---------------------------------------------------------------------------------------------------- */
-
-/* Two values are groups as they are. */
-static void make_groups(audit *a) {
-    const audit_data *d = &a->data;
-    audit_groups_make(&d->target, d->n, OUTCOME_GROUPS, &a->outcome);
-    a->finest = small_alloc((size_t)d->n_attributes * sizeof *a->finest);
-    for (int64_t i = 0; i < d->n_attributes; i++)
-        audit_groups_make(&d->attributes[i], d->n, AUDIT_FINEST, &a->finest[i]);
-}
-
-static int find_one(audit *a, int64_t prediction, int64_t attribute) {
-    audit_finding *f = audit_at(a, prediction, attribute);
-    int64_t done = prediction * a->data.n_attributes + attribute, all = a->data.n_predictions * a->data.n_attributes;
-    f->prediction = &a->data.predictions[prediction];
-    f->attribute = &a->data.attributes[attribute];
-    char *text = small_format("%s, %s", f->prediction->name, f->attribute->name);
-    progress_show((double)done / (double)all, text);
-    free(text);
-    int status = audit_judge(a, f);
-    if (status == EXIT_DONE) status = audit_measure(a, f);
-    if (status == EXIT_DONE) audit_compare_groups(a, f);
-    if (status == EXIT_DONE && progress_interrupted())
-        status = message_fail(EXIT_WORK, "interrupted; nothing was written");
-    return status;
-}
-
-static int work(audit *a) {
-    const audit_data *d = &a->data;
-    a->findings = small_alloc((size_t)(d->n_predictions * d->n_attributes) * sizeof *a->findings);
-    make_groups(a);
-    int status = audit_find_residuals(a);
-    for (int64_t p = 0; p < d->n_predictions && status == EXIT_DONE; p++) {
-        for (int64_t i = 0; i < d->n_attributes && status == EXIT_DONE; i++) status = find_one(a, p, i);
+static int widest(const circe_audit_column *columns, int64_t n, int least) {
+    int width = least;
+    for (int64_t i = 0; i < n; i++) {
+        int length = (int)strlen(columns[i].name);
+        width = length > width ? length : width;
     }
-    if (status == EXIT_DONE) audit_conclude(a);
-    return status;
+    return width;
 }
+
+static void print_finding(const circe_audit_result *r, const circe_audit_finding *f, int prediction, int attribute) {
+    char p[32], adjusted[32], kpc[64] = "-";
+    const circe_effect *e = &f->effects.kpc;
+    if (f->has_effects) snprintf(kpc, sizeof kpc, "%.3f [%.3f, %.3f]", e->value, e->lower, e->upper);
+    printf("  %-*s  %-*s  %9s  %9s  %-9s  %-22s  %s\n", prediction, audit_prediction(r, f)->name, attribute,
+           audit_attribute(r, f)->name, test_p_text(f->p_value, p, sizeof p),
+           test_p_text(f->p_adjusted, adjusted, sizeof adjusted), circe_trust_name(f->trust), kpc,
+           circe_audit_decision_name(f->decision));
+}
+
+static void print_findings(const circe_audit_result *r) {
+    int prediction = widest(r->predictions, r->n_predictions, 10),
+        attribute = widest(r->attributes, r->n_attributes, 9);
+    printf("Given %s, does the prediction still depend on the attribute? %" PRId64 " rows, test %s.\n\n",
+           r->target.name, r->n, r->test);
+    printf("  %-*s  %-*s  %9s  %9s  %-9s  %-22s  %s\n", prediction, "prediction", attribute, "attribute", "p-value",
+           "adjusted", "trust", "KPC, 95 % interval", "verdict");
+    for (int64_t a = 0; a < r->n_attributes; a++) {
+        for (int64_t p = 0; p < r->n_predictions; p++) print_finding(r, audit_at(r, p, a), prediction, attribute);
+    }
+}
+
+/* "  score      AUC 0.71 [0.70, 0.72], accuracy 0.65 [0.64, 0.66]" */
+static void print_quality(const circe_audit_result *r) {
+    static const circe_audit_metric shown[] = {CIRCE_METRIC_AUC, CIRCE_METRIC_ACCURACY, CIRCE_METRIC_R2,
+                                               CIRCE_METRIC_MEAN_ERROR, CIRCE_METRIC_ROOT_MEAN_SQUARE_ERROR};
+    int width = widest(r->predictions, r->n_predictions, 10);
+    printf("How good the predictions are, with 95 %% intervals:\n\n");
+    for (int64_t p = 0; p < r->n_predictions; p++) {
+        const char *between = "";
+        printf("  %-*s  ", width, r->predictions[p].name);
+        for (size_t m = 0; m < sizeof shown / sizeof shown[0]; m++) {
+            const circe_audit_estimate *e = &r->quality[p].of[shown[m]];
+            if (!isfinite(e->value)) continue;
+            printf("%s%s %.3g [%.3g, %.3g]", between, circe_audit_metric_name(shown[m]), e->value, e->lower, e->upper);
+            between = ", ";
+        }
+        putchar('\n');
+    }
+    putchar('\n');
+}
+
+static void print_text(const circe_audit_result *r, const char *folder, bool quiet) {
+    if (!quiet) print_quality(r);
+    print_findings(r);
+    if (quiet) return;
+    putchar('\n');
+    text_columns(&r->columns);
+    for (int64_t a = 0; a < r->n_attributes; a++) {
+        for (int64_t p = 0; p < r->n_predictions; p++) {
+            text_wrap(stdout, audit_at(r, p, a)->verdict, 0, 0, text_width());
+            putchar('\n');
+        }
+    }
+    printf("The report: %s/report.html\n", folder);
+}
+
+enum { EXIT_LIMIT = 3 }; /* a limit of --fail-if was not kept */
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-static void note_rows(audit *a) {
-    if (a->data.dropped > 0)
-        notes_add(&a->warnings,
-                  "left out %" PRId64
-                  " rows with missing cells: if they are missing for a reason that has "
-                  "to do with the attribute, so is what is found here",
-                  a->data.dropped);
-    const input *const group[] = {&a->data.table.in};
-    sentinels_note(group, 1, &a->warnings);
-    if (a->data.n < 200)
-        notes_add(&a->warnings, "%" PRId64 " rows are few: only strong dependence can be found", a->data.n);
+typedef struct state {
+    const char *folder;
+    bool asked; /* whether the folder can be written to */
+    int refused;
+} state;
+
+static int make_folder(const char *folder) {
+    char *path = small_format("%s/report.html", folder);
+    int status = message_refused(path_make_folder(folder));
+    if (status == EXIT_DONE) status = message_refused(path_check_writable("-o", path));
+    free(path);
+    return status;
 }
 
-static int run(audit *a) {
-    double start = session_clock();
-    int status = session_open(a->arguments, &a->s);
-    if (status == EXIT_DONE) status = audit_data_read(a->arguments, &a->data);
-    if (status == EXIT_DONE) status = message_refused(path_make_folder(a->folder));
-    if (status == EXIT_DONE) {
-        char *path = small_format("%s/report.html", a->folder);
-        status = message_refused(path_check_writable("-o", path));
-        free(path);
-    }
-    if (status != EXIT_DONE) return status;
-    note_rows(a);
-    status = work(a);
+/* The folder is made once the table is read, so that a slip in a name leaves nothing behind, and before the work. */
+static int show_progress(void *user, double done, const char *text) {
+    state *s = user;
+    if (!s->asked) s->refused = make_folder(s->folder);
+    s->asked = true;
+    if (s->refused != EXIT_DONE) return 1;
+    progress_show(done, text);
+    return progress_interrupted();
+}
+
+/* The limits that were not kept, one line each. */
+static int print_checks(const circe_audit_result *r) {
+    for (int64_t i = 0; i < r->n_checks; i++)
+        if (r->checks[i].failed) message_note("--fail-if %s: %s", r->checks[i].condition, r->checks[i].text);
+    return circe_audit_failed(r) > 0 ? EXIT_LIMIT : EXIT_DONE;
+}
+
+static int print_result(const args *arguments, const circe_audit_result *r, const char *folder) {
+    bool quiet = args_given(arguments, OPT_QUIET);
+    int status = EXIT_DONE;
+    for (size_t i = 0; !quiet && i < r->warnings.n; i++) message_note("warning: %s", r->warnings.text[i]);
+    if (args_given(arguments, OPT_JSON))
+        status = json_print(audit_json(r, folder));
+    else
+        print_text(r, folder, quiet);
+    return status == EXIT_DONE ? print_checks(r) : status;
+}
+
+static int run(const args *arguments, circe_context *context, const circe_audit_options *options) {
+    state s = {.folder = args_text(arguments, OPT_OUTPUT_AUDIT)};
+    circe_watch watch = {.user = &s, .progress = show_progress};
+    circe_audit_result *result = NULL;
+    circe_status status = circe_audit(context, NULL, options, &watch, &result);
     progress_clear();
-    a->seconds = session_clock() - start;
-    if (status == EXIT_DONE) status = audit_report_write(a);
-    if (status != EXIT_DONE) return status;
-    if (!args_given(a->arguments, OPT_QUIET)) notes_print(&a->warnings);
-    if (args_given(a->arguments, OPT_JSON)) return json_print(audit_json(a));
-    audit_text(a);
-    return EXIT_DONE;
-}
-
-static void profile_free(audit_profile *p) {
-    free(p->value);
-    free(p->half);
-}
-
-static void finding_free(audit_finding *f) {
-    free(f->verdict);
-    for (int i = 0; i < AUDIT_DECIDING; i++) calibration_free(&f->calibration[i]);
-    test_along_free(&f->along);
-    profile_free(&f->error);
-    profile_free(&f->squared);
-    profile_free(&f->residual);
-    for (int s = 0; s < AUDIT_MOST_STRATA; s++) profile_free(&f->strata[s]);
-}
-
-static void audit_free(audit *a) {
-    const audit_data *d = &a->data;
-    for (int64_t i = 0; a->findings != NULL && i < d->n_predictions * d->n_attributes; i++)
-        finding_free(&a->findings[i]);
-    for (int64_t p = 0; a->residuals != NULL && p < d->n_predictions; p++) free(a->residuals[p]);
-    for (int64_t i = 0; a->finest != NULL && i < d->n_attributes; i++) audit_groups_free(&a->finest[i]);
-    audit_groups_free(&a->outcome);
-    free(a->findings);
-    free(a->residuals);
-    free(a->finest);
-    notes_free(&a->warnings);
-    audit_data_free(&a->data);
-    session_close(&a->s);
+    if (s.refused != EXIT_DONE) return s.refused;
+    if (progress_interrupted()) status = circe_fail(CIRCE_ERR_CANCELLED, "interrupted; nothing was written");
+    if (status == CIRCE_OK) status = circe_audit_report(result, s.folder);
+    int done = status == CIRCE_OK ? print_result(arguments, result, s.folder) : message_refused(status);
+    circe_audit_result_free(result);
+    return done;
 }
 
 int cmd_audit(const args *arguments) {
-    audit a = {.arguments = arguments,
-               .folder = args_text(arguments, OPT_OUTPUT_AUDIT),
-               .alpha = args_number(arguments, OPT_ALPHA)};
-    int status = run(&a);
-    audit_free(&a);
+    circe_audit_options options;
+    session s = {0};
+    int status = message_refused(args_options(arguments, &circe_audit_schema, &options));
+    options.data = arguments->argument;
+    if (status == EXIT_DONE && options.data == NULL) {
+        message_note("which table? a .csv with predictions, outcomes and attributes");
+        message_hint("usage: circe audit %s", arguments->command->synopsis);
+        return EXIT_INPUT;
+    }
+    if (status == EXIT_DONE) status = session_open(arguments, &s);
+    if (status == EXIT_DONE) status = run(arguments, s.context, &options);
+    session_close(&s);
     return status;
 }

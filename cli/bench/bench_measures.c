@@ -107,7 +107,7 @@ static int make_problem(const session *s, uint64_t seed, const timed *t, problem
     for (int k = 0; k < 3 && status == CIRCE_OK; k++)
         status = circe_kernel_create(s->context, CIRCE_KERNEL_GAUSSIAN, widths[k], &kernels[k]);
     p->kernels = (circe_kernels){kernels[0], kernels[1], kernels[2]};
-    if (status != CIRCE_OK) return message_library(status, NULL);
+    if (status != CIRCE_OK) return message_refused(status);
     return complete ? EXIT_DONE : message_fail(EXIT_WORK, "out of memory for %" PRId64 " points", n);
 }
 
@@ -119,7 +119,7 @@ static int time_problem(const timed *t, const problem *p, double budget, measure
     for (int64_t warm = t->slow ? 0 : -2; n < MAX_REPETITIONS; warm++) {
         double before = session_clock();
         circe_status status = t->run(p, &row->value, p->gradient ? &grad : NULL);
-        if (status != CIRCE_OK) return message_library(status, NULL);
+        if (status != CIRCE_OK) return message_refused(status);
         if (progress_interrupted()) return message_fail(EXIT_WORK, "interrupted");
         if (warm >= 0) times[n++] = session_clock() - before;
         if (n >= (t->slow ? 1 : 5) && session_clock() - start >= budget) break;

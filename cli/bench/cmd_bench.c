@@ -103,7 +103,7 @@ static int fit_model(const bench *b, int64_t M, double sigma2, circe_cme **cme) 
     circe_kernel_destroy(kernel_y);
     circe_kernel_destroy(kernel_z);
     free_points(&p);
-    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
+    return message_refused(status);
 }
 
 /* What one repetition works on. */
@@ -151,7 +151,7 @@ static int prepare_x(const bench *b, const bench_row *row, step *t) {
     for (int64_t i = 0; i < n; i++) x[i] = (float)normal[i];
     free(normal);
     circe_status status = circe_kernel_create(b->s.context, CIRCE_KERNEL_GAUSSIAN, (double)row->d_x, &t->kernel_x);
-    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
+    return message_refused(status);
 }
 
 static int prepare_step(const bench *b, const bench_row *row, const circe_cme *cme, points *p, step *t) {
@@ -167,7 +167,7 @@ static int prepare_step(const bench *b, const bench_row *row, const circe_cme *c
     if (t->order == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " rows", n);
     circe_random_permutation((circe_random){b->seed, 2}, n, t->order);
     circe_status status = circe_features_create(b->s.context, cme, &t->y, &t->z, CIRCE_FLOAT32, &t->features);
-    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
+    return message_refused(status);
 }
 
 /* Repeats a step until the budget is spent, at least 5 times, after two that only warm up. */
@@ -176,14 +176,14 @@ static int time_step(const bench *b, const step *t, bench_row *row) {
     int64_t n = 0;
     for (int64_t i = 0; i < 2; i++) {
         circe_status status = run_step(b, t, i);
-        if (status != CIRCE_OK) return message_library(status, NULL);
+        if (status != CIRCE_OK) return message_refused(status);
     }
     double start = session_clock();
     while (n < MAX_REPETITIONS && (n < 5 || session_clock() - start < b->budget)) {
         double before = session_clock();
         circe_status status = run_step(b, t, n);
         times[n++] = session_clock() - before;
-        if (status != CIRCE_OK) return message_library(status, NULL);
+        if (status != CIRCE_OK) return message_refused(status);
         if (progress_interrupted()) return message_fail(EXIT_WORK, "interrupted");
     }
     quantile_sort(times, n);

@@ -2,6 +2,7 @@
 #include "cli/common/message.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,21 +117,13 @@ static void say_about(const char *subject, const char *text) {
     free(shown);
 }
 
-int message_library(circe_status status, const char *subject) {
-    if (status == CIRCE_ERR_CANCELLED) return message_fail(EXIT_WORK, "interrupted; nothing was written");
-    const char *text = circe_last_error();
-    say_about(subject, text[0] != '\0' ? text : circe_status_text(status));
-    bool told = strstr(text, "--memory") != NULL || strstr(text, "raise the limit") != NULL;
-    if (status == CIRCE_ERR_MEMORY && !told) message_hint("allow more with --memory, or give fewer rows");
-    if (status == CIRCE_ERR_RANK)
-        message_hint("--sigma2-y, --tolerance and --max-rank move the limit; --rows N takes fewer rows");
-    return exit_of(status);
-}
-
 int message_refused(circe_status status) {
+    if (status == CIRCE_OK) return EXIT_DONE;
+    if (status == CIRCE_ERR_CANCELLED) return message_fail(EXIT_WORK, "interrupted; nothing was written");
     char *text = small_format("%s", circe_last_error()), *rest = text, *line = strsep(&rest, "\n");
-    if (status != CIRCE_OK) message_note("%s", line[0] != '\0' ? line : circe_status_text(status));
-    while (status != CIRCE_OK && (line = strsep(&rest, "\n")) != NULL) message_hint("%s", line);
+    message_note("%s", line[0] != '\0' ? line : circe_status_text(status));
+    if (rest == NULL && status == CIRCE_ERR_MEMORY) message_hint("allow more with --memory, or give fewer rows");
+    while ((line = strsep(&rest, "\n")) != NULL) message_hint("%s", line);
     free(text);
     return exit_of(status);
 }
@@ -143,6 +136,12 @@ int message_read(circe_status status, const char *path, const char *text) {
 int message_write(const char *path, const char *text) {
     say_about(path, text);
     return EXIT_WORK;
+}
+
+void message_data(bool quiet, int64_t dropped, const circe_notes *warnings) {
+    if (quiet) return;
+    if (dropped > 0) message_note("left out %" PRId64 " rows with missing cells", dropped);
+    for (size_t i = 0; i < warnings->n; i++) message_note("warning: %s", warnings->text[i]);
 }
 
 void notes_print(const notes *list) {

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "circe/status.h"
 #include "io/small.h"
@@ -34,16 +35,16 @@ int message_fail(int status, const char *format, ...) PRINTF_LIKE(2, 3);
 void message_hint(const char *format, ...) PRINTF_LIKE(1, 2);
 void message_note(const char *format, ...) PRINTF_LIKE(1, 2);
 
-/* A failed call of the library: prints circe_last_error(), after "SUBJECT: " where the subject (a file; may be NULL) is
- * not in it already, with a hint where one helps. */
-int message_library(circe_status status, const char *subject);
-
-/* The exit status of a job or of reading; where it failed, with its text, whose further lines are hints. */
+/* The exit status of a call of the library or of a job. Where it failed, prints its text, whose further lines are
+ * hints. */
 int message_refused(circe_status status);
 
 /* A file that could not be read, or not be written, with the text of the error. */
 int message_read(circe_status status, const char *path, const char *text);
 int message_write(const char *path, const char *text);
+
+/* What a finished job has to say of its data, unless --quiet: rows left out, and its sentences for the user. */
+void message_data(bool quiet, int64_t dropped, const circe_notes *warnings);
 
 /* The sentences of a job for the user: "circe fit: warning: TEXT". */
 void notes_print(const notes *list);

@@ -9,15 +9,16 @@
 #include <string.h>
 
 #include "io/io.h"
+#include "jobs/kernels.h"
 
-int json_print(cJSON *object) {
-    char *text = json_utf8(object, true);
-    cJSON_Delete(object);
-    if (text == NULL) return message_fail(EXIT_WORK, "out of memory for the JSON output");
+int output_json(char *text) {
+    if (text == NULL) return message_refused(CIRCE_ERR_MEMORY);
     puts(text);
-    free(text);
+    circe_text_free(text);
     return EXIT_DONE;
 }
+
+int json_print(cJSON *object) { return output_json(json_text(object)); }
 
 void text_row(const char *name, const char *format, ...) {
     va_list arguments;
@@ -60,21 +61,7 @@ const char *text_kernel(const circe_kernel *kernel, char *out, size_t size) {
     return text_widths(circe_kernel_text(kernel), out, size);
 }
 
-const char *text_widths(const char *text, char *out, size_t size) {
-    size_t at = 0;
-    while (*text != '\0' && at + 32 < size) {
-        char *end = NULL;
-        double width = *text == '(' ? strtod(text + 1, &end) : 0;
-        if (end != NULL && *end == ')') {
-            at += (size_t)snprintf(out + at, size - at, "(%.5g", width);
-            text = end;
-        } else {
-            out[at++] = *text++;
-        }
-    }
-    out[at] = '\0';
-    return out;
-}
+const char *text_widths(const char *text, char *out, size_t size) { return kernel_short_text(text, out, size); }
 
 void text_loo(const circe_loo_table *table) {
     printf("  %14s", "sigma2_y\\ridge");

@@ -11,6 +11,9 @@
 #include "jobs/columns.h"
 #include "jobs/json.h"
 
+/* Prints a text of JSON (NULL: it failed) and frees it. */
+int output_json(char *text);
+
 /* Prints the object and a line end on standard output, and deletes it. */
 int json_print(cJSON *object);
 

@@ -20,7 +20,7 @@ int ranks_open(void) {
     char program[512];
     circe_status status = cluster_open();
     if (status != CIRCE_OK) {
-        int failure = message_library(status, NULL);
+        int failure = message_refused(status);
         if (cluster_launched().rank > 0) sleep(1); /* a launcher ends all when one fails: the first is to have spoken */
         return failure;
     }
@@ -28,7 +28,7 @@ int ranks_open(void) {
     memset(program, 0, sizeof program);
     snprintf(program, sizeof program, "%s\n%s", circe_version(), circe_build_info());
     status = cluster_same(program, sizeof program, "the version of circe");
-    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
+    return message_refused(status);
 }
 
 int ranks_close(int status) {

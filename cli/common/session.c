@@ -2,13 +2,13 @@
 #include "cli/common/session.h"
 
 #include <stdbool.h>
-#include <stdio.h>
-#include <time.h>
 
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
 #include "cli/common/ranks.h"
 #include "io/io.h"
+#include "jobs/clock.h"
+#include "jobs/machine.h"
 
 int session_open(const args *arguments, session *out) {
     *out = (session){0};
@@ -23,7 +23,7 @@ int session_open(const args *arguments, session *out) {
     circe_status status = circe_context_create(&options, &out->context);
     io_use_threads(options.threads);
     if (status == CIRCE_OK) status = circe_workspace_create(out->context, &out->workspace);
-    if (status != CIRCE_OK) return message_library(status, NULL);
+    if (status != CIRCE_OK) return message_refused(status);
     if (!args_given(arguments, OPT_QUIET)) session_warn_of_blas();
     return EXIT_DONE;
 }
@@ -34,13 +34,21 @@ void session_warn_of_blas(void) {
     said = true;
 }
 
-const char *session_text(const session *s, char *text, size_t size) {
-    int threads = circe_context_threads(s->context);
-    const char *core = circe_blas_core();
-    snprintf(text, size, "%s, %s instructions, %s%s%s%s, %d thread%s", circe_version(), circe_context_isa(s->context),
-             circe_blas_name(), core[0] != '\0' ? " (" : "", core, core[0] != '\0' ? ")" : "", threads,
-             threads == 1 ? "" : "s");
-    return text;
+const char *session_text(const session *s, char *text, size_t size) { return machine_text(s->context, text, size); }
+
+static int show(void *user, double done, const char *text) {
+    (void)user;
+    progress_show(done, text);
+    return progress_interrupted();
+}
+
+static void say(void *user, const char *text) {
+    (void)user;
+    message_note("%s", text);
+}
+
+circe_watch session_watch(const args *arguments) {
+    return (circe_watch){.progress = show, .note = args_given(arguments, OPT_QUIET) ? NULL : say};
 }
 
 void session_close(session *s) {
@@ -50,8 +58,4 @@ void session_close(session *s) {
     *s = (session){0};
 }
 
-double session_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+double session_clock(void) { return job_clock(); }

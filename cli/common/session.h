@@ -3,6 +3,7 @@
 #define CLI_SESSION_H
 
 #include "circe/circe.h"
+#include "circe/job.h"
 #include "cli/common/parse.h"
 
 typedef struct session {
@@ -19,6 +20,9 @@ void session_warn_of_blas(void);
 
 /* "0.1.0, avx512 instructions, OpenBLAS 0.3.21 (SkylakeX), 2 threads": with what this session computes. */
 const char *session_text(const session *s, char *text, size_t size);
+
+/* Who watches a job: its progress is the bar, Ctrl-C stops it, and its notes are said unless --quiet. */
+circe_watch session_watch(const args *arguments);
 
 /* Seconds on a clock that only moves forward. */
 double session_clock(void);

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli/common/cells.h"
+#include "report/cells.h"
 #include "cli/demo/demo.h"
 
 enum { WINDOWS = 3, MOST_IN_WINDOW = 80, SERIES = 2 * WINDOWS + 1 };

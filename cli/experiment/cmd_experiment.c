@@ -224,7 +224,7 @@ static int try_device(const args *arguments, const char *precision) {
     circe_context *context = NULL;
     if (!args_given(arguments, OPT_QUIET)) session_warn_of_blas();
     circe_status made = circe_context_create(NULL, &context);
-    int status = made == CIRCE_OK ? device_open(arguments, context, &device) : message_library(made, NULL);
+    int status = made == CIRCE_OK ? device_open(arguments, context, &device) : message_refused(made);
     if (status == EXIT_DONE && precision != NULL) {
         made = train_device_set_precision(device, (train_precision)train_precision_find(precision));
         if (made != CIRCE_OK) status = message_fail(EXIT_INPUT, "precision %s: %s", precision, circe_last_error());

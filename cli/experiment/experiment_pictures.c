@@ -185,7 +185,7 @@ static int prepare(circe_context *context, experiment_config *config, experiment
 int experiment_pictures_prepare(experiment_config *config, const char *folder, bool quiet) {
     circe_context *context = NULL;
     int status = EXIT_DONE;
-    if (circe_context_create(NULL, &context) != CIRCE_OK) return message_library(CIRCE_ERR_MEMORY, NULL);
+    if (circe_context_create(NULL, &context) != CIRCE_OK) return message_refused(CIRCE_ERR_MEMORY);
     progress_start(!quiet);
     progress_catch_termination();
     for (int64_t i = 0; i < config->models.n && status == EXIT_DONE; i++)

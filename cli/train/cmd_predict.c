@@ -9,7 +9,7 @@
 #include "cli/common/devices.h"
 #include "cli/common/from_args.h"
 #include "cli/common/message.h"
-#include "cli/common/model_file.h"
+#include "jobs/model_file.h"
 #include "cli/common/output.h"
 #include "cli/common/parse.h"
 #include "cli/common/session.h"

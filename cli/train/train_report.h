@@ -2,7 +2,7 @@
 #ifndef CLI_TRAIN_REPORT_H
 #define CLI_TRAIN_REPORT_H
 
-#include "cli/common/cells.h"
+#include "report/cells.h"
 #include "cli/train/train_job.h"
 
 typedef struct report_writer {

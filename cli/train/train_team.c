@@ -84,7 +84,7 @@ const train_team *training_team(void) {
 
 int training_team_same(uint64_t hash, const char *file) {
     circe_status status = cluster_same(&hash, sizeof hash, file);
-    return status == CIRCE_OK ? EXIT_DONE : message_library(status, NULL);
+    return message_refused(status);
 }
 
 static void keep_rows(circe_mat *m, int64_t first, int64_t n) {

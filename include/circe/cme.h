@@ -70,7 +70,7 @@ typedef struct circe_loo_table {
 
 CIRCE_API circe_status circe_cme_get_loo(const circe_cme *cme, circe_loo_table *table);
 
-/* What a user should be told about this fit, as sentences. */
+/* What a user should be told about this fit, as sentences; first, where it is so, that y is constant and that z is. */
 CIRCE_API int64_t circe_cme_n_warnings(const circe_cme *cme);
 CIRCE_API const char *circe_cme_warning(const circe_cme *cme, int64_t index);
 

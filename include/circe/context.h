@@ -52,6 +52,12 @@ CIRCE_API void circe_context_destroy(circe_context *context);
  * sleep when there is nothing to do, and are started anew in a child of fork. */
 CIRCE_API int circe_context_threads(const circe_context *context);
 
+/* How many parts of `total` items are worth while: 1 to the number of threads. `least` is how many items take a thread
+ * about five microseconds; 1 says that each of them takes that or longer. More parts than these would only make a call
+ * slower, whatever the number of threads; the threads without one stay asleep. Fewer where a part has more to begin or
+ * to hand over than a few cache lines. */
+CIRCE_API int64_t circe_context_parts(const circe_context *context, int64_t total, int64_t least);
+
 /* Calls run(user, part) for every part in [0, parts), each on one of those threads, and returns when all are done. BLAS
  * runs on the thread that calls it alone meanwhile. A call from inside a part runs its parts one after the other. */
 typedef void (*circe_part_fn)(void *user, int64_t part);

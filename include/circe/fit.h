@@ -1,7 +1,8 @@
-/* The conditional mean of z given y, from files to a model. */
+/* The conditional mean of z given y, from files or a table to a model. */
 #ifndef CIRCE_FIT_H
 #define CIRCE_FIT_H
 
+#include "circe/cme.h"
 #include "circe/job.h"
 
 CIRCE_BEGIN_DECLS
@@ -15,6 +16,23 @@ typedef struct circe_fit_options {
 /* Their rows, and every field its default. */
 CIRCE_API extern const circe_schema circe_fit_schema;
 CIRCE_API void circe_fit_options_init(circe_fit_options *options);
+
+typedef struct circe_fit_result {
+    circe_cme *cme;  /* NULL: this is another rank than the first, which has it; uses the context */
+    char *model;     /* the file that it was written to */
+    int64_t dropped; /* rows with missing cells */
+    circe_columns columns;
+    circe_notes warnings;
+} circe_fit_result;
+
+/* Fits on the columns y and z of `table`, or (NULL) of the files that the options name, and writes the model to
+ * options->output. By all ranks where there are several. watch may be NULL. */
+CIRCE_API circe_status circe_fit(circe_context *context, const circe_table *table, const circe_fit_options *options,
+                                 const circe_watch *watch, circe_fit_result **result);
+CIRCE_API void circe_fit_result_free(circe_fit_result *result);
+
+/* The result as `circe fit --json` prints it, for circe_text_free; NULL: no memory. */
+CIRCE_API char *circe_fit_json(const circe_fit_result *result);
 
 CIRCE_END_DECLS
 

@@ -21,13 +21,15 @@ CIRCE_API circe_status circe_table_add_numbers(circe_table *table, const char *n
 CIRCE_API circe_status circe_table_add_texts(circe_table *table, const char *name, const char *const *texts);
 CIRCE_API int64_t circe_table_rows(const circe_table *table);
 
-/* Told while a job runs; either function may be NULL. */
+/* Told while a job runs; any of the functions may be NULL. */
 typedef struct circe_watch {
     void *user;
     /* `text` says what is being done, `done` of 1. Not 0: stop; the job returns CIRCE_ERR_CANCELLED. */
     int (*progress)(void *user, double done, const char *text);
     /* A sentence that the user should read; the result lists it too. */
     void (*warning)(void *user, const char *text);
+    /* What is good to know before waiting: how long a step will take. No result has it. */
+    void (*note)(void *user, const char *text);
 } circe_watch;
 
 /* Sentences, in the order in which they came up. */
@@ -43,12 +45,16 @@ typedef struct circe_column {
     int64_t categories;   /* 0: numbers */
     int64_t missing;      /* cells */
     int named;            /* categories because an option says so; else because no cell is a number */
+    int few;              /* or because it has few different numbers */
 } circe_column;
 
 typedef struct circe_columns {
     circe_column *column;
     size_t n;
 } circe_columns;
+
+/* Frees a text that a function of this library returned. */
+CIRCE_API void circe_text_free(char *text);
 
 CIRCE_END_DECLS
 

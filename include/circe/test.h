@@ -1,11 +1,11 @@
 /* Tests of x independent of z given y, with p-values that say how far they can be trusted.
  *
  *     method     statistic, from residuals given y                         null
- *     kci        all of x (and y) against all of z, both sides regressed   gamma, spectral, wild
- *     circe      the same, z alone regressed: CIRCE's operator             wild
+ *     kci        all of x (and y) against all of z, both sides regressed   gamma, spectral, wild, permutation
+ *     circe      the same, z alone regressed: CIRCE's operator             wild, permutation
  *     splitkci   as kci, out of sample, two regressions on halves          wild
- *     gcm        covariances of the columns themselves                     normal, multiplier
- *     rcot       as kci with a few random Fourier features; a million rows spectral
+ *     gcm        covariances of the columns themselves                     normal, multiplier, permutation
+ *     rcot       as kci with a few random Fourier features; a million rows spectral, permutation
  *     hsic       x against z, whatever y                                   permutation, gamma, wild
  *
  * docs/testing.md says which to use when and what was measured; docs/math.md, section Tests, has the derivations.
@@ -38,11 +38,12 @@ typedef enum circe_test_method {
 /* How the distribution under independence is had. */
 typedef enum circe_test_null {
     CIRCE_NULL_AUTO = 0,        /* the method's first in the table above; hsic beyond 20,000 rows: gamma; gcm of one
-                                   pair of columns: normal */
+                                   pair of columns: normal; kci, circe, gcm and rcot with a y of few values:
+                                   permutation, where that takes little time */
     CIRCE_NULL_GAMMA = 1,       /* a gamma distribution of the same mean and variance */
     CIRCE_NULL_SPECTRAL = 2,    /* a weighted sum of chi-squares, the weights being eigenvalues */
     CIRCE_NULL_WILD = 3,        /* random signs on the residuals, regressed again */
-    CIRCE_NULL_PERMUTATION = 4, /* rows of z in random order */
+    CIRCE_NULL_PERMUTATION = 4, /* rows of z in random order, among rows of equal y where there is a y */
     CIRCE_NULL_NORMAL = 5,      /* the standard normal distribution */
     CIRCE_NULL_MULTIPLIER = 6,  /* random signs, of the maximum */
 } circe_test_null;
@@ -151,6 +152,9 @@ typedef struct circe_test_result {
     /* The p-value of the same test on normal scores, where few rows carry the variance; NaN: not needed, or not
      * checked. */
     double robust_p;
+    /* Of the null permutation within y: the p-value with ties counted as halves, less cautious than p_value. NaN:
+     * another null. */
+    double mid_p;
 } circe_test_result;
 
 /* x (n, d_x), y (n, d_y) or NULL, z (n, d_z); at least 8 rows of positive weight. options NULL: the defaults. */

@@ -86,8 +86,9 @@ circe_status circe__basis_invert(circe__basis *basis) {
 }
 
 int64_t circe__basis_team(const circe__basis *basis, int64_t n) {
-    enum { LEAST_ROWS = 32 };
-    return circe__max(1, circe__min(basis->context->threads, n / LEAST_ROWS));
+    enum { LEAST_ROWS = 16, LEAST = 5000 };
+    int64_t r = basis->rank, row = r + r * r / 32 + 1; /* nanoseconds: kernel values, and the product with L^-1 */
+    return circe__max(1, circe__min(circe__count_parts(basis->context->threads, n * row, LEAST), n / LEAST_ROWS));
 }
 
 size_t circe__basis_part_bytes(const circe__basis *basis) {

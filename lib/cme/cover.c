@@ -51,7 +51,7 @@ static circe_status mark_random(const circe_context *context, int64_t n, int64_t
                                 bool *marked) {
     int64_t *subset = circe__alloc(context, k, sizeof *subset);
     if (subset == NULL) return CIRCE_ERR_MEMORY;
-    circe_random_subset(generator, n, k, subset);
+    circe__random_subset(context->threads, generator, n, k, subset);
     for (int64_t i = 0; i < k; i++) marked[subset[i]] = true;
     circe__free(context, subset);
     return CIRCE_OK;

@@ -12,6 +12,8 @@
  *
  * Two passes over the rows: one for S and G, one for the errors. Of several ranks each passes over blocks of its own,
  * and the sums are added. */
+#include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "cme/cme_parts.h"
@@ -19,25 +21,33 @@
 enum {
     BLOCK = CIRCE__BLOCK_ROWS,
     LEAST_ROWS = 128, /* of a block, where there are more threads than blocks */
-    ROUND = 4,        /* blocks of each part between two looks at whether to go on */
+    ROUND = 8,        /* blocks of each thread between two looks at whether to go on */
+    ROOM = 512 << 20, /* bytes of sums beyond which each thread has but one */
 };
 
 /* ---- passes over the rows -----------------------------------------------------------------------------------------
  */
 
-/* One part's scratch, and its sums in whichever of the two passes. */
+/* One part's scratch. */
 typedef struct worker {
     double *features_y, *features_z; /* (BLOCK, r_y), (BLOCK, r_z) */
     double *diagonal, *residual;     /* (BLOCK) */
+    double *Q, *means;               /* second pass: (BLOCK, r_y), (BLOCK, n_ridge r_z) */
     void *scratch;
-    double *S, *cross;         /* first pass: (r_y, r_y) and (r_y, r_z) */
-    double trace, left;        /* first pass: of k(y, y) and of its residual */
-    double *Q, *means, *error; /* second pass: (BLOCK, r_y), (BLOCK, n_ridge r_z), (n_ridge) */
 } worker;
 
-/* A pass: each of `team` parts takes every team-th block of rows. Their sums are added in their order: a number of
- * threads gives the same bits every time. The parts meet every few blocks, as progress is the caller's thread's to
- * report. */
+/* Sums over some of the blocks, in whichever of the two passes. */
+typedef struct sums {
+    _Alignas(64) _Atomic int64_t turn; /* how many blocks are in it */
+    double *S, *cross;                 /* first pass: (r_y, r_y) and (r_y, r_z) */
+    double trace, left;                /* first pass: of k(y, y) and of its residual */
+    double *error;                     /* second pass: (n_ridge) */
+} sums;
+
+/* A pass: each of `team` parts takes the next block of rows until none is left, so that a slow thread has fewer. Block
+ * k goes to sum k mod n_sums, when its turn has come: a number of threads gives the same bits every time, whoever made
+ * which. There are more sums than parts, so that this hardly ever means waiting. The parts meet every few blocks, as
+ * progress is the caller's thread's to report. */
 typedef struct pass {
     circe__holdout *holdout;
     const circe__regression *regression;
@@ -45,23 +55,30 @@ typedef struct pass {
     const double *inverse;  /* second pass: (n_ridge, r_y), 1 / (s + ridge) */
     const double *rotation; /* second pass: (r_y, r_y), (V L^-1)', so that q_i = V f_y(y_i) = V L^-1 k(pivots, y_i) */
     int64_t n_ridge;
-    worker *workers;
-    int64_t team;
+    worker *workers; /* (team) */
+    sums *sums;      /* (n_sums) */
+    int64_t team, n_sums;
     int64_t block, blocks; /* rows of a block, and how many there are */
     int64_t first, step;   /* this process's blocks: every step-th from the first */
     int64_t done;          /* of them, before this round */
-    void (*visit)(const struct pass *p, worker *w, int64_t first, int64_t n);
+    _Atomic int64_t next;  /* to be taken */
+    void (*visit)(const struct pass *p, const worker *w, sums *to, int64_t first, int64_t n);
 } pass;
 
 static void pass_free(pass *p) {
     const circe_context *context = p->holdout->context;
     for (int64_t t = 0; p->workers != NULL && t < p->team; t++) {
         worker *w = &p->workers[t];
-        void *blocks[] = {w->features_y, w->features_z, w->diagonal, w->residual, w->scratch,
-                          w->S,          w->cross,      w->Q,        w->means,    w->error};
+        void *blocks[] = {w->features_y, w->features_z, w->diagonal, w->residual, w->scratch, w->Q, w->means};
         for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) circe__free(context, blocks[i]);
     }
+    for (int64_t t = 0; p->sums != NULL && t < p->n_sums; t++) {
+        circe__free(context, p->sums[t].S);
+        circe__free(context, p->sums[t].cross);
+        circe__free(context, p->sums[t].error);
+    }
     circe__free(context, p->workers);
+    circe__free(context, p->sums);
 }
 
 /* Fewer rows where all threads would not have a block otherwise; ranks must agree. */
@@ -71,47 +88,70 @@ static int64_t block_rows(const circe__holdout *holdout) {
     return circe__min(circe__min(BLOCK, circe__max(each, LEAST_ROWS)), holdout->rows);
 }
 
+/* Two for each thread, one where they are large. */
+static int64_t count_sums(const circe_context *context, int64_t ry) {
+    int64_t threads = context->threads;
+    return 16.0 * (double)(threads * ry) * (double)ry > ROOM ? threads : 2 * threads;
+}
+
+static bool init_worker(const pass *p, worker *w) {
+    const circe_context *context = p->holdout->context;
+    const circe__basis *yb = &p->regression->y_basis, *zb = p->holdout->z_basis;
+    int64_t ry = yb->rank, rz = zb->rank, block = p->block;
+    size_t bytes_y = circe__basis_part_bytes(yb), bytes_z = circe__basis_part_bytes(zb);
+    w->features_y = circe__alloc(context, block * ry, sizeof(double));
+    w->features_z = circe__alloc(context, block * rz, sizeof(double));
+    w->diagonal = circe__alloc(context, block, sizeof(double));
+    w->residual = circe__alloc(context, block, sizeof(double));
+    w->scratch = circe__alloc(context, (int64_t)(bytes_y > bytes_z ? bytes_y : bytes_z), 1);
+    bool complete = w->features_y != NULL && w->features_z != NULL && w->diagonal != NULL && w->residual != NULL &&
+                    w->scratch != NULL;
+    if (p->n_ridge == 0 || !complete) return complete;
+    w->Q = circe__alloc(context, block * ry, sizeof(double));
+    w->means = circe__alloc(context, block * rz * p->n_ridge, sizeof(double));
+    return w->Q != NULL && w->means != NULL;
+}
+
+static bool init_sums(const pass *p, sums *s) {
+    const circe_context *context = p->holdout->context;
+    int64_t ry = p->regression->y_basis.rank, rz = p->holdout->z_basis->rank;
+    if (p->n_ridge > 0) {
+        s->error = circe__calloc(context, p->n_ridge, sizeof(double));
+        return s->error != NULL;
+    }
+    s->S = circe__calloc(context, ry * ry, sizeof(double));
+    s->cross = circe__calloc(context, ry * rz, sizeof(double));
+    return s->S != NULL && s->cross != NULL;
+}
+
 /* n_ridge = 0: the first pass. */
 static circe_status pass_init(pass *p, circe__holdout *holdout, const circe__regression *regression, int64_t n_ridge) {
     const circe_context *context = holdout->context;
-    const circe__basis *yb = &regression->y_basis, *zb = holdout->z_basis;
-    int64_t ry = yb->rank, rz = zb->rank, block = block_rows(holdout);
-    size_t bytes_y = circe__basis_part_bytes(yb), bytes_z = circe__basis_part_bytes(zb);
     *p = (pass){.holdout = holdout, .regression = regression, .n_ridge = n_ridge};
-    p->block = block;
-    p->blocks = (holdout->rows + block - 1) / block;
+    p->block = block_rows(holdout);
+    p->blocks = (holdout->rows + p->block - 1) / p->block;
     p->first = circe__rank_of(holdout->by, &p->step);
     p->team = circe__min(context->threads, p->blocks);
+    p->n_sums = circe__min(count_sums(context, n_ridge == 0 ? regression->y_basis.rank : 1), p->blocks);
     p->workers = circe__calloc(context, p->team, sizeof *p->workers);
-    bool complete = p->workers != NULL;
-    for (int64_t t = 0; complete && t < p->team; t++) {
-        worker *w = &p->workers[t];
-        w->features_y = circe__alloc(context, block * ry, sizeof(double));
-        w->features_z = circe__alloc(context, block * rz, sizeof(double));
-        w->diagonal = circe__alloc(context, block, sizeof(double));
-        w->residual = circe__alloc(context, block, sizeof(double));
-        w->scratch = circe__alloc(context, (int64_t)(bytes_y > bytes_z ? bytes_y : bytes_z), 1);
-        complete = w->features_y != NULL && w->features_z != NULL && w->diagonal != NULL && w->residual != NULL &&
-                   w->scratch != NULL;
-        if (n_ridge == 0) {
-            w->S = circe__calloc(context, ry * ry, sizeof(double));
-            w->cross = circe__calloc(context, ry * rz, sizeof(double));
-            complete = complete && w->S != NULL && w->cross != NULL;
-        } else {
-            w->Q = circe__alloc(context, block * ry, sizeof(double));
-            w->means = circe__alloc(context, block * rz * n_ridge, sizeof(double));
-            w->error = circe__calloc(context, n_ridge, sizeof(double));
-            complete = complete && w->Q != NULL && w->means != NULL && w->error != NULL;
-        }
-    }
+    p->sums = circe__calloc(context, p->n_sums, sizeof *p->sums);
+    bool complete = p->workers != NULL && p->sums != NULL;
+    for (int64_t t = 0; complete && t < p->team; t++) complete = init_worker(p, &p->workers[t]);
+    for (int64_t t = 0; complete && t < p->n_sums; t++) complete = init_sums(p, &p->sums[t]);
     return complete ? CIRCE_OK : CIRCE_ERR_MEMORY;
 }
 
+/* The block before it in the same sum was taken before it, so that whoever has that one is at work. */
 static void run_blocks(void *user, int64_t part) {
-    const pass *p = user;
-    for (int64_t k = p->done + part; k < p->done + ROUND * p->team; k += p->team) {
+    pass *p = user;
+    int64_t end = p->done + ROUND * p->team;
+    for (int64_t k = atomic_fetch_add(&p->next, 1); k < end; k = atomic_fetch_add(&p->next, 1)) {
         int64_t row = (p->first + k * p->step) * p->block;
-        if (row < p->holdout->rows) p->visit(p, &p->workers[part], row, circe__min(p->block, p->holdout->rows - row));
+        sums *to = &p->sums[k % p->n_sums];
+        if (row >= p->holdout->rows) return;
+        while (atomic_load(&to->turn) != k / p->n_sums) sched_yield();
+        p->visit(p, &p->workers[part], to, row, circe__min(p->block, p->holdout->rows - row));
+        atomic_fetch_add(&to->turn, 1);
     }
 }
 
@@ -120,6 +160,7 @@ static circe_status pass_run(pass *p) {
     int64_t steps = (holdout->rows + BLOCK - 1) / BLOCK;
     circe_status status = CIRCE_OK;
     for (p->done = 0; status == CIRCE_OK && p->first + p->done * p->step < p->blocks; p->done += ROUND * p->team) {
+        atomic_store(&p->next, p->done);
         circe_context_run(holdout->context, p->team, run_blocks, p);
         int64_t reached = circe__min((p->done + ROUND * p->team) * p->step, p->blocks);
         status = circe__progress(holdout->context, "fitting",
@@ -132,7 +173,7 @@ static circe_status pass_run(pass *p) {
 
 /* ---- first pass: S, F_y'F_z and the share of the trace that is left out ------------------------------------------ */
 
-static void visit_sums(const pass *p, worker *w, int64_t first, int64_t n) {
+static void visit_sums(const pass *p, const worker *w, sums *to, int64_t first, int64_t n) {
     const circe__holdout *holdout = p->holdout;
     const circe__algebra *algebra = holdout->context->backend->algebra;
     const circe__basis *yb = &p->regression->y_basis, *zb = holdout->z_basis;
@@ -141,11 +182,32 @@ static void visit_sums(const pass *p, worker *w, int64_t first, int64_t n) {
                       w->scratch);
     circe__basis_part(zb, rz, holdout->z + first * holdout->dim_z, n, w->features_z, rz, NULL, NULL, w->scratch);
     for (int64_t k = 0; k < n; k++) {
-        w->trace += w->diagonal[k];
-        w->left += w->residual[k];
+        to->trace += w->diagonal[k];
+        to->left += w->residual[k];
     }
-    algebra->gram_update(ry, n, w->features_y, ry, 1.0, w->S, ry);
-    algebra->gemm(1, 0, ry, rz, n, 1.0, w->features_y, ry, w->features_z, rz, 1.0, w->cross, rz);
+    algebra->gram_update(ry, n, w->features_y, ry, 1.0, to->S, ry);
+    algebra->gemm(1, 0, ry, rz, n, 1.0, w->features_y, ry, w->features_z, rz, 1.0, to->cross, rz);
+}
+
+/* What the sums are added to, elements [first, end) of it. */
+typedef struct addition {
+    const pass *pass;
+    bool cross;
+    double *total;
+} addition;
+
+static void run_addition(void *user, int64_t first, int64_t end) {
+    const addition *a = user;
+    memset(a->total + first, 0, (size_t)(end - first) * sizeof *a->total);
+    for (int64_t t = 0; t < a->pass->n_sums; t++) {
+        const double *of = a->cross ? a->pass->sums[t].cross : a->pass->sums[t].S;
+        for (int64_t e = first; e < end; e++) a->total[e] += of[e];
+    }
+}
+
+static void add_sums(const pass *p, bool cross, int64_t size, double *total) {
+    addition a = {p, cross, total};
+    circe__run_ranges(p->holdout->context->threads, size, 8192 / p->n_sums + 1, run_addition, &a);
 }
 
 /* S into regression->vectors, F_y'F_z into cross. */
@@ -159,15 +221,13 @@ static circe_status accumulate(circe__holdout *holdout, circe__regression *regre
     p.visit = visit_sums;
     if (status == CIRCE_OK) status = pass_run(&p);
     status = circe__agree(holdout->by, status);
-    memset(regression->vectors, 0, (size_t)(ry * ry) * sizeof(double));
-    memset(cross, 0, (size_t)(ry * rz) * sizeof(double));
-    for (int64_t t = 0; status == CIRCE_OK && t < p.team; t++) {
-        for (int64_t e = 0; e < ry * ry; e++) regression->vectors[e] += p.workers[t].S[e];
-        for (int64_t e = 0; e < ry * rz; e++) cross[e] += p.workers[t].cross[e];
-        totals[0] += p.workers[t].trace;
-        totals[1] += p.workers[t].left;
+    for (int64_t t = 0; status == CIRCE_OK && t < p.n_sums; t++) {
+        totals[0] += p.sums[t].trace;
+        totals[1] += p.sums[t].left;
     }
     if (status == CIRCE_OK) {
+        add_sums(&p, false, ry * ry, regression->vectors);
+        add_sums(&p, true, ry * rz, cross);
         circe__sum(holdout->by, regression->vectors, ry * ry);
         circe__sum(holdout->by, cross, ry * rz);
         circe__sum(holdout->by, totals, 2);
@@ -180,8 +240,8 @@ static circe_status accumulate(circe__holdout *holdout, circe__regression *regre
 /* Spectrum and products of r_y by r_y, and what each thread holds. */
 static double fit_bytes(const circe__holdout *holdout, int64_t rank_y) {
     double ry = (double)rank_y, rz = (double)holdout->z_basis->rank, ridges = (double)holdout->options->n_ridge;
-    double thread = ry * ry + BLOCK * (2.0 * ry + rz * (1.0 + ridges));
-    return 8.0 * (5.0 * ry * ry + (double)holdout->context->threads * thread);
+    double thread = BLOCK * (2.0 * ry + rz * (1.0 + ridges)), n_sums = (double)count_sums(holdout->context, rank_y);
+    return 8.0 * ((5.0 + n_sums) * ry * ry + (double)holdout->context->threads * thread);
 }
 
 circe_status circe__lowrank_prepare(circe__holdout *holdout, const circe_kernel *kernel_y, int64_t max_rank,
@@ -242,7 +302,7 @@ static double *inverse_spectra(const circe_context *context, const circe__regres
     return inverse;
 }
 
-static void visit_errors(const pass *p, worker *w, int64_t first, int64_t n) {
+static void visit_errors(const pass *p, const worker *w, sums *to, int64_t first, int64_t n) {
     const circe__holdout *holdout = p->holdout;
     const circe__algebra *algebra = holdout->context->backend->algebra;
     const circe__basis *yb = &p->regression->y_basis, *zb = holdout->z_basis;
@@ -264,7 +324,7 @@ static void visit_errors(const pass *p, worker *w, int64_t first, int64_t n) {
                 double difference = w->features_z[i * rz + c] - mean[c];
                 square += difference * difference;
             }
-            w->error[l] += square / ((1.0 - leverage) * (1.0 - leverage));
+            to->error[l] += square / ((1.0 - leverage) * (1.0 - leverage));
         }
 }
 
@@ -292,7 +352,7 @@ circe_status circe__lowrank_loo(circe__holdout *holdout, const circe__regression
     status = circe__agree(holdout->by, status);
     for (int64_t l = 0; status == CIRCE_OK && l < n_ridge; l++) {
         error[l] = 0.0;
-        for (int64_t t = 0; t < p.team; t++) error[l] += p.workers[t].error[l] / (double)holdout->rows;
+        for (int64_t t = 0; t < p.n_sums; t++) error[l] += p.sums[t].error[l] / (double)holdout->rows;
     }
     if (status == CIRCE_OK) circe__sum(holdout->by, error, n_ridge);
     pass_free(&p);

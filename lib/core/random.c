@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "core/core.h"
+#include "core/threads.h"
 
 static philox4x32_ctr_t block(circe_random generator, uint64_t index) {
     philox4x32_ctr_t counter = {
@@ -26,7 +27,14 @@ static double uniform_at(circe_random generator, uint64_t position) {
 }
 
 void circe_random_uniform(circe_random generator, uint64_t first, int64_t n, double *out) {
-    for (int64_t i = 0; i < n; i++) out[i] = uniform_at(generator, first + (uint64_t)i);
+    int64_t i = 0;
+    if (n > 0 && first % 2 != 0) out[i++] = uniform_at(generator, first);
+    for (; i + 2 <= n; i += 2) {
+        philox4x32_ctr_t words = block(generator, (first + (uint64_t)i) / 2);
+        out[i] = unit(words.v[0], words.v[1]);
+        out[i + 1] = unit(words.v[2], words.v[3]);
+    }
+    if (i < n) out[i] = uniform_at(generator, first + (uint64_t)i);
 }
 
 /* Box and Muller: positions 2k and 2k+1 are the cosine and the sine of the same block. */
@@ -56,9 +64,32 @@ void circe_random_permutation(circe_random generator, int64_t n, int64_t *out) {
     }
 }
 
-/* Knuth's selection sampling: one pass, ascending, no memory. */
-void circe_random_subset(circe_random generator, int64_t n, int64_t k, int64_t *out) {
+typedef struct drawing {
+    circe_random generator;
+    int64_t first;
+    double *out;
+} drawing;
+
+static void run_drawing(void *user, int64_t first, int64_t end) {
+    const drawing *d = user;
+    circe_random_uniform(d->generator, (uint64_t)(d->first + first), end - first, d->out + first);
+}
+
+/* Knuth's selection sampling: one pass, ascending. The threads draw the numbers of a stretch, which are most of the
+ * work. */
+void circe__random_subset(int threads, circe_random generator, int64_t n, int64_t k, int64_t *out) {
+    enum { STRETCH = 8192, LEAST = 1024 };
+    double drawn[STRETCH];
     int64_t taken = 0;
-    for (int64_t i = 0; i < n && taken < k; i++)
-        if (uniform_at(generator, (uint64_t)i) * (double)(n - i) < (double)(k - taken)) out[taken++] = i;
+    for (int64_t first = 0; first < n && taken < k; first += STRETCH) {
+        drawing d = {generator, first, drawn};
+        int64_t here = circe__min(STRETCH, n - first);
+        circe__run_ranges(threads, here, LEAST, run_drawing, &d);
+        for (int64_t i = first; i < first + here && taken < k; i++)
+            if (drawn[i - first] * (double)(n - i) < (double)(k - taken)) out[taken++] = i;
+    }
+}
+
+void circe_random_subset(circe_random generator, int64_t n, int64_t k, int64_t *out) {
+    circe__random_subset(1, generator, n, k, out);
 }

@@ -6,13 +6,15 @@
  * are in the middle of one.
  *
  *     job      a call of circe__run_on, in one of N_JOBS slots. Each call in a slot has a serial number
- *     place    one part of a job, or several where there are many. Who writes the serial first has taken it
+ *     piece    one part of a job, or several neighbours where there are very many
+ *     place    the pieces that one thread is meant to do. Others take what is left of it when theirs are done
  *     helper   a thread of the pool. Its mail says which slot to look at
  *
- * Places and helpers have cache lines of their own: a thread takes the place of its own rank first, so that sixteen
+ * Places and helpers have cache lines of their own: a thread takes the pieces of its own place first, so that sixteen
  * threads begin and end without writing to a line that another one writes to, and find in their cache what they wrote
- * in the last call. A helper may look at a job when its caller has long returned: then all of its places are taken, and
- * a place that is not taken keeps its caller waiting, so that what the job points to is there.
+ * in the last call. Processors are not equally fast (others use them, or share their cores): work that is cut into more
+ * parts than threads evens that out. A helper may look at a job when its caller has long returned: then all of its
+ * pieces are taken, and a piece that is not taken keeps its caller waiting, so that what the job points to is there.
  *
  * A helper that finds no mail spins for a little while, because the next call of a training step comes within
  * microseconds and waking takes longer. It stops spinning on a machine that is busy, which it sees from its own clock:
@@ -21,6 +23,7 @@
 #include "core/threads.h"
 
 #include <linux/futex.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -42,6 +45,8 @@
 enum {
     N_JOBS = 31,
     N_PLACES = 128,
+    COUNT_BITS = 16,    /* of a place's words: how many of its pieces */
+    MOST_PIECES = 1024, /* of a place */
     MAX_HELPERS = 1023,
     STACK_BYTES = 4 << 20, /* OpenBLAS keeps small buffers there */
     HELPER_SPIN =
@@ -54,16 +59,18 @@ enum {
 
 typedef _Atomic uint64_t word;
 
-/* The serials of the jobs that last took it and were last done with it. */
-typedef struct place {
+/* How many pieces have been taken, and how many are done: each word is the serial of the job that this was of, and the
+ * number below it. A word of an earlier job stands for none of this one's, so that nobody need clear it. */
+typedef struct place_words {
     _Alignas(64) word taken;
     word done;
-} place;
+} place_words;
 
 typedef struct job {
     _Alignas(64) word serial; /* 0 while the rest of the line is written */
     atomic_int places, pool, first,
         n; /* helpers that there are, and those that are told: n from the first, in a circle */
+    _Atomic int64_t pieces;
     circe_part_fn run;
     void *user;
     int64_t parts;
@@ -71,7 +78,7 @@ typedef struct job {
     atomic_uint waiting;            /* a futex: the caller sleeps until a place is done */
     _Alignas(64) atomic_int looked; /* of the n helpers, those that somebody has seen to be awake, or woken */
     uint64_t last;                  /* serial, the caller's own */
-    place at[N_PLACES];
+    place_words at[N_PLACES];
 } job;
 
 typedef struct helper {
@@ -150,26 +157,56 @@ static void set_modes(unsigned modes) { (void)modes; }
 /* ---- parts --------------------------------------------------------------------------------------------------------
  */
 
-/* The next place from `at` on that nobody has taken, now taken; -1: none. */
-static int take(job *j, uint64_t serial, int places, int at) {
-    for (int k = 0; k < places; k++, at++) {
-        if (at >= places) at -= places;
-        uint64_t seen = atomic_load_explicit(&j->at[at].taken, memory_order_relaxed);
-        if (seen < serial && atomic_compare_exchange_strong(&j->at[at].taken, &seen, serial)) return at;
+/* What a thread knows of a job that it works on. */
+typedef struct work {
+    job *job;
+    uint64_t serial;
+    int places;
+    int64_t pieces;
+} work;
+
+static int64_t pieces_before(const work *w, int place) { return circe__cut(w->pieces, w->places, place); }
+
+/* The next piece of a place, now taken; -1: none. */
+static int64_t take_piece(const work *w, int place) {
+    word *taken = &w->job->at[place].taken;
+    uint64_t n = (uint64_t)(pieces_before(w, place + 1) - pieces_before(w, place));
+    uint64_t seen = atomic_load_explicit(taken, memory_order_relaxed);
+    for (;;) {
+        uint64_t serial = seen >> COUNT_BITS, next = serial == w->serial ? seen - (serial << COUNT_BITS) : 0;
+        if (serial > w->serial || next >= n) return -1;
+        if (atomic_compare_exchange_weak(taken, &seen, (w->serial << COUNT_BITS) + next + 1))
+            return pieces_before(w, place) + (int64_t)next;
+    }
+}
+
+/* The next piece from *place on, in a circle; *place: where it was found. */
+static int64_t take(const work *w, int *place) {
+    for (int k = 0; k < w->places; k++, *place = *place + 1 < w->places ? *place + 1 : 0) {
+        int64_t piece = take_piece(w, *place);
+        if (piece >= 0) return piece;
     }
     return -1;
 }
 
-/* Runs a place that was taken, and the next ones until none is left. */
-static void run_places(job *j, uint64_t serial, int places, int at) {
+static void mark_done(const work *w, int place) {
+    word *done = &w->job->at[place].done;
+    uint64_t seen = atomic_load_explicit(done, memory_order_relaxed), next;
+    do next = seen >> COUNT_BITS == w->serial ? seen + 1 : (w->serial << COUNT_BITS) + 1;
+    while (!atomic_compare_exchange_weak(done, &seen, next));
+    if (atomic_load(&w->job->waiting) != 0 && atomic_exchange(&w->job->waiting, 0) != 0) futex_wake(&w->job->waiting);
+}
+
+/* Runs a piece that was taken, and the next ones until none is left. */
+static void run_pieces(const work *w, int place, int64_t piece) {
+    const job *j = w->job;
     int before = bracketed;
     inside = true;
     bracketed = 1;
-    for (; at >= 0; at = take(j, serial, places, at + 1)) {
-        int64_t end = circe__cut(j->parts, places, at + 1);
-        for (int64_t part = circe__cut(j->parts, places, at); part < end; part++) j->run(j->user, part);
-        atomic_store(&j->at[at].done, serial);
-        if (atomic_load(&j->waiting) != 0 && atomic_exchange(&j->waiting, 0) != 0) futex_wake(&j->waiting);
+    for (; piece >= 0; piece = take(w, &place)) {
+        int64_t end = circe__cut(j->parts, w->pieces, piece + 1);
+        for (int64_t part = circe__cut(j->parts, w->pieces, piece); part < end; part++) j->run(j->user, part);
+        mark_done(w, place);
     }
     inside = false;
     bracketed = before;
@@ -193,7 +230,8 @@ static void wake_two(job *j, int first, int n, int all) {
 
 static void help(job *j, int own) {
     uint64_t serial = atomic_load_explicit(&j->serial, memory_order_acquire);
-    int places = atomic_load_explicit(&j->places, memory_order_relaxed);
+    work w = {j, serial, atomic_load_explicit(&j->places, memory_order_relaxed),
+              atomic_load_explicit(&j->pieces, memory_order_relaxed)};
     int all = atomic_load_explicit(&j->pool, memory_order_relaxed);
     int first = atomic_load_explicit(&j->first, memory_order_relaxed);
     int n = atomic_load_explicit(&j->n, memory_order_relaxed);
@@ -202,10 +240,11 @@ static void help(job *j, int own) {
     int rank = 1 + (own - first + all) % all;
     if (rank > n) return; /* mail of an earlier job */
     wake_two(j, first, n, all);
-    int at = take(j, serial, places, (int)circe__cut(places, n + 1, rank));
-    if (at < 0) return;
+    int place = (int)circe__cut(w.places, n + 1, rank);
+    int64_t piece = take(&w, &place);
+    if (piece < 0) return;
     set_modes(j->modes);
-    run_places(j, serial, places, at);
+    run_pieces(&w, place, piece);
 }
 
 static void go_to_sleep(helper *own) {
@@ -368,6 +407,20 @@ int circe__usable_threads(int threads) {
     return (int)circe__min(circe__min(threads, MAX_HELPERS), available_processors());
 }
 
+/* A call of p threads takes about p JOIN longer than its parts do: they are told, fetch what they work on, and are
+ * waited for. With W the time of all parts, W / p + p JOIN is least at p = sqrt(W / JOIN); more would make it slower
+ * and are left asleep. W is total / least * PART. */
+int64_t circe__count_parts(int threads, int64_t total, int64_t least) {
+    enum { PART = 5000, JOIN = 600 }; /* nanoseconds */
+    if (least <= 1) return circe__max(1, circe__min(threads, total));
+    double most = sqrt((double)total / (double)least * PART / JOIN);
+    return most < 2.0 ? 1 : most < (double)threads ? (int64_t)most : threads;
+}
+
+int64_t circe_context_parts(const circe_context *context, int64_t total, int64_t least) {
+    return circe__count_parts(context->threads, total, least);
+}
+
 /* Helpers for so many threads, as things are now. */
 static int helpers_allowed(int threads) {
     return (int)circe__min(circe__usable_threads(threads), circe__runtimes_limit()) - 1;
@@ -398,11 +451,14 @@ static int take_slot(void) {
     }
 }
 
-static void publish(job *j, int helpers, int64_t parts, circe_part_fn run, void *user) {
+static work publish(job *j, int helpers, int64_t parts, circe_part_fn run, void *user) {
     int all = atomic_load(&pool.n_helpers), slot = (int)(j - pool.jobs);
+    work w = {j, ++j->last, (int)circe__min(circe__min(parts, helpers + 1), N_PLACES), 0};
+    w.pieces = circe__min(parts, (int64_t)w.places * MOST_PIECES);
     atomic_store_explicit(&j->serial, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(&j->places, (int)circe__min(parts, N_PLACES), memory_order_relaxed);
+    atomic_store_explicit(&j->places, w.places, memory_order_relaxed);
+    atomic_store_explicit(&j->pieces, w.pieces, memory_order_relaxed);
     atomic_store_explicit(&j->pool, all, memory_order_relaxed);
     atomic_store_explicit(&j->first, slot * helpers % all, memory_order_relaxed); /* callers at the same time differ */
     atomic_store_explicit(&j->n, helpers, memory_order_relaxed);
@@ -411,7 +467,8 @@ static void publish(job *j, int helpers, int64_t parts, circe_part_fn run, void 
     j->user = user;
     j->parts = parts;
     j->modes = get_modes();
-    atomic_store_explicit(&j->serial, ++j->last, memory_order_release);
+    atomic_store_explicit(&j->serial, w.serial, memory_order_release);
+    return w;
 }
 
 /* Mail that another caller's overtakes is lost, and nothing with it. */
@@ -427,20 +484,23 @@ static void tell_helpers(job *j, int helpers) {
         atomic_store_explicit(&j->looked, helpers, memory_order_relaxed);
 }
 
-static void wait_for_place(job *j, place *at) {
-    for (uint64_t seen = atomic_load(&at->done); seen != j->last; seen = atomic_load(&at->done)) {
-        if (spin(&at->done, seen, CALLER_SPIN)) continue;
-        atomic_store(&j->waiting, 1);
-        if (atomic_load(&at->done) != j->last) futex_wait(&j->waiting, 1);
+static void wait_for_place(const work *w, int at) {
+    word *done = &w->job->at[at].done;
+    uint64_t all = (w->serial << COUNT_BITS) + (uint64_t)(pieces_before(w, at + 1) - pieces_before(w, at));
+    for (uint64_t seen = atomic_load(done); seen != all; seen = atomic_load(done)) {
+        if (spin(done, seen, CALLER_SPIN)) continue;
+        atomic_store(&w->job->waiting, 1);
+        if (atomic_load(done) != all) futex_wait(&w->job->waiting, 1);
     }
 }
 
 static void run_together(job *j, int helpers, int64_t parts, circe_part_fn run, void *user) {
-    publish(j, helpers, parts, run, user);
+    work w = publish(j, helpers, parts, run, user);
+    int place = 0;
     tell_helpers(j, helpers);
-    int places = (int)circe__min(parts, N_PLACES);
-    run_places(j, j->last, places, take(j, j->last, places, 0));
-    for (int at = 0; at < places; at++) wait_for_place(j, &j->at[at]);
+    int64_t piece = take(&w, &place);
+    run_pieces(&w, place, piece);
+    for (int at = 0; at < w.places; at++) wait_for_place(&w, at);
     atomic_fetch_and(&pool.taken, ~(1u << (j - pool.jobs)));
 }
 

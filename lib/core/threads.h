@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "circe/context.h"
+#include "circe/random.h"
 #include "core/rooms.h"
 
 /* What this process may use by default: OpenMP's number of threads where there is an OpenMP (OMP_NUM_THREADS,
@@ -38,16 +39,17 @@ CIRCE_ROOMS void circe__blas_together_end(void);
  * it opens one: a call is cut alike wherever it comes from. */
 int circe__threads_bracketed(void);
 
-/* How many parts: at least `least` of `total` items each, and no more than there are threads. */
-static inline int64_t circe__count_parts(int threads, int64_t total, int64_t least) {
-    int64_t most = total / least;
-    return most < 1 ? 1 : most < threads ? most : threads;
-}
+/* circe_context_parts on up to `threads` threads, for code that knows no context: the one rule by which work is
+ * divided. */
+CIRCE_ROOMS int64_t circe__count_parts(int threads, int64_t total, int64_t least);
 
 /* Where part `part` of `parts` begins; part = parts: where the last one ends. */
 static inline int64_t circe__cut(int64_t total, int64_t parts, int64_t part) {
     return total / parts * part + (total % parts < part ? total % parts : part);
 }
+
+/* circe_random_subset with the numbers drawn by up to `threads` threads. */
+void circe__random_subset(int threads, circe_random generator, int64_t n, int64_t k, int64_t *out);
 
 /* A loop over `total` items, cut into ranges of at least `least`. */
 typedef void (*circe__range_fn)(void *user, int64_t first, int64_t end);
@@ -63,12 +65,16 @@ static inline void circe__run_range(void *ranges, int64_t part) {
     r->run(r->user, circe__cut(r->total, r->parts, part), circe__cut(r->total, r->parts, part + 1));
 }
 
+/* Large work goes in more ranges than threads, so that a slow one does not keep the others waiting. */
 static inline void circe__run_ranges(int threads, int64_t total, int64_t least, circe__range_fn run, void *user) {
-    circe__ranges r = {total, circe__count_parts(threads, total, least), run, user};
-    if (r.parts == 1)
+    enum { RANGES_A_THREAD = 4 };
+    int64_t worth = circe__count_parts(threads, total, least), most = RANGES_A_THREAD * worth;
+    circe__ranges r = {total, total / least < most ? total / least : most, run, user};
+    if (r.parts < worth) r.parts = worth;
+    if (worth == 1)
         run(user, 0, total);
     else
-        circe__run_on(threads, r.parts, circe__run_range, &r);
+        circe__run_on((int)worth, r.parts, circe__run_range, &r);
 }
 
 #endif

@@ -69,11 +69,13 @@ static circe_status check_numbers(const circe_test_options *o) {
 
 /* The nulls that a method has; 0 ends the list, the first is automatic. */
 static const circe_test_null *nulls_of(circe_test_method method) {
-    static const circe_test_null kci[] = {CIRCE_NULL_GAMMA, CIRCE_NULL_SPECTRAL, CIRCE_NULL_WILD, 0};
-    static const circe_test_null circe[] = {CIRCE_NULL_WILD, CIRCE_NULL_GAMMA, CIRCE_NULL_SPECTRAL, 0};
+    static const circe_test_null kci[] = {CIRCE_NULL_GAMMA, CIRCE_NULL_SPECTRAL, CIRCE_NULL_WILD,
+                                          CIRCE_NULL_PERMUTATION, 0};
+    static const circe_test_null circe[] = {CIRCE_NULL_WILD, CIRCE_NULL_GAMMA, CIRCE_NULL_SPECTRAL,
+                                            CIRCE_NULL_PERMUTATION, 0};
     static const circe_test_null splitkci[] = {CIRCE_NULL_WILD, 0};
-    static const circe_test_null gcm[] = {CIRCE_NULL_NORMAL, CIRCE_NULL_MULTIPLIER, 0};
-    static const circe_test_null rcot[] = {CIRCE_NULL_SPECTRAL, CIRCE_NULL_GAMMA, 0};
+    static const circe_test_null gcm[] = {CIRCE_NULL_NORMAL, CIRCE_NULL_MULTIPLIER, CIRCE_NULL_PERMUTATION, 0};
+    static const circe_test_null rcot[] = {CIRCE_NULL_SPECTRAL, CIRCE_NULL_GAMMA, CIRCE_NULL_PERMUTATION, 0};
     static const circe_test_null hsic[] = {CIRCE_NULL_PERMUTATION, CIRCE_NULL_GAMMA, CIRCE_NULL_WILD, 0};
     static const circe_test_null *const all[] = {kci, circe, splitkci, gcm, rcot, hsic};
     return all[method - CIRCE_TEST_KCI];

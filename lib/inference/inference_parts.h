@@ -237,6 +237,18 @@ double circe__rank_p(double value, const double *null, int64_t draws);
 /* Statistic, p-value, mean and deviation of the null into the result, each draw and the value times `scale`. */
 void circe__report_draws(double value, const double *null, int64_t draws, double scale, circe_test_result *result);
 
+/* ---- strata.c --------------------------------------------------------------------------------------------------- */
+
+/* Whether y has few values, so that rows may be put in random order within each; and whether that is the automatic
+ * null of this pair: it is exact, and its work is small. */
+bool circe__may_permute(const circe__data *data);
+bool circe__should_permute(const circe__data *data, const circe__pair *pair);
+
+/* p-value and mid-p of |left' right|^2 or, where `largest`, of the largest correlation of a column of left with one of
+ * right: among draws with the rows of the right side in random order within each value of y. */
+circe_status circe__permute_within_y(const circe__data *data, const circe__pair *pair, bool largest,
+                                     circe_test_result *result);
+
 /* ---- moments.c -------------------------------------------------------------------------------------------------- */
 
 /* Mean and variance of that null: W_ij = (left_i . left_j) (noise_i . noise_j), trace and 2 |W|^2. Beyond `most` rows

@@ -287,6 +287,13 @@ circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, 
     int64_t n = 0;
     if (isnan(value)) return CIRCE_ERR_MEMORY;
     circe__check_rows(data, pair, false, result);
+    if (null == CIRCE_NULL_PERMUTATION || circe__should_permute(data, pair)) {
+        circe_status permuted = circe__permute_within_y(data, pair, false, result);
+        result->statistic *= pair->scale;
+        result->null_mean *= pair->scale;
+        result->null_sd *= pair->scale;
+        return permuted;
+    }
     result->null = null;
     result->statistic = pair->scale * value;
     if (null == CIRCE_NULL_WILD) return by_draws(data, pair, value, result);

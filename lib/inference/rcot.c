@@ -378,7 +378,8 @@ static circe_status choose_width(const circe__data *data, double *multiple) {
     *multiple = 1.0;
     circe_status status = index == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK && data->y.dim > 0 && !data->z.constant) {
-        circe_random_subset((circe_random){data->options.seed, CIRCE__STREAM_ROWS}, data->n, n, index);
+        circe__random_subset(data->context->threads, (circe_random){data->options.seed, CIRCE__STREAM_ROWS}, data->n, n,
+                             index);
         status = circe__data_subset(data, index, n, &part);
         part.by_value = false; /* a width is what is wanted */
         if (status == CIRCE_OK)
@@ -401,6 +402,49 @@ static int64_t features_of_y(const circe__data *data) {
     return circe__max(circe__min(circe__min(100 * data->y.dim, 500), data->n / 2), 1);
 }
 
+/* ---- a y of few values ------------------------------------------------------------------------------------------- */
+
+/* Features of all rows: memory grows with n here, so this is for what fits anywhere. */
+enum { PAIR_ROWS = 200000 };
+
+/* table (n, features): a variable's features, about their means. */
+static circe_status fourier_table(const circe__data *data, const circe__variable *v, int64_t features, uint64_t stream,
+                                  const char *name, circe__table *table) {
+    circe__fourier fourier = {0};
+    circe_status status = circe__fourier_draw(data, v, 1.0, features, stream, name, &fourier);
+    if (status == CIRCE_OK) status = circe__table_new(data->context, data->n, fourier.n, table);
+    if (status == CIRCE_OK) circe__fourier_features(&fourier, v->points, data->root, data->n, table->data, table->cols);
+    if (status == CIRCE_OK) circe__weigh(data, table);
+    circe__fourier_free(data->context, &fourier);
+    return status;
+}
+
+/* x and z against what each value of y leaves of them. */
+static circe_status test_by_value(const circe__data *data, circe_test_result *result) {
+    const circe_context *context = data->context;
+    const circe_test_options *o = &data->options;
+    circe__pair pair = {.n = data->n, .scale = 1.0};
+    circe__regressions made = {0};
+    circe_status status = fourier_table(data, &data->x, o->features_x, CIRCE__STREAM_FOURIER + 100, "x", &pair.left);
+    if (status == CIRCE_OK)
+        status = fourier_table(data, &data->z, o->features_z, CIRCE__STREAM_FOURIER + 200, "z", &pair.right);
+    const circe__table *targets[2] = {&pair.left, &pair.right};
+    if (status == CIRCE_OK) status = circe__regress(data, targets, &made);
+    if (status == CIRCE_OK) status = circe__residual(&made.side[0], &pair.left);
+    if (status == CIRCE_OK) status = circe__residual(&made.side[1], &pair.left);
+    if (status == CIRCE_OK) status = circe__noise(data, &made.side[1], &pair.right, &pair.noise);
+    if (status == CIRCE_OK) {
+        result->rank_x = pair.p = pair.left.cols;
+        result->rank_z = pair.q = pair.right.cols;
+        result->x = made.side[0].info;
+        result->z = made.side[1].info;
+        status = circe__pair_test(data, &pair, o->null == CIRCE_NULL_AUTO ? CIRCE_NULL_SPECTRAL : o->null, result);
+    }
+    circe__pair_free(context, &pair);
+    circe__regressions_free(context, &made);
+    return status;
+}
+
 circe_status circe__test_rcot(const circe__data *data, circe_test_result *result) {
     const circe_context *context = data->context;
     const circe_test_options *o = &data->options;
@@ -411,6 +455,12 @@ circe_status circe__test_rcot(const circe__data *data, circe_test_result *result
         result->null = o->null == CIRCE_NULL_GAMMA ? CIRCE_NULL_GAMMA : CIRCE_NULL_SPECTRAL;
         return CIRCE_OK; /* statistic 0, p-value 1 */
     }
+    if (circe__may_permute(data) && data->n <= PAIR_ROWS) return test_by_value(data, result);
+    if (o->null == CIRCE_NULL_PERMUTATION)
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "the null permutation of rcot needs a y of few values, rows without "
+                          "weights, and at most %d of them",
+                          PAIR_ROWS);
     circe_status status = choose_width(data, &multiple);
     if (status == CIRCE_OK)
         status = circe__fourier_draw(data, &data->y, multiple, features_of_y(data), CIRCE__STREAM_FOURIER, "y", &l.y);

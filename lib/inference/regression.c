@@ -137,10 +137,9 @@ typedef struct loo {
     const circe__data *data;
     const circe__spectrum *spectrum;
     const circe__table *target;
-    int64_t columns, n_ridge, blocks, parts;
+    int64_t columns, n_ridge, blocks;
     const double *inverse; /* (n_ridge, rank): 1 / (s + ridge) */
     const double *scaled;  /* (n_ridge, rank, columns): diag(inverse) Q' target */
-    double *means;         /* (parts, BLOCK, columns) */
     double *errors;        /* (blocks, n_ridge + 1), the last of the mean alone */
 } loo;
 
@@ -177,15 +176,12 @@ static double error_alone(const loo *w, int64_t first, int64_t n) {
     return error;
 }
 
-static void run_loo(void *user, int64_t part) {
+static void run_loo(void *user, int64_t b) {
     const loo *w = user;
-    for (int64_t b = part; b < w->blocks; b += w->parts) {
-        int64_t first = b * BLOCK, n = circe__min(BLOCK, w->spectrum->n - first);
-        double *errors = w->errors + b * (w->n_ridge + 1);
-        for (int64_t l = 0; l < w->n_ridge; l++)
-            errors[l] = loo_errors(w, l, first, n, w->means + part * BLOCK * w->columns);
-        errors[w->n_ridge] = error_alone(w, first, n);
-    }
+    int64_t first = b * BLOCK, n = circe__min(BLOCK, w->spectrum->n - first);
+    double *errors = w->errors + b * (w->n_ridge + 1), means[BLOCK * LOO_COLUMNS];
+    for (int64_t l = 0; l < w->n_ridge; l++) errors[l] = loo_errors(w, l, first, n, means);
+    errors[w->n_ridge] = error_alone(w, first, n);
 }
 
 /* inverse and scaled, from P = Q' target (rank, columns). */
@@ -205,15 +201,12 @@ circe_status circe__loo(const circe__data *data, const circe__spectrum *spectrum
     const circe_context *context = data->context;
     int64_t n = spectrum->n, r = spectrum->rank, columns = circe__min(target->cols, LOO_COLUMNS);
     loo w = {data, spectrum, target, columns, n_ridge, .blocks = (n + BLOCK - 1) / BLOCK};
-    w.parts = circe__min(context->threads, w.blocks);
     double *P = circe__alloc(context, r * columns + 1, sizeof *P);
     double *inverse = circe__alloc(context, n_ridge * r + 1, sizeof *inverse);
     double *scaled = circe__alloc(context, n_ridge * r * columns + 1, sizeof *scaled);
-    w.means = circe__alloc(context, w.parts * BLOCK * columns + 1, sizeof *w.means);
     w.errors = circe__alloc(context, w.blocks * (n_ridge + 1), sizeof *w.errors);
     circe_status status = CIRCE_OK;
-    if (P == NULL || inverse == NULL || scaled == NULL || w.means == NULL || w.errors == NULL)
-        status = CIRCE_ERR_MEMORY;
+    if (P == NULL || inverse == NULL || scaled == NULL || w.errors == NULL) status = CIRCE_ERR_MEMORY;
     memset(errors, 0, (size_t)n_ridge * sizeof *errors);
     *alone = 0.0;
     if (status == CIRCE_OK && columns > 0) {
@@ -222,7 +215,7 @@ circe_status circe__loo(const circe__data *data, const circe__spectrum *spectrum
         context->backend->algebra->gemm(1, 0, r, columns, n, 1.0, spectrum->Q, circe__max(r, 1), target->data,
                                         target->cols, 0.0, P, columns);
         scale_ridges(spectrum, P, columns, ridge, n_ridge, inverse, scaled);
-        circe_context_run(context, w.parts, run_loo, &w);
+        circe_context_run(context, w.blocks, run_loo, &w);
         for (int64_t b = 0; b < w.blocks; b++) {
             for (int64_t l = 0; l < n_ridge; l++) errors[l] += w.errors[b * (n_ridge + 1) + l] / (double)n;
             *alone += w.errors[b * (n_ridge + 1) + n_ridge] / (double)n;
@@ -231,7 +224,6 @@ circe_status circe__loo(const circe__data *data, const circe__spectrum *spectrum
     circe__free(context, P);
     circe__free(context, inverse);
     circe__free(context, scaled);
-    circe__free(context, w.means);
     circe__free(context, w.errors);
     return status;
 }

@@ -180,7 +180,7 @@ circe_status circe_median_sigma2(circe_context *context, const circe_mat *points
         status = CIRCE_ERR_MEMORY;
         goto done;
     }
-    circe_random_subset((circe_random){.seed = 0, .stream = 0x6d656469616eu}, points->rows, n, rows);
+    circe__random_subset(threads, (circe_random){.seed = 0, .stream = 0x6d656469616eu}, points->rows, n, rows);
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < n_cols; c++) copy[i * n_cols + c] = circe__at(points, rows[i], first_col + c);
     int exponent = scale_of(copy, n * n_cols);

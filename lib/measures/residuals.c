@@ -41,7 +41,7 @@ typedef struct span {
 } span;
 
 static void run_columns(int64_t n, int64_t cols, circe__range_fn run, void *user) {
-    enum { LEAST = 32768, LINE = 8 };
+    enum { LEAST = 1 << 18, LINE = 8 };
     circe__run_ranges(circe__threads_bracketed(), cols, circe__max(LINE, LEAST / n), run, user);
 }
 

@@ -77,6 +77,7 @@ class TestResult(_Record):
     seconds: float
     effective_rows: float = float("nan")
     robust_p: float = float("nan")
+    mid_p: float = float("nan")
     columns: Tuple[dict, ...] = ()
 
     @property

@@ -426,7 +426,7 @@ class BrowserTest(InferenceTest):
             page = self.check(path.read_text())
             self.assertIn("table", page.tags)
             if shutil.which("gnuplot"):
-                self.assertEqual(page.tags.count("svg"), 8 if name == "numbers" else 4)
+                self.assertEqual(page.tags.count("svg"), 8 if name == "numbers" else 5)
             text = " ".join(page.text)
             for word in ("Verdict", "Equalised-odds gaps", "Error along", "Is the test right", "How much",
                          "What this does and does not say", "How this was made"):
@@ -459,7 +459,7 @@ addEventListener('load', () => {
                     found = re.search(r'<pre id="probe">(.*?)</pre>', result.stdout, re.S)
                     self.assertIsNotNone(found, result.stderr[-800:])
                     seen = json.loads(found.group(1).replace("&gt;", ">").replace("&amp;", "&"))
-                    self.assertEqual(seen["figures"], 8 if name == "numbers" else 4, (name, width, seen))
+                    self.assertEqual(seen["figures"], 8 if name == "numbers" else 5, (name, width, seen))
                     self.assertGreater(seen["curves"], 20)
                     self.assertEqual(seen["loaded"], [])
                     self.assertFalse(seen["wide"], "the page is wider than a window of %d pixels" % width)

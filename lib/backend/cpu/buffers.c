@@ -56,12 +56,11 @@ circe_status circe__claim_buffers(int threads) {
             claim(threads);
             claimed = threads;
         } else {
-            status =
-                circe_fail(CIRCE_ERR_MEMORY,
-                           "not enough memory: %d thread%s need%s %d MB of address space, and there is less (ulimit "
-                           "-v shows the limit); raise the limit%s",
-                           threads, threads == 1 ? "" : "s", threads == 1 ? "s" : "", megabytes,
-                           threads == 1 ? "" : ", or use fewer threads");
+            status = circe_fail(CIRCE_ERR_MEMORY,
+                                "not enough memory: %d thread%s need%s %d MB of address space, and there is less",
+                                threads, threads == 1 ? "" : "s", threads == 1 ? "s" : "", megabytes);
+            circe_fail_hint(status, "raise the limit (ulimit -v shows it)%s",
+                            threads == 1 ? "" : ", or use fewer threads");
         }
     }
     pthread_mutex_unlock(&lock);

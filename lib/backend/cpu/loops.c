@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "backend/cpu/algebra.h"
 #include "backend/cpu/loops.h"
 #include "core/core.h"
 
@@ -55,10 +56,13 @@ INLINE vec load(const REAL *p) { return *(const vec_any *)p; }
 INLINE void store(REAL *p, vec v) { *(vec_any *)p = v; }
 INLINE vec splat(REAL a) { return a - (vec){0}; }
 
+/* By halves: the sum of a tile's row, in the precision of the tile. */
 INLINE double sum_lanes(vec v) {
-    double sum = 0.0;
-    for (int64_t l = 0; l < LANES; l++) sum += (double)v[l];
-    return sum;
+    REAL sums[LANES];
+    store(sums, v);
+    for (int64_t half = LANES / 2; half > 0; half /= 2)
+        for (int64_t l = 0; l < half; l++) sums[l] += sums[l + half];
+    return (double)sums[0];
 }
 
 INLINE int64_t padded(int64_t n, int64_t to) { return (n + to - 1) / to * to; }

@@ -15,8 +15,9 @@
 
 enum {
     COPY = 12,          /* operations that the copy of a number is worth */
-    CALL = 800000,      /* that a call of other threads is worth, 20 microseconds: they may have to be woken */
-    PIECE = 20000,      /* and each part of it */
+    MOVE = 16,          /* and its way from the cache of another processor */
+    CALL = 200000,      /* that a call of other threads is worth, 5 microseconds */
+    PIECE = 24000,      /* and each part of it */
     ROUND = 8,          /* blocks begin at multiples: a cache line, a register of BLAS */
     STACK_ROOM = 16384, /* numbers: 128 KB */
     LONG = 40000000,    /* operations of a part that is worth being halved, so that nobody waits long for the last */
@@ -72,8 +73,8 @@ static double cost_of(const product *p, cuts c, int threads) {
     double parts = (double)(c.m * c.n * c.k), rows = longest(p->m, c.m), cols = longest(p->n, c.n);
     double rounds = (double)rounded_up(c.m * c.n * c.k, threads), k = (double)p->k / (double)c.k;
     double cost = rounds * k * 2.0 * (rows * cols + COPY * (rows + cols));
-    if (parts > 1.0) cost += CALL + PIECE * parts;
-    return c.k > 1 ? cost + 8.0 * parts * (double)(p->m * p->n) : cost;
+    if (parts > 1.0) cost += CALL + PIECE * (double)circe__min(c.m * c.n * c.k, threads) + MOVE * (double)(p->m * p->n);
+    return c.k > 1 ? cost + MOVE * parts * (double)(p->m * p->n) : cost;
 }
 
 static void try_cuts(const product *p, cuts c, int threads, cuts *best, double *cost) {
@@ -321,7 +322,9 @@ static __attribute__((noinline)) void square_by_sums(syrk *s, int threads) {
 static int64_t square_pieces(int threads, int64_t n, int64_t k) {
     double work = (double)k * (double)n * (double)(n + 2 * COPY);
     if (work < 2 * CALL) return 1;
-    return circe__min(circe__min(threads, (int64_t)(work / CALL)), STACK_ROOM / (n * n));
+    int64_t pieces = circe__min(circe__min(threads, (int64_t)(work / CALL)), STACK_ROOM / (n * n));
+    while (pieces > 1 && MOVE * (double)(pieces * n * n) > work / (double)pieces) pieces /= 2;
+    return pieces;
 }
 
 void circe__gram_update(int64_t n, int64_t k, const double *a, int64_t lda, double beta, double *c, int64_t ldc) {

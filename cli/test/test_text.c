@@ -1,0 +1,181 @@
+/* The result of `circe test` as people read it. */
+#include "cli/test/test_text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/common/output.h"
+#include "cli/common/text.h"
+#include "jobs/test_json.h"
+#include "jobs/tests.h"
+
+static void text_cell(int used, const char *format, double value) {
+    char cell[32] = "-";
+    if (used && isfinite(value)) snprintf(cell, sizeof cell, format, value);
+    printf("  %12s", cell);
+}
+
+static void text_line(const circe_test_result *r, const char *name, const char *format, double x, double z,
+                      const char *meaning) {
+    printf("  %-18s", name);
+    text_cell(r->x.used, format, x);
+    text_cell(r->z.used, format, z);
+    printf("   %s\n", meaning);
+}
+
+static void text_regressions(const circe_test_result *r) {
+    bool there = (r->x.used && r->x.rank > 0) || (r->z.used && r->z.rank > 0);
+    if (!there) return; /* without y, a constant is all they have */
+    printf("\n  %-18s  %12s  %12s\n", "regression on y", "of x", "of z");
+    text_line(r, "left over", "%.3f", r->x.remaining, r->z.remaining, "share of the variance that y does not explain");
+    text_line(r, "leave-one-out", "%.3f", r->x.loo_error, r->z.loo_error,
+              "error on rows that were left out, over that of the mean");
+    text_line(r, "degrees of freedom", "%.1f", r->x.degrees, r->z.degrees, "effective, the constant included");
+    text_line(r, "ridge", "%.3g", r->x.ridge, r->z.ridge, "used; a part of what leave-one-out chose, to undersmooth");
+    text_line(r, "rows", "%.0f", (double)r->x.rows, (double)r->z.rows, "regressed on");
+    text_line(r, "rank", "%.0f", (double)r->x.rank, (double)r->z.rank, "features of y");
+    text_line(r, "free of y", "%.3g", r->x.check_p, r->z.check_p,
+              "are the residuals? p-value; small: something was missed");
+}
+
+static void text_kernel_row(const char *name, const char *kernel) {
+    char text[CIRCE_TEST_KERNEL_TEXT];
+    if (kernel[0] != '\0') text_row(name, "%s", text_widths(kernel, text, sizeof text));
+}
+
+static void test_text(const circe_test_result *r) {
+    char time[32];
+    text_row("statistic", "%.6g; independence would give about %.4g, give or take %.3g", r->statistic, r->null_mean,
+             r->null_sd);
+    if (r->draws > 0)
+        text_row("null", "%s: %s, %" PRId64 " draws", circe_test_null_name(r->null), test_null_words(r->null),
+                 r->draws);
+    else
+        text_row("null", "%s: %s", circe_test_null_name(r->null), test_null_words(r->null));
+    if (r->n_train > 0)
+        text_row("rows", "%" PRId64 ": %" PRId64 " tested, %" PRId64 " only regressed on; in %s", r->n, r->n_tested,
+                 r->n_train, text_seconds(r->seconds, time, sizeof time));
+    else
+        text_row("rows", "%" PRId64 ", in %s", r->n_tested, text_seconds(r->seconds, time, sizeof time));
+    if (isfinite(r->effective_rows))
+        text_row("effective rows", "%.0f: as many carry the statistic, or the column that the fewest carry",
+                 fmax(1.0, r->effective_rows));
+    if (isfinite(r->robust_p)) {
+        char p[48];
+        text_row("on normal scores", "p %s, since few rows carry much", test_p_equals(r->robust_p, p, sizeof p));
+    }
+    text_kernel_row("kernel of x", r->kernel_x);
+    text_kernel_row("kernel of y", r->kernel_y);
+    text_kernel_row("kernel of z", r->kernel_z);
+    text_regressions(r);
+}
+
+static void text_effect(const char *name, const circe_effect *e, const char *meaning) {
+    printf("  %-18s  %6.3f   [%.3f, %.3f]   %6.3f by chance   %s\n", name, e->value, e->lower, e->upper, e->chance,
+           meaning);
+}
+
+static void test_text_effects(const circe_effects *effects) {
+    char time[32];
+    printf("\n  effect size          value   95 %% interval\n");
+    text_effect("KPC", &effects->kpc, "share of what y leaves of x that z explains");
+    text_effect("CIRCE, normalised", &effects->circe, "0 none, 1 the most there could be");
+    text_row("rows", "%" PRId64 ", in %s", effects->rows, text_seconds(effects->seconds, time, sizeof time));
+}
+
+static void test_text_along(const circe_effects_along *along) {
+    if (along->column == NULL) return;
+    printf("\n  along %-12s  %10s  %22s  %12s\n", along->column, "CIRCE", "95 % interval", "chance up to");
+    for (int64_t i = 0; i < along->points; i++) {
+        char interval[48];
+        snprintf(interval, sizeof interval, "[%.4f, %.4f]", along->lower[i], along->upper[i]);
+        printf("  %18.5g  %10.4f  %22s  %12.4f%s\n", along->place[i], along->value[i], interval, along->null_upper[i],
+               along->value[i] > along->null_upper[i] ? "  *" : "");
+    }
+}
+
+static void calibration_text(const circe_calibration_draws *c, double alpha) {
+    enum { WIDTH = 40 };
+    double expected = (double)c->repetitions / CIRCE_CALIBRATION_BINS;
+    double scale = expected;
+    char time[32];
+    for (int b = 0; b < CIRCE_CALIBRATION_BINS; b++) scale = fmax(scale, (double)c->counts[b]);
+    printf("\n  p-values of %" PRId64 " data sets, x drawn again given y, independently of z (in %s)\n\n",
+           c->repetitions, text_seconds(c->seconds, time, sizeof time));
+    int mark = (int)lround(WIDTH * expected / scale);
+    for (int b = 0; b < CIRCE_CALIBRATION_BINS; b++) {
+        int length = (int)lround(WIDTH * (double)c->counts[b] / scale);
+        printf("  %.2f - %.2f  ", b / (double)CIRCE_CALIBRATION_BINS, (b + 1) / (double)CIRCE_CALIBRATION_BINS);
+        for (int i = 1; i <= WIDTH; i++) putchar(i <= length ? '#' : i == mark ? '|' : ' ');
+        printf("  %" PRId64 "\n", c->counts[b]);
+    }
+    printf("  %*s| %.3g in each, if the test is right\n\n", 12 + mark, "", expected);
+    text_row("at most alpha", "%.1f %% of them (95 %% interval %.1f to %.1f %%), alpha being %g %%",
+             100 * c->summary.level, 100 * c->summary.level_lower, 100 * c->summary.level_upper, 100 * alpha);
+    text_row("uniform", "p = %.3g by Kolmogorov and Smirnov", c->summary.uniform_p);
+    putchar('\n');
+    text_wrap(stdout, c->summary.verdict, 0, 0, text_width());
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static void text_data(const circe_test_job_result *r) {
+    text_columns(&r->columns);
+    if (strcmp(r->transform, "none") != 0) text_row("transform", "%s", r->transform);
+}
+
+static void text_size(const circe_test_job_result *r) {
+    if (r->effects != NULL) test_text_effects(r->effects);
+    test_text_along(&r->along);
+}
+
+static void text_one(const circe_test_job_result *r, bool quiet) {
+    const circe_test_result *t = &r->tests[0].result;
+    char p[32];
+    printf("p %s    %s test of x independent of z%s\n", test_p_equals(t->p_value, p, sizeof p), r->method,
+           r->conditional ? " given y" : "");
+    if (quiet) return;
+    putchar('\n');
+    text_wrap(stdout, t->verdict, 0, 0, text_width());
+    printf("Trust: %s.\n\n", circe_trust_name(t->trust));
+    test_text(t);
+    if (r->rows < r->given) text_row("rows given", "%" PRId64 ", of which a random sample was tested", r->given);
+    text_data(r);
+    text_size(r);
+    if (r->calibration != NULL) calibration_text(r->calibration, r->alpha);
+}
+
+static void text_tested(const circe_tested *t) {
+    const circe_test_result *r = &t->result;
+    char p[32];
+    if (t->error != NULL)
+        printf("  %-9s  %10s  failed: %s\n", t->method, "-", t->error);
+    else
+        printf("  %-9s  %10s  %-11s  %13.6g  %8" PRId64 "  %9.4f  %s%s\n", t->method,
+               test_p_text(r->p_value, p, sizeof p), circe_test_null_name(r->null), r->statistic, r->n_tested,
+               r->seconds, circe_trust_name(r->trust),
+               r->method == CIRCE_TEST_HSIC ? " (marginal: y is not used)" : "");
+}
+
+static void text_all(const circe_test_job_result *r, bool quiet) {
+    printf("  %-9s  %10s  %-11s  %13s  %8s  %9s  %s\n", "test", "p-value", "null", "statistic", "tested", "seconds",
+           "trust");
+    for (size_t i = 0; i < r->n; i++) text_tested(&r->tests[i]);
+    if (quiet) return;
+    text_data(r);
+    text_size(r);
+    putchar('\n');
+    text_wrap(stdout,
+              "Taking the smallest of these p-values would find dependence where there is none: decide on one test "
+              "beforehand. circe test METHOD shows what its p-value rests on.",
+              0, 0, text_width());
+}
+
+void test_result_text(const circe_test_job_result *r, bool quiet) {
+    if (r->n > 1)
+        text_all(r, quiet);
+    else
+        text_one(r, quiet);
+}

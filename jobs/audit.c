@@ -1,0 +1,170 @@
+/* An audit, from a table of predictions to what is found. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "circe/circe.h"
+#include "io/small.h"
+#include "jobs/audit_parts.h"
+#include "jobs/calibration.h"
+#include "jobs/clock.h"
+#include "jobs/columns.h"
+#include "jobs/machine.h"
+#include "jobs/test_json.h"
+
+circe_status audit_step(audit_run *run, const circe_audit_finding *f, const char *stage) {
+    const circe_audit_result *r = run->r;
+    double done = (double)run->step / (double)run->steps;
+    if (run->step < run->steps - 1) run->step++;
+    return job_progress(run->watch, done, "%s, %s: %s", audit_prediction(r, f)->name, audit_attribute(r, f)->name,
+                        stage);
+}
+
+/* ---- the work ---------------------------------------------------------------------------------------------------- */
+
+static circe_status find_one(audit_run *run, int64_t prediction, int64_t attribute) {
+    circe_audit_finding *f = audit_at(run->r, prediction, attribute);
+    f->prediction = prediction;
+    f->attribute = attribute;
+    circe_status status = audit_judge(run, f);
+    if (status == CIRCE_OK) status = audit_step(run, f, "measures");
+    if (status == CIRCE_OK) status = audit_measure(run, f);
+    if (status == CIRCE_OK) status = audit_step(run, f, "gaps");
+    if (status == CIRCE_OK) audit_compare_groups(run, f);
+    return status;
+}
+
+static circe_status work(audit_run *run) {
+    enum { STEPS_OF_A_PAIR = 8 };
+    circe_audit_result *r = run->r;
+    int64_t pairs = r->n_predictions * r->n_attributes;
+    run->steps = pairs * STEPS_OF_A_PAIR + 1;
+    r->findings = small_alloc((size_t)pairs * sizeof *r->findings);
+    run->contrasts = small_alloc((size_t)(pairs * CIRCE_AUDIT_GAPS) * sizeof *run->contrasts);
+    audit_make_groups(run);
+    circe_status status = audit_find_residuals(run);
+    for (int64_t p = 0; p < r->n_predictions && status == CIRCE_OK; p++) {
+        for (int64_t a = 0; a < r->n_attributes && status == CIRCE_OK; a++) status = find_one(run, p, a);
+    }
+    if (status == CIRCE_OK) status = audit_resample(run);
+    if (status == CIRCE_OK) audit_conclude(r);
+    if (status == CIRCE_OK) audit_checks_make(run->options, r);
+    return status;
+}
+
+/* ---- the job ----------------------------------------------------------------------------------------------------- */
+
+static circe_status check_options(const circe_table *table, const circe_audit_options *o) {
+    circe_status status = circe_options_check(&circe_audit_schema, o);
+    if (status == CIRCE_OK && table == NULL && o->data == NULL)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "which table? a .csv with predictions, outcomes and attributes");
+    return status == CIRCE_OK ? audit_checks_parse(o) : status;
+}
+
+static void describe(audit_run *run, const circe_table *table) {
+    const circe_audit_options *o = run->options;
+    circe_audit_result *r = run->r;
+    char text[192];
+    r->source = small_format("%s", table == NULL ? o->data : "a table in memory");
+    r->test = small_format("%s", o->test);
+    r->transform = small_format("%s", o->transform);
+    r->machine = small_format("%s", machine_text(run->context, text, sizeof text));
+    r->threshold = o->threshold;
+    r->alpha = o->alpha;
+    r->smallest_group = o->smallest_group;
+    r->draws = o->draws;
+    r->seed = o->seed;
+}
+
+static void run_free(audit_run *run) {
+    for (int64_t c = 0; c < run->n_contrasts; c++) {
+        free(run->contrasts[c].high);
+        free(run->contrasts[c].low);
+    }
+    for (int64_t p = 0; run->selected != NULL && p < run->r->n_predictions; p++) free(run->selected[p]);
+    for (int64_t k = 0; run->coarse != NULL && k < run->r->n_attributes * AUDIT_COARSE; k++)
+        audit_groups_free(&run->coarse[k]);
+    free(run->contrasts);
+    free(run->selected);
+    free(run->coarse);
+    notes_free(&run->warnings);
+    circe_workspace_destroy(run->workspace);
+}
+
+circe_status circe_audit(circe_context *context, const circe_table *table, const circe_audit_options *options,
+                         const circe_watch *watch, circe_audit_result **result) {
+    double start = job_clock();
+    *result = NULL;
+    circe_status status = check_options(table, options);
+    if (status != CIRCE_OK) return status;
+    audit_run run = {.options = options,
+                     .context = context,
+                     .watch = watch,
+                     .warnings = {.watch = watch},
+                     .r = small_alloc(sizeof *run.r)};
+    describe(&run, table);
+    status = circe_workspace_create(context, &run.workspace);
+    if (status == CIRCE_OK) status = audit_data_read(&run, table);
+    if (status == CIRCE_OK) status = work(&run);
+    run.r->warnings = notes_hand_over(&run.warnings);
+    run.r->seconds = job_clock() - start;
+    run_free(&run);
+    if (status == CIRCE_OK)
+        *result = run.r;
+    else
+        circe_audit_result_free(run.r);
+    return status;
+}
+
+/* ---- the result -------------------------------------------------------------------------------------------------- */
+
+static void profile_free(circe_audit_profile *p) {
+    free(p->value);
+    free(p->half);
+}
+
+static void finding_free(circe_audit_finding *f, int64_t n_strata) {
+    free(f->verdict);
+    for (int i = 0; i < CIRCE_AUDIT_DECIDING; i++) calibration_free(&f->calibration[i]);
+    for (int i = 0; i < f->n_gaps; i++) {
+        free(f->gaps[i].high);
+        free(f->gaps[i].low);
+    }
+    test_along_free(&f->along);
+    profile_free(&f->residual);
+    for (int64_t s = 0; f->strata != NULL && s < n_strata; s++) profile_free(&f->strata[s]);
+    free(f->strata);
+    free(f->groups);
+}
+
+static void columns_free(circe_audit_column *columns, int64_t n) {
+    for (int64_t i = 0; columns != NULL && i < n; i++) audit_column_free(&columns[i]);
+    free(columns);
+}
+
+void circe_audit_result_free(circe_audit_result *r) {
+    if (r == NULL) return;
+    for (int64_t i = 0; r->findings != NULL && i < r->n_predictions * r->n_attributes; i++)
+        finding_free(&r->findings[i], r->strata.n_groups);
+    for (int64_t p = 0; r->residuals != NULL && p < r->n_predictions; p++) free(r->residuals[p]);
+    for (int64_t a = 0; r->groups != NULL && a < r->n_attributes; a++) audit_groups_free(&r->groups[a]);
+    audit_groups_free(&r->strata);
+    columns_free(r->predictions, r->n_predictions);
+    columns_free(r->attributes, r->n_attributes);
+    audit_column_free(&r->target);
+    for (int64_t i = 0; i < r->n_checks; i++) {
+        free(r->checks[i].condition);
+        free(r->checks[i].text);
+    }
+    free(r->checks);
+    circe_notes_clear(&r->warnings);
+    columns_clear(&r->columns);
+    free(r->findings);
+    free(r->residuals);
+    free(r->groups);
+    free(r->quality);
+    free(r->source);
+    free(r->test);
+    free(r->transform);
+    free(r->machine);
+    free(r);
+}

@@ -1,0 +1,184 @@
+/* Limits for pipelines: --fail-if 'kpc>0.02,tpr_gap>0.1,auc<0.7'.
+ *
+ * A check fails where the estimate itself is beyond its limit. Beside it stands what the 95 % interval says: all of it
+ * within the limit, all of it outside, or neither, which is the honest answer where there are few rows. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/io.h"
+#include "io/list.h"
+#include "io/small.h"
+#include "io/suggest.h"
+#include "jobs/audit_parts.h"
+
+typedef enum quantity { OF_KPC, OF_CIRCE, OF_P, OF_GAP, OF_METRIC } quantity;
+
+static const struct {
+    const char *name;
+    quantity what;
+    int which; /* the kind of gap, or the metric */
+} quantities[] = {{"kpc", OF_KPC, 0},
+                  {"circe", OF_CIRCE, 0},
+                  {"p", OF_P, 0},
+                  {"mean_gap", OF_GAP, CIRCE_GAP_MEAN_PREDICTION},
+                  {"tpr_gap", OF_GAP, CIRCE_GAP_TRUE_POSITIVE_RATE},
+                  {"fpr_gap", OF_GAP, CIRCE_GAP_FALSE_POSITIVE_RATE},
+                  {"auc", OF_METRIC, CIRCE_METRIC_AUC},
+                  {"accuracy", OF_METRIC, CIRCE_METRIC_ACCURACY},
+                  {"mean_error", OF_METRIC, CIRCE_METRIC_MEAN_ERROR},
+                  {"rms_error", OF_METRIC, CIRCE_METRIC_ROOT_MEAN_SQUARE_ERROR},
+                  {"r2", OF_METRIC, CIRCE_METRIC_R2}};
+
+enum { N_QUANTITIES = sizeof quantities / sizeof quantities[0], LONGEST_NAME = 32 };
+
+/* ---- what is asked ----------------------------------------------------------------------------------------------- */
+
+typedef struct condition {
+    int of; /* index of quantities */
+    bool above;
+    double limit;
+} condition;
+
+static circe_status refuse_name(const char *text, const char *name) {
+    const char *names[N_QUANTITIES];
+    for (int i = 0; i < N_QUANTITIES; i++) names[i] = quantities[i].name;
+    const char *nearest = suggest_nearest(name, names, N_QUANTITIES);
+    circe_fail(CIRCE_ERR_ARGUMENT, "--fail-if '%s': there is no '%s'", text, name);
+    if (nearest != NULL) return circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean %s?", nearest);
+    return circe_fail_hint(CIRCE_ERR_ARGUMENT, "%s",
+                           "there are kpc, circe, p, mean_gap, tpr_gap, fpr_gap, auc, accuracy, mean_error, rms_error, "
+                           "r2");
+}
+
+/* "kpc>0.02" */
+static circe_status parse_condition(const char *text, condition *out) {
+    char name[LONGEST_NAME];
+    size_t length = strcspn(text, "<>"), blanks = length;
+    while (blanks > 0 && text[blanks - 1] == ' ') blanks--;
+    const char *number = text[length] != '\0' ? text + length + 1 : "";
+    number += strspn(number, " ");
+    if (length == 0 || length >= sizeof name || !io_number(number, &out->limit))
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--fail-if takes limits such as kpc>0.02 or auc<0.7, not '%s'", text);
+    memcpy(name, text, blanks);
+    name[blanks] = '\0';
+    out->above = text[length] == '>';
+    for (out->of = 0; out->of < N_QUANTITIES; out->of++)
+        if (strcmp(quantities[out->of].name, name) == 0) return CIRCE_OK;
+    return refuse_name(text, name);
+}
+
+/* ---- what is measured -------------------------------------------------------------------------------------------- */
+
+/* Of an attribute of numbers, between four groups of it: what two would hide is there, and chance makes less of it than
+ * of ten. */
+static circe_audit_estimate gap_of(const circe_audit_finding *f, circe_audit_gap_kind kind) {
+    circe_audit_estimate found = {(double)NAN, (double)NAN, (double)NAN};
+    for (int i = 0; i < f->n_gaps; i++) {
+        bool first = isnan(found.value);
+        if (f->gaps[i].kind == kind && (first || f->gaps[i].n_groups == 4)) found = f->gaps[i].gap;
+    }
+    return found;
+}
+
+static circe_audit_estimate measured(const circe_audit_result *r, const condition *c, const circe_audit_finding *f) {
+    const circe_effect *e = quantities[c->of].what == OF_KPC ? &f->effects.kpc : &f->effects.circe;
+    switch (quantities[c->of].what) {
+        case OF_KPC:
+        case OF_CIRCE:
+            return (circe_audit_estimate){e->value, e->lower, e->upper};
+        case OF_P:
+            return (circe_audit_estimate){f->p_adjusted, (double)NAN, (double)NAN};
+        case OF_GAP:
+            return gap_of(f, (circe_audit_gap_kind)quantities[c->of].which);
+        case OF_METRIC:
+            break;
+    }
+    return r->quality[f->prediction].of[quantities[c->of].which];
+}
+
+const char *circe_audit_within_name(circe_audit_within within) {
+    static const char *const names[] = {"cannot tell", "within", "outside"};
+    return names[within];
+}
+
+static circe_audit_within judge(const condition *c, const circe_audit_estimate *e) {
+    double sign = c->above ? 1 : -1;
+    if (isnan(e->lower) || isnan(e->upper)) return CIRCE_AUDIT_CANNOT_TELL;
+    if (sign * e->lower > sign * c->limit && sign * e->upper > sign * c->limit) return CIRCE_AUDIT_OUTSIDE;
+    if (sign * e->lower <= sign * c->limit && sign * e->upper <= sign * c->limit) return CIRCE_AUDIT_WITHIN;
+    return CIRCE_AUDIT_CANNOT_TELL;
+}
+
+/* "score, race: tpr_gap is 0.40 (95 % interval 0.31 to 0.48), above the limit of 0.1" */
+static char *say(const circe_audit_result *r, const condition *c, const circe_audit_check *k) {
+    char value[32], lower[32], upper[32], interval[96] = "";
+    const circe_audit_estimate *e = &k->measured;
+    if (isfinite(e->lower))
+        snprintf(interval, sizeof interval, " (95 %% interval %s to %s)", audit_digits(e->lower, lower, sizeof lower),
+                 audit_digits(e->upper, upper, sizeof upper));
+    const char *attribute = k->attribute >= 0 ? r->attributes[k->attribute].name : "";
+    if (isnan(e->value))
+        return small_format("%s%s%s: %s does not exist here, so its limit was not kept",
+                            r->predictions[k->prediction].name, k->attribute >= 0 ? ", " : "", attribute,
+                            quantities[c->of].name);
+    return small_format("%s%s%s: %s is %s%s, %s the limit of %g", r->predictions[k->prediction].name,
+                        k->attribute >= 0 ? ", " : "", attribute, quantities[c->of].name,
+                        audit_digits(e->value, value, sizeof value), interval,
+                        !k->failed ? "within"
+                        : c->above ? "above"
+                                   : "below",
+                        c->limit);
+}
+
+/* What does not exist cannot be shown to be within its limit. */
+static void add_check(circe_audit_result *r, const char *text, const condition *c, const circe_audit_finding *f) {
+    bool of_metric = quantities[c->of].what == OF_METRIC;
+    circe_audit_check *k = &r->checks[r->n_checks++];
+    *k = (circe_audit_check){.condition = small_format("%s", text),
+                             .prediction = f->prediction,
+                             .attribute = of_metric ? -1 : f->attribute,
+                             .measured = measured(r, c, f),
+                             .limit = c->limit};
+    double value = k->measured.value;
+    k->failed = isnan(value) || (c->above ? value > c->limit : value < c->limit);
+    k->within = judge(c, &k->measured);
+    k->text = say(r, c, k);
+}
+
+static void check_condition(circe_audit_result *r, const char *text, const condition *c) {
+    for (int64_t p = 0; p < r->n_predictions; p++) {
+        for (int64_t a = 0; a < r->n_attributes; a++) {
+            if (quantities[c->of].what != OF_METRIC || a == 0) add_check(r, text, c, audit_at(r, p, a));
+        }
+    }
+}
+
+/* ---- all --------------------------------------------------------------------------------------------------------- */
+
+circe_status audit_checks_parse(const circe_audit_options *o) {
+    name_list list = {0};
+    condition c;
+    if (o->fail_if == NULL) return CIRCE_OK;
+    circe_status status = name_list_split("fail-if", o->fail_if, &list);
+    for (int64_t i = 0; i < list.n && status == CIRCE_OK; i++) status = parse_condition(list.names[i], &c);
+    name_list_free(&list);
+    return status;
+}
+
+void audit_checks_make(const circe_audit_options *o, circe_audit_result *r) {
+    name_list list = {0};
+    condition c;
+    if (o->fail_if == NULL || name_list_split("fail-if", o->fail_if, &list) != CIRCE_OK) return;
+    r->checks = small_alloc((size_t)(list.n * r->n_predictions * r->n_attributes) * sizeof *r->checks);
+    for (int64_t i = 0; i < list.n; i++)
+        if (parse_condition(list.names[i], &c) == CIRCE_OK) check_condition(r, list.names[i], &c);
+    name_list_free(&list);
+}
+
+int64_t circe_audit_failed(const circe_audit_result *r) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->n_checks; i++) n += r->checks[i].failed != 0;
+    return n;
+}

@@ -1,0 +1,108 @@
+/* Rows in groups, and random parts of the rows. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "circe/random.h"
+#include "io/quantile.h"
+#include "io/small.h"
+#include "jobs/audit_parts.h"
+
+static void group_categories(const circe_audit_column *c, int64_t n, int64_t smallest, circe_audit_groups *g) {
+    g->n_groups = c->n_categories;
+    for (int64_t i = 0; i < n; i++) {
+        g->of[i] = c->code[i];
+        g->centre[c->code[i]] = c->values[i];
+        g->rows[c->code[i]]++;
+    }
+    for (int64_t k = 0; k < g->n_groups; k++) {
+        g->labels[k] = small_format("%s", c->categories[k]);
+        g->compared[k] = g->rows[k] >= smallest;
+    }
+}
+
+/* Where a group that should end at `wanted` can end: between different values, at the nearer end of the tied ones. */
+static int64_t end_of_group(const double *sorted, int64_t n, int64_t first, int64_t wanted) {
+    int64_t end = wanted > first ? wanted : first + 1;
+    int64_t above = end, below = end;
+    while (above < n && sorted[above] == sorted[end - 1]) above++;
+    while (below > first && sorted[below - 1] == sorted[above - 1]) below--;
+    if (above == end || below == first) return above;
+    return above == n || end - below < above - end ? below : above;
+}
+
+static int64_t cut(const double *sorted, int64_t n, int64_t wanted, double *last, circe_audit_groups *g) {
+    int64_t k = 0;
+    for (int64_t first = 0; first < n && k < wanted; k++) {
+        int64_t end = (int64_t)llround((double)(k + 1) / (double)wanted * (double)n);
+        end = k + 1 == wanted ? n : end_of_group(sorted, n, first, end);
+        last[k] = sorted[end - 1];
+        g->centre[k] = quantile_at(sorted + first, end - first, 0.5);
+        g->labels[k] = sorted[first] == last[k] ? small_format("%.4g", last[k])
+                                                : small_format("%.4g to %.4g", sorted[first], last[k]);
+        first = end;
+    }
+    return k;
+}
+
+static void group_numbers(const circe_audit_column *c, int64_t n, int64_t wanted, circe_audit_groups *g) {
+    double *sorted = small_alloc((size_t)n * sizeof *sorted), *last = small_alloc((size_t)wanted * sizeof *last);
+    memcpy(sorted, c->values, (size_t)n * sizeof *sorted);
+    quantile_sort(sorted, n);
+    g->n_groups = cut(sorted, n, wanted, last, g);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t k = 0;
+        while (k + 1 < g->n_groups && c->values[i] > last[k]) k++;
+        g->of[i] = k;
+        g->rows[k]++;
+    }
+    for (int64_t k = 0; k < g->n_groups; k++) g->compared[k] = 1;
+    free(last);
+    free(sorted);
+}
+
+void audit_groups_make(const circe_audit_column *column, int64_t n, int64_t wanted, int64_t smallest,
+                       circe_audit_groups *groups) {
+    size_t most = (size_t)(column->categories != NULL ? column->n_categories : wanted);
+    *groups = (circe_audit_groups){.of = small_alloc((size_t)n * sizeof *groups->of),
+                                   .rows = small_alloc(most * sizeof *groups->rows),
+                                   .compared = small_alloc(most * sizeof *groups->compared),
+                                   .centre = small_alloc(most * sizeof *groups->centre),
+                                   .labels = small_alloc(most * sizeof *groups->labels)};
+    if (column->categories != NULL)
+        group_categories(column, n, smallest, groups);
+    else
+        group_numbers(column, n, wanted, groups);
+}
+
+void audit_groups_free(circe_audit_groups *groups) {
+    for (int64_t k = 0; k < groups->n_groups; k++) free(groups->labels[k]);
+    free(groups->labels);
+    free(groups->centre);
+    free(groups->compared);
+    free(groups->rows);
+    free(groups->of);
+    *groups = (circe_audit_groups){0};
+}
+
+int64_t audit_groups_compared(const circe_audit_groups *groups) {
+    int64_t n = 0;
+    for (int64_t g = 0; g < groups->n_groups; g++) n += groups->compared[g];
+    return n;
+}
+
+int64_t *audit_sample(int64_t all, int64_t most, int64_t seed, uint64_t stream, int64_t *n) {
+    *n = all < most ? all : most;
+    int64_t *rows = small_alloc((size_t)*n * sizeof *rows);
+    if (*n < all)
+        circe_random_subset((circe_random){.seed = (uint64_t)seed, .stream = stream}, all, *n, rows);
+    else
+        for (int64_t i = 0; i < all; i++) rows[i] = i;
+    return rows;
+}
+
+double *audit_take(const double *values, const int64_t *rows, int64_t n) {
+    double *out = small_alloc((size_t)n * sizeof *out);
+    for (int64_t i = 0; i < n; i++) out[i] = values[rows[i]];
+    return out;
+}

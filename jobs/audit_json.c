@@ -1,0 +1,191 @@
+/* An audit for programs. */
+#include <stdlib.h>
+
+#include "circe/circe.h"
+#include "io/small.h"
+#include "jobs/audit_parts.h"
+#include "jobs/calibration.h"
+#include "jobs/columns.h"
+#include "jobs/json.h"
+#include "jobs/test_json.h"
+
+/* ---- one finding ------------------------------------------------------------------------------------------------- */
+
+static void json_tests(cJSON *out, const circe_audit_finding *f, double alpha) {
+    cJSON *list = cJSON_AddArrayToObject(out, "tests");
+    for (int i = 0; i < f->n_tests; i++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, one);
+        if (f->tests[i].failed) {
+            cJSON_AddStringToObject(one, "method", f->tests[i].name);
+            cJSON_AddStringToObject(one, "error", f->tests[i].error);
+        } else {
+            test_json(one, &f->tests[i].result);
+        }
+        cJSON_AddBoolToObject(one, "decides", i < f->n_deciding);
+        if (i < f->n_deciding && f->has_calibration) calibration_json(one, &f->calibration[i], alpha);
+    }
+}
+
+static void json_gap(cJSON *list, const circe_audit_result *r, const circe_audit_gap *g) {
+    cJSON *one = cJSON_CreateObject();
+    cJSON_AddItemToArray(list, one);
+    cJSON_AddStringToObject(one, "of", circe_audit_gap_name(g->kind));
+    json_integer(one, "groups", g->n_groups);
+    json_number(one, "gap", g->gap.value);
+    json_number(one, "lower", g->gap.lower);
+    json_number(one, "upper", g->gap.upper);
+    cJSON_AddStringToObject(one, "high", g->high);
+    cJSON_AddStringToObject(one, "low", g->low);
+    cJSON_AddStringToObject(one, "at_outcome", r->strata.labels[g->stratum]);
+    json_number(one, "chance", g->chance);
+    json_number(one, "chance_upper", g->chance_upper);
+}
+
+/* {"value": [...], "lower": [...], "upper": [...]}, an entry for every group; nothing where the metric does not exist.
+ */
+static void json_metric(cJSON *out, const circe_audit_metrics *groups, int64_t n, circe_audit_metric m) {
+    double *block = small_alloc((size_t)(3 * n) * sizeof *block);
+    bool there = false;
+    for (int64_t g = 0; g < n; g++) {
+        const circe_audit_estimate *e = &groups[g].of[m];
+        block[g] = e->value, block[n + g] = e->lower, block[2 * n + g] = e->upper;
+        there = there || e->value == e->value;
+    }
+    if (there) {
+        cJSON *one = cJSON_AddObjectToObject(out, circe_audit_metric_key(m));
+        json_numbers(one, "value", block, n);
+        json_numbers(one, "lower", block + n, n);
+        json_numbers(one, "upper", block + 2 * n, n);
+    }
+    free(block);
+}
+
+static void json_values(cJSON *out, const circe_audit_metrics *groups, int64_t n, circe_audit_metric m) {
+    double *values = small_alloc((size_t)n * sizeof *values);
+    for (int64_t g = 0; g < n; g++) values[g] = groups[g].of[m].value;
+    json_numbers(out, circe_audit_metric_key(m), values, n);
+    free(values);
+}
+
+static void json_groups(cJSON *out, const circe_audit_result *r, const circe_audit_finding *f) {
+    const circe_audit_groups *groups = &r->groups[f->attribute];
+    int64_t n = groups->n_groups;
+    cJSON *object = cJSON_AddObjectToObject(out, "groups"), *labels = cJSON_AddArrayToObject(object, "labels"),
+          *rows = cJSON_AddArrayToObject(object, "rows"), *compared = cJSON_AddArrayToObject(object, "compared");
+    for (int64_t g = 0; g < n; g++) {
+        cJSON_AddItemToArray(labels, cJSON_CreateString(groups->labels[g]));
+        cJSON_AddItemToArray(rows, cJSON_CreateNumber((double)groups->rows[g]));
+        cJSON_AddItemToArray(compared, cJSON_CreateBool(groups->compared[g]));
+    }
+    json_numbers(object, "centre", groups->centre, n);
+    json_numbers(object, "residual", f->residual.value, n);
+    if (audit_has_errors(r, f->prediction)) {
+        json_values(object, f->groups, n, CIRCE_METRIC_MEAN_ERROR);
+        json_values(object, f->groups, n, CIRCE_METRIC_ROOT_MEAN_SQUARE_ERROR);
+    }
+    cJSON *metrics = cJSON_AddObjectToObject(object, "metrics");
+    for (int m = 0; m < CIRCE_METRICS; m++) json_metric(metrics, f->groups, n, (circe_audit_metric)m);
+}
+
+static cJSON *json_finding(const circe_audit_result *r, const circe_audit_finding *f) {
+    cJSON *out = cJSON_CreateObject();
+    cJSON_AddStringToObject(out, "prediction", audit_prediction(r, f)->name);
+    cJSON_AddStringToObject(out, "attribute", audit_attribute(r, f)->name);
+    cJSON_AddStringToObject(out, "decision", circe_audit_decision_name(f->decision));
+    cJSON_AddStringToObject(out, "verdict", f->verdict);
+    json_number(out, "p_value", f->p_value);
+    json_number(out, "p_adjusted", f->p_adjusted);
+    cJSON_AddStringToObject(out, "trust", circe_trust_name(f->trust));
+    json_tests(out, f, r->alpha);
+    if (f->has_effects) test_json_effects(out, &f->effects);
+    test_json_along(out, &f->along);
+    cJSON *measures = cJSON_AddObjectToObject(out, "measures");
+    for (int i = 0; i < CIRCE_AUDIT_MEASURES; i++) json_number(measures, circe_audit_measure_name(i), f->measures[i]);
+    json_integer(measures, "rows", f->measured_rows);
+    cJSON *gaps = cJSON_AddArrayToObject(out, "gaps");
+    for (int i = 0; i < f->n_gaps; i++) json_gap(gaps, r, &f->gaps[i]);
+    json_groups(out, r, f);
+    return out;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static void json_outcome(cJSON *out, const circe_audit_result *r) {
+    static const char *const outcomes[] = {"numbers", "binary", "classes"};
+    cJSON_AddStringToObject(out, "target", r->target.name);
+    cJSON_AddStringToObject(out, "outcome", outcomes[r->outcome]);
+    if (r->outcome != CIRCE_OUTCOME_BINARY) return;
+    cJSON_AddStringToObject(out, "positive", r->positive);
+    json_number(out, "threshold", r->threshold);
+}
+
+/* "quality": [{"prediction": "score", "auc": {"value": 0.7, "lower": 0.68, "upper": 0.72}, ...}] */
+static void json_quality(cJSON *out, const circe_audit_result *r) {
+    cJSON *list = cJSON_AddArrayToObject(out, "quality");
+    for (int64_t p = 0; p < r->n_predictions; p++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, one);
+        cJSON_AddStringToObject(one, "prediction", r->predictions[p].name);
+        for (int m = 0; m < CIRCE_METRICS; m++) {
+            const circe_audit_estimate *e = &r->quality[p].of[m];
+            if (e->value != e->value) continue;
+            cJSON *metric = cJSON_AddObjectToObject(one, circe_audit_metric_key((circe_audit_metric)m));
+            json_number(metric, "value", e->value);
+            json_number(metric, "lower", e->lower);
+            json_number(metric, "upper", e->upper);
+        }
+    }
+}
+
+/* "checks": the limits of --fail-if, where there are any. */
+static void json_checks(cJSON *out, const circe_audit_result *r) {
+    if (r->n_checks == 0) return;
+    cJSON *list = cJSON_AddArrayToObject(out, "checks");
+    for (int64_t i = 0; i < r->n_checks; i++) {
+        const circe_audit_check *c = &r->checks[i];
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, one);
+        cJSON_AddStringToObject(one, "condition", c->condition);
+        cJSON_AddStringToObject(one, "prediction", r->predictions[c->prediction].name);
+        if (c->attribute >= 0) cJSON_AddStringToObject(one, "attribute", r->attributes[c->attribute].name);
+        json_number(one, "value", c->measured.value);
+        json_number(one, "lower", c->measured.lower);
+        json_number(one, "upper", c->measured.upper);
+        json_number(one, "limit", c->limit);
+        cJSON_AddBoolToObject(one, "failed", c->failed);
+        cJSON_AddStringToObject(one, "interval", circe_audit_within_name(c->within));
+    }
+}
+
+cJSON *audit_json(const circe_audit_result *r, const char *folder) {
+    cJSON *out = cJSON_CreateObject();
+    cJSON_AddStringToObject(out, "data", r->source);
+    json_integer(out, "n", r->n);
+    json_integer(out, "dropped", r->dropped);
+    json_columns(out, &r->columns);
+    json_outcome(out, r);
+    json_number(out, "alpha", r->alpha);
+    cJSON_AddStringToObject(out, "test", r->test);
+    cJSON_AddStringToObject(out, "transform", r->transform);
+    cJSON_AddStringToObject(out, "correction", "holm, across the attributes of a prediction");
+    json_integer(out, "smallest_group", r->smallest_group);
+    json_integer(out, "seed", r->seed);
+    json_quality(out, r);
+    cJSON *list = cJSON_AddArrayToObject(out, "findings");
+    for (int64_t i = 0; i < r->n_predictions * r->n_attributes; i++)
+        cJSON_AddItemToArray(list, json_finding(r, &r->findings[i]));
+    json_checks(out, r);
+    json_notes(out, &r->warnings);
+    if (folder != NULL) cJSON_AddStringToObject(out, "report", folder);
+    cJSON_AddStringToObject(out, "circe_version", circe_version());
+    json_number(out, "seconds", r->seconds);
+    return out;
+}
+
+char *circe_audit_json(const circe_audit_result *r) {
+    cJSON *json = audit_json(r, NULL);
+    char *text = json_utf8(json, true);
+    cJSON_Delete(json);
+    return text;
+}

@@ -1,0 +1,544 @@
+/* The folder of an audit: report.html, figures with their scripts and data, results.json, results.csv. The report
+ * answers first, and then shows what the answer rests on, attribute by attribute. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/io.h"
+#include "io/paths.h"
+#include "io/small.h"
+#include "jobs/audit_page.h"
+#include "jobs/json.h"
+#include "jobs/test_json.h"
+#include "report/cells.h"
+
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
+
+/* The cells are freed. `text_columns`: the first so many are words, the others numbers. */
+static void show_table(audit_page *w, const char *caption, const char *const *columns, int64_t n_columns,
+                       int text_columns, int64_t marked, cells *list) {
+    bool numeric[CELLS_MOST_COLUMNS];
+    for (int c = 0; c < CELLS_MOST_COLUMNS; c++) numeric[c] = c >= text_columns;
+    report_table table = cells_table(list, caption, columns, n_columns);
+    table.numeric = numeric;
+    table.marked = marked;
+    report_add_table(w->page, &table);
+    cells_free(list);
+}
+
+static void add_p(cells *list, double p) {
+    char text[32];
+    cells_add(list, "%s", test_p_text(p, text, sizeof text));
+}
+
+static void add_effect(cells *list, bool there, const circe_effect *e) {
+    if (there)
+        cells_add(list, "%.3f (%.3f to %.3f)", e->value, e->lower, e->upper);
+    else
+        cells_add(list, "–");
+}
+
+/* A number stays on a line with its percent sign. */
+static void show_verdict(audit_page *w, const char *text) {
+    char *tied = small_alloc(2 * strlen(text) + 1), *to = tied;
+    for (const char *c = text; *c != '\0'; c++) {
+        bool percent = *c == ' ' && c[1] == '%';
+        if (percent) *to++ = '\xc2';
+        *to++ = percent ? '\xa0' : *c;
+    }
+    report_text(w->page, "%s", tied);
+    free(tied);
+}
+
+/* ---- how good the predictions are -------------------------------------------------------------------------------- */
+
+static void add_estimate(cells *list, const circe_audit_estimate *e) {
+    if (!isfinite(e->value))
+        cells_add(list, "–");
+    else if (!isfinite(e->lower))
+        cells_add(list, "%.3g", e->value);
+    else
+        cells_add(list, "%.3g (%.3g to %.3g)", e->value, e->lower, e->upper);
+}
+
+/* The metrics that some of the rows have: their number. */
+static int64_t metrics_there(const circe_audit_metrics *rows, int64_t n, circe_audit_metric *list) {
+    int64_t there = 0;
+    for (int m = 0; m < CIRCE_METRICS; m++) {
+        bool any = false;
+        for (int64_t i = 0; i < n; i++) any = any || isfinite(rows[i].of[m].value);
+        if (any) list[there++] = (circe_audit_metric)m;
+    }
+    return there;
+}
+
+/* What the outcome alone would give: a predictor that is no better than that tells nothing. */
+static void show_useless(audit_page *w, int64_t prediction) {
+    const circe_audit_metrics *q = &w->r->quality[prediction];
+    const circe_audit_estimate *auc = &q->of[CIRCE_METRIC_AUC], *r2 = &q->of[CIRCE_METRIC_R2];
+    const char *name = w->r->predictions[prediction].name;
+    if (isfinite(auc->lower) && auc->lower <= 0.5)
+        report_note(w->page,
+                    "`%s` does not order the outcomes better than chance (AUC %.3g, 95 %% interval %.3g to %.3g). That "
+                    "such a prediction depends on little says nothing for it.",
+                    name, auc->value, auc->lower, auc->upper);
+    if (isfinite(r2->lower) && r2->lower <= 0)
+        report_note(w->page,
+                    "`%s` does not predict better than the mean of the outcome (R² %.3g, 95 %% interval %.3g to %.3g). "
+                    "That such a prediction depends on little says nothing for it.",
+                    name, r2->value, r2->lower, r2->upper);
+}
+
+/* What says most; the rest is in the tables of the groups. */
+static void show_quality(audit_page *w) {
+    static const circe_audit_metric first[] = {CIRCE_METRIC_AUC, CIRCE_METRIC_ACCURACY, CIRCE_METRIC_R2,
+                                               CIRCE_METRIC_ROOT_MEAN_SQUARE_ERROR, CIRCE_METRIC_MEAN_ERROR};
+    const circe_audit_result *r = w->r;
+    const char *columns[1 + CIRCE_METRICS] = {"prediction"};
+    cells list = {0};
+    int64_t n = 0;
+    bool there[CIRCE_METRICS] = {0};
+    for (size_t m = 0; m < sizeof first / sizeof first[0]; m++) {
+        for (int64_t p = 0; p < r->n_predictions; p++)
+            there[m] = there[m] || isfinite(r->quality[p].of[first[m]].value);
+        if (there[m]) columns[1 + n++] = circe_audit_metric_name(first[m]);
+    }
+    if (n == 0) return;
+    for (int64_t p = 0; p < r->n_predictions; p++) {
+        cells_add(&list, "%s", r->predictions[p].name);
+        for (size_t m = 0; m < sizeof first / sizeof first[0]; m++)
+            if (there[m]) add_estimate(&list, &r->quality[p].of[first[m]]);
+    }
+    report_heading(w->page, "How good the predictions are");
+    show_table(w, "Of all rows, with 95 % intervals. The mean error is the prediction less the outcome.", columns,
+               1 + n, 1, -1, &list);
+    for (int64_t p = 0; p < r->n_predictions; p++) show_useless(w, p);
+}
+
+/* ---- the answer -------------------------------------------------------------------------------------------------- */
+
+/* "the kci test", or "the kci and gcm tests together (the smaller p-value, times 2)". */
+static char *deciding_rule(const circe_audit_finding *f) {
+    if (f->n_deciding == 1) return small_format("the %s test", f->tests[0].name);
+    return small_format("the %s and %s tests together (the smaller p-value, times 2)", f->tests[0].name,
+                        f->tests[1].name);
+}
+
+static void show_answer(audit_page *w) {
+    static const char *const columns[] = {"attribute", "prediction",         "verdict", "trust", "p-value",
+                                          "adjusted",  "KPC (95 % interval)"};
+    const circe_audit_result *r = w->r;
+    cells list = {0};
+    report_heading(w->page, "Verdict");
+    for (int64_t i = 0; i < r->n_attributes; i++) {
+        for (int64_t p = 0; p < r->n_predictions; p++) {
+            const circe_audit_finding *f = audit_at(r, p, i);
+            cells_add(&list, "%s", audit_attribute(r, f)->name);
+            cells_add(&list, "%s", audit_prediction(r, f)->name);
+            cells_add(&list, "%s", circe_audit_decision_name(f->decision));
+            cells_add(&list, "%s", circe_trust_name(f->trust));
+            add_p(&list, f->p_value);
+            add_p(&list, f->p_adjusted);
+            add_effect(&list, f->has_effects, &f->effects.kpc);
+        }
+    }
+    char *rule = deciding_rule(audit_at(r, 0, 0));
+    char *caption = small_format(
+        "The question: once %s is known, does the prediction still depend on the attribute? Decided by %s at level %g; "
+        "`adjusted` is corrected by Holm across the %" PRId64
+        " attribute%s of a prediction. KPC is the share "
+        "of what the outcome leaves of the prediction that the attribute explains.",
+        r->target.name, rule, r->alpha, r->n_attributes, r->n_attributes == 1 ? "" : "s");
+    show_table(w, caption, columns, 7, 4, -1, &list);
+    free(caption);
+    free(rule);
+    for (int64_t i = 0; i < r->n_attributes; i++) {
+        for (int64_t p = 0; p < r->n_predictions; p++) show_verdict(w, audit_at(r, p, i)->verdict);
+    }
+}
+
+/* Of --fail-if. */
+static void show_checks(audit_page *w) {
+    static const char *const columns[] = {"limit", "prediction", "attribute", "passes", "95 % interval", "value"};
+    const circe_audit_result *r = w->r;
+    cells list = {0};
+    if (r->n_checks == 0) return;
+    for (int64_t i = 0; i < r->n_checks; i++) {
+        const circe_audit_check *c = &r->checks[i];
+        cells_add(&list, "%s", c->condition);
+        cells_add(&list, "%s", r->predictions[c->prediction].name);
+        cells_add(&list, "%s", c->attribute >= 0 ? r->attributes[c->attribute].name : "–");
+        cells_add(&list, "%s", c->failed ? "✗ no" : "✓ yes");
+        cells_add(&list, "%s", circe_audit_within_name(c->within));
+        add_estimate(&list, &c->measured);
+    }
+    report_heading(w->page, "Limits");
+    show_table(
+        w,
+        "What was asked to fail beyond. A limit is passed by the value itself; whether the data can tell is what "
+        "its 95 % interval says: all of it within the limit, all outside, or neither.",
+        columns, 6, 5, -1, &list);
+}
+
+/* ---- one attribute ----------------------------------------------------------------------------------------------- */
+
+static void show_tests(audit_page *w, int64_t attribute) {
+    static const char *const columns[] = {"prediction", "test", "null", "trust", "p-value", "statistic", "rows tested"};
+    const circe_audit_result *r = w->r;
+    cells list = {0};
+    for (int64_t p = 0; p < r->n_predictions; p++) {
+        const circe_audit_finding *f = audit_at(r, p, attribute);
+        for (int i = 0; i < f->n_tests; i++) {
+            const circe_test_result *t = &f->tests[i].result;
+            cells_add(&list, "%s", audit_prediction(r, f)->name);
+            cells_add(&list, "%s%s", f->tests[i].name, i < f->n_deciding ? " (decides)" : "");
+            if (f->tests[i].failed) {
+                cells_add(&list, "%s", f->tests[i].error);
+                for (int c = 0; c < 4; c++) cells_add(&list, "–");
+                continue;
+            }
+            cells_add(&list, "%s", circe_test_null_name(t->null));
+            cells_add(&list, "%s", circe_trust_name(t->trust));
+            add_p(&list, t->p_value);
+            cells_add_number(&list, t->statistic);
+            cells_add(&list, "%" PRId64, t->n_tested);
+        }
+    }
+    show_table(
+        w,
+        "Tests. Those that decide were named before the data were seen; the others are here to compare. `gcm` sees "
+        "correlation only, and that well; `kci` and `circe` see any dependence; `splitkci` regresses on other "
+        "rows than it tests, and finds less for it. x is the prediction, y the outcome, z the attribute.",
+        columns, 7, 4, -1, &list);
+}
+
+static void show_effects(audit_page *w, int64_t attribute) {
+    static const char *const columns[] = {"prediction", "KPC (95 % interval)", "by chance",
+                                          "CIRCE, normalised (95 % interval)", "by chance"};
+    const circe_audit_result *r = w->r;
+    cells list = {0};
+    for (int64_t p = 0; p < r->n_predictions; p++) {
+        const circe_audit_finding *f = audit_at(r, p, attribute);
+        cells_add(&list, "%s", audit_prediction(r, f)->name);
+        add_effect(&list, f->has_effects, &f->effects.kpc);
+        cells_add(&list, "%.3f", f->effects.kpc.chance);
+        add_effect(&list, f->has_effects, &f->effects.circe);
+        cells_add(&list, "%.3f", f->effects.circe.chance);
+    }
+    char *caption = small_format("How much, on %" PRId64
+                                 " rows. Both lie in [0, 1]: 0 is none, 1 the most there could be. `by chance` is what "
+                                 "they show on average where there is no dependence: compare with that.",
+                                 audit_at(r, 0, attribute)->effects.rows);
+    show_table(w, caption, columns, 5, 1, -1, &list);
+    free(caption);
+}
+
+static void show_measures(audit_page *w, int64_t attribute) {
+    static const char *const columns[] = {"prediction", "CIRCE", "HSCIC", "GCM", "HSIC (marginal)"};
+    const circe_audit_result *r = w->r;
+    cells list = {0};
+    for (int64_t p = 0; p < r->n_predictions; p++) {
+        const circe_audit_finding *f = audit_at(r, p, attribute);
+        cells_add(&list, "%s", audit_prediction(r, f)->name);
+        for (int m = 0; m < CIRCE_AUDIT_MEASURES; m++) cells_add_number(&list, f->measures[m]);
+    }
+    char *caption = small_format(
+        "Measures of dependence, as `circe measure` and `circe train` have them, on %" PRId64
+        " rows. The first three "
+        "are given %s; GCM is about a standard normal score where there is no dependence. HSIC counts also what the "
+        "prediction shares with the attribute through the outcome.",
+        audit_at(r, 0, attribute)->measured_rows, r->target.name);
+    show_table(w, caption, columns, 5, 1, -1, &list);
+    free(caption);
+}
+
+static void add_gap(cells *list, const circe_audit_result *r, const circe_audit_finding *f, const circe_audit_gap *g) {
+    cells_add(list, "%s", audit_prediction(r, f)->name);
+    cells_add(list, "%s", circe_audit_gap_name(g->kind));
+    cells_add(list, "%" PRId64, g->n_groups);
+    add_estimate(list, &g->gap);
+    cells_add(list, "%s, %s", g->high, g->low);
+    cells_add_number(list, g->chance);
+    cells_add_number(list, g->chance_upper);
+}
+
+static char *gap_caption(const circe_audit_result *r, int64_t attribute) {
+    const circe_audit_column *c = &r->attributes[attribute];
+    char *groups = c->categories != NULL
+                       ? small_format("its categories of at least %" PRId64 " rows", r->smallest_group)
+                       : small_format("quantiles of it");
+    const char *strata = r->outcome == CIRCE_OUTCOME_NUMBERS
+                             ? "in five groups of the outcome, after subtracting the mean prediction at each outcome"
+                             : "at equal outcome";
+    char *caption = small_format(
+        "Equalised-odds gaps: between the groups of %s that differ most, %s, with the 95 %% interval of the difference "
+        "between these. Groups are %s. `between` names them, the one with the larger value first. The more groups, the "
+        "larger the gap by chance alone: that is what shuffling the groups among rows of equal outcome shows.",
+        c->name, strata, groups);
+    free(groups);
+    return caption;
+}
+
+static void show_gaps(audit_page *w, int64_t attribute) {
+    static const char *const columns[] = {
+        "prediction", "gap in", "groups", "gap (95 % interval)", "between", "by chance", "95 % of chance below"};
+    const circe_audit_result *r = w->r;
+    cells list = {0};
+    for (int64_t p = 0; p < r->n_predictions; p++) {
+        const circe_audit_finding *f = audit_at(r, p, attribute);
+        for (int kind = 0; kind < CIRCE_GAP_KINDS; kind++) {
+            for (int i = 0; i < f->n_gaps; i++) {
+                if ((int)f->gaps[i].kind == kind) add_gap(&list, r, f, &f->gaps[i]);
+            }
+        }
+    }
+    char *caption = gap_caption(r, attribute);
+    show_table(w, caption, columns, 7, 2, -1, &list);
+    free(caption);
+}
+
+/* One prediction, group by group. */
+static void show_group_table(audit_page *w, const circe_audit_finding *f) {
+    const circe_audit_result *r = w->r;
+    const circe_audit_groups *groups = &r->groups[f->attribute];
+    circe_audit_metric metrics[CIRCE_METRICS];
+    const char *columns[2 + CIRCE_METRICS] = {audit_attribute(r, f)->name, "rows"};
+    int64_t n = metrics_there(f->groups, groups->n_groups, metrics);
+    cells list = {0};
+    for (int64_t m = 0; m < n; m++) columns[2 + m] = circe_audit_metric_name(metrics[m]);
+    for (int64_t g = 0; g < groups->n_groups; g++) {
+        cells_add(&list, "%s%s", groups->labels[g], groups->compared[g] ? "" : " (small)");
+        cells_add(&list, "%" PRId64, groups->rows[g]);
+        for (int64_t m = 0; m < n; m++) add_estimate(&list, &f->groups[g].of[metrics[m]]);
+    }
+    char *caption = small_format("`%s`, group by group, with 95 %% intervals.%s", audit_prediction(r, f)->name,
+                                 audit_groups_compared(groups) < groups->n_groups
+                                     ? " Groups marked as small are not compared in the gaps."
+                                     : "");
+    show_table(w, caption, columns, 2 + n, 1, -1, &list);
+    free(caption);
+}
+
+static void show_groups(audit_page *w, int64_t attribute) {
+    for (int64_t p = 0; p < w->r->n_predictions; p++) show_group_table(w, audit_at(w->r, p, attribute));
+}
+
+static void show_trust(audit_page *w, const circe_audit_finding *f) {
+    const circe_audit_result *r = w->r;
+    for (int i = 0; i < f->n_deciding; i++)
+        report_text(w->page, "`%s`, %s: %s", audit_prediction(r, f)->name, f->tests[i].name,
+                    f->tests[i].result.verdict);
+}
+
+static void show_calibrations(audit_page *w, const circe_audit_finding *f) {
+    const circe_audit_result *r = w->r;
+    for (int i = 0; f->has_calibration && i < f->n_deciding; i++)
+        report_text(w->page, "`%s`, %s: %s", audit_prediction(r, f)->name, f->tests[i].name,
+                    f->calibration[i].summary.verdict);
+}
+
+static void show_attribute(audit_page *w, int64_t attribute) {
+    const circe_audit_result *r = w->r;
+    report_heading(w->page, r->attributes[attribute].name);
+    audit_show_residuals(w, attribute);
+    show_effects(w, attribute);
+    audit_show_place(w, attribute);
+    audit_show_rates(w, attribute);
+    show_gaps(w, attribute);
+    show_groups(w, attribute);
+    audit_show_errors(w, attribute);
+    show_tests(w, attribute);
+    for (int64_t p = 0; p < r->n_predictions; p++) show_trust(w, audit_at(r, p, attribute));
+    audit_show_calibration(w, attribute);
+    for (int64_t p = 0; p < r->n_predictions; p++) show_calibrations(w, audit_at(r, p, attribute));
+    show_measures(w, attribute);
+}
+
+/* ---- caveats and facts ------------------------------------------------------------------------------------------- */
+
+static void show_caveats(audit_page *w) {
+    const circe_audit_result *r = w->r;
+    report_heading(w->page, "What this does and does not say");
+    report_text(w->page,
+                "The question is that of equalised odds (separation): at equal %s, is the prediction the same for all? "
+                "It is not the only notion of fairness, and others can contradict it. Dependence found here is no "
+                "statement on its cause; that none was found is no proof that there is none.",
+                r->target.name);
+    report_text(
+        w->page,
+        "It takes the outcome in the table as the truth. Where that was itself recorded unequally, a prediction "
+        "that follows it passes. The rows should be ones that the predictor has not been trained on, and like "
+        "those it will be used on.");
+    report_text(w->page,
+                "A p-value says whether there is dependence, not how much: with many rows it is small for effects that "
+                "do not matter, with few rows large for effects that do. Read it with the effect sizes and their "
+                "intervals.");
+    for (size_t i = 0; i < r->warnings.n; i++) report_note(w->page, "%s.", r->warnings.text[i]);
+}
+
+static void fact_part(audit_page *w, const char *what, int64_t rows) {
+    if (rows < w->r->n) report_fact(w->page, "part of the rows", "%s: %" PRId64 " at random", what, rows);
+}
+
+static void show_facts(audit_page *w) {
+    const circe_audit_result *r = w->r;
+    const circe_audit_finding *f = audit_at(r, 0, 0);
+    report_fact(w->page, "data", "%s, %" PRId64 " rows, %" PRId64 " left out for missing cells", r->source, r->n,
+                r->dropped);
+    if (r->outcome == CIRCE_OUTCOME_BINARY)
+        report_fact(w->page, "outcome", "%s: positive is %s; a prediction of at least %g counts as positive",
+                    r->target.name, r->positive, r->threshold);
+    else
+        report_fact(w->page, "outcome", "%s, %s", r->target.name,
+                    r->outcome == CIRCE_OUTCOME_NUMBERS ? "a number" : "classes");
+    report_fact(w->page, "decided by", "%s, level %g, Holm across the attributes of a prediction", r->test, r->alpha);
+    for (int i = 0; i < f->n_tests; i++) fact_part(w, f->tests[i].name, f->tests[i].rows);
+    if (f->has_effects) fact_part(w, "effect sizes", f->effects.rows);
+    if (f->has_calibration) fact_part(w, "calibration", f->calibration[0].rows);
+    fact_part(w, "measures", f->measured_rows);
+    report_fact(w->page, "draws", "%" PRId64, r->draws);
+    report_fact(w->page, "seed", "%" PRId64, r->seed);
+    report_fact(w->page, "time", "%.1f s", r->seconds);
+    report_fact(w->page, "circe", "%s", r->machine);
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+typedef struct line {
+    const circe_audit_result *r;
+    const circe_audit_finding *f;
+    cells *list;
+} line;
+
+static void add_line(const line *to, const char *kind, const char *name, circe_audit_estimate e) {
+    const double numbers[] = {e.value, e.lower, e.upper};
+    cells_add(to->list, "%s", audit_prediction(to->r, to->f)->name);
+    cells_add(to->list, "%s", audit_attribute(to->r, to->f)->name);
+    cells_add(to->list, "%s", kind);
+    cells_add(to->list, "%s", name);
+    for (int i = 0; i < 3; i++) {
+        if (isfinite(numbers[i]))
+            cells_add(to->list, "%.17g", numbers[i]);
+        else
+            cells_add(to->list, "%s", "");
+    }
+}
+
+static circe_audit_estimate just(double value) { return (circe_audit_estimate){value, (double)NAN, (double)NAN}; }
+
+static circe_audit_estimate effect(const circe_effect *e) {
+    return (circe_audit_estimate){e->value, e->lower, e->upper};
+}
+
+static void add_tests(const line *to) {
+    const circe_audit_finding *f = to->f;
+    for (int i = 0; i < f->n_tests; i++) {
+        if (!f->tests[i].failed)
+            add_line(to, i < f->n_deciding ? "p_value of a deciding test" : "p_value", f->tests[i].name,
+                     just(f->tests[i].result.p_value));
+    }
+    add_line(to, "p_value", "decision", just(f->p_value));
+    add_line(to, "p_adjusted", "decision", just(f->p_adjusted));
+    if (f->has_effects) {
+        add_line(to, "effect", "kpc", effect(&f->effects.kpc));
+        add_line(to, "effect", "circe", effect(&f->effects.circe));
+    }
+    for (int m = 0; m < CIRCE_AUDIT_MEASURES; m++)
+        add_line(to, "measure", circe_audit_measure_name(m), just(f->measures[m]));
+    for (int i = 0; f->has_calibration && i < f->n_deciding; i++) {
+        const circe_calibration *c = &f->calibration[i].summary;
+        add_line(to, "calibration: share of p-values at most alpha", f->tests[i].name,
+                 (circe_audit_estimate){c->level, c->level_lower, c->level_upper});
+    }
+}
+
+static void add_groups(const line *to) {
+    const circe_audit_groups *groups = &to->r->groups[to->f->attribute];
+    for (int i = 0; i < to->f->n_gaps; i++) {
+        const circe_audit_gap *g = &to->f->gaps[i];
+        char *name = small_format("%s, %" PRId64 " groups", circe_audit_gap_name(g->kind), g->n_groups);
+        add_line(to, "gap", name, g->gap);
+        free(name);
+    }
+    for (int64_t g = 0; g < groups->n_groups; g++) {
+        for (int m = 0; m < CIRCE_METRICS; m++) {
+            if (isfinite(to->f->groups[g].of[m].value))
+                add_line(to, circe_audit_metric_key((circe_audit_metric)m), groups->labels[g], to->f->groups[g].of[m]);
+        }
+    }
+}
+
+static circe_status write_csv(const circe_audit_result *r, const char *folder) {
+    static const char *const columns[] = {"prediction", "attribute", "kind", "name", "value", "lower", "upper"};
+    cells list = {0};
+    for (int64_t i = 0; i < r->n_predictions * r->n_attributes; i++) {
+        line to = {r, &r->findings[i], &list};
+        add_tests(&to);
+        add_groups(&to);
+    }
+    char *path = small_format("%s/results.csv", folder);
+    report_table table = cells_table(&list, "", columns, 7);
+    bool written = report_write_csv(path, &table);
+    cells_free(&list);
+    free(path);
+    return written ? CIRCE_OK : CIRCE_ERR_WRITE;
+}
+
+static circe_status write_json(const circe_audit_result *r, const char *folder) {
+    cJSON *json = audit_json(r, folder);
+    char *text = json_utf8(json, true), *path = small_format("%s/results.json", folder);
+    cJSON_Delete(json);
+    circe_status status = text != NULL ? io_write_text(path, text, strlen(text))
+                                       : circe_fail(CIRCE_ERR_MEMORY, "out of memory for %s", path);
+    free(text);
+    free(path);
+    return status;
+}
+
+/* "before and after" */
+static char *names_of(const circe_audit_column *columns, int64_t n) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) return small_format("%s", "");
+    for (int64_t i = 0; i < n; i++) fprintf(out, "%s%s", i == 0 ? "" : i + 1 == n ? " and " : ", ", columns[i].name);
+    fclose(out);
+    return text;
+}
+
+static report *begin_page(const circe_audit_result *r) {
+    char *predictions = names_of(r->predictions, r->n_predictions),
+         *attributes = names_of(r->attributes, r->n_attributes);
+    char *title = small_format("Audit of %s", predictions);
+    char *subtitle =
+        small_format("dependence on %s, given %s; %" PRId64 " rows of %s", attributes, r->target.name, r->n, r->source);
+    report *page = report_begin(title, subtitle);
+    free(subtitle);
+    free(title);
+    free(attributes);
+    free(predictions);
+    return page;
+}
+
+static circe_status write_page(const circe_audit_result *r, const char *folder) {
+    char *path = small_format("%s/report.html", folder);
+    audit_page w = {.r = r, .folder = folder, .page = begin_page(r)};
+    show_quality(&w);
+    show_answer(&w);
+    show_checks(&w);
+    for (int64_t i = 0; i < r->n_attributes; i++) show_attribute(&w, i);
+    show_caveats(&w);
+    show_facts(&w);
+    if (!report_end(w.page, path)) w.status = CIRCE_ERR_WRITE;
+    free(path);
+    return w.status;
+}
+
+circe_status circe_audit_report(const circe_audit_result *r, const char *folder) {
+    circe_status status = path_make_folder(folder);
+    if (status == CIRCE_OK) status = write_csv(r, folder);
+    if (status == CIRCE_OK) status = write_json(r, folder);
+    return status == CIRCE_OK ? write_page(r, folder) : status;
+}

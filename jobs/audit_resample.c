@@ -1,0 +1,191 @@
+/* How sure metrics and gaps are: rows are drawn again with replacement, as many as there are, and everything is
+ * computed anew; the 95 % interval is that of the 2.5 and 97.5 % quantiles of the draws.
+ *
+ * The interval of a gap is that of the difference between the groups that differ most in the table itself: a maximum
+ * over groups that is taken anew in each draw would lie above the gap more often than below it. All predictions see the
+ * same draws. Draw d takes the random numbers d n .. d n + n - 1, so the threads do not matter. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "circe/random.h"
+#include "io/quantile.h"
+#include "io/small.h"
+#include "jobs/audit_parts.h"
+
+enum { DRAWS = 1000, LEAST_DRAWS = 200, ROWS_AT_MOST = 100000000, ROUNDS = 10, PIECE = 4096, STREAM = 31 };
+
+/* Everything that is drawn; numbers of one draw lie side by side. */
+typedef struct resampling {
+    const audit_run *run;
+    audit_ranking *rankings; /* (n_predictions) */
+    int64_t draws, width;    /* width: numbers of one draw */
+    double *drawn;           /* (draws, width) */
+    int64_t most_groups;
+    int64_t first, last; /* the draws of this round */
+    int64_t parts;
+    int failed; /* memory ran out in a part */
+} resampling;
+
+/* ---- one draw ---------------------------------------------------------------------------------------------------- */
+
+static void draw_weights(uint64_t seed, int64_t draw, int64_t n, uint8_t *weight) {
+    double uniform[PIECE];
+    memset(weight, 0, (size_t)n);
+    for (int64_t at = 0; at < n; at += PIECE) {
+        int64_t m = n - at < PIECE ? n - at : PIECE;
+        circe_random_uniform((circe_random){.seed = seed, .stream = STREAM}, (uint64_t)(draw * n + at), m, uniform);
+        for (int64_t i = 0; i < m; i++) {
+            int64_t row = (int64_t)(uniform[i] * (double)n);
+            uint8_t *w = &weight[row < n ? row : n - 1];
+            if (*w < UINT8_MAX) ++*w;
+        }
+    }
+}
+
+/* sum_s share_s (m_s,high - m_s,low), the shares being those of the rows that were drawn. */
+static double contrast_of(const audit_contrast *c, const uint8_t *weight, int64_t n, double *cells) {
+    double *size = cells, *sum = size + c->n_strata, *count = sum + 2 * c->n_strata, total = 0, rows = 0;
+    memset(cells, 0, (size_t)(5 * c->n_strata) * sizeof *cells);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t s = c->stratum[i], g = c->group[i];
+        double w = weight[i];
+        size[s] += w;
+        if (g != c->high[s] && g != c->low[s]) continue;
+        int64_t cell = 2 * s + (g == c->high[s]);
+        sum[cell] += w * c->value[i];
+        count[cell] += w;
+    }
+    for (int64_t s = 0; s < c->n_strata; s++) {
+        bool there = c->high[s] >= 0 && count[2 * s] > 0 && count[2 * s + 1] > 0;
+        if (!there) continue;
+        total += size[s] * (sum[2 * s + 1] / count[2 * s + 1] - sum[2 * s] / count[2 * s]);
+        rows += size[s];
+    }
+    return rows > 0 ? total / rows : (double)NAN;
+}
+
+/* Metrics of all rows, of the groups of each attribute, then the contrasts. */
+static void evaluate(const resampling *s, const uint8_t *weight, audit_sums *sums, double *cells, double *out) {
+    const circe_audit_result *r = s->run->r;
+    for (int64_t p = 0; p < r->n_predictions; p++) {
+        audit_metrics_of(&s->rankings[p], weight, NULL, 1, sums, out);
+        out += CIRCE_METRICS;
+        for (int64_t a = 0; a < r->n_attributes; a++) {
+            audit_metrics_of(&s->rankings[p], weight, r->groups[a].of, r->groups[a].n_groups, sums, out);
+            out += r->groups[a].n_groups * CIRCE_METRICS;
+        }
+    }
+    for (int64_t c = 0; weight != NULL && c < s->run->n_contrasts; c++)
+        out[c] = contrast_of(&s->run->contrasts[c], weight, r->n, cells);
+}
+
+static void run_part(void *user, int64_t part) {
+    resampling *s = user;
+    int64_t n = s->run->r->n;
+    uint8_t *weight = malloc((size_t)n);
+    audit_sums *sums = audit_sums_make(s->most_groups);
+    double *cells = small_alloc((size_t)(5 * s->run->r->strata.n_groups) * sizeof *cells);
+    if (weight == NULL) s->failed = 1;
+    for (int64_t d = s->first + part; weight != NULL && d < s->last; d += s->parts) {
+        draw_weights((uint64_t)s->run->options->seed, d, n, weight);
+        evaluate(s, weight, sums, cells, s->drawn + d * s->width);
+    }
+    free(cells);
+    free(sums);
+    free(weight);
+}
+
+/* ---- intervals --------------------------------------------------------------------------------------------------- */
+
+/* Of column `at` of the draws; NaN where it seldom exists. */
+static void put_interval(const resampling *s, int64_t at, double *column, circe_audit_estimate *e) {
+    int64_t n = 0;
+    e->lower = e->upper = (double)NAN;
+    for (int64_t d = 0; d < s->draws; d++) {
+        double value = s->drawn[d * s->width + at];
+        if (isfinite(value)) column[n++] = value;
+    }
+    if (!isfinite(e->value) || 2 * n < s->draws) return;
+    quantile_sort(column, n);
+    e->lower = quantile_at(column, n, 0.025);
+    e->upper = quantile_at(column, n, 0.975);
+}
+
+static int64_t put_metrics(const resampling *s, int64_t at, const double *value, double *column,
+                           circe_audit_metrics *to, int64_t n) {
+    for (int64_t g = 0; g < n; g++) {
+        for (int m = 0; m < CIRCE_METRICS; m++, at++) {
+            to[g].of[m].value = value[at];
+            put_interval(s, at, column, &to[g].of[m]);
+        }
+    }
+    return at;
+}
+
+static void put_all(const resampling *s, const double *value, double *column) {
+    circe_audit_result *r = s->run->r;
+    int64_t at = 0;
+    r->quality = small_alloc((size_t)r->n_predictions * sizeof *r->quality);
+    for (int64_t p = 0; p < r->n_predictions; p++) {
+        at = put_metrics(s, at, value, column, &r->quality[p], 1);
+        for (int64_t a = 0; a < r->n_attributes; a++) {
+            circe_audit_finding *f = audit_at(r, p, a);
+            f->groups = small_alloc((size_t)r->groups[a].n_groups * sizeof *f->groups);
+            at = put_metrics(s, at, value, column, f->groups, r->groups[a].n_groups);
+        }
+    }
+    for (int64_t c = 0; c < s->run->n_contrasts; c++) put_interval(s, at + c, column, &s->run->contrasts[c].gap->gap);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static circe_status prepare(audit_run *run, resampling *s) {
+    const circe_audit_result *r = run->r;
+    int64_t groups = 1, most = ROWS_AT_MOST / r->n;
+    *s = (resampling){.run = run, .most_groups = 1, .parts = 4 * circe_context_threads(run->context)};
+    s->draws = most > DRAWS ? DRAWS : most < LEAST_DRAWS ? LEAST_DRAWS : most;
+    for (int64_t a = 0; a < r->n_attributes; a++) {
+        groups += r->groups[a].n_groups;
+        if (r->groups[a].n_groups > s->most_groups) s->most_groups = r->groups[a].n_groups;
+    }
+    s->width = r->n_predictions * groups * CIRCE_METRICS + run->n_contrasts;
+    s->rankings = small_alloc((size_t)r->n_predictions * sizeof *s->rankings);
+    s->drawn = calloc((size_t)(s->draws * s->width), sizeof *s->drawn);
+    circe_status status = s->drawn != NULL ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "out of memory for intervals");
+    for (int64_t p = 0; p < r->n_predictions && status == CIRCE_OK; p++)
+        status = audit_ranking_make(r, p, &s->rankings[p]);
+    return status;
+}
+
+static circe_status draw_all(audit_run *run, resampling *s) {
+    circe_status status = CIRCE_OK;
+    for (int64_t k = 0; k < ROUNDS && status == CIRCE_OK; k++) {
+        s->first = s->draws * k / ROUNDS;
+        s->last = s->draws * (k + 1) / ROUNDS;
+        circe_context_run(run->context, s->parts, run_part, s);
+        if (s->failed) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)run->r->n);
+        status = job_progress(run->watch, (double)run->step / (double)run->steps, "intervals");
+    }
+    return status;
+}
+
+circe_status audit_resample(audit_run *run) {
+    resampling s;
+    circe_status status = prepare(run, &s);
+    double *value = small_alloc((size_t)s.width * sizeof *value),
+           *column = small_alloc((size_t)s.draws * sizeof *column);
+    if (status == CIRCE_OK) status = draw_all(run, &s);
+    if (status == CIRCE_OK) {
+        audit_sums *sums = audit_sums_make(s.most_groups);
+        evaluate(&s, NULL, sums, NULL, value);
+        put_all(&s, value, column);
+        free(sums);
+    }
+    for (int64_t p = 0; p < run->r->n_predictions; p++) audit_ranking_free(&s.rankings[p]);
+    free(s.rankings);
+    free(s.drawn);
+    free(column);
+    free(value);
+    return status;
+}

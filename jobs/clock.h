@@ -1,0 +1,13 @@
+/* Seconds on a clock that only moves forward. */
+#ifndef JOBS_CLOCK_H
+#define JOBS_CLOCK_H
+
+#include <time.h>
+
+static inline double job_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* The conditional mean of z given y from options: shared by fit and measure. */
+#ifndef JOBS_FITTING_H
+#define JOBS_FITTING_H
+
+#include "circe/circe.h"
+#include "io/inputs.h"
+#include "jobs/kernels.h"
+
+/* The options that fits have in common, by their names. */
+typedef struct conditional_options {
+#define CIRCE_OPTION(kind, field, ...) CIRCE_FIELD_##kind field;
+#include "circe/options/conditional.def"
+#include "circe/options/kernels.def"
+#include "circe/options/seed.def"
+#undef CIRCE_OPTION
+} conditional_options;
+
+/* What a fit takes. */
+typedef struct fitting_options {
+    kernel_choice y, z;
+    circe_cme_options cme; /* its grids are in `numbers` */
+    double *numbers;       /* owned */
+    double sigma2_z;
+} fitting_options;
+
+/* From the options of a job; it must not be moved in memory then. */
+circe_status fitting_open(const circe_schema *schema, const void *job, const conditional_options *options,
+                          fitting_options *out);
+void fitting_close(fitting_options *options);
+
+/* The options that only a fit uses and that contradict a finished model: the first one given, or NULL. */
+const char *fitting_option_given(const circe_schema *schema, const void *job);
+
+/* Fits on y and z with the kernels of the options, by all ranks where there are several: rank 0 gets the model, the
+ * others NULL; `linear_z` fits the mean of z itself instead, by a linear kernel. What the user should know of it is
+ * added to `warnings`. */
+circe_status fitting_run(circe_context *context, const fitting_options *options, const input *y, const input *z,
+                         bool linear_z, notes *warnings, circe_cme **cme);
+
+/* An attempt with a low rank of at most max_rank: *fits is false where y has none. */
+circe_status fitting_quick(circe_context *context, const fitting_options *options, const input *y, const input *z,
+                           bool linear_z, int64_t max_rank, notes *warnings, circe_cme **cme, bool *fits);
+
+/* The same with kernels at hand (that of y may be free: the grid chooses) and, unless it is 0, this ridge alone. */
+circe_status fitting_with(circe_context *context, const fitting_options *options, const input *y, const input *z,
+                          const circe_kernel *kernel_y, const circe_kernel *kernel_z, double ridge, notes *warnings,
+                          circe_cme **cme);
+
+/* Adds what would help where a kernel matrix is not of low rank; returns the status. */
+circe_status fitting_hint(circe_status status);
+
+/* Notes on variables that are constant: the measure is then defined, but says nothing. */
+void fitting_note_constant(const input *in, notes *warnings);
+
+#endif

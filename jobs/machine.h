@@ -1,0 +1,10 @@
+/* With what a job computes, for its reports. */
+#ifndef JOBS_MACHINE_H
+#define JOBS_MACHINE_H
+
+#include "circe/context.h"
+
+/* "0.1.0, avx512 instructions, OpenBLAS 0.3.21 (SkylakeX), 2 threads" */
+const char *machine_text(const circe_context *context, char *text, size_t size);
+
+#endif

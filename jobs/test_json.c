@@ -1,0 +1,187 @@
+/* Results of tests as JSON. */
+#include "jobs/test_json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "io/small.h"
+#include "jobs/calibration.h"
+#include "jobs/columns.h"
+#include "jobs/json.h"
+
+static const double least_p = 1e-12; /* of formulas */
+
+const char *test_p_text(double p, char *out, size_t size) {
+    if (p >= 0.001)
+        snprintf(out, size, "%.3g", p);
+    else if (p > 1.001 * least_p)
+        snprintf(out, size, "%.1e", p);
+    else
+        snprintf(out, size, "<1e-12");
+    return out;
+}
+
+const char *test_p_equals(double p, char *out, size_t size) {
+    char text[32];
+    test_p_text(p, text, sizeof text);
+    snprintf(out, size, "%s %s", text[0] == '<' ? "<" : "=", text[0] == '<' ? text + 1 : text);
+    return out;
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+static void json_regression(cJSON *out, const char *name, const circe_test_regression *r) {
+    if (!r->used) {
+        cJSON_AddNullToObject(out, name);
+        return;
+    }
+    cJSON *object = cJSON_AddObjectToObject(out, name);
+    json_number(object, "sigma2_multiple", r->sigma2_multiple);
+    json_number(object, "ridge_chosen", r->ridge_chosen);
+    json_number(object, "ridge", r->ridge);
+    json_number(object, "loo_error", r->loo_error);
+    json_number(object, "degrees", r->degrees);
+    json_integer(object, "rows", r->rows);
+    json_integer(object, "rank", r->rank);
+    json_number(object, "left_out", r->left_out);
+    json_number(object, "remaining", r->remaining);
+    json_number(object, "check_p", r->check_p);
+}
+
+static void json_word(cJSON *out, const char *name, const char *text) {
+    if (text[0] != '\0')
+        cJSON_AddStringToObject(out, name, text);
+    else
+        cJSON_AddNullToObject(out, name);
+}
+
+void test_json(cJSON *out, const circe_test_result *r) {
+    cJSON_AddStringToObject(out, "method", circe_test_method_name(r->method));
+    cJSON_AddStringToObject(out, "null", circe_test_null_name(r->null));
+    json_number(out, "statistic", r->statistic);
+    json_number(out, "p_value", r->p_value);
+    json_integer(out, "n", r->n);
+    json_number(out, "seconds", r->seconds);
+    cJSON_AddStringToObject(out, "trust", circe_trust_name(r->trust));
+    cJSON_AddStringToObject(out, "verdict", r->verdict);
+    cJSON *d = cJSON_AddObjectToObject(out, "diagnostics");
+    json_integer(d, "n_used", r->n_used);
+    json_integer(d, "n_tested", r->n_tested);
+    json_integer(d, "n_train", r->n_train);
+    json_integer(d, "draws", r->draws);
+    json_number(d, "null_mean", r->null_mean);
+    json_number(d, "null_sd", r->null_sd);
+    json_integer(d, "rank_x", r->rank_x);
+    json_integer(d, "rank_z", r->rank_z);
+    json_number(d, "left_out_x", r->left_out_x);
+    json_number(d, "left_out_z", r->left_out_z);
+    json_word(d, "kernel_x", r->kernel_x);
+    json_word(d, "kernel_y", r->kernel_y);
+    json_word(d, "kernel_z", r->kernel_z);
+    json_number(d, "effective_rows", r->effective_rows);
+    json_number(d, "robust_p", r->robust_p);
+    json_number(d, "mid_p", r->mid_p);
+    json_regression(d, "regression_x", &r->x);
+    json_regression(d, "regression_z", &r->z);
+}
+
+static void json_effect(cJSON *out, const char *name, const circe_effect *e) {
+    cJSON *object = cJSON_AddObjectToObject(out, name);
+    json_number(object, "value", e->value);
+    json_number(object, "lower", e->lower);
+    json_number(object, "upper", e->upper);
+    json_number(object, "chance", e->chance);
+}
+
+void test_json_effects(cJSON *out, const circe_effects *effects) {
+    cJSON *object = cJSON_AddObjectToObject(out, "effects");
+    json_effect(object, "kpc", &effects->kpc);
+    json_effect(object, "circe", &effects->circe);
+    json_integer(object, "rows", effects->rows);
+    json_number(object, "seconds", effects->seconds);
+}
+
+void test_json_along(cJSON *out, const test_along *along) {
+    if (along->column == NULL) return;
+    cJSON *object = cJSON_AddObjectToObject(out, "along");
+    cJSON_AddStringToObject(object, "column", along->column);
+    json_numbers(object, "place", along->place, along->points);
+    json_numbers(object, "value", along->value, along->points);
+    json_numbers(object, "lower", along->lower, along->points);
+    json_numbers(object, "upper", along->upper, along->points);
+    json_numbers(object, "null_upper", along->null_upper, along->points);
+}
+
+/* ---- along y ----------------------------------------------------------------------------------------------------- */
+
+test_along test_along_make(const char *column, int64_t points) {
+    double *block = small_alloc((size_t)(TEST_ALONG_ARRAYS * points) * sizeof *block);
+    return (test_along){.column = small_format("%s", column),
+                        .points = points,
+                        .place = block,
+                        .value = block + points,
+                        .lower = block + 2 * points,
+                        .upper = block + 3 * points,
+                        .null_upper = block + 4 * points};
+}
+
+void test_along_free(test_along *along) {
+    free(along->column);
+    free(along->place);
+    *along = (test_along){0};
+}
+
+/* ---- the whole ---------------------------------------------------------------------------------------------------
+ */
+
+static cJSON *json_tested(const circe_tested *t) {
+    cJSON *out = cJSON_CreateObject();
+    if (t->error == NULL) {
+        test_json(out, &t->result);
+        return out;
+    }
+    cJSON_AddStringToObject(out, "method", t->method);
+    cJSON_AddNullToObject(out, "p_value");
+    cJSON_AddStringToObject(out, "error", t->error);
+    return out;
+}
+
+static void json_rows(cJSON *out, const circe_test_job_result *r) {
+    json_integer(out, "dropped", r->dropped);
+    if (r->rows < r->given) json_integer(out, "rows_given", r->given);
+    cJSON_AddStringToObject(out, "transform", r->transform);
+    json_columns(out, &r->columns);
+}
+
+static void json_level(cJSON *out, const circe_test_job_result *r) {
+    json_number(out, "alpha", r->alpha);
+    json_integer(out, "seed", r->seed);
+}
+
+static void json_one(cJSON *out, const circe_test_job_result *r) {
+    test_json(out, &r->tests[0].result);
+    json_level(out, r);
+    json_rows(out, r);
+    if (r->calibration != NULL) calibration_json(out, r->calibration, r->alpha);
+}
+
+static void json_all(cJSON *out, const circe_test_job_result *r) {
+    cJSON_AddStringToObject(out, "method", r->method);
+    json_integer(out, "n", r->rows);
+    json_rows(out, r);
+    json_level(out, r);
+    cJSON *list = cJSON_AddArrayToObject(out, "tests");
+    for (size_t i = 0; i < r->n; i++) cJSON_AddItemToArray(list, json_tested(&r->tests[i]));
+}
+
+char *circe_test_json(const circe_test_job_result *result) {
+    cJSON *out = cJSON_CreateObject();
+    if (result->n > 1)
+        json_all(out, result);
+    else
+        json_one(out, result);
+    if (result->effects != NULL) test_json_effects(out, result->effects);
+    test_json_along(out, &result->along);
+    json_notes(out, &result->warnings);
+    return json_text(out);
+}

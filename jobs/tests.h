@@ -1,0 +1,41 @@
+/* The tests that there are, with what each makes use of. Another one is another row of the table in tests.c.
+ */
+#ifndef JOBS_TESTS_H
+#define JOBS_TESTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "circe/test.h"
+
+/* What a test makes use of beyond x, y and z. Options that act on something else are ignored, with a note. */
+enum {
+    TEST_KERNELS = 1 << 0,    /* of x and z */
+    TEST_CONDITIONS = 1 << 1, /* on y */
+    TEST_AUXILIARY = 1 << 2,  /* more pairs (y, z) */
+    TEST_SPLIT = 1 << 3,      /* --test-share */
+    TEST_MEAN = 1 << 4,       /* --mean */
+    TEST_REGRESSION = 1 << 5, /* --regression */
+};
+
+typedef struct test_kind {
+    const char *name;
+    circe_test_method method;
+    unsigned uses;
+    const char *summary; /* for help: what it is, what it is blind to */
+} test_kind;
+
+extern const test_kind tests[];
+extern const size_t n_tests;
+
+/* The word for all of them, and what it does. */
+extern const char test_all_name[];
+extern const char test_all_summary[];
+
+/* NULL where there is none. */
+const test_kind *test_find(const char *name);
+
+/* How the distribution under independence was had, in words: "random signs on the residuals". */
+const char *test_null_words(circe_test_null null);
+
+#endif

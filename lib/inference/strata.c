@@ -1,0 +1,182 @@
+/* Rows of equal y: under independence given y, their z could as well stand in any other order.
+ *
+ * So where y has few values (data->by_value) the distribution under independence is had exactly, at any size and
+ * however rare a class is: the rows of the right side are put in random order within each value of y, and the
+ * statistic is formed again. `left` sums to 0 within each value, so what the regression takes from the right side stays
+ * what it was. Auxiliary rows, whose x is not known, stay where they are.
+ *
+ *     p = (1 + #{draws >= value}) / (1 + draws)
+ *
+ * is never too small, also where many orders give the same statistic; mid-p counts such ties as halves. */
+#include <math.h>
+#include <string.h>
+
+#include "inference/inference_parts.h"
+
+/* The tested rows, value of y by value. */
+typedef struct strata {
+    int64_t k;      /* values */
+    int64_t *rows;  /* (n) */
+    int64_t *start; /* (k + 1) */
+} strata;
+
+static void strata_free(const circe_context *context, strata *s) {
+    circe__free(context, s->rows);
+    circe__free(context, s->start);
+}
+
+/* of[i]: the value of row i, counted in order of appearance. */
+static int64_t number_values(const circe__data *data, int64_t *of, int64_t *first) {
+    int64_t dim = data->y.dim, k = 0;
+    size_t bytes = (size_t)dim * sizeof(double);
+    for (int64_t i = 0; i < data->n; i++) {
+        const double *row = data->y.points + i * dim;
+        int64_t v = 0;
+        while (v < k && memcmp(row, data->y.points + first[v] * dim, bytes) != 0) v++;
+        if (v == k) first[k++] = i;
+        of[i] = v;
+    }
+    return k;
+}
+
+static circe_status strata_make(const circe__data *data, strata *s) {
+    const circe_context *context = data->context;
+    int64_t n = data->n, *of = circe__alloc(context, n, sizeof *of), *first = circe__alloc(context, n, sizeof *first);
+    *s = (strata){.rows = circe__alloc(context, n, sizeof *s->rows),
+                  .start = circe__calloc(context, n + 1, sizeof *s->start)};
+    bool memory = of != NULL && first != NULL && s->rows != NULL && s->start != NULL;
+    if (memory) {
+        s->k = number_values(data, of, first);
+        for (int64_t i = 0; i < n; i++) s->start[of[i] + 1]++;
+        for (int64_t v = 0; v < s->k; v++) s->start[v + 1] += s->start[v];
+        memcpy(first, s->start, (size_t)s->k * sizeof *first);
+        for (int64_t i = 0; i < n; i++) s->rows[first[of[i]]++] = i;
+    }
+    circe__free(context, of);
+    circe__free(context, first);
+    return memory ? CIRCE_OK : CIRCE_ERR_MEMORY;
+}
+
+/* 1 / (|left_a| |right_b|), which no order changes; 0 where a column is nothing but rounding. */
+static void inverse_sizes(const circe__pair *pair, double *inverse) {
+    int64_t p = pair->p, q = pair->q;
+    for (int64_t a = 0; a < p; a++)
+        for (int64_t b = 0; b < q; b++) {
+            double left = 0.0, right = 0.0;
+            for (int64_t i = 0; i < pair->n; i++) {
+                left += pair->left.data[i * p + a] * pair->left.data[i * p + a];
+                right += pair->noise.data[i * q + b] * pair->noise.data[i * q + b];
+            }
+            double square = left * right;
+            inverse[a * q + b] = square > 1e-24 * (double)pair->n ? 1.0 / sqrt(square) : 0.0;
+        }
+}
+
+/* What is compared: |product|^2, or where `inverse` is not NULL its largest element in these units. */
+static double size_of(const circe__pair *pair, const double *product, const double *inverse) {
+    double largest = 0.0;
+    if (inverse == NULL) return circe__square_norm(product, pair->p * pair->q);
+    for (int64_t e = 0; e < pair->p * pair->q; e++) largest = fmax(largest, fabs(product[e]) * inverse[e]);
+    return largest;
+}
+
+typedef struct permuting {
+    const circe__data *data;
+    const circe__pair *pair;
+    strata s;
+    const double *inverse; /* as size_of has it */
+    int64_t draws, parts, each;
+    double *scratch; /* (parts, each) */
+    int64_t *orders; /* (parts, n) */
+    double *null;    /* (draws) */
+} permuting;
+
+/* to (n, q) := the rows of `from`, draw d's order within each value. */
+static void shuffle(const permuting *p, int64_t d, const circe__table *from, int64_t *order, double *to) {
+    int64_t q = from->cols;
+    memcpy(to, from->data, (size_t)(from->rows * q) * sizeof *to);
+    for (int64_t v = 0; v < p->s.k; v++) {
+        int64_t first = p->s.start[v], m = p->s.start[v + 1] - first;
+        const int64_t *rows = p->s.rows + first;
+        uint64_t stream = CIRCE__STREAM_PERMUTE + (uint64_t)(d * p->s.k + v);
+        circe_random_permutation((circe_random){p->data->options.seed, stream}, m, order);
+        for (int64_t i = 0; i < m; i++)
+            memcpy(to + rows[i] * q, from->data + rows[order[i]] * q, (size_t)q * sizeof *to);
+    }
+}
+
+static void run_draws(void *user, int64_t part) {
+    const permuting *w = user;
+    const circe__pair *pair = w->pair;
+    int64_t p = pair->p, q = pair->q, n = pair->n, *order = w->orders + part * w->data->n;
+    double *right = w->scratch + part * w->each, *product = right + n * q;
+    for (int64_t d = part; d < w->draws; d += w->parts) {
+        shuffle(w, d, &pair->right, order, right);
+        w->data->context->backend->algebra->gemm(1, 0, p, q, n, 1.0, pair->left.data, p, right, q, 0.0, product, q);
+        w->null[d] = size_of(pair, product, w->inverse);
+    }
+}
+
+bool circe__may_permute(const circe__data *data) {
+    return data->by_value && data->options.weights == NULL && data->options.mean != CIRCE_MEAN_SPLIT;
+}
+
+bool circe__should_permute(const circe__data *data, const circe__pair *pair) {
+    const double most = 4e9; /* operations: a tenth of a second */
+    double work = 2.0 * (double)data->options.draws * (double)pair->n * (double)(pair->p + 1) * (double)(pair->q + 1);
+    return data->options.null == CIRCE_NULL_AUTO && circe__may_permute(data) && work <= most;
+}
+
+/* p and mid-p of a value among the draws. Beyond the draws, where none is as large, the gamma distribution of their
+ * mean and variance says how far. */
+static void report(double value, const permuting *w, circe_test_result *result) {
+    int64_t above = 0, equal = 0;
+    double rounding = 1e-9 * fabs(value);
+    circe__report_draws(value, w->null, w->draws, 1.0, result);
+    for (int64_t d = 0; d < w->draws; d++) {
+        equal += fabs(w->null[d] - value) <= rounding;
+        above += w->null[d] > value + rounding;
+    }
+    result->mid_p = ((double)above + 0.5 * (double)(equal + 1)) / (1.0 + (double)w->draws);
+    if (above + equal > 0 || w->inverse != NULL) return;
+    double mean = result->null_mean, sd = result->null_sd;
+    if (mean > 0.0 && sd > 0.0)
+        result->p_value = fmin(result->p_value, circe__clip_p(circe__moment_tail(mean, sd * sd, value)));
+}
+
+circe_status circe__permute_within_y(const circe__data *data, const circe__pair *pair, bool largest,
+                                     circe_test_result *result) {
+    const circe_context *context = data->context;
+    int64_t draws = data->options.draws, size = pair->p * pair->q, p = pair->p, q = pair->q;
+    permuting w = {.data = data, .pair = pair, .draws = draws};
+    result->null = CIRCE_NULL_PERMUTATION;
+    if (!circe__may_permute(data))
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "the null permutation puts rows in random order among rows of equal y: that needs a y of at "
+                          "most 256 values with "
+                          "20 rows each, and neither weights nor a split");
+    w.parts = circe__max(1, circe__min(context->threads, draws));
+    w.each = pair->n * q + size + 1;
+    w.scratch = circe__alloc(context, w.parts * w.each + size + 1, sizeof *w.scratch);
+    w.orders = circe__alloc(context, w.parts * data->n, sizeof *w.orders);
+    w.null = circe__calloc(context, draws, sizeof *w.null);
+    circe_status status = strata_make(data, &w.s);
+    if (w.scratch == NULL || w.orders == NULL || w.null == NULL) status = CIRCE_ERR_MEMORY;
+    if (status == CIRCE_OK) {
+        double value = 0.0, *inverse = w.scratch + w.parts * w.each;
+        if (largest) inverse_sizes(pair, inverse);
+        w.inverse = largest ? inverse : NULL;
+        if (size > 0) {
+            context->backend->algebra->gemm(1, 0, p, q, pair->n, 1.0, pair->left.data, p, pair->right.data, q, 0.0,
+                                            w.scratch, q);
+            value = size_of(pair, w.scratch, w.inverse);
+            circe_context_run(context, w.parts, run_draws, &w);
+        }
+        report(value, &w, result);
+    }
+    strata_free(context, &w.s);
+    circe__free(context, w.scratch);
+    circe__free(context, w.orders);
+    circe__free(context, w.null);
+    return status;
+}

@@ -1,0 +1,305 @@
+"""`circe audit` on classes and groups, against numbers that are computed here: every rate, gap and metric, on tables with
+few and many positives, rare groups, ties, and codes in the place of words.
+
+Only the Python standard library is needed. CIRCE_BINARY names the command to test."""
+
+import json
+import math
+import os
+import pathlib
+import random
+import unittest
+
+from cli_support import CliTest
+
+METRICS = ("selection_rate", "true_positive_rate", "false_positive_rate", "precision", "accuracy", "auc", "mean_outcome",
+           "mean_prediction", "mean_error", "root_mean_square_error")
+
+
+def people(n, positives, seed, groups=("a", "b"), shares=None):
+    """A score that leans towards the second group at equal outcome, rounded so that there are ties."""
+    draw = random.Random(seed)
+    rows = []
+    for _ in range(n):
+        g = draw.choices(range(len(groups)), shares)[0]
+        y = int(draw.random() < positives)
+        score = 0.45 + 0.25 * y - 0.2 * (1 - y) + 0.12 * g + 0.18 * draw.gauss(0, 1)
+        rows.append({"y": y, "score": round(min(1, max(0, score)), 2), "group": groups[g], "code": g,
+                     "word": "pass" if y else "fail", "said": "pass" if score >= 0.5 else "fail"})
+    return rows
+
+
+def mean(values):
+    return sum(values) / len(values) if values else math.nan
+
+
+def metrics(rows, prediction="score", threshold=0.5):
+    """As scikit-learn and fairlearn define them."""
+    said = [r[prediction] >= threshold for r in rows]
+    yes = [s for s, r in zip(said, rows) if r["y"]]
+    no = [s for s, r in zip(said, rows) if not r["y"]]
+    pairs = [(r[prediction] > q[prediction]) + 0.5 * (r[prediction] == q[prediction])
+             for r in rows if r["y"] for q in rows if not q["y"]]
+    error = [r[prediction] - r["y"] for r in rows]
+    return {"selection_rate": mean(said), "true_positive_rate": mean(yes), "false_positive_rate": mean(no),
+            "precision": mean([r["y"] for s, r in zip(said, rows) if s]),
+            "accuracy": mean([s == bool(r["y"]) for s, r in zip(said, rows)]), "auc": mean(pairs),
+            "mean_outcome": mean([r["y"] for r in rows]), "mean_prediction": mean([r[prediction] for r in rows]),
+            "mean_error": mean(error), "root_mean_square_error": math.sqrt(mean([e * e for e in error]))}
+
+
+def gap(rows, name, attribute, smallest=50):
+    groups = {}
+    for r in rows:
+        groups.setdefault(r[attribute], []).append(r)
+    values = {str(g): metrics(members)[name] for g, members in groups.items() if len(members) >= smallest}
+    high, low = max(values, key=values.get), min(values, key=values.get)
+    return values[high] - values[low], high, low
+
+
+class AuditTest(CliTest):
+    def audit(self, rows, prediction="score", target="y", sensitive="group", *options):
+        text = "\n".join([",".join(rows[0])] + [",".join(map(str, r.values())) for r in rows]) + "\n"
+        self.write("people.csv", text)
+        return self.as_json("audit", "people.csv", "--prediction", prediction, "--target", target, "--sensitive",
+                            sensitive, "--calibrate", "0", "-o", "report", *options)
+
+    def gaps(self, finding):
+        return {g["of"]: g for g in finding["gaps"]}
+
+
+class ClassTest(AuditTest):
+    def check_rates(self, rows, result, attribute):
+        gaps = self.gaps(next(f for f in result["findings"] if f["attribute"] == attribute))
+        for key, words in (("true_positive_rate", "true positive rate"), ("false_positive_rate", "false positive rate")):
+            value, high, low = gap(rows, key, attribute)
+            self.assertAlmostEqual(gaps[words]["gap"], value, 12)
+            self.assertEqual((gaps[words]["high"], gaps[words]["low"]), (high, low))
+            self.assertTrue(gaps[words]["lower"] <= value <= gaps[words]["upper"])
+
+    def test_classes_are_strata_whatever_their_share(self):
+        for share in (0.03, 0.11, 0.5, 0.89, 0.97):
+            rows = people(4000, share, 5)
+            result = self.audit(rows, sensitive="group,code")
+            self.assertEqual((result["outcome"], result["positive"]), ("binary", "1"))
+            for attribute in ("group", "code"):
+                self.check_rates(rows, result, attribute)
+
+    def test_groups_whatever_their_share(self):
+        """An attribute of 0 and 1 with 93 % ones has two groups, and a gap."""
+        rows = people(3000, 0.4, 6, shares=(0.07, 0.93))
+        finding = self.audit(rows, sensitive="code")["findings"][0]
+        self.assertEqual(finding["groups"]["labels"], ["0", "1"])
+        self.assertEqual(finding["groups"]["rows"], [sum(r["code"] == g for r in rows) for g in (0, 1)])
+        self.check_rates(rows, self.audit(rows, sensitive="code"), "code")
+
+    def test_mean_prediction(self):
+        """Between the groups, at each outcome, by the rows of the outcome."""
+        rows = people(2000, 0.9, 7)
+        total = 0
+        for y in (0, 1):
+            of = [r for r in rows if r["y"] == y]
+            means = [mean([r["score"] for r in of if r["group"] == g]) for g in "ab"]
+            total += len(of) / len(rows) * abs(means[0] - means[1])
+        self.assertAlmostEqual(self.gaps(self.audit(rows)["findings"][0])["mean prediction"]["gap"], total, 12)
+
+    def test_words_and_numbers_agree(self):
+        rows = people(1500, 0.85, 8)
+        numbers = self.audit(rows, sensitive="code")["findings"][0]
+        words = self.audit(rows, "score", "word", "group")["findings"][0]
+        for one, other in zip(numbers["gaps"], words["gaps"]):
+            self.assertEqual(one["gap"], other["gap"])
+        self.assertAlmostEqual(numbers["p_value"], words["p_value"], 9)
+
+    def test_few_numbers_are_classes(self):
+        draw = random.Random(9)
+        rows = [{"y": 2 * draw.choices(range(4), (1, 2, 3, 30))[0], "z": draw.gauss(0, 1)} for _ in range(1200)]
+        for r in rows:
+            r["p"] = r["y"] + 0.5 * r["z"] + draw.gauss(0, 1)
+        result = self.audit(rows, "p", "y", "z")
+        self.assertEqual(result["outcome"], "classes")
+        column = next(c for c in result["columns"] if c["column"] == "y")
+        self.assertEqual((column["read_as"], column["categories"], column["because"]),
+                         ("categories", 4, "it has few different values"))
+        error = mean([r["p"] - r["y"] for r in rows])
+        self.assertAlmostEqual(result["quality"][0]["mean_error"]["value"], error, 9)
+        for options in (("--numbers", "y"), ("--few-values", "3"), ("--few-values", "0")):
+            self.assertEqual(self.audit(rows, "p", "y", "z", *options)["outcome"], "numbers", options)
+        self.refuse(2, ["--numbers", "'yy'", "did you mean 'y'"], "audit", "people.csv", "--prediction", "p", "--target",
+                    "y", "--sensitive", "z", "--numbers", "yy", "-o", "report")
+
+    def test_few_numbers_of_an_attribute(self):
+        rows = people(2000, 0.5, 10, groups=(0, 3, 7), shares=(1, 2, 40))
+        self.assertEqual(self.audit(rows)["findings"][0]["groups"]["labels"], ["0", "3", "7"])
+        numbers = self.audit(rows, "score", "y", "group", "--numbers", "group")["findings"][0]
+        self.assertNotEqual(numbers["groups"]["labels"], ["0", "3", "7"])
+
+    def test_ties_do_not_swallow_a_group(self):
+        """93 % of the rows have the largest value of a column of many."""
+        rows = people(3000, 0.5, 11)
+        draw = random.Random(12)
+        for r in rows:
+            r["z"] = 9 if draw.random() < 0.93 else round(draw.random(), 6)
+        gaps = self.audit(rows, "score", "y", "z")["findings"][0]["gaps"]
+        self.assertEqual({g["groups"] for g in gaps if g["of"] == "true positive rate"} & {2}, {2})
+
+    def test_numbers_keep_two_digits(self):
+        """No share is rounded to 0 %."""
+        for seed in (1, 2, 3):
+            finding = self.audit(people(2500, 0.5, seed), "score", "y", "code")["findings"][0]
+            self.assertNotIn(" 0 %", finding["verdict"])
+        rows = people(2500, 0.5, 4)
+        draw = random.Random(13)
+        for r in rows:
+            r["noise"] = draw.choice("uvw")
+        finding = self.audit(rows, "score", "y", "noise")["findings"][0]
+        self.assertIn("compatible with an effect of at most", finding["verdict"])
+        self.assertNotIn(" 0 %", finding["verdict"])
+
+
+class MetricTest(AuditTest):
+    def test_every_metric_of_every_group(self):
+        rows = people(600, 0.3, 20, groups=("a", "b", "c"), shares=(5, 4, 2))
+        result = self.audit(rows)
+        found = result["findings"][0]["groups"]
+        for g, label in enumerate(found["labels"]):
+            expected = metrics([r for r in rows if r["group"] == label])
+            for name in METRICS:
+                one = found["metrics"][name]
+                self.assertAlmostEqual(one["value"][g], expected[name], 10, (label, name))
+                self.assertTrue(one["lower"][g] <= expected[name] <= one["upper"][g], (label, name))
+        for name, value in metrics(rows).items():
+            self.assertAlmostEqual(result["quality"][0][name]["value"], value, 10, name)
+
+    def test_intervals(self):
+        """That of a rate is about 1.96 standard errors to both sides."""
+        rows = people(3000, 0.6, 21)
+        found = self.audit(rows)["findings"][0]
+        for g, label in enumerate(found["groups"]["labels"]):
+            of = [r for r in rows if r["group"] == label and r["y"]]
+            one = found["groups"]["metrics"]["true_positive_rate"]
+            half = 1.96 * math.sqrt(one["value"][g] * (1 - one["value"][g]) / len(of))
+            # 1,000 draws: an end is known to about 8 % of the standard error, and rates are a little skew
+            self.assertAlmostEqual((one["upper"][g] - one["lower"][g]) / 2, half, delta=0.15 * half)
+        rates = [found["groups"]["metrics"]["false_positive_rate"]["value"][g] for g in (0, 1)]
+        sizes = [sum(r["group"] == label and not r["y"] for r in rows) for label in found["groups"]["labels"]]
+        half = 1.96 * math.sqrt(sum(p * (1 - p) / n for p, n in zip(rates, sizes)))
+        gap = self.gaps(found)["false positive rate"]
+        self.assertAlmostEqual((gap["upper"] - gap["lower"]) / 2, half, delta=0.15 * half)
+
+    def test_regression(self):
+        draw = random.Random(22)
+        rows = []
+        for _ in range(800):
+            y, g = 100 + draw.gauss(0, 3), draw.choice("uv")
+            rows.append({"y": y, "p": 0.8 * y + 20 + (g == "u") + draw.gauss(0, 1), "g": g})
+        result = self.audit(rows, "p", "y", "g")
+        found = result["findings"][0]["groups"]
+        for g, label in enumerate(found["labels"]):
+            of = [r for r in rows if r["g"] == label]
+            error = [r["p"] - r["y"] for r in of]
+            centre = mean([r["y"] for r in of])
+            r2 = 1 - sum(e * e for e in error) / sum((r["y"] - centre) ** 2 for r in of)
+            self.assertAlmostEqual(found["metrics"]["r2"]["value"][g], r2, 9)
+            self.assertAlmostEqual(found["metrics"]["mean_error"]["value"][g], mean(error), 9)
+            self.assertNotIn("auc", found["metrics"])
+
+    def test_small_groups_are_shown_but_set_no_gap(self):
+        rows = people(2000, 0.5, 23, groups=("a", "b", "rare"), shares=(50, 49, 1))
+        for r in rows:
+            if r["group"] == "rare":
+                r["score"] = 0.99  # a gap of its own, of a few rows
+        result = self.audit(rows)
+        found = result["findings"][0]
+        at = found["groups"]["labels"].index("rare")
+        self.assertFalse(found["groups"]["compared"][at])
+        self.assertEqual(found["groups"]["metrics"]["selection_rate"]["value"][at], 1)
+        for g in found["gaps"]:
+            self.assertEqual(g["groups"], 2)
+            self.assertNotIn("rare", (g["high"], g["low"]))
+        self.assertTrue(any("fewer than 50 rows" in w for w in result["warnings"]), result["warnings"])
+        every = self.audit(rows, "score", "y", "group", "--smallest-group", "1")["findings"][0]
+        self.assertEqual({g["high"] for g in every["gaps"]}, {"rare"})
+
+    def test_scores_beyond_probabilities(self):
+        """A score of 1 to 10 has no error, and a threshold that all pass is worth a word."""
+        rows = people(800, 0.5, 24)
+        for r in rows:
+            r["score"] = 1 + round(9 * r["score"])
+        result = self.audit(rows)
+        self.assertNotIn("mean_error", result["findings"][0]["groups"]["metrics"])
+        self.assertTrue(any("--threshold" in w for w in result["warnings"]), result["warnings"])
+        self.assertEqual(self.audit(rows, "score", "y", "group", "--threshold", "6")["warnings"], [])
+
+    def test_useless_predictor(self):
+        rows = people(1500, 0.5, 25)
+        draw = random.Random(26)
+        for r in rows:
+            r["guess"] = round(draw.random(), 3)
+        self.audit(rows, "score,guess")
+        page = (self.path / "report" / "report.html").read_text()
+        self.assertIn("<code>guess</code> does not order the outcomes better than chance", page)
+        self.assertNotIn("<code>score</code> does not order", page)
+
+
+class GateTest(AuditTest):
+    def gate(self, limits, *options):
+        return self.run_circe("audit", "people.csv", "--prediction", "score", "--target", "y", "--sensitive", "group",
+                              "--calibrate", "0", "-o", "report", "--fail-if", limits, *options)
+
+    def test_limits(self):
+        rows = people(2000, 0.5, 30)
+        found = self.audit(rows)["findings"][0]
+        value = {"kpc": found["effects"]["kpc"]["value"], "tpr_gap": self.gaps(found)["true positive rate"]["gap"]}
+        for name in value:
+            for limit, status in ((value[name] + 0.001, 0), (value[name] - 0.001, 3)):
+                result = self.gate("%s>%.6f" % (name, limit))
+                self.assertEqual(result.returncode, status, result.stderr)
+                self.assertEqual("--fail-if" in result.stderr, status == 3)
+                self.assertIn("The report", result.stdout)
+        result = self.gate("auc<0.999")
+        self.assertEqual(result.returncode, 3)
+        self.assertIn("below the limit of 0.999", result.stderr)
+
+    def test_what_the_interval_says(self):
+        self.audit(people(2000, 0.5, 31))
+        result = self.gate("tpr_gap>0.9,tpr_gap>0.001,auc<0.6,r2<0", "--json")
+        self.assertEqual(result.returncode, 3)
+        checks = {c["condition"]: c for c in json.loads(result.stdout)["checks"]}
+        self.assertEqual([(c["failed"], c["interval"]) for c in checks.values()],
+                         [(False, "within"), (True, "outside"), (False, "within"), (True, "cannot tell")])
+        gap = checks["tpr_gap>0.9"]
+        middle = "tpr_gap>%.6f" % ((gap["value"] + gap["upper"]) / 2)
+        check = json.loads(self.gate(middle, "--json").stdout)["checks"][0]
+        self.assertEqual((check["failed"], check["interval"]), (False, "cannot tell"))
+        self.assertIn("Limits", (self.path / "report" / "report.html").read_text())
+
+    def test_bad_limits(self):
+        self.audit(people(200, 0.5, 32))
+        for limits, word in (("kpq>1", "did you mean kpc"), ("kpc", "such as"), ("kpc>x", "such as"), (">1", "such as"),
+                             ("fairness>1", "there are kpc")):
+            result = self.gate(limits)
+            self.assertEqual(result.returncode, 2, limits)
+            self.assertIn(word, result.stderr)
+
+
+@unittest.skipUnless(os.environ.get("CIRCE_DATA"), "CIRCE_DATA does not name the folder of the real data")
+class CompasTest(CliTest):
+    def test_published_finding(self):
+        """False positive rates of about .45 and .23 for the two large groups, and a gap that small groups do not hide."""
+        data = pathlib.Path(os.environ["CIRCE_DATA"]) / "tables" / "compas.csv"
+        result = self.as_json("audit", str(data), "--prediction", "score", "--target", "label_value", "--sensitive",
+                              "race", "--calibrate", "0", "-o", "compas")
+        finding = result["findings"][0]
+        groups = finding["groups"]
+        rate = dict(zip(groups["labels"], groups["metrics"]["false_positive_rate"]["value"]))
+        self.assertAlmostEqual(rate["African-American"], 0.448, 2)
+        self.assertAlmostEqual(rate["Caucasian"], 0.235, 2)
+        gap = next(g for g in finding["gaps"] if g["of"] == "false positive rate")
+        self.assertEqual(gap["high"], "African-American")
+        self.assertGreater(gap["gap"], 2 * gap["chance_upper"])
+        self.assertEqual(sum(groups["compared"]), 4)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,149 @@
+/* Rows in random order among rows of equal y: against the exact distribution of a table of counts, levels where classes
+ * are rare, and what is refused. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "circe/circe.h"
+#include "tests/support.h"
+
+enum { ROWS = 60 };
+
+static circe_context *make_context(int threads) {
+    circe_context_options options;
+    circe_context *context = NULL;
+    circe_context_options_init(&options);
+    options.threads = threads;
+    assert_int_equal(circe_context_create(&options, &context), CIRCE_OK);
+    return context;
+}
+
+static circe_test_result run(circe_context *context, circe_test_method method, int64_t draws, uint64_t seed, double *x,
+                             double *y, double *z, int64_t n) {
+    circe_test_options options;
+    circe_test_result result;
+    circe_test_options_init(&options);
+    options.method = method;
+    options.draws = draws;
+    options.seed = seed;
+    circe_mat a = circe_mat_f64(x, n, 1), b = circe_mat_f64(y, n, 1), c = circe_mat_f64(z, n, 1);
+    assert_int_equal(circe_test(context, &a, &b, &c, &options, &result), CIRCE_OK);
+    return result;
+}
+
+static double log_choose(int64_t n, int64_t k) {
+    return lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1);
+}
+
+/* P(the count of rows with x = z = 1 is as far from its mean as `seen`), of a table with these margins. */
+static double exact_p(int64_t n, int64_t ones_x, int64_t ones_z, int64_t seen) {
+    double mean = (double)ones_x * (double)ones_z / (double)n, p = 0.0;
+    for (int64_t k = 0; k <= ones_x && k <= ones_z; k++) {
+        if (n - ones_x < ones_z - k) continue;
+        if (fabs((double)k - mean) < fabs((double)seen - mean) - 1e-9) continue;
+        p += exp(log_choose(ones_x, k) + log_choose(n - ones_x, ones_z - k) - log_choose(n, ones_z));
+    }
+    return p;
+}
+
+/* One value of y: every method's statistic orders the orders as the count does. */
+static void counts_are_exact(void **state) {
+    (void)state;
+    enum { DRAWS = 20000 };
+    const circe_test_method methods[] = {CIRCE_TEST_KCI, CIRCE_TEST_CIRCE, CIRCE_TEST_GCM, CIRCE_TEST_RCOT};
+    circe_context *context = make_context(2);
+    for (int64_t seen = 0; seen <= 4; seen += 2) {
+        double x[ROWS] = {0}, y[ROWS], z[ROWS] = {0};
+        for (int64_t i = 0; i < ROWS; i++) y[i] = 3.0;
+        for (int64_t i = 0; i < 8; i++) x[i] = 1.0;
+        for (int64_t i = 8 - seen; i < 8 - seen + 12; i++) z[i] = 1.0;
+        double expected = exact_p(ROWS, 8, 12, seen), error = 4.0 * sqrt(expected * (1 - expected) / DRAWS) + 1e-4;
+        for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+            circe_test_result r = run(context, methods[m], DRAWS, 7, x, y, z, ROWS);
+            assert_int_equal(r.null, CIRCE_NULL_PERMUTATION);
+            if (fabs(r.p_value - expected) > error)
+                fail_msg("method %d, count %d: p = %g, exactly %g", (int)methods[m], (int)seen, r.p_value, expected);
+            assert_true(r.mid_p < r.p_value);
+        }
+    }
+    circe_context_destroy(context);
+}
+
+/* Classes of 3 % and 2.5 %, both more frequent in one value of y, and independent within it. */
+static void draw_rare(uint64_t seed, int64_t n, double *x, double *y, double *z) {
+    double *u = malloc(3 * (size_t)n * sizeof *u);
+    assert_non_null(u);
+    circe_random_uniform((circe_random){seed, 1}, 0, 3 * n, u);
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = u[3 * i] < 0.5;
+        x[i] = u[3 * i + 1] < (y[i] > 0 ? 0.045 : 0.015);
+        z[i] = u[3 * i + 2] < (y[i] > 0 ? 0.035 : 0.015);
+    }
+    free(u);
+}
+
+static void rare_classes_hold_the_level(void **state) {
+    (void)state;
+    enum { N = 500, SETS = 300 };
+    static double x[N], y[N], z[N];
+    circe_context *context = make_context(2);
+    const circe_test_method methods[] = {CIRCE_TEST_KCI, CIRCE_TEST_GCM};
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        int rejected = 0;
+        for (uint64_t s = 0; s < SETS; s++) {
+            draw_rare(s, N, x, y, z);
+            rejected += run(context, methods[m], 199, s, x, y, z, N).p_value <= 0.05;
+        }
+        if (rejected > 29) fail_msg("method %d rejects %d of %d at .05", (int)methods[m], rejected, SETS); /* 1e-4 */
+    }
+    circe_context_destroy(context);
+}
+
+static void dependence_is_found_and_threads_agree(void **state) {
+    (void)state;
+    enum { N = 2000 };
+    static double x[N], y[N], z[N];
+    circe_context *one = make_context(1), *four = make_context(4);
+    draw_rare(5, N, x, y, z);
+    for (int64_t i = 0; i < N; i++)
+        if (z[i] > 0 && i % 2 == 0) x[i] = 1.0;
+    circe_test_result a = run(one, CIRCE_TEST_KCI, 999, 3, x, y, z, N);
+    circe_test_result b = run(four, CIRCE_TEST_KCI, 999, 3, x, y, z, N);
+    assert_true(a.p_value < 1e-3);
+    assert_true(fabs(a.p_value - b.p_value) <= 1e-6 * a.p_value && a.mid_p == b.mid_p);
+    circe_context_destroy(one);
+    circe_context_destroy(four);
+}
+
+static void refused_where_values_are_many(void **state) {
+    (void)state;
+    double x[ROWS], y[ROWS], z[ROWS];
+    circe_context *context = make_context(1);
+    circe_test_options options;
+    circe_test_result result;
+    for (int64_t i = 0; i < ROWS; i++) x[i] = sin((double)i), y[i] = (double)i, z[i] = cos((double)(i * i));
+    circe_mat a = circe_mat_f64(x, ROWS, 1), b = circe_mat_f64(y, ROWS, 1), c = circe_mat_f64(z, ROWS, 1);
+    circe_test_options_init(&options);
+    options.null = CIRCE_NULL_PERMUTATION;
+    const circe_test_method methods[] = {CIRCE_TEST_KCI, CIRCE_TEST_CIRCE, CIRCE_TEST_GCM, CIRCE_TEST_RCOT};
+    for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+        options.method = methods[m];
+        assert_int_equal(circe_test(context, &a, &b, &c, &options, &result), CIRCE_ERR_UNSUPPORTED);
+    }
+    circe_context_destroy(context);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_are_exact),
+        cmocka_unit_test(rare_classes_hold_the_level),
+        cmocka_unit_test(dependence_is_found_and_threads_agree),
+        cmocka_unit_test(refused_where_values_are_many),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
