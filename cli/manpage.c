@@ -192,8 +192,7 @@ static int write_page(const char *directory, const spec_command *command) {
     fclose(out);
     char *path =
         small_format("%s/circe%s%s.1", directory, command != NULL ? "-" : "", command != NULL ? command->name : "");
-    int status = EXIT_DONE;
-    if (io_write_text(path, text, bytes) != CIRCE_OK) status = message_write(path, circe_last_error());
+    int status = message_refused(io_write_text(path, text, bytes));
     free(path);
     free(text);
     return status;

@@ -44,7 +44,7 @@ const spec_option spec_options[OPT_COUNT] = {
                           "The column of the outcome: dependence that runs through it is allowed."},
     [OPT_SENSITIVE] = {"sensitive", 0, SPEC_LIST, AUDIT, AUDIT, "LIST", NULL, NULL, 0, 0, "Data",
                        "Columns that the prediction should not depend on once the outcome is known: numbers, which "
-                       "need no binning, or text, whose words are categories."},
+                       "need no binning, or text, whose words are categories. race+sex is one attribute of both."},
     [OPT_POSITIVE] = {"positive", 0, SPEC_TEXT, AUDIT, 0, "WORD", NULL, NULL, 0, 0, "Data",
                       "For an outcome of two words or two numbers: the one that counts as positive, which the "
                       "prediction is of. Default: the larger number, or the last word of the alphabet."},
@@ -352,9 +352,11 @@ const spec_option spec_options[OPT_COUNT] = {
          "Where networks are run: cpu; cuda, an NVIDIA GPU (cuda:1: the second); auto, a GPU where one can be "
          "used. Of bench, the training steps. docs/gpu.md has what a GPU needs."},
     [OPT_PRECISION] =
-        {"precision", 0, SPEC_CHOICE, TRAIN | EXPERIMENT | BENCH, 0, "TYPE", "float32|tf32", "float32", 0, 0, "Machine",
-         "Precision of the products inside networks on a GPU. tf32 rounds their factors to 11 bits and is faster; "
-         "weights, sums and checkpoints stay float32. The CPU has float32 alone. For `experiment`, overrides the "
+        {"precision", 0, SPEC_CHOICE, TRAIN | EXPERIMENT | BENCH, 0, "TYPE", "float32|tf32|bf16", "float32", 0, 0,
+         "Machine",
+         "Precision inside networks on a GPU. tf32 rounds the factors of products to 11 bits and is faster; bf16 also "
+         "keeps images between layers in 16 bits. Weights, sums and checkpoints stay float32. The CPU has float32 "
+         "alone. For `experiment`, overrides the "
          "file."},
     [OPT_THREADS] =
         {"threads", 0, SPEC_INTEGER, FIT | MEASURE | TEST | AUDIT | TRAIN | PREDICT | DATA | BENCH, 0, "N", NULL, NULL,

@@ -1,17 +1,20 @@
-# What the Python wheel holds beside its Python: libcirce, the command, the experiments' files, and the libraries that these
+# What the Python wheel holds beside its Python: libcirce, libcirce_jobs, the command, the experiments' files, and the libraries that these
 # need, so that a wheel works where nothing of this is installed. Component `python`; pyproject.toml asks for nothing else.
 #
-#     circe/_bundle/lib/libcirce.so.0, libscipy_openblas.so, ...    circe/_bundle/bin/circe    circe/_bundle/share/circe/experiments
+#     circe/_bundle/lib/libcirce.so.0, libcirce_jobs.so.0, libscipy_openblas.so, ...    circe/_bundle/bin/circe    circe/_bundle/share/circe/experiments
 #
 # DT_RPATH, not DT_RUNPATH: it holds for the libraries' own libraries too, which then need no change.
 set(bundle circe/_bundle)
-set_target_properties(circe_shared PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
+set_target_properties(circe_shared circe_jobs PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
 set_target_properties(circe_cli PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/../lib")
-target_link_options(circe_shared PRIVATE "LINKER:--disable-new-dtags")
-target_link_options(circe_cli PRIVATE "LINKER:--disable-new-dtags")
+foreach(target circe_shared circe_jobs circe_cli)
+  target_link_options(${target} PRIVATE "LINKER:--disable-new-dtags")
+endforeach()
 
 # Under its soname alone: a wheel holds no links.
 install(FILES $<TARGET_FILE:circe_shared> DESTINATION ${bundle}/lib RENAME libcirce.so.${PROJECT_VERSION_MAJOR}
+  COMPONENT python EXCLUDE_FROM_ALL)
+install(FILES $<TARGET_FILE:circe_jobs> DESTINATION ${bundle}/lib RENAME libcirce_jobs.so.${PROJECT_VERSION_MAJOR}
   COMPONENT python EXCLUDE_FROM_ALL)
 install(PROGRAMS $<TARGET_FILE:circe_cli> DESTINATION ${bundle}/bin COMPONENT python EXCLUDE_FROM_ALL)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/experiments DESTINATION ${bundle}/share/circe COMPONENT python EXCLUDE_FROM_ALL
@@ -27,10 +30,10 @@ endif()
 install(CODE "
   set(here \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${bundle}/lib\")
   file(GET_RUNTIME_DEPENDENCIES
-    LIBRARIES $<TARGET_FILE:circe_shared> EXECUTABLES $<TARGET_FILE:circe_cli>
+    LIBRARIES $<TARGET_FILE:circe_shared> $<TARGET_FILE:circe_jobs> EXECUTABLES $<TARGET_FILE:circe_cli>
     RESOLVED_DEPENDENCIES_VAR found UNRESOLVED_DEPENDENCIES_VAR missing
     DIRECTORIES ${CIRCE_BLAS_RPATH}
-    PRE_EXCLUDE_REGEXES \"^ld-linux\" \"^lib(c|m|mvec|dl|rt|pthread|gcc_s|stdc[+][+]|z|cuda|circe)[.]so\")
+    PRE_EXCLUDE_REGEXES \"^ld-linux\" \"^lib(c|m|mvec|dl|rt|pthread|gcc_s|stdc[+][+]|z|cuda|circe|circe_jobs)[.]so\")
   if(missing)
     message(FATAL_ERROR \"the wheel needs libraries that were not found: \${missing}\")
   endif()

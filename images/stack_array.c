@@ -96,14 +96,19 @@ static bool changes_size(const array_reader *r) {
 
 static bool becomes_grey(const array_reader *r) { return r->options->channels == 1 && r->stack->channels == 3; }
 
+static circe_status refuse_rows(const array_reader *r) {
+    circe_fail(CIRCE_ERR_SHAPE, "%s: it holds %lld pictures, and there are %lld rows to go with them", r->name,
+               (long long)r->stack->n, (long long)r->options->rows);
+    if (r->options->rows_of == NULL) return CIRCE_ERR_SHAPE;
+    return circe_fail_hint(CIRCE_ERR_SHAPE, "row i of %s must belong to image i", r->options->rows_of);
+}
+
 static circe_status check_array(array_reader *r) {
     const image_stack *s = r->stack;
     if (r->array.fortran)
         return circe_fail(CIRCE_ERR_FORMAT,
                           "%s: it is in Fortran order; save it with numpy.ascontiguousarray around it", r->name);
-    if (r->options->rows > 0 && s->n != r->options->rows)
-        return circe_fail(CIRCE_ERR_SHAPE, "%s: it holds %lld pictures, and there are %lld rows to go with them",
-                          r->name, (long long)s->n, (long long)r->options->rows);
+    if (r->options->rows > 0 && s->n != r->options->rows) return refuse_rows(r);
     if (!is_float(r->array.element)) return CIRCE_OK;
     if (changes_size(r))
         return circe_fail(CIRCE_ERR_ARGUMENT,

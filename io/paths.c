@@ -30,12 +30,28 @@ circe_status path_check_writable(const char *option, const char *path) {
     return status;
 }
 
-circe_status path_make_folder(const char *path) {
+/* `part` of the path, unless it is there. */
+static circe_status make_folder(const char *path, const char *part) {
     struct stat info;
-    if (mkdir(path, 0777) == 0) return CIRCE_OK;
+    if (mkdir(part, 0777) == 0) return CIRCE_OK;
     int error = errno;
-    if (error == EEXIST && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return CIRCE_OK;
+    bool there = stat(part, &info) == 0;
+    if (there && S_ISDIR(info.st_mode)) return CIRCE_OK;
+    if (there) return circe_fail(CIRCE_ERR_WRITE, "cannot write to %s: %s is no folder", path, part);
     return circe_fail(CIRCE_ERR_WRITE, "cannot make the folder %s: %s", path, strerror(error));
+}
+
+circe_status path_make_folder(const char *path) { return make_folder(path, path); }
+
+circe_status path_make_folders(const char *path) {
+    circe_status status = CIRCE_OK;
+    for (size_t at = 1; status == CIRCE_OK && at <= strlen(path); at++) {
+        if (path[at] != '/' && path[at] != '\0') continue;
+        char *part = small_format("%.*s", (int)at, path);
+        status = make_folder(path, part);
+        free(part);
+    }
+    return status;
 }
 
 bool path_ends_with(const char *path, const char *ending) {

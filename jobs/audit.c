@@ -156,6 +156,7 @@ void circe_audit_result_free(circe_audit_result *r) {
         free(r->checks[i].text);
     }
     free(r->checks);
+    free(r->differences);
     circe_notes_clear(&r->warnings);
     columns_clear(&r->columns);
     free(r->findings);

@@ -10,79 +10,12 @@
 
 #include "io/column_table.h"
 #include "io/small.h"
-#include "io/suggest.h"
 #include "jobs/audit_parts.h"
+#include "jobs/audit_roles.h"
 #include "jobs/columns.h"
 #include "jobs/sentinels.h"
 
 enum { LEAST_ROWS = 50, FEW_ROWS = 200, MOST_CATEGORIES = 40 };
-
-/* ---- names ------------------------------------------------------------------------------------------------------- */
-
-typedef struct roles {
-    name_list predictions, sensitive, numbers, all;
-    const char *target;
-} roles;
-
-static void roles_free(roles *r) {
-    name_list_free(&r->predictions);
-    name_list_free(&r->sensitive);
-    name_list_free(&r->numbers);
-    name_list_free(&r->all);
-}
-
-static circe_status check_roles(const roles *r) {
-    for (int64_t i = 0; i < r->sensitive.n; i++) {
-        const char *name = r->sensitive.names[i];
-        if (strcmp(name, r->target) == 0)
-            return circe_fail(CIRCE_ERR_ARGUMENT,
-                              "--sensitive '%s' is the target: once it is known, nothing can depend on it any more",
-                              name);
-        if (name_list_find(&r->predictions, name) >= 0)
-            return circe_fail(CIRCE_ERR_ARGUMENT, "--sensitive '%s' is a prediction: which depends on itself", name);
-    }
-    if (name_list_find(&r->predictions, r->target) >= 0)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "--prediction '%s' is the target: give the column that was predicted",
-                          r->target);
-    return CIRCE_OK;
-}
-
-static circe_status check_numbers(const roles *r) {
-    for (int64_t i = 0; i < r->numbers.n; i++) {
-        const char *name = r->numbers.names[i];
-        if (name_list_find(&r->all, name) >= 0) continue;
-        const char *nearest = suggest_nearest(name, (const char *const *)r->all.names, (size_t)r->all.n);
-        circe_fail(CIRCE_ERR_ARGUMENT, "--numbers: '%s' is neither the target nor one of the attributes", name);
-        return nearest != NULL ? circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean '%s'?", nearest)
-                               : CIRCE_ERR_ARGUMENT;
-    }
-    return CIRCE_OK;
-}
-
-/* A line end would end the list of columns that is asked for. */
-static circe_status check_names(const roles *r) {
-    for (int64_t i = 0; i < r->all.n; i++) {
-        const char *name = r->all.names[i];
-        if (strpbrk(name, "\r\n") != NULL)
-            return circe_fail(CIRCE_ERR_ARGUMENT, "a name of a column has a line end in it: '%.*s'",
-                              (int)strcspn(name, "\r\n"), name);
-    }
-    return CIRCE_OK;
-}
-
-static circe_status find_roles(const circe_audit_options *o, roles *r) {
-    circe_status status = name_list_split("prediction", o->prediction, &r->predictions);
-    if (status == CIRCE_OK) status = name_list_split("sensitive", o->sensitive, &r->sensitive);
-    if (status == CIRCE_OK && o->numbers != NULL) status = name_list_split("numbers", o->numbers, &r->numbers);
-    r->target = o->target;
-    if (status == CIRCE_OK) status = check_roles(r);
-    if (status != CIRCE_OK) return status;
-    name_list_add(&r->all, r->target);
-    for (int64_t i = 0; i < r->predictions.n; i++) name_list_add(&r->all, r->predictions.names[i]);
-    for (int64_t i = 0; i < r->sensitive.n; i++) name_list_add(&r->all, r->sensitive.names[i]);
-    status = check_names(r);
-    return status == CIRCE_OK ? check_numbers(r) : status;
-}
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
 
@@ -316,29 +249,74 @@ static void note_rows(audit_run *run) {
 
 typedef struct source {
     const circe_audit_options *options;
-    const roles *names;
+    audit_roles names;
     column_table table;
 } source;
 
+static circe_status take_named(const source *from, const char *name, const char *role, circe_audit_column *out) {
+    return take_column(&from->table, name_list_find(&from->names.all, name), role, out);
+}
+
+static bool is_numbers(const source *from, const char *name) { return name_list_find(&from->names.numbers, name) >= 0; }
+
+static circe_status take_part(const source *from, const char *name, int64_t n, circe_audit_column *c) {
+    circe_status status = take_named(from, name, "the attribute", c);
+    if (status == CIRCE_OK && !is_numbers(from, name)) status = take_few(from->options->few_values, n, c);
+    return status == CIRCE_OK ? check_categories(c, "the attribute", n) : status;
+}
+
+/* One more column of a joint attribute: every pair that occurs is a category, "Hispanic, Male". */
+static circe_status join(const circe_audit_column *part, int64_t n, circe_audit_column *c) {
+    if (part->categories == NULL)
+        return circe_fail(CIRCE_ERR_VALUE,
+                          "the attribute '%s' joins categories, but '%s' is numbers; name it by --categories, or by "
+                          "itself in --sensitive",
+                          c->name, part->name);
+    char **texts = small_alloc((size_t)(c->n_categories * part->n_categories) * sizeof *texts);
+    for (int64_t k = 0; k < c->n_categories * part->n_categories; k++)
+        texts[k] =
+            small_format("%s, %s", c->categories[k / part->n_categories], part->categories[k % part->n_categories]);
+    int64_t n_texts = c->n_categories * part->n_categories;
+    for (int64_t i = 0; i < n; i++) c->values[i] = (double)(c->code[i] * part->n_categories + part->code[i]);
+    for (int64_t k = 0; k < c->n_categories; k++) free(c->categories[k]);
+    free(c->categories);
+    c->n_categories = 0;
+    take_texts(texts, n_texts, n, c);
+    for (int64_t k = 0; k < n_texts; k++) free(texts[k]);
+    free(texts);
+    return check_categories(c, "the attribute", n);
+}
+
 static circe_status take_attribute(const source *from, int64_t i, circe_audit_result *r) {
+    const audit_roles *names = &from->names;
     circe_audit_column *c = &r->attributes[i];
-    circe_status status = take_column(&from->table, 1 + r->n_predictions + i, "the attribute", c);
-    bool few = status == CIRCE_OK && name_list_find(&from->names->numbers, c->name) < 0;
-    if (few) status = take_few(from->options->few_values, r->n, c);
-    return status == CIRCE_OK ? check_categories(c, "the attribute", r->n) : status;
+    int64_t first = names->first[i], end = names->first[i + 1];
+    circe_status status = take_part(from, names->parts.names[first], r->n, c);
+    if (status != CIRCE_OK || end == first + 1) return status;
+    free(c->name);
+    c->name = small_format("%s", names->sensitive.names[i]);
+    if (c->categories == NULL) return join(c, r->n, c);
+    c->is_few = 0;
+    for (int64_t k = first + 1; k < end && status == CIRCE_OK; k++) {
+        circe_audit_column part = {0};
+        status = take_part(from, names->parts.names[k], r->n, &part);
+        if (status == CIRCE_OK) status = join(&part, r->n, c);
+        audit_column_free(&part);
+    }
+    describe(c, r->n);
+    return status;
 }
 
 static circe_status take_columns(const source *from, circe_audit_result *r) {
-    const roles *names = from->names;
-    circe_status status = take_column(&from->table, 0, "the target", &r->target);
-    if (status == CIRCE_OK)
-        status = find_outcome(from->options, name_list_find(&names->numbers, r->target.name) >= 0, r);
+    const audit_roles *names = &from->names;
+    circe_status status = take_named(from, names->target, "the target", &r->target);
+    if (status == CIRCE_OK) status = find_outcome(from->options, is_numbers(from, names->target), r);
     r->n_predictions = names->predictions.n;
     r->n_attributes = names->sensitive.n;
     r->predictions = small_alloc((size_t)r->n_predictions * sizeof *r->predictions);
     r->attributes = small_alloc((size_t)r->n_attributes * sizeof *r->attributes);
     for (int64_t i = 0; i < r->n_predictions && status == CIRCE_OK; i++) {
-        status = take_column(&from->table, 1 + i, "the prediction", &r->predictions[i]);
+        status = take_named(from, names->predictions.names[i], "the prediction", &r->predictions[i]);
         if (status == CIRCE_OK) status = decode_prediction(r, &r->predictions[i]);
     }
     for (int64_t i = 0; i < r->n_attributes && status == CIRCE_OK; i++) status = take_attribute(from, i, r);
@@ -361,7 +339,7 @@ static circe_status read_table(const circe_table *memory, source *from, circe_au
     input *group[] = {&from->table.in};
     circe_status status = reading_open(&how, &cells);
     if (status == CIRCE_OK)
-        status = column_table_read(memory, from->options->data, &from->names->all, &cells, false, &from->table);
+        status = column_table_read(memory, from->options->data, &from->names.all, &cells, false, &from->table);
     if (status == CIRCE_OK) status = inputs_check_categories(&how, group, 1);
     if (status == CIRCE_OK) status = inputs_check(&how, group, 1, LEAST_ROWS, &r->dropped);
     if (status == CIRCE_OK) r->n = from->table.in.values.rows;
@@ -369,11 +347,24 @@ static circe_status read_table(const circe_table *memory, source *from, circe_au
     return status;
 }
 
+static void source_free(source *from) {
+    if (from->table.first != NULL) column_table_free(&from->table);
+    audit_roles_free(&from->names);
+    from->table = (column_table){0};
+}
+
+static circe_status open_source(const circe_table *table, bool joint, source *from, circe_audit_result *r) {
+    circe_status status = audit_roles_find(from->options, joint, &from->names);
+    return status == CIRCE_OK ? read_table(table, from, r) : status;
+}
+
 circe_status audit_data_read(audit_run *run, const circe_table *table) {
-    roles names = {0};
-    source from = {.options = run->options, .names = &names};
-    circe_status status = find_roles(run->options, &names);
-    if (status == CIRCE_OK) status = read_table(table, &from, run->r);
+    source from = {.options = run->options};
+    circe_status status = open_source(table, false, &from, run->r);
+    if (status == CIRCE_ERR_ARGUMENT && strchr(run->options->sensitive, '+') != NULL) { /* no column has such a name */
+        source_free(&from);
+        status = open_source(table, true, &from, run->r);
+    }
     if (status == CIRCE_OK) status = take_columns(&from, run->r);
     if (status == CIRCE_OK) {
         const input *const group[] = {&from.table.in};
@@ -381,7 +372,6 @@ circe_status audit_data_read(audit_run *run, const circe_table *table) {
         note_rows(run);
         sentinels_note(group, 1, &run->warnings);
     }
-    if (from.table.first != NULL) column_table_free(&from.table);
-    roles_free(&names);
+    source_free(&from);
     return status;
 }

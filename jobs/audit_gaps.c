@@ -195,11 +195,13 @@ static void name_groups(const table *t, const circe_audit_groups *groups, circe_
     gap->low = small_format("%s", low >= 0 ? groups->labels[low] : "");
 }
 
-static void add_contrast(audit_run *run, const circe_audit_groups *groups, const double *value, table *t,
-                         circe_audit_gap *gap) {
+static void add_contrast(audit_run *run, const circe_audit_finding *f, const circe_audit_groups *groups,
+                         const double *value, table *t, circe_audit_gap *gap) {
     size_t bytes = (size_t)t->n_strata * sizeof *t->high;
     audit_contrast *c = &run->contrasts[run->n_contrasts++];
     *c = (audit_contrast){.gap = gap,
+                          .prediction = f->prediction,
+                          .attribute = f->attribute,
                           .stratum = run->r->strata.of,
                           .group = groups->of,
                           .value = value,
@@ -215,7 +217,7 @@ static void find_gap(audit_run *run, circe_audit_finding *f, const circe_audit_g
     *gap = (circe_audit_gap){
         .kind = kind, .n_groups = audit_groups_compared(groups), .gap = {gap_of(&t), (double)NAN, (double)NAN}};
     name_groups(&t, groups, gap);
-    add_contrast(run, groups, value, &t, gap);
+    add_contrast(run, f, groups, value, &t, gap);
     gap_by_chance(&t, (circe_random){.seed = (uint64_t)run->options->seed, .stream = 77}, gap);
     free(t.high);
     free(t.low);

@@ -138,6 +138,28 @@ static void json_quality(cJSON *out, const circe_audit_result *r) {
     }
 }
 
+/* "differences": of every two predictions, where there are several. */
+static void json_differences(cJSON *out, const circe_audit_result *r) {
+    if (r->n_predictions < 2) return;
+    cJSON *list = cJSON_AddArrayToObject(out, "differences");
+    for (int64_t i = 0; i < r->n_differences; i++) {
+        const circe_audit_difference *d = &r->differences[i];
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddItemToArray(list, one);
+        cJSON_AddStringToObject(one, "first", r->predictions[d->first].name);
+        cJSON_AddStringToObject(one, "second", r->predictions[d->second].name);
+        cJSON_AddStringToObject(one, "of", d->name);
+        if (d->attribute >= 0) cJSON_AddStringToObject(one, "gap_between_groups_of", r->attributes[d->attribute].name);
+        json_number(one, "difference", d->difference.value);
+        json_number(one, "lower", d->difference.lower);
+        json_number(one, "upper", d->difference.upper);
+        if (d->better >= 0)
+            cJSON_AddStringToObject(one, "better", r->predictions[d->better].name);
+        else
+            cJSON_AddNullToObject(one, "better");
+    }
+}
+
 /* "checks": the limits of --fail-if, where there are any. */
 static void json_checks(cJSON *out, const circe_audit_result *r) {
     if (r->n_checks == 0) return;
@@ -175,6 +197,7 @@ cJSON *audit_json(const circe_audit_result *r, const char *folder) {
     cJSON *list = cJSON_AddArrayToObject(out, "findings");
     for (int64_t i = 0; i < r->n_predictions * r->n_attributes; i++)
         cJSON_AddItemToArray(list, json_finding(r, &r->findings[i]));
+    json_differences(out, r);
     json_checks(out, r);
     json_notes(out, &r->warnings);
     if (folder != NULL) cJSON_AddStringToObject(out, "report", folder);

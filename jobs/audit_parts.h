@@ -112,10 +112,22 @@ void audit_metrics_of(const audit_ranking *ranking, const uint8_t *weight, const
 /* A gap between fixed groups: sum_s share_s (m_s,high - m_s,low), over the strata where both are given. */
 typedef struct audit_contrast {
     circe_audit_gap *gap;
+    int64_t prediction, attribute;
     const int64_t *stratum, *group; /* (n), borrowed */
     const double *value;            /* (n), borrowed */
     int64_t n_strata, *high, *low;  /* (n_strata): the groups; -1: none. Owned */
 } audit_contrast;
+
+/* Everything that was drawn again. */
+typedef struct audit_draws {
+    int64_t draws, width;
+    const double *drawn; /* (draws, width): metrics of all rows and of groups, prediction by prediction, contrasts */
+    int64_t stride;      /* from the metrics of one prediction to those of the next */
+    int64_t contrasts;   /* where they begin */
+} audit_draws;
+
+/* Differences between predictions: r->differences. */
+void audit_compare_predictions(audit_run *run, const audit_draws *draws);
 
 /* Metrics of all rows and of every group, with intervals, and the intervals of the contrasts' gaps. */
 circe_status audit_resample(audit_run *run);

@@ -159,6 +159,30 @@ static void show_answer(audit_page *w) {
     }
 }
 
+/* Every two predictions. */
+static void show_differences(audit_page *w) {
+    static const char *const columns[] = {"in", "first", "second", "better", "first less second (95 % interval)"};
+    const circe_audit_result *r = w->r;
+    cells list = {0};
+    if (r->n_differences == 0) return;
+    for (int64_t i = 0; i < r->n_differences; i++) {
+        const circe_audit_difference *d = &r->differences[i];
+        if (d->attribute < 0)
+            cells_add(&list, "%s", d->name);
+        else
+            cells_add(&list, "gap in the %s, %s", d->name, r->attributes[d->attribute].name);
+        cells_add(&list, "%s", r->predictions[d->first].name);
+        cells_add(&list, "%s", r->predictions[d->second].name);
+        cells_add(&list, "%s", d->better >= 0 ? r->predictions[d->better].name : "cannot tell");
+        add_estimate(&list, &d->difference);
+    }
+    report_heading(w->page, "Which prediction is better at what");
+    show_table(w,
+               "Differences between predictions on the same rows. One is better where the 95 % interval of the "
+               "difference excludes 0. Gaps of an attribute of numbers are between four groups of it.",
+               columns, 5, 4, -1, &list);
+}
+
 /* Of --fail-if. */
 static void show_checks(audit_page *w) {
     static const char *const columns[] = {"limit", "prediction", "attribute", "passes", "95 % interval", "value"};
@@ -527,6 +551,7 @@ static circe_status write_page(const circe_audit_result *r, const char *folder) 
     audit_page w = {.r = r, .folder = folder, .page = begin_page(r)};
     show_quality(&w);
     show_answer(&w);
+    show_differences(&w);
     show_checks(&w);
     for (int64_t i = 0; i < r->n_attributes; i++) show_attribute(&w, i);
     show_caveats(&w);

@@ -180,6 +180,9 @@ circe_status audit_resample(audit_run *run) {
         audit_sums *sums = audit_sums_make(s.most_groups);
         evaluate(&s, NULL, sums, NULL, value);
         put_all(&s, value, column);
+        int64_t metrics = s.width - run->n_contrasts;
+        audit_draws draws = {s.draws, s.width, s.drawn, metrics / run->r->n_predictions, metrics};
+        audit_compare_predictions(run, &draws);
         free(sums);
     }
     for (int64_t p = 0; p < run->r->n_predictions; p++) audit_ranking_free(&s.rankings[p]);

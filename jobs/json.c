@@ -10,37 +10,6 @@
 #include "io/io.h"
 #include "jobs/kernels.h"
 
-static cJSON *number(double value) {
-    char text[32];
-    if (!isfinite(value)) return cJSON_CreateNull();
-    snprintf(text, sizeof text, "%.17g", value);
-    return cJSON_CreateRaw(text);
-}
-
-static cJSON *numbers(const double *values, int64_t n) {
-    cJSON *array = cJSON_CreateArray();
-    for (int64_t i = 0; i < n; i++) cJSON_AddItemToArray(array, number(values[i]));
-    return array;
-}
-
-void json_number(cJSON *object, const char *name, double value) { cJSON_AddItemToObject(object, name, number(value)); }
-
-void json_integer(cJSON *object, const char *name, int64_t value) {
-    char text[32];
-    snprintf(text, sizeof text, "%" PRId64, value);
-    cJSON_AddItemToObject(object, name, cJSON_CreateRaw(text));
-}
-
-void json_numbers(cJSON *object, const char *name, const double *values, int64_t n) {
-    cJSON_AddItemToObject(object, name, numbers(values, n));
-}
-
-void json_table(cJSON *object, const char *name, const double *values, int64_t rows, int64_t cols) {
-    cJSON *array = cJSON_CreateArray();
-    for (int64_t i = 0; i < rows; i++) cJSON_AddItemToArray(array, numbers(values + i * cols, cols));
-    cJSON_AddItemToObject(object, name, array);
-}
-
 void json_notes(cJSON *object, const circe_notes *warnings) {
     cJSON *array = cJSON_AddArrayToObject(object, "warnings");
     for (size_t i = 0; i < warnings->n; i++) cJSON_AddItemToArray(array, cJSON_CreateString(warnings->text[i]));
@@ -84,14 +53,6 @@ void json_loo(cJSON *object, const circe_cme *cme) {
 }
 
 void circe_text_free(char *text) { free(text); }
-
-/* Names of files and columns may be in any encoding, and JSON is UTF-8. */
-char *json_utf8(const cJSON *object, bool lines) {
-    char *raw = lines ? cJSON_Print(object) : cJSON_PrintUnformatted(object);
-    char *text = raw != NULL ? io_to_utf8(raw, strlen(raw)) : NULL;
-    cJSON_free(raw);
-    return text;
-}
 
 char *json_text(cJSON *object) {
     char *text = json_utf8(object, true);

@@ -59,3 +59,17 @@ circe_status job_progress(const circe_watch *watch, double done, const char *for
     return watch->progress(watch->user, done, text) == 0 ? CIRCE_OK
                                                          : circe_fail(CIRCE_ERR_CANCELLED, "stopped by the caller");
 }
+
+int job_step(void *watch, const char *stage, int64_t done, int64_t total) {
+    return total > 0 && job_progress(watch, (double)done / (double)total, "%s", stage) != CIRCE_OK;
+}
+
+circe_status job_about(circe_status status, const char *format, ...) {
+    char subject[256], text[2048];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(subject, sizeof subject, format, arguments);
+    va_end(arguments);
+    snprintf(text, sizeof text, "%s", circe_last_error());
+    return circe_fail(status, "%s: %s", subject, text);
+}

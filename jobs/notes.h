@@ -25,4 +25,10 @@ void job_note(const circe_watch *watch, const char *format, ...) CIRCE_PRINTF(2,
 /* CIRCE_ERR_CANCELLED, with its text, where the watch asks to stop. */
 circe_status job_progress(const circe_watch *watch, double done, const char *format, ...) CIRCE_PRINTF(3, 4);
 
+/* The same for what reports steps: `watch` is a const circe_watch *, or NULL; not 0: stop. */
+int job_step(void *watch, const char *stage, int64_t done, int64_t total);
+
+/* Puts "SUBJECT: " before the text of the failure. */
+circe_status job_about(circe_status status, const char *format, ...) CIRCE_PRINTF(2, 3);
+
 #endif

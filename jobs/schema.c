@@ -337,3 +337,29 @@ circe_status circe_options_check(const circe_schema *schema, const void *options
     }
     return CIRCE_OK;
 }
+
+/* ---- as text ------------------------------------------------------------------------------------------------------
+ */
+
+/* As few digits as read back the same. */
+static const char *number_text(double value, char *out, size_t size) {
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(out, size, "%.*g", digits, value);
+        if (strtod(out, NULL) == value) break;
+    }
+    return out;
+}
+
+const char *circe_options_text(const circe_schema *schema, const void *options, const char *name, char *out,
+                               size_t size) {
+    const circe_option *row = circe_schema_find(schema, name);
+    if (row == NULL) return NULL;
+    field now = field_of(row, options);
+    if (type_of(row) == FIELD_FLAG) return *now.flag ? "true" : "false";
+    if (type_of(row) == FIELD_TEXT) return *now.text;
+    if (is_default(row, now)) return row->fallback;
+    if (type_of(row) == FIELD_NUMBER && row->words != NULL && *now.number == CIRCE_AUTO) return row->words;
+    if (type_of(row) == FIELD_NUMBER) return number_text(*now.number, out, size);
+    snprintf(out, size, "%lld", (long long)*now.integer);
+    return out;
+}

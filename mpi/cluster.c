@@ -91,6 +91,20 @@ void cluster_abort(int status) {
     exit(status);
 }
 
+static void (*last_words)(const char *text);
+
+void cluster_speak_last(void (*speak)(const char *text)) { last_words = speak; }
+
+void cluster_give_up(const char *text) {
+    char named[CLUSTER_TEXT_BYTES];
+    if (cluster.place.rank > 0)
+        snprintf(named, sizeof named, "rank %d on %s: %s", cluster.place.rank, cluster.place.host, text);
+    else
+        snprintf(named, sizeof named, "%s", text);
+    if (last_words != NULL) last_words(named);
+    cluster_abort(1);
+}
+
 /* ---- places -------------------------------------------------------------------------------------------------------
  */
 

@@ -15,6 +15,10 @@ circe_status cluster_open(void);
 void cluster_close(void);
 /* Ends every process at once, with this exit status. */
 __attribute__((noreturn)) void cluster_abort(int status);
+/* The same for a failure of this process that the others cannot know of, with its text, after the process's name, to
+ * whoever speaks for the program. */
+__attribute__((noreturn)) void cluster_give_up(const char *text);
+void cluster_speak_last(void (*speak)(const char *text));
 
 int cluster_rank(void);
 int cluster_size(void);

@@ -4,14 +4,18 @@
 #include "circe/status.h"
 #include "report/report_parts.h"
 
-static void put_cell(FILE *out, const char *cell, bool last) {
-    bool quoted = cell != NULL && strpbrk(cell, ",\"\r\n") != NULL;
-    if (quoted) fputc('"', out);
-    for (const char *c = cell != NULL ? cell : ""; *c != '\0'; c++) {
+void report_put_cell(FILE *out, const char *before, const char *text) {
+    bool quoted = strpbrk(text, ",\"\r\n") != NULL;
+    fprintf(out, "%s%s", quoted ? "\"" : "", before);
+    for (const char *c = text; *c != '\0'; c++) {
         if (*c == '"') fputc('"', out);
         fputc(*c, out);
     }
     if (quoted) fputc('"', out);
+}
+
+static void put_cell(FILE *out, const char *cell, bool last) {
+    report_put_cell(out, "", cell != NULL ? cell : "");
     fputs(last ? "\r\n" : ",", out);
 }
 

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
 
@@ -25,6 +26,7 @@ typedef struct report_series {
     } style;
     int colour; /* index into the palette, which is safe for colour-blind readers; the same method, the same colour */
     bool dashed;
+    int64_t room; /* of a growing series (chart.h): points it can have */
 } report_series;
 
 typedef struct report_panel {
@@ -62,6 +64,9 @@ typedef struct report_table {
 
 /* RFC 4180. */
 bool report_write_csv(const char *path, const report_table *table);
+
+/* One cell of a .csv, quoted where it must be; `before` is put before the text and needs no quotes itself. */
+void report_put_cell(FILE *out, const char *before, const char *text);
 
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
 

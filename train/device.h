@@ -34,6 +34,8 @@ typedef enum train_loss_kind {
 typedef enum train_precision {
     TRAIN_FLOAT32, /* no digit of a factor is dropped */
     TRAIN_TF32,    /* factors of matrix products and convolutions are rounded to 11 bits, sums are float32 */
+    TRAIN_BF16,    /* images between layers, with their gradients, and the factors of convolutions have 8 bits; the rest
+                      is as with TF32 */
 } train_precision;
 
 /* The shape of one point: features, or channels by height by width. */
@@ -63,6 +65,7 @@ typedef struct train_layer {
     bool bias;                       /* of convolutions */
     bool images;                     /* its output is kept as the device keeps images */
     bool reads_images;               /* and so is its input; otherwise that lies plain: (rows, channel, line, column) */
+    int form;                        /* how the device keeps the images of this network: a number of its own */
     train_layer_kind merged;         /* activation, with `slope`, that it applies to its own output; 0: none */
 } train_layer;
 
@@ -130,13 +133,18 @@ typedef struct train_threads {
 typedef struct train_image_ops {
     /* NULL: this device has no such layer. Elementwise functions are here too. */
     const train_layer_ops *(*layer)(train_layer_kind kind);
+    /* The form in which to keep the images of a network of these layers, for batches of at most `rows`; NULL: there is
+     * one, 0. */
+    int (*form)(train_device *device, const train_layer *layers, int64_t n_layers, int64_t rows);
     /* Whether the layer had better read the network's input as it comes, plain; of convolutions. */
     bool (*takes_plain)(const train_layer *layer);
-    /* Numbers that a row takes. */
-    int64_t (*numbers)(train_shape shape);
+    /* float32 numbers that a row takes. */
+    int64_t (*numbers)(int form, train_shape shape);
     /* From (rows, channel, line, column) and back. */
-    void (*pack)(train_device *device, train_shape shape, int64_t rows, const float *plain, float *images);
-    void (*unpack)(train_device *device, train_shape shape, int64_t rows, const float *images, float *plain);
+    void (*pack)(train_device *device, int form, train_shape shape, int64_t rows, const float *plain, float *images);
+    void (*unpack)(train_device *device, int form, train_shape shape, int64_t rows, const float *images, float *plain);
+    /* y += x; NULL: as numbers. */
+    void (*add)(train_device *device, int form, train_shape shape, int64_t rows, const float *x, float *y);
     /* Whether none of n numbers is NaN or infinite; NULL: the layers pass NaN on to the network's output. */
     bool (*finite)(train_device *device, int64_t n, const float *x);
     /* Layers that have a state are made and passed between these two. enter says how many threads they have there, at
@@ -234,7 +242,7 @@ circe_status train_device_open(circe_context *context, const char *name, train_d
 bool train_device_is_name(const char *name);
 void train_device_destroy(train_device *device);
 
-/* By name: "float32", "tf32"; -1: there is no such precision. */
+/* By name: "float32", "tf32", "bf16"; -1: there is no such precision. */
 int train_precision_find(const char *name);
 /* Before the first network is made. CIRCE_ERR_UNSUPPORTED: this device has not got it. */
 circe_status train_device_set_precision(train_device *device, train_precision precision);

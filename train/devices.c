@@ -31,7 +31,7 @@ circe_status train_device_open(circe_context *context, const char *name, train_d
     return status == CIRCE_ERR_UNSUPPORTED ? train_device_cpu(context, device) : status;
 }
 
-static const char *const precisions[] = {[TRAIN_FLOAT32] = "float32", [TRAIN_TF32] = "tf32"};
+static const char *const precisions[] = {[TRAIN_FLOAT32] = "float32", [TRAIN_TF32] = "tf32", [TRAIN_BF16] = "bf16"};
 
 int train_precision_find(const char *name) {
     for (int k = 0; k < (int)(sizeof precisions / sizeof *precisions); k++)

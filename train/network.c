@@ -228,7 +228,7 @@ const float *train_network_activation(const train_network *network, int64_t laye
     float **plain = &network->plain[layer];
     if (*plain == NULL && train_network_buffer(network, network->max_batch, train_shape_count(out), plain) != CIRCE_OK)
         return NULL;
-    device->ops->images->unpack(device, out, network->last_rows, kept, *plain);
+    device->ops->images->unpack(device, network->layers[layer].form, out, network->last_rows, kept, *plain);
     return *plain;
 }
 

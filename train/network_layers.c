@@ -92,7 +92,6 @@ static circe_status place_images(train_network *network, train_layer *layer, con
             return CIRCE_OK;
         case TRAIN_CONVOLUTION:
             layer->images = true;
-            if (layer->from < 0) layer->reads_images = !network->device->ops->images->takes_plain(layer);
             return CIRCE_OK;
         case TRAIN_ADD:
             if (features) return CIRCE_OK;
@@ -154,11 +153,26 @@ static circe_status plan_layer(train_network *network, int64_t l, const train_la
     return CIRCE_OK;
 }
 
+/* In the form that suits all layers; convolutions of the network's input read it as they like. */
+static void choose_form(train_network *network) {
+    const train_image_ops *images = network->device->ops->images;
+    if (!network->has_images) return;
+    int form = images->form == NULL
+                   ? 0
+                   : images->form(network->device, network->layers, network->n_layers, network->max_batch);
+    for (int64_t l = 0; l < network->n_layers; l++) {
+        train_layer *layer = &network->layers[l];
+        layer->form = form;
+        if (layer->kind == TRAIN_CONVOLUTION && layer->from < 0) layer->reads_images = !images->takes_plain(layer);
+    }
+}
+
 circe_status train_layers_make(train_network *network, const train_layer_spec *specs) {
     circe_status status = CIRCE_OK;
     for (int64_t l = 0; status == CIRCE_OK && l < network->n_layers; l++) status = plan_layer(network, l, &specs[l]);
     for (int64_t l = 0; status == CIRCE_OK && l + 1 < network->n_layers; l++)
         if (network->readers[l] == 0)
             status = circe_fail(CIRCE_ERR_ARGUMENT, "no layer reads layer %s", network->layers[l].name);
+    if (status == CIRCE_OK) choose_form(network);
     return status;
 }

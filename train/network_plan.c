@@ -16,7 +16,8 @@ enum {
 
 int64_t train_network_numbers(const train_network *network, int64_t l) {
     const train_layer *layer = &network->layers[l];
-    return layer->images ? network->device->ops->images->numbers(layer->out) : train_shape_count(layer->out);
+    return layer->images ? network->device->ops->images->numbers(layer->form, layer->out)
+                         : train_shape_count(layer->out);
 }
 
 /* ---- segments -----------------------------------------------------------------------------------------------------
@@ -98,7 +99,8 @@ static circe_status make_images(train_network *network) {
     int64_t tap = widest_packed_tap(network);
     if (reads_packed_input(network))
         status = train_network_buffer(network, network->max_batch,
-                                      network->device->ops->images->numbers(network->input), &network->packed_in);
+                                      network->device->ops->images->numbers(network->layers[0].form, network->input),
+                                      &network->packed_in);
     if (status == CIRCE_OK && tap > 0)
         status = train_network_buffer(network, network->max_batch, tap, &network->packed_tap);
     return status;

@@ -103,7 +103,8 @@ static void show_divergence(train_network *network, int64_t rows) {
 static circe_status forward(train_network *network, int64_t rows, const float *in, const train_states *states) {
     train_device *device = network->device;
     circe_status status = CIRCE_OK;
-    if (network->packed_in != NULL) device->ops->images->pack(device, network->input, rows, in, network->packed_in);
+    if (network->packed_in != NULL)
+        device->ops->images->pack(device, network->layers[0].form, network->input, rows, in, network->packed_in);
     for (int64_t s = 0; status == CIRCE_OK && s < network->n_segments; s++) {
         passage p = begin(network, s, rows, in, states);
         pass_fn whole = network->ops[p.segment->first]->pass_forward;
@@ -185,10 +186,20 @@ static void backward_rows(passage *p, int64_t rows) {
     tell(p->network, p->segment->first_param, p->segment->n_params);
 }
 
-static void copy_slot(const train_network *network, int64_t to, int64_t from, int64_t n) {
+/* y += x, each with the numbers of layer l's output. */
+static void add_output(const train_network *network, int64_t l, int64_t rows, const float *x, float *y) {
     train_device *device = network->device;
-    device->ops->zero(device, n, network->slots[to]);
-    device->ops->add(device, n, 1.0f, network->slots[from], network->slots[to]);
+    const train_layer *layer = &network->layers[l];
+    if (layer->images && device->ops->images->add != NULL)
+        device->ops->images->add(device, layer->form, layer->out, rows, x, y);
+    else
+        device->ops->add(device, rows * train_network_numbers(network, l), 1.0f, x, y);
+}
+
+static void copy_slot(const train_network *network, int64_t l, int64_t rows, int64_t to, int64_t from) {
+    train_device *device = network->device;
+    device->ops->zero(device, rows * train_network_numbers(network, l), network->slots[to]);
+    add_output(network, l, rows, network->slots[from], network->slots[to]);
 }
 
 /* What was put in from outside at the output of a segment that takes whole batches. */
@@ -197,19 +208,18 @@ static void add_tap(const train_network *network, int64_t l, int64_t rows, float
     const float *tap = network->taps[l];
     if (tap == NULL) return;
     if (network->layers[l].images) {
-        device->ops->images->pack(device, network->layers[l].out, rows, tap, network->packed_tap);
+        device->ops->images->pack(device, network->layers[l].form, network->layers[l].out, rows, tap,
+                                  network->packed_tap);
         tap = network->packed_tap;
     }
-    device->ops->add(device, rows * train_network_numbers(network, l), 1.0f, tap, grad);
+    add_output(network, l, rows, tap, grad);
 }
 
 /* The gradient goes on to output l. */
 static void hand_on(const train_network *network, const train_gradient *to, int64_t l, int64_t rows) {
-    train_device *device = network->device;
     if (l < 0) return;
-    int64_t n = rows * train_network_numbers(network, l);
-    if (to->copy_to >= 0) copy_slot(network, to->copy_to, to->copy_from, n);
-    if (to->add_to >= 0) device->ops->add(device, n, 1.0f, network->slots[to->add_from], network->slots[to->add_to]);
+    if (to->copy_to >= 0) copy_slot(network, l, rows, to->copy_to, to->copy_from);
+    if (to->add_to >= 0) add_output(network, l, rows, network->slots[to->add_from], network->slots[to->add_to]);
 }
 
 static circe_status backward_segment(train_network *network, passage *p, int64_t rows) {
@@ -218,8 +228,7 @@ static circe_status backward_segment(train_network *network, passage *p, int64_t
     circe_status status = CIRCE_OK;
     p->grad_out = network->slots[segment->grad_out];
     p->grad_in = segment->grad[0].write < 0 ? NULL : network->slots[segment->grad[0].write];
-    if (segment->copy_from >= 0)
-        copy_slot(network, segment->grad_out, segment->copy_from, rows * train_network_numbers(network, out));
+    if (segment->copy_from >= 0) copy_slot(network, out, rows, segment->grad_out, segment->copy_from);
     if (!segment->rowwise) add_tap(network, out, rows, p->grad_out);
     pass_fn whole = network->ops[segment->first]->pass_backward;
     p->pass.grad_out = p->grad_out;
@@ -239,7 +248,8 @@ static circe_status backward(train_network *network, int64_t rows, const float *
     const train_layer *last = &network->layers[network->n_layers - 1];
     circe_status status = CIRCE_OK;
     if (last->images)
-        device->ops->images->pack(device, last->out, rows, network->output_grad, network->slots[TRAIN_OUTPUT_SLOT]);
+        device->ops->images->pack(device, last->form, last->out, rows, network->output_grad,
+                                  network->slots[TRAIN_OUTPUT_SLOT]);
     for (int64_t s = network->n_segments - 1; status == CIRCE_OK && s >= 0; s--) {
         passage p = begin(network, s, rows, in, states);
         if (p.segment->grad_out >= 0) status = backward_segment(network, &p, rows);

@@ -324,8 +324,14 @@ circe_status train_network_load_body(train_network *network, const char *path) {
     device->ops->download(device, params, network->params, param_bytes);
     device->ops->download(device, buffers, network->buffers, buffer_bytes);
     status = circe_tensor_file_open(device->context, path, &file);
-    if (status == CIRCE_OK) status = read_body(network, file, end, params, buffers);
     if (status != CIRCE_OK) goto done;
+    status = read_body(network, file, end, params, buffers);
+    if (status != CIRCE_OK) {
+        char text[1024];
+        snprintf(text, sizeof text, "%s", circe_last_error());
+        circe_fail(status, "%s: %s", path, text);
+        goto done;
+    }
     device->ops->upload(device, network->params, params, param_bytes);
     device->ops->upload(device, network->buffers, buffers, buffer_bytes);
 

@@ -135,6 +135,7 @@ static int run(const args *arguments, circe_context *context, const circe_audit_
     state s = {.folder = args_text(arguments, OPT_OUTPUT_AUDIT)};
     circe_watch watch = {.user = &s, .progress = show_progress};
     circe_audit_result *result = NULL;
+    progress_overall();
     circe_status status = circe_audit(context, NULL, options, &watch, &result);
     progress_clear();
     if (s.refused != EXIT_DONE) return s.refused;

@@ -18,7 +18,7 @@
 #include "train/trainer.h"
 
 enum { SPRITES = 8192, HOLDOUT = 5898, SPRITE_BATCH = 1024, FACE_SIZE = 224, FACE_BATCH = 16, MAX_REPETITIONS = 7 };
-enum { QUEUED_SPRITES = 65536, QUEUED_STEPS = 128 }; /* times as many on a device that is told of many steps at once */
+enum { QUEUED_SPRITES = 65536, QUEUED_STEPS = 128 };
 
 static int fail_train(circe_status status) {
     return status == CIRCE_OK ? EXIT_DONE : message_fail(EXIT_WORK, "%s", circe_last_error());
@@ -40,6 +40,7 @@ typedef struct bench_job {
     train_data data;
     circe_measure *regularizer; /* or NULL */
     double gamma;
+    int64_t queued;  /* times as many steps on a device that is told of many at once */
     image_time *row; /* its batch, steps and repetitions are set */
 } bench_job;
 
@@ -76,7 +77,7 @@ static int time_job(const bench_job *j) {
     double seconds[MAX_REPETITIONS], shares[MAX_REPETITIONS];
     int opened = device_open(j->arguments, j->s->context, &device);
     if (opened != EXIT_DONE) return opened;
-    if (device->ops->queues) row->steps *= QUEUED_STEPS;
+    if (device->ops->queues) row->steps *= j->queued;
     circe_status status = open_network(j, device, &network);
     for (int64_t r = -1; status == CIRCE_OK && r < row->repetitions; r++) /* one to warm up */
         status = run_once(j, network, r < 0 ? 2 : row->steps, &seconds[r < 0 ? 0 : r], &shares[r < 0 ? 0 : r]);
@@ -143,6 +144,7 @@ static int time_sprites(const session *s, const args *arguments, uint64_t seed, 
                                   column(points->y, points->n), column(points->z, points->n)},
                          .regularizer = with ? regularizer : NULL,
                          .gamma = with ? 300.0 : 0.0,
+                         .queued = QUEUED_STEPS,
                          .row = row};
         status = time_job(&job);
     }
@@ -153,18 +155,20 @@ static int time_sprites(const session *s, const args *arguments, uint64_t seed, 
 
 /* ---- ResNet-18 --------------------------------------------------------------------------------------------------- */
 
-static int time_resnet(const session *s, const args *arguments, uint64_t seed, bool quick, image_times *out) {
-    enum { N = 4 * FACE_BATCH, PIXELS = FACE_SIZE * FACE_SIZE };
-    uint8_t *pixels = small_alloc((size_t)N * PIXELS);
+static int time_resnet(const session *s, const args *arguments, uint64_t seed, bool quick, int64_t batch,
+                       image_times *out) {
+    enum { PIXELS = FACE_SIZE * FACE_SIZE };
+    const int64_t n = 4 * batch;
+    uint8_t *pixels = small_alloc((size_t)n * PIXELS);
     double *noise = small_alloc(PIXELS * sizeof *noise);
-    float *target = small_alloc(N * sizeof *target);
-    for (int64_t i = 0; i < N; i++) {
+    float *target = small_alloc((size_t)n * sizeof *target);
+    for (int64_t i = 0; i < n; i++) {
         circe_random_uniform((circe_random){seed, (uint64_t)i}, 0, PIXELS, noise);
         for (int64_t p = 0; p < PIXELS; p++) pixels[i * PIXELS + p] = (uint8_t)(255.0 * noise[p]);
         target[i] = (float)noise[0];
     }
     image_time *row = &out->rows[out->n++];
-    *row = (image_time){.batch = FACE_BATCH, .steps = quick ? 2 : 4, .repetitions = quick ? 2 : MAX_REPETITIONS};
+    *row = (image_time){.batch = batch, .steps = quick ? 2 : 4, .repetitions = quick ? 2 : MAX_REPETITIONS};
     bench_job job = {.s = s,
                      .arguments = arguments,
                      .seed = seed,
@@ -172,16 +176,17 @@ static int time_resnet(const session *s, const args *arguments, uint64_t seed, b
                      .input = {3, {3, FACE_SIZE, FACE_SIZE}},
                      .data = {.features = {.element = TRAIN_BYTES,
                                            .values = pixels,
-                                           .n_stored = N,
+                                           .n_stored = n,
                                            .stride = PIXELS,
-                                           .n = N,
+                                           .n = n,
                                            .channels = 1,
                                            .height = FACE_SIZE,
                                            .width = FACE_SIZE,
                                            .repeat = 3,
                                            .scale = 2.0f / 255.0f,
                                            .offset = -1.0f},
-                              .target = circe_mat_f32(target, N, 1)},
+                              .target = circe_mat_f32(target, n, 1)},
+                     .queued = QUEUED_STEPS * FACE_BATCH / batch,
                      .row = row};
     int status = time_job(&job);
     free(pixels);
@@ -195,7 +200,10 @@ static int time_resnet(const session *s, const args *arguments, uint64_t seed, b
 int bench_images(const session *s, const args *arguments, uint64_t seed, bool quick, image_times *out) {
     *out = (image_times){0};
     int status = time_sprites(s, arguments, seed, quick, out);
-    return status == EXIT_DONE ? time_resnet(s, arguments, seed, quick, out) : status;
+    bool on_cpu = strcmp(device_name(arguments), "cpu") == 0; /* where a larger batch takes only longer */
+    for (int64_t batch = FACE_BATCH; status == EXIT_DONE && batch <= (on_cpu ? 1 : 16) * FACE_BATCH; batch *= 4)
+        status = time_resnet(s, arguments, seed, quick, batch, out);
+    return status;
 }
 
 void bench_images_print(const image_times *times) {

@@ -12,7 +12,7 @@ typedef struct image_time {
     double share;                    /* of them that the regulariser took */
 } image_time;
 
-enum { MAX_IMAGE_TIMES = 3 };
+enum { MAX_IMAGE_TIMES = 5 };
 
 typedef struct image_times {
     image_time rows[MAX_IMAGE_TIMES];

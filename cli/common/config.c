@@ -5,39 +5,24 @@
  *     gamma: 1000
  *     resume: true               # flags are true or false
  *
- * It is read by libyaml as a tree whose nodes know their lines, so that every refusal can name one. */
+ * Every refusal names its line. */
 #include "cli/common/config.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/common/message.h"
 #include "cli/common/parse.h"
-#include "cli/common/yaml_load.h"
 #include "io/list.h"
 #include "io/suggest.h"
+#include "io/yaml.h"
 
 typedef struct reader {
     args *arguments;
-    const char *path;
-    yaml_document_t *document;
-    size_t line_of[OPT_COUNT]; /* where an option was met; 0: not yet */
+    const io_yaml *file;
+    int64_t line_of[OPT_COUNT]; /* where an option was met; 0: not yet */
 } reader;
-
-static size_t line_of(const yaml_node_t *node) { return node->start_mark.line + 1; }
-
-static const char *scalar(const yaml_node_t *node) { return (const char *)node->data.scalar.value; }
-
-/* A scalar that C can hold as a text, and which says something. */
-static bool is_text(const yaml_node_t *node) {
-    if (node == NULL || node->type != YAML_SCALAR_NODE) return false;
-    const char *text = scalar(node);
-    if (strlen(text) != node->data.scalar.length) return false;
-    if (node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) return true;
-    return text[0] != '\0' && strcmp(text, "~") != 0 && strcmp(text, "null") != 0;
-}
 
 static bool takes_list(const spec_option *option) {
     return option->kind == SPEC_LIST || option->kind == SPEC_POSITIVES;
@@ -51,25 +36,23 @@ static int refuse_value(const spec_option *option) {
     return message_fail(EXIT_INPUT, "one value is expected: %s: %s", option->name, example);
 }
 
-static int read_flag(reader *r, spec_option_id id, const yaml_node_t *value) {
-    bool on = is_text(value) && strcmp(scalar(value), "true") == 0;
-    if (!on && !(is_text(value) && strcmp(scalar(value), "false") == 0)) return refuse_value(&spec_options[id]);
+static int read_flag(reader *r, spec_option_id id, const io_yaml_node *value) {
+    bool on = value->text != NULL && strcmp(value->text, "true") == 0;
+    if (!on && (value->text == NULL || strcmp(value->text, "false") != 0)) return refuse_value(&spec_options[id]);
     return on ? args_set(r->arguments, id, NULL) : EXIT_DONE;
 }
 
 /* "a,y,z"; NULL where an item is no text. */
-static char *join(reader *r, const yaml_node_t *list) {
+static char *join(const io_yaml_node *list) {
     char *text = NULL;
     size_t bytes = 0;
-    bool sound = list->data.sequence.items.top > list->data.sequence.items.start;
+    bool sound = list->n > 0;
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL) return NULL;
-    for (yaml_node_item_t *item = list->data.sequence.items.start; item < list->data.sequence.items.top; item++) {
-        const yaml_node_t *node = yaml_document_get_node(r->document, *item);
-        sound = sound && is_text(node);
-        if (!sound) break;
-        if (item > list->data.sequence.items.start) fputc(',', out);
-        name_list_put(out, scalar(node));
+    for (int64_t i = 0; i < list->n && sound; i++) {
+        sound = list->items[i]->text != NULL;
+        if (sound && i > 0) fputc(',', out);
+        if (sound) name_list_put(out, list->items[i]->text);
     }
     fclose(out);
     if (sound) return text;
@@ -77,14 +60,14 @@ static char *join(reader *r, const yaml_node_t *list) {
     return NULL;
 }
 
-static int read_value(reader *r, spec_option_id id, const yaml_node_t *value) {
+static int read_value(reader *r, spec_option_id id, const io_yaml_node *value) {
     const spec_option *option = &spec_options[id];
     char *text = NULL;
     if (option->kind == SPEC_FLAG) return read_flag(r, id, value);
-    if (is_text(value))
-        text = small_format("%s", scalar(value));
-    else if (value != NULL && value->type == YAML_SEQUENCE_NODE && takes_list(option))
-        text = join(r, value);
+    if (value->text != NULL)
+        text = small_format("%s", value->text);
+    else if (value->kind == IO_YAML_LIST && takes_list(option))
+        text = join(value);
     return text != NULL ? args_set(r->arguments, id, text) : refuse_value(option);
 }
 
@@ -104,78 +87,49 @@ static int unknown_key(const reader *r, const char *key) {
     return EXIT_INPUT;
 }
 
-static int read_pair(reader *r, const yaml_node_t *key, const yaml_node_t *value) {
-    if (!is_text(key)) return message_fail(EXIT_INPUT, "the name of an option is expected, as in gamma: 1000");
-    spec_option_id id = args_find(r->arguments->command, scalar(key));
-    if (id == OPT_COUNT || id == OPT_HELP || id == OPT_CONFIG) return unknown_key(r, scalar(key));
-    if (r->line_of[id] > 0) return message_fail(EXIT_INPUT, "it was there before, in line %zu", r->line_of[id]);
-    r->line_of[id] = line_of(key);
+static int read_pair(reader *r, const io_yaml_node *key, const io_yaml_node *value) {
+    if (key->text == NULL) return message_fail(EXIT_INPUT, "the name of an option is expected, as in gamma: 1000");
+    spec_option_id id = args_find(r->arguments->command, key->text);
+    if (id == OPT_COUNT || id == OPT_HELP || id == OPT_CONFIG) return unknown_key(r, key->text);
+    if (r->line_of[id] > 0)
+        return message_fail(EXIT_INPUT, "it was there before, in line %lld", (long long)r->line_of[id]);
+    r->line_of[id] = key->line;
     return args_given(r->arguments, id) ? EXIT_DONE : read_value(r, id, value);
 }
 
 /* The same, with messages that say where. */
-static int read_pair_at(reader *r, const yaml_node_pair_t *pair) {
-    const yaml_node_t *key = yaml_document_get_node(r->document, pair->key);
-    char *place = is_text(key) ? small_format("%s, line %zu, key '%s': ", r->path, line_of(key), scalar(key))
-                               : small_format("%s, line %zu: ", r->path, line_of(key));
+static int read_pair_at(reader *r, const io_yaml_node *key, const io_yaml_node *value) {
+    const char *path = r->file->path;
+    char *place = key->text != NULL ? small_format("%s, line %lld, key '%s': ", path, (long long)key->line, key->text)
+                                    : small_format("%s, line %lld: ", path, (long long)key->line);
     message_set_place(place);
-    int status = read_pair(r, key, yaml_document_get_node(r->document, pair->value));
+    int status = read_pair(r, key, value);
     message_set_place(NULL);
     free(place);
     return status;
 }
 
 static int read_root(reader *r) {
-    const yaml_node_t *root = yaml_document_get_root_node(r->document);
+    const io_yaml_node *root = r->file->root;
     int status = EXIT_DONE;
-    if (root == NULL) return message_fail(EXIT_INPUT, "%s: it is empty; a line of it reads gamma: 1000", r->path);
-    if (root->type != YAML_MAPPING_NODE)
-        return message_fail(EXIT_INPUT, "%s, line %zu: options and their values are expected, as in gamma: 1000",
-                            r->path, line_of(root));
+    if (root == NULL) return message_fail(EXIT_INPUT, "%s: it is empty; a line of it reads gamma: 1000", r->file->path);
+    if (root->kind != IO_YAML_MAPPING)
+        return message_fail(EXIT_INPUT, "%s, line %lld: options and their values are expected, as in gamma: 1000",
+                            r->file->path, (long long)root->line);
     /* The options of the command line win: what is given now stays. */
-    for (yaml_node_pair_t *pair = root->data.mapping.pairs.start;
-         status == EXIT_DONE && pair < root->data.mapping.pairs.top; pair++)
-        status = read_pair_at(r, pair);
-    return status;
-}
-
-static int refuse_syntax(const char *path, const yaml_parser_t *parser) {
-    const char *problem = parser->problem != NULL ? parser->problem : "it cannot be read";
-    size_t line = parser->problem_mark.line + 1, began = parser->context_mark.line + 1;
-    if (parser->context == NULL)
-        message_note("%s, line %zu: not YAML: %s", path, line, problem);
-    else
-        message_note("%s, line %zu: not YAML: %s %s that begins in line %zu", path, line, problem, parser->context,
-                     began);
-    message_hint("one option a line: NAME: VALUE, with a space after the colon");
-    return EXIT_INPUT;
-}
-
-static int read_text(args *arguments, const char *path, const char *text, size_t bytes) {
-    yaml_parser_t parser;
-    yaml_document_t document;
-    bool sound = false;
-    int status = yaml_load(path, text, bytes, &parser, &document, &sound);
-    if (sound) {
-        reader r = {.arguments = arguments, .path = path, .document = &document};
-        status = read_root(&r);
-        yaml_document_delete(&document);
-    } else if (status == EXIT_DONE) {
-        status = refuse_syntax(path, &parser);
-    }
-    yaml_parser_delete(&parser);
+    for (int64_t i = 0; status == EXIT_DONE && i < root->n; i++)
+        status = read_pair_at(r, root->keys[i], root->items[i]);
     return status;
 }
 
 int config_read(args *arguments) {
-    const char *path = args_text(arguments, OPT_CONFIG);
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) return message_fail(EXIT_INPUT, "--config %s: %s", path, strerror(errno));
-    char *text = NULL;
-    size_t bytes = 0;
-    int status = yaml_load_text(path, file, &text, &bytes);
-    fclose(file);
-    if (status == EXIT_DONE) status = read_text(arguments, path, text, bytes);
-    free(text);
+    reader r = {.arguments = arguments};
+    io_yaml *file = NULL;
+    circe_status read = io_yaml_read(args_text(arguments, OPT_CONFIG), &file);
+    if (read == CIRCE_ERR_IO) return message_fail(EXIT_INPUT, "--config %s", circe_last_error());
+    if (read != CIRCE_OK) return message_refused(read);
+    r.file = file;
+    int status = read_root(&r);
+    io_yaml_free(file);
     return status;
 }

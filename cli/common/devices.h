@@ -11,9 +11,6 @@ const char *device_name(const args *arguments);
 /* That of its networks; "float32" for commands that have no --precision. */
 const char *precision_name(const args *arguments);
 
-/* Whether it is the name of one. Prints what is wrong and returns an exit status. */
-int device_check(const args *arguments);
-
 /* The device itself, which the caller destroys. Prints what is wrong and returns an exit status. */
 int device_open(const args *arguments, circe_context *context, train_device **device);
 

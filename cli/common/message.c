@@ -107,19 +107,13 @@ static int exit_of(circe_status status) {
     return EXIT_WORK;
 }
 
-/* "SUBJECT: TEXT", or the text alone where it names the subject itself. */
-static void say_about(const char *subject, const char *text) {
-    char *shown = subject != NULL ? io_visible(subject, strlen(subject), false) : NULL; /* as the text has it */
-    if (shown == NULL || strstr(text, shown) != NULL)
-        message_note("%s", text);
-    else
-        message_note("%s: %s", shown, text);
-    free(shown);
+int message_refused(circe_status status) {
+    if (status == CIRCE_ERR_CANCELLED) return message_fail(EXIT_WORK, "interrupted; nothing was written");
+    return message_failed(status);
 }
 
-int message_refused(circe_status status) {
+int message_failed(circe_status status) {
     if (status == CIRCE_OK) return EXIT_DONE;
-    if (status == CIRCE_ERR_CANCELLED) return message_fail(EXIT_WORK, "interrupted; nothing was written");
     char *text = small_format("%s", circe_last_error()), *rest = text, *line = strsep(&rest, "\n");
     message_note("%s", line[0] != '\0' ? line : circe_status_text(status));
     if (rest == NULL && status == CIRCE_ERR_MEMORY) message_hint("allow more with --memory, or give fewer rows");
@@ -128,24 +122,10 @@ int message_refused(circe_status status) {
     return exit_of(status);
 }
 
-int message_read(circe_status status, const char *path, const char *text) {
-    say_about(path, text[0] != '\0' ? text : circe_status_text(status));
-    return exit_of(status);
-}
-
-int message_write(const char *path, const char *text) {
-    say_about(path, text);
-    return EXIT_WORK;
-}
-
 void message_data(bool quiet, int64_t dropped, const circe_notes *warnings) {
     if (quiet) return;
     if (dropped > 0) message_note("left out %" PRId64 " rows with missing cells", dropped);
     for (size_t i = 0; i < warnings->n; i++) message_note("warning: %s", warnings->text[i]);
-}
-
-void notes_print(const notes *list) {
-    for (size_t i = 0; i < list->n; i++) message_note("warning: %s", list->text[i]);
 }
 
 int message_close_stdout(int status) {

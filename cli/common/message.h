@@ -38,16 +38,11 @@ void message_note(const char *format, ...) PRINTF_LIKE(1, 2);
 /* The exit status of a call of the library or of a job. Where it failed, prints its text, whose further lines are
  * hints. */
 int message_refused(circe_status status);
-
-/* A file that could not be read, or not be written, with the text of the error. */
-int message_read(circe_status status, const char *path, const char *text);
-int message_write(const char *path, const char *text);
+/* The same for one that says itself what an interrupted run leaves. */
+int message_failed(circe_status status);
 
 /* What a finished job has to say of its data, unless --quiet: rows left out, and its sentences for the user. */
 void message_data(bool quiet, int64_t dropped, const circe_notes *warnings);
-
-/* The sentences of a job for the user: "circe fit: warning: TEXT". */
-void notes_print(const notes *list);
 
 /* Flushes and closes standard output; a full disk turns a 0 into EXIT_WORK. */
 int message_close_stdout(int status);

@@ -45,23 +45,9 @@ void text_columns(const circe_columns *columns) {
     for (size_t i = 0; i < columns->n; i++) text_column(&columns->column[i]);
 }
 
-void json_inputs(cJSON *object, const input *const *group, int n) {
-    circe_columns columns = columns_described(group, n);
-    json_columns(object, &columns);
-    columns_clear(&columns);
-}
-
-void text_inputs(const input *const *group, int n) {
-    circe_columns columns = columns_described(group, n);
-    text_columns(&columns);
-    columns_clear(&columns);
-}
-
 const char *text_kernel(const circe_kernel *kernel, char *out, size_t size) {
-    return text_widths(circe_kernel_text(kernel), out, size);
+    return kernel_short_text(circe_kernel_text(kernel), out, size);
 }
-
-const char *text_widths(const char *text, char *out, size_t size) { return kernel_short_text(text, out, size); }
 
 void text_loo(const circe_loo_table *table) {
     printf("  %14s", "sigma2_y\\ridge");

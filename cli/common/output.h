@@ -22,14 +22,9 @@ void text_row(const char *name, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* "read as" rows: what columns are that are not plain numbers. */
 void text_columns(const circe_columns *columns);
-void json_inputs(cJSON *object, const input *const *group, int n);
-void text_inputs(const input *const *group, int n);
 
 /* A kernel with widths of 5 digits, as "gaussian(0.70951)". */
 const char *text_kernel(const circe_kernel *kernel, char *out, size_t size);
-
-/* The same for any text with numbers in parentheses. */
-const char *text_widths(const char *text, char *out, size_t size);
 
 /* The leave-one-out table with the best cell marked. */
 void text_loo(const circe_loo_table *table);

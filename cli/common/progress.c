@@ -17,6 +17,7 @@ static volatile sig_atomic_t interrupted;
 static bool bar_wanted;
 static bool bar_shown;
 static int last_percent = -1;
+static double overall_since = -1; /* -1: a bar for each stage */
 
 static volatile sig_atomic_t patience;
 
@@ -73,19 +74,42 @@ static void draw(const char *text, int percent) {
 
 static int percent_of(double share) { return share >= 1 ? 100 : share <= 0 ? 0 : (int)(100 * share); }
 
+void progress_overall(void) { overall_since = session_clock(); }
+
+/* "1 min 20 s left": once a little is done, in proportion. */
+static void put_left(double share, double now, char *out, size_t size) {
+    enum { LEAST_SECONDS = 2 };
+    double spent = now - overall_since;
+    out[0] = '\0';
+    if (overall_since < 0 || spent < LEAST_SECONDS || share < 0.02 || share >= 1) return;
+    int left = (int)(spent / share * (1 - share) + 0.5);
+    if (left >= 60)
+        snprintf(out, size, "%d min %d s left, ", left / 60, left % 60);
+    else
+        snprintf(out, size, "%d s left, ", left);
+}
+
 void progress_show(double share, const char *text) {
     static double last_drawn;
     double now = session_clock();
     if (!bar_wanted || (now - last_drawn < 0.1 && share < 1)) return;
-    char *visible = io_visible(text, strlen(text), false); /* it may hold names of columns */
-    draw(visible != NULL ? visible : "", percent_of(share));
+    char left[48], *line = NULL, *visible = io_visible(text, strlen(text), false); /* it may hold names of columns */
+    put_left(share, now, left, sizeof left);
+    if (asprintf(&line, "%s%s", left, visible != NULL ? visible : "") >= 0) draw(line, percent_of(share));
+    free(line);
     free(visible);
     last_drawn = now;
 }
 
+int progress_watch(void *user, double share, const char *text) {
+    (void)user;
+    progress_show(share, text);
+    return interrupted != 0;
+}
+
 int progress_step(void *user, const char *stage, int64_t done, int64_t total) {
     (void)user;
-    if (bar_wanted && total > 0) {
+    if (bar_wanted && total > 0 && overall_since < 0) {
         int percent = percent_of((double)done / (double)total);
         if (percent != last_percent) draw(stage, percent);
         last_percent = percent;

@@ -11,8 +11,15 @@ void progress_start(bool wanted);
 /* The library's progress callback: draws, and asks to stop once the user pressed Ctrl-C. */
 int progress_step(void *user, const char *stage, int64_t done, int64_t total);
 
+/* One bar for all of a long job, by progress_show, in the place of one for each stage of the library; it says how much
+ * time is left, about. */
+void progress_overall(void);
+
 /* A bar with a text behind it, at most ten times a second (always at the end); both are cut to the terminal's width. */
 void progress_show(double share, const char *text);
+
+/* The progress function of a job's watch: the same, and asks to stop once the user pressed Ctrl-C. */
+int progress_watch(void *user, double share, const char *text);
 
 /* SIGTERM, and SIGHUP unless it is ignored, as a clean way out as well. */
 void progress_catch_termination(void);

@@ -16,8 +16,15 @@ void ranks_quieten(void) {
     terminal_silence();
 }
 
+/* The others wait for this process: it speaks for itself, whoever it is. */
+static void speak_last(const char *text) {
+    message_release();
+    message_note("%s", text);
+}
+
 int ranks_open(void) {
     char program[512];
+    cluster_speak_last(speak_last);
     circe_status status = cluster_open();
     if (status != CIRCE_OK) {
         int failure = message_refused(status);

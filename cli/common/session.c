@@ -36,19 +36,13 @@ void session_warn_of_blas(void) {
 
 const char *session_text(const session *s, char *text, size_t size) { return machine_text(s->context, text, size); }
 
-static int show(void *user, double done, const char *text) {
-    (void)user;
-    progress_show(done, text);
-    return progress_interrupted();
-}
-
 static void say(void *user, const char *text) {
     (void)user;
     message_note("%s", text);
 }
 
 circe_watch session_watch(const args *arguments) {
-    return (circe_watch){.progress = show, .note = args_given(arguments, OPT_QUIET) ? NULL : say};
+    return (circe_watch){.progress = progress_watch, .note = args_given(arguments, OPT_QUIET) ? NULL : say};
 }
 
 void session_close(session *s) {

@@ -1,24 +1,21 @@
 /* circe demo: a first run that explains itself. On data from the paper's univariate causal model, case 1, a predictor
- * is trained twice, by the very commands that are shown. */
+ * is trained twice; the commands that do the same are shown. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "circe/status.h"
 #include "cli/commands.h"
 #include "cli/common/message.h"
-#include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "cli/demo/demo.h"
 #include "io/io.h"
 #include "io/paths.h"
 
 enum { TEST_POINTS = 2000, VCF_POINTS = 1000, VCF_DRAWS = 100 };
-
-static int refuse_library(circe_status status) { return message_read(status, NULL, circe_last_error()); }
 
 /* As a shell takes it for one word; to be freed. */
 static char *quoted(const char *text) {
@@ -37,125 +34,166 @@ static char *quoted(const char *text) {
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
-static int draw_data(demo *d) {
-    int64_t n = args_integer(d->arguments, OPT_N);
-    uint64_t seed = (uint64_t)args_integer(d->arguments, OPT_SEED);
+static circe_status draw_data(demo *d) {
+    uint64_t seed = (uint64_t)d->seed;
     d->model = (synthetic_model){SYNTHETIC_UNIVARIATE_1, 1};
-    circe_status status = synthetic_draw_rows(d->s.context, &d->model, seed, 0, n, &d->training);
-    if (status == CIRCE_OK) status = synthetic_draw_rows(d->s.context, &d->model, seed, n, TEST_POINTS, &d->test);
-    return status == CIRCE_OK ? EXIT_DONE : refuse_library(status);
+    circe_status status = synthetic_draw_rows(d->s.context, &d->model, seed, 0, d->points, &d->training);
+    return status == CIRCE_OK ? synthetic_draw_rows(d->s.context, &d->model, seed, d->points, TEST_POINTS, &d->test)
+                              : status;
 }
 
-static double at(const circe_mat *column, int64_t row) { return ((const double *)column->data)[row]; }
-
 /* Columns a, y, z, b and, of the test points, the predictions. */
-static int write_table(const demo *d, const char *name, const synthetic_sample *sample, bool predictions) {
+static circe_status write_table(const demo *d, const char *name, const synthetic_sample *sample, bool predictions) {
     char *text = NULL, *path = small_format("%s/%s", d->folder, name);
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
-    int status = out != NULL ? EXIT_DONE : message_fail(EXIT_WORK, "out of memory");
     if (out != NULL) {
         fputs("a,y,z,b", out);
         for (int k = 0; predictions && k < DEMO_LINES; k++) fprintf(out, ",%s", d->lines[k].name);
         fputc('\n', out);
         for (int64_t i = 0; i < sample->n; i++) {
-            fprintf(out, "%.17g,%.17g,%.17g,%.17g", at(&sample->a, i), at(&sample->y, i), at(&sample->z, i),
-                    at(&sample->b, i));
+            fprintf(out, "%.17g,%.17g,%.17g,%.17g", demo_at(&sample->a, i), demo_at(&sample->y, i),
+                    demo_at(&sample->z, i), demo_at(&sample->b, i));
             for (int k = 0; predictions && k < DEMO_LINES; k++) fprintf(out, ",%.9g", d->lines[k].prediction[i]);
             fputc('\n', out);
         }
-        fclose(out);
-        if (io_write_text(path, text, bytes) != CIRCE_OK) status = message_write(path, circe_last_error());
     }
+    circe_status status = out != NULL && fclose(out) == 0 ? io_write_text(path, text, bytes)
+                                                          : circe_fail(CIRCE_ERR_MEMORY, "out of memory");
     free(text);
     free(path);
     return status;
 }
 
-/* ---- training: the commands that are shown ----------------------------------------------------------------------- */
+/* ---- training ---------------------------------------------------------------------------------------------------- */
 
-enum { MOST_WORDS = 48 };
-
-/* Words of the command line, between spaces; those of paths are put in afterwards, since they may hold some. */
-static int split_words(char *text, char **words) {
-    int n = 0;
-    char *rest = NULL;
-    for (char *word = strtok_r(text, " ", &rest); word != NULL && n < MOST_WORDS; word = strtok_r(NULL, " ", &rest))
-        words[n++] = word;
-    return n;
+/* The command line that says the same as these options; to be freed. */
+static char *command_of(const demo *d, const circe_train_options *options) {
+    const circe_schema *schema = &circe_train_schema;
+    char *text = NULL, number[40];
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) return small_format("%s train", d->program);
+    fprintf(out, "%s train", d->program);
+    for (size_t i = 0; i < schema->n; i++) {
+        const circe_option *row = &schema->rows[i];
+        if (!circe_options_given(schema, options, row->name)) continue;
+        char *value = quoted(circe_options_text(schema, options, row->name, number, sizeof number));
+        if (row->letter != 0)
+            fprintf(out, " -%c %s", row->letter, value);
+        else
+            fprintf(out, " --%s %s", row->name, value);
+        free(value);
+    }
+    fprintf(out, " --threads %d", circe_context_threads(d->s.context));
+    fclose(out);
+    return text;
 }
 
-static int train_line(demo *d, int k) {
-    demo_line *line = &d->lines[k];
-    char *words[MOST_WORDS], *data = small_format("%s/train.csv", d->folder);
+static int tell(void *user, double done, const char *text) {
+    char *titled = small_format("%s: %s", ((const demo_line *)user)->title, text);
+    int stop = progress_watch(NULL, done, titled);
+    free(titled);
+    return stop;
+}
+
+/* One of several trainings is not resumed by itself. */
+static circe_status interrupted(const char *model) {
+    char *checkpoint = small_format("%s.checkpoint", model);
+    unlink(checkpoint);
+    free(checkpoint);
+    return circe_fail(CIRCE_ERR_CANCELLED, "interrupted");
+}
+
+static circe_status train_line(demo *d, demo_line *line) {
+    const circe_watch watch = {.user = line, .progress = tell};
+    char *data = small_format("%s/train.csv", d->folder);
     char *model = small_format("%s/%s.safetensors", d->folder, line->name);
-    char *options = small_format(
-        "--features a,y,z --target b --given y --invariant-to z --regularizer %s --net 9x64 --lr 2e-3 "
-        "--weight-decay 0.3 --epochs %" PRId64 " --seed %" PRId64 " --threads %" PRId64,
-        k == DEMO_FREE ? "none" : "circe --gamma 1000", args_integer(d->arguments, OPT_EPOCHS),
-        args_integer(d->arguments, OPT_SEED), args_integer(d->arguments, OPT_DEMO_THREADS));
-    line->command = small_format("%s train --data %s/train.csv %s -o %s/%s.safetensors", d->program, d->shell_folder,
-                                 options, d->shell_folder, line->name);
-    int n = split_words(options, words);
-    words[n++] = "--data", words[n++] = data, words[n++] = "-o", words[n++] = model;
-    words[n++] = "--no-report", words[n++] = "--quiet";
-    int status = args_parse(&spec_commands[SPEC_TRAIN], n, words, &line->arguments);
-    if (status == EXIT_DONE) status = training_job_open(&line->arguments, &d->s, line->title, &line->job);
-    if (status == EXIT_DONE) status = training_job_run(&line->job);
-    if (status == EXIT_DONE) status = training_job_judge(&line->job);
-    if (status == EXIT_DONE) status = training_job_save(&line->job);
-    free(options);
-    line->paths[0] = data;
-    line->paths[1] = model;
+    circe_train_options o;
+    circe_train_options_init(&o);
+    o.data = data;
+    o.features = "a,y,z";
+    o.target = "b";
+    o.given = "y";
+    o.invariant_to = "z";
+    if (line == &d->lines[DEMO_FREE])
+        o.regularizer = "none";
+    else
+        o.gamma = 1000;
+    o.net = "9x64";
+    o.lr = 2e-3;
+    o.weight_decay = 0.3;
+    o.epochs = d->epochs;
+    o.seed = d->seed;
+    o.output = model;
+    line->command = command_of(d, &o);
+    circe_status status = circe_train(d->s.context, NULL, &o, &watch, &line->training);
+    if (status == CIRCE_ERR_CANCELLED) status = interrupted(model);
+    progress_clear();
+    free(data);
+    free(model);
     return status;
 }
 
 /* ---- judging ----------------------------------------------------------------------------------------------------- */
 
-/* A predictor as the interventions ask for it: the standardised b. */
+/* Of b, on the training rows. */
+static double deviation_of(const demo_line *line) {
+    return sqrt(line->training->errors[0].mse / line->training->errors[0].standardised);
+}
+
+typedef struct predictor {
+    circe_context *context;
+    const demo_line *line;
+} predictor;
+
+/* A predictor as the interventions ask for it: in units of the deviation of b. */
 static circe_status predict_rows(void *user, int64_t rows, const double *a, const double *y, const double *z,
                                  double *prediction) {
-    const training_job *job = user;
-    const train_scaler *scale = &job->set.feature_scale;
-    const double *const column[] = {a, y, z};
-    float *in = calloc((size_t)(4 * rows + 1), sizeof *in), *out = in != NULL ? in + 3 * rows : NULL;
-    if (in == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld rows", (long long)rows);
-    for (int64_t i = 0; i < rows; i++) {
-        for (int c = 0; c < 3; c++) in[3 * i + c] = (float)((column[c][i] - scale->mean[c]) / scale->deviation[c]);
-    }
-    circe_status status = train_network_predict(job->network, rows, in, out);
-    for (int64_t i = 0; status == CIRCE_OK && i < rows; i++) prediction[i] = (double)out[i];
-    free(in);
+    const predictor *p = user;
+    const char *const names[] = {"a", "y", "z"};
+    const double *const columns[] = {a, y, z};
+    double unit = deviation_of(p->line);
+    circe_table *table = NULL;
+    circe_predictions *made = NULL;
+    circe_predict_options options;
+    circe_predict_options_init(&options);
+    circe_status status = circe_table_create(rows, &table);
+    for (int c = 0; c < 3 && status == CIRCE_OK; c++) status = circe_table_add_numbers(table, names[c], columns[c], 1);
+    if (status == CIRCE_OK) status = circe_predict(p->context, p->line->training->model, table, &options, NULL, &made);
+    for (int64_t i = 0; status == CIRCE_OK && i < rows; i++) prediction[i] = made->values[i] / unit;
+    circe_predictions_free(made);
+    circe_table_free(table);
     return status;
 }
 
-static int judge_line(demo *d, demo_line *line) {
+static circe_status judge_line(demo *d, demo_line *line) {
     const synthetic_sample *test = &d->test;
-    const train_scaler *scale = &line->job.set.target_scale;
-    uint64_t seed = (uint64_t)args_integer(d->arguments, OPT_SEED);
+    predictor p = {d->s.context, line};
+    double unit = deviation_of(line);
     int64_t n = test->n;
     line->prediction = small_alloc((size_t)n * sizeof *line->prediction);
-    circe_status status = predict_rows(&line->job, n, test->a.data, test->y.data, test->z.data, line->prediction);
+    circe_status status = predict_rows(&p, n, test->a.data, test->y.data, test->z.data, line->prediction);
     for (int64_t i = 0; status == CIRCE_OK && i < n; i++) {
-        double error = line->prediction[i] - (at(&test->b, i) - scale->mean[0]) / scale->deviation[0];
+        double error = line->prediction[i] - demo_at(&test->b, i) / unit;
         line->mse += error * error / (double)n;
-        line->prediction[i] = line->prediction[i] * scale->deviation[0] + scale->mean[0];
+        line->prediction[i] *= unit;
     }
     if (status == CIRCE_OK)
-        status = synthetic_vcf(d->s.context, &d->model, test, VCF_POINTS, VCF_DRAWS, false, seed, predict_rows,
-                               &line->job, &line->vcf);
+        status = synthetic_vcf(d->s.context, &d->model, test, VCF_POINTS, VCF_DRAWS, false, (uint64_t)d->seed,
+                               predict_rows, &p, &line->vcf);
     if (status == CIRCE_OK)
-        status = synthetic_vcf(d->s.context, &d->model, test, VCF_POINTS, VCF_DRAWS, true, seed, predict_rows,
-                               &line->job, &line->vcf_support);
-    return status == CIRCE_OK ? EXIT_DONE : refuse_library(status);
+        status = synthetic_vcf(d->s.context, &d->model, test, VCF_POINTS, VCF_DRAWS, true, (uint64_t)d->seed,
+                               predict_rows, &p, &line->vcf_support);
+    return status;
 }
 
-static int find_floor(demo *d) {
-    double variance = NAN, deviation = d->lines[DEMO_FREE].job.set.target_scale.deviation[0];
-    circe_status status = synthetic_conditional_variance(d->s.context, &d->model, &d->test,
-                                                         (uint64_t)args_integer(d->arguments, OPT_SEED), &variance);
-    d->floor = variance / (deviation * deviation);
-    return status == CIRCE_OK ? EXIT_DONE : refuse_library(status);
+static circe_status find_floor(demo *d) {
+    double variance = NAN, unit = deviation_of(&d->lines[DEMO_FREE]);
+    circe_status status =
+        synthetic_conditional_variance(d->s.context, &d->model, &d->test, (uint64_t)d->seed, &variance);
+    d->floor = variance / (unit * unit);
+    return status;
 }
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
@@ -173,11 +211,11 @@ static void explain_data(const demo *d) {
 }
 
 static void explain_training(const demo *d) {
-    const train_result *free_run = &d->lines[DEMO_FREE].job.result, *run = &d->lines[DEMO_INVARIANT].job.result;
+    const circe_training *free_run = d->lines[DEMO_FREE].training, *run = d->lines[DEMO_INVARIANT].training;
     printf("2. Training: a network of 9 layers, %" PRId64
            " epochs, without a regulariser in %.1f s, and with CIRCE in\n"
            "   %.1f s: loss + 1000 * CIRCE(prediction, z given y), on every batch.\n\n",
-           run->epochs_done, free_run->seconds, run->seconds);
+           run->epochs, free_run->seconds, run->seconds);
 }
 
 static void explain_result(const demo *d) {
@@ -221,49 +259,46 @@ static void explain_next(const demo *d) {
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
-static int run(demo *d) {
+static circe_status run(demo *d) {
     double start = session_clock();
-    int status = message_refused(path_make_folder(d->folder));
-    if (status == EXIT_DONE) status = draw_data(d);
-    if (status == EXIT_DONE) status = write_table(d, "train.csv", &d->training, false);
-    if (status != EXIT_DONE) return status;
+    circe_status status = path_make_folder(d->folder);
+    if (status == CIRCE_OK) status = draw_data(d);
+    if (status == CIRCE_OK) status = write_table(d, "train.csv", &d->training, false);
+    if (status != CIRCE_OK) return status;
     explain_data(d);
-    for (int k = 0; k < DEMO_LINES && status == EXIT_DONE; k++) status = train_line(d, k);
-    for (int k = 0; k < DEMO_LINES && status == EXIT_DONE; k++) status = judge_line(d, &d->lines[k]);
-    if (status == EXIT_DONE) status = find_floor(d);
-    if (status == EXIT_DONE) status = write_table(d, "test.csv", &d->test, true);
+    for (int k = 0; k < DEMO_LINES && status == CIRCE_OK; k++) status = train_line(d, &d->lines[k]);
+    for (int k = 0; k < DEMO_LINES && status == CIRCE_OK; k++) status = judge_line(d, &d->lines[k]);
+    if (status == CIRCE_OK) status = find_floor(d);
+    if (status == CIRCE_OK) status = write_table(d, "test.csv", &d->test, true);
     d->seconds = session_clock() - start;
-    if (status == EXIT_DONE) status = demo_report_write(d);
-    if (status != EXIT_DONE) return status;
+    if (status == CIRCE_OK) status = demo_report_write(d);
+    if (status != CIRCE_OK) return status;
     explain_training(d);
     explain_result(d);
     explain_next(d);
-    return EXIT_DONE;
-}
-
-static void free_line(demo_line *line) {
-    training_job_free(&line->job);
-    args_free(&line->arguments);
-    free(line->prediction);
-    free(line->command);
-    free(line->paths[0]);
-    free(line->paths[1]);
+    return CIRCE_OK;
 }
 
 int cmd_demo(const args *arguments) {
     const char *folder = args_text(arguments, OPT_OUTPUT_DIR);
-    demo d = {.arguments = arguments,
-              .folder = folder,
+    demo d = {.folder = folder,
               .shell_folder = quoted(folder),
               .program = quoted(strchr(program_invocation_name, '/') != NULL ? program_invocation_name : "circe"),
+              .points = args_integer(arguments, OPT_N),
+              .epochs = args_integer(arguments, OPT_EPOCHS),
+              .seed = args_integer(arguments, OPT_SEED),
               .lines = {[DEMO_FREE] = {.name = "free", .title = "without CIRCE"},
                         [DEMO_INVARIANT] = {.name = "invariant", .title = "with CIRCE"}}};
     args own = *arguments;
     own.values[OPT_THREADS] = own.values[OPT_DEMO_THREADS];
     int status = session_open(&own, &d.s);
     progress_catch_termination();
-    if (status == EXIT_DONE) status = run(&d);
-    for (int k = 0; k < DEMO_LINES; k++) free_line(&d.lines[k]);
+    if (status == EXIT_DONE) status = message_failed(run(&d));
+    for (int k = 0; k < DEMO_LINES; k++) {
+        circe_training_free(d.lines[k].training);
+        free(d.lines[k].prediction);
+        free(d.lines[k].command);
+    }
     synthetic_free(&d.training);
     synthetic_free(&d.test);
     free(d.program);

@@ -2,7 +2,8 @@
 #ifndef CLI_DEMO_H
 #define CLI_DEMO_H
 
-#include "cli/train/train_job.h"
+#include "circe/train.h"
+#include "cli/common/session.h"
 #include "train/synthetic.h"
 
 enum { DEMO_FREE, DEMO_INVARIANT, DEMO_LINES };
@@ -11,18 +12,16 @@ enum { DEMO_FREE, DEMO_INVARIANT, DEMO_LINES };
 typedef struct demo_line {
     const char *name;  /* of its model and of its column in test.csv */
     const char *title; /* for people */
-    char *command;     /* that trains it */
-    args arguments;    /* the same, parsed */
-    char *paths[2];    /* that it points to */
-    training_job job;
+    char *command;     /* that trains it as well */
+    circe_training *training;
     double *prediction;           /* of the test points, in units of b */
     double mse, vcf, vcf_support; /* in units of Var(b) */
 } demo_line;
 
 typedef struct demo {
-    const args *arguments;
     const char *folder;
     char *program, *shell_folder; /* the command as it was called, and the folder, as a shell takes them */
+    int64_t points, epochs, seed;
     session s;
     synthetic_model model;
     synthetic_sample training, test;
@@ -32,9 +31,13 @@ typedef struct demo {
 } demo;
 
 /* CIRCE of a line's predictions, on its validation rows. */
-static inline double demo_circe(const demo_line *line) { return line->job.scores.value[STATE_AFTER][MEASURED_CIRCE]; }
+static inline double demo_circe(const demo_line *line) {
+    return line->training->dependence[CIRCE_TRAINING_AFTER][CIRCE_TRAINING_CIRCE];
+}
 
-/* Writes report.html with its figures. Prints what is wrong and returns an exit status. */
-int demo_report_write(const demo *d);
+static inline double demo_at(const circe_mat *column, int64_t row) { return ((const double *)column->data)[row]; }
+
+/* Writes report.html with its figures. */
+circe_status demo_report_write(const demo *d);
 
 #endif

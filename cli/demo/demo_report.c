@@ -6,8 +6,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "report/cells.h"
 #include "cli/demo/demo.h"
+#include "io/small.h"
+#include "jobs/machine.h"
+#include "report/cells.h"
 
 enum { WINDOWS = 3, MOST_IN_WINDOW = 80, SERIES = 2 * WINDOWS + 1 };
 
@@ -23,8 +25,6 @@ typedef struct cloud {
     double line_x[WINDOWS][2], line_y[WINDOWS][2];
     report_series series[SERIES];
 } cloud;
-
-static double at(const circe_mat *column, int64_t row) { return ((const double *)column->data)[row]; }
 
 /* The ends of the least-squares line through n points; false: too few of them. */
 static bool fit_line(const double *x, const double *y, int64_t n, double *line_x, double *line_y) {
@@ -46,8 +46,8 @@ static void fill_window(const demo *d, const demo_line *line, int w, cloud *c) {
     c->window_x[w] = small_alloc((size_t)d->test.n * sizeof(double));
     c->window_y[w] = small_alloc((size_t)d->test.n * sizeof(double));
     for (int64_t i = 0; i < d->test.n; i++) {
-        if (n == MOST_IN_WINDOW || fabs(at(&d->test.y, i) - window_centre[w]) > window_half_width) continue;
-        c->window_x[w][n] = at(&d->test.z, i);
+        if (n == MOST_IN_WINDOW || fabs(demo_at(&d->test.y, i) - window_centre[w]) > window_half_width) continue;
+        c->window_x[w][n] = demo_at(&d->test.z, i);
         c->window_y[w][n++] = line->prediction[i];
     }
     bool fitted = fit_line(c->window_x[w], c->window_y[w], n, c->line_x[w], c->line_y[w]);
@@ -62,8 +62,8 @@ static report_panel fill_cloud(const demo *d, const demo_line *line, cloud *c) {
     c->x = small_alloc((size_t)d->test.n * sizeof *c->x);
     c->y = small_alloc((size_t)d->test.n * sizeof *c->y);
     for (int64_t i = 0; i < d->test.n; i++) {
-        if (fabs(at(&d->test.y, i)) > largest_y) continue;
-        c->x[n] = at(&d->test.z, i);
+        if (fabs(demo_at(&d->test.y, i)) > largest_y) continue;
+        c->x[n] = demo_at(&d->test.z, i);
         c->y[n++] = line->prediction[i];
     }
     c->series[0] =
@@ -73,14 +73,14 @@ static report_panel fill_cloud(const demo *d, const demo_line *line, cloud *c) {
         .title = line->title, .x_label = "z", .y_label = "prediction of b", .series = c->series, .n_series = SERIES};
 }
 
-static int show_figure(report *page, const report_figure *figure, const char *folder) {
+static circe_status show_figure(report *page, const report_figure *figure, const char *folder) {
     bool drawn = false;
-    int status = report_draw(figure, folder, &drawn) ? EXIT_DONE : message_write(folder, circe_last_error());
+    circe_status status = report_draw(figure, folder, &drawn) ? CIRCE_OK : CIRCE_ERR_WRITE;
     report_add_figure(page, figure, folder);
     return status;
 }
 
-static int show_clouds(const demo *d, report *page) {
+static circe_status show_clouds(const demo *d, report *page) {
     cloud clouds[DEMO_LINES] = {0};
     report_panel panels[DEMO_LINES];
     for (int k = 0; k < DEMO_LINES; k++) panels[k] = fill_cloud(d, &d->lines[k], &clouds[k]);
@@ -91,7 +91,7 @@ static int show_clouds(const demo *d, report *page) {
                             .panels = panels,
                             .n_panels = DEMO_LINES,
                             .columns = DEMO_LINES};
-    int status = show_figure(page, &figure, d->folder);
+    circe_status status = show_figure(page, &figure, d->folder);
     for (int k = 0; k < DEMO_LINES; k++) {
         free(clouds[k].x);
         free(clouds[k].y);
@@ -103,14 +103,14 @@ static int show_clouds(const demo *d, report *page) {
     return status;
 }
 
-static int show_history(const demo *d, report *page) {
-    int64_t n = d->lines[DEMO_FREE].job.result.epochs_done;
+static circe_status show_history(const demo *d, report *page) {
+    int64_t n = d->lines[DEMO_FREE].training->epochs;
     double *epoch = small_alloc((size_t)n * sizeof *epoch), *loss[DEMO_LINES], floor_value = d->floor;
     report_series series[DEMO_LINES + 1];
     for (int64_t e = 0; e < n; e++) epoch[e] = (double)(e + 1);
     for (int k = 0; k < DEMO_LINES; k++) {
         loss[k] = small_alloc((size_t)n * sizeof *loss[k]);
-        for (int64_t e = 0; e < n; e++) loss[k][e] = d->lines[k].job.result.history[e].validation_loss;
+        for (int64_t e = 0; e < n; e++) loss[k][e] = d->lines[k].training->history[e].validation_loss;
         series[k] = (report_series){
             .label = d->lines[k].title, .n = n, .x = epoch, .y = loss[k], .style = REPORT_LINE, .colour = 1 - k};
     }
@@ -127,7 +127,7 @@ static int show_history(const demo *d, report *page) {
                             .panels = &panel,
                             .n_panels = 1,
                             .columns = 1};
-    int status = show_figure(page, &figure, d->folder);
+    circe_status status = show_figure(page, &figure, d->folder);
     for (int k = 0; k < DEMO_LINES; k++) free(loss[k]);
     free(epoch);
     return status;
@@ -159,12 +159,12 @@ static void show_facts(const demo *d, report *page) {
                        d->lines[k].command);
     report_fact(page, "data", "univariate case 1 of the paper: %" PRId64 " rows in train.csv, %" PRId64 " in test.csv",
                 d->training.n, d->test.n);
-    report_fact(page, "seed", "%" PRId64, args_integer(d->arguments, OPT_SEED));
+    report_fact(page, "seed", "%" PRId64, d->seed);
     report_fact(page, "time", "%.1f s in all", d->seconds);
-    report_fact(page, "circe", "%s", session_text(&d->s, text, sizeof text));
+    report_fact(page, "circe", "%s", machine_text(d->s.context, text, sizeof text));
 }
 
-int demo_report_write(const demo *d) {
+circe_status demo_report_write(const demo *d) {
     char *path = small_format("%s/report.html", d->folder);
     report *page = report_begin("Predict b, but not by z", "an invariant predictor, and what it costs");
     report_text(page,
@@ -180,12 +180,12 @@ int demo_report_write(const demo *d) {
         "prediction is nearly exact, because it reads z. With CIRCE it has the error of predicting from y, "
         "which is the price: no predictor that ignores z once y is known has an error below the floor, "
         "E[Var(b | y)] / Var(b). (An error a little below it is chance of the test points, and what is left of z.)");
-    int status = show_clouds(d, page);
+    circe_status status = show_clouds(d, page);
     report_heading(page, "Training");
-    if (status == EXIT_DONE) status = show_history(d, page);
+    if (status == CIRCE_OK) status = show_history(d, page);
     report_heading(page, "Settings");
     show_facts(d, page);
-    if (!report_end(page, path) && status == EXIT_DONE) status = message_write(path, circe_last_error());
+    if (!report_end(page, path) && status == CIRCE_OK) status = CIRCE_ERR_WRITE;
     free(path);
     return status;
 }

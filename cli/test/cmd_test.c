@@ -27,7 +27,7 @@ static int draw_calibration(const circe_test_job_result *r, const char *folder, 
     if (folder == NULL) return EXIT_DONE;
     calibration_panel_make(r->calibration, &r->method, 1, "x drawn again given y, independently of z", &panel);
     report_figure figure = {.name = "calibration", .panels = &panel.panel, .n_panels = 1, .columns = 1};
-    if (!report_draw(&figure, folder, &drawn)) return message_write(folder, circe_last_error());
+    if (!report_draw(&figure, folder, &drawn)) return message_refused(CIRCE_ERR_WRITE);
     if (!drawn && !quiet)
         message_note(
             "warning: calibration.svg was not drawn, since gnuplot is not here or failed; gnuplot "

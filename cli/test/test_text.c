@@ -8,6 +8,7 @@
 
 #include "cli/common/output.h"
 #include "cli/common/text.h"
+#include "jobs/kernels.h"
 #include "jobs/test_json.h"
 #include "jobs/tests.h"
 
@@ -42,7 +43,7 @@ static void text_regressions(const circe_test_result *r) {
 
 static void text_kernel_row(const char *name, const char *kernel) {
     char text[CIRCE_TEST_KERNEL_TEXT];
-    if (kernel[0] != '\0') text_row(name, "%s", text_widths(kernel, text, sizeof text));
+    if (kernel[0] != '\0') text_row(name, "%s", kernel_short_text(kernel, text, sizeof text));
 }
 
 static void test_text(const circe_test_result *r) {

@@ -1,14 +1,127 @@
 /* circe train: from a table, or from images, to an invariant predictor; by one process or several. */
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "circe/train.h"
 #include "cli/commands.h"
-#include "cli/common/message.h"
-#include "cli/common/parse.h"
+#include "cli/common/output.h"
 #include "cli/common/progress.h"
 #include "cli/common/ranks.h"
-#include "cli/train/train_job.h"
+#include "cli/common/session.h"
+#include "cli/common/text.h"
 #include "io/paths.h"
+
+/* ---- on the way -------------------------------------------------------------------------------------------------- */
+
+typedef struct telling {
+    bool quiet;
+    int tenths; /* of the run that a line was printed for */
+} telling;
+
+/* A bar on a terminal; elsewhere a line for every tenth of the epochs. */
+static int tell(void *user, double done, const char *text) {
+    telling *t = user;
+    int tenths = (int)(10 * done + 1e-9);
+    if (ranks_first()) progress_show(done, text);
+    if (ranks_first() && !t->quiet && !progress_is_shown() && tenths > t->tenths && strncmp(text, "epoch ", 6) == 0) {
+        fprintf(stderr, "%s\n", text);
+        t->tenths = tenths;
+    }
+    return progress_interrupted();
+}
+
+static void warn(void *user, const char *text) {
+    (void)user;
+    message_note("warning: %s", text);
+}
+
+/* ---- the closing table ------------------------------------------------------------------------------------------- */
+
+static void print_run(const circe_training *t) {
+    char time[32];
+    text_row("network", "%s", t->network);
+    if (t->images != NULL) text_row("images", "%s", t->images);
+    text_row("rows", "%" PRId64 " training, %" PRId64 " validation, %" PRId64 " holdout", t->training_rows,
+             t->validation_rows, t->holdout_rows);
+    text_columns(&t->columns);
+    printf("  %-18s  ", "regulariser");
+    text_wrap(stdout, t->regularizer, 22, 22, text_width());
+    if (t->regularised) text_row("gamma", "%g", t->gamma);
+    text_row("epochs", "%" PRId64 "%s%s, %" PRId64 " steps in %s", t->epochs,
+             t->stopped_early ? " (no better one came)" : "", t->resumed ? " (resumed)" : "", t->steps,
+             text_seconds(t->seconds, time, sizeof time));
+}
+
+static void print_errors(const circe_training *t) {
+    printf("\nOn the %" PRId64 " validation rows\n\n", t->validation_rows);
+    if (t->classes != NULL) {
+        text_row("accuracy", "%.4g (always the most frequent class: %.4g)", t->accuracy, t->majority);
+        text_row("cross-entropy", "%.4g", t->loss);
+        return;
+    }
+    for (int64_t c = 0; c < t->outputs; c++) {
+        char *name = small_format("error of %s", t->errors[c].name);
+        text_row(name, "MSE %.4g, which is %.4g of the variance; R2 %.4g", t->errors[c].mse, t->errors[c].standardised,
+                 t->errors[c].r2);
+        free(name);
+    }
+    if (isfinite(t->floor))
+        text_row("floor", "about %.4g of the variance: the error of predicting from %s alone", t->floor, t->given);
+}
+
+static void print_state(const double *value, const char *name) {
+    bool any = false;
+    for (int m = 0; m < CIRCE_TRAINING_MEASURES; m++) any = any || isfinite(value[m]);
+    if (!any) return;
+    printf("  %-18s", name);
+    for (int m = 0; m < CIRCE_TRAINING_MEASURES; m++) {
+        if (isfinite(value[m]))
+            printf("  %10.3g", value[m]);
+        else
+            printf("  %10s", "-");
+    }
+    putchar('\n');
+}
+
+static void print_measures(const circe_training *t) {
+    char *itself = small_format("%s itself", t->target);
+    printf("\nDependence on %s given %s", t->invariant_to, t->given);
+    if (t->measured_rows < t->validation_rows) printf(", on %" PRId64 " of these rows", t->measured_rows);
+    printf("\n\n  %-18s  %10s  %10s  %10s  %10s\n", "", "CIRCE", "HSCIC", "GCM", "HSIC");
+    print_state(t->dependence[CIRCE_TRAINING_TARGET], itself);
+    print_state(t->dependence[CIRCE_TRAINING_BEFORE], "before training");
+    print_state(t->dependence[CIRCE_TRAINING_AFTER], "after training");
+    putchar('\n');
+    free(itself);
+}
+
+static void explain_measures(const circe_training *t) {
+    char *text = small_format(
+        "0: independent. CIRCE and HSIC are unbiased and scatter around 0; GCM is at most about 3 by chance; HSIC "
+        "asks for independence whatever is given. \"Before\" is the network before its first step%s%s",
+        t->given_is_target ? "." : "; the target itself is what a perfect predictor without a regulariser would show.",
+        isfinite(t->floor) ? " The floor is an estimate, by kernel regression. A prediction that is invariant can go "
+                             "below it only by what other features tell of the target independently of what must not "
+                             "matter."
+                           : "");
+    text_wrap(stdout, text, 0, 0, text_width());
+    putchar('\n');
+    free(text);
+}
+
+static void print_training(const circe_training *t, const char *report, bool quiet) {
+    printf("%s\n\n", t->path);
+    print_run(t);
+    print_errors(t);
+    if (t->invariant_to != NULL) print_measures(t);
+    if (t->invariant_to != NULL && !quiet) explain_measures(t);
+    if (report != NULL) printf("%sreport: %s/report.html\n", t->invariant_to != NULL ? "" : "\n", report);
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
 
 /* --report, or the model's path with "-report" in the place of its ending; NULL: none is wanted. To be freed. */
 static char *report_folder(const args *arguments) {
@@ -20,34 +133,37 @@ static char *report_folder(const args *arguments) {
     return small_format("%.*s-report", ending ? (int)(dot - model) : (int)strlen(model), model);
 }
 
-/* Process 0 judges, writes and speaks for all. */
-static int run(const args *arguments, const session *s, const char *report, training_job *job) {
-    int status = training_job_open(arguments, s, NULL, job);
-    if (status == EXIT_DONE && report != NULL && ranks_first()) status = message_refused(path_make_folder(report));
-    status = ranks_agree(status);
-    if (status == EXIT_DONE) status = training_job_run(job);
-    if (status != EXIT_DONE || !ranks_first()) return status;
-    status = training_job_judge(job);
-    if (status == EXIT_DONE) status = training_job_save(job);
-    if (status == EXIT_DONE && report != NULL) status = training_report_write(job, report);
+/* The folder of the report is there before the training, which may take long, and goes with it where that fails. */
+static int train(const session *s, const circe_train_options *options, const circe_watch *watch, const char *report,
+                 circe_training **training) {
+    bool makes = report != NULL && ranks_first(), made = makes && access(report, F_OK) != 0;
+    circe_status place = makes ? path_check_writable("-o", options->output) : CIRCE_OK;
+    if (place == CIRCE_OK && makes) place = path_make_folder(report);
+    int status = ranks_agree(message_refused(place));
+    if (status != EXIT_DONE) return status;
+    status = message_failed(circe_train(s->context, NULL, options, watch, training));
+    progress_clear();
+    if (status == EXIT_DONE && makes) status = message_refused(circe_training_report(s->context, *training, report));
+    if (status != EXIT_DONE && made) rmdir(report);
     return status;
 }
 
 int cmd_train(const args *arguments) {
-    session s;
-    training_job job = {0};
+    session s = {0};
+    circe_train_options options;
+    circe_training *training = NULL;
+    telling t = {.quiet = args_given(arguments, OPT_QUIET)};
     char *report = report_folder(arguments);
-    int status = session_open(arguments, &s);
+    int status = message_refused(args_options(arguments, &circe_train_schema, &options));
+    if (status == EXIT_DONE) status = session_open(arguments, &s);
     progress_catch_termination();
-    if (status == EXIT_DONE) status = run(arguments, &s, report, &job);
-    if (status == EXIT_DONE && ranks_first()) {
-        training_job_say(&job);
-        if (args_given(arguments, OPT_JSON))
-            status = json_print(training_json(&job, report));
-        else
-            training_print(&job, report);
-    }
-    training_job_free(&job);
+    const circe_watch watch = {.user = &t, .progress = tell, .warning = t.quiet ? NULL : warn};
+    if (status == EXIT_DONE) status = train(&s, &options, &watch, report, &training);
+    if (status == EXIT_DONE && ranks_first() && args_given(arguments, OPT_JSON))
+        status = output_json(circe_training_json(training, report));
+    else if (status == EXIT_DONE && ranks_first())
+        print_training(training, report, t.quiet);
+    circe_training_free(training);
     session_close(&s);
     free(report);
     return status;

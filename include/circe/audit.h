@@ -160,6 +160,14 @@ typedef struct circe_audit_finding {
 
 CIRCE_API const char *circe_audit_measure_name(int measure);
 
+/* Of two predictions: their quality, or their gaps between the groups of an attribute. */
+typedef struct circe_audit_difference {
+    int64_t first, second, attribute; /* attribute -1: their quality */
+    const char *name;                 /* "AUC", "true positive rate" */
+    circe_audit_estimate difference;  /* first less second; all draws see the same rows of both */
+    int64_t better;                   /* the prediction that is better at it; -1: the interval holds 0 */
+} circe_audit_difference;
+
 /* What the 95 % interval says of a limit. */
 typedef enum circe_audit_within {
     CIRCE_AUDIT_CANNOT_TELL = 0,
@@ -190,11 +198,13 @@ typedef struct circe_audit_result {
     char *test, *transform, *machine;
     circe_audit_column target, *predictions, *attributes;
     int64_t n_predictions, n_attributes;
-    double **residuals;            /* (n_predictions) of (n): the prediction less its mean given the outcome */
-    circe_audit_groups strata;     /* outcomes that count as equal: its categories, or five groups of numbers */
-    circe_audit_groups *groups;    /* (n_attributes): its categories, or ten groups of numbers */
-    circe_audit_metrics *quality;  /* (n_predictions): of all rows */
-    circe_audit_finding *findings; /* finding (p, a) is findings[p * n_attributes + a] */
+    double **residuals;                  /* (n_predictions) of (n): the prediction less its mean given the outcome */
+    circe_audit_groups strata;           /* outcomes that count as equal: its categories, or five groups of numbers */
+    circe_audit_groups *groups;          /* (n_attributes): its categories, or ten groups of numbers */
+    circe_audit_metrics *quality;        /* (n_predictions): of all rows */
+    circe_audit_finding *findings;       /* finding (p, a) is findings[p * n_attributes + a] */
+    circe_audit_difference *differences; /* of every two predictions */
+    int64_t n_differences;
     circe_audit_check *checks;
     int64_t n_checks;
     circe_notes warnings;

@@ -100,6 +100,10 @@ CIRCE_API circe_status circe_options_set(const circe_schema *schema, void *optio
 CIRCE_API circe_status circe_options_numbers(const circe_schema *schema, const void *options, const char *name,
                                              double *values, int64_t *n);
 
+/* A field as the command line has it: its own text, or in `out`, for which 40 bytes are enough. NULL: not given. */
+CIRCE_API const char *circe_options_text(const circe_schema *schema, const void *options, const char *name, char *out,
+                                         size_t size);
+
 /* Whether a field differs from its default. */
 CIRCE_API int circe_options_given(const circe_schema *schema, const void *options, const char *name);
 

@@ -2,7 +2,7 @@
 #ifndef CIRCE_TRAIN_H
 #define CIRCE_TRAIN_H
 
-#include "circe/job.h"
+#include "circe/predict.h"
 
 CIRCE_BEGIN_DECLS
 
@@ -15,6 +15,88 @@ typedef struct circe_train_options {
 /* Their rows, and every field its default. */
 CIRCE_API extern const circe_schema circe_train_schema;
 CIRCE_API void circe_train_options_init(circe_train_options *options);
+
+/* Whose dependence is measured, and by what. */
+typedef enum circe_training_state {
+    CIRCE_TRAINING_TARGET = 0, /* the target itself: what a perfect predictor without a regulariser would show */
+    CIRCE_TRAINING_BEFORE = 1, /* the network before its first step */
+    CIRCE_TRAINING_AFTER = 2,
+    CIRCE_TRAINING_STATES = 3,
+} circe_training_state;
+
+typedef enum circe_training_measure {
+    CIRCE_TRAINING_CIRCE = 0,
+    CIRCE_TRAINING_HSCIC = 1,
+    CIRCE_TRAINING_GCM = 2,
+    CIRCE_TRAINING_HSIC = 3,
+    CIRCE_TRAINING_MEASURES = 4,
+} circe_training_measure;
+
+/* One epoch: means over its batches, and the validation rows at its end (NaN: not looked at). */
+typedef struct circe_training_epoch {
+    double loss, regularizer, validation_loss, validation_regularizer, rate, gamma, seconds;
+} circe_training_epoch;
+
+/* Of one column of the target, on the validation rows. */
+typedef struct circe_training_error {
+    const char *name;
+    double mse, standardised, r2; /* in units; in units of the training rows' variance; 1 - MSE / variance */
+} circe_training_error;
+
+/* What came of a training. Numbers that are not known are NaN, texts that say nothing NULL. */
+typedef struct circe_training {
+    circe_model *model;                  /* may be taken, and NULL left in its place */
+    char *path;                          /* where it was written; NULL: nowhere */
+    char *data;                          /* what the rows were read from */
+    char *network;                       /* "3x64, relu, 8577 parameters" */
+    char *regularizer;                   /* the measure and the choices made for it */
+    char *images;                        /* "1152 of 42 by 48 pixels, grey, kept as bytes (2.3 MB)"; NULL: a table */
+    char *target, *given, *invariant_to; /* "b, c, d and 9 more"; NULL: there are none */
+    int given_is_target;
+    int regularised; /* 0: without a regulariser, and gamma is 0 */
+    double gamma;
+    int64_t seed;
+    int64_t rows, dropped; /* used; with missing cells, and left out */
+    int64_t training_rows, validation_rows, holdout_rows;
+    circe_columns columns; /* that are not plain numbers */
+    int64_t parameters;
+
+    int64_t epochs, steps;
+    int64_t best_epoch; /* row of history; -1: none */
+    int stopped_early, resumed;
+    double seconds, regularizer_seconds; /* the second are a part of the first */
+    circe_training_epoch *history;       /* (epochs) */
+
+    /* on the validation rows */
+    int64_t outputs;              /* columns of the target, or classes */
+    const char *const *classes;   /* (outputs); NULL: numbers */
+    circe_training_error *errors; /* (outputs); NULL: classes */
+    double loss;                  /* MSE of standardised columns, or cross-entropy */
+    double r2, spread;            /* of numbers, means over the columns; variance of the prediction in the target's */
+    double accuracy, majority;    /* of classes; of always naming the most frequent one */
+    double floor;                 /* E[Var(target | given)] in units of the target's variance, estimated */
+    int64_t floor_rows;           /* that it was estimated on */
+    double dependence[CIRCE_TRAINING_STATES][CIRCE_TRAINING_MEASURES];
+    int64_t measured_rows;
+
+    circe_notes warnings;
+} circe_training;
+
+/* Trains on `table`; NULL: on the file, or the images, that the options name. The model is kept in memory, and written
+ * where `output` is given, with a checkpoint beside it on the way. A run that the watch stops leaves its checkpoint and
+ * returns CIRCE_ERR_CANCELLED. Of several processes, all call it, and the result of the first is whole. */
+CIRCE_API circe_status circe_train(circe_context *context, const circe_table *table, const circe_train_options *options,
+                                   const circe_watch *watch, circe_training **training);
+CIRCE_API void circe_training_free(circe_training *training);
+
+/* The result as `circe train --json` prints it, for circe_text_free; NULL: no memory. `report` is the folder of its
+ * report, which it names; NULL: none. */
+CIRCE_API char *circe_training_json(const circe_training *training, const char *report);
+
+/* report.html with its figures, results.json, results.csv (one row per epoch), predictions.csv (of the validation rows)
+ * and run.yaml, which runs it again, into a folder that is there. */
+CIRCE_API circe_status circe_training_report(circe_context *context, const circe_training *training,
+                                             const char *folder);
 
 CIRCE_END_DECLS
 

@@ -10,19 +10,28 @@
 
 enum {
     CANDIDATES = 4096,
-    EXTREMES = 128,  /* of every column, at both ends */
-    SAMPLE = 65536,  /* rows that are checked */
-    OUTLIERS = 4096, /* of them, at most so many become candidates of a round */
+    EXTREMES = 128,   /* of a column, at both ends */
+    END_COLUMNS = 16, /* whose ends are looked for */
+    SAMPLE = 65536,   /* rows that are checked */
+    OUTLIERS = 4096,  /* of them, at most so many become candidates of a round */
     ROUNDS = 4,
     BLOCK = 2048,
 };
 
-/* Marks the EXTREMES smallest or largest values of a column: a small sorted list, filled in one pass. */
-static void mark_extremes(const double *points, int64_t n, int64_t dim, int64_t c, double sign, bool *marked) {
-    double value[EXTREMES] = {0};
-    int64_t index[EXTREMES] = {0}, held = 0;
-    for (int64_t i = 0; i < n; i++) {
-        double v = sign * points[i * dim + c];
+/* The EXTREMES smallest and largest values of the first columns, an end of a column to a part. */
+typedef struct extremes {
+    const double *points;
+    int64_t n, dim;
+    int64_t index[2 * END_COLUMNS][EXTREMES]; /* of the smallest first, then of the largest */
+} extremes;
+
+/* A small sorted list, filled in one pass. */
+static void find_extremes(void *user, int64_t part) {
+    extremes *e = user;
+    double value[EXTREMES] = {0}, sign = part % 2 == 0 ? 1.0 : -1.0;
+    int64_t *index = e->index[part], held = 0;
+    for (int64_t i = 0; i < e->n; i++) {
+        double v = sign * e->points[i * e->dim + part / 2];
         if (held == EXTREMES && v >= value[EXTREMES - 1]) continue;
         int64_t at = held < EXTREMES ? held++ : EXTREMES - 1;
         for (; at > 0 && value[at - 1] > v; at--) {
@@ -32,7 +41,21 @@ static void mark_extremes(const double *points, int64_t n, int64_t dim, int64_t 
         value[at] = v;
         index[at] = i;
     }
-    for (int64_t k = 0; k < held; k++) marked[index[k]] = true;
+}
+
+static circe_status mark_extremes(const circe_context *context, const double *points, int64_t n, int64_t dim,
+                                  bool *marked) {
+    extremes *e = circe__alloc(context, 1, sizeof *e);
+    if (e == NULL) return CIRCE_ERR_MEMORY;
+    int64_t ends = 2 * circe__min(dim, END_COLUMNS);
+    e->points = points;
+    e->n = n;
+    e->dim = dim;
+    circe_context_run(context, ends, find_extremes, e);
+    for (int64_t part = 0; part < ends; part++)
+        for (int64_t k = 0; k < circe__min(EXTREMES, n); k++) marked[e->index[part][k]] = true;
+    circe__free(context, e);
+    return CIRCE_OK;
 }
 
 /* Rows [marked] of points, the caller's to free. */
@@ -143,10 +166,7 @@ circe_status circe__basis_cover(circe__basis *basis, const double *points, int64
     bool *marked = circe__calloc(context, n, sizeof *marked);
     if (marked == NULL) return CIRCE_ERR_MEMORY;
     circe_status status = mark_random(context, n, CANDIDATES, (circe_random){seed, 0x7069766f74u}, marked);
-    for (int64_t c = 0; status == CIRCE_OK && c < dim && c < 16; c++) {
-        mark_extremes(points, n, dim, c, 1.0, marked);
-        mark_extremes(points, n, dim, c, -1.0, marked);
-    }
+    if (status == CIRCE_OK) status = mark_extremes(context, points, n, dim, marked);
     if (status == CIRCE_OK) rows = gather(context, points, n, dim, marked, &count);
     if (rows == NULL) status = CIRCE_ERR_MEMORY;
     if (status == CIRCE_OK) status = circe__basis_extend(basis, rows, count, tolerance, max_rank, name);

@@ -25,7 +25,7 @@ static double *sample_rows(const circe_context *context, const double *points, i
     int64_t *rows = circe__alloc(context, count, sizeof *rows);
     double *sample = circe__alloc(context, count * dim, sizeof *sample);
     if (rows != NULL && sample != NULL) {
-        circe_random_subset((circe_random){seed, 0x6a75646765u}, n, count, rows);
+        circe__random_subset(context->threads, (circe_random){seed, 0x6a75646765u}, n, count, rows);
         for (int64_t i = 0; i < count; i++)
             memcpy(sample + i * dim, points + rows[i] * dim, (size_t)dim * sizeof *sample);
     } else {

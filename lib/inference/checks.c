@@ -68,7 +68,7 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
  * their p-values are right all the same. So few rows alone are no objection: it is raised where the same test on normal
  * scores, in which no row is larger than its rank, finds something else. */
 
-static double carried_by(double sum, double squares) { return squares > 0.0 ? sum / squares * sum : NAN; }
+double circe__carried_by(double sum, double squares) { return squares > 0.0 ? sum / squares * sum : NAN; }
 
 static double carried_in_all(const circe__pair *pair) {
     double sum = 0.0, squares = 0.0;
@@ -78,7 +78,7 @@ static double carried_in_all(const circe__pair *pair) {
         sum += v;
         squares += v * v;
     }
-    return carried_by(sum, squares);
+    return circe__carried_by(sum, squares);
 }
 
 static double carried_in_pair(const circe__pair *pair, int64_t a, int64_t b) {
@@ -88,7 +88,7 @@ static double carried_in_pair(const circe__pair *pair, int64_t a, int64_t b) {
         sum += v;
         squares += v * v;
     }
-    return carried_by(sum, squares);
+    return circe__carried_by(sum, squares);
 }
 
 /* In units of the largest number: squares of squares of some data are no doubles. */
@@ -102,7 +102,7 @@ static double carried_in_column(const circe__variable *v, int64_t n, int64_t c) 
         sum += square;
         squares += square * square;
     }
-    return carried_by(sum, squares);
+    return circe__carried_by(sum, squares);
 }
 
 static bool is_category(const circe__variable *v, int64_t c) {
@@ -128,6 +128,11 @@ static double least_in_columns(const circe__data *data, double least) {
     return least;
 }
 
+void circe__note_rows(const circe__data *data, double carried, bool columns, circe_test_result *result) {
+    bool look = columns || is_unbounded(&data->x) || is_unbounded(&data->z);
+    result->effective_rows = look ? least_in_columns(data, carried) : carried;
+}
+
 void circe__check_rows(const circe__data *data, const circe__pair *pair, bool columns, circe_test_result *result) {
     enum { MOST_PAIRS = 4096 };
     if (data->options.skip_checks || pair->p == 0 || pair->q == 0) return;
@@ -137,8 +142,7 @@ void circe__check_rows(const circe__data *data, const circe__pair *pair, bool co
             least = fmin(least, carried_in_pair(pair, e / pair->q, e % pair->q));
     else
         least = fmin(least, carried_in_all(pair));
-    if (columns || is_unbounded(&data->x) || is_unbounded(&data->z)) least = least_in_columns(data, least);
-    result->effective_rows = least;
+    circe__note_rows(data, least, columns, result);
 }
 
 bool circe__few_rows_carry(const circe_test_result *result) {
@@ -202,11 +206,17 @@ static void judge_checks(const circe_test_result *t, reasons *r) {
 }
 
 /* On normal scores dependence is found that was not seen here, or what was found here is not. The factors keep what
- * chance alone makes of two p-values of the same data below the level. */
+ * chance alone makes of two p-values of the same data below the level. A p-value by draws cannot be less than one of
+ * them: there, none of them counts as such, if they are enough to say so. */
+static bool clearly_found(double p, int64_t draws, double alpha) {
+    double least = draws > 0 ? 1.0 / (1.0 + (double)draws) : 0.0;
+    return p < alpha / 1000.0 || (p <= least && least <= alpha / 5.0);
+}
+
 static void judge_rows(const circe_test_result *t, double alpha, reasons *r) {
     const double few = 10.0;
     if (isnan(t->robust_p)) return;
-    bool missed = t->p_value > alpha && t->robust_p < alpha / 1000.0;
+    bool missed = t->p_value > alpha && clearly_found(t->robust_p, t->draws, alpha);
     bool vanished = t->p_value <= alpha && t->robust_p > 2.0 * alpha && t->robust_p > 10.0 * t->p_value;
     char p[32];
     if (!missed && !vanished) return;

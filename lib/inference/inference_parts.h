@@ -277,6 +277,9 @@ void circe__verdict(const circe__data *data, circe_test_result *result);
 
 /* result->effective_rows; `columns`: the sides are columns themselves, not features of kernels. */
 void circe__check_rows(const circe__data *data, const circe__pair *pair, bool columns, circe_test_result *result);
+/* The same where the rows that carry the statistic are counted already, by circe__carried_by of their v_i. */
+void circe__note_rows(const circe__data *data, double carried, bool columns, circe_test_result *result);
+double circe__carried_by(double sum, double squares); /* sum(v)^2 / sum(v^2) */
 /* So few that the same test on ranks should be asked as well. */
 bool circe__few_rows_carry(const circe_test_result *result);
 

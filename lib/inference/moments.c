@@ -9,7 +9,7 @@
 
 #include "inference/inference_parts.h"
 
-enum { ROWS = 64, EXACT = 1024 };
+enum { ROWS = 64, COLUMNS = 96, EXACT = 1024 };
 
 /* Some rows of the pair as tables of their own: all of them where there are at most `most`. */
 typedef struct sample {
@@ -54,41 +54,54 @@ static double diagonal_at(const circe__pair *pair, int64_t i) {
            circe__square_norm(pair->noise.data + i * pair->q, pair->q);
 }
 
-/* Blocks of ROWS rows of W in parts. What the blocks add is added up in their order: the same bits on any number of
- * threads. */
+/* W, which is symmetric, left of its diagonal, a block of ROWS rows to a part. What the blocks add is added up in their
+ * order: the same bits on any number of threads. */
 typedef struct squares {
     const circe__data *data;
     const circe__pair *pair;
     const sample *s;
-    int64_t blocks, parts;
-    double *W;   /* (parts, 2, ROWS, m) */
-    double *off; /* (blocks): sums of squares beside the diagonal */
+    int64_t blocks;
+    double *off; /* (blocks): sums of squares left of the diagonal */
 } squares;
 
+/* Those of rows [row, row + rows) and columns [col, col + cols). */
+static double square_tile(const squares *w, int64_t row, int64_t rows, int64_t col, int64_t cols) {
+    const circe__algebra *algebra = w->data->context->backend->algebra;
+    const sample *s = w->s;
+    int64_t p = w->pair->p, q = w->pair->q;
+    double W[ROWS * COLUMNS], K[ROWS * COLUMNS], sum = 0.0;
+    algebra->gemm(0, 1, rows, cols, p, 1.0, s->left + row * p, p, s->left + col * p, p, 0.0, W, cols);
+    algebra->gemm(0, 1, rows, cols, q, 1.0, s->noise + row * q, q, s->noise + col * q, q, 0.0, K, cols);
+    for (int64_t i = 0; i < rows; i++) {
+        double square = 0.0;
+        int64_t end = circe__min(cols, row + i - col);
+#pragma omp simd reduction(+ : square)
+        for (int64_t j = 0; j < end; j++) {
+            double v = W[i * cols + j] * K[i * cols + j];
+            square += v * v;
+        }
+        sum += square;
+    }
+    return sum;
+}
+
+/* The last blocks are the longest and come first. */
 static void run_squares(void *user, int64_t part) {
     const squares *q = user;
-    int64_t m = q->s->n;
-    double *W = q->W + part * 2 * ROWS * m;
-    for (int64_t b = part; b < q->blocks; b += q->parts) {
-        int64_t row = b * ROWS, rows = circe__min(ROWS, m - row);
-        weight_rows(q->data, q->pair, q->s, row, rows, W, W + ROWS * m);
-        q->off[b] = 0.0;
-        for (int64_t i = 0; i < rows; i++)
-            q->off[b] += circe__square_norm(W + i * m, m) - W[i * m + row + i] * W[i * m + row + i];
-    }
+    int64_t b = q->blocks - 1 - part, row = b * ROWS, rows = circe__min(ROWS, q->s->n - row);
+    q->off[b] = 0.0;
+    for (int64_t col = 0; col < row + rows; col += COLUMNS)
+        q->off[b] += square_tile(q, row, rows, col, circe__min(COLUMNS, row + rows - col));
 }
 
 /* The sum of squares of W beside its diagonal. */
 static circe_status square_sums(const circe__data *data, const circe__pair *pair, const sample *s, double *sum) {
     const circe_context *context = data->context;
     squares q = {data, pair, s, .blocks = (s->n + ROWS - 1) / ROWS};
-    q.parts = circe__min(context->threads, q.blocks);
-    q.W = circe__alloc(context, q.parts * 2 * ROWS * s->n, sizeof *q.W);
     q.off = circe__alloc(context, q.blocks, sizeof *q.off);
-    circe_status status = q.W == NULL || q.off == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
-    if (status == CIRCE_OK) circe_context_run(context, q.parts, run_squares, &q);
-    for (int64_t b = 0; status == CIRCE_OK && b < q.blocks; b++) *sum += q.off[b];
-    circe__free(context, q.W);
+    circe_status status = q.off == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) circe_context_run(context, q.blocks, run_squares, &q);
+    for (int64_t b = 0; status == CIRCE_OK && b < q.blocks; b++) *sum += 2.0 * q.off[b];
     circe__free(context, q.off);
     return status;
 }

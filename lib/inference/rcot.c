@@ -297,8 +297,10 @@ static circe_status make_maps(const layout *l, maps *m) {
     return CIRCE_OK;
 }
 
+enum { NORMS = 6 };
+
 /* sums: left' z (fx, fz), then the Gram matrix of left (x) noise (fx fz, fx fz), then square norms of x, z and their
- * residuals. */
+ * residuals, and what v = |left|^2 |noise|^2 sums to over the rows, and v^2 (checks.c). */
 static void visit_products(const layout *l, void *user, int64_t first, int64_t rows, double *block, double *scratch,
                            double *sums) {
     const maps *m = user;
@@ -312,9 +314,10 @@ static void visit_products(const layout *l, void *user, int64_t first, int64_t r
         const double *q = block + i * all, *x = q + fy, *z = x + fx, *f = fitted + i * m->wide;
         double u = l->data->unit[first + i], h = u * u;
         for (int64_t k = 0; k < fy; k++) h += q[k] * q[k] * m->inverse[k];
-        double rest = fmax(1.0 - h, 0.01);
+        double rest = fmax(1.0 - h, 0.01), size_x = 0.0, size_z = 0.0;
         for (int64_t a = 0; a < fx; a++) {
             double left = x[a] - f[a], residual = x[a] - f[fx + a];
+            size_x += left * left;
             norms[0] += x[a] * x[a];
             norms[2] += residual * residual;
             for (int64_t b = 0; b < fz; b++) {
@@ -323,9 +326,14 @@ static void visit_products(const layout *l, void *user, int64_t first, int64_t r
             }
         }
         for (int64_t b = 0; b < fz; b++) {
+            double residual = z[b] - f[2 * fx + b];
             norms[1] += z[b] * z[b];
-            norms[3] += (z[b] - f[2 * fx + b]) * (z[b] - f[2 * fx + b]);
+            norms[3] += residual * residual;
+            size_z += residual * residual;
         }
+        double v = size_x * size_z / (rest * rest);
+        norms[4] += v;
+        norms[5] += v * v;
     }
     algebra->gram_update(size, rows, C, size, 1.0, sums + size, size);
 }
@@ -338,6 +346,7 @@ static circe_status conclude(const layout *l, double *sums, circe_test_result *r
     double value = circe__square_norm(sums, size);
     result->x.remaining = norms[0] > 0.0 ? norms[2] / norms[0] : 0.0;
     result->z.remaining = norms[1] > 0.0 ? norms[3] / norms[1] : 0.0;
+    if (!l->data->options.skip_checks) circe__note_rows(l->data, circe__carried_by(norms[4], norms[5]), false, result);
     double *w = circe__alloc(context, 2 * size * size + 8 * size + 8, sizeof *w);
     int *iwork = circe__alloc(context, 5 * size + 3, sizeof *iwork);
     circe_status status = w == NULL || iwork == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
@@ -473,7 +482,7 @@ circe_status circe__test_rcot(const circe__data *data, circe_test_result *result
     l.fx = l.x.n;
     l.fz = l.z.n;
     l.all = l.fy + l.fx + l.fz;
-    int64_t size = l.fx * l.fz, most = circe__max(l.all * (l.all + 1), size * (size + 1) + 4);
+    int64_t size = l.fx * l.fz, most = circe__max(l.all * (l.all + 1), size * (size + 1) + NORMS);
     sums = circe__alloc(context, most, sizeof *sums);
     if (sums == NULL) {
         status = CIRCE_ERR_MEMORY;
@@ -485,7 +494,7 @@ circe_status circe__test_rcot(const circe__data *data, circe_test_result *result
     result->x.sigma2_multiple = result->z.sigma2_multiple = multiple;
     if (status == CIRCE_OK) status = choose_ridges(&l, result);
     if (status == CIRCE_OK) status = make_maps(&l, &m);
-    if (status == CIRCE_OK) status = pass(&l, visit_products, &m, size * (size + 1) + 4, m.wide + size, sums);
+    if (status == CIRCE_OK) status = pass(&l, visit_products, &m, size * (size + 1) + NORMS, m.wide + size, sums);
     if (status == CIRCE_OK) status = conclude(&l, sums, result);
     result->rank_x = l.fx;
     result->rank_z = l.fz;

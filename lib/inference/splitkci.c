@@ -275,6 +275,12 @@ static circe_status make_residuals(const circe__data *data, const material *m, c
     return status;
 }
 
+/* Rows that outweigh all others, in what one half leaves of (x, y) and of z. */
+static void check_rows(const circe__data *data, const residuals *r, circe_test_result *result) {
+    const circe__pair pair = {.n = r->a.rows, .p = r->a.cols, .q = r->c.cols, .left = r->a, .noise = r->c};
+    circe__check_rows(data, &pair, false, result);
+}
+
 static void report(const residuals *r, int64_t draws, const double *null, bool nothing, circe_test_result *result) {
     double n = (double)r->a.rows;
     result->null = CIRCE_NULL_WILD;
@@ -296,6 +302,7 @@ circe_status circe__test_splitkci(const circe__data *data, circe_test_result *re
     if (status == CIRCE_OK) status = make_residuals(data, &m, order, tested, &r, result);
     if (status == CIRCE_OK) status = split_null(data, &r, draws, null);
     if (status == CIRCE_OK) {
+        check_rows(data, &r, result);
         result->n_tested = tested;
         result->n_train = data->n - tested;
         report(&r, draws, null, data->x.constant || data->z.constant, result);

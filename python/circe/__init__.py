@@ -8,6 +8,11 @@ In a PyTorch training loop:
     circe_loss = circe.torch.CirceLoss(mean, sigma2_x=0.1)
     loss = criterion(prediction, b) + gamma * circe_loss(features, y, z)
 
+From tables to predictors and audits:
+
+    training = circe.train(frame, features=["age", "income"], target="risk", invariant_to="group", gamma=1000)
+    circe.audit(frame, prediction="score", target="outcome", sensitive=["group", "age"])
+
 Names are loaded when they are first used, so that `import circe` is quick and NumPy, PyTorch and scikit-learn are imported
 only by those who need them.
 """
@@ -15,24 +20,39 @@ only by those who need them.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Dict, List
 
-if TYPE_CHECKING:
-    from . import causallearn, errors, sklearn, torch
-    from ._blocks import BlockMeasurement, SampleWarning, blocks
-    from ._inference import Along, Calibration, Effect, Effects, TestResult, calibrate, effects, test
-    from ._kernels import Kernel, delta, gaussian, gram, laplace, linear, median_sigma2
-    from ._mean import ConditionalMean, FitWarning, LooTable, ResidualFeatures
-    from ._measures import (MEASURES, Measurement, circe, circe_cached, gcm, hscic, hsic, kci, kpc, measure, nocco,
-                            spectral, transform)
-    from ._runtime import get_threads, set_threads
-    from .errors import (ArgumentError, CancelledError, CirceError, ClosedError, CommandError, DataError, DeviceError,
-                         DTypeError, FileError, FormatError, NotFittedError, NumericError, OutOfMemoryError, RankError,
-                         ShapeError, UnsupportedError, VersionError, WriteError)
+if TYPE_CHECKING:  # with `as`, by which a type checker knows that a name is exported
+    from . import causallearn as causallearn, errors as errors, sklearn as sklearn, torch as torch
+    from ._blocks import BlockMeasurement as BlockMeasurement, SampleWarning as SampleWarning, blocks as blocks
+    from ._inference import (
+        Along as Along, Calibration as Calibration, Effect as Effect, Effects as Effects, TestResult as TestResult,
+        calibrate as calibrate, effects as effects, test as test)
+    from ._jobs import (
+        Audit as Audit, Finding as Finding, JobWarning as JobWarning, Predictions as Predictions, Predictor as Predictor,
+        Training as Training, audit as audit, data as data, predict as predict, train as train)
+    from ._kernels import (
+        Kernel as Kernel, delta as delta, gaussian as gaussian, gram as gram, laplace as laplace, linear as linear,
+        median_sigma2 as median_sigma2)
+    from ._mean import (
+        ConditionalMean as ConditionalMean, FitWarning as FitWarning, LooTable as LooTable,
+        ResidualFeatures as ResidualFeatures)
+    from ._measures import (
+        MEASURES as MEASURES, Measurement as Measurement, circe as circe, circe_cached as circe_cached, gcm as gcm,
+        hscic as hscic, hsic as hsic, kci as kci, kpc as kpc, measure as measure, nocco as nocco, spectral as spectral,
+        transform as transform)
+    from ._runtime import get_threads as get_threads, set_threads as set_threads
+    from .errors import (
+        ArgumentError as ArgumentError, CancelledError as CancelledError, CirceError as CirceError,
+        ClosedError as ClosedError, CommandError as CommandError, DataError as DataError, DeviceError as DeviceError,
+        DTypeError as DTypeError, FileError as FileError, FormatError as FormatError, NotFittedError as NotFittedError,
+        NumericError as NumericError, OutOfMemoryError as OutOfMemoryError, RankError as RankError, ShapeError as ShapeError,
+        UnsupportedError as UnsupportedError, VersionError as VersionError, WriteError as WriteError)
 
 _WHERE = {
     "_blocks": "BlockMeasurement SampleWarning blocks",
     "_inference": "Along Calibration Effect Effects TestResult calibrate effects test",
+    "_jobs": "Audit Finding JobWarning Predictions Predictor Training audit data predict train",
     "_kernels": "Kernel gaussian laplace linear delta gram median_sigma2",
     "_mean": "ConditionalMean FitWarning LooTable ResidualFeatures",
     "_measures": "MEASURES Measurement circe circe_cached gcm hscic hsic kci kpc measure nocco spectral transform",
@@ -44,10 +64,10 @@ _WHERE = {
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
 _MODULES = ("causallearn", "errors", "sklearn", "torch")
 
-__all__ = sorted([*_MODULE_OF, "build_info"])
+__all__ = sorted({*_MODULE_OF, "build_info"} - {"circe"})  # which would rebind the package's own name
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
         value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
     elif name in _MODULES:
@@ -62,11 +82,11 @@ def __getattr__(name: str):
     return value
 
 
-def __dir__():
+def __dir__() -> List[str]:
     return sorted({*globals(), *__all__, *_MODULES, "__version__"})
 
 
-def build_info() -> dict:
+def build_info() -> Dict[str, str]:
     """The C library that is loaded, where it lies, what it was built on, and the BLAS it computes with, with the processor
     whose kernels that uses."""
     from . import _native

@@ -81,20 +81,25 @@ def _require(array: np.ndarray, dtype) -> np.ndarray:
     return kept
 
 
-def _from_objects(array: np.ndarray, name: str) -> np.ndarray:
+def _from_objects(array: np.ndarray, name: str, keep: bool = False) -> np.ndarray:
     def refuse():
         return errors.DTypeError(f"{name} holds {array.dtype}; it must hold real numbers, or text, whose words are categories")
 
     one = array.ndim == 1
     table = array.reshape(len(array), -1)
     place = (lambda c: name) if one else (lambda c: f"{name}: column {c}")
-    columns = [_columns.read(table[:, c].tolist(), place(c), refuse) for c in range(table.shape[1])]
+    columns = [_columns.read(table[:, c].tolist(), place(c), refuse, keep=keep) for c in range(table.shape[1])]
     return _columns.coded(columns, range(table.shape[1]), one) if columns else table.astype(float)
 
 
-def _from_masked(values, name: str) -> np.ndarray:
+def _from_masked(values, name: str, keep: bool) -> np.ndarray:
     """A mask means missing."""
     mask = np.ma.getmaskarray(values)
+    if keep:
+        plain = np.ma.getdata(values)
+        plain = plain.astype(np.result_type(plain, np.float32) if plain.dtype.kind in "biuf" else object)
+        plain[mask] = np.nan
+        return plain
     rows = mask if mask.ndim == 1 else mask.any(axis=tuple(range(1, mask.ndim))) if mask.ndim else np.atleast_1d(mask)
     if rows.any():
         raise _columns.missing_error(f"{name} is masked", int(np.argmax(rows)), int(rows.sum()), len(rows))
@@ -106,17 +111,20 @@ def is_torch(values) -> bool:
     return torch is not None and isinstance(values, torch.Tensor)
 
 
-def _as_array(values, name: str) -> np.ndarray:
+def _as_array(values, name: str, keep: bool = False) -> np.ndarray:
+    """keep: missing cells are NaN, or still to be read; otherwise they are refused where they are found."""
     if is_torch(values):
         return _from_torch(values, name)
+    if isinstance(values, _columns.Coded):
+        return values
     if values is None:
         raise errors.ArgumentError(f"{name} is missing")
     if isinstance(values, np.ma.MaskedArray):
-        return _from_masked(values, name)
+        return _from_masked(values, name, keep)
     if type(values).__module__.partition(".")[0] == "pandas":
-        return _from_pandas(values, name)
+        return _from_pandas(values, name, keep)
     if type(values).__module__.partition(".")[0] == "polars":
-        return _from_polars(values, name)
+        return _from_polars(values, name, keep)
     if hasattr(values, "to_numpy"):  # pyarrow
         values = values.to_numpy()
     try:
@@ -138,7 +146,7 @@ def _from_torch(tensor, name: str) -> np.ndarray:
         return tensor.detach().double().numpy()
 
 
-def _from_pandas(values, name: str) -> np.ndarray:
+def _from_pandas(values, name: str, keep: bool) -> np.ndarray:
     """Of numbers, missing values become NaN, which the library then names by row and column."""
     table = hasattr(values, "columns")
     columns = [(label, values.iloc[:, c]) for c, label in enumerate(values.columns)] if table else [(values.name, values)]
@@ -150,9 +158,9 @@ def _from_pandas(values, name: str) -> np.ndarray:
     for (label, column), kind in zip(columns, kinds):
         place = f"{name}: column {label!r}" if table else name
         if _is_words(kind):
-            read.append(_columns.read(column.tolist(), place, _refusal(name, kind), named=_is_categorical(kind)))
+            read.append(_columns.read(column.tolist(), place, _refusal(name, kind), _is_categorical(kind), keep))
         else:
-            read.append((_numbers(column, place), None))
+            read.append((_numbers(column, place, keep), None))
     return _columns.coded(read, [label for label, _ in columns], not table)
 
 
@@ -172,30 +180,66 @@ def _is_words(kind) -> bool:
     return True
 
 
-def _numbers(column, place: str) -> np.ndarray:
+def _numbers(column, place: str, keep: bool) -> np.ndarray:
     array = column.to_numpy(dtype=np.float64, na_value=np.nan)
     missing = np.isnan(array)
-    if missing.any():
+    if missing.any() and not keep:
         raise _columns.missing_error(place, int(np.argmax(missing)), int(missing.sum()), len(array))
     return array
 
 
-def _from_polars(values, name: str) -> np.ndarray:
+def _from_polars(values, name: str, keep: bool) -> np.ndarray:
     table = hasattr(values, "columns")
     columns = [(series.name, series) for series in values] if table else [(values.name, values)]
     words = [str(series.dtype).partition("(")[0] in ("String", "Utf8", "Categorical", "Enum", "Object", "Binary")
              for _, series in columns]
     if not any(words):
         array = values.to_numpy()
-        return array if array.dtype != object else _from_objects(array, name)
+        return array if array.dtype != object else _from_objects(array, name, keep)
     read = []
     for (label, series), is_words in zip(columns, words):
         place = f"{name}: column {label!r}" if table else name
         kind = str(series.dtype).partition("(")[0]
-        named = kind in ("Categorical", "Enum")
-        read.append(_columns.read(series.to_list(), place, _refusal(name, series.dtype), named) if is_words
-                    else _columns.read(series.to_list(), place, _refusal(name, series.dtype)))
+        named = is_words and kind in ("Categorical", "Enum")
+        read.append(_columns.read(series.to_list(), place, _refusal(name, series.dtype), named, keep))
     return _columns.coded(read, [label for label, _ in columns], not table)
+
+
+MISSING = ("refuse", "drop", "error")  # the first and the last are the same
+
+
+def drops(missing) -> bool:
+    """Whether rows that miss a cell are to be left out."""
+    if not isinstance(missing, str) or missing not in MISSING:
+        raise errors.ArgumentError(f"missing is {missing!r}; it must be one of {', '.join(MISSING)}")
+    return missing == "drop"
+
+
+def read(values, name: str, keep: bool = True) -> np.ndarray:
+    """The numbers, or codes, of `values`, without a copy where they are numbers already. keep: missing cells are NaN."""
+    array = values if type(values) is np.ndarray else _as_array(values, name, keep)
+    return _from_objects(array, name, keep) if array.dtype.kind in "OUS" and array.ndim in (1, 2) else array
+
+
+def complete(arrays: Dict[str, np.ndarray]) -> np.ndarray:
+    """(n,): the rows in which no variable misses a cell."""
+    (first, array), *_ = arrays.items()
+    kept = np.ones(len(array), dtype=bool)
+    for name, array in arrays.items():
+        if len(array) != len(kept):
+            raise errors.ShapeError(f"{first} has {len(kept)} rows and {name} has {len(array)}; they must be the same points")
+        if array.dtype.kind == "f":
+            kept &= ~np.isnan(array).any(axis=tuple(range(1, array.ndim)))
+    if len(kept) and not kept.any():
+        raise errors.DataError(f"every one of the {len(kept)} rows has a missing cell; nothing is left")
+    return kept
+
+
+def dropped(**variables):
+    """(variables without the rows in which any of them misses a cell, which rows are left). None stays None."""
+    arrays = {name: read(values, name) for name, values in variables.items() if values is not None}
+    kept = complete(arrays)
+    return {name: arrays[name][kept] if name in arrays else None for name in variables}, kept
 
 
 def result(shape, dtype):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any, Dict, Optional
 
 import numpy as np
 
-from . import _arrays, _kernels, _measures, _native, _runtime, errors
+from . import _arrays, _columns, _kernels, _measures, _native, _runtime, errors
 from ._mean import _whole
 
 _ROWS_STREAM = 0x726F7773  # that of the command's --rows: the same seed takes the same rows
@@ -55,7 +54,7 @@ def _settled(name: str, x, y, z, options: Dict[str, Any]) -> Dict[str, Any]:
         if variable not in variables:
             continue
         mat, keep = _arrays.view(values, variable)
-        kernel = _kernels.bound(context, options.get(f"kernel_{variable}", "gaussian"),
+        kernel = _kernels.bound(context, _columns.kernel_of(options.get(f"kernel_{variable}", "gaussian"), keep),
                                 options.get(f"sigma2_{variable}", "median"), mat, variable)
         settled[f"kernel_{variable}"], settled[f"sigma2_{variable}"] = _kernels.text(kernel.pointer), None
     if name in ("hscic", "gcm", "kci") and not mean:
@@ -66,12 +65,14 @@ def _settled(name: str, x, y, z, options: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def blocks(name: str, x, y=None, z=None, *, rows: Optional[int] = None, block_rows: Optional[int] = None,
-           blocks: Optional[int] = None, seconds: float = 20.0, seed: int = 0, **options) -> BlockMeasurement:
+           blocks: Optional[int] = None, seconds: float = 20.0, seed: int = 0, missing: str = "refuse",
+           **options) -> BlockMeasurement:
     """The measure called `name` of many rows, as the mean over random blocks of them with its standard error.
 
     block_rows: rows of a block; by default 512 to 8,192, by memory and `seconds` (2,048 where a block is regressed on itself).
     blocks: how many; by default as many as `seconds` allow. rows: take them from so many random rows. Widths and ridge are
-    chosen once, on a sample; other options are those of the measure, without grad. Arrays may be memory-mapped.
+    chosen once, on a sample; missing: "drop" leaves out rows that miss a cell; other options are those of the measure, without
+    grad. Arrays may be memory-mapped.
 
     >>> import numpy as np
     >>> y, e = np.random.default_rng(0).normal(size=(2, 100000))
@@ -83,16 +84,22 @@ def blocks(name: str, x, y=None, z=None, *, rows: Optional[int] = None, block_ro
         raise errors.ArgumentError(f"there is no measure {name!r}; there are {', '.join(_measures.MEASURES)}")
     if options.pop("grad", False):
         raise errors.ArgumentError("a mean over blocks has no gradient: take that of each batch")
-    parts = [None if part is None else np.asarray(part) for part in (x, y, z)]
-    given = n = len(parts[0])
+    drop = _arrays.drops(missing)
+    arrays = {v: _arrays.read(values, v, drop) for v, values in zip("xyz", (x, y, z)) if values is not None}
+    places = np.flatnonzero(_arrays.complete(arrays)) if drop else None
+    parts = [arrays.get(v) for v in "xyz"]
+    given = n = len(arrays["x"])
     if any(part is not None and len(part) != n for part in parts):
         raise errors.ShapeError("x, y and z must have the same rows, as many as each other")
-    places = None if rows is None else sample_rows(n, min(_whole(rows, "rows", 1), n), seed)
     n = n if places is None else len(places)
+    if rows is not None:
+        chosen = sample_rows(n, min(_whole(rows, "rows", 1), n), seed)
+        places = chosen if places is None else places[chosen]
+        n = len(chosen)
 
     def take(index):
         index = index if places is None else places[index]
-        return [None if part is None else np.ascontiguousarray(part[index]) for part in parts]
+        return [None if part is None else part[index] for part in parts]
 
     own = _native.BlockOptions(_whole(block_rows, "block_rows", 4) if block_rows is not None else 0,
                                _whole(blocks, "blocks", 2) if blocks is not None else 0,

@@ -1,7 +1,8 @@
 """What a column of a table is: numbers, or categories. The rules, and the words, are those of the command.
 
 A column is categories where its dtype says so (pandas' and polars' categoricals), or where it holds text of which no cell is a
-number. Text that is all numbers is numbers. A column that mixes numbers and text is refused, and so are missing cells.
+number. Text that is all numbers is numbers. A column that mixes numbers and text is refused, and so are missing cells, unless
+they are to be kept as NaN.
 """
 
 from __future__ import annotations
@@ -83,14 +84,16 @@ def _refuse_mixture(place: str, numbers, texts) -> None:
 
 
 def missing_error(place: str, row: int, n_missing: int, n: int) -> errors.DataError:
-    return errors.DataError(f"{place}: row {row} is missing ({n_missing} of {n} rows have missing cells); drop such rows from x, "
-                            "y and z together")
+    return errors.DataError(f"{place}: row {row} is missing ({n_missing} of {n} rows have missing cells); missing='drop' leaves "
+                            "such rows out of all variables together")
 
 
-def read(cells: Sequence[Any], place: str, refuse: Callable[[], Exception], named: bool = False) -> Tuple[np.ndarray, Texts]:
-    """Numbers, or codes and their texts, of the cells of one column. `refuse` makes the error for what is neither."""
+def read(cells: Sequence[Any], place: str, refuse: Callable[[], Exception], named: bool = False,
+         keep: bool = False) -> Tuple[np.ndarray, Texts]:
+    """Numbers, or codes and their texts, of the cells of one column. `refuse` makes the error for what is neither. keep: missing
+    cells are NaN."""
     numbers, texts, missing = [], [], []
-    values = np.empty(len(cells))
+    values = np.full(len(cells), np.nan)
     for row, cell in enumerate(cells):
         if isinstance(cell, bytes):
             cell = cell.decode(errors="replace")
@@ -107,7 +110,7 @@ def read(cells: Sequence[Any], place: str, refuse: Callable[[], Exception], name
             numbers.append((row, cell))
     if numbers and texts:
         _refuse_mixture(place, numbers, texts)
-    if missing:
+    if missing and not keep:
         raise missing_error(place, missing[0], len(missing), len(cells))
     if not texts:
         return values, None

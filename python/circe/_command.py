@@ -1,13 +1,12 @@
-"""The command circe that came with the package, and running it."""
+"""The command circe that came with the package."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
+import sys
 from pathlib import Path
-from typing import List
+from typing import List, Optional
 
 from . import errors
 
@@ -19,27 +18,14 @@ def command_path() -> str:
         return named
     bundled = Path(__file__).parent / "_bundle" / "bin" / "circe"
     found = str(bundled) if bundled.exists() else shutil.which("circe")
-    if found is None:
+    if found is None or os.path.realpath(found) == os.path.realpath(sys.argv[0]):  # the package's own script
         raise errors.CommandError("the command circe was not found: this installation brought none, and PATH has none")
     return found
 
 
-def run(arguments: List[str], folder: str = "") -> dict:
-    """What `circe ... --json` says. What it refuses becomes a CommandError with its text, without the name of the temporary
-    folder that the files lie in."""
-    try:
-        done = subprocess.run([command_path(), *arguments, "--json"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              errors="replace", check=False)
-    except OSError as error:
-        raise errors.CommandError(f"the command circe could not be started: {error}") from None
-    if done.returncode != 0:
-        said = done.stderr.strip() or f"exit status {done.returncode}, without a word"
-        raise errors.CommandError(said.replace(os.path.join(folder, ""), "") if folder else said)
-    return json.loads(done.stdout)
-
-
-def main(arguments: List[str]) -> int:
-    """Becomes the command."""
+def main(arguments: Optional[List[str]] = None) -> int:
+    """Becomes the command, with this program's arguments."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
         path = command_path()
     except errors.CommandError as error:

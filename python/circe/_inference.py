@@ -186,7 +186,11 @@ class _Problem:
                  kernel_y: Optional[KernelLike] = None, kernel_z: Optional[KernelLike] = None, weights=None,
                  width: Grid = None, ridge: Grid = None, undersmoothing: Optional[float] = None, regression: str = "kernel",
                  max_rank: Optional[int] = None, auxiliary=None, mean: str = "auto", test_share: Optional[float] = None,
-                 features: Optional[Sequence[int]] = None, transform: str = "none"):
+                 features: Optional[Sequence[int]] = None, transform: str = "none", missing: str = "refuse"):
+        y = None if method == "hsic" else y
+        if _arrays.drops(missing):
+            x, y, z, weights = _arrays.dropped(x=x, y=y, z=z, weights=weights)[0].values()
+            auxiliary = auxiliary and self._complete_auxiliary(auxiliary)
         self.context = _runtime.context()
         self.options = options = _native.TestOptions()
         _native.library().circe_test_options_init(options)
@@ -197,9 +201,10 @@ class _Problem:
         options.transform = _native.choice(_native.TRANSFORMS, "transform", transform)
         options.seed, options.skip_checks = _whole(seed, "seed", 0), not checks
         self.keep: List[Any] = []
+        self.weights: Optional[np.ndarray] = None
         self.arrays: Dict[str, np.ndarray] = {}
         self.mat_x = self._view(x, "x")
-        self.mat_y = None if y is None or method == "hsic" else self._view(y, "y")
+        self.mat_y = None if y is None else self._view(y, "y")
         self.mat_z = self._view(z, "z")
         self.rows = len(self.arrays["x"])
         self._numbers({"alpha": alpha, "undersmoothing": undersmoothing, "test_share": test_share},
@@ -212,9 +217,18 @@ class _Problem:
         if weights is not None:
             self._weights(weights)
         if auxiliary is not None:
-            parts = _arrays.several(auxiliary, "auxiliary", 2, "a pair (y, z)")
+            parts = self._pair(auxiliary)
             options.auxiliary_y, options.auxiliary_z = (self._view(part, f"auxiliary {v}", like=self.arrays.get(v))
                                                         for part, v in zip(parts, "yz"))
+
+    @staticmethod
+    def _pair(auxiliary) -> tuple:
+        return _arrays.several(auxiliary, "auxiliary", 2, "a pair (y, z)")
+
+    @classmethod
+    def _complete_auxiliary(cls, auxiliary) -> tuple:
+        y, z = cls._pair(auxiliary)
+        return tuple(_arrays.dropped(**{"auxiliary y": y, "auxiliary z": z})[0].values())
 
     def _view(self, values, name: str, like=None) -> bytes:
         mat, array = _arrays.view(values, name)
@@ -250,7 +264,7 @@ class _Problem:
         if len(array) != self.rows:
             raise errors.ShapeError(f"weights has {len(array)} numbers and x {self.rows} rows; give one for each")
         self.options.weights = array.ctypes.data
-        self.keep.append(array)
+        self.weights = array
 
     def call(self, function: str, *arguments, subject: str = "") -> None:
         with _runtime.interruptible():
@@ -276,14 +290,15 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
          kernel_y: Optional[KernelLike] = None, kernel_z: Optional[KernelLike] = None, weights=None,
          width: Grid = None, ridge: Grid = None, undersmoothing: Optional[float] = None, regression: str = "kernel",
          max_rank: Optional[int] = None, auxiliary=None, mean: str = "auto", test_share: Optional[float] = None,
-         features: Optional[Sequence[int]] = None, transform: str = "none", rows: Union[int, str, None] = None,
-         seconds: float = 20.0) -> TestResult:
+         features: Optional[Sequence[int]] = None, transform: str = "none", missing: str = "refuse",
+         rows: Union[int, str, None] = None, seconds: float = 20.0) -> TestResult:
     """Is x independent of z given y? Small p-values say no.
 
     method: kci, circe, splitkci, gcm, rcot or hsic; null: auto, gamma, spectral, wild, permutation, normal or multiplier. y: None
     tests independence of x and z alone. auxiliary: (y, z) of more rows whose x is not known, for method circe. features: random
     features of x, y and z, for rcot. transform: "normal-scores" or "ranks" of every column of numbers, which no outlier
-    outweighs. Everything random is a function of `seed`.
+    outweighs. missing: "drop" leaves out rows in which a variable misses a cell (NaN, None, a mask, NA), of all together.
+    Everything random is a function of `seed`.
 
     rows: test so many random rows, or "all". By default all rows are tested where that takes about `seconds` or less, which is
     tried on some of them where there are more than 50,000; otherwise a random sample is, with a SampleWarning.
@@ -325,8 +340,8 @@ def _limited(x, y, z, rows, seconds: float, options: Dict[str, Any]) -> _Problem
         return problem
     chosen = _blocks.sample_rows(n, rows, problem.options.seed)
     x, y, z = (problem.arrays[v][chosen] if v in problem.arrays else None for v in "xyz")
-    if options.get("weights") is not None:
-        options = {**options, "weights": np.asarray(options["weights"])[chosen]}
+    if problem.weights is not None:
+        options = {**options, "weights": problem.weights[chosen]}
     return _Problem(x, y, z, **options)
 
 
@@ -360,7 +375,7 @@ def calibrate(x, y, z, *, repetitions: int = 200, bins: int = 20, **options) -> 
 def effects(x, y, z, *, draws: int = 200, along: Optional[int] = 0, points: int = 9, seed: int = 0,
             kernel_x: Optional[KernelLike] = None, kernel_y: Optional[KernelLike] = None,
             kernel_z: Optional[KernelLike] = None, weights=None, width: Grid = None, ridge: Grid = None,
-            transform: str = "none") -> Effects:
+            transform: str = "none", missing: str = "refuse") -> Effects:
     """How much does x depend on z given y, and where? KPC and a normalised CIRCE in [0, 1], with 95 % intervals from `draws`
     half-samples, and CIRCE at `points` quantiles of the column `along` of y (None: not asked for).
 
@@ -372,7 +387,7 @@ def effects(x, y, z, *, draws: int = 200, along: Optional[int] = 0, points: int 
     """
     draws, points = _whole(draws, "draws", _LEAST_REPETITIONS), _whole(points, "points", 1)
     problem = _Problem(x, y, z, seed=seed, kernel_x=kernel_x, kernel_y=kernel_y, kernel_z=kernel_z, weights=weights,
-                       width=width, ridge=ridge, transform=transform)
+                       width=width, ridge=ridge, transform=transform, missing=missing)
     found = _native.Effects()
     column = None if along is None or problem.mat_y is None else _whole(along, "along", 0)
     problem.call("circe_test_effects", draws, found)  # first: it says what is wrong with the data

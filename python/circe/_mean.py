@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
+import json
 import os
 import tempfile
 import threading
@@ -17,6 +18,7 @@ import numpy as np
 from . import _arrays, _columns, _kernels, _native, _runtime, errors
 from ._kernels import KernelLike
 
+_CATEGORIES = b"circe_categories"  # the key of the command's model files
 _METHOD_NAMES = {number: name for name, number in _native.METHODS.items()}
 
 
@@ -84,6 +86,19 @@ def _load(path: str) -> _runtime.Handle:
     return _runtime.make("circe_cme_load", "circe_cme_destroy", context.pointer, os.fsencode(path), parents=[context.handle])
 
 
+def _categories_in(path: str) -> dict:
+    """The texts of categories in a model's file, by variable: a list or None for every column."""
+    context, library = _runtime.context(), _native.library()
+    file = _runtime.make("circe_tensor_file_open", "circe_tensor_file_close", context.pointer, os.fsencode(path),
+                         parents=[context.handle])
+    text = library.circe_tensor_file_metadata(file.pointer, _CATEGORIES)
+    try:
+        found = {} if text is None else json.loads(text)
+        return {name: [None if texts is None else list(map(str, texts)) for texts in found[name]] for name in found}
+    except (TypeError, ValueError):
+        raise errors.FormatError(f"{path}: its metadata {_CATEGORIES.decode()} is damaged") from None
+
+
 def _load_bytes(data: bytes) -> _runtime.Handle:
     with tempfile.TemporaryDirectory(prefix="circe-") as folder:
         path = os.path.join(folder, "mean.safetensors")
@@ -129,6 +144,8 @@ class ConditionalMean:
     ridge : number, several or None
         lambda in (K + lambda I), not scaled by the number of rows. None: 0.01, 0.1, 1, 10 and 100.
     method : "auto", "lowrank", "dense" or "rff"
+    missing : "refuse" or "drop"
+        What fit() does with rows that miss a cell.
     tolerance, max_rank, force_ridge, seed, rff_features, rff_batch, rff_every
         As the options of `circe fit`; None: the library's own.
 
@@ -152,7 +169,7 @@ class ConditionalMean:
                  ridge: Union[float, Sequence[float], None] = None, method: str = "auto",
                  tolerance: Optional[float] = None, max_rank: Optional[int] = None, force_ridge: bool = False,
                  seed: int = 0, rff_features: Optional[int] = None, rff_batch: Optional[int] = None,
-                 rff_every: Optional[int] = None):
+                 rff_every: Optional[int] = None, missing: str = "refuse"):
         self.kernel_y = kernel_y
         self.kernel_z = kernel_z
         self.sigma2_y = sigma2_y
@@ -166,9 +183,10 @@ class ConditionalMean:
         self.rff_features = rff_features
         self.rff_batch = rff_batch
         self.rff_every = rff_every
+        self.missing = missing
 
     _PARAMETERS = ("kernel_y", "kernel_z", "sigma2_y", "sigma2_z", "ridge", "method", "tolerance", "max_rank",
-                   "force_ridge", "seed", "rff_features", "rff_batch", "rff_every")
+                   "force_ridge", "seed", "rff_features", "rff_batch", "rff_every", "missing")
 
     # ---- scikit-learn's conventions
 
@@ -201,6 +219,8 @@ class ConditionalMean:
 
     def fit(self, y, z) -> "ConditionalMean":
         """y (M,) or (M, d_y) and z (M,) or (M, d_z): the same points. The work is done in float64."""
+        if _arrays.drops(self.missing):
+            y, z = _arrays.dropped(y=y, z=z)[0].values()
         mat_y, keep_y = _arrays.view(y, "y")
         mat_z, keep_z = _arrays.view(z, "z")
         context, library = _runtime.context(), _native.library()
@@ -334,11 +354,15 @@ class ConditionalMean:
     # ---- files, pickles, copies
 
     def save(self, path) -> None:
-        """As .safetensors, readable by `circe measure --model`. An existing file is replaced whole or not at all."""
-        if any(any(texts is not None for texts in known) for known in getattr(self, "_categories", {}).values()):
-            raise errors.UnsupportedError("a file of a ConditionalMean does not hold the names of categories; give them as "
-                                          "numbers, with the kernel 'delta', or pickle the object")
-        _native.check(_native.library().circe_cme_save(self.model.pointer, os.fsencode(path)))
+        """As .safetensors, readable by `circe measure --model`, with the texts of categories. An existing file is replaced whole
+        or not at all."""
+        known = getattr(self, "_categories", {})
+        own, n = None, 0
+        if any(texts is not None for columns in known.values() for texts in columns):
+            columns = {v: list(known[v]) or [None] * n for v, n in (("y", self.n_columns_y_), ("z", self.n_columns_z_))}
+            text = json.dumps(columns, ensure_ascii=False, separators=(",", ":"))
+            own, n = _native.Metadata(_CATEGORIES, text.encode("utf-8", "replace")), 1
+        _native.check(_native.library().circe_cme_save_with(self.model.pointer, os.fsencode(path), own, n))
 
     @classmethod
     def load(cls, path) -> "ConditionalMean":
@@ -346,6 +370,10 @@ class ConditionalMean:
         mean = cls()
         mean._adopt(Model(_load(os.fspath(path))))
         mean._parameters_from_model()
+        mean._categories = _categories_in(os.fspath(path))
+        mean.columns_ = tuple({"variable": name, "column": c, "read_as": "categories", "categories": len(texts)}
+                              for name, columns in mean._categories.items() for c, texts in enumerate(columns)
+                              if texts is not None)
         return mean
 
     def _parameters_from_model(self) -> None:

@@ -1,13 +1,15 @@
 """Measures of conditional dependence: a number, and where asked its gradient in x.
 
 Each function takes x, y, z as (n,) or (n, columns), views them without a copy where it can, and returns a Measurement. The
-work is done in the dtype of x, or in `dtype`. Defaults are those of the command `circe measure`.
+work is done in the dtype of x, or in `dtype`. missing="drop" leaves rows out in which a variable misses a cell (NaN, None, a
+mask, NA). Defaults are those of the command `circe measure`.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import inspect
 from typing import Callable, Dict, Optional, Sequence, Union
 
 import numpy as np
@@ -80,26 +82,49 @@ def transform(values, kind: str = "normal-scores") -> np.ndarray:
     return found
 
 
-def _transformable(function):
-    """Gives a measure of rows alone the option `transform`, of all its variables."""
+def _options_of_rows(*own: str):
+    """Gives a measure the options `missing` and, where `own` names it, `transform`: both look at the rows of all its variables
+    together."""
 
-    @functools.wraps(function)
-    def measured(*variables, transform: str = "none", **options):
-        if _native.choice(_native.TRANSFORMS, "transform", transform):
-            if options.get("mean") is not None or options.get("previous") is not None or options.get("grad"):
-                raise errors.ArgumentError("transform ranks all rows together, and has no gradient: it does not go with mean, "
-                                           "previous or grad")
-            variables = tuple(_of_rows(values, transform) for values in variables)
-            options.update({name: _of_rows(options[name], transform) for name in "xyz" if name in options})
-        return function(*variables, **options)
+    def decorate(function: Callable[..., Measurement]) -> Callable[..., Measurement]:
+        signature = inspect.signature(function)
+        variables = [name for name in signature.parameters if name in ("x", "y", "z")]
+        words = {name: default for name, default in (("transform", "none"), ("missing", "refuse"))
+                 if name in (*own, "missing")}
 
-    return measured
+        @functools.wraps(function)
+        def measured(*given, **options):
+            if "missing" not in options and "transform" not in options:  # the common case, and the quick one
+                return function(*given, **options)
+            missing, kind = options.pop("missing", "refuse"), options.pop("transform", "none") if own else "none"
+            return _measured_rows(function, {**dict(zip(signature.parameters, given)), **options}, variables, missing, kind)
+
+        more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation="str")
+                for name, default in words.items()]
+        setattr(measured, "__signature__", signature.replace(parameters=[*signature.parameters.values(), *more]))
+        return measured
+
+    return decorate
 
 
-def _of_rows(values, kind: str):
-    return None if values is None else transform(values, kind)
+def _measured_rows(function, options: dict, variables: Sequence[str], missing: str, kind: str) -> Measurement:
+    """The measure of the rows that are complete, or of ranks."""
+    given, kept = {name: options[name] for name in variables if name in options}, None
+    if _arrays.drops(missing):
+        given, kept = _arrays.dropped(**given)
+    if _native.choice(_native.TRANSFORMS, "transform", kind):
+        if options.get("mean") is not None or options.get("previous") is not None or options.get("grad"):
+            raise errors.ArgumentError("transform ranks all rows together, and has no gradient: it does not go with mean, "
+                                       "previous or grad")
+        given = {name: None if values is None else transform(values, kind) for name, values in given.items()}
+    found = function(**{**options, **given})
+    if kept is not None and found.grad is not None:  # rows that are left out change nothing
+        grad = np.zeros((len(kept), *found.grad.shape[1:]), found.grad.dtype)
+        grad[kept], found.grad = found.grad, grad
+    return found
 
 
+@_options_of_rows()
 def circe(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
           estimator: str = "centered", grad: bool = False, dtype=None) -> Measurement:
     """CIRCE: does x tell something about z that y does not? 0 where it does not.
@@ -169,6 +194,7 @@ def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelL
     return Measurement("circe", estimator, value.value, gradient, len(x))
 
 
+@_options_of_rows()
 def spectral(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
              grad: bool = False, dtype=None) -> Measurement:
     """The largest singular value of CIRCE's operator: the single strongest direction counts. Never 0 on a sample; time grows
@@ -196,7 +222,7 @@ def spectral(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian
                        columns=_columns.described(x=x, y=keep_y, z=keep_z))
 
 
-@_transformable
+@_options_of_rows("transform")
 def hsic(x, z, *, kernel_x: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
          sigma2_z: Sigma2 = "median", estimator: str = "biased", grad: bool = False, dtype=None) -> Measurement:
     """HSIC: does x depend on z at all? What they share through a third variable counts. Estimators: biased, unbiased.
@@ -272,7 +298,7 @@ def _regressed(name: str, function: str, x, y, z, kernel_x, kernel_y, kernel_z, 
     return Measurement(name, None, value.value, gradient, len(x), chosen, _columns.described(x=x, y=y, z=z))
 
 
-@_transformable
+@_options_of_rows("transform")
 def hscic(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_x: KernelLike = "gaussian",
           kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
           sigma2_y: Union[Grid, str] = None, sigma2_z: Sigma2 = "median", ridge: Grid = None, method: str = "auto",
@@ -306,7 +332,7 @@ def hscic(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_x: KernelLi
     return Measurement("hscic", None, value.value, gradient, len(x), columns=_columns.described(x=x, y=keep_y, z=keep_z))
 
 
-@_transformable
+@_options_of_rows("transform")
 def kci(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
         sigma2_x: Sigma2 = "median", sigma2_y: Union[Grid, str] = None, sigma2_z: Sigma2 = "median", ridge: Grid = None,
         method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:
@@ -321,7 +347,7 @@ def kci(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "g
                       method, tolerance, grad, dtype)
 
 
-@_transformable
+@_options_of_rows("transform")
 def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike = "gaussian",
         sigma2_y: Union[Grid, str] = None, ridge: Grid = None, regression: str = "kernel", combine: str = "max",
         sharpness: float = 1.0, previous=None, method: str = "auto", tolerance: Optional[float] = None, grad: bool = False,
@@ -393,7 +419,7 @@ def _normalized(name: str, function: str, x, y, z, kernels, sigma2, epsilon, met
     return Measurement(name, None, value.value, gradient, len(x), columns=_columns.described(x=x, y=y, z=z))
 
 
-@_transformable
+@_options_of_rows("transform")
 def nocco(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
           sigma2_x: Sigma2 = "median", sigma2_y: Sigma2 = "median", sigma2_z: Sigma2 = "median", epsilon: float = 1e-3,
           method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:
@@ -409,7 +435,7 @@ def nocco(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = 
                        epsilon, method, tolerance, grad, dtype)
 
 
-@_transformable
+@_options_of_rows("transform")
 def kpc(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
         sigma2_x: Sigma2 = "median", sigma2_y: Sigma2 = "median", sigma2_z: Sigma2 = "median", epsilon: float = 1e-3,
         method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:

@@ -1,4 +1,4 @@
-"""The C ABI of libcirce, through ctypes: one place that says what every function takes.
+"""The C ABI of libcirce and libcirce_jobs, through ctypes: one place that says what every function takes.
 
 Structures mirror include/circe/*.h field by field; python/tests/test_native.py compares both. Nothing is loaded before the first
 call, functions get their signature when they are first used, and the library's version is compared once at loading.
@@ -95,6 +95,10 @@ class GcmOptions(ctypes.Structure):
                 ("previous_x", c_char_p), ("previous_y", c_char_p), ("holdout", c_void_p)]
 
 
+class Metadata(ctypes.Structure):
+    _fields_ = [("key", c_char_p), ("value", c_char_p)]
+
+
 class Random(ctypes.Structure):
     _fields_ = [("seed", c_uint64), ("stream", c_uint64)]
 
@@ -154,6 +158,60 @@ class Effects(ctypes.Structure):
     _fields_ = [("kpc", Effect), ("circe", Effect), ("rows", c_int64), ("seconds", c_double)]
 
 
+class Option(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("kind", c_int), ("offset", c_size_t), ("required", c_int), ("letter", c_char),
+                ("value", c_char_p), ("words", c_char_p), ("fallback", c_char_p), ("low", c_double), ("high", c_double),
+                ("unit", c_char_p), ("group", c_char_p), ("help", c_char_p)]
+
+
+class Schema(ctypes.Structure):
+    _fields_ = [("job", c_char_p), ("bytes", c_size_t), ("rows", POINTER(Option)), ("n", c_size_t)]
+
+
+WatchProgress = ctypes.CFUNCTYPE(c_int, c_void_p, c_double, c_char_p)
+WatchWarning = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+
+
+class Watch(ctypes.Structure):
+    _fields_ = [("user", c_void_p), ("progress", WatchProgress), ("warning", WatchWarning), ("note", WatchWarning)]
+
+
+class Notes(ctypes.Structure):
+    _fields_ = [("text", POINTER(c_char_p)), ("n", c_size_t)]
+
+
+class ColumnsRead(ctypes.Structure):
+    _fields_ = [("column", c_void_p), ("n", c_size_t)]
+
+
+class Training(ctypes.Structure):
+    _fields_ = [("model", c_void_p), ("path", c_char_p), ("data", c_char_p), ("network", c_char_p),
+                ("regularizer", c_char_p), ("images", c_char_p), ("target", c_char_p), ("given", c_char_p),
+                ("invariant_to", c_char_p), ("given_is_target", c_int), ("regularised", c_int), ("gamma", c_double),
+                ("seed", c_int64), ("rows", c_int64), ("dropped", c_int64), ("training_rows", c_int64),
+                ("validation_rows", c_int64), ("holdout_rows", c_int64), ("columns", ColumnsRead), ("parameters", c_int64),
+                ("epochs", c_int64), ("steps", c_int64), ("best_epoch", c_int64), ("stopped_early", c_int),
+                ("resumed", c_int), ("seconds", c_double), ("regularizer_seconds", c_double),
+                ("history", POINTER(c_double)), ("outputs", c_int64), ("classes", POINTER(c_char_p)), ("errors", c_void_p),
+                ("loss", c_double), ("r2", c_double), ("spread", c_double), ("accuracy", c_double), ("majority", c_double),
+                ("floor", c_double), ("floor_rows", c_int64), ("dependence", c_double * 12), ("measured_rows", c_int64),
+                ("warnings", Notes)]
+
+
+TRAINING_EPOCH = ("loss", "regularizer", "validation_loss", "validation_regularizer", "rate", "gamma", "seconds")
+
+
+class PredictionError(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("mse", c_double), ("r2", c_double), ("accuracy", c_double), ("rows", c_int64)]
+
+
+class Predictions(ctypes.Structure):
+    _fields_ = [("rows", c_int64), ("outputs", c_int64), ("values", POINTER(c_double)), ("names", POINTER(c_char_p)),
+                ("target", c_char_p), ("rows_without", c_int64), ("columns", ColumnsRead),
+                ("errors", POINTER(PredictionError)), ("n_errors", c_int64), ("warnings", Notes),
+                ("seconds", c_double)]
+
+
 _handle, _out, _mat, _text = c_void_p, POINTER(c_void_p), c_void_p, c_char_p
 _value = POINTER(c_double)
 _index = c_void_p  # int64_t *
@@ -200,6 +258,10 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_cme_kernel_y": (_handle, _handle),
     "circe_cme_kernel_z": (_handle, _handle),
     "circe_cme_save": ("status", _handle, _text),
+    "circe_cme_save_with": ("status", _handle, _text, POINTER(Metadata), c_int64),
+    "circe_tensor_file_open": ("status", _handle, _text, _out),
+    "circe_tensor_file_close": (None, _handle),
+    "circe_tensor_file_metadata": (_text, _handle, _text),
     "circe_cme_load": ("status", _handle, _text, _out),
     "circe_residual_gram": ("status", _handle, _handle, _mat, _mat, _mat),
     "circe_cme_mean": ("status", _handle, _handle, _mat, _mat),
@@ -260,6 +322,35 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_cuda_residual_features": ("status", _handle, _handle, _mat, _mat, _mat, c_void_p),
 }
 
+# The same of libcirce_jobs.
+JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
+    "circe_schema_of": (POINTER(Schema), _text),
+    "circe_schema_nearest": (_text, POINTER(Schema), _text),
+    "circe_options_init": (None, POINTER(Schema), c_void_p),
+    "circe_options_set": ("status", POINTER(Schema), c_void_p, _text, _text),
+    "circe_train": ("status", _handle, _handle, c_void_p, POINTER(Watch), _out),
+    "circe_training_free": (None, _handle),
+    "circe_training_json": (c_void_p, _handle, _text),
+    "circe_training_report": ("status", _handle, _handle, _text),
+    "circe_model_load": ("status", _handle, _text, _out),
+    "circe_model_save": ("status", _handle, _handle, _text),
+    "circe_model_free": (None, _handle),
+    "circe_predict": ("status", _handle, _handle, _handle, c_void_p, POINTER(Watch), _out),
+    "circe_predictions_free": (None, _handle),
+    "circe_predictions_compare": ("status", _handle, _handle, c_void_p),
+    "circe_predictions_write": ("status", _handle, _text),
+    "circe_data": ("status", _handle, _text, c_void_p, POINTER(Watch), c_void_p),
+    "circe_audit": ("status", _handle, _handle, c_void_p, POINTER(Watch), _out),
+    "circe_audit_result_free": (None, _handle),
+    "circe_audit_json": (c_void_p, _handle),
+    "circe_audit_report": ("status", _handle, _text),
+    "circe_text_free": (None, c_void_p),
+    "circe_table_create": ("status", c_int64, _out),
+    "circe_table_free": (None, _handle),
+    "circe_table_add_numbers": ("status", _handle, _text, c_void_p, c_int64),
+    "circe_table_add_texts": ("status", _handle, _text, POINTER(c_char_p)),
+}
+
 
 def _check_address_space() -> None:
     """OpenBLAS asks for its buffers again and again, for ever, while it is loaded under a limit that leaves no room for
@@ -278,29 +369,21 @@ def _check_address_space() -> None:
 
 
 class Library:
-    """The loaded library. An attribute is a C function, with its signature set at first use."""
+    """A loaded library. An attribute is a C function, with its signature set at first use."""
 
-    def __init__(self, path: str):
-        self.path = path
-        _check_address_space()
+    def __init__(self, path: str, signatures: Dict[str, Tuple[Any, ...]]):
+        self.path, self._signatures = path, signatures
         try:
             self._dll = ctypes.CDLL(path)
         except OSError as error:
-            raise errors.VersionError(f"libcirce could not be loaded: {error}. Install the package (pip install . in its "
+            name = os.path.basename(path).partition(".")[0]
+            raise errors.VersionError(f"{name} could not be loaded: {error}. Install the package (pip install . in its "
                                       "sources), or let CIRCE_LIBRARY name the libcirce.so.0 of a build") from None
-        found = self.circe_version().decode()
-        if tuple(int(part) for part in found.split(".")[:2]) != VERSION:
-            wanted = ".".join(map(str, VERSION))
-            raise errors.VersionError(f"{path} is libcirce {found}; this package was written for {wanted}. Install both "
-                                      "from one source, or unset CIRCE_LIBRARY")
-        note = self.circe_blas_note()
-        if note is not None:
-            warnings.warn(note.decode(), RuntimeWarning, stacklevel=2)
 
     def __getattr__(self, name: str):
-        if name not in SIGNATURES:
+        if name not in self._signatures:
             raise AttributeError(name)
-        result, *arguments = SIGNATURES[name]
+        result, *arguments = self._signatures[name]
         try:
             function = self._dll[name]
         except AttributeError:
@@ -320,18 +403,44 @@ def _library_path() -> str:
     return str(bundled) if bundled.exists() else "libcirce.so.0"
 
 
+def _load() -> Library:
+    _check_address_space()
+    loaded = Library(_library_path(), SIGNATURES)
+    found = loaded.circe_version().decode()
+    if tuple(int(part) for part in found.split(".")[:2]) != VERSION:
+        wanted = ".".join(map(str, VERSION))
+        raise errors.VersionError(f"{loaded.path} is libcirce {found}; this package was written for {wanted}. Install both "
+                                  "from one source, or unset CIRCE_LIBRARY")
+    note = loaded.circe_blas_note()
+    if note is not None:
+        warnings.warn(note.decode(), RuntimeWarning, stacklevel=3)
+    return loaded
+
+
 _loading = threading.Lock()
 _library: Optional[Library] = None
+_jobs: Optional[Library] = None
 
 
 def library() -> Library:
-    """The library, loaded at the first call."""
+    """libcirce, loaded at the first call."""
     global _library
     if _library is None:
         with _loading:
             if _library is None:
-                _library = Library(_library_path())
+                _library = _load()
     return _library
+
+
+def jobs() -> Library:
+    """libcirce_jobs, which lies beside libcirce and is linked to it: that one is loaded first."""
+    global _jobs
+    if _jobs is None:
+        beside = os.path.join(os.path.dirname(library().path), "libcirce_jobs.so.0")
+        with _loading:
+            if _jobs is None:
+                _jobs = Library(beside, JOB_SIGNATURES)
+    return _jobs
 
 
 def fail(status: int, subject: str = "") -> errors.CirceError:
@@ -344,6 +453,16 @@ def fail(status: int, subject: str = "") -> errors.CirceError:
 def check(status: int, subject: str = "") -> None:
     if status:
         raise fail(status, subject)
+
+
+def taken_text(pointer: Optional[int]) -> str:
+    """A text that the library allocated, which is freed."""
+    if not pointer:
+        raise errors.OutOfMemoryError("out of memory")
+    try:
+        return ctypes.string_at(pointer).decode()
+    finally:
+        jobs().circe_text_free(pointer)
 
 
 def choice(table: dict, name: str, value) -> int:

@@ -17,6 +17,7 @@ import os
 import signal
 import threading
 from collections import OrderedDict
+from typing import Optional
 
 from . import _native, errors
 
@@ -57,9 +58,9 @@ class Handle:
             parent._free()
 
 
-def make(name: str, destroy: str, *arguments, parents=(), subject: str = "") -> Handle:
+def make(name: str, destroy: str, *arguments, parents=(), subject: str = "", library=None) -> Handle:
     """Call a function whose last argument takes the object it makes."""
-    library = _native.library()
+    library = library or _native.library()
     made = ctypes.c_void_p()
     status = getattr(library, name)(*arguments, ctypes.byref(made))
     if status:
@@ -95,6 +96,11 @@ class Context:
 
 # One for all contexts: those of the library live as long as a model that was made in them, longer than a Context.
 _progress = _native.Progress(lambda user, stage, done, total: getattr(_local, "stop", 0))
+
+
+def is_stopping() -> bool:
+    """Ctrl-C was pressed in a call of the library."""
+    return bool(getattr(_local, "stop", 0))
 
 
 @contextlib.contextmanager
@@ -145,6 +151,30 @@ def context() -> Context:
     return found
 
 
+@contextlib.contextmanager
+def threads_of(n: Optional[int]):
+    """A context of so many threads in the place of this thread's; None: that one."""
+    if n is None:
+        yield
+        return
+    usual = context()
+    _local.context = Context(_number_of_threads(n), _generation)
+    try:
+        yield
+    finally:
+        _local.context = usual
+
+
+def _number_of_threads(n) -> int:
+    try:
+        n = operator.index(n)
+    except TypeError:
+        raise errors.DTypeError(f"n is {n!r}; it must be a whole number of threads") from None
+    if not 0 <= n <= 4096:
+        raise errors.ArgumentError(f"n is {n}; it must be 0 (all) to 4096")
+    return n
+
+
 def set_threads(n: int) -> None:
     """How many threads the library works with, for all calls from now on; 0: OMP_NUM_THREADS, or all there are.
 
@@ -158,13 +188,7 @@ def set_threads(n: int) -> None:
     >>> set_threads(before)
     """
     global _threads, _generation
-    try:
-        n = operator.index(n)
-    except TypeError:
-        raise errors.DTypeError(f"n is {n!r}; it must be a whole number of threads") from None
-    if not 0 <= n <= 4096:
-        raise errors.ArgumentError(f"n is {n}; it must be 0 (all) to 4096")
-    _threads = n
+    _threads = _number_of_threads(n)
     _generation += 1
     changed()
 

@@ -101,7 +101,7 @@ class VersionError(CirceError, ImportError):
 
 
 class CommandError(CirceError, ValueError):
-    """The command circe refused or failed; the text is what it said."""
+    """The command circe was not found."""
 
 
 BY_STATUS = {

@@ -1,20 +1,16 @@
-"""An invariant predictor with scikit-learn's interface.
-
-The network and its training are those of `circe train`; the command that comes with the package does the work, on files in a
-temporary folder, and what it refuses is raised with its words.
-"""
+"""Invariant predictors with scikit-learn's interface. The network and its training are those of circe.train, in this process."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-from typing import Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
 
-from . import _command, errors
+from . import _columns, _jobs, _measures, _runtime, errors
 
 _VALIDATION_ROWS = 10  # the least that an error is reported on
 
@@ -24,45 +20,31 @@ def _validated(estimator, X, **options):
     try:
         from sklearn.utils.validation import validate_data
     except ImportError:
+        if options.pop("skip_check_array", False):
+            estimator._check_feature_names(X, reset=options["reset"])
+            return estimator._check_n_features(X, reset=options["reset"])
         return estimator._validate_data(X, **options)
     return validate_data(estimator, X, **options)
 
 
-def _listed(value) -> str:
-    return ",".join(repr(float(v)) for v in np.ravel(value))
+def _columns_of(values) -> Optional[Dict[Any, Any]]:
+    """The columns of a frame that is not all numbers, by name; None: to be taken as an array of numbers."""
+    if not hasattr(values, "columns") or not hasattr(values, "__getitem__"):
+        return None
+    found = {name: values[name] for name in values.columns}
+    numbers = all(getattr(c.dtype, "kind", "") in "biuf" or getattr(c.dtype, "_is_numeric", False)
+                  or str(c.dtype).startswith(("Int", "UInt", "Float", "Boolean")) for c in found.values())
+    return None if numbers else found
 
 
-class InvariantRegressor(RegressorMixin, BaseEstimator):
-    """A network that predicts b from X, and whose prediction does not depend on `invariant_to` once `given` is known.
+def _is_text(values) -> bool:
+    kind = getattr(values, "dtype", None)
+    return getattr(kind, "kind", "O") in "OUS" if kind is not None else any(
+        isinstance(cell, str) for cell in np.ravel(np.asarray(values, dtype=object)))
 
-    Trains with loss + gamma * regularizer. What is paid is exactness: `floor_` estimates the error that no invariant
-    predictor can go below.
 
-    Parameters
-    ----------
-    gamma : weight of the regulariser; the larger, the more invariant and the less exact.
-    regularizer : "circe", "hscic", "gcm" or "hsic".
-    estimator : of circe ("biased", "debiased", "centered", "ustat") and of hsic ("biased", "ustat").
-    batch_size : rows of a step; where fewer are left for training, all of those.
-    net, activation, init, epochs, learning_rate, weight_decay, patience, sigma2_x, sigma2_y, sigma2_z, ridge, method
-        As the options of `circe train`; None: the command's own.
-    validation, holdout : shares of the rows for the report, and for learning the conditional mean. None: a tenth, and at
-        least 10 rows for the report.
-    random_state : a whole number; the same numbers give the same network.
-    threads : None: all.
-
-    Attributes after fit: report_ (all that `circe train --json` says), error_, measures_, floor_, n_iter_, model_ (the
-    contents of the model's file), n_features_in_.
-
-    >>> import numpy as np
-    >>> random = np.random.default_rng(0)
-    >>> y = random.normal(size=400)
-    >>> z = y**2 + random.normal(size=400)
-    >>> b = z + np.sin(y)
-    >>> model = InvariantRegressor(gamma=100.0, epochs=2).fit(np.stack([y, z], axis=1), b, given=y, invariant_to=z)
-    >>> model.predict([[0.1, 0.2], [0.3, 0.4]]).shape
-    (2,)
-    """
+class _InvariantNetwork(BaseEstimator):
+    """What both predictors share: parameters, the table that is trained on, prediction."""
 
     def __init__(self, gamma: float = 1000.0, *, regularizer: str = "circe", estimator: Optional[str] = None,
                  net: Optional[str] = None, activation: Optional[str] = None, init: Optional[str] = None, epochs: int = 100,
@@ -70,7 +52,8 @@ class InvariantRegressor(RegressorMixin, BaseEstimator):
                  sigma2_x: Optional[float] = None, sigma2_y: Union[float, Sequence[float], None] = None,
                  sigma2_z: Union[float, str, None] = None, ridge: Union[float, Sequence[float], None] = None,
                  method: Optional[str] = None, validation: Optional[float] = None, holdout: Optional[float] = None,
-                 random_state: int = 0, threads: Optional[int] = None):
+                 random_state: Any = 0, threads: Optional[int] = None, device: Optional[str] = None,
+                 progress: Optional[Callable[[float, str], Any]] = None):
         self.gamma = gamma
         self.regularizer = regularizer
         self.estimator = estimator
@@ -91,6 +74,169 @@ class InvariantRegressor(RegressorMixin, BaseEstimator):
         self.holdout = holdout
         self.random_state = random_state
         self.threads = threads
+        self.device = device
+        self.progress = progress
+
+    # ---- the table
+
+    def _features(self, X, reset: bool) -> Dict[str, Any]:
+        """The columns of X by name: those of a frame, or x0, x1, ..."""
+        columns = _columns_of(X)
+        if columns is None:
+            X = _validated(self, X, dtype=np.float64, reset=reset, **({"ensure_min_samples": 2} if reset else {}))
+            names = getattr(self, "feature_names_in_", [f"x{c}" for c in range(X.shape[1])])
+            return {str(name): X[:, c] for c, name in enumerate(names)}
+        _validated(self, X, reset=reset, skip_check_array=True)
+        return {str(name): column for name, column in columns.items()}
+
+    @staticmethod
+    def _variable(values, name: str, taken: Dict[str, Any]) -> Dict[str, Any]:
+        """The columns of `given` or `invariant_to`, under names that no feature has."""
+        columns = _columns_of(values)
+        if columns is not None:
+            parts = list(columns.values())
+        elif _is_text(values):
+            array = check_array(values, ensure_2d=False, dtype=None, input_name=name)
+            parts = list(array.reshape(len(array), -1).T)
+        else:
+            array = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
+            parts = list(array.reshape(len(array), -1).T)
+        while any(f"{name}{c}" in taken for c in range(len(parts))):
+            name += "_"
+        return {f"{name}{c}": part for c, part in enumerate(parts)}
+
+    def _fit(self, features: Dict[str, Any], target, loss: str, given, invariant_to) -> None:
+        table: Dict[str, Any] = dict(features)
+        roles: Dict[str, List[str]] = {"features": list(features)}
+        for role, values in (("target", target), ("given", given), ("invariant_to", invariant_to)):
+            if values is None:
+                continue
+            own = self._variable(values, role, table)
+            rows, n = len(next(iter(own.values()))), len(next(iter(features.values())))
+            if rows != n:
+                raise errors.ShapeError(f"{'y' if role == 'target' else role} has {rows} rows and X has {n}; they must be the "
+                                        "same points")
+            table.update(own)
+            roles[role] = list(own)
+        with _runtime.threads_of(self.threads):
+            trained = _jobs.train(table, loss=loss, progress=self.progress, **roles, **self._options(roles, rows))
+        self.predictor_, self.report_ = trained.predictor, trained.results
+        self.error_, self.measures_ = trained.error, trained.measures
+        self.floor_, self.n_iter_ = trained.floor, trained.epochs
+
+    def _options(self, roles: Dict[str, List[str]], n: int) -> Dict[str, Any]:
+        invariant = "invariant_to" in roles
+        validation = self.validation
+        if validation is None:
+            validation = min(0.5, max(0.1, (_VALIDATION_ROWS + 0.5) / n))
+        left = n - round(n * validation) - (round(n * (self.holdout or 0.1)) if invariant else 0)
+        options: Dict[str, Any] = {
+            "regularizer": self.regularizer if invariant else "none", "gamma": self.gamma if invariant else None,
+            "validation": validation, "holdout": self.holdout, "epochs": self.epochs,
+            "batch": max(1, min(self.batch_size, left - 1)), "lr": self.learning_rate, "weight_decay": self.weight_decay,
+            "patience": self.patience, "seed": self._seed(), "net": self.net, "activation": self.activation,
+            "init": self.init, "method": self.method, "device": self.device}
+        if invariant:
+            options.update({name: getattr(self, name) for name in ("estimator", "sigma2_x", "sigma2_y", "sigma2_z", "ridge")})
+        return options
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, (int, np.integer)):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _values(self, X) -> np.ndarray:
+        """(n, outputs)"""
+        check_is_fitted(self, "predictor_")
+        table = self._features(X, reset=False)
+        with _runtime.threads_of(self.threads):
+            found = _jobs.predictions_of(self.predictor_, table, {"device": self.device}, compare=False)
+        return found.values
+
+    def save(self, path) -> None:
+        """The model as a file for `circe predict` and circe.predict: its table has the columns of X by name, or x0, x1, ..."""
+        check_is_fitted(self, "predictor_")
+        self.predictor_.save(path)
+
+
+def dependence_scorer(weight: float = 1.0, measure: str = "kpc", **options):
+    """A scorer for GridSearchCV and the like: the estimator's own score, less `weight` times what its prediction still depends
+    on `invariant_to` once `given` is known (circe.measure by name, kpc in [0, 1] by default, with its options). By score alone
+    the smallest gamma always wins. `given` and `invariant_to` are metadata of the score: set_score_request is done here.
+
+    >>> import numpy as np
+    >>> y, e = np.random.default_rng(0).normal(size=(2, 400))
+    >>> X, b = np.stack([y + e, e], axis=1), y
+    >>> scorer = dependence_scorer()
+    >>> loose = InvariantRegressor(1.0, epochs=20).fit(X, b, invariant_to=e)
+    >>> strict = InvariantRegressor(1000.0, epochs=20).fit(X, b, invariant_to=e)
+    >>> all(scorer(model, X, b, invariant_to=e) <= model.score(X, b) for model in (loose, strict))
+    True
+    """
+    return _DependenceScorer(weight, measure, options)
+
+
+class _DependenceScorer:
+    def __init__(self, weight: float, measure: str, options: Dict[str, Any]):
+        self.weight, self.measure, self.options = weight, measure, options
+
+    def __call__(self, estimator, X, y, *, given=None, invariant_to=None) -> float:
+        if invariant_to is None:
+            raise errors.ArgumentError("invariant_to is missing; it is what the prediction must not depend on. Of a search, pass "
+                                       "it to fit, with scikit-learn's metadata routing enabled")
+        predicted = estimator.predict_proba(X) if hasattr(estimator, "predict_proba") else estimator.predict(X)
+        left = _measures.measure(self.measure, predicted, y if given is None else given, invariant_to, **self.options)
+        return float(estimator.score(X, y)) - self.weight * max(float(left), 0.0)
+
+    def get_metadata_routing(self):
+        """What scikit-learn is to pass on."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        request = MetadataRequest(owner=self)
+        for name in ("given", "invariant_to"):
+            request.score.add_request(param=name, alias=True)
+        return request
+
+    def __repr__(self) -> str:
+        return f"dependence_scorer({self.weight!r}, {self.measure!r})"
+
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    gamma : weight of the regulariser; the larger, the more invariant and the less exact.
+    regularizer : "circe", "hscic", "gcm" or "hsic".
+    estimator : of circe ("biased", "debiased", "centered", "ustat") and of hsic ("biased", "ustat").
+    batch_size : rows of a step; where fewer are left for training, all of those.
+    net, activation, init, epochs, learning_rate, weight_decay, patience, sigma2_x, sigma2_y, sigma2_z, ridge, method, device
+        As the options of circe.train; None: the library's own.
+    validation, holdout : shares of the rows for the report, and for learning the conditional mean. None: a tenth, and at
+        least 10 rows for the report.
+    random_state : a whole number; the same numbers give the same network. None, or a RandomState: another one every time.
+    threads : None: as circe.set_threads says.
+    progress : called with the share that is done and a text; where it returns True, fit stops with a CancelledError.
+
+    Attributes after fit: report_ (all that `circe train --json` says), error_, measures_, floor_, n_iter_, predictor_ (see
+    circe.predict), n_features_in_.
+"""
+
+
+class InvariantRegressor(RegressorMixin, _InvariantNetwork):
+    __doc__ = """A network that predicts b from X, and whose prediction does not depend on `invariant_to` once `given` is known.
+
+    Trains with loss + gamma * regularizer. What is paid is exactness: `floor_` estimates the error that no invariant
+    predictor can go below. X, given and invariant_to are arrays of numbers, or frames whose columns of text and categoricals
+    are categories.
+""" + _PARAMETERS + """
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> y = random.normal(size=400)
+    >>> z = y**2 + random.normal(size=400)
+    >>> b = z + np.sin(y)
+    >>> model = InvariantRegressor(gamma=100.0, epochs=2).fit(np.stack([y, z], axis=1), b, given=y, invariant_to=z)
+    >>> model.predict([[0.1, 0.2], [0.3, 0.4]]).shape
+    (2,)
+    """
 
     def fit(self, X, y, *, given=None, invariant_to=None) -> "InvariantRegressor":
         """X (n, features); y (n,) or (n, targets): what is predicted. given (n, ...): dependence that runs through it is
@@ -98,80 +244,16 @@ class InvariantRegressor(RegressorMixin, BaseEstimator):
         known; None: nothing, a plain network."""
         if y is None:
             raise ValueError("This InvariantRegressor requires y to be passed, but the target y is None")
-        X = _validated(self, X, dtype=np.float64, ensure_min_samples=2)
+        features = self._features(X, reset=True)
         target = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-        arrays = {"X": X, "b": target.reshape(len(target), -1)}
-        if given is not None:
-            arrays["given"] = self._column("given", given)
-        if invariant_to is not None:
-            arrays["invariant"] = self._column("invariant_to", invariant_to)
-        for name, array in arrays.items():
-            if len(array) != len(X):
-                raise errors.ShapeError(f"{'y' if name == 'b' else name} has {len(array)} rows and X has {len(X)}; they must "
-                                        "be the same points")
         self._one_target = target.ndim == 1
-        with tempfile.TemporaryDirectory(prefix="circe-") as folder:
-            data, model = os.path.join(folder, "data.npz"), os.path.join(folder, "model.safetensors")
-            np.savez(data, **arrays)
-            self.report_ = _command.run(["train", "--data", data, "-o", model, *self._options(arrays)], folder)
-            with open(model, "rb") as file:
-                self.model_ = file.read()
-        self.error_, self.measures_ = self.report_["error"], self.report_.get("measures", {})
-        self.floor_, self.n_iter_ = self.report_.get("floor"), self.report_["epochs"]
+        self._fit(features, target, "mse", given, invariant_to)
         return self
-
-    @staticmethod
-    def _column(name: str, values) -> np.ndarray:
-        array = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
-        return array.reshape(len(array), -1)
-
-    def _options(self, arrays: dict) -> list:
-        options = ["--features", "X", "--target", "b", "--loss", "mse", "--quiet", "--no-report", "--checkpoint-minutes", "0"]
-        if "given" in arrays:
-            options += ["--given", "given"]
-        if "invariant" in arrays:
-            options += ["--invariant-to", "invariant", "--regularizer", str(self.regularizer), "--gamma",
-                        repr(float(self.gamma))]
-        else:
-            options += ["--regularizer", "none"]
-        validation = self.validation
-        if validation is None:
-            validation = min(0.5, max(0.1, (_VALIDATION_ROWS + 0.5) / len(arrays["X"])))
-        n = len(arrays["X"])
-        left = n - round(n * validation) - (round(n * (self.holdout or 0.1)) if "invariant" in arrays else 0)
-        batch = max(1, min(self.batch_size, left - 1))
-        options += ["--validation", repr(float(validation)), "--epochs", str(self.epochs), "--batch", str(batch),
-                    "--lr", repr(float(self.learning_rate)), "--weight-decay", repr(float(self.weight_decay)), "--patience",
-                    str(self.patience), "--seed", str(0 if self.random_state is None else self.random_state)]
-        for name in ("estimator", "net", "activation", "init", "method", "threads", "holdout"):
-            if getattr(self, name) is not None and (name != "estimator" or "invariant" in arrays):
-                options += [f"--{name}", str(getattr(self, name))]
-        for name in ("sigma2_x", "sigma2_y", "sigma2_z", "ridge"):
-            value = getattr(self, name)
-            if value is not None and "invariant" in arrays:
-                options += [f"--{name.replace('_', '-')}", value if isinstance(value, str) else _listed(value)]
-        return options
 
     def predict(self, X) -> np.ndarray:
         """(n,) for a target of one column that was given as (n,), else (n, targets)."""
-        check_is_fitted(self, "model_")
-        X = _validated(self, X, dtype=np.float64, reset=False)
-        with tempfile.TemporaryDirectory(prefix="circe-") as folder:
-            data, model = os.path.join(folder, "data.npz"), os.path.join(folder, "model.safetensors")
-            out = os.path.join(folder, "out.npy")
-            np.savez(data, X=X)
-            with open(model, "wb") as file:
-                file.write(self.model_)
-            _command.run(["predict", "--model", model, "--data", data, "-o", out, "--quiet"], folder)
-            predicted = np.load(out).astype(np.float64, copy=False)
-        predicted = predicted.reshape(len(X), -1)
-        return predicted[:, 0] if self._one_target else predicted
-
-    def save(self, path) -> None:
-        """The model as a file for `circe predict`, whose table then has the columns X:0, X:1, ... of an array X."""
-        check_is_fitted(self, "model_")
-        with open(path, "wb") as file:
-            file.write(self.model_)
+        values = self._values(X)
+        return values[:, 0] if self._one_target else values
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -181,3 +263,66 @@ class InvariantRegressor(RegressorMixin, BaseEstimator):
 
     def _more_tags(self):  # scikit-learn before 1.6
         return {"multioutput": True}
+
+
+class InvariantClassifier(ClassifierMixin, _InvariantNetwork):
+    __doc__ = """A network that predicts the class of X, and whose probabilities do not depend on `invariant_to` once `given` is
+    known. With the class itself given, which is the default, that is what equalised odds ask for.
+
+    Trains with cross-entropy + gamma * regularizer. X, given and invariant_to are arrays of numbers, or frames whose columns of
+    text and categoricals are categories; groups may be text.
+""" + _PARAMETERS + """
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> group = random.choice(["a", "b"], size=400)
+    >>> X = random.normal(size=(400, 2)) + (group == "a")[:, None]
+    >>> label = np.where(X[:, 0] + random.normal(size=400) > 0.5, "yes", "no")
+    >>> model = InvariantClassifier(gamma=100.0, epochs=2).fit(X, label, invariant_to=group)
+    >>> model.classes_, model.predict_proba(X[:3]).shape
+    (array(['no', 'yes'], dtype='<U3'), (3, 2))
+    """
+
+    def fit(self, X, y, *, given=None, invariant_to=None) -> "InvariantClassifier":
+        """X (n, features); y (n,): classes. given (n, ...): dependence that runs through it is allowed; None: the class itself.
+        invariant_to (n, ...): what the prediction must not depend on once `given` is known; None: nothing."""
+        if y is None:
+            raise ValueError("This InvariantClassifier requires y to be passed, but the target y is None")
+        features = self._features(X, reset=True)
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class, {self.classes_[0]!r}; a classifier needs two or more")
+        names = _class_names(self.classes_)
+        self._fit(features, np.array(names, dtype=object)[codes], "cross-entropy", given, invariant_to)
+        one_row = {name: column[:1] for name, column in features.items()}
+        made = _jobs.predictions_of(self.predictor_, one_row, {}, compare=False).names
+        self._order = [made.index(name) if name in made else -1 for name in names]
+        return self
+
+    def predict_proba(self, X) -> np.ndarray:
+        """(n, classes), in the order of classes_."""
+        values = self._values(X)
+        found = np.zeros((len(values), len(self.classes_)))
+        for c, place in enumerate(self._order):
+            if place >= 0:
+                found[:, c] = values[:, place]
+        return found
+
+    def decision_function(self, X) -> np.ndarray:
+        """Of two classes (n,), the log of their odds; of more (n, classes), logs of probabilities."""
+        logs = np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
+        return logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
+
+    def predict(self, X) -> np.ndarray:
+        """(n,): the most probable class."""
+        places = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[places]
+
+
+def _class_names(classes: np.ndarray) -> List[str]:
+    """Words for classes that no table reads as numbers or as missing: their own texts where they are such."""
+    texts = [str(c) for c in classes]
+    words = all(isinstance(c, str) and c.strip() == c and not _columns._is_missing(c) and _columns.number_of(c) is None
+                and not _columns.looks_like_number(c) for c in classes)
+    return texts if words else [f"class {text}" for text in texts]

@@ -11,6 +11,7 @@ import pytest
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import circe
+from circe import _command
 
 SOURCE = Path(__file__).resolve().parents[2]
 
@@ -44,6 +45,14 @@ def run_python(code, **environment):
                           env={**os.environ, **environment})
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def run_command(*arguments):
+    """What the command prints."""
+    done = subprocess.run([_command.command_path(), *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def gaussian(a, b, sigma2):

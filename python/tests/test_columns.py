@@ -1,5 +1,6 @@
 """Columns of text, categoricals, masks and ranks: the rules, and the words, of the command's tables."""
 
+import json
 import pickle
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 import circe
 from circe import _arrays, _columns
+
+from conftest import run_command
 
 N = 300
 RANDOM = np.random.default_rng(5)
@@ -117,8 +120,36 @@ def test_categories_keep_their_codes_from_fit_to_measure(tmp_path):
     assert circe.circe(X[rows], Y[rows], GROUP[rows], again, sigma2_x=1.0).value == straight
     with pytest.raises(circe.DataError, match="z has categories where the fit had numbers, or numbers"):
         circe.circe(X[rows], Y[rows], Z[rows], mean, sigma2_x=1.0)
-    with pytest.raises(circe.UnsupportedError, match="names of categories"):
-        mean.save(tmp_path / "mean.safetensors")
+    mean.save(tmp_path / "mean.safetensors")
+    loaded = circe.ConditionalMean.load(tmp_path / "mean.safetensors")
+    assert loaded.columns_ == ({"variable": "z", "column": 0, "read_as": "categories", "categories": 3},)
+    assert circe.circe(X[rows][order], Y[rows][order], GROUP[rows][order], loaded, sigma2_x=1.0).value == turned
+    with pytest.raises(circe.DataError, match="z has categories where the fit had numbers, or numbers"):
+        circe.circe(X[rows], Y[rows], Z[rows], loaded, sigma2_x=1.0)
+
+
+def write_csv(path, group, rows):
+    lines = [f'{x!r},{y!r},"{word}"' for x, y, word in zip(X[rows].tolist(), Y[rows].tolist(), group[rows].tolist())]
+    path.write_text("\n".join(["x,y,z", *lines]) + "\n", encoding="utf-8")
+    return str(path)
+
+
+def test_files_of_categories_are_those_of_the_command(tmp_path):
+    """Both ways: what one saves the other measures with, with the texts in another order and a new one among them."""
+    group = np.where(GROUP == "red", "r\N{LATIN SMALL LETTER E WITH ACUTE}d, or so", GROUP).astype(object)
+    first, rest = np.arange(150), np.arange(150, N)[np.argsort(GROUP[150:], kind="stable")]
+    group[rest[0]] = "violet"
+    ours, theirs = tmp_path / "ours.safetensors", tmp_path / "theirs.safetensors"
+    circe.ConditionalMean().fit(Y[first], group[first]).save(ours)
+    run_command("fit", "--data", write_csv(tmp_path / "fit.csv", group, first), "--y", "y", "--z", "z", "-o", str(theirs))
+    data, found = write_csv(tmp_path / "rest.csv", group, rest), set()
+    for file in (ours, theirs):
+        said = json.loads(run_command("measure", "circe", "--data", data, "--x", "x", "--y", "y", "--z", "z", "--model",
+                                      str(file), "--json"))
+        loaded = circe.ConditionalMean.load(file)
+        assert circe.circe(X[rest], Y[rest], group[rest], loaded).value == pytest.approx(said["value"], rel=1e-12)
+        found.add(round(said["value"], 15))
+    assert len(found) == 1
 
 
 def test_gcm_has_no_kernel_for_categories():
@@ -183,3 +214,77 @@ def test_the_rules_are_those_of_the_command():
         assert _columns.number_of(text) is None
     assert not _columns.looks_like_number("18-25") and not _columns.looks_like_number("red")
     assert _arrays.view(np.array([b"1.5", b"2"]), "x")[1].tolist() == [1.5, 2.0]
+
+
+# ---- missing="drop" -----------------------------------------------------------------------------------------------------
+
+GAPS = np.arange(N) % 50 == 7  # of x
+HOLES = np.arange(N) % 60 == 9  # of z
+LEFT = ~(GAPS | HOLES)
+
+
+def holes(kind):
+    """X and Z with cells missing, in one of the ways that people have them."""
+    x, z = np.where(GAPS, np.nan, X), np.where(HOLES, np.nan, Z)
+    if kind == "masked":
+        return np.ma.masked_array(X, GAPS), np.ma.masked_array(Z, HOLES)
+    if kind == "words":
+        return [("NA" if g else repr(float(v))) for g, v in zip(GAPS, X)], z
+    if kind in ("pandas", "polars"):
+        frame = pytest.importorskip(kind)
+        return frame.Series(np.where(GAPS, None, X).tolist()), frame.DataFrame({"z": z})
+    return {"nan": (x, z), "none": (np.where(GAPS, None, X), z)}[kind]
+
+
+@pytest.mark.parametrize("kind", ["nan", "none", "words", "masked", "pandas", "polars"])
+def test_missing_rows_can_be_dropped(kind):
+    x, z = holes(kind)
+    mean = circe.ConditionalMean().fit(Y[LEFT], Z[LEFT])
+    dropped = circe.ConditionalMean(missing="drop").fit(Y, np.where(GAPS, np.nan, Z) if kind == "nan" else z)
+    assert dropped.n_rows_ == N - (GAPS if kind == "nan" else HOLES).sum()
+    for call in (circe.kci, circe.gcm, circe.hscic, lambda *v, **o: circe.circe(*v, mean, **o), circe.test, circe.nocco,
+                 lambda x, y, z, **o: circe.hsic(x, z, **o), lambda *v, **o: circe.test(*v, weights=np.ones(len(v[1])), **o),
+                 lambda *v, **o: circe.measure("kpc", *v, **o)):
+        with pytest.raises(circe.CirceError):
+            call(x, Y, z)
+        found, wanted = call(x, Y, z, missing="drop"), call(X[LEFT], Y[LEFT], Z[LEFT])
+        assert float(found) == float(wanted) and found.n == LEFT.sum()
+    assert circe.effects(x, Y, z, draws=20, along=None, missing="drop").rows == LEFT.sum()
+    assert circe.calibrate(x, Y, z, method="gcm", repetitions=20, missing="drop").rows == LEFT.sum()
+
+
+def test_gradients_of_dropped_rows_are_zero():
+    found = circe.hsic(holes("nan")[0], Z, grad=True, missing="drop")
+    assert found.grad.shape == X.shape and (found.grad[GAPS] == 0).all()
+    assert np.array_equal(found.grad[~GAPS], circe.hsic(X[~GAPS], Z[~GAPS], grad=True).grad)
+
+
+def test_dropping_keeps_categories():
+    group = GROUP.astype(object)
+    group[GAPS] = None
+    found = circe.test(X, Y, group, missing="drop")
+    assert found.p_value == circe.test(X[~GAPS], Y[~GAPS], GROUP[~GAPS]).p_value and found.columns[0]["categories"] == 3
+    sample = circe.test(X, Y, group, missing="drop", rows=100, weights=np.where(GAPS, np.nan, 1.0))
+    assert sample.n == 100 and sample.kernel_z == "0:delta"
+
+
+def test_blocks_see_masks_and_drop_rows():
+    x, z = holes("masked")
+    with pytest.raises(circe.DataError, match="x is masked"):
+        circe.blocks("hsic", x, None, z, block_rows=50, blocks=4)
+    found = circe.blocks("hsic", x, None, z, block_rows=50, blocks=4, missing="drop")
+    assert found.value == circe.blocks("hsic", X[LEFT], None, Z[LEFT], block_rows=50, blocks=4).value
+
+
+def test_words_of_missing():
+    with pytest.raises(circe.ArgumentError, match="missing is 'omit'; it must be one of refuse, drop, error"):
+        circe.test(X, Y, Z, missing="omit")
+    with pytest.raises(circe.DataError, match="every one of the 300 rows has a missing cell"):
+        circe.hsic(np.full(N, np.nan), Z, missing="drop")
+    with pytest.raises(circe.ShapeError, match="x has 300 rows and z has 299"):
+        circe.hsic(X, Z[1:], missing="drop")
+    assert circe.hsic(X, Z, missing="error").value == circe.hsic(X, Z).value
+
+
+def test_categories_survive_ranks():
+    assert circe.hsic(X, GROUP, transform="ranks").columns == circe.hsic(X, GROUP).columns

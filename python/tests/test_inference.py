@@ -1,6 +1,7 @@
 """p-values, calibration and effect sizes: those of the command, refusals, and causal-learn's object."""
 
 import dataclasses
+import json
 import math
 import os
 import signal
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 
 import circe
-from circe import _command, _native
+from circe import _native
+
+from conftest import run_command
 
 pytestmark = pytest.mark.skipif(not hasattr(_native.library()._dll, "circe_test"), reason="a library without tests")
 
@@ -89,7 +92,7 @@ def said_by_the_command(chain, folder, *arguments):
     for name, values in zip("xyz", chain):
         np.save(folder / f"{name}.npy", values[:, None])
         files += [f"--{name}", str(folder / f"{name}.npy")]
-    return _command.run(["test", *arguments[:1], *files, *arguments[1:], "--threads", "1"])
+    return json.loads(run_command("test", *arguments[:1], *files, *arguments[1:], "--threads", 1, "--json"))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -25,17 +26,22 @@ STRUCTURES = {"circe_mat": _native.Mat, "circe_cme_options": _native.CmeOptions,
               "circe_normalized_options": _native.NormalizedOptions, "circe_gcm_options": _native.GcmOptions,
               "circe_test_options": _native.TestOptions, "circe_test_regression": _native.TestRegression,
               "circe_test_result": _native.TestResult, "circe_calibration": _native.Calibration,
-              "circe_effect": _native.Effect, "circe_effects": _native.Effects}
+              "circe_effect": _native.Effect, "circe_effects": _native.Effects,
+              "circe_metadata": _native.Metadata, "circe_option": _native.Option, "circe_schema": _native.Schema,
+              "circe_watch": _native.Watch, "circe_notes": _native.Notes, "circe_columns": _native.ColumnsRead,
+              "circe_training": _native.Training, "circe_predictions": _native.Predictions,
+              "circe_prediction_error": _native.PredictionError}
 
 
 def declarations():
-    """Name and number of arguments of every public function."""
+    """Name, kind of result and number of arguments of every public function."""
     found = {}
     for header in HEADERS.glob("*.h"):
         text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
-        for match in re.finditer(r"CIRCE_API [^;]*?(circe_\w+)\(([^;]*)\);", text):
-            arguments = match.group(2).strip()
-            found[match.group(1)] = 0 if arguments == "void" else len(arguments.split(","))
+        for match in re.finditer(r"CIRCE_API ([^;(]*?)(circe_\w+)\(([^;]*)\);", text):
+            result, arguments = match.group(1).strip(), match.group(3).strip()
+            kind = "status" if result == "circe_status" else None if result == "void" else "value"
+            found[match.group(2)] = kind, 0 if arguments == "void" else len(arguments.split(","))
     return found
 
 
@@ -43,14 +49,17 @@ def declarations():
 def test_signatures_are_those_of_the_headers():
     declared = declarations()
     assert len(declared) > 60
-    for name, (_, *arguments) in _native.SIGNATURES.items():
+    for name, (result, *arguments) in {**_native.SIGNATURES, **_native.JOB_SIGNATURES}.items():
         assert name in declared, f"{name} is in no header"
-        assert len(arguments) == declared[name], name
+        kind = result if result in ("status", None) else "value"
+        assert (kind, len(arguments)) == declared[name], name
 
 
 def test_every_function_is_in_the_library():
     for name in _native.SIGNATURES:
         assert getattr(_native.library(), name) is not None
+    for name in _native.JOB_SIGNATURES:
+        assert getattr(_native.jobs(), name) is not None
 
 
 @needs_headers
@@ -61,7 +70,8 @@ def test_structures_are_laid_out_as_in_c(tmp_path):
         lines.append(f'printf("{name} %zu\\n", sizeof({name}));')
         lines += [f'printf("{name}.{field} %zu\\n", offsetof({name}, {field}));' for field, _ in structure._fields_]
     source = tmp_path / "layout.c"
-    source.write_text("#include <circe/circe.h>\n#include <circe/test.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {" +
+    source.write_text("#include <circe/circe.h>\n#include <circe/test.h>\n#include <circe/train.h>\n#include <stddef.h>\n"
+                      "#include <stdio.h>\nint main(void) {" +
                       "\n".join(lines) + "return 0; }\n")
     subprocess.run(["cc", f"-I{HEADERS.parent}", str(source), "-o", str(tmp_path / "layout")], check=True)
     printed = subprocess.run([str(tmp_path / "layout")], capture_output=True, text=True, check=True).stdout
@@ -98,6 +108,32 @@ def test_enumerations_are_numbered_as_in_c():
         _native.GCM_COMBINES.values())
 
 
+def test_type_checkers_see_every_name():
+    text = Path(circe.__file__).read_text()
+    assert set(circe.__all__) - {"build_info"} <= set(re.findall(r"(\w+) as \1\b", text)) and "circe as circe" in text
+
+
+def test_star_keeps_the_package():
+    names = {}
+    exec("import circe\nfrom circe import *", names)
+    assert names["circe"] is circe and names["hsic"] is circe.hsic and names["train"] is circe.train
+
+
+@pytest.mark.skipif((Path(circe.__file__).parent / "_bundle").exists(), reason="the wheel has its own command")
+def test_the_script_does_not_start_itself(tmp_path, monkeypatch):
+    from circe import _command
+
+    script = tmp_path / "circe"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    monkeypatch.delenv("CIRCE_COMMAND", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert _command.command_path() == str(script)
+    monkeypatch.setattr("sys.argv", [str(script)])
+    with pytest.raises(circe.CommandError, match="not found"):
+        _command.command_path()
+
+
 def test_defaults_come_through():
     options = _native.CmeOptions()
     _native.library().circe_cme_options_init(options)
@@ -107,12 +143,12 @@ def test_defaults_come_through():
 def test_another_version_is_refused(monkeypatch):
     monkeypatch.setattr(_native, "VERSION", (99, 0))
     with pytest.raises(circe.VersionError, match="written for 99.0"):
-        _native.Library(_native.library().path)
+        _native._load()
 
 
 def test_a_missing_library_is_named(tmp_path):
     with pytest.raises(circe.VersionError, match="nowhere.so"):
-        _native.Library(str(tmp_path / "nowhere.so"))
+        _native.Library(str(tmp_path / "nowhere.so"), {})
 
 
 @pytest.mark.skipif(bool(os.environ.get("LD_PRELOAD")), reason="sanitizers take terabytes of address space")

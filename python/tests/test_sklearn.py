@@ -1,6 +1,8 @@
-"""InvariantRegressor: scikit-learn's own checks, invariance, errors."""
+"""InvariantRegressor and InvariantClassifier: scikit-learn's own checks, invariance, types of columns, errors."""
 
+import os
 import pickle
+import subprocess
 
 import numpy as np
 import pytest
@@ -8,21 +10,25 @@ import pytest
 pytest.importorskip("sklearn")
 
 import circe
-from circe.sklearn import InvariantRegressor
+from circe.sklearn import InvariantClassifier, InvariantRegressor
+
+from conftest import run_command
 
 QUICK = {"epochs": 30, "learning_rate": 0.01, "batch_size": 32, "threads": 1}
 FEW = "at least 10 rows are set aside for the report, so fewer than 20 rows are refused"
 EXPECTED = {"check_n_features_in_after_fitting": FEW, "check_estimators_nan_inf": FEW, "check_regressor_multioutput": FEW,
             "check_regressors_no_decision_function": FEW, "check_fit2d_1feature": FEW,
+            "check_classifier_data_not_an_array": FEW,
             "check_methods_sample_order_invariance": "the network works in float32"}
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_checks():
+@pytest.mark.parametrize("kind", [InvariantRegressor, InvariantClassifier])
+def test_scikit_learns_checks(kind):
     from sklearn.utils import estimator_checks
 
     try:
-        estimator_checks.check_estimator(InvariantRegressor(**QUICK), expected_failed_checks=EXPECTED)
+        estimator_checks.check_estimator(kind(**QUICK), expected_failed_checks=EXPECTED)
     except TypeError:
         pytest.skip("scikit-learn before 1.6 takes no list of checks that do not apply")
 
@@ -48,16 +54,142 @@ def test_invariance_is_bought(table):
     np.testing.assert_array_equal(again.predict(X[:5]), fair.predict(X[:5]))
 
 
-def test_the_file_is_the_commands(table, tmp_path):
-    from circe import _command
+@pytest.fixture
+def no_process(monkeypatch):
+    def refuse(*arguments, **options):
+        raise AssertionError("a process was started")
 
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    monkeypatch.setattr(os, "posix_spawn", refuse)
+
+
+def test_no_process_is_started(table, no_process):
+    X, b, y, z = table
+    model = InvariantRegressor(10.0, epochs=1, threads=1).fit(X, b, given=y, invariant_to=z)
+    assert model.predict(X[:7]).shape == (7,)
+
+
+def test_the_file_is_the_commands(table, tmp_path):
     X, b, y, z = table
     model = InvariantRegressor(10.0, epochs=1, threads=1).fit(X, b, given=y, invariant_to=z)
     model.save(tmp_path / "m.safetensors")
-    np.savez(tmp_path / "t.npz", X=X[:7])
-    _command.run(["predict", "--model", str(tmp_path / "m.safetensors"), "--data", str(tmp_path / "t.npz"), "-o",
-                  str(tmp_path / "o.npy")])
+    np.savez(tmp_path / "t.npz", x0=X[:7, 0], x1=X[:7, 1])
+    run_command("predict", "--model", tmp_path / "m.safetensors", "--data", tmp_path / "t.npz", "-o", tmp_path / "o.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "o.npy").ravel(), model.predict(X[:7]))
+    np.testing.assert_array_equal(circe.predict(tmp_path / "m.safetensors", {"x0": X[:7, 0], "x1": X[:7, 1]}).values[:, 0],
+                                  model.predict(X[:7]))
+
+
+def test_seeds(table):
+    X, b, y, z = table
+    fit = lambda state: InvariantRegressor(epochs=1, threads=1, random_state=state).fit(X, b).predict(X[:9])
+    assert np.array_equal(fit(3), fit(3)) and not np.array_equal(fit(3), fit(4))
+    assert np.array_equal(fit(np.random.RandomState(1)), fit(np.random.RandomState(1)))
+    assert not np.array_equal(fit(None), fit(None))
+
+
+def test_progress_stops_a_fit(table):
+    X, b, y, z = table
+    seen = []
+    with pytest.raises(circe.CancelledError):
+        InvariantRegressor(epochs=100000, progress=lambda done, text: seen.append(done) or len(seen) > 2).fit(X, b)
+    assert len(seen) == 3
+
+
+def test_metadata_is_routed(table):
+    sklearn = pytest.importorskip("sklearn", "1.4")
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    X, b, y, z = table
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = InvariantRegressor(epochs=2, threads=1).set_fit_request(given=True, invariant_to=True)
+        search = GridSearchCV(make_pipeline(StandardScaler(), model), {"invariantregressor__gamma": [1.0, 100.0]}, cv=2)
+        search.fit(X, b, given=y, invariant_to=z)
+    assert search.best_estimator_[-1].measures_["circe"]["after"] >= 0
+
+
+def test_the_scorer_counts_dependence(table):
+    """The error alone prefers the smallest gamma, and the scorer does not."""
+    sklearn = pytest.importorskip("sklearn", "1.4")
+    from circe.sklearn import dependence_scorer
+    from sklearn.model_selection import GridSearchCV
+
+    X, b, y, z = table
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = InvariantRegressor(epochs=40, threads=1).set_fit_request(given=True, invariant_to=True)
+        chosen = []
+        for scoring in (None, dependence_scorer(5.0)):
+            search = GridSearchCV(model, {"gamma": [0.01, 1000.0]}, cv=2, scoring=scoring)
+            chosen.append(search.fit(X, b, given=y, invariant_to=z).best_params_["gamma"])
+    assert chosen == [0.01, 1000.0]
+    with pytest.raises(circe.ArgumentError, match="invariant_to is missing"):
+        dependence_scorer()(search.best_estimator_, X, b)
+
+
+# ---- classes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def people():
+    """Whether they repaid depends on their income; their group moves their income, and what a network would use of it."""
+    random = np.random.default_rng(1)
+    group = random.choice(["north", "south", "west, far"], size=1500)
+    repaid = random.random(1500) < 0.5
+    income = repaid + 1.5 * (group == "north") + random.normal(size=1500)
+    return np.stack([income, random.normal(size=1500)], axis=1), repaid, group
+
+
+def odds_gap(model, X, repaid, group):
+    """The largest difference of mean probabilities between groups of one outcome."""
+    shares = model.predict_proba(X)[:, 1]
+    return max(np.ptp([shares[(repaid == outcome) & (group == g)].mean() for g in np.unique(group)]) for outcome in (False, True))
+
+
+def test_equalised_odds_with_text_groups(people):
+    X, repaid, group = people
+    plain = InvariantClassifier(epochs=40, threads=1).fit(X, repaid)
+    fair = InvariantClassifier(300.0, epochs=40, threads=1).fit(X, repaid, invariant_to=group)
+    assert odds_gap(fair, X, repaid, group) < 0.5 * odds_gap(plain, X, repaid, group)
+    assert list(fair.classes_) == [False, True] and plain.score(X, repaid) > 0.65
+    assert fair.predict_proba(X).sum(axis=1) == pytest.approx(1.0, abs=1e-5)
+    assert np.array_equal(fair.predict(X), fair.predict_proba(X)[:, 1] > 0.5)
+    assert np.array_equal(fair.decision_function(X) > 0, fair.predict(X))
+    again = pickle.loads(pickle.dumps(fair))
+    assert np.array_equal(again.predict_proba(X[:5]), fair.predict_proba(X[:5]))
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [1, 7], ["NA", "?"], ["1", "2.0"], [" a", "a"], [0.5, 1.5]])
+def test_labels_of_every_kind(people, labels):
+    X, repaid, _ = people
+    y = np.array(labels, dtype=object)[repaid.astype(int)] if isinstance(labels[0], str) else np.array(labels)[repaid.astype(int)]
+    if labels == [0.5, 1.5]:
+        with pytest.raises(ValueError, match="continuous"):
+            InvariantClassifier(epochs=1).fit(X, y)
+        return
+    model = InvariantClassifier(epochs=30, threads=1).fit(X, y)
+    assert set(model.predict(X)) == set(labels) and model.score(X, y) > 0.65
+
+
+def test_three_classes(people):
+    X, _, group = people
+    model = InvariantClassifier(epochs=30, threads=1).fit(X, group)
+    assert list(model.classes_) == ["north", "south", "west, far"] and model.predict_proba(X).shape == (1500, 3)
+    assert model.decision_function(X).shape == (1500, 3) and (model.predict(X) == group).mean() > 0.4
+
+
+def test_frames_with_words(people):
+    pandas = pytest.importorskip("pandas")
+    X, repaid, group = people
+    frame = pandas.DataFrame({"income": X[:, 0], "region": pandas.Categorical(group), "city": group})
+    model = InvariantClassifier(epochs=5, threads=1).fit(frame, repaid, invariant_to=frame[["region"]])
+    assert list(model.feature_names_in_) == ["income", "region", "city"] and model.predict(frame[:5]).shape == (5,)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["income", "city", "region"]])
+    strange = frame[:3].assign(city="atlantis")
+    with pytest.raises(circe.CirceError, match="'atlantis', which the model has not seen"):
+        model.predict(strange)
 
 
 def test_refused(table):
@@ -69,5 +201,5 @@ def test_refused(table):
         with pytest.raises(ValueError, match=text) as caught:
             InvariantRegressor(epochs=1, **options).fit(X, b, **fit)
         assert "/tmp" not in str(caught.value)
-    with pytest.raises(circe.CommandError, match="at least 10"):
+    with pytest.raises(circe.CirceError, match="at least 10"):
         InvariantRegressor().fit(X[:12], b[:12])

@@ -188,6 +188,7 @@ def test_indexed_data(points, mean):
     loss = ct.CirceLoss(ct.residual_features(mean, points.y, points.z), sigma2_x=1.0)
     plain = ct.CirceLoss(mean, sigma2_x=1.0)
     assert len(data) == 160 and data[5][2] == 5 and ct.IndexedDataset([7.0])[0] == (7.0, 0)
+    assert ct.IndexedDataset([[7.0, 8.0]])[0] == (7.0, 8.0, 0)  # items may be lists
     seen = []
     for rows, _, index in DataLoader(data, batch_size=50, shuffle=True):
         expected = plain(rows, torch.tensor(points.y)[index], torch.tensor(points.z)[index])

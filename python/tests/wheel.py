@@ -30,6 +30,11 @@ mean = circe.ConditionalMean(sigma2_z=1.0).fit(y[:300], y[:300] ** 2)
 assert circe.circe(y[300:], y[300:], y[300:] ** 2, mean).value >= 0
 mean.save("mean.safetensors")
 assert circe.test(y[:100], y[100:200], y[200:300]).p_value > 0
+table = {"x": y, "b": y**2, "z": y[::-1]}
+trained = circe.train(table, features="x", target="b", invariant_to="z", gamma=1, epochs=1, net="8")
+assert trained.predict(table).values.shape == (600, 1)
+table["guess"] = trained.predict(table).values[:, 0]
+assert circe.audit(table, prediction="guess", target="b", sensitive="z", calibrate=0).findings[0].p_value > 0
 loaded = {line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}
 outside = {path for path in loaded if "blas" in path or "gomp" in path or "gfortran" in path or "cjson" in path}
 assert all("site-packages" in path for path in outside), outside

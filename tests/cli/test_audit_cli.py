@@ -242,6 +242,63 @@ class MetricTest(AuditTest):
         self.assertNotIn("<code>score</code> does not order", page)
 
 
+class JointTest(AuditTest):
+    def test_joint(self):
+        """Every pair that occurs is a group; the columns alone can be audited beside it."""
+        rows = people(3000, 0.5, 50, groups=("a", "b"))
+        draw = random.Random(51)
+        for r in rows:
+            r["sex"] = draw.randrange(2) if r["group"] == "a" else 1
+            r["both"] = "%s/%d" % (r["group"], r["sex"])
+        joint, alone = self.audit(rows, sensitive="group+sex,sex")["findings"]
+        self.assertEqual((joint["attribute"], alone["attribute"]), ("group+sex", "sex"))
+        self.assertEqual(sorted(joint["groups"]["labels"]), ["a, 0", "a, 1", "b, 1"])
+        one = self.audit(rows, sensitive="both")["findings"][0]
+        for g, h in zip(joint["gaps"], one["gaps"]):
+            self.assertAlmostEqual(g["gap"], h["gap"], 12)
+            self.assertEqual((g["high"].replace(", ", "/"), g["low"].replace(", ", "/")), (h["high"], h["low"]))
+
+    def test_refused(self):
+        rows = people(300, 0.5, 52)
+        for r in rows:
+            r["a+b"] = r["code"]
+        self.audit(rows, sensitive="a+b")  # a column of this name
+        refuse = lambda words, name: self.refuse(2, words, "audit", "people.csv", "--prediction", "score", "--target", "y",
+                                                 "--sensitive", name, "-o", "report")
+        refuse(["no column 'gruop'", "did you mean 'group'"], "gruop+code")
+        refuse(["'y' is the target"], "group+y")
+        draw = random.Random(53)
+        for r in rows:
+            r["age"] = draw.gauss(0, 1)
+        self.audit(rows)
+        refuse(["joins categories", "'age' is numbers"], "group+age")
+        refuse(["joins categories", "is numbers"], "age+group")
+
+
+class CompareTest(AuditTest):
+    def test_paired(self):
+        """Two predictions that differ by little noise: the interval of their difference is narrower than either's."""
+        rows = people(2000, 0.5, 40)
+        draw = random.Random(41)
+        for r in rows:
+            r["worse"] = round(min(1, max(0, r["score"] + draw.choice((-0.06, 0.06)))), 3)
+            r["fair"] = round(min(1, max(0, r["score"] - 0.12 * r["code"])), 3)
+        result = self.audit(rows, "score,worse,fair")
+        of = lambda first, second, name: next(d for d in result["differences"]
+                                              if (d["first"], d["second"], d["of"]) == (first, second, name))
+        auc = of("score", "worse", "AUC")
+        quality = {q["prediction"]: q["auc"] for q in result["quality"]}
+        self.assertAlmostEqual(auc["difference"], quality["score"]["value"] - quality["worse"]["value"], 12)
+        self.assertLess(auc["upper"] - auc["lower"], 0.6 * (quality["score"]["upper"] - quality["score"]["lower"]))
+        self.assertEqual(auc["better"], "score")
+        gaps = [self.gaps(f)["false positive rate"]["gap"] for f in result["findings"]]
+        gap = of("score", "fair", "false positive rate")
+        self.assertAlmostEqual(gap["difference"], gaps[0] - gaps[2], 12)
+        self.assertEqual((gap["better"], gap["gap_between_groups_of"]), ("fair", "group"))
+        self.assertIn("Which prediction is better", (self.path / "report" / "report.html").read_text())
+        self.assertNotIn("differences", self.audit(rows))
+
+
 class GateTest(AuditTest):
     def gate(self, limits, *options):
         return self.run_circe("audit", "people.csv", "--prediction", "score", "--target", "y", "--sensitive", "group",

@@ -623,7 +623,7 @@ class BadInputTest(TrainTest):
     def test_ignored_options_are_said(self):
         result = self.succeed(*self.train_args("ign.safetensors", "none"), "--gamma", "3", "--no-report")
         self.assertIn("--gamma was ignored", result.stderr)
-        result = self.succeed(*self.train_args("ign.safetensors", "gcm"), "--estimator", "ustat", "--no-report")
+        result = self.succeed(*self.train_args("ign.safetensors", "gcm"), "--estimator", "biased", "--no-report")
         self.assertIn("--estimator was ignored", result.stderr)
 
     def test_no_holdout_where_none_is_needed(self):

@@ -1,9 +1,11 @@
 /* The ground floor: status codes and texts, contexts, views, Philox numbers against published vectors, their moments
  * and orders, and the promise that a training step allocates nothing. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/cpu/blas_core.h"
+#include "core/threads.h"
 #include "tests/support.h"
 
 /* ---- status ------------------------------------------------------------------------------------------------------ */
@@ -368,6 +370,83 @@ static void allocator_is_used(void **state) {
     assert_int_equal(counter.live, 0);
 }
 
+/* ---- work in parts ------------------------------------------------------------------------------------------------
+ */
+
+static circe_context *context_of(int threads) {
+    circe_context_options options;
+    circe_context *context = NULL;
+    circe_context_options_init(&options);
+    options.threads = threads;
+    assert_ok(circe_context_create(&options, &context));
+    return context;
+}
+
+/* More threads never change the number downwards, nor does more work. */
+static void parts_by_work(void **state) {
+    (void)state;
+    static const int64_t totals[] = {0, 1, 100, 479, 1000, 10000, 100000, 10000000};
+    int64_t before[8] = {0};
+    for (int threads = 1; threads <= 64; threads++) {
+        circe_context *context = context_of(threads);
+        for (int i = 0; i < 8; i++) {
+            int64_t parts = circe_context_parts(context, totals[i], 1000);
+            assert_in_range(parts, 1, threads);
+            assert_true(parts >= before[i]);
+            assert_true(i == 0 || parts >= before[i - 1]);
+            before[i] = parts;
+        }
+        assert_int_equal(circe_context_parts(context, 40, 1), threads < 40 ? threads : 40);
+        circe_context_destroy(context);
+    }
+    assert_int_equal(before[3], 1); /* 2.4 microseconds: what a second thread would cost */
+    assert_int_equal(before[4], 2);
+    assert_int_equal(before[5], 9);
+    assert_int_equal(before[7], 64);
+}
+
+static void count_part(void *user, int64_t part) {
+    atomic_int *times = user;
+    atomic_fetch_add(&times[part], 1);
+}
+
+/* Few parts, as many as threads, more than that, and more than the pool hands out one by one. */
+static void every_part_once(void **state) {
+    (void)state;
+    enum { MOST = 20000 };
+    static const int64_t counts[] = {1, 2, 3, 7, 64, 1000, 4099, MOST};
+    atomic_int *times = calloc(MOST, sizeof *times);
+    circe_context *context = context_of(4);
+    assert_non_null(times);
+    for (int round = 0; round < 50; round++)
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            circe_context_run(context, counts[i], count_part, times);
+            for (int64_t part = 0; part < MOST; part++)
+                if (atomic_exchange(&times[part], 0) != (part < counts[i])) fail_msg("part %d", (int)part);
+        }
+    circe_context_destroy(context);
+    free(times);
+}
+
+/* A subset is a function of the generator alone: drawn in stretches or one number at a time, by one thread or four. */
+static void subsets_by_threads(void **state) {
+    (void)state;
+    enum { N = 30011, K = 4000 };
+    static int64_t alone[K], together[K];
+    circe_random generator = {5, 9};
+    int64_t taken = 0;
+    circe_random_subset(generator, N, K, alone);
+    circe__random_subset(4, generator, N, K, together);
+    assert_memory_equal(alone, together, sizeof alone);
+    for (int64_t i = 0; i < N && taken < K; i++) {
+        double u;
+        circe_random_uniform(generator, (uint64_t)i, 1, &u);
+        if (u * (double)(N - i) < (double)(K - taken)) assert_int_equal(alone[taken++], i);
+    }
+    assert_int_equal(taken, K);
+}
+
 TEST_MAIN("core", TEST(status_texts), TEST(names), TEST(instruction_sets), TEST(blas_cores), TEST(contexts),
           TEST(views), TEST(philox_vectors), TEST(any_order), TEST(moments), TEST(permutations_and_subsets),
-          TEST(training_allocates_nothing), TEST(allocator_is_used))
+          TEST(training_allocates_nothing), TEST(allocator_is_used), TEST(parts_by_work), TEST(every_part_once),
+          TEST(subsets_by_threads))

@@ -588,6 +588,33 @@ static void outliers(void **state) {
     }
 }
 
+/* Kernels that are wide in the units of the outliers, or have no bound, let these carry every test; a kernel of the
+ * width of the other rows does not. */
+static void outliers_of_kernels(void **state) {
+    (void)state;
+    circe_context *context = test_context(1);
+    const circe_test_method asked[] = {CIRCE_TEST_KCI, CIRCE_TEST_RCOT, CIRCE_TEST_SPLITKCI};
+    const char *const texts[] = {"gaussian(1e10)", "linear", NULL};
+    for (int m = 0; m < 3; m++)
+        for (int k = 0; k < 3; k++) {
+            circe_test_options options = options_of(asked[m]);
+            sample s = draw(72, 600, 0.7);
+            for (int64_t i = 0; i < 3; i++) test_set(&s.x, 100 * i, 0, i == 1 ? -1e6 : 1e6);
+            circe_kernel *kernel = NULL;
+            if (asked[m] == CIRCE_TEST_RCOT && k == 1) continue; /* it has no features of a linear kernel */
+            if (texts[k] != NULL) assert_ok(circe_kernel_parse(context, texts[k], &kernel));
+            options.kernel_x = kernel;
+            circe_test_result found = run(context, &s.x, &s.y, &s.z, &options);
+            if (kernel == NULL) {
+                assert_true(found.p_value < 0.01 && found.effective_rows > 20.0 && isnan(found.robust_p));
+            } else {
+                assert_true(found.p_value > 0.05 && found.robust_p < 0.01 && found.effective_rows < 10.0);
+                assert_true(found.trust == CIRCE_TRUST_POOR && strstr(found.verdict, "normal-scores") != NULL);
+            }
+            circe_kernel_destroy(kernel);
+        }
+}
+
 /* Clean data of heavy tails, of one tail, of few values: the objection is raised in less than 1 of 20, with and without
  * dependence. */
 static void no_false_alarms(void **state) {
@@ -618,4 +645,5 @@ static void no_false_alarms(void **state) {
 TEST_MAIN("inference", TEST(threads_and_seeds), TEST(threads_on_many_rows), TEST(decisions), TEST(nulls_agree),
           TEST(degenerate_data), TEST(empty_y), TEST(weights), TEST(categories), TEST(few_values), TEST(circe_means),
           TEST(refusals), TEST(mistrust), TEST(calibration), TEST(effects), TEST(along_y), TEST(ranks),
-          TEST(ranks_know_no_units), TEST(outliers), TEST(no_false_alarms), TEST(out_of_memory))
+          TEST(ranks_know_no_units), TEST(outliers), TEST(outliers_of_kernels), TEST(no_false_alarms),
+          TEST(out_of_memory))

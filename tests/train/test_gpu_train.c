@@ -34,12 +34,15 @@ static void knows_precisions(void **state) {
     (void)state;
     assert_int_equal(train_precision_find("float32"), TRAIN_FLOAT32);
     assert_int_equal(train_precision_find("tf32"), TRAIN_TF32);
+    assert_int_equal(train_precision_find("bf16"), TRAIN_BF16);
     assert_int_equal(train_precision_find("float16"), -1);
     assert_int_equal(train_precision_find(NULL), -1);
     train_ok(train_device_cpu(test_context(1), &device));
     train_ok(train_device_set_precision(device, TRAIN_FLOAT32));
     train_refused(train_device_set_precision(device, TRAIN_TF32), CIRCE_ERR_UNSUPPORTED,
                   "the CPU computes networks in float32 alone; tf32 needs");
+    train_refused(train_device_set_precision(device, TRAIN_BF16), CIRCE_ERR_UNSUPPORTED,
+                  "the CPU computes networks in float32 alone; bf16 needs");
     train_device_destroy(device);
 }
 
@@ -107,8 +110,10 @@ static int clean(void **state) {
 #undef TEST
 #define TEST(function) cmocka_unit_test_teardown(function, clean)
 
+/* Without a place for choices by the clock: engines are the first, and the same in every run of the tests. */
 static void open_devices(void) {
     circe_context *context = test_context(2);
+    setenv("XDG_CACHE_HOME", "/dev/null/nowhere", 1);
     circe_status status = train_device_cuda(context, 0, &devices[GPU]);
     if (status == CIRCE_ERR_UNSUPPORTED) test_skip("no NVIDIA GPU (%s)", circe_last_error());
     train_ok(status);
@@ -501,6 +506,22 @@ static const network_case cases[] = {
      1,
      false,
      true},
+    {"channels in tiles",
+     {3, {64, 13, 11}},
+     9,
+     {CONVOLUTION(64, 3, 1, 1), OF(TRAIN_TANH), CONVOLUTION(128, 3, 2, 1), OF(TRAIN_TANH), CONVOLUTION(64, 1, 2, 0),
+      OF(TRAIN_TANH), CONVOLUTION(64, 3, 1, 0), OF(TRAIN_FLATTEN), DENSE(2)},
+     1,
+     false,
+     true},
+    {"channels in large tiles",
+     {3, {64, 40, 37}},
+     24,
+     {CONVOLUTION(64, 3, 1, 1), OF(TRAIN_TANH), CONVOLUTION(64, 5, 3, 2), OF(TRAIN_AVERAGE_POOL), OF(TRAIN_FLATTEN),
+      DENSE(2)},
+     -1,
+     false,
+     true},
     {"wide",
      {3, {5, 40, 300}},
      3,
@@ -646,23 +667,61 @@ static void layers_agree(void **state) {
     assert_right();
 }
 
-/* Factors of 11 bits: right to 5e-4 each, some times that through several layers; where a number near 0 goes the other
- * way, its share of a gradient. The same bits come again in this precision, too, and float32 is itself afterwards. */
-static void tf32_is_near(void **state) {
+/* Factors of 11 bits are right to 5e-4 each, those of 8 bits to 4e-3: some times that through several layers; where a
+ * number near 0 goes the other way, its share of a gradient. The same bits come again in every precision, and float32
+ * is itself afterwards. */
+static void precisions_are_near(void **state) {
+    static const struct {
+        train_precision precision;
+        const char *name;
+        double output, smooth, rough; /* tolerances: of outputs, of gradients without and with such numbers */
+    } others[] = {{TRAIN_TF32, "tf32", 5e-3, 1e-2, 1e-1}, {TRAIN_BF16, "bf16", 4e-2, 8e-2, 3e-1}};
+    char what[64];
     (void)state;
     open_devices();
     for (int64_t k = 0; k < COUNT(cases); k++) {
         passed wanted = pass_through(devices[GPU], &cases[k]);
-        train_ok(train_device_set_precision(devices[GPU], TRAIN_TF32));
-        passed p = pass_through(devices[GPU], &cases[k]), again = pass_through(devices[GPU], &cases[k]);
-        assert_floats(p.output, wanted.output, p.n_output, 5e-3, cases[k].name);
-        assert_floats(p.grads, wanted.grads, p.n_grads, cases[k].smooth ? 1e-2 : 1e-1, cases[k].name);
-        assert_memory_equal(again.grads, p.grads, (size_t)p.n_grads * 4);
+        for (int64_t o = 0; o < COUNT(others); o++) {
+            train_ok(train_device_set_precision(devices[GPU], others[o].precision));
+            passed p = pass_through(devices[GPU], &cases[k]), again = pass_through(devices[GPU], &cases[k]);
+            snprintf(what, sizeof what, "%s in %s", cases[k].name, others[o].name);
+            assert_floats(p.output, wanted.output, p.n_output, others[o].output, what);
+            assert_floats(p.grads, wanted.grads, p.n_grads, cases[k].smooth ? others[o].smooth : others[o].rough, what);
+            assert_memory_equal(again.grads, p.grads, (size_t)p.n_grads * 4);
+        }
         train_ok(train_device_set_precision(devices[GPU], TRAIN_FLOAT32));
         passed after = pass_through(devices[GPU], &cases[k]);
         assert_memory_equal(after.grads, wanted.grads, (size_t)after.n_grads * 4);
         while (n_networks > 0) train_network_destroy(networks[--n_networks]);
     }
+    assert_right();
+}
+
+/* Choices by the clock are kept: what is made later takes the same engines. */
+static void choices_are_kept(void **state) {
+    const network_case *c = case_of("channels in tiles");
+    (void)state;
+    open_devices();
+    passed first_engines = pass_through(devices[GPU], c);
+    const char *folder = test_path("cache");
+    char file[1024];
+    setenv("XDG_CACHE_HOME", folder, 1);
+    snprintf(file, sizeof file, "%s/circe/cudnn-engines", folder);
+    passed timed = pass_through(devices[GPU], c);
+    FILE *kept = fopen(file, "r");
+    assert_non_null(kept);
+    fseek(kept, 0, SEEK_END);
+    long length = ftell(kept);
+    fclose(kept);
+    assert_true(length > 0);
+    passed again = pass_through(devices[GPU], c);
+    assert_memory_equal(again.grads, timed.grads, (size_t)again.n_grads * 4);
+    assert_floats(timed.grads, first_engines.grads, timed.n_grads, 2e-5, "engines by the clock");
+    kept = fopen(file, "r");
+    fseek(kept, 0, SEEK_END);
+    assert_int_equal(ftell(kept), length);
+    fclose(kept);
+    remove(file);
     assert_right();
 }
 
@@ -789,7 +848,8 @@ typedef struct run_how {
     int unrecorded;
     int stop_after; /* epochs; 0: never */
     const char *checkpoint;
-    int64_t spoil; /* 1 + the training row whose target is no number; 0: none */
+    int64_t spoil;  /* 1 + the training row whose target is no number; 0: none */
+    uint64_t start; /* added to the seed of the first weights */
 } run_how;
 
 static int stop_there(void *user, const train_progress *progress) {
@@ -818,7 +878,7 @@ static circe_measure *regularizer_of(const run_case *c, circe_context *context, 
     return regularizer;
 }
 
-static train_network *network_of(const run_case *c, train_device *device) {
+static train_network *network_of(const run_case *c, train_device *device, uint64_t start) {
     train_shape picture = {3, {1, SIDE, SIDE}}, table = {1, {5}};
     train_layer_spec *specs = NULL;
     train_network *network = NULL;
@@ -827,13 +887,13 @@ static train_network *network_of(const run_case *c, train_device *device) {
     train_ok(train_network_create(device, c->images ? picture : table, specs, n, BATCH, &network));
     free(specs);
     networks[n_networks++] = network;
-    train_ok(train_network_initialise(network, TRAIN_START_HE, 5));
+    train_ok(train_network_initialise(network, TRAIN_START_HE, 5 + start));
     return network;
 }
 
 static circe_status run(const run_case *c, train_device *device, const run_how *how, outcome *o) {
     train_data data = draw(c, 29, ROWS), checking = draw(c, 30, CHECKED);
-    train_network *network = network_of(c, device);
+    train_network *network = network_of(c, device, how->start);
     circe_measure *regularizer = c->kind == CIRCE_MEASURE_NONE ? NULL : regularizer_of(c, device->context, &data);
     int64_t layer = c->layer != NULL ? train_network_find(network, c->layer) : 0,
             outputs = c->loss == TRAIN_MSE ? 1 : 2;
@@ -958,6 +1018,54 @@ static void checkpoints_move(void **state) {
         }
 }
 
+static const run_case *run_case_of(const char *name) {
+    for (int64_t k = 0; k < COUNT(run_cases); k++)
+        if (strcmp(run_cases[k].name, name) == 0) return &run_cases[k];
+    fail_msg("there is no run '%s'", name);
+    return NULL;
+}
+
+/* Losses in less precision stay as near to those in float32 as other first weights would bring them: within the spread
+ * over five starts, for each epoch. A run that began in one precision goes on in another. */
+static void precisions_keep_the_curve(void **state) {
+    enum { STARTS = 5 };
+    static const char *const names[] = {"dsprites", "residual"};
+    static const train_precision others[] = {TRAIN_TF32, TRAIN_BF16};
+    (void)state;
+    open_devices();
+    for (int64_t k = 0; k < COUNT(names); k++) {
+        const run_case *c = run_case_of(names[k]);
+        const char *file = test_path("precision.checkpoint");
+        outcome strict[STARTS], other, part, rest;
+        for (uint64_t s = 0; s < STARTS; s++) train_ok(run(c, devices[GPU], &(run_how){.start = s}, &strict[s]));
+        for (int64_t o = 0; o < COUNT(others); o++) {
+            train_ok(train_device_set_precision(devices[GPU], others[o]));
+            train_ok(run(c, devices[GPU], &(run_how){0}, &other));
+            train_ok(run(c, devices[GPU], &(run_how){.checkpoint = file, .stop_after = 1}, &part));
+            train_ok(train_device_set_precision(devices[GPU], TRAIN_FLOAT32));
+            train_ok(run(c, devices[GPU], &(run_how){.checkpoint = file}, &rest));
+            assert_true(rest.resumed && rest.history[0].loss == other.history[0].loss);
+            for (int64_t e = 0; e < EPOCHS; e++) {
+                double least = strict[0].history[e].loss, most = least, wanted = least;
+                for (int64_t s = 1; s < STARTS; s++) {
+                    least = fmin(least, strict[s].history[e].loss);
+                    most = fmax(most, strict[s].history[e].loss);
+                }
+                const double losses[] = {other.history[e].loss, rest.history[e].loss};
+                for (int64_t i = 0; i < COUNT(losses); i++) {
+                    if (fabs(losses[i] - wanted) <= most - least) continue;
+                    print_error("%s in precision %d, epoch %lld: the loss is %.6g, in float32 %.6g [%.6g to %.6g]\n",
+                                c->name, (int)others[o], (long long)e + 1, losses[i], wanted, least, most);
+                    wrong++;
+                }
+            }
+            remove(file);
+            while (n_networks > 0) train_network_destroy(networks[--n_networks]);
+        }
+    }
+    assert_right();
+}
+
 /* A loss that is no number ends the run at the same step, with the same words, on both. */
 static void divergence_is_told(void **state) {
     char texts[DEVICES][512];
@@ -977,7 +1085,8 @@ static void divergence_is_told(void **state) {
 }
 
 TEST_MAIN("gpu_train", TEST(knows_names), TEST(knows_precisions), TEST(steps_wait), TEST(operations_agree),
-          TEST(points_are_the_same), TEST(layers_agree), TEST(tf32_is_near), TEST(nan_is_seen), TEST(runs_agree),
-          TEST(runs_repeat), TEST(checkpoints_move), TEST(divergence_is_told))
+          TEST(points_are_the_same), TEST(layers_agree), TEST(precisions_are_near), TEST(choices_are_kept),
+          TEST(nan_is_seen), TEST(runs_agree), TEST(runs_repeat), TEST(checkpoints_move),
+          TEST(precisions_keep_the_curve), TEST(divergence_is_told))
 
 #endif

@@ -120,7 +120,7 @@ static void images_backward_part(void *user, int64_t part, int64_t first, int64_
 }
 
 static void over_images(const train_layer *layer, int64_t rows, batch *b, train_part_fn visit) {
-    int64_t n = rows * b->device->ops->images->numbers(layer->out);
+    int64_t n = rows * b->device->ops->images->numbers(layer->form, layer->out);
     b->single = *layer;
     b->single.out = (train_shape){.n_dims = 1, .size = {1}};
     b->ops = b->device->ops->layer(layer->kind);

@@ -13,7 +13,7 @@ typedef struct operands {
 } operands;
 
 static int64_t count_of(train_device *device, const train_layer *layer, int64_t rows) {
-    return rows * device->ops->images->numbers(layer->out);
+    return rows * device->ops->images->numbers(layer->form, layer->out);
 }
 
 static void share(train_device *device, int64_t n, train_part_fn visit, operands *o) {

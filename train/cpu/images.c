@@ -16,7 +16,7 @@ enum { LEAST = 32768 }; /* numbers that are worth a thread */
 
 static int64_t points_of(train_shape shape) { return shape.size[1] * shape.size[2]; }
 
-static int64_t numbers(train_shape shape) {
+static int64_t numbers_of(train_shape shape) {
     int64_t b = onednn_image_block();
     if (shape.n_dims == 1) return shape.size[0];
     return (shape.size[0] + b - 1) / b * b * points_of(shape);
@@ -49,7 +49,7 @@ TRAIN_LOOP static void unpack_block(int64_t points, int64_t b, int64_t n, const 
 
 static void move_rows(const moving *m, int64_t first, int64_t n, bool packs) {
     int64_t points = points_of(m->shape), channels = m->shape.size[0], b = onednn_image_block();
-    int64_t plain_row = channels * points, row = numbers(m->shape);
+    int64_t plain_row = channels * points, row = numbers_of(m->shape);
     for (int64_t r = first; r < first + n; r++)
         for (int64_t c = 0; c < channels; c += b) {
             int64_t there = channels - c < b ? channels - c : b, plain = r * plain_row + c * points;
@@ -73,15 +73,23 @@ static void unpack_part(void *user, int64_t part, int64_t first, int64_t n) {
 static void move(train_device *device, train_shape shape, int64_t rows, const float *from, float *to,
                  train_part_fn visit) {
     moving m = {.shape = shape, .from = from, .to = to};
-    int64_t parts = train_parts(device->context, rows, LEAST / numbers(shape) + 1);
+    int64_t parts = train_parts(device->context, rows, LEAST / numbers_of(shape) + 1);
     train_parallel(device->context, parts, rows, visit, &m);
 }
 
-static void pack(train_device *device, train_shape shape, int64_t rows, const float *plain, float *images) {
+/* There is one form. */
+static int64_t numbers(int form, train_shape shape) {
+    (void)form;
+    return numbers_of(shape);
+}
+
+static void pack(train_device *device, int form, train_shape shape, int64_t rows, const float *plain, float *images) {
+    (void)form;
     move(device, shape, rows, plain, images, pack_part);
 }
 
-static void unpack(train_device *device, train_shape shape, int64_t rows, const float *images, float *plain) {
+static void unpack(train_device *device, int form, train_shape shape, int64_t rows, const float *images, float *plain) {
+    (void)form;
     move(device, shape, rows, images, plain, unpack_part);
 }
 
@@ -116,7 +124,7 @@ static void flatten_forward(train_device *device, const train_layer *layer, int6
                             const float *in, float *out) {
     (void)params;
     if (layer->reads_images)
-        unpack(device, layer->in, rows, in, out);
+        unpack(device, layer->form, layer->in, rows, in, out);
     else
         device->ops->upload(device, out, in, (size_t)(rows * train_shape_count(layer->in)) * sizeof *out);
 }
@@ -126,7 +134,7 @@ static void flatten_backward(train_device *device, const train_layer *layer, int
     (void)params, (void)in, (void)out, (void)grads;
     if (grad_in == NULL) return;
     if (layer->reads_images)
-        pack(device, layer->in, rows, grad_out, grad_in);
+        pack(device, layer->form, layer->in, rows, grad_out, grad_in);
     else
         device->ops->upload(device, grad_in, grad_out, (size_t)(rows * train_shape_count(layer->in)) * sizeof *grad_in);
 }

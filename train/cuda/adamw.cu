@@ -1,6 +1,6 @@
 /* AdamW as train/cpu/adamw.c has it. What a step is told lies in the GPU's memory; each block works the few numbers out
  * of it once, in double. */
-#include "train/cuda/common.cuh"
+#include "train/cuda/early.cuh"
 #include "train/device.h"
 
 struct factors {
@@ -22,25 +22,40 @@ static __device__ factors work_out(const train_adamw *how) {
     return f;
 }
 
-static __global__ void advance(const train_adamw *how, int64_t n, const float *grads, float *params, float *m,
-                               float *v) {
+static __device__ inline void one(const factors &f, float g, float &p, float &m, float &v) {
+    m = m + f.pull * (g - m);
+    v = f.beta2 * v + f.square * g * g;
+    p = f.keep * p - f.size * m / (sqrtf(v) * f.scale + f.epsilon);
+}
+
+/* By fours, and then the rest. */
+static __global__ void advance(const train_adamw *how, int64_t n, int64_t fours, const float *grads, float *params,
+                               float *m, float *v) {
     __shared__ factors f;
+    take_turn();
     if (threadIdx.x == 0) f = work_out(how);
     __syncthreads();
     if (!f.taken) return;
-    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x) {
-        float g = grads[i], mean = m[i] + f.pull * (g - m[i]), power = f.beta2 * v[i] + f.square * g * g;
-        m[i] = mean;
-        v[i] = power;
-        params[i] = f.keep * params[i] - f.size * mean / (sqrtf(power) * f.scale + f.epsilon);
+    int64_t start = blockIdx.x * (int64_t)blockDim.x + threadIdx.x, step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t i = start; i < fours; i += step) {
+        float4 g = ((const float4 *)grads)[i], p = ((float4 *)params)[i], a = ((float4 *)m)[i], b = ((float4 *)v)[i];
+        one(f, g.x, p.x, a.x, b.x);
+        one(f, g.y, p.y, a.y, b.y);
+        one(f, g.z, p.z, a.z, b.z);
+        one(f, g.w, p.w, a.w, b.w);
+        ((float4 *)params)[i] = p;
+        ((float4 *)m)[i] = a;
+        ((float4 *)v)[i] = b;
     }
+    for (int64_t i = 4 * fours + start; i < n; i += step) one(f, grads[i], params[i], m[i], v[i]);
 }
 
 cudaError_t train_cuda_adamw_step(const void *how, int64_t n, const float *grads, float *params, float *m, float *v,
                                   void *stream) {
-    enum { MOST = 2048 };
-    unsigned wanted = blocks_for(n, THREADS), blocks = wanted < MOST ? wanted : MOST;
+    bool aligned = (((uintptr_t)grads | (uintptr_t)params | (uintptr_t)m | (uintptr_t)v) & 15) == 0;
+    int64_t fours = aligned ? n / 4 : 0;
     if (n == 0) return cudaSuccess;
-    advance<<<blocks, THREADS, 0, on(stream)>>>((const train_adamw *)how, n, grads, params, m, v);
-    return cudaGetLastError();
+    enum { MOST = 2112 }; /* what a large GPU runs at once: each block works the factors out */
+    unsigned wanted = blocks_for(fours > 0 ? fours : n, THREADS), blocks = wanted < MOST ? wanted : MOST;
+    return start_early(advance, blocks, THREADS, stream, (const train_adamw *)how, n, fours, grads, params, m, v);
 }

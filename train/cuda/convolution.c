@@ -1,164 +1,139 @@
-/* Convolutions on the GPU, by cuDNN, with bias and activation behind them; in float32, or with
- * TF32 where the precision says so.
+/* Convolutions on the GPU, with bias and activation behind them.
  *
  *     in (n, c, h, w), W (o, c, k, k), b (o), out (n, o, h', w')
  *
- * Of cuDNN's algorithms its heuristic's first is taken that gives the same bits every time and fits the workspace. They
- * are not timed against each other: a choice by the clock would change from run to run, and the bits with it. For
- * convolutions that halve images of few channels there are kernels of ours (halving_*.cu), which do all of this at
- * once, and for the weights' gradient of other 3 by 3 kernels, where cuDNN is slow, one (weights.cu). Otherwise the
- * bias is added, and the derivative of the activation taken, in the same pass over memory as the activation and the
+ * Of images that lie as they come, by kernels of ours (halving_*.cu), which do all of this at once. Of images with
+ * their channels last, by the fastest engine (engines.c): weights are brought to that order before, and their gradient
+ * back behind it; a convolution of the network's input brings that, too, with zeros for channels up to 16 bytes, and
+ * folds a stride into channels where these are few (last_moving.cu). Bias
+ * and activation are one pass over memory, and the derivative of the activation is taken in the same pass as the
  * gradient of the bias. */
 #include <stdlib.h>
 
 #include "circe/status.h"
-#include "train/cuda/cuda.h"
+#include "train/cuda/engines.h"
 
 struct train_layer_state {
-    cudnnTensorDescriptor_t in, out;
-    cudnnFilterDescriptor_t weights;
-    cudnnConvolutionDescriptor_t how;
-    cudnnConvolutionFwdAlgo_t forward;
-    cudnnConvolutionBwdDataAlgo_t data;
-    cudnnConvolutionBwdFilterAlgo_t filter;
-    bool own_filter;   /* ours in its place */
-    bool halves;       /* ours in the place of all three */
-    bool tensor_units; /* and of those the ones with TF32 */
-    double *partial;   /* of the bias' gradient; NULL: there is none */
+    bool tensor_units; /* halving: the kernels with TF32 */
+    train_cuda_engine *forward, *data, *filter;
+    bool half_weights;  /* the engine's gradient of them is bfloat16 */
+    cuda_window window; /* that the engines see, for one row: with channels that are 0, perhaps folded */
+    bool folded;
+    void *weights; /* (o, k, k, channels) */
+    void *in;      /* (n, h, w, channels), of the network's input; NULL: it lies so already */
+    void *sums;    /* scratch of the bias' gradient; NULL: there is none */
 };
 
 static void destroy(train_device *device, train_layer_state *s) {
-    const train_cuda_dnn *dnn = &train_cuda_of(device)->dnn;
+    const train_cuda_device *cuda = train_cuda_of(device);
     if (s == NULL) return;
-    if (s->in != NULL) dnn->cudnnDestroyTensorDescriptor(s->in);
-    if (s->out != NULL) dnn->cudnnDestroyTensorDescriptor(s->out);
-    if (s->weights != NULL) dnn->cudnnDestroyFilterDescriptor(s->weights);
-    if (s->how != NULL) dnn->cudnnDestroyConvolutionDescriptor(s->how);
-    device->ops->release(device, s->partial);
+    train_cuda_engine_free(cuda, s->forward);
+    train_cuda_engine_free(cuda, s->data);
+    train_cuda_engine_free(cuda, s->filter);
+    device->ops->release(device, s->weights);
+    device->ops->release(device, s->in);
+    device->ops->release(device, s->sums);
     free(s);
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
-
-static circe_status describe(const train_cuda_device *cuda, const train_layer *layer, int64_t rows,
-                             train_layer_state *s) {
-    const train_cuda_dnn *dnn = &cuda->dnn;
-    int k = (int)layer->kernel, stride = (int)layer->stride, padding = (int)layer->padding;
-    circe_status status = train_cuda_tensor(cuda, rows, layer->in, &s->in);
-    if (status == CIRCE_OK) status = train_cuda_tensor(cuda, rows, layer->out, &s->out);
-    if (status != CIRCE_OK) return status;
-    cudnnStatus_t error = dnn->cudnnCreateFilterDescriptor(&s->weights);
-    if (error == CUDNN_STATUS_SUCCESS)
-        error = dnn->cudnnSetFilter4dDescriptor(s->weights, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW,
-                                                (int)layer->out.size[0], (int)layer->in.size[0], k, k);
-    if (error == CUDNN_STATUS_SUCCESS) error = dnn->cudnnCreateConvolutionDescriptor(&s->how);
-    if (error == CUDNN_STATUS_SUCCESS)
-        error = dnn->cudnnSetConvolution2dDescriptor(s->how, padding, padding, stride, stride, 1, 1,
-                                                     CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
-    if (error == CUDNN_STATUS_SUCCESS)
-        error = dnn->cudnnSetConvolutionMathType(
-            s->how, cuda->precision == TRAIN_FLOAT32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH);
-    return train_cuda_dnn_status(cuda, error, "describing a convolution");
-}
-
-enum { MOST_ALGORITHMS = 16 };
-
-/* Winograd's transform of 5 by 5 kernels loses four digits of float32; of 3 by 3 it loses one, as on the CPU. */
-static bool is_exact(const train_layer *layer, bool winograd) { return !winograd || layer->kernel <= 3; }
-
-static bool suits(const train_cuda_device *cuda, cudnnStatus_t status, cudnnDeterminism_t same, cudnnMathType_t math,
-                  size_t bytes) {
-    return status == CUDNN_STATUS_SUCCESS && same == CUDNN_DETERMINISTIC && bytes <= TRAIN_CUDA_WORKSPACE &&
-           (cuda->precision != TRAIN_FLOAT32 || math == CUDNN_FMA_MATH || math == CUDNN_DEFAULT_MATH);
-}
 
 static circe_status refuse(const train_layer *layer, const char *pass) {
     return circe_fail(CIRCE_ERR_UNSUPPORTED, "layer %s: cuDNN has no algorithm for the %s of this convolution",
                       layer->name, pass);
 }
 
-static circe_status choose_forward(const train_cuda_device *cuda, const train_layer *layer, train_layer_state *s) {
-    cudnnConvolutionFwdAlgoPerf_t found[MOST_ALGORITHMS];
-    int n = 0;
-    cudnnStatus_t error = cuda->dnn.cudnnGetConvolutionForwardAlgorithm_v7(cuda->dnn_handle, s->in, s->weights, s->how,
-                                                                           s->out, MOST_ALGORITHMS, &n, found);
-    for (int k = 0; error == CUDNN_STATUS_SUCCESS && k < n; k++)
-        if (is_exact(layer, found[k].algo == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED) &&
-            suits(cuda, found[k].status, found[k].determinism, found[k].mathType, found[k].memory)) {
-            s->forward = found[k].algo;
-            return CIRCE_OK;
-        }
-    return error != CUDNN_STATUS_SUCCESS ? train_cuda_dnn_status(cuda, error, "choosing a convolution")
-                                         : refuse(layer, "forward pass");
+static circe_status find(train_cuda_device *cuda, const train_layer *layer, train_cuda_problem p, train_cuda_pass pass,
+                         const char *name, train_cuda_engine **engine) {
+    p.pass = pass;
+    circe_status status = train_cuda_engine_find(cuda, &p, engine);
+    return status == CIRCE_OK && *engine == NULL ? refuse(layer, name) : status;
 }
 
-static circe_status choose_data(const train_cuda_device *cuda, const train_layer *layer, train_layer_state *s) {
-    cudnnConvolutionBwdDataAlgoPerf_t found[MOST_ALGORITHMS];
-    int n = 0;
-    cudnnStatus_t error = cuda->dnn.cudnnGetConvolutionBackwardDataAlgorithm_v7(
-        cuda->dnn_handle, s->weights, s->out, s->how, s->in, MOST_ALGORITHMS, &n, found);
-    for (int k = 0; error == CUDNN_STATUS_SUCCESS && k < n; k++)
-        if (is_exact(layer, found[k].algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED) &&
-            suits(cuda, found[k].status, found[k].determinism, found[k].mathType, found[k].memory)) {
-            s->data = found[k].algo;
-            return CIRCE_OK;
-        }
-    return error != CUDNN_STATUS_SUCCESS ? train_cuda_dnn_status(cuda, error, "choosing a convolution")
-                                         : refuse(layer, "gradient at the input");
+/* The gradient of the weights in float32 where cuDNN can do that. */
+static circe_status find_filter(train_cuda_device *cuda, const train_layer *layer, train_cuda_problem p,
+                                train_layer_state *s) {
+    p.pass = TRAIN_CUDA_FILTER;
+    circe_status status = train_cuda_engine_find(cuda, &p, &s->filter);
+    if (status != CIRCE_OK || s->filter != NULL || !p.half)
+        return status == CIRCE_OK && s->filter == NULL ? refuse(layer, "gradient of the weights") : status;
+    p.half_weights = s->half_weights = true;
+    return find(cuda, layer, p, TRAIN_CUDA_FILTER, "gradient of the weights", &s->filter);
 }
 
-static circe_status choose_filter(const train_cuda_device *cuda, const train_layer *layer, int64_t rows,
-                                  train_layer_state *s) {
-    int64_t bytes = train_cuda_weights_bytes(train_cuda_window(layer, rows));
-    s->own_filter = bytes > 0 && bytes <= TRAIN_CUDA_WORKSPACE;
-    if (s->own_filter) return CIRCE_OK;
-    cudnnConvolutionBwdFilterAlgoPerf_t found[MOST_ALGORITHMS];
-    int n = 0;
-    cudnnStatus_t error = cuda->dnn.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-        cuda->dnn_handle, s->in, s->out, s->how, s->weights, MOST_ALGORITHMS, &n, found);
-    for (int k = 0; error == CUDNN_STATUS_SUCCESS && k < n; k++)
-        if (is_exact(layer, found[k].algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED) &&
-            suits(cuda, found[k].status, found[k].determinism, found[k].mathType, found[k].memory)) {
-            s->filter = found[k].algo;
-            return CIRCE_OK;
-        }
-    return error != CUDNN_STATUS_SUCCESS ? train_cuda_dnn_status(cuda, error, "choosing a convolution")
-                                         : refuse(layer, "gradient of the weights");
+static circe_status find_engines(train_cuda_device *cuda, const train_layer *layer, int64_t rows, bool wants_grad_in,
+                                 train_layer_state *s) {
+    train_cuda_problem p = {.window = s->window, .half = train_cuda_is_half(layer)};
+    p.window.rows = rows;
+    circe_status status = train_cuda_need_dnn(cuda);
+    if (status == CIRCE_OK) status = find(cuda, layer, p, TRAIN_CUDA_FORWARD, "forward pass", &s->forward);
+    if (status == CIRCE_OK) status = find_filter(cuda, layer, p, s);
+    if (status == CIRCE_OK && wants_grad_in)
+        status = find(cuda, layer, p, TRAIN_CUDA_DATA, "gradient at the input", &s->data);
+    return status;
+}
+
+static int64_t weights_of(const train_layer_state *s) {
+    return (int64_t)s->window.outputs * s->window.channels * s->window.kernel * s->window.kernel;
+}
+
+/* What the engines see of a layer. */
+static void choose_window(const train_layer *layer, train_layer_state *s) {
+    enum { MOST_FOLDED = 16 };
+    int full = train_cuda_is_half(layer) ? 8 : 4, channels = (int)layer->in.size[0],
+        folds = (int)(layer->stride * layer->stride);
+    s->window = train_cuda_window(layer, 1);
+    if (layer->reads_images) return;
+    s->folded = layer->stride > 1 && channels * folds <= MOST_FOLDED;
+    s->window.channels = ((s->folded ? channels * folds : channels) + full - 1) / full * full;
+    if (s->folded) s->window = train_cuda_last_folded(train_cuda_window(layer, 1), s->window.channels);
 }
 
 static circe_status fill(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
                          train_layer_state *s) {
     train_cuda_device *cuda = train_cuda_of(device);
-    cuda_batch batch = train_cuda_batch_of(layer->out, rows);
-    cuda_window window = train_cuda_window(layer, rows);
-    circe_status status = train_cuda_need_dnn(cuda);
-    s->halves = train_cuda_halves(window) && train_cuda_halve_bytes(window) <= TRAIN_CUDA_WORKSPACE;
-    s->tensor_units = s->halves && cuda->precision == TRAIN_TF32 && train_cuda_halves_by_tensor_units(window);
-    if (status != CIRCE_OK || s->halves) return status;
-    if (status == CIRCE_OK) status = describe(cuda, layer, rows, s);
-    if (status == CIRCE_OK) status = choose_forward(cuda, layer, s);
-    if (status == CIRCE_OK) status = choose_filter(cuda, layer, rows, s);
-    if (status == CIRCE_OK && wants_grad_in) status = choose_data(cuda, layer, s);
-    if (status != CIRCE_OK || !layer->bias) return status;
-    s->partial = device->ops->allocate(device, (size_t)train_cuda_bias_partials(batch) * sizeof(double));
-    return s->partial == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    bool half = train_cuda_is_half(layer);
+    size_t element = half ? 2 : 4;
+    choose_window(layer, s);
+    int64_t in = rows * s->window.height * s->window.width * s->window.channels;
+    s->weights = device->ops->allocate(device, (size_t)weights_of(s) * element);
+    if (s->weights == NULL) return CIRCE_ERR_MEMORY;
+    if (!layer->reads_images) {
+        s->in = device->ops->allocate(device, (size_t)in * element);
+        if (s->in == NULL) return CIRCE_ERR_MEMORY;
+    }
+    if (layer->bias) {
+        s->sums = device->ops->allocate(device, (size_t)train_cuda_last_bytes((int)layer->out.size[0]));
+        if (s->sums == NULL) return CIRCE_ERR_MEMORY;
+    }
+    return find_engines(cuda, layer, rows, wants_grad_in, s);
+}
+
+static circe_status fill_halving(train_cuda_device *cuda, const train_layer *layer, int64_t rows,
+                                 train_layer_state *s) {
+    s->tensor_units =
+        cuda->precision != TRAIN_FLOAT32 && train_cuda_halves_by_tensor_units(train_cuda_window(layer, rows));
+    return train_cuda_need_workspace(cuda, TRAIN_CUDA_WORKSPACE);
 }
 
 static circe_status create(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
                            train_layer_state **state, size_t *scratch_bytes) {
+    train_layer_state *s = calloc(1, sizeof *s);
     *scratch_bytes = 0;
-    *state = calloc(1, sizeof **state);
-    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a convolution");
-    circe_status status = fill(device, layer, rows, wants_grad_in, *state);
-    if (status == CIRCE_OK) return status;
-    destroy(device, *state);
     *state = NULL;
-    return status;
+    if (s == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a convolution");
+    circe_status status = layer->form == TRAIN_CUDA_PLAIN ? fill_halving(train_cuda_of(device), layer, rows, s)
+                                                          : fill(device, layer, rows, wants_grad_in, s);
+    if (status != CIRCE_OK) {
+        destroy(device, s);
+        return status;
+    }
+    if (layer->form != TRAIN_CUDA_PLAIN) *scratch_bytes = (size_t)weights_of(s) * sizeof(float);
+    *state = s;
+    return CIRCE_OK;
 }
 
-/* ---- running ----------------------------------------------------------------------------------------------------- */
-
-static const float one = 1.0f, none = 0.0f;
+/* ---- halving ----------------------------------------------------------------------------------------------------- */
 
 static circe_status halve(const train_cuda_device *cuda, const train_layer *layer, const train_layer_state *s,
                           const train_visit *pass) {
@@ -174,70 +149,83 @@ static circe_status halve_back(const train_cuda_device *cuda, const train_layer 
     cuda_window window = train_cuda_window(layer, pass->rows);
     cuda_bend f = train_cuda_merged(layer);
     cudaError_t error = train_cuda_halve_weights(window, f, s->tensor_units, layer->bias, pass->in, pass->out,
-                                                 pass->grad_out, cuda->dnn_workspace, pass->grads, cuda->stream);
+                                                 pass->grad_out, cuda->workspace, pass->grads, cuda->stream);
     if (error == cudaSuccess && pass->grad_in != NULL)
         error = (s->tensor_units ? train_cuda_halve_data_tf32 : train_cuda_halve_data)(
             window, f, pass->out, pass->grad_out, pass->params, pass->grad_in, cuda->stream);
     return train_cuda_status(error, "a convolution's gradient");
 }
 
-static circe_status forward(train_device *device, const train_layer *layer, train_layer_state *s,
+/* ---- channels last ----------------------------------------------------------------------------------------------- */
+
+static const float *bias_of(const train_layer *layer, const float *params) {
+    return params + layer->fan_in * layer->out.size[0];
+}
+
+static int64_t points_of(const train_layer *layer, int64_t rows) {
+    return rows * layer->out.size[1] * layer->out.size[2];
+}
+
+/* Input and weights in their order. */
+static circe_status prepare(const train_cuda_device *cuda, const train_layer *layer, const train_layer_state *s,
                             const train_visit *pass) {
-    train_cuda_device *cuda = train_cuda_of(device);
-    if (s->halves) return halve(cuda, layer, s, pass);
-    cuda_bend f = train_cuda_merged(layer);
-    cuda_batch batch = train_cuda_batch_of(layer->out, pass->rows);
-    circe_status status =
-        train_cuda_dnn_status(cuda,
-                              cuda->dnn.cudnnConvolutionForward(cuda->dnn_handle, &one, s->in, pass->in, s->weights,
-                                                                pass->params, s->how, s->forward, cuda->dnn_workspace,
-                                                                TRAIN_CUDA_WORKSPACE, &none, s->out, pass->out),
-                              "a convolution");
-    if (status != CIRCE_OK) return status;
-    const float *bias = pass->params + layer->fan_in * layer->out.size[0];
-    int64_t n = pass->rows * train_shape_count(layer->out);
-    cudaError_t error = layer->bias   ? train_cuda_bias(f, batch, bias, pass->out, cuda->stream)
-                        : f.kind != 0 ? train_cuda_bend(f, n, pass->out, pass->out, cuda->stream)
-                                      : cudaSuccess;
+    bool half = train_cuda_is_half(layer);
+    cuda_window window = train_cuda_window(layer, pass->rows);
+    int width = s->window.channels;
+    cudaError_t error = (s->folded ? train_cuda_last_fold_weights : train_cuda_last_weights)(
+        window, width, half, pass->params, s->weights, cuda->stream);
+    if (error == cudaSuccess && s->folded)
+        error = train_cuda_last_fold(window, width, half, pass->in, s->in, cuda->stream);
+    else if (error == cudaSuccess && s->in != NULL)
+        error = train_cuda_last_pack(train_cuda_batch_of(layer->in, pass->rows), width, half, pass->in, s->in,
+                                     cuda->stream);
     return train_cuda_status(error, "a convolution");
 }
 
-static circe_status backward_weights(const train_cuda_device *cuda, const train_layer *layer,
-                                     const train_layer_state *s, const train_visit *pass) {
-    if (s->own_filter)
-        return train_cuda_status(train_cuda_weights_back(train_cuda_window(layer, pass->rows), pass->in, pass->grad_out,
-                                                         cuda->dnn_workspace, pass->grads, cuda->stream),
-                                 "a convolution's gradient");
-    return train_cuda_dnn_status(cuda,
-                                 cuda->dnn.cudnnConvolutionBackwardFilter(
-                                     cuda->dnn_handle, &one, s->in, pass->in, s->out, pass->grad_out, s->how, s->filter,
-                                     cuda->dnn_workspace, TRAIN_CUDA_WORKSPACE, &none, s->weights, pass->grads),
-                                 "a convolution's gradient");
+static circe_status forward(train_device *device, const train_layer *layer, train_layer_state *s,
+                            const train_visit *pass) {
+    train_cuda_device *cuda = train_cuda_of(device);
+    if (layer->form == TRAIN_CUDA_PLAIN) return halve(cuda, layer, s, pass);
+    cuda_norm shift = {.bias = layer->bias ? bias_of(layer, pass->params) : NULL};
+    circe_status status = prepare(cuda, layer, s, pass);
+    if (status == CIRCE_OK)
+        status = train_cuda_engine_run(cuda, s->forward, s->in != NULL ? s->in : pass->in, s->weights, pass->out);
+    if (status != CIRCE_OK || (!layer->bias && layer->merged == 0)) return status;
+    return train_cuda_status(
+        train_cuda_last_bend(points_of(layer, pass->rows), (int)layer->out.size[0], train_cuda_is_half(layer),
+                             train_cuda_merged(layer), shift, pass->out, pass->out, cuda->stream),
+        "a convolution");
 }
 
-static circe_status backward_data(const train_cuda_device *cuda, const train_layer_state *s, const train_visit *pass) {
-    return train_cuda_dnn_status(cuda,
-                                 cuda->dnn.cudnnConvolutionBackwardData(
-                                     cuda->dnn_handle, &one, s->weights, pass->params, s->out, pass->grad_out, s->how,
-                                     s->data, cuda->dnn_workspace, TRAIN_CUDA_WORKSPACE, &none, s->in, pass->grad_in),
-                                 "a convolution's gradient");
+static circe_status unbend(const train_cuda_device *cuda, const train_layer *layer, const train_layer_state *s,
+                           const train_visit *pass) {
+    cuda_bend f = train_cuda_merged(layer);
+    bool half = train_cuda_is_half(layer);
+    int64_t points = points_of(layer, pass->rows), channels = layer->out.size[0];
+    float *d_bias = pass->grads + layer->fan_in * channels;
+    cudaError_t error = layer->bias   ? train_cuda_last_bias_back(points, (int)channels, half, f, pass->out,
+                                                                  pass->grad_out, s->sums, d_bias, cuda->stream)
+                        : f.kind != 0 ? train_cuda_bend_back(f, points * channels, half, pass->out, pass->grad_out,
+                                                             pass->grad_out, cuda->stream)
+                                      : cudaSuccess;
+    return train_cuda_status(error, "a convolution's gradient");
 }
 
 static circe_status backward(train_device *device, const train_layer *layer, train_layer_state *s,
                              const train_visit *pass) {
     train_cuda_device *cuda = train_cuda_of(device);
-    if (s->halves) return halve_back(cuda, layer, s, pass);
-    cuda_bend f = train_cuda_merged(layer);
-    cuda_batch batch = train_cuda_batch_of(layer->out, pass->rows);
-    int64_t n = pass->rows * train_shape_count(layer->out);
-    float *d_bias = pass->grads + layer->fan_in * layer->out.size[0];
-    cudaError_t error =
-        layer->bias   ? train_cuda_bias_back(f, batch, pass->out, pass->grad_out, s->partial, d_bias, cuda->stream)
-        : f.kind != 0 ? train_cuda_bend_back(f, n, pass->out, pass->grad_out, pass->grad_out, cuda->stream)
-                      : cudaSuccess;
-    circe_status status = train_cuda_status(error, "a convolution's gradient");
-    if (status == CIRCE_OK) status = backward_weights(cuda, layer, s, pass);
-    return status == CIRCE_OK && pass->grad_in != NULL ? backward_data(cuda, s, pass) : status;
+    if (layer->form == TRAIN_CUDA_PLAIN) return halve_back(cuda, layer, s, pass);
+    circe_status status = unbend(cuda, layer, s, pass);
+    if (status == CIRCE_OK)
+        status =
+            train_cuda_engine_run(cuda, s->filter, s->in != NULL ? s->in : pass->in, pass->scratch, pass->grad_out);
+    if (status == CIRCE_OK)
+        status = train_cuda_status((s->folded ? train_cuda_last_unfold_weights : train_cuda_last_weights_back)(
+                                       train_cuda_window(layer, pass->rows), s->window.channels, s->half_weights,
+                                       pass->scratch, pass->grads, cuda->stream),
+                                   "a convolution's gradient");
+    if (status != CIRCE_OK || pass->grad_in == NULL) return status;
+    return train_cuda_engine_run(cuda, s->data, pass->grad_in, s->weights, pass->grad_out);
 }
 
 const train_layer_ops train_cuda_convolution = {.create = create,

@@ -19,35 +19,18 @@
     X(cublasSetMathMode)     \
     X(cublasSgemm_v2)
 
-#define TRAIN_CUDA_DNN(X)                            \
-    X(cudnnCreate)                                   \
-    X(cudnnDestroy)                                  \
-    X(cudnnSetStream)                                \
-    X(cudnnGetErrorString)                           \
-    X(cudnnCreateTensorDescriptor)                   \
-    X(cudnnSetTensor4dDescriptor)                    \
-    X(cudnnDestroyTensorDescriptor)                  \
-    X(cudnnCreateFilterDescriptor)                   \
-    X(cudnnSetFilter4dDescriptor)                    \
-    X(cudnnDestroyFilterDescriptor)                  \
-    X(cudnnCreateConvolutionDescriptor)              \
-    X(cudnnSetConvolution2dDescriptor)               \
-    X(cudnnSetConvolutionMathType)                   \
-    X(cudnnDestroyConvolutionDescriptor)             \
-    X(cudnnGetConvolutionForwardAlgorithm_v7)        \
-    X(cudnnGetConvolutionBackwardDataAlgorithm_v7)   \
-    X(cudnnGetConvolutionBackwardFilterAlgorithm_v7) \
-    X(cudnnConvolutionForward)                       \
-    X(cudnnConvolutionBackwardData)                  \
-    X(cudnnConvolutionBackwardFilter)                \
-    X(cudnnCreatePoolingDescriptor)                  \
-    X(cudnnSetPooling2dDescriptor)                   \
-    X(cudnnDestroyPoolingDescriptor)                 \
-    X(cudnnPoolingForward)                           \
-    X(cudnnPoolingBackward)                          \
-    X(cudnnBatchNormalizationForwardTraining)        \
-    X(cudnnBatchNormalizationForwardInference)       \
-    X(cudnnBatchNormalizationBackward)
+#define TRAIN_CUDA_DNN(X)            \
+    X(cudnnCreate)                   \
+    X(cudnnDestroy)                  \
+    X(cudnnSetStream)                \
+    X(cudnnGetVersion)               \
+    X(cudnnGetErrorString)           \
+    X(cudnnBackendCreateDescriptor)  \
+    X(cudnnBackendDestroyDescriptor) \
+    X(cudnnBackendSetAttribute)      \
+    X(cudnnBackendGetAttribute)      \
+    X(cudnnBackendFinalize)          \
+    X(cudnnBackendExecute)
 
 typedef struct train_cuda_blas {
     TRAIN_CUDA_BLAS(CIRCE__LIBRARY_POINTER)
@@ -69,15 +52,26 @@ typedef struct train_cuda_device {
     void *blas_workspace;
     train_cuda_dnn dnn;
     cudnnHandle_t dnn_handle; /* NULL: no layer has asked for it yet */
-    void *dnn_workspace;
+    int64_t memory, workspace_bytes;
+    void *workspace;    /* of convolutions, one after the other */
+    void *outgrown[32]; /* workspaces that recorded steps still use; each was half as large as the next */
+    int n_outgrown;
     double *partial;     /* (TRAIN_CUDA_LOSS_PARTIALS) */
     circe_cuda *measure; /* libcirce's handle on the same stream */
     circe_status failed; /* of a function that returns nothing; CIRCE_OK: none */
     char text[256];
 } train_cuda_device;
 
-/* Of any convolution; those that would want more are not chosen. */
+/* Bytes of a workspace, the least there is and the most that kernels of ours want. */
 enum { TRAIN_CUDA_WORKSPACE = 256 << 20 };
+
+/* How images are kept: as they come, where all layers are of kernels that want them so (small images that are halved);
+ * else with their channels last, (row, line, column, channel), in float32 or bfloat16. */
+typedef enum train_cuda_form { TRAIN_CUDA_PLAIN, TRAIN_CUDA_LAST, TRAIN_CUDA_LAST_HALF } train_cuda_form;
+
+static inline bool train_cuda_is_half(const train_layer *layer) {
+    return layer->form == TRAIN_CUDA_LAST_HALF && (layer->images || layer->reads_images);
+}
 
 static inline train_cuda_device *train_cuda_of(train_device *device) { return (train_cuda_device *)device; }
 
@@ -93,6 +87,9 @@ circe_status train_cuda_open_blas(train_cuda_device *cuda);
 /* cuBLAS in the device's precision. */
 circe_status train_cuda_set_math(train_cuda_device *cuda);
 circe_status train_cuda_need_dnn(train_cuda_device *cuda);
+/* A workspace of so many bytes; and how many an engine of cuDNN may want, which depends on the GPU alone. */
+circe_status train_cuda_need_workspace(train_cuda_device *cuda, int64_t bytes);
+int64_t train_cuda_most_workspace(const train_cuda_device *cuda);
 void train_cuda_close_libraries(train_cuda_device *cuda);
 
 static inline cuda_bend train_cuda_merged(const train_layer *layer) {
@@ -127,9 +124,5 @@ circe_status train_cuda_source_open(train_device *device, const train_source *so
 void train_cuda_source_close(train_device *device, train_source_handle *handle);
 void train_cuda_source_gather(train_device *device, const train_source_handle *handle, const int64_t *index,
                               int64_t first, int64_t n, float *out);
-
-/* A tensor of rows by a shape, (row, channel, line, column). */
-circe_status train_cuda_tensor(const train_cuda_device *cuda, int64_t rows, train_shape shape,
-                               cudnnTensorDescriptor_t *tensor);
 
 #endif

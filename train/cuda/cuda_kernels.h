@@ -30,11 +30,17 @@ typedef struct cuda_points {
     float scale, offset, background;
 } cuda_points;
 
-/* A batch of rows by channels by points; dense layers have one point. */
+/* A batch of rows by channels by points. */
 typedef struct cuda_batch {
     int64_t rows;
     int channels, points;
 } cuda_batch;
+
+/* A dense layer: rows by inputs to rows by outputs. */
+typedef struct cuda_dense {
+    int64_t rows;
+    int inputs, outputs;
+} cuda_dense;
 
 /* ---- moving.cu --------------------------------------------------------------------------------------------------- */
 cudaError_t train_cuda_gather_points(const cuda_points *from, const int64_t *index, int64_t first, int64_t n,
@@ -48,20 +54,21 @@ cudaError_t train_cuda_append(double *blocks, int64_t n, int64_t *which, const d
 /* y += a x; y += *a x */
 cudaError_t train_cuda_add(int64_t n, float a, const float *x, float *y, void *stream);
 cudaError_t train_cuda_add_times(int64_t n, const double *a, const float *x, float *y, void *stream);
-/* out := f(in), also in place; out := f(x + y) */
-cudaError_t train_cuda_bend(cuda_bend f, int64_t n, const float *in, float *out, void *stream);
-cudaError_t train_cuda_bend_sum(cuda_bend f, int64_t n, const float *x, const float *y, float *out, void *stream);
+/* Of float32 or, where `half`, bfloat16: out := f(in), also in place; out := f(x + y) */
+cudaError_t train_cuda_bend(cuda_bend f, int64_t n, bool half, const void *in, void *out, void *stream);
+cudaError_t train_cuda_bend_sum(cuda_bend f, int64_t n, bool half, const void *x, const void *y, void *out,
+                                void *stream);
 /* grad_in := f'(.) grad_out, by the output of f; also in place */
-cudaError_t train_cuda_bend_back(cuda_bend f, int64_t n, const float *out, const float *grad_out, float *grad_in,
-                                 void *stream);
-/* x := f(x + bias), bias (channels) */
-cudaError_t train_cuda_bias(cuda_bend f, cuda_batch batch, const float *bias, float *x, void *stream);
+cudaError_t train_cuda_bend_back(cuda_bend f, int64_t n, bool half, const void *out, const void *grad_out,
+                                 void *grad_in, void *stream);
+/* x := f(x + bias) of a dense layer's output */
+cudaError_t train_cuda_bias(cuda_bend f, cuda_dense layer, const float *bias, float *x, void *stream);
 
 /* ---- sums.cu ----------------------------------------------------------------------------------------------------- */
-/* grad := f'(.) grad, in place, by the output of f (no f: left as it is); d_bias (channels) := its sums over rows and
- * points. `partial` has room for train_cuda_bias_partials doubles. */
-int64_t train_cuda_bias_partials(cuda_batch batch);
-cudaError_t train_cuda_bias_back(cuda_bend f, cuda_batch batch, const float *out, float *grad, double *partial,
+/* grad := f'(.) grad, in place, by the output of f (no f: left as it is); d_bias := its sums over rows. `partial` has
+ * room for train_cuda_bias_partials doubles. */
+int64_t train_cuda_bias_partials(cuda_dense layer);
+cudaError_t train_cuda_bias_back(cuda_bend f, cuda_dense layer, const float *out, float *grad, double *partial,
                                  float *d_bias, void *stream);
 /* The loss and, where grad is not NULL, its gradient; `partial` has room for TRAIN_CUDA_LOSS_PARTIALS doubles. */
 enum { TRAIN_CUDA_LOSS_PARTIALS = 64 };
@@ -69,17 +76,7 @@ cudaError_t train_cuda_mse(int64_t n, int64_t cols, const float *prediction, con
                            double *value, float *grad, void *stream);
 cudaError_t train_cuda_cross_entropy(int64_t n, int64_t cols, const float *prediction, const float *target,
                                      double *partial, double *value, float *grad, void *stream);
-/* Batch norm with running statistics: d_weight, d_bias (channels) and grad_in. */
-cudaError_t train_cuda_norm_back(cuda_batch batch, float epsilon, const float *in, const float *mean,
-                                 const float *variance, const float *weight, const float *grad_out, float *grad_in,
-                                 float *d_weight, float *d_bias, void *stream);
-
 /* ---- dense.cu ---------------------------------------------------------------------------------------------------- */
-/* A dense layer: rows by inputs to rows by outputs. */
-typedef struct cuda_dense {
-    int64_t rows;
-    int inputs, outputs;
-} cuda_dense;
 /* Scratch for backward, zeroed before it is first used and left alone between calls; 0: not for so large a layer. */
 int64_t train_cuda_dense_bytes(cuda_dense layer);
 /* out := f(in W' + b) */
@@ -90,26 +87,71 @@ cudaError_t train_cuda_dense_backward(cuda_dense layer, cuda_bend f, const float
                                       const float *grad_out, void *scratch, float *grad_in, float *d_W, float *d_b,
                                       void *stream);
 
-/* ---- weights.cu -------------------------------------------------------------------------------------------------- */
+/* ---- pooling.cu -------------------------------------------------------------------------------------------------- */
 /* A square window that moves over images: rows by channels by height by width to outputs by out_height by out_width. */
 typedef struct cuda_window {
     int64_t rows;
     int channels, height, width, outputs, out_height, out_width, kernel, stride, padding;
 } cuda_window;
-/* The gradient at the input of a max-pool whose windows do not overlap and need no border: to the first of the largest
- * numbers of each. (pooling.cu) */
-cudaError_t train_cuda_pool_back(cuda_window window, const float *in, const float *out, const float *grad_out,
-                                 float *grad_in, void *stream);
 /* Max-pools of 2 by 2 whose windows lie side by side, of lines that can be read by fours; whether this is one. */
 bool train_cuda_pool_halves(cuda_window window);
 cudaError_t train_cuda_pool_forward(cuda_window window, const float *in, float *out, void *stream);
-/* The gradient of a convolution's weights, by kernels of ours; scratch of so many bytes, 0: not for this one. */
-int64_t train_cuda_weights_bytes(cuda_window window);
-cudaError_t train_cuda_weights_back(cuda_window window, const float *in, const float *grad, void *scratch,
-                                    float *d_weights, void *stream);
+/* To the first of the largest numbers of each window. */
+cudaError_t train_cuda_pool_back(cuda_window window, const float *in, const float *out, const float *grad_out,
+                                 float *grad_in, void *stream);
 
-/* sums (n) := the sum of partial (splits, n) over the splits. */
-cudaError_t train_cuda_add_splits(int splits, int64_t n, const float *partial, float *sums, void *stream);
+/* ---- last_*.cu: images with their channels last, (points, channels), of float32 or, where `half`, bfloat16 --------
+ */
+/* a x + b of a channel: of a batch norm a = weight / deviation, b = bias - mean a. NULL: mean 0, deviation 1, weight 1,
+ * bias 0. */
+typedef struct cuda_norm {
+    const float *mean, *deviation, *variance; /* deviation, inverse; or the variance in its place */
+    const float *weight, *bias;
+} cuda_norm;
+/* Scratch for the sums below, zeroed before it is first used and left alone between calls. */
+int64_t train_cuda_last_bytes(int channels);
+/* Mean and inverse deviation (channels) of a batch, and the running ones moved towards them by a tenth. */
+cudaError_t train_cuda_last_statistics(int64_t points, int channels, bool half, const void *x, void *scratch,
+                                       float *mean, float *deviation, float *running_mean, float *running_variance,
+                                       void *stream);
+/* out := f(a x + b); also in place */
+cudaError_t train_cuda_last_bend(int64_t points, int channels, bool half, cuda_bend f, cuda_norm norm, const void *x,
+                                 void *out, void *stream);
+/* The gradients of that, with mean and deviation those of the batch, or fixed. */
+cudaError_t train_cuda_last_norm_back(int64_t points, int channels, bool half, cuda_bend f, cuda_norm norm, bool fixed,
+                                      const void *x, const void *grad, void *scratch, float *d_weight, float *d_bias,
+                                      void *grad_in, void *stream);
+/* grad := f'(.) grad, in place, by the output of f; d_bias (channels) := its sums. */
+cudaError_t train_cuda_last_bias_back(int64_t points, int channels, bool half, cuda_bend f, const void *out, void *grad,
+                                      void *scratch, float *d_bias, void *stream);
+/* Max-pools, of windows with fewer than 255 numbers; `taken` has a byte for each number of `out`. */
+bool train_cuda_last_pools(cuda_window window);
+cudaError_t train_cuda_last_pool(cuda_window window, bool half, const void *in, void *out, uint8_t *taken,
+                                 void *stream);
+cudaError_t train_cuda_last_pool_back(cuda_window window, bool half, const uint8_t *taken, const void *grad,
+                                      void *grad_in, void *stream);
+/* (rows, points, channels) to the mean over the points */
+cudaError_t train_cuda_last_mean(cuda_batch batch, bool half, const void *in, void *out, void *stream);
+cudaError_t train_cuda_last_mean_back(cuda_batch batch, bool half, const void *grad, void *grad_in, void *stream);
+/* From (rows, channels, points) in float32 to (rows, points, width), 0 in channels up to the width; and back, of as
+ * many channels as there are. */
+cudaError_t train_cuda_last_pack(cuda_batch batch, int width, bool half, const float *plain, void *images,
+                                 void *stream);
+cudaError_t train_cuda_last_unpack(cuda_batch batch, bool half, const void *images, float *plain, void *stream);
+/* The same where a convolution with a stride has become one without, of s s times the channels: its window, images, and
+ * weights. */
+cuda_window train_cuda_last_folded(cuda_window window, int width);
+cudaError_t train_cuda_last_fold(cuda_window window, int width, bool half, const float *plain, void *images,
+                                 void *stream);
+cudaError_t train_cuda_last_fold_weights(cuda_window window, int width, bool half, const float *plain, void *weights,
+                                         void *stream);
+cudaError_t train_cuda_last_unfold_weights(cuda_window window, int width, bool half, const void *weights, float *plain,
+                                           void *stream);
+/* A convolution's weights from (outputs, channels, taps) in float32 to (outputs, taps, width); and back. */
+cudaError_t train_cuda_last_weights(cuda_window window, int width, bool half, const float *plain, void *weights,
+                                    void *stream);
+cudaError_t train_cuda_last_weights_back(cuda_window window, int width, bool half, const void *weights, float *plain,
+                                         void *stream);
 
 /* ---- halving_*.cu ------------------------------------------------------------------------------------------------ */
 /* Convolutions that halve images (3 by 3, stride 2, padding 1), of few channels; whether this is one. */

@@ -28,7 +28,6 @@ static cuda_dense shape_of(const train_layer *layer, int64_t rows) {
 
 static circe_status create(train_device *device, const train_layer *layer, int64_t rows, bool wants_grad_in,
                            train_layer_state **state, size_t *scratch_bytes) {
-    cuda_batch batch = train_cuda_batch_of(layer->out, rows);
     (void)wants_grad_in;
     *scratch_bytes = 0;
     *state = calloc(1, sizeof **state);
@@ -37,7 +36,8 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     if (bytes > 0)
         (*state)->scratch = device->ops->allocate(device, (size_t)bytes);
     else
-        (*state)->partial = device->ops->allocate(device, (size_t)train_cuda_bias_partials(batch) * sizeof(double));
+        (*state)->partial =
+            device->ops->allocate(device, (size_t)train_cuda_bias_partials(shape_of(layer, rows)) * sizeof(double));
     if ((*state)->scratch != NULL || (*state)->partial != NULL) return CIRCE_OK;
     destroy(device, *state);
     *state = NULL;
@@ -64,9 +64,9 @@ static circe_status forward(train_device *device, const train_layer *layer, trai
                                  "a dense layer");
     circe_status status = multiply(cuda, CUBLAS_OP_T, CUBLAS_OP_N, q, n, p, W, p, pass->in, p, pass->out);
     if (status != CIRCE_OK) return status;
-    return train_cuda_status(train_cuda_bias(train_cuda_merged(layer), train_cuda_batch_of(layer->out, pass->rows), b,
-                                             pass->out, cuda->stream),
-                             "a dense layer");
+    return train_cuda_status(
+        train_cuda_bias(train_cuda_merged(layer), shape_of(layer, pass->rows), b, pass->out, cuda->stream),
+        "a dense layer");
 }
 
 static circe_status backward(train_device *device, const train_layer *layer, train_layer_state *state,
@@ -80,8 +80,8 @@ static circe_status backward(train_device *device, const train_layer *layer, tra
                                       pass->out, pass->grad_out, state->scratch, pass->grad_in, d_W, d_b, cuda->stream),
             "a dense layer");
     circe_status status =
-        train_cuda_status(train_cuda_bias_back(train_cuda_merged(layer), train_cuda_batch_of(layer->out, pass->rows),
-                                               pass->out, pass->grad_out, state->partial, d_b, cuda->stream),
+        train_cuda_status(train_cuda_bias_back(train_cuda_merged(layer), shape_of(layer, pass->rows), pass->out,
+                                               pass->grad_out, state->partial, d_b, cuda->stream),
                           "a dense layer");
     if (status == CIRCE_OK)
         status = multiply(cuda, CUBLAS_OP_N, CUBLAS_OP_T, p, q, n, pass->in, p, pass->grad_out, q, d_W);

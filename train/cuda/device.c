@@ -239,7 +239,10 @@ static circe_status open_device(train_cuda_device *cuda) {
     circe_status status = circe_cuda_open(cuda->device.context, cuda->gpu, NULL, &first);
     circe_cuda_close(first);
     if (status != CIRCE_OK) return status;
+    size_t left = 0, memory = 0;
     cudaError_t error = cudaSetDevice(cuda->gpu);
+    if (error == cudaSuccess) error = cudaMemGetInfo(&left, &memory);
+    cuda->memory = (int64_t)memory;
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking);
     for (int k = 0; k < 2 && error == cudaSuccess; k++) error = cudaEventCreate(&cuda->marks[k]);
     if (error == cudaSuccess)

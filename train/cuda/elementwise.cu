@@ -1,28 +1,40 @@
 /* Kernels that take numbers one by one; memory decides their speed, so they read and write four at once where addresses
  * and sizes allow it. */
-#include "train/cuda/common.cuh"
+#include "train/cuda/last.cuh"
 
 static bool in_fours(const void *a, const void *b, const void *c) {
     return (((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) & 15) == 0;
 }
 
-/* z[i] := f(x[i], y[i]) for i below n, by fours and then the rest one by one. */
-template <typename F>
-static __global__ void map_pairs(F f, int64_t n, int64_t fours, const float *x, const float *y, float *z) {
+/* z[i] := f(x[i], y[i]) for i below n, 16 bytes at once and then the rest one by one. */
+template <typename F, typename T>
+static __global__ void map_pairs(F f, int64_t n, int64_t full, const T *x, const T *y, T *z) {
+    constexpr int V = FULL<T>;
     int64_t step = (int64_t)gridDim.x * blockDim.x, start = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
-    for (int64_t i = start; i < fours; i += step) {
-        float4 a = ((const float4 *)x)[i], b = ((const float4 *)y)[i];
-        ((float4 *)z)[i] = {f(a.x, b.x), f(a.y, b.y), f(a.z, b.z), f(a.w, b.w)};
+    for (int64_t i = start; i < full; i += step) {
+        float a[V], b[V];
+        load<T, V>(x + i * V, a);
+        load<T, V>(y + i * V, b);
+#pragma unroll
+        for (int v = 0; v < V; v++) a[v] = f(a[v], b[v]);
+        store<T, V>(a, z + i * V);
     }
-    for (int64_t i = 4 * fours + start; i < n; i += step) z[i] = f(x[i], y[i]);
+    for (int64_t i = V * full + start; i < n; i += step) narrow(f(wide(x[i]), wide(y[i])), z[i]);
 }
 
-template <typename F>
-static cudaError_t map(F f, int64_t n, const float *x, const float *y, float *z, void *stream) {
+template <typename F, typename T>
+static cudaError_t map(F f, int64_t n, const T *x, const T *y, T *z, void *stream) {
     if (n == 0) return cudaSuccess;
-    int64_t fours = in_fours(x, y, z) ? n / 4 : 0, items = fours > 0 ? fours : n;
-    map_pairs<<<blocks_for(items, THREADS), THREADS, 0, on(stream)>>>(f, n, fours, x, y, z);
+    int64_t full = in_fours(x, y, z) ? n / FULL<T> : 0, items = full > 0 ? full : n;
+    map_pairs<<<blocks_for(items, THREADS), THREADS, 0, on(stream)>>>(f, n, full, x, y, z);
     return cudaGetLastError();
+}
+
+/* Of float32 or bfloat16. */
+template <typename F>
+static cudaError_t map_either(F f, int64_t n, bool half, const void *x, const void *y, void *z, void *stream) {
+    return half ? map(f, n, (const bf16 *)x, (const bf16 *)y, (bf16 *)z, stream)
+                : map(f, n, (const float *)x, (const float *)y, (float *)z, stream);
 }
 
 struct add_one {
@@ -58,40 +70,29 @@ cudaError_t train_cuda_add_times(int64_t n, const double *a, const float *x, flo
     return map(add_from_memory{a}, n, x, y, y, stream);
 }
 
-cudaError_t train_cuda_bend(cuda_bend f, int64_t n, const float *in, float *out, void *stream) {
-    return map(bend_one{f}, n, in, in, out, stream);
+cudaError_t train_cuda_bend(cuda_bend f, int64_t n, bool half, const void *in, void *out, void *stream) {
+    return map_either(bend_one{f}, n, half, in, in, out, stream);
 }
 
-cudaError_t train_cuda_bend_sum(cuda_bend f, int64_t n, const float *x, const float *y, float *out, void *stream) {
-    return map(bend_two{f}, n, x, y, out, stream);
+cudaError_t train_cuda_bend_sum(cuda_bend f, int64_t n, bool half, const void *x, const void *y, void *out,
+                                void *stream) {
+    return map_either(bend_two{f}, n, half, x, y, out, stream);
 }
 
-cudaError_t train_cuda_bend_back(cuda_bend f, int64_t n, const float *out, const float *grad_out, float *grad_in,
-                                 void *stream) {
-    return map(unbend{f}, n, out, grad_out, grad_in, stream);
+cudaError_t train_cuda_bend_back(cuda_bend f, int64_t n, bool half, const void *out, const void *grad_out,
+                                 void *grad_in, void *stream) {
+    return map_either(unbend{f}, n, half, out, grad_out, grad_in, stream);
 }
 
 /* ---- bias and activation ----------------------------------------------------------------------------------------- */
 
-static __global__ void bias_four(cuda_bend f, int64_t fours, int points, int channels, const float *bias, float *x) {
-    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < fours; i += (int64_t)gridDim.x * blockDim.x) {
-        float b = bias[(unsigned)(4 * i / points) % channels];
-        float4 a = ((const float4 *)x)[i];
-        ((float4 *)x)[i] = {bend(f, a.x + b), bend(f, a.y + b), bend(f, a.z + b), bend(f, a.w + b)};
-    }
-}
-
-static __global__ void bias_one(cuda_bend f, int64_t n, int points, int channels, const float *bias, float *x) {
+static __global__ void add_bias(cuda_bend f, int64_t n, int channels, const float *bias, float *x) {
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x)
-        x[i] = bend(f, x[i] + bias[i / points % channels]);
+        x[i] = bend(f, x[i] + bias[i % channels]);
 }
 
-cudaError_t train_cuda_bias(cuda_bend f, cuda_batch batch, const float *bias, float *x, void *stream) {
-    int64_t n = batch.rows * batch.channels * batch.points;
-    if (batch.points % 4 == 0 && in_fours(x, x, x) && n / batch.points < INT32_MAX)
-        bias_four<<<blocks_for(n / 4, THREADS), THREADS, 0, on(stream)>>>(f, n / 4, batch.points, batch.channels, bias,
-                                                                          x);
-    else
-        bias_one<<<blocks_for(n, THREADS), THREADS, 0, on(stream)>>>(f, n, batch.points, batch.channels, bias, x);
+cudaError_t train_cuda_bias(cuda_bend f, cuda_dense layer, const float *bias, float *x, void *stream) {
+    int64_t n = layer.rows * layer.outputs;
+    add_bias<<<blocks_for(n, THREADS), THREADS, 0, on(stream)>>>(f, n, layer.outputs, bias, x);
     return cudaGetLastError();
 }

@@ -269,6 +269,29 @@ static __global__ void __launch_bounds__(BLOCK, 4)
     if (bias) put_bias(p, first_output, bias_sum, x, partial + blockIdx.z * n);
 }
 
+enum { REDUCE_COLUMNS = 32, REDUCE_LINES = 32 };
+
+/* The sum over the splits. */
+static __global__ void add_splits(int splits, int64_t n, const float *partial, float *weights) {
+    __shared__ double sums[REDUCE_LINES][REDUCE_COLUMNS];
+    int64_t at = (int64_t)blockIdx.x * REDUCE_COLUMNS + threadIdx.x;
+    double sum = 0.0;
+    if (at < n)
+#pragma unroll 4
+        for (int s = threadIdx.y; s < splits; s += REDUCE_LINES) sum += partial[s * n + at];
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y != 0 || at >= n) return;
+    for (int k = 1; k < REDUCE_LINES; k++) sum += sums[k][threadIdx.x];
+    weights[at] = (float)sum;
+}
+
+static cudaError_t add_all(int splits, int64_t n, const float *partial, float *sums, void *stream) {
+    dim3 block(REDUCE_COLUMNS, REDUCE_LINES);
+    add_splits<<<blocks_for(n, REDUCE_COLUMNS), block, 0, on(stream)>>>(splits, n, partial, sums);
+    return cudaGetLastError();
+}
+
 /* ------------------------------------------------------------------------------------------------------------------ */
 
 static int64_t numbers_of(cuda_window w, bool bias) {
@@ -291,5 +314,5 @@ cudaError_t train_cuda_halve_weights(cuda_window w, cuda_bend f, bool tf32, bool
     cudaError_t error = allow(kernel, p.bytes);
     if (error != cudaSuccess) return error;
     kernel<<<grid, BLOCK, p.bytes, on(stream)>>>(p, f, bias, n, in, out, grad, (float *)scratch);
-    return train_cuda_add_splits(p.splits, n, (const float *)scratch, d_params, stream);
+    return add_all(p.splits, n, (const float *)scratch, d_params, stream);
 }

@@ -63,13 +63,28 @@ circe_status train_cuda_set_math(train_cuda_device *cuda) {
     return train_cuda_blas_status(cuda->blas.cublasSetMathMode(cuda->blas_handle, math), "opening cuBLAS");
 }
 
+int64_t train_cuda_most_workspace(const train_cuda_device *cuda) {
+    return cuda->memory / 32 > TRAIN_CUDA_WORKSPACE ? cuda->memory / 32 : TRAIN_CUDA_WORKSPACE;
+}
+
+circe_status train_cuda_need_workspace(train_cuda_device *cuda, int64_t bytes) {
+    int64_t larger = TRAIN_CUDA_WORKSPACE;
+    void *workspace = NULL;
+    if (bytes <= cuda->workspace_bytes) return CIRCE_OK;
+    while (larger < bytes) larger *= 2;
+    circe_status status = train_cuda_status(cudaMalloc(&workspace, (size_t)larger), "making room for convolutions");
+    if (status != CIRCE_OK) return status;
+    if (cuda->workspace != NULL) cuda->outgrown[cuda->n_outgrown++] = cuda->workspace;
+    cuda->workspace = workspace;
+    cuda->workspace_bytes = larger;
+    return CIRCE_OK;
+}
+
 circe_status train_cuda_need_dnn(train_cuda_device *cuda) {
     train_cuda_dnn *dnn = &cuda->dnn;
     if (cuda->dnn_handle != NULL) return CIRCE_OK;
     circe_status status =
         circe__library_open(&dnn_library, dnn, dnn_names, (int)(sizeof dnn_names / sizeof *dnn_names));
-    if (status == CIRCE_OK && cuda->dnn_workspace == NULL)
-        status = train_cuda_status(cudaMalloc(&cuda->dnn_workspace, TRAIN_CUDA_WORKSPACE), "opening cuDNN");
     if (status == CIRCE_OK) status = train_cuda_dnn_status(cuda, dnn->cudnnCreate(&cuda->dnn_handle), "opening cuDNN");
     if (status == CIRCE_OK)
         status = train_cuda_dnn_status(cuda, dnn->cudnnSetStream(cuda->dnn_handle, cuda->stream), "opening cuDNN");
@@ -79,6 +94,7 @@ circe_status train_cuda_need_dnn(train_cuda_device *cuda) {
 void train_cuda_close_libraries(train_cuda_device *cuda) {
     if (cuda->dnn_handle != NULL) cuda->dnn.cudnnDestroy(cuda->dnn_handle);
     if (cuda->blas_handle != NULL) cuda->blas.cublasDestroy_v2(cuda->blas_handle);
-    cudaFree(cuda->dnn_workspace);
+    cudaFree(cuda->workspace);
+    for (int k = 0; k < cuda->n_outgrown; k++) cudaFree(cuda->outgrown[k]);
     cudaFree(cuda->blas_workspace);
 }

@@ -28,8 +28,10 @@ enum {
     SLICE_LEAST = 128,  /* elements of p to a thread */
     STRIP_ROWS = 48,    /* a strip of a band stays in the cache between its two products */
     STRIP_COLS = 512,
-    UPDATE_LEAST = 64, /* rows of a tile of the update */
-    COLUMNS_LEAST = 16 /* vectors to a thread on the way back */
+    UPDATE_LEAST = 64,  /* rows of a tile of the update */
+    COLUMNS_LEAST = 16, /* vectors to a thread on the way back */
+    COLUMNS_MANY = 64,  /* vectors to a slice, where a thread has several */
+    SLICES_A_THREAD = 3
 };
 
 typedef struct reduction {
@@ -251,6 +253,7 @@ static void run_vectors(void *user, int64_t slice) {
 void circe__apply_reflections(int64_t n, const double *a, const double *tau, double *z, double *scratch, int threads) {
     way_back b = {.n = n, .a = a, .tau = tau, .z = z, .T = scratch, .work = scratch + n * CIRCE__REFLECTORS};
     b.slices = circe__count_parts(threads, n, COLUMNS_LEAST);
+    if (b.slices * SLICES_A_THREAD * COLUMNS_MANY <= n) b.slices *= SLICES_A_THREAD;
     circe__run_on(threads, (n - 1 + CIRCE__REFLECTORS - 1) / CIRCE__REFLECTORS, run_factor, &b);
     circe__run_on(threads, b.slices, run_vectors, &b);
 }

@@ -39,4 +39,4 @@ class IndexedDataset(Dataset):
 
     def __getitem__(self, index: int):
         item = self.dataset[index]
-        return (*item, index) if isinstance(item, tuple) else (item, index)
+        return (*item, index) if isinstance(item, (tuple, list)) else (item, index)

@@ -1,0 +1,18 @@
+/* Memory of texts and lists that live together and are freed all at once: small, as of io/small.h. */
+#ifndef IO_ARENA_H
+#define IO_ARENA_H
+
+#include <stddef.h>
+
+#include "circe/export.h"
+
+typedef struct arena {
+    struct arena_block *last;
+} arena;
+
+void *arena_alloc(arena *owner, size_t bytes); /* zeroed */
+char *arena_text(arena *owner, const char *text);
+char *arena_format(arena *owner, const char *format, ...) CIRCE_PRINTF(2, 3);
+void arena_free(arena *owner);
+
+#endif

@@ -1,0 +1,18 @@
+/* JSON through cJSON, with numbers of 17 significant digits, enough to read back the same double. */
+#ifndef IO_JSON_VALUES_H
+#define IO_JSON_VALUES_H
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Members of an object; what is not finite is null. */
+void json_number(cJSON *object, const char *name, double value);
+void json_integer(cJSON *object, const char *name, int64_t value);
+void json_numbers(cJSON *object, const char *name, const double *values, int64_t n);
+void json_table(cJSON *object, const char *name, const double *values, int64_t rows, int64_t cols);
+
+/* As text in UTF-8, in lines or in one, to be freed; NULL: no memory. */
+char *json_utf8(const cJSON *object, bool lines);
+
+#endif

@@ -1,0 +1,97 @@
+/* Several predictions side by side: who is better at what, with paired intervals.
+ *
+ * All predictions see the same rows in every draw of the resampling, so the interval of a difference is that of the
+ * draws' differences: what two predictions have in common does not widen it. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "io/quantile.h"
+#include "io/small.h"
+#include "jobs/audit_parts.h"
+
+/* Where more is better, and where less is. */
+static const struct {
+    circe_audit_metric metric;
+    bool more;
+} compared[] = {{CIRCE_METRIC_AUC, true},
+                {CIRCE_METRIC_ACCURACY, true},
+                {CIRCE_METRIC_R2, true},
+                {CIRCE_METRIC_ROOT_MEAN_SQUARE_ERROR, false}};
+
+enum { N_COMPARED = sizeof compared / sizeof compared[0] };
+
+/* Columns a and b of the draws, and their values. */
+static circe_audit_estimate difference(const audit_draws *d, int64_t a, int64_t b, double value) {
+    circe_audit_estimate e = {value, (double)NAN, (double)NAN};
+    double *list = small_alloc((size_t)d->draws * sizeof *list);
+    int64_t n = 0;
+    for (int64_t k = 0; k < d->draws; k++) {
+        double one = d->drawn[k * d->width + a] - d->drawn[k * d->width + b];
+        if (isfinite(one)) list[n++] = one;
+    }
+    if (isfinite(value) && 2 * n >= d->draws) {
+        quantile_sort(list, n);
+        e.lower = quantile_at(list, n, 0.025);
+        e.upper = quantile_at(list, n, 0.975);
+    }
+    free(list);
+    return e;
+}
+
+static void add(circe_audit_result *r, circe_audit_difference d, bool more) {
+    if (!isfinite(d.difference.value)) return;
+    bool above = d.difference.lower > 0, below = d.difference.upper < 0;
+    d.better = !above && !below ? -1 : above == more ? d.first : d.second;
+    r->differences = small_grow(r->differences, (size_t)(r->n_differences + 1) * sizeof *r->differences);
+    r->differences[r->n_differences++] = d;
+}
+
+static void compare_quality(circe_audit_result *r, const audit_draws *d, int64_t first, int64_t second) {
+    for (int m = 0; m < N_COMPARED; m++) {
+        circe_audit_metric metric = compared[m].metric;
+        double value = r->quality[first].of[metric].value - r->quality[second].of[metric].value;
+        circe_audit_difference one = {
+            .first = first,
+            .second = second,
+            .attribute = -1,
+            .name = circe_audit_metric_name(metric),
+            .difference = difference(d, first * d->stride + metric, second * d->stride + metric, value)};
+        add(r, one, compared[m].more);
+    }
+}
+
+/* The contrast of a prediction's gap, as --fail-if has it: of an attribute of numbers, between four groups. */
+static int64_t contrast_of(const audit_run *run, int64_t prediction, int64_t attribute, circe_audit_gap_kind kind) {
+    int64_t found = -1;
+    for (int64_t c = 0; c < run->n_contrasts; c++) {
+        const audit_contrast *k = &run->contrasts[c];
+        if (k->prediction != prediction || k->attribute != attribute || k->gap->kind != kind) continue;
+        if (found < 0 || k->gap->n_groups == 4) found = c;
+    }
+    return found;
+}
+
+static void compare_gaps(audit_run *run, const audit_draws *d, int64_t first, int64_t second, int64_t attribute) {
+    for (int kind = 0; kind < CIRCE_GAP_KINDS; kind++) {
+        int64_t a = contrast_of(run, first, attribute, (circe_audit_gap_kind)kind),
+                b = contrast_of(run, second, attribute, (circe_audit_gap_kind)kind);
+        if (a < 0 || b < 0) continue;
+        double value = run->contrasts[a].gap->gap.value - run->contrasts[b].gap->gap.value;
+        circe_audit_difference one = {.first = first,
+                                      .second = second,
+                                      .attribute = attribute,
+                                      .name = circe_audit_gap_name((circe_audit_gap_kind)kind),
+                                      .difference = difference(d, d->contrasts + a, d->contrasts + b, value)};
+        add(run->r, one, false);
+    }
+}
+
+void audit_compare_predictions(audit_run *run, const audit_draws *d) {
+    circe_audit_result *r = run->r;
+    for (int64_t p = 0; p < r->n_predictions; p++) {
+        for (int64_t q = p + 1; q < r->n_predictions; q++) {
+            compare_quality(r, d, p, q);
+            for (int64_t a = 0; a < r->n_attributes; a++) compare_gaps(run, d, p, q, a);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+/* Which columns are predictions, target and attributes. */
+#include "jobs/audit_roles.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/small.h"
+#include "io/suggest.h"
+
+static circe_status check_roles(const audit_roles *r) {
+    for (int64_t i = 0; i < r->parts.n; i++) {
+        const char *name = r->parts.names[i];
+        if (strcmp(name, r->target) == 0)
+            return circe_fail(CIRCE_ERR_ARGUMENT,
+                              "--sensitive '%s' is the target: once it is known, nothing can depend on it any more",
+                              name);
+        if (name_list_find(&r->predictions, name) >= 0)
+            return circe_fail(CIRCE_ERR_ARGUMENT, "--sensitive '%s' is a prediction: which depends on itself", name);
+    }
+    if (name_list_find(&r->predictions, r->target) >= 0)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--prediction '%s' is the target: give the column that was predicted",
+                          r->target);
+    return CIRCE_OK;
+}
+
+static circe_status check_numbers(const audit_roles *r) {
+    for (int64_t i = 0; i < r->numbers.n; i++) {
+        const char *name = r->numbers.names[i];
+        if (name_list_find(&r->all, name) >= 0) continue;
+        const char *nearest = suggest_nearest(name, (const char *const *)r->all.names, (size_t)r->all.n);
+        circe_fail(CIRCE_ERR_ARGUMENT, "--numbers: '%s' is neither the target nor one of the attributes", name);
+        return nearest != NULL ? circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean '%s'?", nearest)
+                               : CIRCE_ERR_ARGUMENT;
+    }
+    return CIRCE_OK;
+}
+
+/* A line end would end the list of columns that is asked for. */
+static circe_status check_names(const audit_roles *r) {
+    for (int64_t i = 0; i < r->all.n; i++) {
+        const char *name = r->all.names[i];
+        if (strpbrk(name, "\r\n") != NULL)
+            return circe_fail(CIRCE_ERR_ARGUMENT, "a name of a column has a line end in it: '%.*s'",
+                              (int)strcspn(name, "\r\n"), name);
+    }
+    return CIRCE_OK;
+}
+
+/* "race+sex" is race and sex, unless it is a column itself. */
+static void split_joint(const char *name, bool joint, name_list *parts) {
+    const char *at = name;
+    for (size_t length; joint && (length = strcspn(at, "+")) < strlen(at); at += length + 1) {
+        char *part = small_format("%.*s", (int)length, at);
+        name_list_add(parts, part);
+        free(part);
+    }
+    name_list_add(parts, at);
+}
+
+static void add_once(name_list *list, const char *name) {
+    if (name_list_find(list, name) < 0) name_list_add(list, name);
+}
+
+static circe_status split_roles(const circe_audit_options *o, bool joint, audit_roles *r) {
+    circe_status status = name_list_split("prediction", o->prediction, &r->predictions);
+    if (status == CIRCE_OK) status = name_list_split("sensitive", o->sensitive, &r->sensitive);
+    if (status == CIRCE_OK && o->numbers != NULL) status = name_list_split("numbers", o->numbers, &r->numbers);
+    r->target = o->target;
+    r->first = small_alloc((size_t)(r->sensitive.n + 1) * sizeof *r->first);
+    for (int64_t i = 0; i < r->sensitive.n; i++) {
+        split_joint(r->sensitive.names[i], joint, &r->parts);
+        r->first[i + 1] = r->parts.n;
+    }
+    return status;
+}
+
+circe_status audit_roles_find(const circe_audit_options *o, bool joint, audit_roles *r) {
+    *r = (audit_roles){0};
+    circe_status status = split_roles(o, joint, r);
+    if (status == CIRCE_OK) status = check_roles(r);
+    if (status != CIRCE_OK) return status;
+    add_once(&r->all, r->target);
+    for (int64_t i = 0; i < r->predictions.n; i++) add_once(&r->all, r->predictions.names[i]);
+    for (int64_t i = 0; i < r->parts.n; i++) add_once(&r->all, r->parts.names[i]);
+    status = check_names(r);
+    return status == CIRCE_OK ? check_numbers(r) : status;
+}
+
+void audit_roles_free(audit_roles *r) {
+    name_list_free(&r->predictions);
+    name_list_free(&r->sensitive);
+    name_list_free(&r->parts);
+    name_list_free(&r->numbers);
+    name_list_free(&r->all);
+    free(r->first);
+}

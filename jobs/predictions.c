@@ -1,0 +1,165 @@
+/* What becomes of predictions: their error, files and JSON. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/io.h"
+#include "io/paths.h"
+#include "io/small.h"
+#include "jobs/columns.h"
+#include "jobs/json.h"
+#include "jobs/notes.h"
+#include "jobs/predictor.h"
+#include "report/report.h"
+
+/* ---- the error, where the table has the target ------------------------------------------------------------------- */
+
+static circe_prediction_error squared_error(const predicted *p, const column_table *truth, int64_t col) {
+    double sum = 0, mean = 0, square = 0, count = 0;
+    for (int64_t i = 0; i < p->result.rows; i++) {
+        double value = column_value(truth, i, col), error = p->out[i * p->result.outputs + col] - value;
+        if (p->empty[i] || !isfinite(value)) continue;
+        count++;
+        sum += error * error;
+        square += (value - mean) * (value - mean) * (count - 1) / count; /* Welford */
+        mean += (value - mean) / count;
+    }
+    return (circe_prediction_error){p->target.names[col], sum / count, 1 - sum / square, NAN,
+                                    square > 0 ? (int64_t)count : 0};
+}
+
+static circe_prediction_error class_error(const predicted *p, const column_table *truth) {
+    char *const *texts = column_categories(truth, 0);
+    int64_t right = 0, count = 0;
+    for (int64_t i = 0; i < p->result.rows; i++) {
+        double value = column_value(truth, i, 0);
+        char number[32];
+        if (p->empty[i] || !isfinite(value)) continue;
+        snprintf(number, sizeof number, "%.15g", value);
+        const char *found = p->result.names[circe_predictions_class(&p->result, i)];
+        right += strcmp(found, texts != NULL ? texts[(int64_t)value] : number) == 0;
+        count++;
+    }
+    return (circe_prediction_error){p->target.names[0], NAN, NAN, (double)right / (double)count, count};
+}
+
+/* Whether the table has the target is found out by asking for it; only a target that cannot be read is worth a word. */
+static bool read_target(const predicted *p, const circe_table *table, const circe_predict_options *options,
+                        notes *warnings, column_table *truth) {
+    const char *path = p->labels != NULL ? p->labels : options->data;
+    reading_options reading_of = READING_OF(options);
+    reading how = {0};
+    if (table == NULL && path == NULL) return false;
+    circe_status status = reading_open(&reading_of, &how);
+    for (int64_t c = 0; p->words && c < p->target.n; c++) reading_add_category(&how, p->target.names[c]);
+    if (status == CIRCE_OK) status = column_table_read(table, path, &p->target, &how, false, truth);
+    reading_free(&how);
+    if (status == CIRCE_ERR_VALUE) notes_add(warnings, "the error was not computed: %s", circe_last_error());
+    return status == CIRCE_OK && truth->in.values.rows == p->result.rows;
+}
+
+static void add_error(predicted *p, circe_prediction_error error, notes *warnings) {
+    if (error.rows == 0) return;
+    if (p->result.target == NULL && !(isfinite(error.mse) && isfinite(error.r2)))
+        notes_add(warnings, "the error of %s is beyond what a double can hold", error.name);
+    p->errors[p->result.n_errors++] = error;
+}
+
+circe_status circe_predictions_compare(circe_predictions *result, const circe_table *table,
+                                       const circe_predict_options *options, const circe_watch *watch) {
+    predicted *p = predicted_of(result);
+    column_table truth = {0};
+    notes warnings = {.text = result->warnings.text, .n = result->warnings.n, .watch = watch};
+    free(p->errors);
+    result->errors = p->errors = small_alloc((size_t)p->target.n * sizeof *p->errors);
+    result->n_errors = 0;
+    if (read_target(p, table, options, &warnings, &truth)) {
+        for (int64_t c = 0; result->target == NULL && c < p->target.n; c++) {
+            if (column_categories(&truth, c) == NULL) add_error(p, squared_error(p, &truth, c), &warnings);
+        }
+        if (result->target != NULL) add_error(p, class_error(p, &truth), &warnings);
+    }
+    result->warnings = notes_hand_over(&warnings);
+    column_table_free(&truth);
+    return CIRCE_OK;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+void predictions_put_csv(const circe_predictions *r, FILE *out) {
+    const predicted *p = predicted_of(r);
+    bool classes = r->target != NULL;
+    if (classes) report_put_cell(out, "", r->target);
+    for (int64_t c = 0; c < r->outputs; c++) {
+        if (classes || c > 0) fputc(',', out);
+        report_put_cell(out, classes ? "probability of " : "", r->names[c]);
+    }
+    fputc('\n', out);
+    for (int64_t i = 0; i < r->rows; i++) {
+        if (classes && !p->empty[i]) report_put_cell(out, "", r->names[circe_predictions_class(r, i)]);
+        for (int64_t c = 0; c < r->outputs; c++) {
+            if (classes || c > 0) fputc(',', out);
+            if (!p->empty[i]) fprintf(out, "%.9g", r->values[i * r->outputs + c]);
+        }
+        fputc('\n', out);
+    }
+}
+
+circe_status circe_predictions_write(const circe_predictions *r, const char *path) {
+    if (path_ends_with(path, ".npy")) {
+        circe_mat out = circe_mat_f64(r->values, r->rows, r->outputs);
+        return io_write_npy(path, &out);
+    }
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory");
+    predictions_put_csv(r, out);
+    circe_status status = fclose(out) == 0 ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "out of memory");
+    if (status == CIRCE_OK) status = io_write_text(path, text, bytes);
+    free(text);
+    return status;
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+/* null where no column can be compared. */
+static cJSON *errors_json(const circe_predictions *p) {
+    cJSON *out = p->n_errors > 0 ? cJSON_CreateObject() : cJSON_CreateNull();
+    cJSON *columns = p->n_errors > 0 && p->target == NULL ? cJSON_AddArrayToObject(out, "columns") : NULL;
+    for (int64_t c = 0; c < p->n_errors; c++) {
+        cJSON *column = columns != NULL ? cJSON_CreateObject() : out;
+        if (columns != NULL) {
+            cJSON_AddStringToObject(column, "name", p->errors[c].name);
+            json_number(column, "mse", p->errors[c].mse);
+            json_number(column, "r2", p->errors[c].r2);
+            cJSON_AddItemToArray(columns, column);
+        } else {
+            json_number(column, "accuracy", p->errors[c].accuracy);
+        }
+        json_integer(column, "rows", p->errors[c].rows);
+    }
+    return out;
+}
+
+/* With the predictions where they go to no file: nothing else is printed. */
+char *circe_predictions_json(const circe_predictions *p, const circe_predict_options *o) {
+    cJSON *out = cJSON_CreateObject(), *outputs;
+    cJSON_AddStringToObject(out, "model", o->model);
+    cJSON_AddStringToObject(out, o->images != NULL ? "images" : "data", o->images != NULL ? o->images : o->data);
+    json_integer(out, "rows", p->rows);
+    json_integer(out, "rows_without_prediction", p->rows_without);
+    json_columns(out, &p->columns);
+    outputs = cJSON_AddArrayToObject(out, "outputs");
+    for (int64_t c = 0; c < p->outputs; c++) cJSON_AddItemToArray(outputs, cJSON_CreateString(p->names[c]));
+    cJSON_AddItemToObject(out, "error", errors_json(p));
+    if (strcmp(o->output, "-") == 0) {
+        cJSON_AddNullToObject(out, "file");
+        json_table(out, "predictions", p->values, p->rows, p->outputs);
+    } else {
+        cJSON_AddStringToObject(out, "file", o->output);
+    }
+    json_number(out, "seconds", p->seconds);
+    return json_text(out);
+}

@@ -1,0 +1,37 @@
+/* A predictor from inside. */
+#ifndef JOBS_PREDICTOR_H
+#define JOBS_PREDICTOR_H
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+
+#include "circe/predict.h"
+#include "io/encoding.h"
+#include "train/model.h"
+
+struct circe_model {
+    train_model model;
+    cJSON *settings; /* its settings, taken apart */
+    encoding encode; /* of its features; of a table */
+};
+
+/* Takes the settings of a model apart, which was loaded or made; `name` is what messages call it. */
+circe_status predictor_open(circe_model *predictor, const char *name);
+
+/* Predictions, with all that they point to. */
+typedef struct predicted {
+    circe_predictions result; /* first: what the caller holds */
+    name_list names, target;  /* of the outputs; columns of the target */
+    bool words;               /* classes that are no numbers */
+    char *labels;             /* of images: the table that goes with them; NULL: none */
+    double *out;              /* (rows, outputs) */
+    bool *empty;              /* (rows): a cell of the row is missing */
+    circe_prediction_error *errors;
+} predicted;
+
+static inline predicted *predicted_of(const circe_predictions *result) { return (predicted *)(uintptr_t)result; }
+
+/* As circe_predictions_write writes a .csv. */
+void predictions_put_csv(const circe_predictions *result, FILE *out);
+
+#endif

@@ -1,0 +1,505 @@
+/* circe_train: a run from its settings to its model, by one process or several. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/paths.h"
+#include "io/small.h"
+#include "jobs/clock.h"
+#include "jobs/columns.h"
+#include "jobs/device.h"
+#include "jobs/sentinels.h"
+#include "jobs/training.h"
+#include "mpi/cluster.h"
+
+/* Process 0 judges, writes and speaks for all. */
+static bool is_first(void) { return cluster_rank() == 0; }
+
+static bool given(const training_job *job, const char *option) {
+    return circe_options_given(&circe_train_schema, job->options, option);
+}
+
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
+
+static double *numbers_of(const circe_train_options *options, const char *option, int64_t *n) {
+    circe_options_numbers(&circe_train_schema, options, option, NULL, n);
+    double *values = small_alloc((size_t)*n * sizeof *values);
+    circe_options_numbers(&circe_train_schema, options, option, values, n);
+    return values;
+}
+
+/* Rows for the conditional mean, or for the choice of width and ridge. */
+static bool needs_holdout(const training_job *job) {
+    bool settled = job->n_sigma2_y == 1 && job->n_ridge == 1;
+    return job->kind == CIRCE_MEASURE_CIRCE ||
+           ((job->kind == CIRCE_MEASURE_HSCIC || job->kind == CIRCE_MEASURE_GCM) && !settled);
+}
+
+static circe_status require_gamma(const training_job *job) {
+    circe_fail(CIRCE_ERR_ARGUMENT, "--gamma G is required with --regularizer %s: the weight of the regulariser",
+               job->options->regularizer);
+    return circe_fail_hint(CIRCE_ERR_ARGUMENT, "a good first value is %s; --regularizer none trains without",
+                           job->kind == CIRCE_MEASURE_GCM     ? "0.1"
+                           : job->kind == CIRCE_MEASURE_HSCIC ? "300"
+                                                              : "1000");
+}
+
+/* The command requires an output, and a caller may keep the model in memory. */
+static circe_status check_options(const circe_train_options *options) {
+    circe_train_options checked = *options;
+    if (checked.output == NULL) checked.output = "memory";
+    circe_status status = circe_options_check(&circe_train_schema, &checked);
+    if (status == CIRCE_OK && options->resume && options->output == NULL)
+        status = circe_fail(CIRCE_ERR_ARGUMENT, "--resume needs -o MODEL, whose checkpoint it continues");
+    return status;
+}
+
+static circe_status check_settings(training_job *job) {
+    const circe_train_options *o = job->options;
+    circe_status status = check_options(o);
+    if (status != CIRCE_OK) return status;
+    job->kind = job->made->kind = (circe_measure_kind)circe_measure_find(o->regularizer);
+    job->gamma = job->kind == CIRCE_MEASURE_NONE ? 0.0 : o->gamma;
+    job->net = o->net != NULL ? o->net : o->images != NULL ? "conv16s2,conv32s2,pool2,128,64" : "3x64";
+    job->sigma2_y = numbers_of(o, "sigma2-y", &job->n_sigma2_y);
+    job->ridge = numbers_of(o, "ridge", &job->n_ridge);
+    if (job->kind == CIRCE_MEASURE_NONE) {
+        if (!isnan(o->gamma)) notes_add(&job->warnings, "--gamma was ignored: there is no regulariser");
+    } else if (isnan(o->gamma)) {
+        return require_gamma(job);
+    } else if (o->invariant_to == NULL) {
+        circe_fail(CIRCE_ERR_ARGUMENT, "--invariant-to LIST is required with --regularizer %s: what must not matter",
+                   o->regularizer);
+        return circe_fail_hint(CIRCE_ERR_ARGUMENT, "--regularizer none trains without");
+    }
+    return job_device_check(o->device);
+}
+
+bool training_brings_activation(const char *net) {
+    return strcmp(net, "dsprites") == 0 || strcmp(net, "resnet18") == 0;
+}
+
+static void note_unused(training_job *job) {
+    static const char *const of_images[] = {"path-column", "array", "labels", "image-size", "channels"};
+    const circe_train_options *o = job->options;
+    for (size_t i = 0; i < sizeof of_images / sizeof of_images[0]; i++) {
+        if (given(job, of_images[i]) && !job->set->has_images)
+            notes_add(&job->warnings, "--%s was ignored: there are no --images", of_images[i]);
+    }
+    if (given(job, "activation") && training_brings_activation(job->net))
+        notes_add(&job->warnings, "--activation was ignored: %s has its own", job->net);
+    if (given(job, "estimator") && job->kind != CIRCE_MEASURE_CIRCE && job->kind != CIRCE_MEASURE_HSIC)
+        notes_add(&job->warnings, "--estimator was ignored: %s has one form", o->regularizer);
+    if (given(job, "layers") && job->kind == CIRCE_MEASURE_NONE)
+        notes_add(&job->warnings, "--layers was ignored: there is no regulariser");
+    if (o->given != NULL && o->invariant_to == NULL)
+        notes_add(&job->warnings, "--given was ignored: there is no --invariant-to");
+    const input *const group[] = {&job->set->table.in};
+    sentinels_note(group, 1, &job->warnings);
+    if (job->set->dropped > 0)
+        notes_add(&job->warnings, "%" PRId64 " rows with missing cells were left out", job->set->dropped);
+}
+
+void training_regularizer_options(const training_job *job, circe_measure_kind kind, circe_measure_options *options) {
+    const circe_train_options *o = job->options;
+    circe_measure_options_init(options, CIRCE_MEASURE_NONE);
+    options->kind = kind;
+    options->estimator =
+        (circe_estimator)(CIRCE_BIASED + circe_word_index("biased|debiased|centered|ustat", o->estimator));
+    options->sigma2_x = o->sigma2_x;
+    options->sigma2_y = job->sigma2_y;
+    options->n_sigma2_y = job->n_sigma2_y;
+    options->sigma2_z = o->sigma2_z == CIRCE_AUTO ? 0.0 : o->sigma2_z; /* the word median */
+    options->ridge = job->ridge;
+    options->n_ridge = job->n_ridge;
+    options->method = (circe_method)circe_word_index("auto|lowrank|dense|rff", o->method);
+    options->dtype = strcmp(o->dtype, "float32") == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
+    options->kernel_y = job->set->kernel_y;
+    options->kernel_z = job->set->kernel_z;
+    options->seed = (uint64_t)o->seed;
+}
+
+const circe_mat *training_z(const training_part *part, circe_measure_kind kind) {
+    return kind == CIRCE_MEASURE_GCM ? &part->z_numbers : &part->data.z;
+}
+
+/* ---- network and regulariser ------------------------------------------------------------------------------------- */
+
+static train_layer_kind activation_of(const circe_train_options *options) {
+    static const train_layer_kind kinds[] = {TRAIN_RELU, TRAIN_LEAKY_RELU, TRAIN_TANH};
+    return kinds[circe_word_index("relu|leaky-relu|tanh", options->activation)];
+}
+
+/* Before anything that takes long is read. */
+static circe_status parse_network(training_job *job, train_layer_spec **specs, int64_t *n_specs) {
+    job->outputs = job->set->loss == TRAIN_CROSS_ENTROPY ? job->set->classes.n : job->set->target.n;
+    circe_status status = train_network_parse(job->net, activation_of(job->options), job->outputs, specs, n_specs);
+    return status == CIRCE_OK ? CIRCE_OK : job_about(status, "--net");
+}
+
+static circe_status make_network(training_job *job, const train_layer_spec *specs, int64_t n_specs) {
+    const circe_train_options *o = job->options;
+    bool images = job->set->has_images;
+    train_shape table = {.n_dims = 1, .size = {job->set->inputs.n}};
+    train_shape shape = images ? pictures_shape(&job->set->images) : table;
+    int64_t rows = (o->batch + cluster_size() - 1) / cluster_size(); /* of a batch, here */
+    circe_status status = job_device_open(job->context, o->device, o->precision, &job->device);
+    if (status != CIRCE_OK) return status;
+    status = train_network_create(job->device, shape, specs, n_specs, rows, &job->network);
+    if (status == CIRCE_ERR_MEMORY)
+        return circe_fail_hint(
+            status, "a network keeps all it makes of a batch: a smaller --batch than %" PRId64 "%s needs less",
+            o->batch, images ? ", or a smaller --image-size," : "");
+    if (status != CIRCE_OK) return job_about(status, "--net");
+    status =
+        train_network_initialise(job->network, (train_start)circe_word_index("he|uniform", o->init), (uint64_t)o->seed);
+    return status == CIRCE_OK && o->weights != NULL ? train_network_load_body(job->network, o->weights) : status;
+}
+
+/* By the last layers' names, where they have some: what is regularised lies there. */
+static circe_status refuse_layer(const training_job *job, const char *name) {
+    enum { SHOWN = 6 };
+    int64_t n = train_network_n_layers(job->network);
+    char last[512] = "";
+    if (!training_brings_activation(job->net) || train_network_find(job->network, "0") >= 0)
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "--layers: there is no layer '%s'; this network has 0 to %" PRId64 ", and output", name,
+                          n - 1);
+    for (int64_t l = n > SHOWN ? n - SHOWN : 0; l < n; l++) {
+        size_t used = strlen(last);
+        snprintf(last + used, sizeof last - used, "%s, ", train_network_layer(job->network, l)->name);
+    }
+    return circe_fail(CIRCE_ERR_ARGUMENT, "--layers: there is no layer '%s'; the last ones of %s are %sand output",
+                      name, job->net, last);
+}
+
+static circe_status find_layers(training_job *job) {
+    name_list names = {0};
+    circe_status status = name_list_split("layers", job->options->layers, &names);
+    job->layers = small_alloc((size_t)names.n * sizeof *job->layers);
+    for (int64_t i = 0; i < names.n && status == CIRCE_OK; i++) {
+        int64_t found = train_network_find(job->network, names.names[i]);
+        if (found < 0) status = refuse_layer(job, names.names[i]);
+        job->layers[job->n_layers++] = found;
+    }
+    name_list_free(&names);
+    return status;
+}
+
+static circe_status make_regularizer(training_job *job) {
+    circe_measure_options options;
+    const training_part *training = &job->set->training, *holdout = &job->set->holdout;
+    if (job->kind == CIRCE_MEASURE_NONE) return CIRCE_OK;
+    training_regularizer_options(job, job->kind, &options);
+    circe_status status =
+        train_regularizer_create(job->context, &options, &training->data.y, training_z(training, job->kind),
+                                 &holdout->data.y, training_z(holdout, job->kind), &job->regularizer);
+    return status == CIRCE_OK || status == CIRCE_ERR_CANCELLED ? status : job_about(status, "--regularizer");
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+/* Two runs would take turns in writing one checkpoint, and each would go on from the other's. */
+static circe_status hold_output(training_job *job) {
+    circe_status status = path_check_writable("-o", job->options->output);
+    return status == CIRCE_OK ? io_lock_take(job->options->output, &job->lock) : status;
+}
+
+/* Data, and what rounds its numbers. */
+static char *fingerprint_of(const training_job *job) {
+    uint64_t hash = job->set->hash;
+    if (cluster_size() > 1) /* however many: the numbers are rounded otherwise, and that is all */
+        return small_format("data %016" PRIx64 ", several processes", hash);
+    if (strcmp(job->device->ops->name, "cpu") != 0) /* its numbers do not depend on the threads of the CPU */
+        return small_format("data %016" PRIx64 ", a GPU", hash);
+    return small_format("data %016" PRIx64 ", %d threads", hash, circe_context_threads(job->context));
+}
+
+static circe_status open_job(const circe_table *table, training_job *job) {
+    train_layer_spec *specs = NULL;
+    int64_t n_specs = 0;
+    const char *output = job->options->output;
+    circe_status status = check_settings(job);
+    if (output != NULL) job->checkpoint = small_format("%s.checkpoint", output);
+    if (status == CIRCE_OK && output != NULL && is_first()) status = hold_output(job);
+    if (status == CIRCE_OK) status = training_set_read(table, job->options, job->net, needs_holdout(job), job->set);
+    if (status == CIRCE_OK) status = parse_network(job, &specs, &n_specs);
+    if (status == CIRCE_OK) status = training_set_fill(job->context, job->watch, job->set);
+    if (status == CIRCE_OK) status = make_network(job, specs, n_specs);
+    if (status == CIRCE_OK) status = find_layers(job);
+    if (status == CIRCE_OK) status = make_regularizer(job);
+    free(specs);
+    if (status == CIRCE_ERR_CANCELLED) return circe_fail(status, "interrupted; nothing was written");
+    if (status != CIRCE_OK) return status;
+    note_unused(job);
+    job->fingerprint = fingerprint_of(job);
+    return CIRCE_OK;
+}
+
+static void close_job(training_job *job) {
+    train_result_free(&job->result);
+    circe_measure_destroy(job->regularizer);
+    train_network_destroy(job->network);
+    train_device_destroy(job->device);
+    notes_free(&job->warnings);
+    free(job->sigma2_y);
+    free(job->ridge);
+    free(job->layers);
+    free(job->checkpoint);
+    free(job->fingerprint);
+    io_lock_release(job->lock);
+}
+
+/* ---- progress ---------------------------------------------------------------------------------------------------- */
+
+/* The most important first: a narrow terminal cuts the end off. */
+static void describe_progress(const training_job *job, const train_progress *p, char *text, size_t size) {
+    double passed = job->reported - job->began, done = (double)(p->step - job->began_step);
+    double left = passed / done * (double)(p->steps - p->step);
+    FILE *out = fmemopen(text, size, "w");
+    if (out == NULL) return;
+    fprintf(out, "epoch %" PRId64 "/%" PRId64, p->epoch, p->epochs);
+    if (done > 0 && passed > 0.5 && left > 0)
+        fprintf(out, left >= 90 ? ", %.0f min left" : ", %.0f s left", ceil(left >= 90 ? left / 60 : left));
+    fprintf(out, ", loss %.2g", p->loss);
+    if (job->kind != CIRCE_MEASURE_NONE) fprintf(out, ", %s %.1e", circe_measure_name(job->kind), p->regularizer);
+    if (isfinite(p->validation_loss)) fprintf(out, ", validation %.2g", p->validation_loss);
+    fclose(out);
+}
+
+/* After every epoch, and within one ten times a second: a step may take some microseconds. */
+static int on_progress(void *user, const train_progress *p) {
+    const double pause = 0.1;
+    training_job *job = user;
+    char text[160] = "";
+    double now = job_clock();
+    if (job->watch == NULL || job->watch->progress == NULL) return 0;
+    if (job->began == 0) {
+        job->began = job->reported = now;
+        job->began_step = p->step;
+    }
+    if (!p->epoch_ended && (now - job->reported < pause || p->batch == p->batches)) return 0;
+    job->reported = now;
+    describe_progress(job, p, text, sizeof text);
+    return job->watch->progress(job->watch->user, (double)p->step / (double)p->steps, text);
+}
+
+/* ---- checkpoints ------------------------------------------------------------------------------------------------- */
+
+/* What the trainer cannot say of a checkpoint of another run, since it sees a fingerprint only. Files that are no
+ * checkpoint, or a damaged one, are left to it. */
+static circe_status compare_fingerprint(training_job *job) {
+    circe_tensor_file *file = NULL;
+    if (circe_tensor_file_open(job->context, job->checkpoint, &file) != CIRCE_OK) return CIRCE_OK;
+    const char *there = circe_tensor_file_metadata(file, "fingerprint");
+    const char *comma = there != NULL ? strchr(there, ',') : NULL;
+    size_t length = comma != NULL ? (size_t)(comma - there) : 0;
+    circe_status status = CIRCE_OK;
+    if (comma != NULL && strncmp(there, job->fingerprint, length + 1) != 0) {
+        circe_fail(CIRCE_ERR_ARGUMENT,
+                   "%s: the checkpoint is of another run: the data differ in columns, rows or values", job->checkpoint);
+        status = circe_fail_hint(CIRCE_ERR_ARGUMENT,
+                                 "resume with the data it was made from, or start again without --resume");
+    } else if (comma != NULL && strcmp(there, job->fingerprint) != 0) {
+        notes_add(&job->warnings,
+                  "the checkpoint is of a run with%.40s, and this one has%s: it goes on with numbers that are rounded "
+                  "otherwise",
+                  comma + 1, strchr(job->fingerprint, ',') + 1);
+        free(job->fingerprint);
+        job->fingerprint = small_format("%s", there);
+    }
+    circe_tensor_file_close(file);
+    return status;
+}
+
+static circe_status check_checkpoint(training_job *job) {
+    bool there = job->checkpoint != NULL && access(job->checkpoint, F_OK) == 0;
+    if (there && job->options->resume) return compare_fingerprint(job);
+    if (there)
+        notes_add(&job->warnings, "%s, left by a run that was not finished, is not used: --resume continues it",
+                  job->checkpoint);
+    if (there || !job->options->resume) return CIRCE_OK;
+    circe_fail(CIRCE_ERR_ARGUMENT, "there is no checkpoint %s to resume", job->checkpoint);
+    return circe_fail_hint(CIRCE_ERR_ARGUMENT,
+                           "start without --resume, or name with -o the model of the run that was interrupted");
+}
+
+/* ---- the run ----------------------------------------------------------------------------------------------------- */
+
+static void fill_options(training_job *job, train_options *options) {
+    const circe_train_options *o = job->options;
+    train_options_init(options);
+    options->loss = job->set->loss;
+    options->epochs = o->epochs;
+    options->batch = o->batch;
+    options->rate = o->lr;
+    options->decay = o->weight_decay;
+    options->warmup_epochs = o->warmup;
+    options->gamma = job->gamma;
+    options->gamma_warmup_epochs = o->gamma_warmup;
+    options->layers = job->layers;
+    options->n_layers = job->n_layers;
+    options->patience = o->patience;
+    options->seed = (uint64_t)o->seed;
+    options->checkpoint = job->checkpoint;
+    options->checkpoint_epochs = o->checkpoint_epochs;
+    options->checkpoint_minutes = o->checkpoint_minutes;
+    options->fingerprint = job->fingerprint;
+    options->resume = o->resume;
+    options->team = training_ranks();
+    options->progress = on_progress;
+    options->user = job;
+}
+
+static circe_status predict_validation(const training_job *job, float **out) {
+    const training_part *part = &job->set->validation;
+    *out = malloc((size_t)(part->n * job->outputs) * sizeof **out);
+    if (*out == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " predictions", part->n);
+    return train_predict(job->network, &part->data.features, *out);
+}
+
+static circe_status interrupted(const training_job *job) {
+    char *place = job->checkpoint != NULL ? small_format("; %s holds the run so far", job->checkpoint) : NULL;
+    circe_fail(CIRCE_ERR_CANCELLED, "interrupted after step %" PRId64 " (epoch %" PRId64 " of %" PRId64 ")%s",
+               job->result.steps_done, job->result.epochs_done, job->options->epochs, place != NULL ? place : "");
+    if (place != NULL)
+        circe_fail_hint(CIRCE_ERR_CANCELLED, "the same command with --resume continues it to the same result");
+    free(place);
+    return CIRCE_ERR_CANCELLED;
+}
+
+static circe_status run_job(training_job *job) {
+    train_options options;
+    const training_set *set = job->set;
+    circe_status status = cluster_same(&set->hash, sizeof set->hash, training_data(set));
+    if (status != CIRCE_OK) return status;
+    training_ranks_divide(job->set);
+    train_data training = set->training.data, validation = set->validation.data;
+    training.z = *training_z(&set->training, job->kind);
+    validation.z = *training_z(&set->validation, job->kind);
+    if (is_first()) status = check_checkpoint(job);
+    if (status == CIRCE_OK && is_first()) status = predict_validation(job, &job->made->before);
+    status = cluster_agree(status);
+    if (status != CIRCE_OK) return status;
+    fill_options(job, &options);
+    status = train_run(job->network, job->regularizer, &training, &validation, &options, &job->result);
+    if (status == CIRCE_ERR_NUMERIC)
+        return circe_fail_hint(status, "a smaller --lr%s helps",
+                               job->kind != CIRCE_MEASURE_NONE ? ", a smaller --gamma or --gamma-warmup" : "");
+    if (status == CIRCE_OK && job->result.interrupted) return interrupted(job);
+    return status == CIRCE_OK && is_first() ? predict_validation(job, &job->made->after) : status;
+}
+
+/* ---- the model --------------------------------------------------------------------------------------------------- */
+
+/* What is of no more use to the set becomes the model's. */
+static void hand_features_over(training_set *set, train_model *model) {
+    if (set->has_images) {
+        model->image = pictures_shape(&set->images);
+        model->pixel_scale = 2.0;
+        model->pixel_offset = -1.0;
+    } else {
+        model->features = set->inputs.names;
+        model->n_features = set->inputs.n;
+        model->feature_scale = set->feature_scale;
+        set->inputs = (name_list){0};
+        set->feature_scale = (train_scaler){0};
+    }
+}
+
+static void name_target(const training_set *set, train_model *model) {
+    const train_scaler *scale = &set->target_scale;
+    size_t bytes = (size_t)scale->cols * sizeof *scale->mean;
+    name_list target = {0}, classes = {0};
+    for (int64_t i = 0; i < set->target.n; i++) name_list_add(&target, training_column(set, &set->target, i));
+    for (int64_t i = 0; i < set->classes.n; i++) name_list_add(&classes, set->classes.names[i]);
+    model->target = target.names;
+    model->n_target = target.n;
+    model->classes = classes.names;
+    if (set->loss == TRAIN_MSE)
+        model->target_scale = (train_scaler){scale->cols, memcpy(small_alloc(bytes), scale->mean, bytes),
+                                             memcpy(small_alloc(bytes), scale->deviation, bytes)};
+}
+
+static circe_status make_model(training_job *job) {
+    training_set *set = job->set;
+    circe_model *predictor = job->made->result.model = small_alloc(sizeof *predictor);
+    train_model *model = &predictor->model;
+    *model = (train_model){.net = small_format("%s", job->net),
+                           .activation = activation_of(job->options),
+                           .loss = set->loss,
+                           .outputs = job->outputs,
+                           .settings = cJSON_PrintUnformatted(job->made->settings),
+                           .has_checksum = true};
+    hand_features_over(set, model);
+    name_target(set, model);
+    circe_status status = train_model_take(job->network, model);
+    return status == CIRCE_OK ? predictor_open(predictor, "the model") : status;
+}
+
+/* Writes the model and removes the checkpoint. */
+static circe_status save_model(training_job *job) {
+    if (job->options->output == NULL) return CIRCE_OK;
+    circe_status status = circe_model_save(job->context, job->made->result.model, job->options->output);
+    if (status != CIRCE_OK)
+        return circe_fail_hint(status,
+                               "the run is kept in %s: the same command with --resume only has to write the model",
+                               job->checkpoint);
+    if (unlink(job->checkpoint) != 0 && errno != ENOENT)
+        notes_add(&job->warnings, "%s could not be removed: %s", job->checkpoint, strerror(errno));
+    return CIRCE_OK;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+static circe_status finish_job(training_job *job) {
+    circe_status status = training_judge(job);
+    if (status == CIRCE_ERR_CANCELLED) return interrupted(job);
+    if (status != CIRCE_OK) return status;
+    training_describe(job);
+    status = make_model(job);
+    return status == CIRCE_OK ? save_model(job) : status;
+}
+
+circe_status circe_train(circe_context *context, const circe_table *table, const circe_train_options *options,
+                         const circe_watch *watch, circe_training **made) {
+    trained *t = small_alloc(sizeof *t);
+    training_job job = {.context = context,
+                        .options = options,
+                        .watch = watch,
+                        .made = t,
+                        .set = &t->set,
+                        .warnings = {.watch = is_first() ? watch : NULL}};
+    *made = NULL;
+    circe_status status = cluster_agree(open_job(table, &job));
+    if (status == CIRCE_OK) status = run_job(&job);
+    if (status == CIRCE_OK && is_first()) status = finish_job(&job);
+    if (status == CIRCE_OK) {
+        t->result.warnings = notes_hand_over(&job.warnings);
+        t->set.options = NULL;
+        *made = &t->result;
+    } else {
+        circe_training_free(&t->result);
+    }
+    close_job(&job);
+    return status;
+}
+
+void circe_training_free(circe_training *result) {
+    if (result == NULL) return;
+    trained *t = (trained *)(void *)result;
+    void *const owned[] = {result->path,    result->data,   result->network, result->regularizer,
+                           result->images,  result->target, result->given,   result->invariant_to,
+                           result->history, result->errors, t->before,       t->after,
+                           t->yaml};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
+    cJSON_Delete(t->settings);
+    circe_model_free(result->model);
+    circe_notes_clear(&result->warnings);
+    columns_clear(&result->columns);
+    training_set_free(&t->set);
+    free(t);
+}

@@ -1,0 +1,191 @@
+/* The figures of a report: how training went, predictions against the target, and what is left of what must not matter.
+ * At most MOST_SHOWN validation rows, which are in random order, are drawn. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "io/small.h"
+#include "jobs/training.h"
+
+enum { MOST_SHOWN = 500, MOST_PANELS = 3, MOST_TEXTS = 6 };
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Panels side by side. */
+static void show_figure(training_page *p, const char *name, const char *caption, const report_panel *panels,
+                        int64_t n_panels) {
+    bool drawn = false;
+    const report_figure figure = {
+        .name = name, .caption = caption, .panels = panels, .n_panels = n_panels, .columns = n_panels};
+    if (p->status != CIRCE_OK) return;
+    if (!report_draw(&figure, p->folder, &drawn)) p->status = CIRCE_ERR_WRITE;
+    report_add_figure(p->page, &figure, p->folder);
+}
+
+/* ---- how training went ------------------------------------------------------------------------------------------- */
+
+static report_series curve(const char *label, int64_t n, const double *x, const double *y, int colour) {
+    return (report_series){.label = label, .n = n, .x = x, .y = y, .style = REPORT_LINE, .colour = colour};
+}
+
+void training_show_history(training_page *p) {
+    const circe_training *r = &p->t->result;
+    enum { EPOCH, LOSS, CHECKED, MEASURE, CHECKED_MEASURE, FIELDS };
+    int64_t n = r->epochs;
+    double *field[FIELDS], floor_value = r->floor;
+    for (int f = 0; f < FIELDS; f++) field[f] = small_alloc((size_t)n * sizeof(double));
+    for (int64_t e = 0; e < n; e++) {
+        const circe_training_epoch *h = &r->history[e];
+        field[EPOCH][e] = (double)(e + 1);
+        field[LOSS][e] = h->loss, field[CHECKED][e] = h->validation_loss;
+        field[MEASURE][e] = h->regularizer, field[CHECKED_MEASURE][e] = h->validation_regularizer;
+    }
+    const report_series loss[] = {curve("training", n, field[EPOCH], field[LOSS], 0),
+                                  curve("validation", n, field[EPOCH], field[CHECKED], 1),
+                                  {.label = "floor (estimate)",
+                                   .n = 1,
+                                   .y = &floor_value,
+                                   .style = REPORT_HORIZONTAL,
+                                   .colour = -1,
+                                   .dashed = true}};
+    const report_series measure[] = {curve("training", n, field[EPOCH], field[MEASURE], 0),
+                                     curve("validation", n, field[EPOCH], field[CHECKED_MEASURE], 1)};
+    const report_panel panels[] = {
+        {.title = r->classes == NULL ? "loss: MSE of the standardised target" : "loss: cross-entropy",
+         .x_label = "epoch",
+         .y_label = "loss",
+         .log_y = true,
+         .series = loss,
+         .n_series = isfinite(floor_value) ? 3 : 2},
+        {.title = "regulariser",
+         .x_label = "epoch",
+         .y_label = circe_measure_name(p->t->kind),
+         .series = measure,
+         .n_series = 2}};
+    show_figure(p, "history",
+                "Loss and regulariser over the epochs: means over the batches of an epoch, and on the validation rows "
+                "at its end.",
+                panels, r->regularised ? 2 : 1);
+    for (int f = 0; f < FIELDS; f++) free(field[f]);
+}
+
+/* ---- predictions ------------------------------------------------------------------------------------------------- */
+
+void training_show_predictions(training_page *p) {
+    const trained *t = p->t;
+    int64_t n = smaller(t->set.validation.n, MOST_SHOWN), n_panels = smaller(t->result.outputs, MOST_PANELS);
+    report_panel panels[MOST_PANELS];
+    report_series series[MOST_PANELS][2];
+    double x[MOST_PANELS][MOST_SHOWN], y[MOST_PANELS][MOST_SHOWN], ends[MOST_PANELS][2];
+    for (int64_t c = 0; c < n_panels; c++) {
+        ends[c][0] = INFINITY, ends[c][1] = -INFINITY;
+        for (int64_t i = 0; i < n; i++) {
+            x[c][i] = training_target_in_units(t, i, c);
+            y[c][i] = training_prediction_in_units(t, i, c);
+            ends[c][0] = fmin(ends[c][0], fmin(x[c][i], y[c][i]));
+            ends[c][1] = fmax(ends[c][1], fmax(x[c][i], y[c][i]));
+        }
+        series[c][0] =
+            (report_series){.label = "a validation row", .n = n, .x = x[c], .y = y[c], .style = REPORT_POINTS};
+        series[c][1] = curve("prediction = target", 2, ends[c], ends[c], -1);
+        panels[c] = (report_panel){.title = t->result.errors[c].name,
+                                   .x_label = "target",
+                                   .y_label = "prediction",
+                                   .series = series[c],
+                                   .n_series = 2};
+    }
+    show_figure(p, "predictions", "Predictions against the target, in its units, on validation rows.", panels,
+                n_panels);
+}
+
+/* ---- what is left of what must not matter ------------------------------------------------------------------------ */
+
+/* One number a row that stands for the prediction: the first target in units of its deviation, or the probability of
+ * the last class. */
+static double shown_prediction(const trained *t, const float *row) {
+    double sum = 0.0;
+    if (t->set.loss == TRAIN_MSE) return (double)row[0];
+    for (int64_t c = 0; c < t->result.outputs; c++) sum += exp((double)row[c] - (double)row[t->result.outputs - 1]);
+    return 1.0 / sum;
+}
+
+static double shown_target(const trained *t, int64_t row) {
+    double value = (double)((const float *)t->set.validation.data.target.data)[row * t->set.target.n];
+    return t->set.loss == TRAIN_MSE ? value : (double)((int64_t)value == t->result.outputs - 1);
+}
+
+/* y[0], y[1] (n): what is compared and the prediction, each less its mean given --given, by kernel regression. */
+static circe_status residuals(const training_page *p, int64_t n, double y[2][MOST_SHOWN]) {
+    const trained *t = p->t;
+    int64_t outputs = t->result.outputs;
+    double values[2 * MOST_SHOWN] = {0}, means[2 * MOST_SHOWN];
+    for (int64_t i = 0; i < n; i++) {
+        values[2 * i] = t->set.given_is_target ? shown_prediction(t, t->before + i * outputs) : shown_target(t, i);
+        values[2 * i + 1] = shown_prediction(t, t->after + i * outputs);
+    }
+    circe_mat given = t->set.validation.data.y, x = circe_mat_f64(values, n, 2), mean = circe_mat_f64(means, n, 2);
+    given.rows = n;
+    circe_status status = training_conditional_mean(p->context, &t->set, &given, &x, &given, &mean);
+    for (int64_t i = 0; i < 2 * n; i++) y[i % 2][i / 2] = values[i] - means[i];
+    return status;
+}
+
+/* A column of --invariant-to in the table's units; categories, which would lie on top of each other, are spread. */
+static void shown_column(const trained *t, int64_t col, int64_t n, double *out) {
+    const training_set *set = &t->set;
+    bool text = column_categories(&set->table, col) != NULL;
+    if (text) circe_random_uniform((circe_random){.seed = 1, .stream = (uint64_t)col}, 0, n, out);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = column_value(&set->table, set->validation.rows[i], col) + (text ? 0.6 * (out[i] - 0.5) : 0.0);
+}
+
+/* "sex (0: female, 1: male)" */
+static void label_column(const trained *t, int64_t col, char *out, size_t size) {
+    char *const *texts = column_categories(&t->set.table, col);
+    size_t used = (size_t)snprintf(out, size, "%s", column_name(&t->set.table, col));
+    for (int i = 0; texts != NULL && i < MOST_TEXTS && texts[i] != NULL && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, "%s%d: %s", i > 0 ? ", " : " (", i, texts[i]);
+    if (texts != NULL && used < size) snprintf(out + used, size - used, ")");
+}
+
+static void draw_residuals(training_page *p, int64_t n, double y[2][MOST_SHOWN]) {
+    const trained *t = p->t;
+    int64_t cols = smaller(t->set.invariant.n, MOST_PANELS);
+    report_panel panels[MOST_PANELS];
+    report_series series[MOST_PANELS][2];
+    double x[MOST_PANELS][MOST_SHOWN];
+    char label[MOST_PANELS][512], shown[512], caption[1024];
+    const char *names[2] = {t->set.given_is_target ? "before training" : "the target itself", "the trained prediction"};
+    if (t->set.loss == TRAIN_MSE)
+        snprintf(shown, sizeof shown, "%s, standardised, less its mean", t->result.errors[0].name);
+    else
+        snprintf(shown, sizeof shown, "P(%s), less its mean", t->result.classes[t->result.outputs - 1]);
+    for (int64_t c = 0; c < cols; c++) {
+        int64_t col = t->set.invariant.cols[c];
+        shown_column(t, col, n, x[c]);
+        label_column(t, col, label[c], sizeof label[c]);
+        for (int k = 0; k < 2; k++)
+            series[c][k] = (report_series){
+                .label = names[k], .n = n, .x = x[c], .y = y[k], .style = REPORT_POINTS, .colour = 1 - k};
+        panels[c] = (report_panel){.title = column_name(&t->set.table, col),
+                                   .x_label = label[c],
+                                   .y_label = shown,
+                                   .series = series[c],
+                                   .n_series = 2};
+    }
+    snprintf(caption, sizeof caption,
+             "What is left once %s is known (values less their mean given %s, by kernel regression) against what must "
+             "not matter. An invariant prediction shows no pattern.",
+             t->result.given, t->result.given);
+    show_figure(p, "residuals", caption, panels, cols);
+}
+
+void training_show_residuals(training_page *p) {
+    int64_t n = smaller(p->t->set.validation.n, MOST_SHOWN);
+    double y[2][MOST_SHOWN];
+    if (!p->t->set.has_invariant) return;
+    if (residuals(p, n, y) == CIRCE_OK)
+        draw_residuals(p, n, y);
+    else
+        report_note(p->page, "The figure of residuals could not be made: %s", circe_last_error());
+}

@@ -1,0 +1,127 @@
+/* Training by several processes, over MPI (mpi/). Every process reads the whole table, which the splits and scales are
+ * made from; of what the network learns from, it then keeps its slice. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobs/training.h"
+#include "mpi/cluster.h"
+
+/* ---- the ranks --------------------------------------------------------------------------------------------------- */
+
+static circe_status agree(circe_status status, char *text) {
+    char all[CLUSTER_TEXT_BYTES] = "";
+    int who = 0;
+    if (cluster_rank() > 0)
+        snprintf(all, sizeof all, "rank %d on %s: %.900s", cluster_rank(), cluster_host(), text);
+    else
+        snprintf(all, sizeof all, "%s", text);
+    int first = cluster_first((int)status, all, &who);
+    if (first != 0) snprintf(text, TRAIN_TEAM_TEXT, "%.*s", TRAIN_TEAM_TEXT - 1, all);
+    return (circe_status)first;
+}
+
+/* This process alone knows, and the others wait for it: it says so itself, whoever it is. */
+__attribute__((noreturn)) static void give_up(circe_status status, const char *text) {
+    (void)status;
+    cluster_give_up(text);
+}
+
+static void broadcast(void *data, size_t bytes) { cluster_broadcast(0, data, bytes); }
+
+static void sum(double *values, int64_t n) { cluster_engine_used()->sum_quickly(values, n, false); }
+
+static void sum_begin(void *values, int64_t n, int floats, double weight) {
+    cluster_engine_used()->sum_begin(values, n, floats != 0, weight);
+}
+
+static void sum_of(void *unused, void *values, int64_t n, int floats) {
+    (void)unused;
+    cluster_engine_used()->sum_quickly(values, n, floats != 0);
+}
+
+static void sum_integers(uint64_t *values, int64_t n) {
+    uint64_t *all = malloc((size_t)(n * cluster_size()) * sizeof *all);
+    if (all == NULL) give_up(CIRCE_ERR_MEMORY, "out of memory for a sum");
+    cluster_gather(values, (size_t)n * sizeof *values, all);
+    memset(values, 0, (size_t)n * sizeof *values);
+    for (int64_t i = 0; i < n * cluster_size(); i++) values[i % n] += all[i];
+    free(all);
+}
+
+const train_team *training_ranks(void) {
+    static train_team team;
+    const cluster_engine *engine = cluster_engine_used();
+    if (engine == NULL) return NULL;
+    team = (train_team){.rank = cluster_rank(),
+                        .size = cluster_size(),
+                        .agree = agree,
+                        .give_up = give_up,
+                        .broadcast = broadcast,
+                        .sum = sum,
+                        .sum_of = sum_of,
+                        .sum_integers = sum_integers,
+                        .gather = engine->gather_parts,
+                        .exchange = engine->exchange,
+                        .sum_begin = sum_begin,
+                        .sum_move = engine->sums_move,
+                        .sum_end = engine->sums_end};
+    return &team;
+}
+
+/* ---- data -------------------------------------------------------------------------------------------------------- */
+
+static void keep_rows(circe_mat *m, int64_t first, int64_t n) {
+    if (m->data == NULL || m->cols == 0) return;
+    m->rows = n;
+    size_t row = (size_t)m->ld * circe_dtype_size(m->dtype);
+    memmove(m->data, (char *)m->data + (size_t)first * row, (size_t)n * row);
+    void *less = realloc(m->data, (size_t)n * row + 1);
+    if (less != NULL) m->data = less;
+}
+
+/* The pictures of validation and of this process's training rows. Without memory for the lists, all stay. */
+static void keep_pictures(training_set *set) {
+    training_part *parts[] = {&set->training, &set->validation};
+    int64_t counts[] = {set->training.data.features.n, set->validation.n}, n = set->images.stack.n;
+    char *keep = calloc((size_t)n + 1, 1);
+    int32_t *place = malloc((size_t)(n + 1) * sizeof *place);
+    if (keep != NULL && place != NULL) {
+        for (int p = 0; p < 2; p++)
+            for (int64_t i = 0; i < counts[p]; i++) keep[parts[p]->shown[i]] = 1;
+        image_stack_keep(&set->images.stack, keep, place);
+        for (int p = 0; p < 2; p++) {
+            for (int64_t i = 0; i < counts[p]; i++) parts[p]->shown[i] = place[parts[p]->shown[i]];
+            train_source source = image_stack_source(&set->images.stack);
+            source.n = counts[p];
+            source.stored = parts[p]->shown;
+            parts[p]->data.features = source;
+        }
+    }
+    free(keep);
+    free(place);
+}
+
+void training_ranks_divide(training_set *set) {
+    const train_team *team = training_ranks();
+    training_part *part = &set->training;
+    int64_t n = 0;
+    if (team == NULL) return;
+    int64_t first = train_team_slice(part->n, team->rank, team->size, &n);
+    keep_rows(&part->features, first, n);
+    keep_rows(&part->data.z, first, n);
+    keep_rows(&part->z_numbers, first, n);
+    if (team->rank == 0) { /* its rows are the first; the floor will be estimated on more of them */
+        part->data.target.rows = part->data.y.rows = n;
+    } else {
+        keep_rows(&part->data.target, first, n);
+        keep_rows(&part->data.y, first, n);
+    }
+    if (set->has_images) {
+        memmove(part->shown, part->shown + first, (size_t)n * sizeof *part->shown);
+        part->data.features.n = n;
+        keep_pictures(set);
+    } else {
+        part->data.features = train_source_floats(&part->features);
+    }
+}

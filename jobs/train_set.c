@@ -1,0 +1,411 @@
+/* Roles of columns, and the rows that are used. */
+#include "jobs/train_set.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/small.h"
+#include "train/checkpoint_hash.h"
+
+enum {
+    LEAST_ROWS = 10, /* of validation and of the holdout: fewer tell nothing */
+    MOST_CLASSES = 1000,
+    MOST_NAMED = 4, /* columns in a sentence */
+};
+
+const char *training_column(const training_set *set, const training_role *role, int64_t i) {
+    return column_name(&set->table, role->cols[i]);
+}
+
+char *training_role_text(const training_set *set, const training_role *role) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = role->n > 0 ? open_memstream(&text, &bytes) : NULL;
+    if (out == NULL) return NULL;
+    int64_t shown = role->n > MOST_NAMED ? MOST_NAMED - 1 : role->n;
+    for (int64_t i = 0; i < shown; i++) fprintf(out, "%s%s", i > 0 ? ", " : "", training_column(set, role, i));
+    if (shown < role->n) fprintf(out, " and %" PRId64 " more", role->n - shown);
+    fclose(out);
+    return text;
+}
+
+const char *training_data(const training_set *set) {
+    return set->has_images ? set->request.labels : set->options->data;
+}
+
+/* ---- roles ------------------------------------------------------------------------------------------------------- */
+
+static circe_status read_role(const char *option, const char *text, training_role *role) {
+    role->option = option;
+    return text != NULL ? name_list_split(option, text, &role->names) : CIRCE_OK;
+}
+
+static const char *shared_name(const training_role *a, const training_role *b) {
+    for (int64_t i = 0; i < a->names.n; i++) {
+        if (name_list_find(&b->names, a->names.names[i]) >= 0) return a->names.names[i];
+    }
+    return NULL;
+}
+
+static circe_status check_roles(const training_set *set) {
+    const struct {
+        const training_role *one, *other;
+        const char *options, *because;
+    } apart[] = {{&set->target, &set->invariant, "--target and in --invariant-to",
+                  "a prediction of it that tells nothing about it is no prediction"},
+                 {&set->target, &set->features, "--target and in --features", "a target cannot be its own feature"},
+                 {&set->given, &set->invariant, "--given and in --invariant-to", "once it is known, nothing is left"}};
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+        const char *name = shared_name(apart[i].one, apart[i].other);
+        if (name != NULL)
+            return circe_fail(CIRCE_ERR_ARGUMENT, "'%s' is in %s: %s", name, apart[i].options, apart[i].because);
+    }
+    return CIRCE_OK;
+}
+
+/* A table with features, or images. */
+static circe_status choose_input(const circe_table *table, const char *net, training_set *set) {
+    const circe_train_options *o = set->options;
+    bool has_table = table != NULL || o->data != NULL;
+    set->has_images = o->images != NULL;
+    if (!set->has_images && has_table && o->features != NULL) return CIRCE_OK;
+    if (!set->has_images) {
+        circe_fail(CIRCE_ERR_ARGUMENT, "%s is required",
+                   has_table ? "--features LIST" : "--data FILE, or --images FILE,");
+        return circe_fail_hint(CIRCE_ERR_ARGUMENT,
+                               "usage: circe train --data FILE --features LIST --target COLUMN ... -o MODEL");
+    }
+    if (has_table)
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "--data and --images are both given: a network learns from one of them (the table that goes "
+                          "with an array of images is --labels)");
+    if (o->features != NULL)
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "--features are columns of a table; with --images, the images are all that the network "
+                          "sees");
+    return pictures_for_training(o, net, &set->request);
+}
+
+static circe_status read_roles(training_set *set) {
+    const circe_train_options *o = set->options;
+    circe_status status = read_role("features", o->features, &set->features);
+    if (status == CIRCE_OK) status = read_role("target", o->target, &set->target);
+    if (status == CIRCE_OK) status = read_role("invariant-to", o->invariant_to, &set->invariant);
+    if (status == CIRCE_OK)
+        status =
+            o->given != NULL ? read_role("given", o->given, &set->given) : read_role("target", o->target, &set->given);
+    set->has_invariant = set->invariant.names.n > 0;
+    return status == CIRCE_OK ? check_roles(set) : status;
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+static void want(name_list *wanted, const training_role *role) {
+    for (int64_t i = 0; i < role->names.n; i++) {
+        if (name_list_find(wanted, role->names.names[i]) < 0) name_list_add(wanted, role->names.names[i]);
+    }
+}
+
+static void locate(const column_table *table, const name_list *wanted, training_role *role) {
+    role->count = small_alloc((size_t)role->names.n * sizeof *role->count);
+    role->cols = small_alloc((size_t)(table->in.values.cols + 1) * sizeof *role->cols);
+    for (int64_t i = 0; i < role->names.n; i++) {
+        int64_t at = name_list_find(wanted, role->names.names[i]);
+        for (int64_t c = 0; c < table->count[at]; c++) role->cols[role->n++] = table->first[at] + c;
+        role->count[i] = table->count[at];
+    }
+}
+
+static bool same_columns(const training_role *a, const training_role *b) {
+    return a->n == b->n && memcmp(a->cols, b->cols, (size_t)a->n * sizeof *a->cols) == 0;
+}
+
+static circe_status refuse_constant(const training_set *set, const training_role *role, int64_t col,
+                                    const char *consequence) {
+    char *const *texts = column_categories(&set->table, col);
+    double value = column_value(&set->table, 0, col);
+    char number[32];
+    snprintf(number, sizeof number, "%.6g", value);
+    return circe_fail(CIRCE_ERR_ARGUMENT, "--%s: column '%s' of %s is constant, %s in all %" PRId64 " rows: %s",
+                      role->option, column_name(&set->table, col), input_source(&set->table.in),
+                      texts != NULL ? texts[(int64_t)value] : number, set->table.in.values.rows, consequence);
+}
+
+static circe_status check_constants(const training_set *set) {
+    const struct {
+        const training_role *role;
+        const char *consequence;
+    } roles[] = {{&set->features, "it tells nothing; leave it out"},
+                 {&set->target, "there is nothing to learn"},
+                 {&set->invariant, "nothing can depend on it; leave it out"},
+                 {&set->given, "it conditions on nothing; leave it out"}};
+    for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) {
+        const training_role *role = roles[r].role;
+        for (int64_t i = 0; i < role->n; i++)
+            if (column_is_constant(&set->table, role->cols[i]))
+                return refuse_constant(set, role, role->cols[i], roles[r].consequence);
+    }
+    return CIRCE_OK;
+}
+
+/* Whose images are the points, once rows with missing cells are dropped. */
+static circe_status note_rows(training_set *set) {
+    const circe_mat *m = &set->table.in.values;
+    int64_t kept = 0;
+    set->row_of = malloc((size_t)(m->rows + 1) * sizeof *set->row_of);
+    if (set->row_of == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", m->rows);
+    for (int64_t i = 0; i < m->rows; i++) {
+        bool whole = true;
+        for (int64_t c = 0; c < m->cols; c++) whole = whole && !isnan(column_value(&set->table, i, c));
+        if (whole) set->row_of[kept++] = i;
+    }
+    return CIRCE_OK;
+}
+
+/* Finds the roles' columns in the table and checks them. */
+static circe_status use_table(training_set *set, const name_list *wanted) {
+    const reading_options cells = READING_OF(set->options);
+    training_role *roles[] = {&set->features, &set->target, &set->given, &set->invariant};
+    input *group[] = {&set->table.in};
+    for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) locate(&set->table, wanted, roles[r]);
+    set->given_is_target = same_columns(&set->given, &set->target);
+    circe_status status = set->has_images ? note_rows(set) : CIRCE_OK;
+    if (status == CIRCE_OK) status = inputs_check(&cells, group, 1, 2, &set->dropped);
+    if (status == CIRCE_OK) status = check_constants(set);
+    if (status == CIRCE_OK && !set->has_images) {
+        encoding_make(&set->table, &set->features.names, set->features.count, set->features.cols, &set->encode);
+        encoding_inputs(&set->encode, &set->table, set->features.cols, &set->inputs);
+    }
+    return status;
+}
+
+/* The column of paths is easily called otherwise. */
+static circe_status hint_path_column(const training_set *set, circe_status status) {
+    name_list column = {0};
+    column_table table = {0};
+    reading how = {.how = {.all = true}};
+    name_list_add(&column, set->request.column);
+    if (set->options->path_column == NULL && access(set->request.path, R_OK) == 0 &&
+        column_table_read(NULL, set->request.path, &column, &how, false, &table) != CIRCE_OK)
+        circe_fail_hint(status, "--path-column says which column holds the paths of the images");
+    column_table_free(&table);
+    name_list_free(&column);
+    return status;
+}
+
+static circe_status read_table(const circe_table *table, training_set *set) {
+    const reading_options options = READING_OF(set->options);
+    name_list wanted = {0};
+    reading how = {0};
+    input *group[] = {&set->table.in};
+    bool by_path = set->has_images && set->request.by_path;
+    want(&wanted, &set->features);
+    want(&wanted, &set->target);
+    want(&wanted, &set->given);
+    want(&wanted, &set->invariant);
+    if (by_path && name_list_find(&wanted, set->request.column) < 0) name_list_add(&wanted, set->request.column);
+    circe_status status = reading_open(&options, &how);
+    if (status == CIRCE_OK) status = column_table_read(table, training_data(set), &wanted, &how, false, &set->table);
+    if (status == CIRCE_OK) status = inputs_check_categories(&options, group, 1);
+    reading_free(&how);
+    if (status != CIRCE_OK && by_path) status = hint_path_column(set, status);
+    if (status == CIRCE_OK && by_path) set->path_col = set->table.first[name_list_find(&wanted, set->request.column)];
+    if (status == CIRCE_OK) status = use_table(set, &wanted);
+    name_list_free(&wanted);
+    return status;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes) {
+    for (const unsigned char *at = data; bytes > 0; bytes--, at++) hash = (hash ^ *at) * UINT64_C(1099511628211);
+    return hash;
+}
+
+/* FNV-1a over names, categories and values. */
+static uint64_t hash_table(const column_table *table) {
+    const circe_mat *m = &table->in.values;
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (int64_t c = 0; c < m->cols; c++) {
+        hash = hash_bytes(hash, column_name(table, c), strlen(column_name(table, c)) + 1);
+        for (char *const *text = column_categories(table, c); text != NULL && *text != NULL; text++)
+            hash = hash_bytes(hash, *text, strlen(*text) + 1);
+    }
+    return hash_bytes(hash, m->data, (size_t)(m->rows * m->cols) * circe_dtype_size(m->dtype));
+}
+
+/* ---- the target -------------------------------------------------------------------------------------------------- */
+
+static circe_status choose_loss(training_set *set) {
+    const char *asked = set->options->loss, *text = NULL; /* a column of text */
+    for (int64_t i = 0; i < set->target.n; i++) {
+        if (column_categories(&set->table, set->target.cols[i]) != NULL) text = training_column(set, &set->target, i);
+    }
+    if (text != NULL && asked != NULL && strcmp(asked, "mse") == 0)
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "--target: column '%s' holds text, which are classes: take --loss cross-entropy", text);
+    set->loss = text != NULL || (asked != NULL && strcmp(asked, "mse") != 0) ? TRAIN_CROSS_ENTROPY : TRAIN_MSE;
+    if (set->loss == TRAIN_CROSS_ENTROPY && set->target.n > 1)
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "--target: classes are predicted one column at a time, and %" PRId64 " are given",
+                          set->target.n);
+    return CIRCE_OK;
+}
+
+static int compare_numbers(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int compare_texts(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* Distinct values of the target, ascending, and their number. */
+static int64_t distinct_values(const training_set *set, double *values) {
+    int64_t n = set->table.in.values.rows, kept = 0;
+    for (int64_t i = 0; i < n; i++) values[i] = column_value(&set->table, i, set->target.cols[0]);
+    qsort(values, (size_t)n, sizeof *values, compare_numbers);
+    for (int64_t i = 0; i < n; i++) {
+        if (kept == 0 || values[i] != values[kept - 1]) values[kept++] = values[i];
+    }
+    return kept;
+}
+
+static circe_status name_classes(training_set *set, const double *values, int64_t n) {
+    const char *name = training_column(set, &set->target, 0);
+    char *const *texts = column_categories(&set->table, set->target.cols[0]);
+    if (n > MOST_CLASSES)
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "--target: column '%s' holds %" PRId64 " different %s: too many to be classes", name, n,
+                          texts != NULL ? "texts" : "numbers");
+    for (int64_t i = 0; i < n; i++) {
+        char number[32];
+        if (texts == NULL && values[i] != floor(values[i]))
+            return circe_fail(CIRCE_ERR_ARGUMENT,
+                              "--target: column '%s' holds %g; for --loss cross-entropy its numbers are classes, and "
+                              "whole",
+                              name, values[i]);
+        snprintf(number, sizeof number, "%.15g", values[i]);
+        name_list_add(&set->classes, texts != NULL ? texts[(int64_t)values[i]] : number);
+    }
+    if (texts != NULL) qsort(set->classes.names, (size_t)n, sizeof *set->classes.names, compare_texts);
+    return CIRCE_OK;
+}
+
+static circe_status find_classes(training_set *set) {
+    circe_status status = choose_loss(set);
+    if (status != CIRCE_OK || set->loss == TRAIN_MSE) return status;
+    double *values = malloc((size_t)set->table.in.values.rows * sizeof *values);
+    if (values == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the classes");
+    int64_t n = distinct_values(set, values);
+    status = name_classes(set, values, n);
+    free(values);
+    return status;
+}
+
+/* Of a cell of the target. */
+double training_class_of(const training_set *set, int64_t row) {
+    char *const *texts = column_categories(&set->table, set->target.cols[0]);
+    double value = column_value(&set->table, row, set->target.cols[0]);
+    char number[32];
+    snprintf(number, sizeof number, "%.15g", value);
+    return (double)name_list_find(&set->classes, texts != NULL ? texts[(int64_t)value] : number);
+}
+
+/* Text, or a number that stands for a class. */
+bool training_is_category(const training_set *set, int64_t col) {
+    if (column_categories(&set->table, col) != NULL) return true;
+    return set->loss == TRAIN_CROSS_ENTROPY && col == set->target.cols[0];
+}
+
+/* ---- the split --------------------------------------------------------------------------------------------------- */
+
+static circe_status check_batch(const training_set *set) {
+    int64_t batch = set->options->batch, n = set->split.n_training;
+    if (n >= batch) return CIRCE_OK;
+    circe_fail(CIRCE_ERR_ARGUMENT,
+               "%s: %" PRId64 " rows are left for training (of %" PRId64 ", after %" PRId64
+               " for validation and %" PRId64 " for the holdout), fewer than a batch of %" PRId64,
+               input_source(&set->table.in), n, set->table.in.values.rows, set->split.n_validation,
+               set->split.n_holdout, batch);
+    return circe_fail_hint(CIRCE_ERR_ARGUMENT, "give a smaller batch, --batch %" PRId64 ", or more rows",
+                           n >= 64 ? 32 * (n / 64) : (n + 1) / 2);
+}
+
+static circe_status split_rows(training_set *set, bool needs_holdout) {
+    double validation = set->options->validation, holdout = set->has_invariant ? set->options->holdout : 0.0;
+    int64_t n = set->table.in.values.rows;
+    circe_status status = train_split_make(n, validation, holdout, (uint64_t)set->options->seed, &set->split);
+    if (status != CIRCE_OK) return status;
+    if (set->split.n_validation < LEAST_ROWS)
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "--validation %g of %" PRId64 " rows are %" PRId64
+                          ": too few to report an error; at least %d are needed",
+                          validation, n, set->split.n_validation, LEAST_ROWS);
+    if (needs_holdout && set->split.n_holdout < LEAST_ROWS) {
+        circe_fail(CIRCE_ERR_ARGUMENT,
+                   "--holdout %g of %" PRId64 " rows are %" PRId64
+                   ": none or too few are left to learn the mean of --invariant-to given --given; at least %d are "
+                   "needed",
+                   holdout, n, set->split.n_holdout, LEAST_ROWS);
+        return circe_fail_hint(CIRCE_ERR_ARGUMENT, "they are rows that the network is not trained on; 0.1 is usual");
+    }
+    return check_batch(set);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+circe_status training_set_read(const circe_table *table, const circe_train_options *options, const char *net,
+                               bool needs_holdout, training_set *set) {
+    *set = (training_set){.options = options};
+    circe_status status = choose_input(table, net, set);
+    if (status == CIRCE_OK) status = read_roles(set);
+    if (status == CIRCE_OK) status = read_table(table, set);
+    if (status == CIRCE_OK) status = find_classes(set);
+    if (status == CIRCE_OK) status = split_rows(set, needs_holdout);
+    if (status == CIRCE_OK) set->hash = hash_table(&set->table);
+    return status;
+}
+
+static circe_status read_images(circe_context *context, const circe_watch *watch, training_set *set) {
+    int64_t n = set->table.in.values.rows;
+    circe_status status = set->request.by_path ? pictures_read_paths(context, watch, &set->request, &set->table,
+                                                                     set->path_col, NULL, set->row_of, n, &set->images)
+                                               : pictures_read_array(context, watch, &set->request, n + set->dropped,
+                                                                     set->row_of, n, &set->images);
+    if (status != CIRCE_OK) return status;
+    const train_source source = image_stack_source(&set->images.stack);
+    size_t bytes = (size_t)(source.n_stored * source.stride) * (source.element == TRAIN_FLOATS ? sizeof(float) : 1);
+    set->hash = train_hash_bytes(set->hash, source.values, bytes);
+    return CIRCE_OK;
+}
+
+circe_status training_set_fill(circe_context *context, const circe_watch *watch, training_set *set) {
+    circe_status status = set->has_images ? read_images(context, watch, set) : CIRCE_OK;
+    return status == CIRCE_OK ? training_points_make(set) : status;
+}
+
+static void free_role(training_role *role) {
+    name_list_free(&role->names);
+    free(role->count);
+    free(role->cols);
+}
+
+void training_set_free(training_set *set) {
+    training_points_free(set);
+    free_role(&set->features);
+    free_role(&set->target);
+    free_role(&set->given);
+    free_role(&set->invariant);
+    encoding_free(&set->encode);
+    name_list_free(&set->inputs);
+    name_list_free(&set->classes);
+    train_scaler_free(&set->feature_scale);
+    train_scaler_free(&set->target_scale);
+    train_split_free(&set->split);
+    pictures_free(&set->images);
+    pictures_request_free(&set->request);
+    free(set->row_of);
+    column_table_free(&set->table);
+    *set = (training_set){0};
+}

@@ -1,0 +1,77 @@
+/* From the columns of a table, and images where there are some, to what a network, a regulariser and the measures see:
+ * roles, classes, categories, standardised columns, and the rows split in training, validation and holdout. */
+#ifndef JOBS_TRAIN_SET_H
+#define JOBS_TRAIN_SET_H
+
+#include "circe/train.h"
+#include "io/encoding.h"
+#include "jobs/pictures.h"
+#include "train/table.h"
+#include "train/trainer.h"
+
+/* The columns that play one part. */
+typedef struct training_role {
+    const char *option; /* "given" */
+    name_list names;    /* as asked: columns, or arrays */
+    int64_t *count;     /* (names): columns of each */
+    int64_t *cols;      /* (n): of the table */
+    int64_t n;
+} training_role;
+
+/* One part of the rows, standardised; owned. */
+typedef struct training_part {
+    const int64_t *rows; /* of the table; the split's */
+    int64_t n;
+    circe_mat features;  /* float32: what `data` shows the network; of images nothing */
+    int32_t *shown;      /* of images: (n), which one `data` shows the network */
+    train_data data;     /* y is --given and z --invariant-to, categories as codes */
+    circe_mat z_numbers; /* z with one column a category instead: for what knows no kernel of categories */
+} training_part;
+
+typedef struct training_set {
+    const circe_train_options *options; /* of the call that fills it */
+    column_table table;
+    bool has_images; /* which are the features */
+    pictures_request request;
+    pictures images;  /* a point each row of the table */
+    int64_t path_col; /* of the table, where images are named by it */
+    int64_t *row_of;  /* (rows): of images, which row of the file a row of the table was, before some were dropped */
+    training_role features, target, given, invariant;
+    bool given_is_target, has_invariant;
+    int64_t dropped;
+    train_loss_kind loss;
+    encoding encode;   /* of the features */
+    name_list inputs;  /* of the network: features, with one input a category */
+    name_list classes; /* of a cross-entropy target */
+    train_scaler feature_scale, target_scale;
+    train_split split;
+    training_part training, validation, holdout;
+    char *kernel_y, *kernel_z; /* NULL: gaussian */
+    uint64_t hash;             /* of the content */
+} training_set;
+
+/* Reads and checks the table (NULL: the file that the options name) and splits its rows. `needs_holdout`: rows for the
+ * conditional mean must be there; `net`: the network they are for. */
+circe_status training_set_read(const circe_table *table, const circe_train_options *options, const char *net,
+                               bool needs_holdout, training_set *set);
+/* Reads the images, where there are some, and prepares all points. */
+circe_status training_set_fill(circe_context *context, const circe_watch *watch, training_set *set);
+void training_set_free(training_set *set);
+
+/* From table, images, classes and split to the three parts, scales and kernels (train_points.c). */
+circe_status training_points_make(training_set *set);
+void training_points_free(training_set *set);
+
+/* Whether a column holds text, or numbers that stand for classes; the class of a row's target. */
+bool training_is_category(const training_set *set, int64_t col);
+double training_class_of(const training_set *set, int64_t row);
+
+/* "b", "b, c" or "b, c, d and 9 more": the columns of a role for people; to be freed. NULL: it has none. */
+char *training_role_text(const training_set *set, const training_role *role);
+
+/* The file that the table was read from; NULL: it is in memory. */
+const char *training_data(const training_set *set);
+
+const char *training_column(const training_set *set, const training_role *role, int64_t i);
+
+#endif

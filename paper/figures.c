@@ -1,0 +1,236 @@
+/* Figures as the paper's: error against VCF, a panel a model; limits over the dimension; the loss of pictures over
+ * gamma. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "paper/paper_parts.h"
+#include "report/chart.h"
+
+/* The colour of a method: its regulariser's in every experiment; a second method of the same takes a free one. */
+static int colour_of(const paper_config *config, int64_t method) {
+    static const int usual[] = {3, 0, 1, 2, 4}; /* none, circe, hscic, gcm, hsic */
+    static const int spare[] = {5, 4, 6, 3, 2, 1};
+    int second = 0;
+    for (int64_t m = 0; m < method; m++)
+        second += paper_method_at(config, m)->regularizer == paper_method_at(config, method)->regularizer;
+    if (second == 0) return usual[paper_method_at(config, method)->regularizer];
+    int before = 0; /* spare colours that earlier methods took */
+    for (int64_t m = 0; m < method; m++)
+        for (int64_t k = 0; k < m; k++)
+            if (paper_method_at(config, m)->regularizer == paper_method_at(config, k)->regularizer) {
+                before++;
+                break;
+            }
+    return spare[before % 6];
+}
+
+/* Takes the chart. */
+static bool finish(const paper *p, chart *c, const char *name, const char *caption, const char *folder, report *page) {
+    bool drawn, written = chart_draw(c, name, caption, folder, page, &drawn);
+    char text[512];
+    chart_free(c);
+    snprintf(text, sizeof text, "gnuplot is not here or failed, so %s/%s.svg was not drawn", folder, name);
+    if (written && !drawn && p->watch != NULL && p->watch->warning != NULL) p->watch->warning(p->watch->user, text);
+    return written;
+}
+
+/* ---- error against VCF ------------------------------------------------------------------------------------------- */
+
+/* Medians over seeds, along gamma. */
+static void add_front(const paper *p, chart *c, int64_t panel, int64_t group, paper_number y) {
+    const paper_group *g = &p->groups[group];
+    const paper_method *method = paper_method_at(&p->config, g->method);
+    report_series *s = chart_series(c, panel, method->name, p->rows.n);
+    if (s == NULL) return;
+    s->colour = colour_of(&p->config, g->method);
+    for (int64_t i = 0; i < p->rows.n; i++) {
+        const paper_row *row = &p->rows.list[i];
+        if (row->group == group && row->n > 0) chart_point(s, row->number[NUMBER_MSE].median, row->number[y].median);
+    }
+    s->style = s->n > 1 ? REPORT_LINE_POINTS : REPORT_POINTS;
+}
+
+/* A point a seed. */
+static void add_seeds(const paper *p, chart *c, int64_t panel, int64_t group, paper_number y) {
+    const paper_group *g = &p->groups[group];
+    report_series *s = chart_series(c, panel, paper_method_at(&p->config, g->method)->name, p->sweep.n_runs);
+    if (s == NULL) return;
+    s->colour = colour_of(&p->config, g->method);
+    for (int64_t i = 0; i < p->sweep.n_runs; i++) {
+        const paper_planned *run = &p->runs[i];
+        if (run->group == group && run->role == ROLE_FINAL && p->sweep.runs[i].state == SWEEP_DONE)
+            chart_point(s, run->numbers.at[NUMBER_MSE], run->numbers.at[y]);
+    }
+}
+
+/* The floor as a line from the lowest to the highest point of the panel. */
+static void add_floor(const paper *p, chart *c, int64_t panel, const paper_group *group) {
+    double floor = NAN, low = DBL_MAX, high = 0;
+    for (int64_t i = 0; i < p->rows.n; i++) {
+        const paper_row *row = &p->rows.list[i];
+        if (row->model == group->model && row->d == group->d && row->n > 0) floor = row->number[NUMBER_FLOOR].median;
+    }
+    const report_panel *all = &c->panels[panel];
+    for (int64_t k = 0; k < all->n_series; k++)
+        for (int64_t i = 0; i < all->series[k].n; i++) {
+            double y = all->series[k].y[i];
+            if (y > 0 && y < low) low = y;
+            if (y > high) high = y;
+        }
+    report_series *s = low < high ? chart_series(c, panel, "floor", 2) : NULL;
+    if (s == NULL) return;
+    chart_point(s, floor, low);
+    chart_point(s, floor, high);
+    s->style = REPORT_LINE;
+    s->dashed = true;
+    s->colour = -1;
+}
+
+static bool same_model(const paper_group *a, const paper_group *b) { return a->model == b->model && a->d == b->d; }
+
+static void fill_trade_off(const paper *p, bool support, chart *c) {
+    const char *label = support ? "VCF on the support" : "VCF";
+    paper_number y = support ? NUMBER_VCF_SUPPORT : NUMBER_VCF;
+    for (int64_t first = 0; first < p->n_groups && c->n_panels < CHART_PANELS;) {
+        char title[PAPER_MODEL_BYTES];
+        int64_t panel = chart_panel(c, paper_model_text(p->groups[first].model, p->groups[first].d, title),
+                                    "mean squared error", label);
+        int64_t g = first;
+        for (; g < p->n_groups && same_model(&p->groups[g], &p->groups[first]); g++) {
+            if (p->config.sweep)
+                add_front(p, c, panel, g, y);
+            else
+                add_seeds(p, c, panel, g, y);
+        }
+        add_floor(p, c, panel, &p->groups[first]);
+        first = g;
+    }
+}
+
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
+
+static void add_limit(const paper *p, chart *c, int64_t panel, int word, const char *label, int colour,
+                      paper_number y) {
+    report_series *s = chart_series(c, panel, label, p->rows.n);
+    if (s == NULL) return;
+    s->style = REPORT_LINE_POINTS;
+    s->colour = colour;
+    for (int64_t i = 0; i < p->rows.n; i++) {
+        const paper_row *row = &p->rows.list[i];
+        if (row->model->word == word && row->first != NULL) chart_point(s, (double)row->d, row->first->at[y]);
+    }
+}
+
+static void fill_limits(const paper *p, chart *c) {
+    for (int word = MODEL_MULTIVARIATE1; word <= MODEL_MULTIVARIATE2; word++) {
+        int64_t n = 0;
+        for (int64_t i = 0; i < p->rows.n; i++) n += p->rows.list[i].model->word == word;
+        if (n < 2) continue;
+        int64_t panel = chart_panel(c, paper_model_name(word), "dimension d", "in units of Var(B)");
+        c->panels[panel].log_x = true;
+        add_limit(p, c, panel, word, "vcf of the best predictor", 0, NUMBER_VCF);
+        add_limit(p, c, panel, word, "floor, and vcf_support of the best predictor", 1, NUMBER_FLOOR);
+    }
+}
+
+static bool draw_trade_off(const paper *p, bool support, const char *folder, report *page) {
+    char caption[640];
+    chart *c = chart_new();
+    fill_trade_off(p, support, c);
+    snprintf(caption, sizeof caption,
+             "%s. Further down is more invariant, further left more accurate; the dashed line is the floor, which no "
+             "invariant predictor can be left of; what is below 1e-6 is drawn there. %s",
+             p->config.sweep ? "Medians over seeds, along the weight gamma of each method" : "A point a seed",
+             support
+                 ? "Here z' is drawn from P(Z | Y), as it occurs beside the point's y."
+                 : "z' is drawn from P(Z), as in the paper: most of it does not occur beside the point's y, so that "
+                   "this VCF partly measures extrapolation.");
+    return finish(p, c, support ? "vcf_support" : "vcf", caption, folder, page);
+}
+
+bool paper_figures_synthetic(const paper *p, const char *folder, report *page) {
+    return draw_trade_off(p, false, folder, page) && draw_trade_off(p, true, folder, page);
+}
+
+bool paper_figures_limits(const paper *p, const char *folder, report *page) {
+    chart *c = chart_new();
+    fill_limits(p, c);
+    return finish(p, c, "limits",
+                  "The floor of any invariant predictor's error, and how far the best unregularised predictor is from "
+                  "invariance, over the dimension.",
+                  folder, page);
+}
+
+/* ---- pictures ---------------------------------------------------------------------------------------------------- */
+
+static void band(report_series *s, double x, const paper_spread *y) { chart_band(s, x, y->median, y->low, y->high); }
+
+/* For every method a panel of the test loss over gamma, in domain and out of domain, medians with the range over seeds
+ * shaded; the encoder that was trained out of domain as a line, and the one without a regulariser as a dashed one. */
+enum { BLUE = 0, ORANGE = 4, RED = 1, GREY = -1 }; /* of the palette: as in the paper */
+
+static void along_gamma(const paper *p, chart *c, int64_t panel, int64_t group, paper_number number, const char *label,
+                        int colour) {
+    int64_t room = p->rows.n;
+    report_series *s = chart_series(c, panel, label, room);
+    if (s == NULL) return;
+    s->style = REPORT_LINE_POINTS;
+    s->colour = colour;
+    for (int64_t i = 0; i < room; i++) {
+        const paper_row *row = &p->rows.list[i];
+        if (row->group == group && row->n > 0) band(s, row->choice.gamma, &row->number[number]);
+    }
+}
+
+/* The first row of this model without a regulariser, trained in domain or out of it; NULL: none. */
+static const paper_row *plain(const paper *p, const paper_group *group, int trained_on) {
+    for (int64_t i = 0; i < p->rows.n; i++) {
+        const paper_row *row = &p->rows.list[i];
+        const paper_method *method = paper_method_at(&p->config, row->method);
+        if (row->model == group->model && row->n > 0 && !row->regularized && method->trained_on == trained_on)
+            return row;
+    }
+    return NULL;
+}
+
+/* A level over the gammas of the group. */
+static void level(const paper *p, chart *c, int64_t panel, int64_t group, const paper_row *row, const char *label,
+                  int colour, bool dashed) {
+    int64_t room = p->rows.n;
+    report_series *s = row != NULL ? chart_series(c, panel, label, room) : NULL;
+    if (s == NULL) return;
+    s->style = REPORT_LINE;
+    s->colour = colour;
+    s->dashed = dashed;
+    for (int64_t i = 0; i < room; i++)
+        if (p->rows.list[i].group == group && p->rows.list[i].n > 0)
+            band(s, p->rows.list[i].choice.gamma, &row->number[NUMBER_OOD_MSE]);
+    if (s->n == 1) s->style = REPORT_HORIZONTAL; /* a line needs two points */
+}
+
+static void add_method(const paper *p, chart *c, int64_t group) {
+    const paper_group *g = &p->groups[group];
+    const paper_method *method = paper_method_at(&p->config, g->method);
+    char model[PAPER_MODEL_BYTES], title[192];
+    if (method->regularizer == REGULARIZER_NONE || c->n_panels == CHART_PANELS) return;
+    snprintf(title, sizeof title, "%s: %s", paper_model_text(g->model, g->d, model), method->name);
+    int64_t panel = chart_panel(c, title, "gamma", "test loss");
+    c->panels[panel].log_x = true;
+    along_gamma(p, c, panel, group, NUMBER_MSE, "in domain", BLUE);
+    along_gamma(p, c, panel, group, NUMBER_OOD_MSE, "out of domain (OOD)", ORANGE);
+    level(p, c, panel, group, plain(p, g, ON_OOD), "encoder trained OOD", RED, false);
+    level(p, c, panel, group, plain(p, g, ON_DOMAIN), "no regulariser, OOD", GREY, true);
+}
+
+bool paper_figures_images(const paper *p, const char *folder, report *page) {
+    chart *c = chart_new();
+    c->same_y = true;
+    for (int64_t group = 0; group < p->n_groups; group++) add_method(p, c, group);
+    return finish(
+        p, c, "loss",
+        "Test loss over the weight gamma: in domain, and out of domain (OOD), where the distractor no longer goes with "
+        "the target. Medians over seeds, the range from the smallest to the largest shaded. The line is the OOD loss "
+        "of an encoder that was trained on OOD data, which no method sees; the dashed one that of no regulariser.",
+        folder, page);
+}

@@ -1,0 +1,155 @@
+"""Tables in memory for the library's jobs: columns with names, from what people have.
+
+pandas and polars frames, pyarrow tables, dictionaries of columns, NumPy's structured arrays, and arrays of two dimensions,
+whose columns are called 0, 1, ... Numbers go as numbers (NaN, None and masks: missing) and everything else as text, which the
+library reads as it reads a file: text that is all numbers is numbers, a column without a number is categories.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from numbers import Real
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from . import _arrays, _columns, _native, _runtime, errors
+
+
+class Table:
+    """A circe_table. `names` of its columns in order; `categories`: those that their dtype calls categories; `arrays`: names of
+    arrays of several columns, with the columns' names."""
+
+    def __init__(self, data):
+        columns = list(_columns_of(data))
+        if not columns:
+            raise errors.ShapeError("data has no column")
+        self.arrays: Dict[str, List[str]] = {}
+        self.categories: List[str] = []
+        self.names: List[str] = []
+        self.rows = len(columns[0][1])
+        self._handle = _runtime.make("circe_table_create", "circe_table_free", self.rows, library=_native.jobs())
+        self.pointer = self._handle.pointer
+        for name, values in columns:
+            self._add(str(name), values)
+
+    def _add(self, name: str, values) -> None:
+        if len(values) != self.rows:
+            raise errors.ShapeError(f"column {name!r} has {len(values)} rows and {self.names[0]!r} has {self.rows}; they must "
+                                    "be the same points")
+        if getattr(values, "ndim", 1) != 2:
+            self._add_one(name, values)
+            return
+        self.arrays[name] = [f"{name}:{c}" for c in range(values.shape[1])]
+        for c, part in enumerate(self.arrays[name]):
+            self._add_one(part, values[:, c])
+
+    def _add_one(self, name: str, values) -> None:
+        numbers, texts, named = _read(values, name)
+        if named:
+            self.categories.append(name)
+        self.names.append(name)
+        library, encoded = _native.jobs(), name.encode("utf-8", "replace")
+        if numbers is not None:
+            if numbers.strides[0] % numbers.itemsize or not numbers.flags.aligned:  # a field of records
+                numbers = np.array(numbers)
+            stride = numbers.strides[0] // numbers.itemsize
+            _native.check(library.circe_table_add_numbers(self.pointer, encoded, _arrays.address(numbers), stride))
+        else:
+            cells = (ctypes.c_char_p * self.rows)(*texts)
+            _native.check(library.circe_table_add_texts(self.pointer, encoded, cells))
+
+    def expanded(self, value):
+        """The columns of arrays that an option names, in their place."""
+        if isinstance(value, str):
+            return self.arrays.get(value, value)
+        if not isinstance(value, (list, tuple)):
+            return value
+        return [part for name in value for part in self.arrays.get(name, [name])]
+
+
+# ---- what holds columns -------------------------------------------------------------------------------------------------
+
+
+def is_table(data) -> bool:
+    """It holds columns in memory; otherwise it names a file."""
+    return data is not None and not isinstance(data, (str, bytes)) and not hasattr(data, "__fspath__")
+
+
+def _columns_of(data) -> Iterator[Tuple[Any, Any]]:
+    if isinstance(data, dict):
+        for name, values in data.items():
+            yield name, values if hasattr(values, "__len__") and hasattr(values, "dtype") else _listed(values, name)
+    elif hasattr(data, "column_names") and hasattr(data, "column"):  # pyarrow
+        for name in data.column_names:
+            yield name, data.column(name)
+    elif hasattr(data, "columns") and hasattr(data, "iloc"):
+        for c, name in enumerate(data.columns):
+            yield name, data.iloc[:, c]
+    elif hasattr(data, "get_columns"):  # polars
+        for series in data.get_columns():
+            yield series.name, series
+    elif hasattr(data, "__arrow_c_stream__"):
+        import pyarrow
+
+        yield from _columns_of(pyarrow.table(data))
+    else:
+        yield from _columns_of_array(data)
+
+
+def _listed(values, name):
+    """A sequence; what is no sequence is refused."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+        raise errors.DTypeError(f"column {name!r} is {type(values).__name__}; it must be a sequence of numbers or texts")
+    return values
+
+
+def _columns_of_array(data) -> Iterator[Tuple[Any, Any]]:
+    array = data if isinstance(data, np.ndarray) else _arrays._as_array(data, "data", keep=True)
+    if array.dtype.names:
+        for name in array.dtype.names:
+            yield name, array[name]
+    elif array.ndim == 2:
+        for c in range(array.shape[1]):
+            yield c, array[:, c]
+    else:
+        raise errors.ShapeError(f"data is an array of {array.ndim} dimensions; it must be a table: a DataFrame, a dictionary of "
+                                "columns, or (n, columns)")
+
+
+# ---- one column ---------------------------------------------------------------------------------------------------------
+
+Cells = List[Optional[bytes]]
+
+
+def _read(values, name: str) -> Tuple[Optional[np.ndarray], Cells, bool]:
+    """(numbers or None, texts, whether its dtype says that it is categories)."""
+    if _arrays.is_torch(values):
+        values = _arrays._from_torch(values, name)
+    if isinstance(values, np.ma.MaskedArray):
+        values = _arrays._from_masked(values, name, keep=True)
+    if hasattr(values, "to_pylist"):  # pyarrow
+        named, values = str(values.type).startswith("dictionary"), values.to_pylist()
+        return _read_cells(values, name, named)
+    kind = getattr(values, "dtype", None)
+    if isinstance(kind, np.dtype) and kind.kind in "biuf":
+        return np.asarray(values, dtype=np.float64), [], False
+    if getattr(kind, "_is_numeric", False) and hasattr(values, "to_numpy"):  # pandas: nullable
+        return values.to_numpy(dtype=np.float64, na_value=np.nan), [], False
+    named = str(kind).partition("(")[0] in ("category", "Categorical", "Enum")
+    return _read_cells(values.to_list() if hasattr(values, "to_list") else values, name, named)
+
+
+def _read_cells(cells: Sequence[Any], name: str, named: bool) -> Tuple[Optional[np.ndarray], Cells, bool]:
+    cells = cells.tolist() if isinstance(cells, np.ndarray) else cells
+    plain = [None if _columns._is_missing(cell) else cell for cell in cells]
+    for row, cell in enumerate(plain):
+        if cell is not None and not isinstance(cell, (str, bytes, Real, np.generic)) and not named:
+            raise errors.DTypeError(f"column {name!r} holds {type(cell).__name__} in row {row}; it must hold numbers or texts")
+    if not named and all(cell is None or isinstance(cell, Real) for cell in plain):
+        return np.array([np.nan if cell is None else float(cell) for cell in plain]), [], False
+    return None, [None if cell is None else _encoded(cell) for cell in plain], named
+
+
+def _encoded(cell) -> bytes:
+    return cell if isinstance(cell, bytes) else str(cell).encode("utf-8", "replace")

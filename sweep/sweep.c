@@ -1,0 +1,124 @@
+/* Runs and their results: what is planned, what is found done in the folder. */
+#include "sweep/sweep.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "circe/circe.h"
+#include "io/io.h"
+#include "io/paths.h"
+#include "io/small.h"
+#include "jobs/clock.h"
+#include "sweep/sweep_parts.h"
+
+int sweep__tell(const circe_watch *watch, double done, const char *text) {
+    return watch != NULL && watch->progress != NULL ? watch->progress(watch->user, done, text) : 0;
+}
+
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+
+/* FNV-1a of 64 bits: nobody makes settings collide on purpose. */
+void sweep_fingerprint(const cJSON *settings, const char *left_out, char fingerprint[SWEEP_FINGERPRINT_BYTES]) {
+    uint64_t hash = UINT64_C(14695981039346656037);
+    cJSON *json = cJSON_Duplicate(settings, true);
+    if (left_out != NULL) cJSON_DeleteItemFromObjectCaseSensitive(json, left_out);
+    cJSON_AddStringToObject(json, "version", circe_version());
+    char *text = cJSON_PrintUnformatted(json);
+    for (const char *c = text != NULL ? text : ""; *c != '\0'; c++)
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
+    cJSON_free(text);
+    cJSON_Delete(json);
+    snprintf(fingerprint, SWEEP_FINGERPRINT_BYTES, "%016" PRIx64, hash);
+}
+
+char *sweep__read(const char *path) {
+    FILE *in = fopen(path, "rb");
+    if (in == NULL) return NULL;
+    char *text = small_alloc(SWEEP__MOST_BYTES + 1);
+    text[fread(text, 1, SWEEP__MOST_BYTES, in)] = '\0';
+    fclose(in);
+    return text;
+}
+
+bool sweep__take(const sweep *s, int64_t run, const char *text) {
+    cJSON *json = text != NULL ? cJSON_Parse(text) : NULL;
+    const cJSON *result = cJSON_GetObjectItemCaseSensitive(json, "result");
+    const char *mark = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "fingerprint"));
+    bool good = mark != NULL && strcmp(mark, s->runs[run].fingerprint) == 0 && cJSON_IsObject(result) &&
+                s->options->accept(s->options->user, run, result);
+    cJSON_Delete(json);
+    return good;
+}
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+int64_t sweep_add(sweep *s, double weight, bool awaited) {
+    if ((s->n_runs & (s->n_runs - 1)) == 0) /* the room doubles */
+        s->runs = small_grow(s->runs, (size_t)(s->n_runs > 0 ? 2 * s->n_runs : 1) * sizeof *s->runs);
+    s->runs[s->n_runs] = (sweep_run){.state = SWEEP_WAITING, .weight = weight, .awaited = awaited};
+    return s->n_runs++;
+}
+
+void sweep_release(sweep *s, int64_t run, const char *name, double weight, cJSON *settings) {
+    sweep_run *r = &s->runs[run];
+    char *text = cJSON_PrintUnformatted(settings);
+    r->name = arena_text(&s->owner, name);
+    r->path = arena_format(&s->owner, "%s/runs/%s.json", s->options->folder, name);
+    r->settings = arena_text(&s->owner, text != NULL ? text : "");
+    r->weight = weight;
+    sweep_fingerprint(settings, s->options->left_out, r->fingerprint);
+    cJSON_free(text);
+    cJSON_Delete(settings);
+    text = sweep__read(r->path);
+    r->state = sweep__take(s, run, text) ? SWEEP_DONE : SWEEP_READY;
+    free(text);
+}
+
+void sweep_fail(sweep *s, int64_t run, const char *error) {
+    s->runs[run].state = SWEEP_FAILED;
+    s->runs[run].error = arena_text(&s->owner, error);
+}
+
+int64_t sweep_count(const sweep *s, sweep_state state) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->n_runs; i++) n += s->runs[i].state == state;
+    return n;
+}
+
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
+
+/* The folder with `runs` in it; whether files can be made there is seen before the work. Two processes in one folder
+ * would start every run twice. */
+static circe_status hold_folder(sweep *s) {
+    const char *folder = s->options->folder, *runs = arena_format(&s->owner, "%s/runs", folder);
+    circe_status status = path_make_folders(folder);
+    if (status == CIRCE_OK) status = path_make_folder(runs);
+    if (status == CIRCE_OK && (access(folder, W_OK | X_OK) != 0 || access(runs, W_OK | X_OK) != 0))
+        status = circe_fail(CIRCE_ERR_WRITE, "cannot write in %s: %s", folder, strerror(errno));
+    if (status == CIRCE_OK) status = io_lock_take(arena_format(&s->owner, "%s/results.json", folder), &s->lock);
+    return status;
+}
+
+circe_status sweep_go(const sweep_options *options, const circe_watch *watch, sweep *s) {
+    *s = (sweep){.options = options};
+    double start = job_clock();
+    circe_status status = hold_folder(s);
+    if (status == CIRCE_OK) status = options->plan(options->user, s);
+    status = sweep__meet(status, options->folder, options->same_file);
+    if (status == CIRCE_OK) status = sweep__pool(s, watch);
+    s->seconds = job_clock() - start;
+    return status;
+}
+
+circe_status sweep_call_off(circe_status status) { return sweep__meet(status, "", NULL); }
+
+void sweep_free(sweep *s) {
+    io_lock_release(s->lock);
+    free(s->runs);
+    arena_free(&s->owner);
+    *s = (sweep){0};
+}

@@ -1,0 +1,109 @@
+/* Many runs of one program, side by side, here and on other ranks, restartable.
+ *
+ * A run is a name, settings (a JSON object) and a fingerprint of them. Each is a process of its own: this very program
+ * with the words of `command`, which ends in sweep_work. It gets its settings on standard input and leaves its result
+ * in FOLDER/runs/NAME.json. A result whose fingerprint is that of the settings is not computed again. A run may wait
+ * for others: its settings are given once they ended. Nothing here prints; what the runs are about is the caller's. */
+#ifndef SWEEP_H
+#define SWEEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "circe/job.h"
+#include "io/arena.h"
+#include "io/json_values.h"
+
+enum { SWEEP_FINGERPRINT_BYTES = 17 }; /* 16 digits and the end of the text */
+
+typedef enum sweep_state {
+    SWEEP_WAITING = 1, /* for its settings */
+    SWEEP_READY,
+    SWEEP_RUNNING,
+    SWEEP_DONE,
+    SWEEP_FAILED,
+} sweep_state;
+
+typedef struct sweep_run {
+    sweep_state state;
+    bool awaited;  /* others wait for it: it goes first */
+    double weight; /* time it takes, in units of no meaning: the longest goes first */
+    /* the rest is not there while it waits; texts belong to the sweep */
+    const char *name, *path, *settings;
+    char fingerprint[SWEEP_FINGERPRINT_BYTES];
+    const char *error; /* where failed */
+} sweep_run;
+
+typedef struct sweep {
+    const struct sweep_options *options;
+    sweep_run *runs;
+    int64_t n_runs;
+    int64_t side_by_side; /* how many could be */
+    double seconds;       /* that it took */
+    arena owner;
+    struct io_lock *lock; /* on the folder, until sweep_free */
+} sweep;
+
+typedef struct sweep_options {
+    const char *folder;
+    int64_t jobs;               /* runs side by side, of each rank */
+    int64_t threads;            /* of each run */
+    const char *const *command; /* words that make this program do a run, before the path of its result; NULL ends */
+    const char *same_file;      /* must be the same for every rank; NULL: none */
+    const char *left_out;       /* member of the settings that changes no result; NULL: none */
+    void *user;
+    /* Called once the folder is held: adds the runs. */
+    circe_status (*plan)(void *user, sweep *s);
+    /* Takes the result of a run; false: it is damaged. */
+    bool (*accept)(void *user, int64_t run, const cJSON *result);
+    /* A run is done or failed: those that waited for it may get their settings. */
+    void (*ended)(void *user, sweep *s, int64_t run);
+} sweep_options;
+
+/* Runs everything that is not done yet. A run that fails is told of, and the others go on. Asked to stop, it ends the
+ * runs and returns CIRCE_ERR_CANCELLED; what is finished stays. With several ranks the others call sweep_serve. */
+circe_status sweep_go(const sweep_options *options, const circe_watch *watch, sweep *result);
+void sweep_free(sweep *s);
+
+/* On a rank that is not the first: does what rank 0 hands out, by the jobs, threads and command of the options.
+ * `status` is what this one has come to before. */
+circe_status sweep_serve(circe_status status, const sweep_options *options, const circe_watch *watch);
+/* On rank 0 instead of sweep_go, where something failed before it. Returns the status. */
+circe_status sweep_call_off(circe_status status);
+
+int64_t sweep_count(const sweep *s, sweep_state state);
+
+/* ---- planning ---------------------------------------------------------------------------------------------------- */
+
+/* Adds a run that waits; its number. */
+int64_t sweep_add(sweep *s, double weight, bool awaited);
+
+/* Gives a run its settings, which this takes: it is ready then, or done where its result is there. */
+void sweep_release(sweep *s, int64_t run, const char *name, double weight, cJSON *settings);
+/* It cannot be done. */
+void sweep_fail(sweep *s, int64_t run, const char *error);
+
+/* Of settings and of the version of this program. */
+void sweep_fingerprint(const cJSON *settings, const char *left_out, char fingerprint[SWEEP_FINGERPRINT_BYTES]);
+
+/* ---- in the process of a run ------------------------------------------------------------------------------------- */
+
+typedef struct sweep_task {
+    const cJSON *settings;
+    const char *checkpoint;                      /* file that a long run may keep; removed once the run is done */
+    int (*progress)(void *teller, double share); /* of the run that is done; not 0: stop */
+    void *teller;
+    cJSON *understood, *result; /* to be made: the settings as they were read, and what came out */
+} sweep_task;
+
+typedef circe_status (*sweep_function)(void *user, sweep_task *task);
+
+/* One run: settings from standard input, progress to standard output ("0.35\n"), the result to `path`, whole or not at
+ * all. Ends where the process that started this one does, or where `stop` says so. */
+circe_status sweep_work(const char *path, const char *left_out, sweep_function function, void *user,
+                        bool (*stop)(void));
+
+/* Seconds that a run has to end once it is asked to. */
+enum { SWEEP_PATIENCE_S = 5 };
+
+#endif

@@ -1,0 +1,36 @@
+/* Kernels that are started while the one before them in the stream still runs, from sm_90 on: a step of small kernels
+ * is as long as their starts. */
+#ifndef TRAIN_CUDA_EARLY_CUH
+#define TRAIN_CUDA_EARLY_CUH
+
+#include "train/cuda/common.cuh"
+
+/* The first that such a kernel does: lets the next one start, and waits for the one before. */
+static __device__ inline void take_turn() {
+#if __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+    cudaGridDependencySynchronize();
+#endif
+}
+
+static inline bool starts_early() {
+    int device = 0, major = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
+}
+
+template <typename... P, typename... A>
+static inline cudaError_t start_early(void (*kernel)(P...), dim3 grid, dim3 block, void *stream, A... arguments) {
+    cudaLaunchAttribute attribute = {};
+    cudaLaunchConfig_t config = {};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.stream = on(stream);
+    config.attrs = &attribute;
+    config.numAttrs = starts_early() ? 1 : 0;
+    return cudaLaunchKernelEx(&config, kernel, (P)arguments...);
+}
+
+#endif

@@ -1,0 +1,28 @@
+/* Convolutions of float32 images with their channels last, as right as float32, on the tensor units. */
+#ifndef TRAIN_CUDA_EXACT_H
+#define TRAIN_CUDA_EXACT_H
+
+#include "train/cuda/cuda_kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Whether this is one: channels and outputs go into tiles. */
+bool train_cuda_exact_suits(cuda_window window);
+/* weights (outputs, taps, channels); turned (channels, taps, outputs), with the taps in reverse. */
+cudaError_t train_cuda_exact_turn(cuda_window window, const float *weights, float *turned, void *stream);
+cudaError_t train_cuda_exact_forward(cuda_window window, const float *in, const float *weights, float *out,
+                                     void *stream);
+cudaError_t train_cuda_exact_data(cuda_window window, const float *grad, const float *turned, float *grad_in,
+                                  void *stream);
+/* d_weights (outputs, taps, channels); scratch of so many bytes. */
+int64_t train_cuda_exact_bytes(cuda_window window);
+cudaError_t train_cuda_exact_weights(cuda_window window, const float *in, const float *grad, void *scratch,
+                                     float *d_weights, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
