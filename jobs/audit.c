@@ -80,7 +80,12 @@ static void run_free(audit_run *run) {
         free(run->contrasts[c].high);
         free(run->contrasts[c].low);
     }
-    for (int64_t p = 0; run->selected != NULL && p < run->r->n_predictions; p++) free(run->selected[p]);
+    for (int64_t p = 0; run->selected != NULL && p < run->r->n_predictions; p++) {
+        free(run->selected[p]);
+        free(run->decision[p]);
+    }
+    free(run->decision);
+    free(run->all_rows);
     for (int64_t k = 0; run->coarse != NULL && k < run->r->n_attributes * AUDIT_COARSE; k++)
         audit_groups_free(&run->coarse[k]);
     free(run->contrasts);

@@ -25,6 +25,8 @@ static const struct {
                   {"mean_gap", OF_GAP, CIRCE_GAP_MEAN_PREDICTION},
                   {"tpr_gap", OF_GAP, CIRCE_GAP_TRUE_POSITIVE_RATE},
                   {"fpr_gap", OF_GAP, CIRCE_GAP_FALSE_POSITIVE_RATE},
+                  {"selection_gap", OF_GAP, CIRCE_GAP_SELECTION_RATE},
+                  {"precision_gap", OF_GAP, CIRCE_GAP_PRECISION},
                   {"auc", OF_METRIC, CIRCE_METRIC_AUC},
                   {"accuracy", OF_METRIC, CIRCE_METRIC_ACCURACY},
                   {"mean_error", OF_METRIC, CIRCE_METRIC_MEAN_ERROR},
@@ -48,7 +50,8 @@ static circe_status refuse_name(const char *text, const char *name) {
     circe_fail(CIRCE_ERR_ARGUMENT, "--fail-if '%s': there is no '%s'", text, name);
     if (nearest != NULL) return circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean %s?", nearest);
     return circe_fail_hint(CIRCE_ERR_ARGUMENT, "%s",
-                           "there are kpc, circe, p, mean_gap, tpr_gap, fpr_gap, auc, accuracy, mean_error, rms_error, "
+                           "there are kpc, circe, p, mean_gap, tpr_gap, fpr_gap, selection_gap, precision_gap, auc, "
+                           "accuracy, mean_error, rms_error, "
                            "r2");
 }
 

@@ -265,7 +265,7 @@ static circe_status take_part(const source *from, const char *name, int64_t n, c
     return status == CIRCE_OK ? check_categories(c, "the attribute", n) : status;
 }
 
-/* One more column of a joint attribute: every pair that occurs is a category, "Hispanic, Male". */
+/* One more column of a joint attribute: every pair that occurs is a category, "Hispanic & Male". */
 static circe_status join(const circe_audit_column *part, int64_t n, circe_audit_column *c) {
     if (part->categories == NULL)
         return circe_fail(CIRCE_ERR_VALUE,
@@ -275,7 +275,7 @@ static circe_status join(const circe_audit_column *part, int64_t n, circe_audit_
     char **texts = small_alloc((size_t)(c->n_categories * part->n_categories) * sizeof *texts);
     for (int64_t k = 0; k < c->n_categories * part->n_categories; k++)
         texts[k] =
-            small_format("%s, %s", c->categories[k / part->n_categories], part->categories[k % part->n_categories]);
+            small_format("%s & %s", c->categories[k / part->n_categories], part->categories[k % part->n_categories]);
     int64_t n_texts = c->n_categories * part->n_categories;
     for (int64_t i = 0; i < n; i++) c->values[i] = (double)(c->code[i] * part->n_categories + part->code[i]);
     for (int64_t k = 0; k < c->n_categories; k++) free(c->categories[k]);

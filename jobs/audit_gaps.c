@@ -22,7 +22,8 @@ enum { LEAST_IN_CELL = 5, SHUFFLES = 200 };
 static const int64_t coarse[AUDIT_COARSE] = {2, 4};
 
 const char *circe_audit_gap_name(circe_audit_gap_kind kind) {
-    static const char *const names[] = {"mean prediction", "true positive rate", "false positive rate"};
+    static const char *const names[] = {"mean prediction", "true positive rate", "false positive rate",
+                                        "selection rate", "precision"};
     return names[kind];
 }
 
@@ -32,9 +33,15 @@ static void find_selected(audit_run *run) {
     const circe_audit_result *r = run->r;
     if (r->outcome != CIRCE_OUTCOME_BINARY) return;
     run->selected = small_alloc((size_t)r->n_predictions * sizeof *run->selected);
+    run->decision = small_alloc((size_t)r->n_predictions * sizeof *run->decision);
+    run->all_rows = small_alloc((size_t)r->n * sizeof *run->all_rows);
     for (int64_t p = 0; p < r->n_predictions; p++) {
         run->selected[p] = small_alloc((size_t)r->n * sizeof **run->selected);
-        for (int64_t i = 0; i < r->n; i++) run->selected[p][i] = r->predictions[p].values[i] >= r->threshold;
+        run->decision[p] = small_alloc((size_t)r->n * sizeof **run->decision);
+        for (int64_t i = 0; i < r->n; i++) {
+            run->decision[p][i] = r->predictions[p].values[i] >= r->threshold;
+            run->selected[p][i] = (double)run->decision[p][i];
+        }
     }
 }
 
@@ -59,6 +66,14 @@ void audit_make_groups(audit_run *run) {
 }
 
 /* ---- one gap ----------------------------------------------------------------------------------------------------- */
+
+/* What is compared: means of `value` between groups, in each of the strata from..to-1. */
+typedef struct comparison {
+    circe_audit_gap_kind kind;
+    const int64_t *stratum; /* (n) */
+    int64_t n_strata, from, to;
+    const double *value; /* (n) */
+} comparison;
 
 typedef struct table {
     int64_t n, n_strata, n_groups; /* n: rows of groups that are compared */
@@ -146,13 +161,12 @@ static void gap_by_chance(table *t, circe_random generator, circe_audit_gap *gap
     free(uniform);
 }
 
-static table table_make(const circe_audit_result *r, const circe_audit_groups *groups, const double *value,
-                        int64_t from, int64_t to) {
-    size_t n = (size_t)r->n, n_strata = (size_t)r->strata.n_groups, cells = n_strata * (size_t)groups->n_groups;
-    table t = {.n_strata = r->strata.n_groups,
+static table table_make(int64_t n_rows, const circe_audit_groups *groups, const comparison *c) {
+    size_t n = (size_t)n_rows, n_strata = (size_t)c->n_strata, cells = n_strata * (size_t)groups->n_groups;
+    table t = {.n_strata = c->n_strata,
                .n_groups = groups->n_groups,
-               .from = from,
-               .to = to,
+               .from = c->from,
+               .to = c->to,
                .stratum = small_alloc(n * sizeof *t.stratum),
                .group = small_alloc(n * sizeof *t.group),
                .value = small_alloc(n * sizeof *t.value),
@@ -161,12 +175,12 @@ static table table_make(const circe_audit_result *r, const circe_audit_groups *g
                .size = small_alloc(n_strata * sizeof *t.size),
                .high = small_alloc(n_strata * sizeof *t.high),
                .low = small_alloc(n_strata * sizeof *t.low)};
-    for (int64_t i = 0; i < r->n; i++) {
+    for (int64_t i = 0; i < n_rows; i++) {
         if (!groups->compared[groups->of[i]]) continue;
-        t.stratum[t.n] = r->strata.of[i];
+        t.stratum[t.n] = c->stratum[i];
         t.group[t.n] = groups->of[i];
-        t.value[t.n++] = value[i];
-        t.size[r->strata.of[i]] += 1;
+        t.value[t.n++] = c->value[i];
+        t.size[c->stratum[i]] += 1;
     }
     return t;
 }
@@ -196,43 +210,55 @@ static void name_groups(const table *t, const circe_audit_groups *groups, circe_
 }
 
 static void add_contrast(audit_run *run, const circe_audit_finding *f, const circe_audit_groups *groups,
-                         const double *value, table *t, circe_audit_gap *gap) {
+                         const comparison *what, const table *t, circe_audit_gap *gap) {
     size_t bytes = (size_t)t->n_strata * sizeof *t->high;
     audit_contrast *c = &run->contrasts[run->n_contrasts++];
     *c = (audit_contrast){.gap = gap,
                           .prediction = f->prediction,
                           .attribute = f->attribute,
-                          .stratum = run->r->strata.of,
+                          .stratum = what->stratum,
                           .group = groups->of,
-                          .value = value,
+                          .value = what->value,
                           .n_strata = t->n_strata,
                           .high = memcpy(small_alloc(bytes), t->high, bytes),
                           .low = memcpy(small_alloc(bytes), t->low, bytes)};
 }
 
-static void find_gap(audit_run *run, circe_audit_finding *f, const circe_audit_groups *groups, const double *value,
-                     int64_t from, int64_t to, circe_audit_gap_kind kind) {
+static void find_gap(audit_run *run, circe_audit_finding *f, const circe_audit_groups *groups, const comparison *what) {
     circe_audit_gap *gap = &f->gaps[f->n_gaps++];
-    table t = table_make(run->r, groups, value, from, to);
+    table t = table_make(run->r->n, groups, what);
     *gap = (circe_audit_gap){
-        .kind = kind, .n_groups = audit_groups_compared(groups), .gap = {gap_of(&t), (double)NAN, (double)NAN}};
+        .kind = what->kind, .n_groups = audit_groups_compared(groups), .gap = {gap_of(&t), (double)NAN, (double)NAN}};
     name_groups(&t, groups, gap);
-    add_contrast(run, f, groups, value, &t, gap);
+    if (what->kind >= CIRCE_GAP_SELECTION_RATE) gap->stratum = -1;
+    add_contrast(run, f, groups, what, &t, gap);
     gap_by_chance(&t, (circe_random){.seed = (uint64_t)run->options->seed, .stream = 77}, gap);
     free(t.high);
     free(t.low);
     table_free(&t);
 }
 
+/* Rates of decisions: at equal outcome; of all rows; and of the outcome among those that are selected. */
+static void compare_rates(audit_run *run, circe_audit_finding *f, const circe_audit_groups *groups) {
+    const double *selected = run->selected[f->prediction];
+    const int64_t *outcome = run->r->strata.of;
+    const comparison list[] = {
+        {CIRCE_GAP_TRUE_POSITIVE_RATE, outcome, 2, 1, 2, selected},
+        {CIRCE_GAP_FALSE_POSITIVE_RATE, outcome, 2, 0, 1, selected},
+        {CIRCE_GAP_SELECTION_RATE, run->all_rows, 1, 0, 1, selected},
+        {CIRCE_GAP_PRECISION, run->decision[f->prediction], 2, 1, 2, run->r->target.values},
+    };
+    for (size_t k = 0; k < sizeof list / sizeof list[0]; k++) find_gap(run, f, groups, &list[k]);
+}
+
 static void compare(audit_run *run, circe_audit_finding *f, const circe_audit_groups *groups) {
     const circe_audit_result *r = run->r;
     bool numbers = r->outcome == CIRCE_OUTCOME_NUMBERS;
+    int64_t n = r->strata.n_groups;
     const double *value = numbers ? r->residuals[f->prediction] : audit_prediction(r, f)->values;
     if (audit_groups_compared(groups) < 2) return;
-    find_gap(run, f, groups, value, 0, r->strata.n_groups, CIRCE_GAP_MEAN_PREDICTION);
-    if (run->selected == NULL) return;
-    find_gap(run, f, groups, run->selected[f->prediction], 1, 2, CIRCE_GAP_TRUE_POSITIVE_RATE);
-    find_gap(run, f, groups, run->selected[f->prediction], 0, 1, CIRCE_GAP_FALSE_POSITIVE_RATE);
+    find_gap(run, f, groups, &(comparison){CIRCE_GAP_MEAN_PREDICTION, r->strata.of, n, 0, n, value});
+    if (run->selected != NULL) compare_rates(run, f, groups);
 }
 
 /* Binnings of numbers, from coarse to fine, each with more groups than the one before. */

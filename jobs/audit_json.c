@@ -37,7 +37,7 @@ static void json_gap(cJSON *list, const circe_audit_result *r, const circe_audit
     json_number(one, "upper", g->gap.upper);
     cJSON_AddStringToObject(one, "high", g->high);
     cJSON_AddStringToObject(one, "low", g->low);
-    cJSON_AddStringToObject(one, "at_outcome", r->strata.labels[g->stratum]);
+    if (g->stratum >= 0) cJSON_AddStringToObject(one, "at_outcome", r->strata.labels[g->stratum]);
     json_number(one, "chance", g->chance);
     json_number(one, "chance_upper", g->chance_upper);
 }

@@ -26,13 +26,11 @@ typedef struct problem {
     int64_t *code; /* of z, where it has categories */
     circe_mat mat_x, mat_y, mat_z;
     circe_kernel *kernel_x, *kernel_y, *kernel_z;
-    circe_cme *mean;
-    circe_kernels kernels;
-    circe_batch_options batch;
+    circe_measure *circe;
 } problem;
 
 static void problem_free(problem *p) {
-    circe_cme_destroy(p->mean);
+    circe_measure_destroy(p->circe);
     circe_kernel_destroy(p->kernel_x);
     circe_kernel_destroy(p->kernel_y);
     circe_kernel_destroy(p->kernel_z);
@@ -85,64 +83,67 @@ static circe_status make_kernels(const audit_run *run, const circe_audit_finding
     return status;
 }
 
-/* Width of the outcome's kernel: multiples of the median. */
-static circe_status fit_mean(const audit_run *run, problem *p) {
+/* The mean from one half, the value from the other. Width of the outcome's kernel: multiples of the median. */
+static circe_status measure_circe(const audit_run *run, problem *p, double *value) {
     static const double multiples[] = {0.01, 0.03, 0.1, 0.3, 1};
     circe_kernel_factor factor;
     circe_kernel *free_y = NULL;
-    circe_cme_options options;
+    circe_measure_options options;
     double widths[5];
-    circe_cme_options_init(&options);
+    circe_measure_options_init(&options, CIRCE_MEASURE_CIRCE);
     circe_status status = circe_kernel_get_factor(p->kernel_y, 0, &factor);
     if (status != CIRCE_OK) return status;
     for (int i = 0; i < 5; i++) widths[i] = multiples[i] * factor.sigma2;
     status = circe_kernel_create(run->context, factor.kind, 0, &free_y);
+    options.kernels = (circe_kernels){p->kernel_x, free_y, p->kernel_z};
+    options.per_dimension = 0;
     if (factor.kind == CIRCE_KERNEL_GAUSSIAN) options.sigma2_y = widths, options.n_sigma2_y = 5;
-    int64_t half = p->mat_x.rows / 2;
+    int64_t n = p->mat_x.rows, half = n / 2;
     circe_mat y = rows_of(&p->mat_y, 0, half), z = rows_of(&p->mat_z, 0, half);
-    if (status == CIRCE_OK) status = circe_cme_fit(run->context, &y, &z, free_y, p->kernel_z, &options, &p->mean);
+    if (status == CIRCE_OK) status = circe_measure_create(run->context, &options, &p->circe);
+    if (status == CIRCE_OK) status = circe_measure_fit(p->circe, &y, &z);
+    circe_mat x = rows_of(&p->mat_x, half, n - half);
+    y = rows_of(&p->mat_y, half, n - half), z = rows_of(&p->mat_z, half, n - half);
+    if (status == CIRCE_OK) status = circe_measure_points(p->circe, &x, &y, &z, value, NULL);
     circe_kernel_destroy(free_y);
-    if (status != CIRCE_OK) return status;
+    return status;
+}
+
+/* Of all rows, with the width and the ridge that were chosen for CIRCE. */
+static circe_status measure_rows(const audit_run *run, const problem *p, circe_measure_kind kind, const circe_mat *z,
+                                 double *value) {
+    const circe_cme *mean = circe_measure_mean(p->circe);
+    circe_measure *measure = NULL;
+    circe_measure_options options;
     circe_cme_info info;
-    circe_cme_get_info(p->mean, &info);
-    circe_batch_options_init(&p->batch);
-    p->batch.ridge = info.ridge;
-    p->kernels = (circe_kernels){p->kernel_x, circe_cme_kernel_y(p->mean), p->kernel_z};
-    return CIRCE_OK;
+    circe_cme_get_info(mean, &info);
+    circe_measure_options_init(&options, kind);
+    options.kernels = (circe_kernels){p->kernel_x, circe_cme_kernel_y(mean), p->kernel_z};
+    options.ridge = &info.ridge;
+    options.n_ridge = 1;
+    circe_status status = circe_measure_create(run->context, &options, &measure);
+    if (status == CIRCE_OK) status = circe_measure_points(measure, &p->mat_x, &p->mat_y, z, value, NULL);
+    circe_measure_destroy(measure);
+    return status;
 }
 
 /* Columns of 0 and 1 of an attribute of three categories or more. */
 static circe_status measure_gcm(const audit_run *run, const circe_audit_finding *f, const problem *p, double *value) {
-    const circe_audit_column *z = audit_attribute(run->r, f);
-    int64_t n = p->mat_z.rows, cols = z->n_categories > 2 ? z->n_categories : 1;
+    int64_t n = p->mat_z.rows, cols = audit_attribute(run->r, f)->n_categories;
+    if (cols <= 2) return measure_rows(run, p, CIRCE_MEASURE_GCM, &p->mat_z, value);
     double *coded = small_alloc((size_t)(n * cols) * sizeof *coded);
-    for (int64_t i = 0; i < n; i++) {
-        if (cols == 1)
-            coded[i] = p->z[i];
-        else
-            coded[i * cols + p->code[i]] = 1;
-    }
+    for (int64_t i = 0; i < n; i++) coded[i * cols + p->code[i]] = 1;
     circe_mat mat = circe_mat_f64(coded, n, cols);
-    circe_gcm_options options;
-    circe_gcm_options_init(&options);
-    options.batch = p->batch;
-    circe_status status =
-        circe_measure_gcm(run->workspace, p->kernels.y, &p->mat_x, &p->mat_y, &mat, &options, value, NULL);
+    circe_status status = measure_rows(run, p, CIRCE_MEASURE_GCM, &mat, value);
     free(coded);
     return status;
 }
 
 static circe_status measure_all(const audit_run *run, const circe_audit_finding *f, problem *p, double *value) {
-    int64_t n = p->mat_x.rows, half = n / 2;
-    circe_mat x = rows_of(&p->mat_x, half, n - half), y = rows_of(&p->mat_y, half, n - half),
-              z = rows_of(&p->mat_z, half, n - half);
-    circe_workspace *w = run->workspace;
-    circe_status status = circe_measure_circe(w, p->mean, p->kernel_x, &x, &y, &z, CIRCE_USTAT, &value[0], NULL);
-    if (status == CIRCE_OK)
-        status = circe_measure_hscic(w, &p->kernels, &p->mat_x, &p->mat_y, &p->mat_z, &p->batch, &value[1], NULL);
+    circe_status status = measure_circe(run, p, &value[0]);
+    if (status == CIRCE_OK) status = measure_rows(run, p, CIRCE_MEASURE_HSCIC, &p->mat_z, &value[1]);
     if (status == CIRCE_OK) status = measure_gcm(run, f, p, &value[2]);
-    if (status == CIRCE_OK)
-        status = circe_measure_hsic(w, &p->kernels, &p->mat_x, &p->mat_z, CIRCE_HSIC_UNBIASED, &value[3], NULL);
+    if (status == CIRCE_OK) status = measure_rows(run, p, CIRCE_MEASURE_HSIC, &p->mat_z, &value[3]);
     return status;
 }
 
@@ -150,7 +151,6 @@ circe_status audit_measure(audit_run *run, circe_audit_finding *f) {
     problem p = {0};
     take_rows(run, f, &p);
     circe_status status = make_kernels(run, f, &p);
-    if (status == CIRCE_OK) status = fit_mean(run, &p);
     if (status == CIRCE_OK) status = measure_all(run, f, &p, f->measures);
     f->measured_rows = p.mat_x.rows;
     problem_free(&p);

@@ -22,6 +22,8 @@ typedef struct audit_run {
     int64_t step, steps;        /* of the progress */
     circe_audit_groups *coarse; /* (n_attributes, AUDIT_COARSE): attributes of numbers in fewer groups */
     double **selected;          /* (n_predictions) of (n): 1 where it counts as positive; NULL: not two classes */
+    int64_t **decision;         /* the same as numbers of a stratum */
+    int64_t *all_rows;          /* (n) zeros: all rows are one stratum */
     struct audit_contrast *contrasts;
     int64_t n_contrasts;
 } audit_run;

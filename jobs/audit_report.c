@@ -54,13 +54,21 @@ static void show_verdict(audit_page *w, const char *text) {
 
 /* ---- how good the predictions are -------------------------------------------------------------------------------- */
 
+/* Three digits, those at the end included. */
+static const char *three_digits(double value, char *out, size_t size) {
+    snprintf(out, size, value != 0 && fabs(value) < 100 ? "%#.3g" : "%.4g", value);
+    return out;
+}
+
 static void add_estimate(cells *list, const circe_audit_estimate *e) {
+    char value[32], lower[32], upper[32];
     if (!isfinite(e->value))
         cells_add(list, "–");
     else if (!isfinite(e->lower))
-        cells_add(list, "%.3g", e->value);
+        cells_add(list, "%s", three_digits(e->value, value, sizeof value));
     else
-        cells_add(list, "%.3g (%.3g to %.3g)", e->value, e->lower, e->upper);
+        cells_add(list, "%s (%s to %s)", three_digits(e->value, value, sizeof value),
+                  three_digits(e->lower, lower, sizeof lower), three_digits(e->upper, upper, sizeof upper));
 }
 
 /* The metrics that some of the rows have: their number. */
@@ -126,6 +134,10 @@ static char *deciding_rule(const circe_audit_finding *f) {
                         f->tests[1].name);
 }
 
+static const char *sign_of(circe_audit_decision decision) {
+    return decision == CIRCE_AUDIT_DEPENDS ? "✗" : decision == CIRCE_AUDIT_NOT_FOUND ? "✓" : "?";
+}
+
 static void show_answer(audit_page *w) {
     static const char *const columns[] = {"attribute", "prediction",         "verdict", "trust", "p-value",
                                           "adjusted",  "KPC (95 % interval)"};
@@ -137,7 +149,7 @@ static void show_answer(audit_page *w) {
             const circe_audit_finding *f = audit_at(r, p, i);
             cells_add(&list, "%s", audit_attribute(r, f)->name);
             cells_add(&list, "%s", audit_prediction(r, f)->name);
-            cells_add(&list, "%s", circe_audit_decision_name(f->decision));
+            cells_add(&list, "%s %s", sign_of(f->decision), circe_audit_decision_name(f->decision));
             cells_add(&list, "%s", circe_trust_name(f->trust));
             add_p(&list, f->p_value);
             add_p(&list, f->p_adjusted);
@@ -185,7 +197,7 @@ static void show_differences(audit_page *w) {
 
 /* Of --fail-if. */
 static void show_checks(audit_page *w) {
-    static const char *const columns[] = {"limit", "prediction", "attribute", "passes", "95 % interval", "value"};
+    static const char *const columns[] = {"limit", "prediction", "attribute", "kept", "95 % interval", "value"};
     const circe_audit_result *r = w->r;
     cells list = {0};
     if (r->n_checks == 0) return;
@@ -201,8 +213,8 @@ static void show_checks(audit_page *w) {
     report_heading(w->page, "Limits");
     show_table(
         w,
-        "What was asked to fail beyond. A limit is passed by the value itself; whether the data can tell is what "
-        "its 95 % interval says: all of it within the limit, all outside, or neither.",
+        "The limits of --fail-if. A check fails where the value itself is beyond its limit. The 95 % interval says "
+        "whether these rows can tell: all of it is within the limit, all of it is outside, or neither.",
         columns, 6, 5, -1, &list);
 }
 
@@ -299,8 +311,12 @@ static char *gap_caption(const circe_audit_result *r, int64_t attribute) {
     char *caption = small_format(
         "Equalised-odds gaps: between the groups of %s that differ most, %s, with the 95 %% interval of the difference "
         "between these. Groups are %s. `between` names them, the one with the larger value first. The more groups, the "
-        "larger the gap by chance alone: that is what shuffling the groups among rows of equal outcome shows.",
-        c->name, strata, groups);
+        "larger the gap by chance alone: that is what shuffling the groups among rows of equal outcome shows.%s",
+        c->name, strata, groups,
+        r->outcome == CIRCE_OUTCOME_BINARY
+            ? " Gaps in the selection rate are of all rows (demographic parity), those in "
+              "precision of the rows that are selected (predictive parity)."
+            : "");
     free(groups);
     return caption;
 }

@@ -96,7 +96,7 @@ static void say_gaps(FILE *out, const circe_audit_result *r, const circe_audit_f
     for (int i = 0; i < f->n_gaps; i++) {
         const circe_audit_gap *g = &f->gaps[i];
         bool rates = r->outcome == CIRCE_OUTCOME_BINARY;
-        if (!isfinite(g->gap.value) || (rates && g->kind == CIRCE_GAP_MEAN_PREDICTION)) continue;
+        if (!isfinite(g->gap.value) || g->stratum < 0 || (rates && g->kind == CIRCE_GAP_MEAN_PREDICTION)) continue;
         char value[32], lower[32], upper[32];
         fprintf(out, " The %s differs by %s (95 %% interval %s to %s) between %s and %s.",
                 circe_audit_gap_name(g->kind), audit_digits(g->gap.value, value, sizeof value),

@@ -49,7 +49,6 @@ static circe_status begin(fit_job *j) {
     const circe_fit_options *o = j->options;
     conditional_options conditional = conditional_of(o);
     circe_status status = circe_options_check(&circe_fit_schema, o);
-    if (status == CIRCE_OK && o->y == NULL) status = circe_fail(CIRCE_ERR_ARGUMENT, "--y FILE is required");
     if (status == CIRCE_OK) status = rows_wanted(o->rows, &j->rows);
     if (status == CIRCE_OK) status = fitting_open(&circe_fit_schema, o, &conditional, &j->fitting);
     if (status == CIRCE_OK && cluster_rank() == 0) status = path_check_writable("-o", o->output);

@@ -374,7 +374,7 @@ static circe_status interrupted(const training_job *job) {
 static circe_status run_job(training_job *job) {
     train_options options;
     const training_set *set = job->set;
-    circe_status status = cluster_same(&set->hash, sizeof set->hash, training_data(set));
+    circe_status status = cluster_same(&set->hash, sizeof set->hash, input_source(&set->table.in));
     if (status != CIRCE_OK) return status;
     training_ranks_divide(job->set);
     train_data training = set->training.data, validation = set->validation.data;

@@ -32,10 +32,6 @@ char *training_role_text(const training_set *set, const training_role *role) {
     return text;
 }
 
-const char *training_data(const training_set *set) {
-    return set->has_images ? set->request.labels : set->options->data;
-}
-
 /* ---- roles ------------------------------------------------------------------------------------------------------- */
 
 static circe_status read_role(const char *option, const char *text, training_role *role) {
@@ -208,7 +204,8 @@ static circe_status read_table(const circe_table *table, training_set *set) {
     want(&wanted, &set->invariant);
     if (by_path && name_list_find(&wanted, set->request.column) < 0) name_list_add(&wanted, set->request.column);
     circe_status status = reading_open(&options, &how);
-    if (status == CIRCE_OK) status = column_table_read(table, training_data(set), &wanted, &how, false, &set->table);
+    const char *path = set->has_images ? set->request.labels : set->options->data;
+    if (status == CIRCE_OK) status = column_table_read(table, path, &wanted, &how, false, &set->table);
     if (status == CIRCE_OK) status = inputs_check_categories(&options, group, 1);
     reading_free(&how);
     if (status != CIRCE_OK && by_path) status = hint_path_column(set, status);

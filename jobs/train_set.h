@@ -69,9 +69,6 @@ double training_class_of(const training_set *set, int64_t row);
 /* "b", "b, c" or "b, c, d and 9 more": the columns of a role for people; to be freed. NULL: it has none. */
 char *training_role_text(const training_set *set, const training_role *role);
 
-/* The file that the table was read from; NULL: it is in memory. */
-const char *training_data(const training_set *set);
-
 const char *training_column(const training_set *set, const training_role *role, int64_t i);
 
 #endif

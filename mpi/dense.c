@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "mpi/crew.h"
+#include "mpi/mpi_parts.h"
 
 enum {
     BLOCK = 64,
@@ -286,7 +286,7 @@ circe_status cluster_dense_prepare(circe__holdout *holdout, const circe_kernel *
     circe_context *context = holdout->context;
     int64_t M = holdout->rows, rz = holdout->z_basis->rank, block = block_for(M), n_ridge = holdout->options->n_ridge;
     int grid_rows, grid_cols;
-    *regression = (circe__regression){.solver = CIRCE_METHOD_DENSE, .n = M, .crew = holdout->crew};
+    *regression = (circe__regression){.solver = CIRCE_METHOD_DENSE, .n = M, .by = holdout->by};
     circe_status status =
         circe__memory_check(context, cluster_dense_bytes(M, rz, n_ridge), "a dense fit on this machine's ranks",
                             "use more machines, method lowrank with a larger tolerance, or fewer holdout points");

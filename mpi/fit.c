@@ -1,9 +1,9 @@
-/* The fit of lib/cme with a crew: rows over ranks (low rank), the kernel matrix over ranks (dense). */
+/* The fit of lib/cme by ranks: rows over ranks (low rank), the kernel matrix over ranks (dense). */
 #include "mpi/mpi_fit.h"
 
 #include <string.h>
 
-#include "mpi/crew.h"
+#include "mpi/mpi_parts.h"
 
 enum { ALONE_ROWS = 512 }; /* up to here a fit takes a tenth of a second, and dense models keep an inverse as well */
 
@@ -71,18 +71,15 @@ static circe_status check_arguments(const circe_context *context, const circe_ma
 static circe_status fit_together(circe_context *context, const circe_mat *y, const circe_mat *z,
                                  const circe_kernel *kernel_y, const circe_kernel *kernel_z,
                                  const circe_cme_options *options, circe_cme **cme) {
-    const circe__crew crew = {.rank = cluster_rank(),
-                              .size = cluster_size(),
-                              .agree = cluster_agree,
-                              .sum = sum,
-                              .share = share,
-                              .extend = cluster_extend,
-                              .dense_bytes = cluster_dense_bytes,
-                              .dense_prepare = cluster_dense_prepare,
-                              .dense_loo = cluster_dense_loo,
-                              .dense_weights = cluster_dense_weights,
-                              .dense_free = cluster_dense_free};
-    circe_status status = cluster_agree(circe__cme_fit(context, &crew, y, z, kernel_y, kernel_z, options, cme));
+    static const circe__fit_ops ops = {.extend = cluster_extend,
+                                       .dense_bytes = cluster_dense_bytes,
+                                       .dense_prepare = cluster_dense_prepare,
+                                       .dense_loo = cluster_dense_loo,
+                                       .dense_weights = cluster_dense_weights,
+                                       .dense_free = cluster_dense_free};
+    const circe__fit_ranks ranks = {cluster_rank(), cluster_size(), cluster_agree, sum, share};
+    const circe__fit_by by = {&ops, &ranks};
+    circe_status status = cluster_agree(circe__cme_fit(context, &by, y, z, kernel_y, kernel_z, options, cme));
     if ((status == CIRCE_OK && cluster_rank() == 0) || cme == NULL) return status;
     circe_cme_destroy(*cme);
     *cme = NULL;

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "mpi/crew.h"
+#include "mpi/mpi_parts.h"
 
 enum {
     SWITCH_RANK = 768, /* as in basis.c */
@@ -174,13 +174,13 @@ static void add_pivot(pivoting *work, int64_t p, double residual) {
 /* Rank 0 extends an empty basis by itself, and the others take it over. */
 static circe_status extend_at_first(pivoting *work, double tolerance, int64_t max_rank, const char *name) {
     circe__basis *basis = work->basis;
-    const circe__crew *crew = basis->crew;
+    const circe__fit_by *by = basis->by;
     circe_status status = CIRCE_OK;
     basis->rank = 0;
     if (cluster_rank() == 0) {
-        basis->crew = NULL;
+        basis->by = NULL;
         status = circe__basis_extend(basis, work->points, work->n, tolerance, max_rank, name);
-        basis->crew = crew;
+        basis->by = by;
     }
     status = cluster_agree(status);
     if (status != CIRCE_OK) return status;

@@ -6,16 +6,21 @@
 #include "circe/status.h"
 #include "report/report_parts.h"
 
+enum { LEAST_LISTED = 4 }; /* fewer headings need no table of contents */
+
 struct report {
-    report__text body, facts;
+    report__text head, contents, body, facts;
+    int headings;
 };
 
 report *report_begin(const char *title, const char *subtitle) {
     report *page = calloc(1, sizeof *page);
     if (page == NULL) return NULL;
+    report__open(&page->head);
+    report__open(&page->contents);
     report__open(&page->body);
     report__open(&page->facts);
-    FILE *out = page->body.out;
+    FILE *out = page->head.out;
     if (out == NULL) return page; /* report_end says so */
     fputs(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -58,10 +63,14 @@ static void put_prose(FILE *out, const char *text) {
 
 void report_heading(report *page, const char *text) {
     FILE *out = body(page);
-    if (out == NULL) return;
-    fputs("<h2>", out);
+    if (out == NULL || page->contents.out == NULL) return;
+    int number = ++page->headings;
+    fprintf(out, "<h2 id=\"part-%d\">", number);
     report__escape(out, text);
     fputs("</h2>\n", out);
+    fprintf(page->contents.out, "<li><a href=\"#part-%d\">", number);
+    report__escape(page->contents.out, text);
+    fputs("</a></li>\n", page->contents.out);
 }
 
 __attribute__((format(printf, 3, 0))) static void paragraph(report *page, const char *opening, const char *format,
@@ -107,6 +116,21 @@ static void put_caption(FILE *out, const char *caption) {
     fputs("</figcaption>\n", out);
 }
 
+/* A cell that begins with a sign has its colour. */
+static const char *class_of(bool number, const char *cell) {
+    static const char *const marks[][2] = {
+        {"✓", " class=\"good\""}, {"✗", " class=\"bad\""}, {"? ", " class=\"open\""}};
+    for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
+        if (strncmp(cell, marks[i][0], strlen(marks[i][0])) == 0) return marks[i][1];
+    return number ? " class=\"number\"" : "";
+}
+
+static void put_cell(FILE *out, bool number, const char *cell) {
+    fprintf(out, "<td%s>", class_of(number, cell));
+    report__escape(out, cell);
+    fputs("</td>", out);
+}
+
 void report_add_table(report *page, const report_table *table) {
     FILE *out = body(page);
     if (out == NULL) return;
@@ -124,9 +148,7 @@ void report_add_table(report *page, const report_table *table) {
         fputs(r == table->marked ? "<tr class=\"marked\">" : "<tr>", out);
         for (int64_t c = 0; c < table->n_columns; c++) {
             const char *cell = table->cells[r * table->n_columns + c];
-            fputs(is_number(table, c) ? "<td class=\"number\">" : "<td>", out);
-            report__escape(out, cell != NULL ? cell : "");
-            fputs("</td>", out);
+            put_cell(out, is_number(table, c), cell != NULL ? cell : "");
         }
         fputs("</tr>\n", out);
     }
@@ -160,7 +182,7 @@ void report_add_figure(report *page, const report_figure *figure, const char *fo
         open_box(out, figure->caption);
         fprintf(out, "<div style=\"min-width:%dpx;max-width:%dpx;margin:0 auto\">\n",
                 figure->columns > 1 && figure->n_panels > 1 ? width * 2 / 3 : width / 2, width);
-        shown = report__inline_svg(out, svg, figure->name);
+        shown = report__inline_svg(out, svg, figure->name, figure->caption);
         fputs("</div>\n</div>\n", out);
     }
     if (!shown)
@@ -201,16 +223,26 @@ void report_fact(report *page, const char *key, const char *format, ...) {
     free(text);
 }
 
+/* The head, a list of the headings where there are several, the body and the facts, as one text. */
+static void put_together(report *page, FILE *out) {
+    fputs(page->head.text, out);
+    if (page->headings >= LEAST_LISTED)
+        fprintf(out, "<nav aria-label=\"Contents\"><ul>\n%s</ul></nav>\n", page->contents.text);
+    fputs(page->body.text, out);
+    if (page->facts.bytes > 0) fprintf(out, "<h2>How this was made</h2>\n<dl>\n%s</dl>\n", page->facts.text);
+    fputs("</body>\n</html>\n", out);
+}
+
 bool report_end(report *page, const char *path) {
+    report__text whole;
     if (page == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path), false;
-    bool whole = report__close(&page->facts);
-    FILE *out = page->body.out;
-    if (out != NULL && whole && page->facts.bytes > 0)
-        fprintf(out, "<h2>How this was made</h2>\n<dl>\n%s</dl>\n", page->facts.text);
-    if (out != NULL) fputs("</body>\n</html>\n", out);
-    free(page->facts.text);
-    bool written = report__save(&page->body, path) &&
-                   (whole || circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path) == CIRCE_OK);
+    report__text *parts[] = {&page->head, &page->contents, &page->body, &page->facts};
+    bool there = true;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) there = report__close(parts[i]) && there;
+    report__open(&whole);
+    if (there && whole.out != NULL) put_together(page, whole.out);
+    if (!there && report__close(&whole)) free(whole.text);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) free(parts[i]->text);
     free(page);
-    return written;
+    return there ? report__save(&whole, path) : (circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path), false);
 }

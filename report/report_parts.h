@@ -29,9 +29,10 @@ bool report__gnuplot(const char *folder, const char *script, const char *output)
 /* Pixels across a figure at its natural size. */
 int report__width(const report_figure *figure);
 
-/* Copies an SVG into a page: without its XML header, and with `name` before every id, since ids must not repeat within
- * a page. false: it is no SVG, or one with a script in it. */
-bool report__inline_svg(FILE *out, const char *svg, const char *name);
+/* Copies an SVG into a page: without its XML header and gnuplot's titles, which say nothing to people, with `label` for
+ * those who cannot see it, and with `name` before every id, since ids must not repeat within a page. false: it is no
+ * SVG, or one with a script in it. */
+bool report__inline_svg(FILE *out, const char *svg, const char *name, const char *label);
 
 /* The style sheet of the page. */
 extern const char report__style[];

@@ -4,9 +4,9 @@
 
 const char report__style[] =
     ":root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#59636e;--line:#d9dde2;--shade:#f4f6f8;"
-    "--mark:#e3f0f9;--note:#b4690e}\n"
+    "--mark:#e3f0f9;--note:#b4690e;--good:#11734b;--bad:#b3261e}\n"
     "@media (prefers-color-scheme:dark){:root{--paper:#14171a;--ink:#e4e7ea;--soft:#9aa4ae;--line:#353b42;"
-    "--shade:#1d2125;--mark:#173247;--note:#e0a458}}\n"
+    "--shade:#1d2125;--mark:#173247;--note:#e0a458;--good:#5cc79b;--bad:#ff8a80}}\n"
     "*{box-sizing:border-box}\n"
     "html{-webkit-text-size-adjust:100%}\n"
     "body{margin:0 auto;max-width:70rem;padding:1.5rem 1.25rem 4rem;background:var(--paper);color:var(--ink);"
@@ -29,6 +29,9 @@ const char report__style[] =
     "tbody tr:last-child td{border-bottom:0}\n"
     "th{background:var(--shade);font-weight:600}\n"
     ".number{text-align:right}\n"
+    "td.good{color:var(--good)}td.bad{color:var(--bad)}td.open{color:var(--note)}\n"
+    "nav ul{display:flex;flex-wrap:wrap;gap:.2rem 1.1rem;margin:.5rem 0 0;padding:0;list-style:none;font-size:.95rem}\n"
+    "a{color:inherit;text-underline-offset:.15em}\n"
     "tr.marked td{background:var(--mark);font-weight:600}\n"
     "figure svg{display:block;width:100%;height:auto;margin:0 auto}\n"
     "figure svg g[fill=\"black\"]{fill:var(--ink)}\n"

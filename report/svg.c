@@ -44,12 +44,29 @@ static const char *copy_tag(FILE *out, const char *at, const char *name) {
     return at;
 }
 
-bool report__inline_svg(FILE *out, const char *svg, const char *name) {
+/* What follows <title> or <desc> where `at` is one; else `at`. */
+static const char *skip_title(const char *at) {
+    static const char *const elements[][2] = {{"<title>", "</title>"}, {"<desc>", "</desc>"}};
+    for (size_t i = 0; i < sizeof elements / sizeof elements[0]; i++) {
+        if (strncmp(at, elements[i][0], strlen(elements[i][0])) != 0) continue;
+        const char *end = strstr(at, elements[i][1]);
+        if (end != NULL) return end + strlen(elements[i][1]);
+    }
+    return at;
+}
+
+bool report__inline_svg(FILE *out, const char *svg, const char *name, const char *label) {
     const char *start = strstr(svg, "<svg"), *end = strstr(svg, "</svg>");
     if (start == NULL || end == NULL || end < start || strcasestr(svg, "<script") != NULL) return false;
     end += strlen("</svg>");
-    for (const char *at = start; at < end;) {
-        if (*at == '<')
+    fputs("<svg role=\"img\" aria-label=\"", out);
+    report__escape(out, label != NULL ? label : "");
+    fputc('"', out);
+    for (const char *at = copy_tag(out, start + strlen("<svg"), name); at < end;) {
+        const char *after = skip_title(at);
+        if (after != at)
+            at = after;
+        else if (*at == '<')
             at = copy_tag(out, at, name);
         else
             fputc(*at++, out);

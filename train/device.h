@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "circe/cuda.h"
 #include "train/source.h"
 #include "train/team.h"
 
@@ -161,8 +162,6 @@ typedef struct train_adamw {
     int64_t n_values;
 } train_adamw;
 
-typedef struct train_measure_ops train_measure_ops; /* measures.h */
-
 /* Every pointer is to the device's memory unless it says otherwise: what a device is told and what it finds stays
  * there, so that a step is queued without waiting for anything, and a recorded one can be queued again unchanged. */
 typedef struct train_device_ops {
@@ -194,8 +193,9 @@ typedef struct train_device_ops {
 
     /* NULL: this device has no such layer. */
     const train_layer_ops *(*layer)(train_layer_kind kind);
-    const train_image_ops *images;     /* NULL: this device has no layers for images */
-    const train_measure_ops *measures; /* regularisers that it computes in its own memory; NULL: the host does */
+    const train_image_ops *images; /* NULL: this device has no layers for images */
+    /* libcirce's handle, on the same stream: regularisers are measured in the device's memory. NULL: the host does. */
+    circe_cuda *(*measures)(train_device *device);
 
     /* Points as source.h describes them, which train_source_check has found sound. The handle borrows the source's
      * arrays; a device with a memory of its own takes the stored values, still bits or bytes, into it. close takes

@@ -1,6 +1,6 @@
-/* A regulariser in the loop: its value and gradient at features that lie in the device's memory. A device has measures
- * of its own (device.h, `measures`) for the regularisers that it knows; for all others, and on the CPU, the host
- * measures: features come, gradients go back. */
+/* A regulariser in the loop: its value and gradient at features that lie in the device's memory. A measure goes to the
+ * device where that can hold it (device.h, `measures`); otherwise, and on the CPU, the host measures: features come,
+ * gradients go back. */
 #ifndef TRAIN_MEASURES_H
 #define TRAIN_MEASURES_H
 
@@ -29,30 +29,20 @@ typedef struct train_measure_plan {
     const circe_mat *y, *z;        /* of the validation rows, in host memory; NULL: there are none */
 } train_measure_plan;
 
-struct train_measure_ops {
-    /* Their work can be queued and recorded: step, host_index and loss of a batch are not looked at. */
-    bool queues;
-    /* CIRCE_ERR_UNSUPPORTED: not for this regulariser. The regulariser is borrowed. */
-    circe_status (*open)(train_device *device, circe_measure *regularizer, const train_measure_plan *plan,
-                         train_measures **measures);
-    void (*close)(train_device *device, train_measures *measures); /* takes NULL */
-    circe_status (*batch)(train_device *device, train_measures *measures, const train_measured *points);
-    /* Validation rows first .. first + n - 1; the value lies in host memory. */
-    circe_status (*rows)(train_device *device, train_measures *measures, int64_t first, int64_t n, int64_t cols,
-                         const float *x, double *value);
-};
+/* The regulariser is borrowed. close takes NULL. */
+circe_status train_measures_open(train_device *device, circe_measure *regularizer, const train_measure_plan *plan,
+                                 train_measures **measures);
+void train_measures_close(train_device *device, train_measures *measures);
 
-/* Rows first .. first + n - 1. */
-static inline circe_mat train_rows_of(const circe_mat *m, int64_t first, int64_t n) {
-    circe_mat part = *m;
-    part.data = (char *)m->data + (size_t)(first * m->ld) * circe_dtype_size(m->dtype);
-    part.rows = n;
-    return part;
-}
+/* Whether the work of a batch can be queued and recorded: step, host_index and loss of it are not looked at. So it is
+ * where there is nothing to measure (NULL). */
+bool train_measures_queue(const train_measures *measures);
 
 /* Of several processes (plan.team), each with a slice of the rows, `batch` is told n and x of the slice, and the index
- * of all; `rows` the first and n of all, with an x of the slice, and gives a value that is to be summed over the
- * processes. */
-extern const train_measure_ops train_host_measures;
+ * of all; `rows`, which are validation rows first .. first + n - 1, the first and n of all, with an x of the slice, and
+ * gives a value that is to be summed over the processes. It lies in host memory. */
+circe_status train_measures_batch(train_device *device, train_measures *measures, const train_measured *points);
+circe_status train_measures_rows(train_device *device, train_measures *measures, int64_t first, int64_t n, int64_t cols,
+                                 const float *x, double *value);
 
 #endif

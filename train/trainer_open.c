@@ -175,7 +175,6 @@ static circe_status make_batches(train_loop *loop) {
     return circe_fail(CIRCE_ERR_MEMORY, "no memory for batches of %lld rows", (long long)batch);
 }
 
-/* The device's own measures, or the host's. */
 static circe_status open_measures(train_loop *loop) {
     const train_data *v = loop->validation;
     const train_measure_plan plan = {.batch = loop->options->batch,
@@ -184,13 +183,8 @@ static circe_status open_measures(train_loop *loop) {
                                      .widest = loop->widest,
                                      .y = v == NULL ? NULL : &v->y,
                                      .z = v == NULL ? NULL : &v->z};
-    circe_status status = CIRCE_ERR_UNSUPPORTED;
     if (loop->regularizer == NULL) return CIRCE_OK;
-    if (loop->share.team == NULL) loop->measure = loop->device->ops->measures;
-    if (loop->measure != NULL) status = loop->measure->open(loop->device, loop->regularizer, &plan, &loop->measures);
-    if (status != CIRCE_ERR_UNSUPPORTED) return status;
-    loop->measure = &train_host_measures;
-    return loop->measure->open(loop->device, loop->regularizer, &plan, &loop->measures);
+    return train_measures_open(loop->device, loop->regularizer, &plan, &loop->measures);
 }
 
 static circe_status make_buffers(train_loop *loop) {
@@ -317,7 +311,7 @@ void train_loop_close(train_loop *loop) {
                       loop->turn,
                       loop->values};
     if (ops->forget != NULL) ops->forget(loop->device, loop->recording);
-    if (loop->measure != NULL) loop->measure->close(loop->device, loop->measures);
+    train_measures_close(loop->device, loop->measures);
     ops->source_close(loop->device, loop->training.features);
     ops->source_close(loop->device, loop->checking.features);
     for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++)

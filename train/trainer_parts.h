@@ -80,13 +80,12 @@ typedef struct train_loop {
     /* In host memory. */
     size_t batch_bytes;
     int64_t n_values;
-    int64_t *order;                   /* (training rows): the permutation of an epoch */
-    int64_t told_of;                  /* the epoch that the device was told of; -1: none yet */
-    char *telling[2];                 /* (batches): `told`, of the epoch under way and of the next */
-    int64_t tells[2];                 /* which epochs; -1: none yet */
-    double *seen;                     /* (batches, n_values): `noted` */
-    const train_measure_ops *measure; /* NULL: there is no regulariser */
-    train_measures *measures;
+    int64_t *order;             /* (training rows): the permutation of an epoch */
+    int64_t told_of;            /* the epoch that the device was told of; -1: none yet */
+    char *telling[2];           /* (batches): `told`, of the epoch under way and of the next */
+    int64_t tells[2];           /* which epochs; -1: none yet */
+    double *seen;               /* (batches, n_values): `noted` */
+    train_measures *measures;   /* NULL: there is no regulariser */
     train_recording *recording; /* a step; NULL: none yet */
     bool warm;                  /* a step was taken, so that nothing is left to be allocated */
     train_state state;

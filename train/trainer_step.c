@@ -141,7 +141,7 @@ static circe_status stop_at_regularizer(const train_loop *loop, circe_status sta
 static circe_status regularize(train_loop *loop) {
     const train_standing *now = &loop->state.now;
     bool counts = loop->options->gamma > 0.0;
-    if (loop->measure == NULL) return CIRCE_OK;
+    if (loop->measures == NULL) return CIRCE_OK;
     for (int64_t p = 0; p < loop->n_places; p++) {
         const train_place *place = &loop->places[p];
         train_measured points = {.place = p,
@@ -155,7 +155,7 @@ static circe_status regularize(train_loop *loop) {
                                  .grad = counts ? loop->staging : NULL};
         circe_status status = find_features(loop, place, &points.x);
         if (status != CIRCE_OK) return status;
-        status = loop->measure->batch(loop->device, loop->measures, &points);
+        status = train_measures_batch(loop->device, loop->measures, &points);
         if (status != CIRCE_OK) return stop_at_regularizer(loop, status, true);
         if (counts) send(loop, place);
     }
@@ -203,8 +203,7 @@ static circe_status queue_step(train_loop *loop) {
 /* The first step makes what is still missing, the second is recorded. */
 static circe_status run_step(train_loop *loop) {
     const train_device_ops *ops = loop->device->ops;
-    bool records =
-        ops->record != NULL && !loop->options->unrecorded && (loop->measure == NULL || loop->measure->queues);
+    bool records = ops->record != NULL && !loop->options->unrecorded && train_measures_queue(loop->measures);
     if (!records || !loop->warm) {
         loop->warm = true;
         return queue_step(loop);
@@ -255,7 +254,7 @@ static circe_status count_steps(train_loop *loop, int64_t n) {
 }
 
 circe_status train_loop_steps(train_loop *loop) {
-    bool queues = loop->device->ops->queues && (loop->measure == NULL || loop->measure->queues);
+    bool queues = loop->device->ops->queues && train_measures_queue(loop->measures);
     int64_t left = train_loop_batches(loop) - loop->state.now.batches, most = queues ? TRAIN_MOST_QUEUED : 1;
     int64_t n = left < most ? left : most;
     tell_epoch(loop);
@@ -277,7 +276,7 @@ static circe_status measure_chunk(train_loop *loop, int64_t first, int64_t n, do
         double value = NAN;
         circe_status status = find_features(loop, &loop->places[p], &x);
         if (status != CIRCE_OK) return status;
-        status = loop->measure->rows(loop->device, loop->measures, first, n, loop->places[p].cols, x, &value);
+        status = train_measures_rows(loop->device, loop->measures, first, n, loop->places[p].cols, x, &value);
         if (status != CIRCE_OK) return stop_at_regularizer(loop, status, false);
         *sum += value;
     }

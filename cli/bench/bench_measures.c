@@ -15,56 +15,25 @@
 enum { MAX_REPETITIONS = 2001 };
 
 typedef struct problem {
-    circe_workspace *workspace;
-    circe_kernels kernels;
+    circe_measure *measure;
     circe_mat x, y, z, grad;
     bool gradient;
 } problem;
 
-static circe_status run_hsic(const problem *p, double *value, circe_mat *grad) {
-    return circe_measure_hsic(p->workspace, &p->kernels, &p->x, &p->z, CIRCE_HSIC_BIASED, value, grad);
-}
-
-static const circe_batch_options batch = {.ridge = 0.01, .method = CIRCE_METHOD_AUTO};
-
-static circe_status run_hscic(const problem *p, double *value, circe_mat *grad) {
-    return circe_measure_hscic(p->workspace, &p->kernels, &p->x, &p->y, &p->z, &batch, value, grad);
-}
-
-static circe_status run_kci(const problem *p, double *value, circe_mat *grad) {
-    return circe_measure_kci(p->workspace, &p->kernels, &p->x, &p->y, &p->z, &batch, value, grad);
-}
-
-static circe_status run_gcm(const problem *p, double *value, circe_mat *grad) {
-    circe_gcm_options options;
-    circe_gcm_options_init(&options);
-    options.batch = batch;
-    return circe_measure_gcm(p->workspace, p->kernels.y, &p->x, &p->y, &p->z, &options, value, grad);
-}
-
-static circe_status run_nocco(const problem *p, double *value, circe_mat *grad) {
-    return circe_measure_nocco(p->workspace, &p->kernels, &p->x, &p->y, &p->z, NULL, value, grad);
-}
-
-static circe_status run_kpc(const problem *p, double *value, circe_mat *grad) {
-    return circe_measure_kpc(p->workspace, &p->kernels, &p->x, &p->y, &p->z, NULL, value, grad);
-}
-
 typedef struct timed {
-    const char *name;
-    circe_status (*run)(const problem *p, double *value, circe_mat *grad);
+    circe_measure_kind kind;
     int64_t n;
     bool gradient, slow; /* slow: not with --quick */
 } timed;
 
 static const timed table[] = {
-    {"hsic", run_hsic, 256, true, false},     {"hsic", run_hsic, 1024, true, false},
-    {"hscic", run_hscic, 256, true, false},   {"hscic", run_hscic, 1024, true, false},
-    {"gcm", run_gcm, 256, true, false},       {"gcm", run_gcm, 1024, true, false},
-    {"kci", run_kci, 256, true, false},       {"kci", run_kci, 1024, true, false},
-    {"kci", run_kci, 1000, false, false},     {"kci", run_kci, 20000, false, true},
-    {"nocco", run_nocco, 1000, false, false}, {"nocco", run_nocco, 20000, false, true},
-    {"kpc", run_kpc, 1000, false, false},     {"kpc", run_kpc, 20000, false, true},
+    {CIRCE_MEASURE_HSIC, 256, true, false},    {CIRCE_MEASURE_HSIC, 1024, true, false},
+    {CIRCE_MEASURE_HSCIC, 256, true, false},   {CIRCE_MEASURE_HSCIC, 1024, true, false},
+    {CIRCE_MEASURE_GCM, 256, true, false},     {CIRCE_MEASURE_GCM, 1024, true, false},
+    {CIRCE_MEASURE_KCI, 256, true, false},     {CIRCE_MEASURE_KCI, 1024, true, false},
+    {CIRCE_MEASURE_KCI, 1000, false, false},   {CIRCE_MEASURE_KCI, 20000, false, true},
+    {CIRCE_MEASURE_NOCCO, 1000, false, false}, {CIRCE_MEASURE_NOCCO, 20000, false, true},
+    {CIRCE_MEASURE_KPC, 1000, false, false},   {CIRCE_MEASURE_KPC, 20000, false, true},
 };
 
 static bool column(int64_t n, const double *y, const double *noise, double weight, circe_dtype dtype, circe_mat *out) {
@@ -81,9 +50,7 @@ static bool column(int64_t n, const double *y, const double *noise, double weigh
 }
 
 static void free_problem(problem *p) {
-    circe_kernel_destroy((circe_kernel *)p->kernels.x);
-    circe_kernel_destroy((circe_kernel *)p->kernels.y);
-    circe_kernel_destroy((circe_kernel *)p->kernels.z);
+    circe_measure_destroy(p->measure);
     free(p->x.data);
     free(p->y.data);
     free(p->z.data);
@@ -93,9 +60,8 @@ static void free_problem(problem *p) {
 static int make_problem(const session *s, uint64_t seed, const timed *t, problem *p) {
     int64_t n = t->n;
     circe_dtype dtype = t->gradient ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
-    circe_kernel *kernels[3] = {NULL};
-    static const double widths[3] = {1.0, 0.1, 1.0};
-    *p = (problem){.workspace = s->workspace, .gradient = t->gradient};
+    static const double sigma2_y = 0.1, ridge = 0.01;
+    *p = (problem){.gradient = t->gradient};
     double *normal = malloc((size_t)(3 * n) * sizeof *normal);
     if (normal == NULL) return message_fail(EXIT_WORK, "out of memory for %" PRId64 " points", n);
     circe_random_normal((circe_random){seed, 50}, 0, 3 * n, normal);
@@ -103,10 +69,14 @@ static int make_problem(const session *s, uint64_t seed, const timed *t, problem
                     column(n, normal, normal + 2 * n, 0.3, dtype, &p->x) &&
                     column(n, normal, normal, 0.0, dtype, &p->grad);
     free(normal);
-    circe_status status = CIRCE_OK;
-    for (int k = 0; k < 3 && status == CIRCE_OK; k++)
-        status = circe_kernel_create(s->context, CIRCE_KERNEL_GAUSSIAN, widths[k], &kernels[k]);
-    p->kernels = (circe_kernels){kernels[0], kernels[1], kernels[2]};
+    circe_measure_options options;
+    circe_measure_options_init(&options, t->kind);
+    options.estimator = CIRCE_BIASED;
+    options.sigma2_x = 1.0;
+    options.sigma2_y = &sigma2_y;
+    options.ridge = &ridge;
+    options.n_sigma2_y = options.n_ridge = 1;
+    circe_status status = circe_measure_create(s->context, &options, &p->measure);
     if (status != CIRCE_OK) return message_refused(status);
     return complete ? EXIT_DONE : message_fail(EXIT_WORK, "out of memory for %" PRId64 " points", n);
 }
@@ -118,7 +88,8 @@ static int time_problem(const timed *t, const problem *p, double budget, measure
     double start = session_clock();
     for (int64_t warm = t->slow ? 0 : -2; n < MAX_REPETITIONS; warm++) {
         double before = session_clock();
-        circe_status status = t->run(p, &row->value, p->gradient ? &grad : NULL);
+        circe_status status =
+            circe_measure_points(p->measure, &p->x, &p->y, &p->z, &row->value, p->gradient ? &grad : NULL);
         if (status != CIRCE_OK) return message_refused(status);
         if (progress_interrupted()) return message_fail(EXIT_WORK, "interrupted");
         if (warm >= 0) times[n++] = session_clock() - before;
@@ -139,7 +110,7 @@ int bench_measures(const session *s, uint64_t seed, double budget, bool quick, m
         problem p;
         if (quick && t->slow) continue;
         measure_time *row = &out->rows[out->n++];
-        *row = (measure_time){.measure = t->name, .n = t->n, .gradient = t->gradient};
+        *row = (measure_time){.measure = circe_measure_name(t->kind), .n = t->n, .gradient = t->gradient};
         int status = make_problem(s, seed, t, &p);
         if (status == EXIT_DONE) status = time_problem(t, &p, budget, row);
         free_problem(&p);

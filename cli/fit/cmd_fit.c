@@ -37,14 +37,13 @@ static void print_text(const circe_fit_result *r) {
 
 int cmd_fit(const args *arguments) {
     bool quiet = arguments->own.quiet;
-    circe_fit_options options;
+    const circe_fit_options *options = arguments->options;
     circe_watch watch = session_watch(&arguments->own);
     circe_fit_result *result = NULL;
     session s = {0};
-    int status = message_refused(args_options(arguments, &circe_fit_schema, &options));
-    if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
+    int status = session_open(&arguments->own, &s);
     status = ranks_agree(status);
-    if (status == EXIT_DONE) status = message_refused(circe_fit(s.context, NULL, &options, &watch, &result));
+    if (status == EXIT_DONE) status = message_refused(circe_fit(s.context, NULL, options, &watch, &result));
     progress_clear();
     if (status == EXIT_DONE && result->cme != NULL) {
         message_data(quiet, result->dropped, &result->warnings);

@@ -21,14 +21,13 @@ static int print(const args *arguments, const circe_measure_job_result *r) {
 }
 
 int cmd_measure(const args *arguments) {
-    circe_measure_job_options options;
+    const circe_measure_job_options *options = arguments->options;
     circe_watch watch = session_watch(&arguments->own);
     circe_measure_job_result *result = NULL;
     session s = {0};
-    int status = message_refused(args_options(arguments, &circe_measure_job_schema, &options));
-    if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
+    int status = session_open(&arguments->own, &s);
     if (status == EXIT_DONE)
-        status = message_refused(circe_measure_run(s.context, NULL, arguments->argument, &options, &watch, &result));
+        status = message_refused(circe_measure_run(s.context, NULL, arguments->argument, options, &watch, &result));
     progress_clear();
     if (status == EXIT_DONE) status = print(arguments, result);
     circe_measure_job_result_free(result);

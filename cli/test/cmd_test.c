@@ -53,15 +53,14 @@ static int print(const args *arguments, const circe_test_job_result *r, const ch
 
 int cmd_test(const args *arguments) {
     const char *folder = arguments->own.output;
-    circe_test_job_options options;
+    const circe_test_job_options *options = arguments->options;
     circe_watch watch = session_watch(&arguments->own);
     circe_test_job_result *result = NULL;
     session s = {0};
-    int status = message_refused(args_options(arguments, &circe_test_job_schema, &options));
-    if (status == EXIT_DONE) status = prepare_figure(arguments, folder);
+    int status = prepare_figure(arguments, folder);
     if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
     if (status == EXIT_DONE)
-        status = message_refused(circe_test_run(s.context, NULL, arguments->argument, &options, &watch, &result));
+        status = message_refused(circe_test_run(s.context, NULL, arguments->argument, options, &watch, &result));
     progress_clear();
     if (status == EXIT_DONE) status = print(arguments, result, folder);
     circe_test_job_result_free(result);

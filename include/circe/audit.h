@@ -94,23 +94,26 @@ typedef enum circe_audit_gap_kind {
     CIRCE_GAP_MEAN_PREDICTION = 0,
     CIRCE_GAP_TRUE_POSITIVE_RATE = 1,
     CIRCE_GAP_FALSE_POSITIVE_RATE = 2,
-    CIRCE_GAP_KINDS = 3,
+    CIRCE_GAP_SELECTION_RATE = 3, /* of all rows: demographic parity */
+    CIRCE_GAP_PRECISION = 4,      /* of the rows that are selected: predictive parity */
+    CIRCE_GAP_KINDS = 5,
 } circe_audit_gap_kind;
 
 CIRCE_API const char *circe_audit_gap_name(circe_audit_gap_kind kind);
 
-/* The largest difference between two groups at equal outcome, averaged over the outcomes by their rows. */
+/* The largest difference between two groups at equal outcome, averaged over the outcomes by their rows; or, of
+ * selection rate and precision, over no outcomes. */
 typedef struct circe_audit_gap {
     circe_audit_gap_kind kind;
     int64_t n_groups;            /* that were compared */
     circe_audit_estimate gap;    /* the interval is of the difference between the same two groups */
     double chance, chance_upper; /* mean and 95 % quantile where the groups are shuffled among rows of equal outcome */
-    int64_t stratum;             /* the outcome at which it is widest */
+    int64_t stratum;             /* the outcome at which it is widest; -1: it is not at an outcome */
     char *high, *low;            /* the groups with the largest and the smallest value there */
 } circe_audit_gap;
 
 /* The largest number of tests, of those that decide, of measures, of gaps, of one finding. */
-enum { CIRCE_AUDIT_TESTS = 6, CIRCE_AUDIT_DECIDING = 2, CIRCE_AUDIT_MEASURES = 4, CIRCE_AUDIT_GAPS = 9 };
+enum { CIRCE_AUDIT_TESTS = 6, CIRCE_AUDIT_DECIDING = 2, CIRCE_AUDIT_MEASURES = 4, CIRCE_AUDIT_GAPS = 15 };
 
 typedef struct circe_audit_test {
     const char *name;

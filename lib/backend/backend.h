@@ -1,4 +1,7 @@
-/* What a device must be able to do. The layers above see this table only; lib/backend/cpu fills it.
+/* What a processor must be able to do: the table by which the layers above know lib/backend/cpu, one filling for each
+ * instruction set. A GPU is known by other calls (lib/cuda on lib/backend/cuda), which queue whole measures on a stream
+ * and never form what this table's operations hand from one to the next; it stands behind the same circe_measure, and
+ * behind circe__fit_ops for fits.
  *
  * Loops work in the dtype of their views (all views of one call share it) and take scratch of the size that the
  * matching *_bytes function names, so that a training step allocates nothing. Factors are resolved: n_cols >= 1,

@@ -362,7 +362,7 @@ circe_status circe__basis_decay(circe__basis *basis, const double *points, int64
 
 circe_status circe__basis_extend(circe__basis *basis, const double *points, int64_t n, double tolerance,
                                  int64_t max_rank, const char *name) {
-    if (basis->crew != NULL) return basis->crew->extend(basis, points, n, tolerance, max_rank, name);
+    if (basis->by != NULL) return basis->by->ops->extend(basis, points, n, tolerance, max_rank, name);
     pivoting work = {.basis = basis, .points = points, .n = n};
     int64_t first_rank = basis->rank;
     circe_status status = start_pivoting(&work);

@@ -18,15 +18,15 @@ enum {
     CIRCE__MAX_EIGEN = 32000, /* LAPACK's workspace of 2 n^2 numbers is counted in 32 bits */
 };
 
-typedef struct circe__crew circe__crew;
+typedef struct circe__fit_by circe__fit_by;
 typedef struct circe__curves circe__curves;
-typedef struct circe__parts circe__parts; /* of a matrix that lies over a crew: the crew's own */
+typedef struct circe__parts circe__parts; /* of a matrix that others hold: theirs */
 
 /* ---- basis.c: features of a kernel by pivoted Cholesky ------------------------------------------------------- */
 
 typedef struct circe__basis {
     const circe_context *context;
-    const circe__crew *crew;      /* while it is made by several processes; else NULL */
+    const circe__fit_by *by;      /* while others make it; else NULL */
     circe_kernel_factor *factors; /* owned */
     int64_t n_factors;
     int64_t dim;  /* columns of a point */
@@ -111,7 +111,7 @@ typedef struct circe__holdout {
     int64_t rows, dim_y, dim_z;
     const circe__basis *z_basis;
     double trace_residual_z;
-    const circe__crew *crew;         /* NULL: this process alone */
+    const circe__fit_by *by;         /* NULL: this process alone */
     int64_t steps_done, steps_total; /* of progress */
 } circe__holdout;
 
@@ -125,8 +125,8 @@ typedef struct circe__regression {
     double *vectors; /* (n, n): v_k is row k */
     double *G;       /* (n, r_z): V F_y' F_z, or V F_z */
     double trace_residual;
-    const circe__crew *crew; /* NULL: this process alone */
-    circe__parts *parts;     /* dense over a crew: in place of vectors and G. Owned */
+    const circe__fit_by *by; /* NULL: this process alone */
+    circe__parts *parts;     /* dense by others: in place of vectors and G. Owned */
 } circe__regression;
 
 circe_status circe__lowrank_prepare(circe__holdout *holdout, const circe_kernel *kernel_y, int64_t max_rank,
@@ -163,16 +163,23 @@ void circe__rff_step(const circe_context *context, circe__rff *rff, int64_t step
 circe_status circe__rff_correction(circe_workspace *workspace, const circe__rff *rff, const double *y, const double *z,
                                    int64_t n, double *out);
 
-/* ---- several processes ---------------------------------------------------------------------------------------- */
+/* ---- a fit by others: ranks, a GPU --------------------------------------------------------------------------------
+ */
 
-/* Processes that fit together; mpi/fit.c has the one crew there is. Each holds all the points and calls the same
- * functions in the same order; sums over rows are made of the rows of each, and a dense matrix lies over all of them.
- * Process 0 ends with the model, the others with its description alone. Libcirce itself knows no crew. */
-struct circe__crew {
+/* Processes that fit together (mpi/fit.c). Each holds all the points and calls the same functions in the same order;
+ * sums over rows are made of the rows of each. Rank 0 ends with the model, the others with its description alone. */
+typedef struct circe__fit_ranks {
     int64_t rank, size;
     circe_status (*agree)(circe_status status); /* the worst of all, with its text */
-    void (*sum)(double *values, int64_t n);     /* over the processes; the same bits in each */
-    void (*share)(void *data, size_t bytes);    /* that of process 0 */
+    void (*sum)(double *values, int64_t n);     /* over the ranks; the same bits in each */
+    void (*share)(void *data, size_t bytes);    /* that of rank 0 */
+} circe__fit_ranks;
+
+/* The heavy parts of a fit, where others do them: mpi/ over ranks, lib/cuda on a GPU. They take the place of the
+ * functions of these names: circe__basis_extend, circe__dense_*, circe__basis_outliers, the sums of
+ * circe__lowrank_prepare (S into regression->vectors), circe__lowrank_loo, circe__regression_decompose. Each of the
+ * last four may be NULL: as ever, by the rows of each rank. */
+typedef struct circe__fit_ops {
     circe_status (*extend)(circe__basis *basis, const double *points, int64_t n, double tolerance, int64_t max_rank,
                            const char *name);
     double (*dense_bytes)(int64_t rows, int64_t rank_z, int64_t n_ridge); /* on this machine */
@@ -181,26 +188,35 @@ struct circe__crew {
                               int64_t n_ridge, double *error);
     circe_status (*dense_weights)(const circe__regression *regression, double ridge, double **weights);
     void (*dense_free)(const circe_context *context, circe__parts *parts);
-    /* For a crew of one that computes elsewhere (lib/cuda/fit.c); NULL: by the rows of each process. They take the
-     * place of the functions of these names: circe__basis_outliers, the sums of circe__lowrank_prepare (S into
-     * regression->vectors), circe__lowrank_loo, circe__regression_decompose. */
     circe_status (*outliers)(const circe__basis *basis, const double *points, int64_t n, double relative,
                              bool *outlying, double *trace_residual);
     circe_status (*sums)(circe__holdout *holdout, circe__regression *regression, double *cross);
     circe_status (*lowrank_loo)(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
                                 int64_t n_ridge, double *error);
     circe_status (*decompose)(const circe_context *context, circe__regression *regression);
+} circe__fit_ops;
+
+struct circe__fit_by {
+    const circe__fit_ops *ops;
+    const circe__fit_ranks *ranks; /* NULL: one process */
 };
 
-static inline circe_status circe__agree(const circe__crew *crew, circe_status status) {
-    return crew == NULL ? status : crew->agree(status);
+static inline const circe__fit_ranks *circe__ranks_of(const circe__fit_by *by) { return by == NULL ? NULL : by->ranks; }
+static inline circe_status circe__agree(const circe__fit_by *by, circe_status status) {
+    return circe__ranks_of(by) == NULL ? status : by->ranks->agree(status);
 }
-static inline void circe__sum(const circe__crew *crew, double *values, int64_t n) {
-    if (crew != NULL) crew->sum(values, n);
+static inline void circe__sum(const circe__fit_by *by, double *values, int64_t n) {
+    if (circe__ranks_of(by) != NULL) by->ranks->sum(values, n);
+}
+/* Which of how many this process is. */
+static inline int64_t circe__rank_of(const circe__fit_by *by, int64_t *size) {
+    const circe__fit_ranks *ranks = circe__ranks_of(by);
+    *size = ranks == NULL ? 1 : ranks->size;
+    return ranks == NULL ? 0 : ranks->rank;
 }
 
-/* circe_cme_fit by a crew, whose processes hold the same data and options. */
-CIRCE_ROOMS circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, const circe_mat *y,
+/* circe_cme_fit by others; ranks hold the same data and options. */
+CIRCE_ROOMS circe_status circe__cme_fit(circe_context *context, const circe__fit_by *by, const circe_mat *y,
                                         const circe_mat *z, const circe_kernel *kernel_y, const circe_kernel *kernel_z,
                                         const circe_cme_options *options, circe_cme **cme);
 

@@ -80,15 +80,15 @@ static circe_status mark_random(const circe_context *context, int64_t n, int64_t
     return CIRCE_OK;
 }
 
-/* Each process of a crew has checked blocks of its own; then all know all of it. Only the first OUTLIERS stay. */
+/* Each rank has checked blocks of its own; then all know all of it. Only the first OUTLIERS stay. */
 static circe_status merge(const circe__basis *basis, double totals[2], bool *outlying, int64_t n) {
-    circe__sum(basis->crew, totals, 2);
+    circe__sum(basis->by, totals, 2);
     if (outlying == NULL) return CIRCE_OK;
-    if (basis->crew != NULL) {
+    if (circe__ranks_of(basis->by) != NULL) {
         double *flags = circe__alloc(basis->context, n, sizeof *flags);
         if (flags == NULL) return CIRCE_ERR_MEMORY;
         for (int64_t i = 0; i < n; i++) flags[i] = outlying[i];
-        circe__sum(basis->crew, flags, n);
+        circe__sum(basis->by, flags, n);
         for (int64_t i = 0; i < n; i++) outlying[i] = flags[i] > 0.0;
         circe__free(basis->context, flags);
     }
@@ -101,11 +101,10 @@ static circe_status merge(const circe__basis *basis, double totals[2], bool *out
 
 circe_status circe__basis_outliers(const circe__basis *basis, const double *points, int64_t n, double relative,
                                    bool *outlying, double *trace_residual) {
-    if (basis->crew != NULL && basis->crew->outliers != NULL)
-        return basis->crew->outliers(basis, points, n, relative, outlying, trace_residual);
+    if (basis->by != NULL && basis->by->ops->outliers != NULL)
+        return basis->by->ops->outliers(basis, points, n, relative, outlying, trace_residual);
     const circe_context *context = basis->context;
-    int64_t rows = circe__min(n, BLOCK), rank = basis->crew == NULL ? 0 : basis->crew->rank,
-            size = basis->crew == NULL ? 1 : basis->crew->size;
+    int64_t size, rank = circe__rank_of(basis->by, &size), rows = circe__min(n, BLOCK);
     double totals[2] = {0.0, 0.0}; /* trace, what is left of it */
     double *features = circe__alloc(context, rows * (basis->rank + 2), sizeof *features);
     void *scratch = circe__alloc(context, (int64_t)circe__basis_bytes(basis), 1);
@@ -121,7 +120,7 @@ circe_status circe__basis_outliers(const circe__basis *basis, const double *poin
             if (outlying != NULL) outlying[i + k] = residual[k] > relative * diagonal[k];
         }
     }
-    status = circe__agree(basis->crew, status);
+    status = circe__agree(basis->by, status);
     if (status == CIRCE_OK) status = merge(basis, totals, outlying, n);
     *trace_residual = totals[0] > 0.0 ? totals[1] / totals[0] : 0.0;
     circe__free(context, features);

@@ -70,22 +70,23 @@ static int64_t max_rank_y(const circe__holdout *holdout) {
 }
 
 /* Bytes that a dense fit takes on this machine. */
-static double dense_bytes(const circe__crew *crew, const circe_cme_options *options, int64_t rows, int64_t rank_z) {
-    return crew == NULL ? circe__dense_fit_bytes(rows, rank_z) : crew->dense_bytes(rows, rank_z, options->n_ridge);
+static double dense_bytes(const circe__fit_by *by, const circe_cme_options *options, int64_t rows, int64_t rank_z) {
+    return by == NULL ? circe__dense_fit_bytes(rows, rank_z) : by->ops->dense_bytes(rows, rank_z, options->n_ridge);
 }
 
 static circe_status prepare_dense(circe__holdout *holdout, const circe_kernel *kernel_y,
                                   circe__regression *regression) {
-    return (holdout->crew == NULL ? circe__dense_prepare : holdout->crew->dense_prepare)(holdout, kernel_y, regression);
+    return (holdout->by == NULL ? circe__dense_prepare : holdout->by->ops->dense_prepare)(holdout, kernel_y,
+                                                                                          regression);
 }
 
-/* Whether the matrix of all rows fits, as every process of a crew sees it. */
+/* Whether the matrix of all rows fits, as every rank sees it. */
 static bool dense_is_possible(circe__holdout *holdout) {
     int64_t rank_z = holdout->z_basis != NULL ? holdout->z_basis->rank : 1;
-    double bytes = dense_bytes(holdout->crew, holdout->options, holdout->rows, rank_z);
+    double bytes = dense_bytes(holdout->by, holdout->options, holdout->rows, rank_z);
     double tight = bytes > circe__memory_available(holdout->context);
-    circe__sum(holdout->crew, &tight, 1);
-    return tight == 0.0 && (holdout->crew != NULL || holdout->rows <= CIRCE__MAX_EIGEN);
+    circe__sum(holdout->by, &tight, 1);
+    return tight == 0.0 && (holdout->by != NULL || holdout->rows <= CIRCE__MAX_EIGEN);
 }
 
 /* auto: low rank where a third of the rows or fewer are pivots, else dense where memory allows. */
@@ -122,7 +123,7 @@ static circe_status judge(circe__holdout *holdout, const circe_kernel *kernel_y,
                                        options->tolerance, max_rank_y(holdout), options->seed, sigma2, "y");
         circe_kernel_destroy(bound);
     }
-    return circe__agree(holdout->crew, status);
+    return circe__agree(holdout->by, status);
 }
 
 /* Errors of every ridge; ridges below what is safe are raised to it, unless forced. */
@@ -134,8 +135,8 @@ static circe_status fill_row(circe__holdout *holdout, const circe__regression *r
         ridge_used[l] = options->force_ridge ? options->ridge[l] : fmax(options->ridge[l], safe);
     if (regression->solver == CIRCE_METHOD_LOWRANK)
         return circe__lowrank_loo(holdout, regression, ridge_used, options->n_ridge, error);
-    return (holdout->crew == NULL ? circe__dense_loo : holdout->crew->dense_loo)(holdout, regression, ridge_used,
-                                                                                 options->n_ridge, error);
+    return (holdout->by == NULL ? circe__dense_loo : holdout->by->ops->dense_loo)(holdout, regression, ridge_used,
+                                                                                  options->n_ridge, error);
 }
 
 /* The best cell of a row, if it beats the best so far, becomes the model. */
@@ -167,7 +168,7 @@ static circe_status keep_if_better(circe_cme *cme, circe__holdout *holdout, circ
     cme->inverse = inverse;
     cme->kernel_y = kernel;
     cme->y_basis = regression->y_basis; /* moved */
-    cme->y_basis.crew = NULL;
+    cme->y_basis.by = NULL;
     regression->y_basis = (circe__basis){0};
     cme->info.solver = regression->solver;
     cme->info.rank_y = regression->n;
@@ -203,14 +204,14 @@ static circe_status fit_row(circe_cme *cme, circe__holdout *holdout, const circe
 static circe_status fit_z(circe_cme *cme, const circe__holdout *holdout, const circe_kernel *kernel_z) {
     int64_t limit = circe__max(circe__min(holdout->rows, CIRCE__ALL_ROWS), DEFAULT_MAX_RANK);
     circe_status status = circe__basis_init(holdout->context, kernel_z, holdout->dim_z, "z", &cme->z_basis);
-    cme->z_basis.crew = holdout->crew;
+    cme->z_basis.by = holdout->by;
     if (status == CIRCE_OK)
         status = circe__basis_cover(&cme->z_basis, holdout->z, holdout->rows, holdout->options->tolerance, limit,
                                     holdout->options->seed, "z");
     if (status == CIRCE_OK)
         status =
             circe__basis_outliers(&cme->z_basis, holdout->z, holdout->rows, 1.0, NULL, &cme->info.trace_residual_z);
-    cme->z_basis.crew = NULL;
+    cme->z_basis.by = NULL;
     return status;
 }
 
@@ -326,11 +327,11 @@ static circe_status fit_all(circe_cme *cme, circe__holdout *holdout, const circe
 }
 
 /* The data, a handful of blocks, and the spectrum of r_y; dense fits check for themselves when they are chosen. */
-static circe_status check_memory(circe_context *context, const circe__crew *crew, const circe_mat *y,
+static circe_status check_memory(circe_context *context, const circe__fit_by *by, const circe_mat *y,
                                  const circe_mat *z, const circe_cme_options *options) {
     double data = 8.0 * (double)y->rows * (double)(y->cols + z->cols);
     double bytes = data + 32e6;
-    if (options->method == CIRCE_METHOD_DENSE) bytes += dense_bytes(crew, options, y->rows, 1);
+    if (options->method == CIRCE_METHOD_DENSE) bytes += dense_bytes(by, options, y->rows, 1);
     return circe__memory_check(context, bytes, options->method == CIRCE_METHOD_DENSE ? "this dense fit" : "this fit",
                                options->method == CIRCE_METHOD_DENSE
                                    ? "use method lowrank, or fewer holdout points"
@@ -342,7 +343,7 @@ circe_status circe_cme_fit(circe_context *context, const circe_mat *y, const cir
     return circe__cme_fit(context, NULL, y, z, kernel_y, kernel_z, options, cme);
 }
 
-circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, const circe_mat *y, const circe_mat *z,
+circe_status circe__cme_fit(circe_context *context, const circe__fit_by *by, const circe_mat *y, const circe_mat *z,
                             const circe_kernel *kernel_y, const circe_kernel *kernel_z, const circe_cme_options *given,
                             circe_cme **cme) {
     circe_cme_options options;
@@ -358,8 +359,8 @@ circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, con
     if (status == CIRCE_OK && y->rows != z->rows)
         status = circe_fail(CIRCE_ERR_SHAPE, "y has %lld rows and z has %lld; they must be the same points",
                             (long long)y->rows, (long long)z->rows);
-    if (status == CIRCE_OK) status = check_memory(context, crew, y, z, &options);
-    status = circe__agree(crew, status);
+    if (status == CIRCE_OK) status = check_memory(context, by, y, z, &options);
+    status = circe__agree(by, status);
     if (status != CIRCE_OK) return status;
 
     int previous = circe__threads_begin(context);
@@ -384,7 +385,7 @@ circe_status circe__cme_fit(circe_context *context, const circe__crew *crew, con
     made->info = (circe_cme_info){.rows = y->rows, .dim_y = y->cols, .dim_z = z->cols};
     circe__holdout holdout = {.context = context,
                               .options = &options,
-                              .crew = crew,
+                              .by = by,
                               .y = copy_y,
                               .z = copy_z,
                               .rows = y->rows,

@@ -10,7 +10,7 @@
  *     A_ii = sum_k q_ik^2 / (s_k + ridge),    residual_i = f_z(z_i) - G' diag(1/(s+ridge)) q_i,
  *     error = mean_i (|residual_i|^2 + left-out part of z_i) / (1 - A_ii)^2.
  *
- * Two passes over the rows: one for S and G, one for the errors. In a crew each process passes over blocks of its own,
+ * Two passes over the rows: one for S and G, one for the errors. Of several ranks each passes over blocks of its own,
  * and the sums are added. */
 #include <sched.h>
 #include <stdatomic.h>
@@ -81,10 +81,10 @@ static void pass_free(pass *p) {
     circe__free(context, p->sums);
 }
 
-/* Fewer rows where all threads would not have a block otherwise; the processes of a crew must agree. */
+/* Fewer rows where all threads would not have a block otherwise; ranks must agree. */
 static int64_t block_rows(const circe__holdout *holdout) {
     int64_t each = (holdout->rows / holdout->context->threads + 63) / 64 * 64;
-    if (holdout->crew != NULL) return circe__min(BLOCK, holdout->rows);
+    if (circe__ranks_of(holdout->by) != NULL) return circe__min(BLOCK, holdout->rows);
     return circe__min(circe__min(BLOCK, circe__max(each, LEAST_ROWS)), holdout->rows);
 }
 
@@ -130,8 +130,7 @@ static circe_status pass_init(pass *p, circe__holdout *holdout, const circe__reg
     *p = (pass){.holdout = holdout, .regression = regression, .n_ridge = n_ridge};
     p->block = block_rows(holdout);
     p->blocks = (holdout->rows + p->block - 1) / p->block;
-    p->first = holdout->crew == NULL ? 0 : holdout->crew->rank;
-    p->step = holdout->crew == NULL ? 1 : holdout->crew->size;
+    p->first = circe__rank_of(holdout->by, &p->step);
     p->team = circe__min(context->threads, p->blocks);
     p->n_sums = circe__min(count_sums(context, n_ridge == 0 ? regression->y_basis.rank : 1), p->blocks);
     p->workers = circe__calloc(context, p->team, sizeof *p->workers);
@@ -213,14 +212,15 @@ static void add_sums(const pass *p, bool cross, int64_t size, double *total) {
 
 /* S into regression->vectors, F_y'F_z into cross. */
 static circe_status accumulate(circe__holdout *holdout, circe__regression *regression, double *cross) {
-    if (holdout->crew != NULL && holdout->crew->sums != NULL) return holdout->crew->sums(holdout, regression, cross);
+    if (holdout->by != NULL && holdout->by->ops->sums != NULL)
+        return holdout->by->ops->sums(holdout, regression, cross);
     int64_t ry = regression->y_basis.rank, rz = holdout->z_basis->rank;
     double totals[2] = {0.0, 0.0}; /* trace, what is left of it */
     pass p;
     circe_status status = pass_init(&p, holdout, regression, 0);
     p.visit = visit_sums;
     if (status == CIRCE_OK) status = pass_run(&p);
-    status = circe__agree(holdout->crew, status);
+    status = circe__agree(holdout->by, status);
     for (int64_t t = 0; status == CIRCE_OK && t < p.n_sums; t++) {
         totals[0] += p.sums[t].trace;
         totals[1] += p.sums[t].left;
@@ -228,9 +228,9 @@ static circe_status accumulate(circe__holdout *holdout, circe__regression *regre
     if (status == CIRCE_OK) {
         add_sums(&p, false, ry * ry, regression->vectors);
         add_sums(&p, true, ry * rz, cross);
-        circe__sum(holdout->crew, regression->vectors, ry * ry);
-        circe__sum(holdout->crew, cross, ry * rz);
-        circe__sum(holdout->crew, totals, 2);
+        circe__sum(holdout->by, regression->vectors, ry * ry);
+        circe__sum(holdout->by, cross, ry * rz);
+        circe__sum(holdout->by, totals, 2);
     }
     regression->trace_residual = totals[0] > 0.0 ? totals[1] / totals[0] : 0.0;
     pass_free(&p);
@@ -249,9 +249,9 @@ circe_status circe__lowrank_prepare(circe__holdout *holdout, const circe_kernel 
     circe_context *context = holdout->context;
     double *cross = NULL;
     int64_t rz = holdout->z_basis->rank, ry = 0;
-    *regression = (circe__regression){.solver = CIRCE_METHOD_LOWRANK, .crew = holdout->crew};
+    *regression = (circe__regression){.solver = CIRCE_METHOD_LOWRANK, .by = holdout->by};
     circe_status status = circe__basis_init(context, kernel_y, holdout->dim_y, "y", &regression->y_basis);
-    regression->y_basis.crew = holdout->crew;
+    regression->y_basis.by = holdout->by;
     if (status == CIRCE_OK)
         status = circe__basis_cover(&regression->y_basis, holdout->y, holdout->rows, holdout->options->tolerance,
                                     max_rank, holdout->options->seed, "y");
@@ -259,14 +259,14 @@ circe_status circe__lowrank_prepare(circe__holdout *holdout, const circe_kernel 
     ry = regression->n = regression->y_basis.rank;
     status = circe__memory_check(context, fit_bytes(holdout, ry), "a low-rank fit at the rank that was met",
                                  "use a larger tolerance or sigma2, or fewer threads");
-    status = circe__agree(holdout->crew, status);
+    status = circe__agree(holdout->by, status);
     if (status != CIRCE_OK) goto done;
     regression->s = circe__alloc(context, ry, sizeof(double));
     regression->vectors = circe__alloc(context, ry * ry, sizeof(double));
     regression->G = circe__alloc(context, ry * rz, sizeof(double));
     cross = circe__alloc(context, ry * rz, sizeof(double));
     bool there = regression->s != NULL && regression->vectors != NULL && regression->G != NULL && cross != NULL;
-    status = circe__agree(holdout->crew, there ? CIRCE_OK : CIRCE_ERR_MEMORY);
+    status = circe__agree(holdout->by, there ? CIRCE_OK : CIRCE_ERR_MEMORY);
     if (status == CIRCE_OK && there) status = accumulate(holdout, regression, cross);
     if (status == CIRCE_OK) status = circe__regression_decompose(context, regression);
     if (status == CIRCE_OK)
@@ -330,8 +330,8 @@ static void visit_errors(const pass *p, const worker *w, sums *to, int64_t first
 
 circe_status circe__lowrank_loo(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
                                 int64_t n_ridge, double *error) {
-    if (holdout->crew != NULL && holdout->crew->lowrank_loo != NULL)
-        return holdout->crew->lowrank_loo(holdout, regression, ridge, n_ridge, error);
+    if (holdout->by != NULL && holdout->by->ops->lowrank_loo != NULL)
+        return holdout->by->ops->lowrank_loo(holdout, regression, ridge, n_ridge, error);
     const circe_context *context = holdout->context;
     double *inverse = inverse_spectra(context, regression, ridge, n_ridge);
     double *stacked =
@@ -349,12 +349,12 @@ circe_status circe__lowrank_loo(circe__holdout *holdout, const circe__regression
         context->backend->algebra->gemm(1, 1, ry, ry, ry, 1.0, regression->y_basis.inverse, ry, regression->vectors, ry,
                                         0.0, rotation, ry);
     if (status == CIRCE_OK) status = pass_run(&p);
-    status = circe__agree(holdout->crew, status);
+    status = circe__agree(holdout->by, status);
     for (int64_t l = 0; status == CIRCE_OK && l < n_ridge; l++) {
         error[l] = 0.0;
         for (int64_t t = 0; t < p.n_sums; t++) error[l] += p.sums[t].error[l] / (double)holdout->rows;
     }
-    if (status == CIRCE_OK) circe__sum(holdout->crew, error, n_ridge);
+    if (status == CIRCE_OK) circe__sum(holdout->by, error, n_ridge);
     pass_free(&p);
     circe__free(context, inverse);
     circe__free(context, stacked);

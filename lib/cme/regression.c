@@ -14,7 +14,7 @@ void circe__regression_free(const circe_context *context, circe__regression *reg
     circe__free(context, regression->s);
     circe__free(context, regression->vectors);
     circe__free(context, regression->G);
-    if (regression->parts != NULL) regression->crew->dense_free(context, regression->parts);
+    if (regression->parts != NULL) regression->by->ops->dense_free(context, regression->parts);
     *regression = (circe__regression){0};
 }
 
@@ -38,16 +38,18 @@ static circe_status decompose(const circe_context *context, circe__regression *r
     return status;
 }
 
-/* In a crew process 0 does it for all: a matrix of this size is not worth splitting, and all have the same bits. */
+/* Of several ranks the first does it for all: a matrix of this size is not worth splitting, and all have the same bits.
+ */
 circe_status circe__regression_decompose(const circe_context *context, circe__regression *regression) {
-    const circe__crew *crew = regression->crew;
-    if (crew == NULL) return decompose(context, regression);
-    if (crew->decompose != NULL) return crew->decompose(context, regression);
+    const circe__fit_by *by = regression->by;
+    const circe__fit_ranks *ranks = circe__ranks_of(by);
+    if (by != NULL && by->ops->decompose != NULL) return by->ops->decompose(context, regression);
+    if (ranks == NULL) return decompose(context, regression);
     size_t n = (size_t)regression->n;
-    circe_status status = crew->agree(crew->rank == 0 ? decompose(context, regression) : CIRCE_OK);
+    circe_status status = ranks->agree(ranks->rank == 0 ? decompose(context, regression) : CIRCE_OK);
     if (status != CIRCE_OK) return status;
-    crew->share(regression->s, n * sizeof(double));
-    crew->share(regression->vectors, n * n * sizeof(double));
+    ranks->share(regression->s, n * sizeof(double));
+    ranks->share(regression->vectors, n * n * sizeof(double));
     return CIRCE_OK;
 }
 
@@ -85,7 +87,7 @@ static void scale_rows(const circe_context *context, const circe__regression *re
 
 circe_status circe__regression_weights(const circe_context *context, const circe__regression *regression,
                                        int64_t rank_z, double ridge, double **weights) {
-    if (regression->parts != NULL) return regression->crew->dense_weights(regression, ridge, weights);
+    if (regression->parts != NULL) return regression->by->ops->dense_weights(regression, ridge, weights);
     int64_t n = regression->n;
     double *scaled = circe__alloc(context, n * rank_z, sizeof *scaled);
     *weights = circe__alloc(context, n * rank_z, sizeof **weights);

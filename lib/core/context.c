@@ -1,70 +1,21 @@
-/* Contexts: threads, log, progress. */
+/* Contexts: threads, log, progress. They are made in backend/context.c, with the loops that the processor runs. */
 #include "circe/context.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "backend/backend.h"
-#include "circe/version.h"
 #include "core/core.h"
 #include "core/threads.h"
 
-enum { MAX_THREADS = 4096 };
-
 void circe_context_options_init(circe_context_options *options) { memset(options, 0, sizeof *options); }
-
-static void *default_allocate(void *user, size_t bytes) {
-    (void)user;
-    return malloc(bytes);
-}
-
-static void default_release(void *user, void *block) {
-    (void)user;
-    free(block);
-}
-
-circe_status circe_context_create(const circe_context_options *options, circe_context **context) {
-    circe_context_options chosen;
-    if (context == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context must not be NULL");
-    *context = NULL;
-    circe_context_options_init(&chosen);
-    if (options != NULL) chosen = *options;
-    if (chosen.threads < 0 || chosen.threads > MAX_THREADS)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "threads is %d; it must be 0 (all) to %d", chosen.threads, MAX_THREADS);
-    if ((chosen.allocator.allocate == NULL) != (chosen.allocator.release == NULL))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "an allocator needs both allocate and release");
-    if (chosen.allocator.allocate == NULL)
-        chosen.allocator = (circe_allocator){default_allocate, default_release, NULL};
-
-    const circe__backend *backend = NULL;
-    circe_status status = circe__backend_cpu(&backend);
-    if (status != CIRCE_OK) return status;
-
-    circe_context *made = chosen.allocator.allocate(chosen.allocator.user, sizeof *made);
-    if (made == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a context");
-    made->options = chosen;
-    made->threads = chosen.threads > 0 ? chosen.threads : circe__default_threads();
-    made->backend = backend;
-    status = circe__claim_buffers(circe__usable_threads(made->threads));
-    if (status != CIRCE_OK) {
-        circe_context_destroy(made);
-        return status;
-    }
-    if (circe_blas_note() != NULL) circe__log(made, CIRCE_LOG_WARNING, "%s", circe_blas_note());
-    *context = made;
-    return CIRCE_OK;
-}
 
 void circe_context_destroy(circe_context *context) {
     if (context != NULL) context->options.allocator.release(context->options.allocator.user, context);
 }
 
 int circe_context_threads(const circe_context *context) { return context->threads; }
-
-const char *circe_context_isa(const circe_context *context) { return context->backend->isa; }
 
 void circe__log(const circe_context *context, circe_log_level level, const char *format, ...) {
     char text[1024];

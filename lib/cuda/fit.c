@@ -1,4 +1,4 @@
-/* A fit on the device: circe__cme_fit with a crew of one, whose heavy parts are the GPU's.
+/* A fit on the device: circe__cme_fit, whose heavy parts (circe__fit_ops) are the GPU's.
  *
  *     pivots       backend/cuda/fit.cu, one kernel for all of them
  *     sums         F_y'F_y and F_y'F_z by blocks of rows, products by cuBLAS
@@ -9,27 +9,16 @@
  * matrices stay on the device. lib/cme has the formulas. */
 #include "cuda/fit_parts.h"
 
-static circe_status agree(circe_status status) { return status; }
-
-static void sum_alone(double *values, int64_t n) { (void)values, (void)n; }
-
-static void share_alone(void *data, size_t bytes) { (void)data, (void)bytes; }
-
-static const circe__crew crew_of_one = {.rank = 0,
-                                        .size = 1,
-                                        .agree = agree,
-                                        .sum = sum_alone,
-                                        .share = share_alone,
-                                        .extend = circe__fit_extend,
-                                        .dense_bytes = circe__fit_dense_bytes,
-                                        .dense_prepare = circe__fit_dense_prepare,
-                                        .dense_loo = circe__fit_dense_loo,
-                                        .dense_weights = circe__fit_dense_weights,
-                                        .dense_free = circe__fit_dense_free,
-                                        .outliers = circe__fit_outliers,
-                                        .sums = circe__fit_sums,
-                                        .lowrank_loo = circe__fit_lowrank_loo,
-                                        .decompose = circe__fit_decompose};
+static const circe__fit_ops fit_ops = {.extend = circe__fit_extend,
+                                       .dense_bytes = circe__fit_dense_bytes,
+                                       .dense_prepare = circe__fit_dense_prepare,
+                                       .dense_loo = circe__fit_dense_loo,
+                                       .dense_weights = circe__fit_dense_weights,
+                                       .dense_free = circe__fit_dense_free,
+                                       .outliers = circe__fit_outliers,
+                                       .sums = circe__fit_sums,
+                                       .lowrank_loo = circe__fit_lowrank_loo,
+                                       .decompose = circe__fit_decompose};
 
 /* The points as float64 in the slot and, for what the host does with them, in its memory. */
 static circe_status load_points(circe__fitter *f, circe__fit_slot which, const circe_mat *mat, circe_mat *host) {
@@ -52,7 +41,7 @@ static circe_status fit(circe__fitter *f, const circe_mat *y, const circe_mat *z
     if (status == CIRCE_OK) status = load_points(f, CIRCE__FIT_Y, y, &host_y);
     if (status == CIRCE_OK) status = load_points(f, CIRCE__FIT_Z, z, &host_z);
     if (status == CIRCE_OK)
-        status = circe__cme_fit(context, &f->crew, &host_y, &host_z, kernel_y, kernel_z, options, cme);
+        status = circe__cme_fit(context, &f->by, &host_y, &host_z, kernel_y, kernel_z, options, cme);
     circe__free(context, host_y.data);
     circe__free(context, host_z.data);
     cudaStreamSynchronize(f->cuda->stream);
@@ -65,7 +54,7 @@ circe_status circe_cuda_cme_fit(circe_cuda *cuda, const circe_mat *y, const circ
     int previous = 0;
     if (cuda == NULL || cme == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda and cme must not be NULL");
     *cme = NULL;
-    circe__fitter f = {.crew = crew_of_one, .cuda = cuda};
+    circe__fitter f = {.by = {.ops = &fit_ops}, .cuda = cuda};
     circe_status status = circe__cuda_check_mat(cuda, y, "y", 2);
     if (status == CIRCE_OK) status = circe__cuda_check_mat(cuda, z, "z", 2);
     if (status == CIRCE_OK && circe__cuda_is_capturing(cuda))

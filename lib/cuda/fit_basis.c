@@ -134,7 +134,7 @@ static circe_status invert_basis(circe__fitter *f, circe__basis *b) {
 
 circe_status circe__fit_extend(circe__basis *b, const double *points, int64_t n, double tolerance, int64_t max_rank,
                                const char *name) {
-    circe__fitter *f = circe__fitter_of(b->crew);
+    circe__fitter *f = circe__fitter_of(b->by);
     circe__cuda_pivoting p = {.n = n, .cols = (int)b->dim, .first = b->rank};
     circe__cuda_pivoted found = {0};
     double *own = NULL, *state = NULL, trace = 0.0;
@@ -178,7 +178,7 @@ static circe_status mark(circe__fitter *f, const double *residuals, int64_t here
 
 circe_status circe__fit_outliers(const circe__basis *from, const double *points, int64_t n, double relative,
                                  bool *outlying, double *trace_residual) {
-    circe__fitter *f = circe__fitter_of(from->crew);
+    circe__fitter *f = circe__fitter_of(from->by);
     circe__fit_basis b;
     double *own = NULL, *F = NULL, *residuals = NULL, *totals = NULL, found[2] = {0.0, 0.0};
     int64_t rows = circe__fit_block_rows(n, 2 * from->rank + 2), marked = 0;

@@ -59,12 +59,12 @@ static circe_status bring_home(circe__fitter *f, const double *V, const double *
 
 circe_status circe__fit_dense_prepare(circe__holdout *holdout, const circe_kernel *kernel_y,
                                       circe__regression *regression) {
-    circe__fitter *f = circe__fitter_of(holdout->crew);
+    circe__fitter *f = circe__fitter_of(holdout->by);
     const circe_context *context = holdout->context;
     int64_t M = holdout->rows, rz = holdout->z_basis->rank;
     circe__fit_basis z;
     double *V = NULL, *s = NULL, *F = NULL, *G = NULL;
-    *regression = (circe__regression){.solver = CIRCE_METHOD_DENSE, .n = M, .crew = holdout->crew};
+    *regression = (circe__regression){.solver = CIRCE_METHOD_DENSE, .n = M, .by = holdout->by};
     regression->s = circe__alloc(context, M, sizeof(double));
     circe_status status = regression->s == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) status = dense_spectrum(f, holdout, kernel_y, regression->s, &V, &s);

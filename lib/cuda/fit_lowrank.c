@@ -56,7 +56,7 @@ static circe_status add_block(circe__fitter *f, const pass *p, int64_t first, in
 }
 
 circe_status circe__fit_sums(circe__holdout *holdout, circe__regression *regression, double *cross) {
-    circe__fitter *f = circe__fitter_of(holdout->crew);
+    circe__fitter *f = circe__fitter_of(holdout->by);
     pass p;
     int64_t ry = regression->y_basis.rank, rz = holdout->z_basis->rank;
     double *S = NULL, *own = NULL, *totals = NULL, found[2] = {0.0, 0.0};
@@ -77,13 +77,13 @@ circe_status circe__fit_sums(circe__holdout *holdout, circe__regression *regress
 }
 
 circe_status circe__fit_decompose(const circe_context *context, circe__regression *regression) {
-    circe__fitter *f = circe__fitter_of(regression->crew);
+    circe__fitter *f = circe__fitter_of(regression->by);
     int64_t n = regression->n;
     double *V = NULL, *s = NULL;
     if (n <= HOST_EIGEN) {
-        regression->crew = NULL;
+        regression->by = NULL;
         circe_status alone = circe__regression_decompose(context, regression);
-        regression->crew = &f->crew;
+        regression->by = &f->by;
         return alone;
     }
     circe_status status = circe__fit_place(f, CIRCE__FIT_SUMS, regression->vectors, n * n, &V);
@@ -147,7 +147,7 @@ static circe_status block_errors(circe__fitter *f, const pass *p, const scales *
 
 circe_status circe__fit_lowrank_loo(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
                                     int64_t n_ridge, double *error) {
-    circe__fitter *f = circe__fitter_of(holdout->crew);
+    circe__fitter *f = circe__fitter_of(holdout->by);
     pass p;
     scales to;
     int64_t rz = holdout->z_basis->rank;

@@ -1,5 +1,4 @@
-/* Inside of fits on the device: what its parts share. The parts are functions of the crew that lib/cme/fit.c works
- * with. */
+/* Inside of fits on the device: what its parts share. The parts are those of circe__fit_ops. */
 #ifndef CIRCE_CUDA_FIT_PARTS_H
 #define CIRCE_CUDA_FIT_PARTS_H
 
@@ -35,13 +34,13 @@ typedef enum circe__fit_slot {
 } circe__fit_slot;
 
 typedef struct circe__fitter {
-    circe__crew crew; /* first: what lib/cme hands back is this */
+    circe__fit_by by; /* first: what lib/cme hands back is this */
     circe_cuda *cuda;
     void *blocks[CIRCE__FIT_SLOTS];
     size_t bytes[CIRCE__FIT_SLOTS];
 } circe__fitter;
 
-static inline circe__fitter *circe__fitter_of(const circe__crew *crew) { return (circe__fitter *)(uintptr_t)crew; }
+static inline circe__fitter *circe__fitter_of(const circe__fit_by *by) { return (circe__fitter *)(uintptr_t)by; }
 
 /* ---- fit_memory.c: memory of the device, and features ------------------------------------------------------------ */
 
@@ -73,7 +72,7 @@ int64_t circe__fit_block_rows(int64_t rows, int64_t doubles);
 /* error (n_ridge), in the host's memory := totals / rows. */
 circe_status circe__fit_finish(circe__fitter *f, const double *totals, int64_t n_ridge, int64_t rows, double *error);
 
-/* ---- fit_basis.c, fit_lowrank.c, fit_dense.c: as struct circe__crew says ----------------------------------------- */
+/* ---- fit_basis.c, fit_lowrank.c, fit_dense.c: as circe__fit_ops says ----------------------------------------- */
 
 circe_status circe__fit_extend(circe__basis *b, const double *points, int64_t n, double tolerance, int64_t max_rank,
                                const char *name);

@@ -16,6 +16,7 @@
 #include <cusolverDn.h>
 
 #include "circe/status.h"
+#include "core/rooms.h"
 
 #define CIRCE__LIBRARY_POINTER(function) __typeof__(function) *function;
 #define CIRCE__LIBRARY_NAME(function) #function,
@@ -31,7 +32,8 @@ typedef struct circe__library {
  * process ends. CIRCE_ERR_UNSUPPORTED, with what to install, where it or one of its functions is missing. Looks where
  * the loader does (a library that the process has opened already is that one), then in the folder CIRCE_CUDA_LIBRARIES
  * of the environment, then in that of the toolkit the library was built with. */
-circe_status circe__library_open(const circe__library *library, void *table, const char *const *names, int n);
+CIRCE_ROOMS circe_status circe__library_open(const circe__library *library, void *table, const char *const *names,
+                                             int n);
 
 #define CIRCE__BLAS(X)       \
     X(cublasCreate_v2)       \

@@ -8,83 +8,61 @@ static circe_status refuse(void) {
 }
 
 circe_status circe_cuda_open(circe_context *context, int device, void *stream, circe_cuda **cuda) {
-    (void)context, (void)device, (void)stream;
     if (cuda != NULL) *cuda = NULL;
     return refuse();
 }
 
 void circe_cuda_close(circe_cuda *cuda) { (void)cuda; }
 
-circe_status circe_cuda_set_stream(circe_cuda *cuda, void *stream) {
-    (void)cuda, (void)stream;
-    return refuse();
-}
+circe_status circe_cuda_set_stream(circe_cuda *cuda, void *stream) { return refuse(); }
 
-circe_status circe_cuda_reserve(circe_cuda *cuda, int64_t n, int64_t cols, circe_dtype dtype) {
-    (void)cuda, (void)n, (void)cols, (void)dtype;
-    return refuse();
-}
+circe_status circe_cuda_reserve(circe_cuda *cuda, int64_t n, int64_t cols, circe_dtype dtype) { return refuse(); }
 
-size_t circe_cuda_bytes(const circe_cuda *cuda) {
-    (void)cuda;
-    return 0;
-}
+size_t circe_cuda_bytes(const circe_cuda *cuda) { return 0; }
 
 circe_status circe_cuda_measure_circe(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
                                       const circe_mat *zeta, const int64_t *index, int64_t n,
                                       const circe_kernel *kernel_x, const circe_mat *x, circe_estimator estimator,
                                       double *value, circe_mat *grad) {
-    (void)cuda, (void)kernel_y, (void)y, (void)zeta, (void)index, (void)n, (void)kernel_x, (void)x, (void)estimator;
-    (void)value, (void)grad;
     return refuse();
 }
 
 circe_status circe_cuda_measure_hsic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
                                      const circe_mat *z, circe_hsic_estimator estimator, double *value,
                                      circe_mat *grad) {
-    (void)cuda, (void)kernels, (void)x, (void)z, (void)estimator, (void)value, (void)grad;
     return refuse();
 }
 
 circe_status circe_cuda_contract(circe_cuda *cuda, const circe_kernel *kernel_x, const circe_mat *x,
                                  const circe_mat *witness, double *value, circe_mat *grad) {
-    (void)cuda, (void)kernel_x, (void)x, (void)witness, (void)value, (void)grad;
     return refuse();
 }
 
 circe_status circe_cuda_witness_features(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
                                          const circe_mat *zeta, circe_estimator estimator, circe_mat *witness) {
-    (void)cuda, (void)kernel_y, (void)y, (void)zeta, (void)estimator, (void)witness;
     return refuse();
 }
 
 circe_status circe_cuda_witness_hsic(circe_cuda *cuda, const circe_kernel *kernel_z, const circe_mat *z,
                                      circe_hsic_estimator estimator, circe_mat *witness) {
-    (void)cuda, (void)kernel_z, (void)z, (void)estimator, (void)witness;
     return refuse();
 }
 
 circe_status circe_cuda_model_create(circe_cuda *cuda, const circe_cme *cme, circe_cuda_model **model) {
-    (void)cuda, (void)cme;
     if (model != NULL) *model = NULL;
     return refuse();
 }
 
 void circe_cuda_model_destroy(circe_cuda_model *model) { (void)model; }
 
-int64_t circe_cuda_model_columns(const circe_cuda_model *model) {
-    (void)model;
-    return 0;
-}
+int64_t circe_cuda_model_columns(const circe_cuda_model *model) { return 0; }
 
 circe_status circe_cuda_residual_features(circe_cuda *cuda, const circe_cuda_model *model, const circe_mat *y,
                                           const circe_mat *z, circe_mat *zeta, double *left) {
-    (void)cuda, (void)model, (void)y, (void)z, (void)zeta, (void)left;
     return refuse();
 }
 
 circe_status circe_cuda_features_create(circe_cuda *cuda, const circe_features *features, circe_cuda_features **copy) {
-    (void)cuda, (void)features;
     if (copy != NULL) *copy = NULL;
     return refuse();
 }
@@ -92,32 +70,27 @@ circe_status circe_cuda_features_create(circe_cuda *cuda, const circe_features *
 void circe_cuda_features_destroy(circe_cuda_features *copy) { (void)copy; }
 
 circe_status circe_cuda_features_get(const circe_cuda_features *copy, circe_mat *y, circe_mat *zeta) {
-    (void)copy, (void)y, (void)zeta;
     return refuse();
 }
 
 circe_status circe_cuda_batch_rank(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
                                    const circe_batch_options *options, int64_t *rank) {
-    (void)cuda, (void)kernel_y, (void)y, (void)options, (void)rank;
     return refuse();
 }
 
 circe_status circe_cuda_reserve_batch(circe_cuda *cuda, int64_t n, int64_t cols_x, int64_t cols_y, int64_t cols_z,
                                       circe_dtype dtype) {
-    (void)cuda, (void)n, (void)cols_x, (void)cols_y, (void)cols_z, (void)dtype;
     return refuse();
 }
 
 circe_status circe_cuda_measure_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
                                       const circe_mat *y, const circe_mat *z, const int64_t *index,
                                       const circe_batch_options *options, double *value, circe_mat *grad) {
-    (void)cuda, (void)kernels, (void)x, (void)y, (void)z, (void)index, (void)options, (void)value, (void)grad;
     return refuse();
 }
 
 circe_status circe_cuda_witness_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
                                       const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
-    (void)cuda, (void)kernels, (void)y, (void)z, (void)options, (void)witness;
     return refuse();
 }
 
@@ -125,21 +98,17 @@ circe_status circe_cuda_measure_hscic_holdout(circe_cuda *cuda, const circe_kern
                                               const circe_mat *zeta, const int64_t *index, const circe_kernel *kernel_x,
                                               const circe_mat *x, const circe_batch_options *options, double *value,
                                               circe_mat *grad) {
-    (void)cuda, (void)kernel_y, (void)y, (void)zeta, (void)index, (void)kernel_x, (void)x, (void)options;
-    (void)value, (void)grad;
     return refuse();
 }
 
 circe_status circe_cuda_measure_kci(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
                                     const circe_mat *y, const circe_mat *z, const int64_t *index,
                                     const circe_batch_options *options, double *value, circe_mat *grad) {
-    (void)cuda, (void)kernels, (void)x, (void)y, (void)z, (void)index, (void)options, (void)value, (void)grad;
     return refuse();
 }
 
 circe_status circe_cuda_witness_kci(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *y,
                                     const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
-    (void)cuda, (void)kernels, (void)y, (void)z, (void)options, (void)witness;
     return refuse();
 }
 
@@ -147,24 +116,19 @@ circe_status circe_cuda_measure_gcm(circe_cuda *cuda, const circe_kernel *kernel
                                     const circe_mat *y, const circe_mat *z, const circe_mat *z_hat,
                                     const int64_t *index, const circe_gcm_options *options, double *value,
                                     circe_mat *grad) {
-    (void)cuda, (void)kernel_y, (void)x, (void)y, (void)z, (void)z_hat, (void)index, (void)options, (void)value;
-    (void)grad;
     return refuse();
 }
 
 circe_status circe_cuda_gather(circe_cuda *cuda, const circe_mat *from, const int64_t *index, circe_mat *to) {
-    (void)cuda, (void)from, (void)index, (void)to;
     return refuse();
 }
 
 circe_status circe_cuda_cme_fit(circe_cuda *cuda, const circe_mat *y, const circe_mat *z, const circe_kernel *kernel_y,
                                 const circe_kernel *kernel_z, const circe_cme_options *options, circe_cme **cme) {
-    (void)cuda, (void)y, (void)z, (void)kernel_y, (void)kernel_z, (void)options;
     if (cme != NULL) *cme = NULL;
     return refuse();
 }
 
 circe_status circe_measure_to_cuda(circe_measure *measure, circe_cuda *cuda, int64_t n, int64_t cols, int64_t places) {
-    (void)measure, (void)n, (void)cols, (void)places;
     return cuda == NULL ? CIRCE_OK : refuse();
 }

@@ -65,7 +65,7 @@ static circe_status gather(circe_measure *m, circe__slot slot, const double *fro
                            int64_t n, circe_mat *to) {
     double *at = circe__take(m->workspace, slot, circe__max(n * cols, 1), sizeof *at);
     if (at == NULL) return CIRCE_ERR_MEMORY;
-    for (int64_t i = 0; i < n; i++) memcpy(at + i * cols, from + rows[i] * cols, (size_t)cols * sizeof *at);
+    for (int64_t i = 0; cols > 0 && i < n; i++) memcpy(at + i * cols, from + rows[i] * cols, (size_t)cols * sizeof *at);
     *to = circe__mat(at, n, cols, CIRCE_FLOAT64);
     return CIRCE_OK;
 }

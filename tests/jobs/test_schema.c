@@ -181,6 +181,8 @@ static void checked(void **state) {
     const circe_schema *s = &circe_fit_schema;
     circe_fit_options o;
     circe_fit_options_init(&o);
+    assert_refused(circe_options_check(s, &o), CIRCE_ERR_ARGUMENT, "--y FILE is required");
+    o.y = "y.npy";
     assert_refused(circe_options_check(s, &o), CIRCE_ERR_ARGUMENT, "--z FILE is required");
     o.z = "z.npy";
     assert_refused(circe_options_check(s, &o), CIRCE_ERR_ARGUMENT, "-o MODEL is required");

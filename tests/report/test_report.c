@@ -274,6 +274,54 @@ static void page_escapes_everything(void **state) {
     assert_int_equal(count(html, "<tr class=\"marked\"><td></td><td class=\"number\">2</td></tr>"), 1);
 }
 
+/* Cells that begin with a sign, and a list of the headings where there are four. */
+static void page_has_signs_and_contents(void **state) {
+    (void)state;
+    for (int headings = 3; headings <= 4; headings++) {
+        static const char *const columns[] = {"verdict"}, *const cells[] = {"✓ yes", "✗ no", "? open", "plain"};
+        report_table table = {
+            .caption = "", .columns = columns, .n_columns = 1, .n_rows = 4, .cells = cells, .marked = -1};
+        report *page = report_begin("title", NULL);
+        for (int i = 0; i < headings; i++) report_heading(page, i == 0 ? "a & b" : "more");
+        report_add_table(page, &table);
+        assert_true(report_end(page, test_path("signs.html")));
+        char *html = read_whole(test_path("signs.html"));
+        check_markup(html);
+        assert_int_equal(count(html, "<td class=\"good\">"), 1);
+        assert_int_equal(count(html, "<td class=\"bad\">"), 1);
+        assert_int_equal(count(html, "<td class=\"open\">"), 1);
+        assert_int_equal(count(html, "<td>"), 1);
+        assert_int_equal(count(html, "<li><a href=\"#part-1\">a &amp; b</a></li>"), headings == 4);
+        assert_int_equal(count(html, "id=\"part-1\""), 1);
+    }
+}
+
+/* Categories by name, which no line joins. */
+static void figure_names_categories(void **state) {
+    (void)state;
+    static const char *const names[] = {"it's", "a name that is longer than an axis has room for"};
+    const double x[] = {0, 1}, y[] = {1, 2}, low[] = {0, 1}, high[] = {2, 3};
+    report_series series = {.label = "s", .n = 2, .x = x, .y = y, .low = low, .high = high, .style = REPORT_INTERVALS};
+    report_panel panel = {.x_label = "x", .x_names = names, .n_x_names = 2, .series = &series, .n_series = 1};
+    report_figure figure = {.name = "names", .caption = "what it shows", .panels = &panel, .n_panels = 1, .columns = 1};
+    bool drawn = false;
+    assert_true(report_draw(&figure, test_directory(), &drawn));
+    char *script = read_whole(test_path("names.gp"));
+    assert_non_null(strstr(script, "'it''s' 0"));
+    assert_non_null(strstr(script, "'a name that is lon…' 1"));
+    assert_non_null(strstr(script, "yerrorbars"));
+    assert_null(strstr(script, "with lines"));
+    assert_non_null(strstr(script, "set xrange [-0.5:1.5]"));
+    if (!drawn) return;
+    report *page = report_begin("title", NULL);
+    report_add_figure(page, &figure, test_directory());
+    assert_true(report_end(page, test_path("names.html")));
+    char *html = read_whole(test_path("names.html"));
+    assert_non_null(strstr(html, "<svg role=\"img\" aria-label=\"what it shows\""));
+    assert_null(strstr(html, "<title>gnuplot"));
+    assert_null(strstr(html, "GNUPLOT"));
+}
+
 static void page_asks_for_nothing(void **state) {
     (void)state;
     char *html = make_page(NULL, "plain");
@@ -327,5 +375,6 @@ static void page_refuses_an_svg_with_a_script(void **state) {
 TEST_MAIN("report", TEST(csv_quotes_what_needs_it), TEST(figure_is_drawn_with_its_script_and_data),
           TEST(panels_can_share_a_range), TEST(figure_without_gnuplot_keeps_script_and_data),
           TEST(figure_of_a_failing_gnuplot_is_not_drawn), TEST(what_cannot_be_written_is_said),
-          TEST(page_escapes_everything), TEST(page_asks_for_nothing), TEST(page_replaces_what_is_no_text),
-          TEST(page_holds_the_figures_themselves), TEST(page_refuses_an_svg_with_a_script))
+          TEST(page_escapes_everything), TEST(page_has_signs_and_contents), TEST(figure_names_categories),
+          TEST(page_asks_for_nothing), TEST(page_replaces_what_is_no_text), TEST(page_holds_the_figures_themselves),
+          TEST(page_refuses_an_svg_with_a_script))

@@ -119,7 +119,6 @@ bool train_cuda_merges(train_layer_kind activation);
 extern const train_layer_ops train_cuda_dense, train_cuda_activation, train_cuda_convolution, train_cuda_max_pool,
     train_cuda_batch_norm, train_cuda_addition, train_cuda_average_pool, train_cuda_flatten;
 extern const train_image_ops train_cuda_images;
-extern const train_measure_ops train_cuda_measures;
 
 circe_status train_cuda_source_open(train_device *device, const train_source *source, train_source_handle **handle);
 void train_cuda_source_close(train_device *device, train_source_handle *handle);

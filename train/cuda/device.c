@@ -111,6 +111,8 @@ static void mark(train_device *device, int which) {
     cuda->marked[which] = true;
 }
 
+static circe_cuda *measures(train_device *device) { return train_cuda_of(device)->measure; }
+
 static double elapsed(train_device *device) {
     train_cuda_device *cuda = train_cuda_of(device);
     float milliseconds = 0.0f;
@@ -203,7 +205,7 @@ static const train_device_ops ops = {
     .elapsed = elapsed,
     .layer = layer,
     .images = &train_cuda_images,
-    .measures = &train_cuda_measures,
+    .measures = measures,
     .source_open = train_cuda_source_open,
     .source_close = train_cuda_source_close,
     .source_gather = train_cuda_source_gather,

@@ -1,6 +1,6 @@
-/* What mpi/fit.c puts together into a circe__crew: pivots over ranks, a dense matrix over ranks. */
-#ifndef CLUSTER_CREW_H
-#define CLUSTER_CREW_H
+/* What mpi/fit.c puts together into a fit by ranks (circe__fit_ops): pivots over ranks, a dense matrix over ranks. */
+#ifndef CLUSTER_MPI_PARTS_H
+#define CLUSTER_MPI_PARTS_H
 
 #include "cme/cme_parts.h"
 #include "mpi/cluster.h"

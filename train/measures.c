@@ -1,0 +1,185 @@
+/* Regularisers, on the device or on the host.
+ *
+ * On a GPU the measure itself is moved there (circe_measure_to_cuda), and one like it for the validation rows, whose
+ * values come once an epoch. What the GPU does not do, the host does: x is brought here, the gradient is sent back. On
+ * the CPU both are copies of some kilobytes.
+ *
+ * Of a batch whose rows are spread over processes each sends the features of its slice to all, so that every process
+ * has the batch as one process would have it, and keeps the gradient of its own rows. CIRCE with residual features in
+ * coordinates divides its O(B^2) work among the processes (circe_ranks); of the other measures, whose work is one of
+ * regressions, every process does all. */
+#include "train/measures.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct train_measures {
+    circe_measure *regularizer;
+    train_measure_plan plan;
+    bool queues;             /* the regulariser is on the device */
+    circe_measure *checking; /* one like it for validation rows, on the device; NULL: the host does */
+    int64_t *rows;           /* 0, 1, ..., of validation, and the value there; on the device */
+    double *value;
+    float *x, *grad; /* (batch, widest) in host memory; NULL: the host has nothing to do */
+    size_t *bytes;   /* (processes): what comes from whom; NULL: alone */
+};
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+void train_measures_close(train_device *device, train_measures *m) {
+    if (m == NULL) return;
+    if (m->plan.team != NULL) circe_measure_set_ranks(m->regularizer, NULL);
+    if (m->queues) circe_measure_to_cuda(m->regularizer, NULL, 0, 0, 0);
+    circe_measure_destroy(m->checking);
+    device->ops->release(device, m->rows);
+    device->ops->release(device, m->value);
+    free(m->x);
+    free(m->grad);
+    free(m->bytes);
+    free(m);
+}
+
+static circe_status no_memory(const train_measures *m) {
+    return circe_fail(CIRCE_ERR_MEMORY, "no memory for batches of %lld rows", (long long)m->plan.batch);
+}
+
+static circe_status number_rows(train_device *device, train_measures *m) {
+    int64_t n = m->plan.z->rows, *numbers = malloc((size_t)(n > 0 ? n : 1) * sizeof *numbers);
+    m->rows = device->ops->allocate(device, (size_t)(n > 0 ? n : 1) * sizeof *m->rows);
+    m->value = device->ops->allocate(device, sizeof *m->value);
+    for (int64_t i = 0; numbers != NULL && i < n; i++) numbers[i] = i;
+    bool complete = numbers != NULL && m->rows != NULL && m->value != NULL;
+    if (complete) device->ops->upload(device, m->rows, numbers, (size_t)n * sizeof *numbers);
+    free(numbers);
+    return complete ? device->ops->check(device) : CIRCE_ERR_MEMORY;
+}
+
+/* CIRCE_ERR_UNSUPPORTED: not for this measure, which stays with the host. */
+static circe_status go_there(train_device *device, const train_measures *m, circe_measure *measure) {
+    circe_cuda *gpu = m->plan.team == NULL && device->ops->measures != NULL ? device->ops->measures(device) : NULL;
+    if (gpu == NULL) return CIRCE_ERR_UNSUPPORTED;
+    return circe_measure_to_cuda(measure, gpu, m->plan.batch, m->plan.widest, m->plan.places);
+}
+
+static circe_status open_checking(train_device *device, train_measures *m) {
+    circe_status status = circe_measure_like(m->regularizer, &m->checking);
+    if (status == CIRCE_OK) status = circe_measure_bind(m->checking, m->plan.y, m->plan.z);
+    if (status == CIRCE_OK) status = go_there(device, m, m->checking);
+    if (status == CIRCE_OK) return number_rows(device, m);
+    circe_measure_destroy(m->checking);
+    m->checking = NULL;
+    return status;
+}
+
+static circe_status open_host(train_measures *m) {
+    const train_team *team = m->plan.team;
+    size_t numbers = (size_t)(m->plan.batch * (m->plan.widest > 0 ? m->plan.widest : 1));
+    m->x = calloc(numbers, sizeof *m->x);
+    m->grad = calloc(numbers, sizeof *m->grad);
+    if (m->x == NULL || m->grad == NULL) return no_memory(m);
+    if (team == NULL) return CIRCE_OK;
+    const circe_ranks ranks = {.rank = team->rank, .size = team->size, .sum = team->sum_of};
+    circe_measure_set_ranks(m->regularizer, &ranks);
+    m->bytes = calloc((size_t)team->size, sizeof *m->bytes);
+    return m->bytes != NULL ? CIRCE_OK : no_memory(m);
+}
+
+circe_status train_measures_open(train_device *device, circe_measure *regularizer, const train_measure_plan *plan,
+                                 train_measures **measures) {
+    train_measures *m = *measures = calloc(1, sizeof *m);
+    if (m == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a regulariser");
+    *m = (train_measures){.regularizer = regularizer, .plan = *plan};
+    circe_status status = go_there(device, m, regularizer);
+    m->queues = status == CIRCE_OK;
+    if (m->queues && plan->z != NULL) status = open_checking(device, m);
+    if (status == CIRCE_ERR_UNSUPPORTED) status = open_host(m);
+    if (status == CIRCE_OK) return CIRCE_OK;
+    train_measures_close(device, m);
+    *measures = NULL;
+    return status;
+}
+
+bool train_measures_queue(const train_measures *m) { return m == NULL || m->queues; }
+
+/* Rows first .. first + n - 1. */
+static circe_mat rows_of(const circe_mat *m, int64_t first, int64_t n) {
+    circe_mat part = *m;
+    part.data = (char *)m->data + (size_t)(first * m->ld) * circe_dtype_size(m->dtype);
+    part.rows = n;
+    return part;
+}
+
+/* ---- features and gradients on their way ------------------------------------------------------------------------- */
+
+/* The features of `rows` points, of which x is what is here: all of them, or this process's slice. */
+static circe_mat fetch(train_device *device, train_measures *m, int64_t rows, int64_t cols, const float *x) {
+    const train_team *team = m->plan.team;
+    if (team == NULL) device->ops->download(device, m->x, x, (size_t)(rows * cols) * sizeof *x);
+    for (int k = 0; team != NULL && k < team->size; k++) {
+        int64_t n = 0;
+        train_team_slice(rows, k, team->size, &n);
+        m->bytes[k] = (size_t)(n * cols) * sizeof *x;
+    }
+    if (team != NULL) team->gather(x, m->bytes, m->x);
+    return circe_mat_f32(m->x, rows, cols);
+}
+
+static void send(train_device *device, const train_measures *m, const train_measured *p) {
+    const train_team *team = m->plan.team;
+    int64_t n = p->n, first = team != NULL ? train_team_slice(m->plan.batch, team->rank, team->size, &n) : 0;
+    if (p->grad != NULL)
+        device->ops->upload(device, p->grad, m->grad + first * p->cols, (size_t)(n * p->cols) * sizeof *m->grad);
+}
+
+/* In a team an x that is no number is everybody's, and so is the end of the run: the value tells it. */
+static circe_status as_value(const train_measures *m, circe_status status, double *value) {
+    if (m->plan.team == NULL || (status != CIRCE_ERR_VALUE && status != CIRCE_ERR_NUMERIC)) return status;
+    *value = NAN;
+    return CIRCE_OK;
+}
+
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
+
+static circe_status batch_on_host(train_device *device, train_measures *m, const train_measured *p) {
+    int64_t n = m->plan.team != NULL ? m->plan.batch : p->n;
+    double value = NAN, loss = NAN;
+    circe_mat x = fetch(device, m, n, p->cols, p->x), grad = circe_mat_f32(m->grad, n, p->cols);
+    circe_status status = CIRCE_OK;
+    device->ops->download(device, &loss, p->loss, sizeof loss);
+    if (m->plan.team != NULL || isfinite(loss))
+        status = circe_measure_evaluate_at(m->regularizer, p->place, p->step, p->host_index, n, &x, &value,
+                                           p->grad != NULL ? &grad : NULL);
+    status = as_value(m, status, &value);
+    if (status != CIRCE_OK) return status;
+    device->ops->upload(device, p->value, &value, sizeof value);
+    send(device, m, p);
+    return CIRCE_OK;
+}
+
+circe_status train_measures_batch(train_device *device, train_measures *m, const train_measured *p) {
+    circe_mat x = circe_mat_f32(p->x, p->n, p->cols), grad = circe_mat_f32(p->grad, p->n, p->cols);
+    if (!m->queues) return batch_on_host(device, m, p);
+    return circe_measure_evaluate_at(m->regularizer, p->place, p->step, p->index, p->n, &x, p->value,
+                                     p->grad != NULL ? &grad : NULL);
+}
+
+/* Of a team the processes measure in turn. */
+static circe_status rows_on_host(train_device *device, train_measures *m, int64_t first, int64_t n, int64_t cols,
+                                 const float *from, double *value) {
+    const train_team *team = m->plan.team;
+    circe_mat x = fetch(device, m, n, cols, from), z = rows_of(m->plan.z, first, n);
+    circe_mat y = m->plan.y->cols > 0 ? rows_of(m->plan.y, first, n) : *m->plan.y;
+    *value = 0.0;
+    if (team != NULL && first / m->plan.batch % team->size != team->rank) return CIRCE_OK;
+    return as_value(m, circe_measure_points(m->regularizer, &x, &y, &z, value, NULL), value);
+}
+
+circe_status train_measures_rows(train_device *device, train_measures *m, int64_t first, int64_t n, int64_t cols,
+                                 const float *from, double *value) {
+    circe_mat x = circe_mat_f32(from, n, cols);
+    if (m->checking == NULL) return rows_on_host(device, m, first, n, cols, from, value);
+    circe_status status = circe_measure_evaluate(m->checking, m->rows + first, n, &x, m->value, NULL);
+    if (status != CIRCE_OK) return status;
+    device->ops->download(device, value, m->value, sizeof *value);
+    return device->ops->check(device);
+}
