@@ -235,6 +235,24 @@ def complete(arrays: Dict[str, np.ndarray]) -> np.ndarray:
     return kept
 
 
+def explained(error: errors.DataError, variables: Dict[str, Any]) -> errors.DataError:
+    """The refusal of data, with what would be right where it is a NaN that the library met."""
+    for name, values in variables.items():
+        if values is None:
+            continue
+        try:
+            missing = np.isnan(view(values, name)[1])
+        except errors.CirceError:  # it was refused before the library saw it
+            return error
+        if missing.any():
+            missing = missing.reshape(len(missing), -1)
+            row, column = np.argwhere(missing)[0]
+            return errors.DataError(f"{name} holds a NaN at row {row}, column {column} (counted from 0; "
+                                    f"{int(missing.any(axis=1).sum())} of {len(missing)} rows have missing cells); "
+                                    "missing='drop' leaves such rows out of all variables together")
+    return error
+
+
 def dropped(**variables):
     """(variables without the rows in which any of them misses a cell, which rows are left). None stays None."""
     arrays = {name: read(values, name) for name, values in variables.items() if values is not None}

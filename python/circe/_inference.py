@@ -270,7 +270,10 @@ class _Problem:
         with _runtime.interruptible():
             status = getattr(_native.library(), function)(self.context.pointer, self.mat_x, self.mat_y, self.mat_z,
                                                           self.options, *arguments)
-            _native.check(status, subject)
+            try:
+                _native.check(status, subject)
+            except errors.DataError as error:
+                raise _arrays.explained(error, self.arrays) from None
 
 
 def _record(structure, kind, **more):

@@ -221,6 +221,18 @@ class ConditionalMean:
         """y (M,) or (M, d_y) and z (M,) or (M, d_z): the same points. The work is done in float64."""
         if _arrays.drops(self.missing):
             y, z = _arrays.dropped(y=y, z=z)[0].values()
+        try:
+            keep_y, keep_z = self._fit(y, z)
+        except errors.DataError as error:
+            raise _arrays.explained(error, {"y": y, "z": z}) from None
+        self._categories = {"y": _columns.categories(keep_y), "z": _columns.categories(keep_z)}
+        self.columns_ = _columns.described(y=keep_y, z=keep_z)
+        for text in self.warnings_:
+            warnings.warn(text, FitWarning, stacklevel=2)
+        return self
+
+    def _fit(self, y, z):
+        """Fits and adopts the model; the arrays that were viewed."""
         mat_y, keep_y = _arrays.view(y, "y")
         mat_z, keep_z = _arrays.view(z, "z")
         context, library = _runtime.context(), _native.library()
@@ -238,11 +250,7 @@ class ConditionalMean:
             fitted = _runtime.make("circe_cme_fit", "circe_cme_destroy", context.pointer, mat_y, mat_z, kernel_y.pointer,
                                    kernel_z.pointer, options, parents=[context.handle])
         self._adopt(Model(fitted))
-        self._categories = {"y": _columns.categories(keep_y), "z": _columns.categories(keep_z)}
-        self.columns_ = _columns.described(y=keep_y, z=keep_z)
-        for text in self.warnings_:
-            warnings.warn(text, FitWarning, stacklevel=2)
-        return self
+        return keep_y, keep_z
 
     def _view(self, values, name: str, dtype=None):
         """As _arrays.view, with the codes that categories had in the fit."""

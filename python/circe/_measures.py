@@ -95,7 +95,11 @@ def _options_of_rows(*own: str):
         @functools.wraps(function)
         def measured(*given, **options):
             if "missing" not in options and "transform" not in options:  # the common case, and the quick one
-                return function(*given, **options)
+                try:
+                    return function(*given, **options)
+                except errors.DataError as error:
+                    found = {**dict(zip(signature.parameters, given)), **options}
+                    raise _arrays.explained(error, {name: found.get(name) for name in variables}) from None
             missing, kind = options.pop("missing", "refuse"), options.pop("transform", "none") if own else "none"
             return _measured_rows(function, {**dict(zip(signature.parameters, given)), **options}, variables, missing, kind)
 

@@ -253,6 +253,14 @@ def test_missing_rows_can_be_dropped(kind):
     assert circe.calibrate(x, Y, z, method="gcm", repetitions=20, missing="drop").rows == LEFT.sum()
 
 
+def test_a_nan_is_told_with_what_would_be_right():
+    x, words = holes("nan")[0], r"holds a NaN at row 7, column 0 \(counted from 0; 6 of 300 rows .*missing='drop' leaves"
+    for call in (lambda: circe.hsic(x, Z), lambda: circe.kpc(x, Y, Z), lambda: circe.test(x, Y, Z),
+                 lambda: circe.effects(x, Y, Z), lambda: circe.ConditionalMean().fit(x, Z)):
+        with pytest.raises(circe.DataError, match=words):
+            call()
+
+
 def test_gradients_of_dropped_rows_are_zero():
     found = circe.hsic(holes("nan")[0], Z, grad=True, missing="drop")
     assert found.grad.shape == X.shape and (found.grad[GAPS] == 0).all()
