@@ -212,8 +212,23 @@ def test_modules(batch):
     assert "estimator='centered'" in repr(module) and not list(module.parameters()) and module.state_dict() == {}
     twin = copy.deepcopy(module)
     assert twin(batch.x, batch.y, batch.z).item() == module(batch.x, batch.y, batch.z).item()
-    with pytest.raises(TypeError, match="pickled"):
-        torch.save(module, os.devnull)
+
+
+def test_losses_can_be_saved(points, mean, tmp_path):
+    """With the mean that they hold, as torch.save and torch.multiprocessing do it."""
+    x, y, z = (torch.tensor(v) for v in (points.x, points.y, points.z))
+    widths = {"sigma2_x": 1.0, "sigma2_z": 1.0}
+    for loss, given in ((ct.CirceLoss(mean, sigma2_x=1.0, estimator="ustat"), (x, y, z)), (ct.HSICLoss(**widths), (x, z)),
+                        (ct.HSCICLoss(**widths, sigma2_y=1.0, ridge=0.1), (x, y, z)),
+                        (ct.GCMLoss(regression="linear"), (x, y, z))):
+        loss.eval()
+        torch.save(torch.nn.ModuleDict({"loss": loss}), tmp_path / "loss.pt")
+        options = {} if torch.__version__ < "1.13" else {"weights_only": False}
+        again = torch.load(tmp_path / "loss.pt", **options)["loss"]
+        assert again(*given).item() == loss(*given).item() and not again.training and repr(again) == repr(loss)
+    features = mean.residual_features(points.y, points.z)
+    with pytest.raises(TypeError, match="ResidualFeatures cannot be pickled"):
+        torch.save(ct.CirceLoss(features, sigma2_x=1.0), tmp_path / "loss.pt")
 
 
 # ---- row numbers --------------------------------------------------------------------------------------------------------

@@ -52,14 +52,27 @@ class _Loss(torch.nn.Module):
         self._said = True
         return (x * 0.0).sum()
 
-    def __getstate__(self):
-        raise TypeError(f"a {type(self).__name__} cannot be pickled: pickle the ConditionalMean and make the loss anew")
+    def __new__(cls, *arguments, **options):
+        made = super().__new__(cls)
+        made.__dict__["_made"] = arguments, options
+        return made
+
+    def __reduce__(self):
+        """Made anew, from what it was made of."""
+        if self._group is not None:
+            raise TypeError(f"a {type(self).__name__} with a group of processes cannot be pickled: make it anew where they are")
+        arguments, options = self._made
+        return _remade, (type(self), arguments, options, self.training)
 
     def __deepcopy__(self, memo):
         """Shares the plan, which does not change."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
+
+
+def _remade(kind, arguments, options, training: bool) -> _Loss:
+    return kind(*arguments, **options).train(training)
 
 
 class CirceLoss(_Loss):
