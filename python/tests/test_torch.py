@@ -135,6 +135,45 @@ def test_second_derivatives_are_refused(batch, compiled):
             grad.square().sum().backward()
 
 
+@pytest.mark.parametrize("name", ["hessian", "hvp", "vhp"])
+def test_hessians_are_refused(batch, name):
+    """They pass on what is 0 without a word, where the gradient is a constant to autograd."""
+    _, loss = batch.loss("circe")
+    ask = getattr(torch.autograd.functional, name)
+    with pytest.raises(circe.UnsupportedError, match="no second derivative"):
+        ask(loss, batch.x) if name == "hessian" else ask(loss, batch.x, torch.ones_like(batch.x))
+
+
+def test_features_may_be_written_to(batch):
+    _, loss = batch.loss("circe")
+    x = batch.x.clone().requires_grad_(True)
+    hidden = x * 1.0
+    value = loss(hidden)
+    hidden.mul_(2.0)
+    value.backward()
+    (expected,) = torch.autograd.grad(loss(x), x)
+    torch.testing.assert_close(x.grad, expected)
+
+
+def test_the_last_batch_may_be_small(mean, points):
+    """As a DataLoader leaves it: 0, with zeros for a gradient, and one warning."""
+    y, z = torch.tensor(points.y), torch.tensor(points.z)
+    losses = [(ct.CirceLoss(mean, sigma2_x=1.0, estimator="ustat"), 4), (ct.CirceLoss(mean, sigma2_x=1.0), 2)]
+    for loss, least in losses:
+        with pytest.warns(ct.SmallBatchWarning, match=f"which needs {least}") as caught:
+            for n in (1, least - 1):
+                x = torch.ones(n, 2, dtype=torch.float64, requires_grad=True)
+                value = loss(x, y[:n], z[:n])
+                value.backward()
+                assert value.item() == 0 and not x.grad.any()
+        assert len(caught) == 1
+        assert loss(torch.tensor(points.x[:least]), y[:least], z[:least]).item() != 0
+    with pytest.raises(circe.ShapeError, match="at least 4 rows"):
+        ct.CirceLoss(mean, sigma2_x=1.0, estimator="ustat", small_batch="refuse")(torch.ones(3, 1), y[:3], z[:3])
+    with pytest.raises(circe.ArgumentError, match="small_batch is 'ignore'; it must be one of zero, refuse"):
+        ct.HSICLoss(sigma2_x=1.0, sigma2_z=1.0, small_batch="ignore")
+
+
 def test_layouts(batch):
     """Strided rows, transposed, one dimension, integers: the same value, gradients shaped like x."""
     module, loss = batch.loss("circe")

@@ -10,6 +10,7 @@ DistributedDataParallel.
 """
 
 from ._data import IndexedDataset, residual_features
-from ._losses import CirceLoss, GCMLoss, HSCICLoss, HSICLoss
+from ._losses import CirceLoss, GCMLoss, HSCICLoss, HSICLoss, SmallBatchWarning
 
-__all__ = ["CirceLoss", "GCMLoss", "HSCICLoss", "HSICLoss", "IndexedDataset", "residual_features"]
+__all__ = ["CirceLoss", "GCMLoss", "HSCICLoss", "HSICLoss", "IndexedDataset", "SmallBatchWarning",
+           "residual_features"]

@@ -234,24 +234,26 @@ class _Measure(torch.autograd.Function):
     def forward(ctx, x, value, grad):
         if grad is not None:
             ctx.save_for_backward(grad)
+            ctx.x = x  # for its place in the graph alone: it may be written to
         return _tensor(value, x.dtype)
 
     @staticmethod
     def backward(ctx, d_value):
-        return _times(ctx.saved_tensors[0], d_value), None, None
+        return _times(ctx.saved_tensors[0], d_value, ctx.x), None, None
 
 
-def _times(grad: Tensor, d_value: Tensor) -> Tensor:
-    """The gradient that goes on to x. Where a graph of the backward pass is asked for, a node stands behind it that refuses to
-    be differentiated: to autograd the gradient would be a constant, and a sum with other terms silently lack what is ours."""
+def _times(grad: Tensor, d_value: Tensor, x: Optional[Tensor] = None) -> Tensor:
+    """The gradient that goes on to x. Where a graph of the backward pass is asked for, a node stands between it and x that
+    refuses to be differentiated: to autograd the gradient would be a constant, a sum with other terms silently lack what is
+    ours, and a Hessian be 0."""
     if torch.is_grad_enabled():
-        return _Once.apply((grad * d_value).detach().requires_grad_())
+        return _Once.apply((grad * d_value).detach().requires_grad_(), x)
     return grad * d_value
 
 
 class _Once(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, grad):
+    def forward(ctx, grad, x):
         return grad.view_as(grad)
 
     @staticmethod

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Optional, Union
 
 import torch
 from torch import Tensor
 
-from .. import errors
+from .. import _native, errors
 from .._kernels import KernelLike
 from .._mean import ConditionalMean, ResidualFeatures
 from . import _evaluate, _gather, _plans
+
+
+_SMALL = {"zero": 0, "refuse": 1}
+
+
+class SmallBatchWarning(UserWarning):
+    """A batch had fewer rows than the loss needs, and counted as 0."""
 
 
 class _Loss(torch.nn.Module):
@@ -19,16 +27,30 @@ class _Loss(torch.nn.Module):
     Under torch.distributed and in training mode the loss is of the batch of all ranks (gather=True), with the gradient that
     DistributedDataParallel's averaging makes right. Ranks may have batches of different sizes; same_size=True promises that
     they have not, and spares an exchange of sizes that waits for the device.
+
+    A batch of fewer rows than the estimator needs (4 for "ustat" and "unbiased", otherwise 2), as the last one of an epoch may
+    be, is 0 with a gradient of zeros, and one SmallBatchWarning; small_batch="refuse" raises instead.
     """
 
-    def __init__(self, plan: _plans.Plan, gather: bool, group, same_size: bool):
+    def __init__(self, plan: _plans.Plan, gather: bool, group, same_size: bool, small_batch: str, least: int):
         super().__init__()
+        self._refuses_small = _native.choice(_SMALL, "small_batch", small_batch) == 1
+        self._least, self._said = least, False
         plan.group, plan.same_size = group, bool(same_size)
         self._plan, self._gather, self._group = plan, bool(gather), group
 
     def _measure(self, x: Tensor, y, z, index=None) -> Tensor:
         gather = self._gather and self.training and _gather.active() and _gather.world(self._group) > 1
+        if not gather and isinstance(x, Tensor) and x.dim() and 0 < len(x) < self._least and not self._refuses_small:
+            return self._nothing(x)
         return _evaluate.measure(self._plan, x, y, z, index, gather)
+
+    def _nothing(self, x: Tensor) -> Tensor:
+        if not self._said:
+            warnings.warn(f"a batch of {len(x)} rows is too small for {type(self).__name__}, which needs {self._least}: it "
+                          "counts as 0 (drop_last=True of a DataLoader leaves it out)", SmallBatchWarning, stacklevel=5)
+        self._said = True
+        return (x * 0.0).sum()
 
     def __getstate__(self):
         raise TypeError(f"a {type(self).__name__} cannot be pickled: pickle the ConditionalMean and make the loss anew")
@@ -65,8 +87,9 @@ class CirceLoss(_Loss):
 
     def __init__(self, mean: Union[ConditionalMean, ResidualFeatures], *, sigma2_x: Optional[float] = None,
                  kernel_x: KernelLike = "gaussian", estimator: str = "centered", gather: bool = True, group=None,
-                 same_size: bool = False):
-        super().__init__(_plans.CircePlan(mean, kernel_x, sigma2_x, estimator), gather, group, same_size)
+                 same_size: bool = False, small_batch: str = "zero"):
+        super().__init__(_plans.CircePlan(mean, kernel_x, sigma2_x, estimator), gather, group, same_size, small_batch,
+                         4 if estimator == "ustat" else 2)
         self.kernel_x, self.sigma2_x, self.estimator = kernel_x, sigma2_x, estimator
 
     def forward(self, x: Tensor, y: Optional[Tensor] = None, z: Optional[Tensor] = None, *, index=None) -> Tensor:
@@ -94,8 +117,9 @@ class HSICLoss(_Loss):
 
     def __init__(self, *, sigma2_x: Optional[float] = None, sigma2_z: Optional[float] = None,
                  kernel_x: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", estimator: str = "biased",
-                 gather: bool = True, group=None, same_size: bool = False):
-        super().__init__(_plans.HsicPlan(kernel_x, kernel_z, sigma2_x, sigma2_z, estimator), gather, group, same_size)
+                 gather: bool = True, group=None, same_size: bool = False, small_batch: str = "zero"):
+        super().__init__(_plans.HsicPlan(kernel_x, kernel_z, sigma2_x, sigma2_z, estimator), gather, group, same_size,
+                         small_batch, 4 if estimator == "unbiased" else 2)
 
     def forward(self, x: Tensor, z: Tensor) -> Tensor:
         return self._measure(x, None, z)
@@ -114,9 +138,9 @@ class HSCICLoss(_Loss):
     def __init__(self, *, mean: Optional[ConditionalMean] = None, sigma2_x: Optional[float] = None,
                  sigma2_y: Optional[float] = None, sigma2_z: Optional[float] = None, kernel_x: KernelLike = "gaussian",
                  kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", ridge: Optional[float] = None,
-                 gather: bool = True, group=None, same_size: bool = False):
+                 gather: bool = True, group=None, same_size: bool = False, small_batch: str = "zero"):
         plan = _plans.HscicPlan(mean, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z, ridge)
-        super().__init__(plan, gather, group, same_size)
+        super().__init__(plan, gather, group, same_size, small_batch, 2)
 
     def forward(self, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
         return self._measure(x, y, z)
@@ -135,9 +159,9 @@ class GCMLoss(_Loss):
     def __init__(self, *, mean: Optional[ConditionalMean] = None, sigma2_y: Optional[float] = None,
                  kernel_y: KernelLike = "gaussian", ridge: Optional[float] = None, regression: str = "kernel",
                  combine: str = "logsumexp", sharpness: float = 1.0, gather: bool = True, group=None,
-                 same_size: bool = False):
+                 same_size: bool = False, small_batch: str = "zero"):
         plan = _plans.GcmPlan(mean, kernel_y, sigma2_y, ridge, regression, combine, sharpness)
-        super().__init__(plan, gather, group, same_size)
+        super().__init__(plan, gather, group, same_size, small_batch, 1)
 
     def forward(self, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
         return self._measure(x, y, z)
