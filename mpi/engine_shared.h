@@ -1,14 +1,14 @@
 /* Sums, gathers and broadcasts among processes of one machine, in memory that they share (engine_shared.c). Calls are
  * made by all of them in the same order, from one thread each, and do not fail. */
-#ifndef CLUSTER_ENGINE_SHARED_H
-#define CLUSTER_ENGINE_SHARED_H
+#ifndef RANKS_ENGINE_SHARED_H
+#define RANKS_ENGINE_SHARED_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Whether there is such memory: asked for at the first call. It is there where all processes are on one machine, and
- * CIRCE_CLUSTER=messages does not forbid it. The same answer everywhere. */
+ * CIRCE_RANKS=messages does not forbid it. The same answer everywhere. */
 bool shared_open(void);
 /* Without asking. */
 bool shared_there(void);
