@@ -123,7 +123,7 @@ static bool all_say(bool yes) {
 }
 
 static bool wanted(void) {
-    const char *how = getenv("CIRCE_RANKS");
+    const char *how = getenv("CIRCE_CLUSTER");
     int world = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &world);
     MPI_Comm_rank(MPI_COMM_WORLD, &shared.rank);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Whether there is such memory: asked for at the first call. It is there where all processes are on one machine, and
- * CIRCE_RANKS=messages does not forbid it. The same answer everywhere. */
+ * CIRCE_CLUSTER=messages does not forbid it. The same answer everywhere. */
 bool shared_open(void);
 /* Without asking. */
 bool shared_there(void);

@@ -13,7 +13,7 @@ static int number(const char *name) {
 }
 
 ranks_launch ranks_launched(void) {
-    const char *wanted = getenv("CIRCE_RANKS");
+    const char *wanted = getenv("CIRCE_CLUSTER");
     int tasks = number("SLURM_STEP_NUM_TASKS"), task = number("SLURM_PROCID");
     bool slurm = tasks > 0 && task >= 0;
     if (wanted != NULL && strcmp(wanted, "off") == 0) return (ranks_launch){0};

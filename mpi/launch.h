@@ -10,7 +10,7 @@ typedef struct ranks_launch {
     bool without;   /* srun started several tasks and offers no MPI */
 } ranks_launch;
 
-/* CIRCE_RANKS=off in the environment: as if nobody had. */
+/* CIRCE_CLUSTER=off in the environment: as if nobody had. */
 ranks_launch ranks_launched(void);
 
 #endif

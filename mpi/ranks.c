@@ -65,7 +65,7 @@ circe_status ranks_open(void) {
         return circe_fail(
             CIRCE_ERR_UNSUPPORTED,
             "srun started %d tasks, but without MPI; use srun --mpi=pmix (srun --mpi=list shows what there "
-            "is), or CIRCE_RANKS=off for tasks that have nothing to do with each other",
+            "is), or CIRCE_CLUSTER=off for tasks that have nothing to do with each other",
             launch.size);
     circe_status status = find_engine(&launch, &engine);
     if (status != CIRCE_OK || engine == NULL) return status;

@@ -272,7 +272,7 @@ class Fits(Case):
         self.environment.update(SLURM_PROCID="1")
         _, err = self.fit(0, expect=2)
         self.assertEqual(self.said(err), [])
-        self.environment.update(CIRCE_RANKS="off")
+        self.environment.update(CIRCE_CLUSTER="off")
         self.fit(0)
 
 

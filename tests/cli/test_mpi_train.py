@@ -107,7 +107,7 @@ class Trains(mpi_support.Case):
 
     def test_by_messages_alone(self):
         """As ranks of several machines do it, which share no memory."""
-        self.environment["CIRCE_RANKS"] = "messages"
+        self.environment["CIRCE_CLUSTER"] = "messages"
         self.train(0, "one", "--epochs", "4")
         self.train(3, "several", "--epochs", "4")
         self.compare("one", "several")

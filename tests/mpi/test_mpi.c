@@ -13,7 +13,7 @@
 
 static const char *const launcher_names[] = {
     "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE",   "PMI_RANK", "PMIX_RANK",
-    "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",         "CIRCE_RANKS"};
+    "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",         "CIRCE_CLUSTER"};
 
 static void launchers_are_seen(void **state) {
     static const struct {
@@ -31,7 +31,7 @@ static void launchers_are_seen(void **state) {
         {{"SLURM_STEP_NUM_TASKS", "3", "SLURM_PROCID", "1"}, "srun", 1, 3, true},
         {{"SLURM_STEP_NUM_TASKS", "1", "SLURM_PROCID", "0"}, NULL, 0, 0, false}, /* one task is one process */
         {{"SLURM_PROCID", "0"}, NULL, 0, 0, false},                              /* a batch script */
-        {{"OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_RANK", "3", "CIRCE_RANKS", "off"}, NULL, 0, 0, false},
+        {{"OMPI_COMM_WORLD_SIZE", "4", "OMPI_COMM_WORLD_RANK", "3", "CIRCE_CLUSTER", "off"}, NULL, 0, 0, false},
     };
     char *saved[COUNT(launcher_names)];
     (void)state;
@@ -124,7 +124,7 @@ static double sum_in_order(int64_t call, int64_t i, bool floats) {
 }
 
 static bool same_machine(void) {
-    const char *how = getenv("CIRCE_RANKS");
+    const char *how = getenv("CIRCE_CLUSTER");
     return ranks_neighbours() == ranks_size() && (how == NULL || strcmp(how, "messages") != 0);
 }
 
