@@ -99,20 +99,24 @@ def ours():
     return found
 
 
+def show(net, batch, mode, times):
+    rate = 1e3 * batch / statistics.median(times)
+    print(f"{net:9} batch {batch:5}  {mode:30} {common.spread(times):>24}  {rate:12.0f} a second", flush=True)
+
+
 def main():
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}; ms a step")
     found = {} if OPTIONS.peer_only else ours()
+    for place, times in found.items():
+        show(*place, times)
     for net, batch in NETWORKS:
         for mode, how in MODES.items():
             step = Step(net, batch, **how)
             found[net, batch, mode] = [step.milliseconds(STEPS[batch] if net == "resnet18" else 100)
                                        for _ in range(OPTIONS.rounds)]
+            show(net, batch, mode, found[net, batch, mode])
             del step
             torch.cuda.empty_cache()
-    for place in NETWORKS:
-        for (net, batch, mode), times in found.items():
-            if (net, batch) == place:
-                print(f"{net:9} batch {batch:5}  {mode:30} {common.spread(times):>24}  {1e3 * batch / statistics.median(times):12.0f} a second")
     if OPTIONS.json:
         Path(OPTIONS.json).write_text(json.dumps([{"network": net, "batch": batch, "mode": mode, "ms": times}
                                                   for (net, batch, mode), times in found.items()], indent=1))

@@ -7,9 +7,9 @@
 #include "circe/circe.h"
 #include "cli/commands.h"
 #include "cli/common/message.h"
-#include "cli/common/ranks.h"
 #include "cli/common/session.h"
 #include "cli/common/terminal.h"
+#include "cli/common/together.h"
 #include "cli/help.h"
 #include "io/suggest.h"
 
@@ -76,10 +76,10 @@ static int cmd_generate_man(const args *arguments) {
 /* A command that several processes do together, where mpirun or srun started several; `parsed` is what became of its
  * arguments. */
 static int run_by_ranks(int (*run)(const args *), const args *arguments, int parsed) {
-    int status = ranks_open();
+    int status = together_open();
     if (status != EXIT_DONE) return status;
-    status = ranks_agree(parsed);
-    return ranks_close(status == EXIT_DONE ? run(arguments) : status);
+    status = together_agree(parsed);
+    return together_close(status == EXIT_DONE ? run(arguments) : status);
 }
 
 static int run_command(const spec_command *command, int argc, char **argv) {
@@ -100,7 +100,7 @@ static int run_command(const spec_command *command, int argc, char **argv) {
     bool shared = command == &spec_commands[SPEC_FIT] || command == &spec_commands[SPEC_EXPERIMENT] ||
                   command == &spec_commands[SPEC_TRAIN];
     message_set_command(command->name);
-    if (shared) ranks_quieten();
+    if (shared) together_quieten();
     args arguments;
     int status = args_parse(command, argc, argv, &arguments);
     if (status == EXIT_DONE && arguments.own.help)

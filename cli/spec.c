@@ -5,7 +5,7 @@
 
 #include "circe/jobs.h"
 
-#include "jobs/measures.h"
+#include "jobs/measure_texts.h"
 #include "jobs/tests.h"
 
 const spec_command spec_commands[SPEC_N_COMMANDS] = {

@@ -201,24 +201,24 @@ static circe_status choose_columns(reader *r, const char *columns) {
 /* ---- rows --------------------------------------------------------------------------------------------------- */
 
 /* The stretches of a window, read side by side and then copied to where they belong. */
-typedef struct crew {
+typedef struct stretches {
     reader *r;
     int n;
     size_t *cut;    /* (n + 1) */
     io__rows *rows; /* (n) */
     size_t *place;  /* (n) first row of each among all */
     circe_status *status;
-} crew;
+} stretches;
 
 static void parse_stretch(void *user, int64_t k) {
-    crew *c = user;
+    stretches *c = user;
     const char *data = c->r->window.data;
     c->status[k] =
         io__rows_parse(&c->r->layout, &c->r->rows, data + c->cut[k], c->cut[k + 1] - c->cut[k], 1, &c->rows[k]);
 }
 
 static void copy_stretch(void *user, int64_t k) {
-    crew *c = user;
+    stretches *c = user;
     const io__rows *from = &c->rows[k];
     io__rows *to = &c->r->rows;
     size_t cols = c->r->n_columns, first = c->place[k];
@@ -228,14 +228,14 @@ static void copy_stretch(void *user, int64_t k) {
 }
 
 /* A stretch that failed is read again with its true line numbers, for the text. */
-static circe_status read_again(crew *c, int k) {
+static circe_status read_again(stretches *c, int k) {
     reader *r = c->r;
     return io__rows_parse(&r->layout, &r->rows, r->window.data + c->cut[k], c->cut[k + 1] - c->cut[k],
                           r->first_line + r->rows.lines, &c->rows[k]);
 }
 
 /* Joins what the stretches found, in their order. */
-static circe_status join(crew *c, size_t *n_rows) {
+static circe_status join(stretches *c, size_t *n_rows) {
     reader *r = c->r;
     for (int k = 0; k < c->n; k++) {
         circe_status status = c->status[k] == CIRCE_OK ? CIRCE_OK : read_again(c, k);
@@ -250,7 +250,7 @@ static circe_status join(crew *c, size_t *n_rows) {
     return CIRCE_OK;
 }
 
-static circe_status pass_over(crew *c) {
+static circe_status pass_over(stretches *c) {
     reader *r = c->r;
     size_t window = STRETCH * (size_t)c->n, length = window, n_rows = 0;
     r->rows.lines = 0;
@@ -303,12 +303,12 @@ static int count_stretches(const reader *r) {
 static circe_status read_rows(reader *r) {
     int n = count_stretches(r);
     size_t all = (size_t)n;
-    crew c = {.r = r,
-              .n = n,
-              .cut = calloc(all + 1, sizeof *c.cut),
-              .rows = calloc(all, sizeof *c.rows),
-              .place = calloc(all, sizeof *c.place),
-              .status = calloc(all, sizeof *c.status)};
+    stretches c = {.r = r,
+                   .n = n,
+                   .cut = calloc(all + 1, sizeof *c.cut),
+                   .rows = calloc(all, sizeof *c.rows),
+                   .place = calloc(all, sizeof *c.place),
+                   .status = calloc(all, sizeof *c.status)};
     r->layout = (io__layout){.reading = r->reading,
                              .check_utf8 = r->text.memory == NULL,
                              .first_line = r->first_line,

@@ -19,4 +19,7 @@ void audit_show_rates(audit_page *w, int64_t attribute);
 void audit_show_errors(audit_page *w, int64_t attribute);
 void audit_show_calibration(audit_page *w, int64_t attribute);
 
+/* FOLDER/results.csv */
+circe_status audit_write_csv(const circe_audit_result *r, const char *folder);
+
 #endif

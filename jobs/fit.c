@@ -12,8 +12,8 @@
 #include "jobs/json.h"
 #include "jobs/model_file.h"
 #include "jobs/sentinels.h"
-#include "mpi/cluster.h"
 #include "mpi/mpi_fit.h"
+#include "mpi/ranks.h"
 
 /* One run. */
 typedef struct fit_job {
@@ -51,7 +51,7 @@ static circe_status begin(fit_job *j) {
     circe_status status = circe_options_check(&circe_fit_schema, o);
     if (status == CIRCE_OK) status = rows_wanted(o->rows, &j->rows);
     if (status == CIRCE_OK) status = fitting_open(&circe_fit_schema, o, &conditional, &j->fitting);
-    if (status == CIRCE_OK && cluster_rank() == 0) status = path_check_writable("-o", o->output);
+    if (status == CIRCE_OK && ranks_rank() == 0) status = path_check_writable("-o", o->output);
     return status;
 }
 
@@ -63,7 +63,7 @@ static circe_status foresee(const fit_job *j) {
     static const variable variables[] = {VARIABLE_Y, VARIABLE_Z};
     int64_t foreseen = -1;
     circe_status status = inputs_foresee(&j->inputs, j->context, variables, 2, &foreseen);
-    if (status != CIRCE_OK || foreseen < 0 || cluster_size() > 1) return status;
+    if (status != CIRCE_OK || foreseen < 0 || ranks_size() > 1) return status;
     if (j->rows > 0 && j->rows < foreseen) foreseen = j->rows;
     double n = (double)foreseen, bytes = 8.0 * 2.0 * n * n, available = circe_context_memory(j->context);
     if (strcmp(j->options->method, "dense") != 0 || bytes <= available) return CIRCE_OK;
@@ -91,7 +91,7 @@ static circe_status compare_ranks(const fit_job *j) {
     circe_status same = CIRCE_OK;
     for (int i = 0; i < 2 && same == CIRCE_OK; i++) {
         char *what = small_format("%s (%s)", variable_label(group[i]->of), input_source(group[i]));
-        same = cluster_same_data(&group[i]->values, what);
+        same = ranks_same_data(&group[i]->values, what);
         free(what);
     }
     return same;
@@ -106,8 +106,8 @@ static circe_status fit_and_save(fit_job *j) {
     sentinels_note(group, 2, &j->warnings);
     circe_status status = fitting_run(j->context, &j->fitting, &j->y, &j->z, false, &j->warnings, &r->cme);
     if (status == CIRCE_OK) status = job_progress(j->watch, 1, "fitted");
-    status = cluster_agree(status);
-    if (status == CIRCE_OK && cluster_rank() == 0) status = model_save(r->cme, &j->y, &j->z, j->options->output);
+    status = ranks_agree(status);
+    if (status == CIRCE_OK && ranks_rank() == 0) status = model_save(r->cme, &j->y, &j->z, j->options->output);
     if (status != CIRCE_OK) return status;
     r->model = small_format("%s", j->options->output);
     r->columns = columns_described(group, 2);
@@ -126,7 +126,7 @@ circe_status circe_fit(circe_context *context, const circe_table *table, const c
     circe_status status = begin(&j);
     if (status == CIRCE_OK) status = foresee(&j);
     if (status == CIRCE_OK) status = read_rows(&j);
-    status = cluster_agree(status);
+    status = ranks_agree(status);
     if (status == CIRCE_OK) status = compare_ranks(&j);
     if (status == CIRCE_OK) status = fit_and_save(&j);
     input_free(&j.y);

@@ -86,7 +86,7 @@ circe_status fitting_hint(circe_status status) {
 static circe_status fit(circe_context *context, const input *y, const input *z, const circe_kernel *kernel_y,
                         const circe_kernel *kernel_z, const circe_cme_options *options, notes *warnings,
                         circe_cme **cme) {
-    circe_status status = cluster_fit(context, &y->values, &z->values, kernel_y, kernel_z, options, cme);
+    circe_status status = ranks_fit(context, &y->values, &z->values, kernel_y, kernel_z, options, cme);
     if (status != CIRCE_OK || *cme == NULL) return fitting_hint(status);
     for (int64_t i = input_is_constant(y) + input_is_constant(z); i < circe_cme_n_warnings(*cme); i++)
         notes_add(warnings, "%s", circe_cme_warning(*cme, i));

@@ -4,7 +4,7 @@
 
 #include "circe/circe.h"
 #include "io/inputs.h"
-#include "jobs/kernels.h"
+#include "jobs/kernel_choice.h"
 
 /* The options that fits have in common, by their names. */
 typedef struct conditional_options {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "io/io.h"
-#include "jobs/kernels.h"
+#include "jobs/kernel_choice.h"
 
 void json_notes(cJSON *object, const circe_notes *warnings) {
     cJSON *array = cJSON_AddArrayToObject(object, "warnings");

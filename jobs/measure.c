@@ -1,5 +1,5 @@
 /* From options to rows, a regression and kernels. */
-#include "jobs/measure.h"
+#include "jobs/measuring_job.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "io/small.h"
-#include "jobs/kernels.h"
+#include "jobs/kernel_choice.h"
 #include "jobs/model_file.h"
 #include "jobs/sentinels.h"
 

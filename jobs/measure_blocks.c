@@ -1,5 +1,5 @@
 /* Which rows go into blocks, and each block through the measure. */
-#include "jobs/measure.h"
+#include "jobs/measuring_job.h"
 
 #include <inttypes.h>
 #include <math.h>

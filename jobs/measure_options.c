@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "io/suggest.h"
-#include "jobs/measure.h"
+#include "jobs/measuring_job.h"
 
 enum { MAX_NAMES = 32 };
 

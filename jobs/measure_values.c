@@ -9,7 +9,7 @@
 #include "io/small.h"
 #include "jobs/clock.h"
 #include "jobs/columns.h"
-#include "jobs/measure.h"
+#include "jobs/measuring_job.h"
 
 /* A result with what it borrows its kernels from. */
 typedef struct measure_result {

@@ -8,7 +8,7 @@
 #include "io/small.h"
 #include "jobs/clock.h"
 #include "jobs/columns.h"
-#include "jobs/device.h"
+#include "jobs/job_device.h"
 #include "jobs/notes.h"
 #include "jobs/pictures.h"
 #include "jobs/predictor.h"

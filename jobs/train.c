@@ -10,13 +10,13 @@
 #include "io/small.h"
 #include "jobs/clock.h"
 #include "jobs/columns.h"
-#include "jobs/device.h"
+#include "jobs/job_device.h"
 #include "jobs/sentinels.h"
 #include "jobs/training.h"
-#include "mpi/cluster.h"
+#include "mpi/ranks.h"
 
 /* Process 0 judges, writes and speaks for all. */
-static bool is_first(void) { return cluster_rank() == 0; }
+static bool is_first(void) { return ranks_rank() == 0; }
 
 static bool given(const training_job *job, const char *option) {
     return circe_options_given(&circe_train_schema, job->options, option);
@@ -145,7 +145,7 @@ static circe_status make_network(training_job *job, const train_layer_spec *spec
     bool images = job->set->has_images;
     train_shape table = {.n_dims = 1, .size = {job->set->inputs.n}};
     train_shape shape = images ? pictures_shape(&job->set->images) : table;
-    int64_t rows = (o->batch + cluster_size() - 1) / cluster_size(); /* of a batch, here */
+    int64_t rows = (o->batch + ranks_size() - 1) / ranks_size(); /* of a batch, here */
     circe_status status = job_device_open(job->context, o->device, o->precision, &job->device);
     if (status != CIRCE_OK) return status;
     status = train_network_create(job->device, shape, specs, n_specs, rows, &job->network);
@@ -211,7 +211,7 @@ static circe_status hold_output(training_job *job) {
 /* Data, and what rounds its numbers. */
 static char *fingerprint_of(const training_job *job) {
     uint64_t hash = job->set->hash;
-    if (cluster_size() > 1) /* however many: the numbers are rounded otherwise, and that is all */
+    if (ranks_size() > 1) /* however many: the numbers are rounded otherwise, and that is all */
         return small_format("data %016" PRIx64 ", several processes", hash);
     if (strcmp(job->device->ops->name, "cpu") != 0) /* its numbers do not depend on the threads of the CPU */
         return small_format("data %016" PRIx64 ", a GPU", hash);
@@ -349,7 +349,7 @@ static void fill_options(training_job *job, train_options *options) {
     options->checkpoint_minutes = o->checkpoint_minutes;
     options->fingerprint = job->fingerprint;
     options->resume = o->resume;
-    options->team = training_ranks();
+    options->ranks = training_ranks();
     options->progress = on_progress;
     options->user = job;
 }
@@ -374,7 +374,7 @@ static circe_status interrupted(const training_job *job) {
 static circe_status run_job(training_job *job) {
     train_options options;
     const training_set *set = job->set;
-    circe_status status = cluster_same(&set->hash, sizeof set->hash, input_source(&set->table.in));
+    circe_status status = ranks_same(&set->hash, sizeof set->hash, input_source(&set->table.in));
     if (status != CIRCE_OK) return status;
     training_ranks_divide(job->set);
     train_data training = set->training.data, validation = set->validation.data;
@@ -382,7 +382,7 @@ static circe_status run_job(training_job *job) {
     validation.z = *training_z(&set->validation, job->kind);
     if (is_first()) status = check_checkpoint(job);
     if (status == CIRCE_OK && is_first()) status = predict_validation(job, &job->made->before);
-    status = cluster_agree(status);
+    status = ranks_agree(status);
     if (status != CIRCE_OK) return status;
     fill_options(job, &options);
     status = train_run(job->network, job->regularizer, &training, &validation, &options, &job->result);
@@ -474,7 +474,7 @@ circe_status circe_train(circe_context *context, const circe_table *table, const
                         .set = &t->set,
                         .warnings = {.watch = is_first() ? watch : NULL}};
     *made = NULL;
-    circe_status status = cluster_agree(open_job(table, &job));
+    circe_status status = ranks_agree(open_job(table, &job));
     if (status == CIRCE_OK) status = run_job(&job);
     if (status == CIRCE_OK && is_first()) status = finish_job(&job);
     if (status == CIRCE_OK) {

@@ -8,7 +8,7 @@
 #include "io/small.h"
 #include "jobs/columns.h"
 #include "jobs/json.h"
-#include "jobs/kernels.h"
+#include "jobs/kernel_choice.h"
 #include "jobs/training.h"
 
 /* ---- settings ---------------------------------------------------------------------------------------------------- */

@@ -5,68 +5,68 @@
 #include <string.h>
 
 #include "jobs/training.h"
-#include "mpi/cluster.h"
+#include "mpi/ranks.h"
 
 /* ---- the ranks --------------------------------------------------------------------------------------------------- */
 
 static circe_status agree(circe_status status, char *text) {
-    char all[CLUSTER_TEXT_BYTES] = "";
+    char all[RANKS_TEXT_BYTES] = "";
     int who = 0;
-    if (cluster_rank() > 0)
-        snprintf(all, sizeof all, "rank %d on %s: %.900s", cluster_rank(), cluster_host(), text);
+    if (ranks_rank() > 0)
+        snprintf(all, sizeof all, "rank %d on %s: %.900s", ranks_rank(), ranks_host(), text);
     else
         snprintf(all, sizeof all, "%s", text);
-    int first = cluster_first((int)status, all, &who);
-    if (first != 0) snprintf(text, TRAIN_TEAM_TEXT, "%.*s", TRAIN_TEAM_TEXT - 1, all);
+    int first = ranks_first_report((int)status, all, &who);
+    if (first != 0) snprintf(text, TRAIN_RANKS_TEXT, "%.*s", TRAIN_RANKS_TEXT - 1, all);
     return (circe_status)first;
 }
 
 /* This process alone knows, and the others wait for it: it says so itself, whoever it is. */
 __attribute__((noreturn)) static void give_up(circe_status status, const char *text) {
     (void)status;
-    cluster_give_up(text);
+    ranks_give_up(text);
 }
 
-static void broadcast(void *data, size_t bytes) { cluster_broadcast(0, data, bytes); }
+static void broadcast(void *data, size_t bytes) { ranks_broadcast(0, data, bytes); }
 
-static void sum(double *values, int64_t n) { cluster_engine_used()->sum_quickly(values, n, false); }
+static void sum(double *values, int64_t n) { ranks_engine_used()->sum_quickly(values, n, false); }
 
 static void sum_begin(void *values, int64_t n, int floats, double weight) {
-    cluster_engine_used()->sum_begin(values, n, floats != 0, weight);
+    ranks_engine_used()->sum_begin(values, n, floats != 0, weight);
 }
 
 static void sum_of(void *unused, void *values, int64_t n, int floats) {
     (void)unused;
-    cluster_engine_used()->sum_quickly(values, n, floats != 0);
+    ranks_engine_used()->sum_quickly(values, n, floats != 0);
 }
 
 static void sum_integers(uint64_t *values, int64_t n) {
-    uint64_t *all = malloc((size_t)(n * cluster_size()) * sizeof *all);
+    uint64_t *all = malloc((size_t)(n * ranks_size()) * sizeof *all);
     if (all == NULL) give_up(CIRCE_ERR_MEMORY, "out of memory for a sum");
-    cluster_gather(values, (size_t)n * sizeof *values, all);
+    ranks_gather(values, (size_t)n * sizeof *values, all);
     memset(values, 0, (size_t)n * sizeof *values);
-    for (int64_t i = 0; i < n * cluster_size(); i++) values[i % n] += all[i];
+    for (int64_t i = 0; i < n * ranks_size(); i++) values[i % n] += all[i];
     free(all);
 }
 
-const train_team *training_ranks(void) {
-    static train_team team;
-    const cluster_engine *engine = cluster_engine_used();
+const train_ranks *training_ranks(void) {
+    static train_ranks ranks;
+    const ranks_engine *engine = ranks_engine_used();
     if (engine == NULL) return NULL;
-    team = (train_team){.rank = cluster_rank(),
-                        .size = cluster_size(),
-                        .agree = agree,
-                        .give_up = give_up,
-                        .broadcast = broadcast,
-                        .sum = sum,
-                        .sum_of = sum_of,
-                        .sum_integers = sum_integers,
-                        .gather = engine->gather_parts,
-                        .exchange = engine->exchange,
-                        .sum_begin = sum_begin,
-                        .sum_move = engine->sums_move,
-                        .sum_end = engine->sums_end};
-    return &team;
+    ranks = (train_ranks){.rank = ranks_rank(),
+                          .size = ranks_size(),
+                          .agree = agree,
+                          .give_up = give_up,
+                          .broadcast = broadcast,
+                          .sum = sum,
+                          .sum_of = sum_of,
+                          .sum_integers = sum_integers,
+                          .gather = engine->gather_parts,
+                          .exchange = engine->exchange,
+                          .sum_begin = sum_begin,
+                          .sum_move = engine->sums_move,
+                          .sum_end = engine->sums_end};
+    return &ranks;
 }
 
 /* ---- data -------------------------------------------------------------------------------------------------------- */
@@ -103,15 +103,15 @@ static void keep_pictures(training_set *set) {
 }
 
 void training_ranks_divide(training_set *set) {
-    const train_team *team = training_ranks();
+    const train_ranks *ranks = training_ranks();
     training_part *part = &set->training;
     int64_t n = 0;
-    if (team == NULL) return;
-    int64_t first = train_team_slice(part->n, team->rank, team->size, &n);
+    if (ranks == NULL) return;
+    int64_t first = train_ranks_slice(part->n, ranks->rank, ranks->size, &n);
     keep_rows(&part->features, first, n);
     keep_rows(&part->data.z, first, n);
     keep_rows(&part->z_numbers, first, n);
-    if (team->rank == 0) { /* its rows are the first; the floor will be estimated on more of them */
+    if (ranks->rank == 0) { /* its rows are the first; the floor will be estimated on more of them */
         part->data.target.rows = part->data.y.rows = n;
     } else {
         keep_rows(&part->data.target, first, n);

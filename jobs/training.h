@@ -72,7 +72,7 @@ int64_t training_found_class(const trained *t, int64_t row);
 /* ---- several processes (train_ranks.c) --------------------------------------------------------------------------- */
 
 /* Those that mpirun or srun started, as the loop trains with them; NULL: this one alone. */
-const train_team *training_ranks(void);
+const train_ranks *training_ranks(void);
 
 /* Keeps, of the training rows, this process's slice. */
 void training_ranks_divide(training_set *set);

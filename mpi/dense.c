@@ -26,11 +26,11 @@ enum {
 
 struct circe__parts {
     const circe_context *context;
-    cluster_grid grid;
-    cluster_matrix K, vectors; /* (M, M) */
-    cluster_matrix F, G, W;    /* (M, r_z): features of z, in the basis of the eigenvectors, weights */
-    double *s;                 /* (M); with one ridge only the last, the largest, is right */
-    double ridge;              /* that W belongs to; 0: none yet */
+    ranks_grid grid;
+    ranks_matrix K, vectors; /* (M, M) */
+    ranks_matrix F, G, W;    /* (M, r_z): features of z, in the basis of the eigenvectors, weights */
+    double *s;               /* (M); with one ridge only the last, the largest, is right */
+    double ridge;            /* that W belongs to; 0: none yet */
     bool one_ridge;
 };
 
@@ -39,9 +39,9 @@ struct circe__parts {
 
 static void shape_of(int *rows, int *cols) {
     *rows = 1;
-    for (int r = 1; r * r <= cluster_size(); r++)
-        if (cluster_size() % r == 0) *rows = r;
-    *cols = cluster_size() / *rows;
+    for (int r = 1; r * r <= ranks_size(); r++)
+        if (ranks_size() % r == 0) *rows = r;
+    *cols = ranks_size() / *rows;
 }
 
 /* Of n things in blocks, how many are dealt to number `mine` of `all`. */
@@ -57,11 +57,11 @@ static int64_t global(int64_t i, int64_t block, int64_t mine, int64_t all) {
     return (i / block * all + mine) * block + i % block;
 }
 
-static int64_t row_of(const circe__parts *p, const cluster_matrix *m, int64_t i) {
+static int64_t row_of(const circe__parts *p, const ranks_matrix *m, int64_t i) {
     return global(i, m->block, p->grid.row, p->grid.rows);
 }
 
-static int64_t col_of(const circe__parts *p, const cluster_matrix *m, int64_t j) {
+static int64_t col_of(const circe__parts *p, const ranks_matrix *m, int64_t j) {
     return global(j, m->block, p->grid.col, p->grid.cols);
 }
 
@@ -73,25 +73,25 @@ static int64_t block_for(int64_t rows) {
 }
 
 static circe_status make(const circe_context *context, const circe__parts *p, int64_t rows, int64_t cols, int64_t block,
-                         cluster_matrix *m) {
-    *m = (cluster_matrix){.rows = rows,
-                          .cols = cols,
-                          .block = block,
-                          .local_rows = dealt(rows, block, p->grid.row, p->grid.rows),
-                          .local_cols = dealt(cols, block, p->grid.col, p->grid.cols)};
+                         ranks_matrix *m) {
+    *m = (ranks_matrix){.rows = rows,
+                        .cols = cols,
+                        .block = block,
+                        .local_rows = dealt(rows, block, p->grid.row, p->grid.rows),
+                        .local_cols = dealt(cols, block, p->grid.col, p->grid.cols)};
     m->data = circe__calloc(context, circe__max(1, m->local_rows * m->local_cols), sizeof *m->data);
     return m->data == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
 }
 
-static void drop(const circe_context *context, cluster_matrix *m) {
+static void drop(const circe_context *context, ranks_matrix *m) {
     circe__free(context, m->data);
     m->data = NULL;
 }
 
-void cluster_dense_free(const circe_context *context, circe__parts *parts) {
-    cluster_matrix *const all[] = {&parts->K, &parts->vectors, &parts->F, &parts->G, &parts->W};
+void ranks_dense_free(const circe_context *context, circe__parts *parts) {
+    ranks_matrix *const all[] = {&parts->K, &parts->vectors, &parts->F, &parts->G, &parts->W};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) drop(context, all[i]);
-    cluster_engine_used()->grid_close(&parts->grid);
+    ranks_engine_used()->grid_close(&parts->grid);
     circe__free(context, parts);
 }
 
@@ -100,22 +100,22 @@ void cluster_dense_free(const circe_context *context, circe__parts *parts) {
 static double matrices(int64_t n_ridge) { return n_ridge == 1 ? 1.0 : 4.0; }
 
 /* On this machine: of each of its ranks. */
-double cluster_dense_bytes(int64_t rows, int64_t rank_z, int64_t n_ridge) {
+double ranks_dense_bytes(int64_t rows, int64_t rank_z, int64_t n_ridge) {
     int grid_rows, grid_cols;
     shape_of(&grid_rows, &grid_cols);
-    double m = (double)rows, all = (double)cluster_size();
+    double m = (double)rows, all = (double)ranks_size();
     double features = m * (double)rank_z * (3.0 / all + 1.0 / grid_rows);
-    return 8.0 * (double)cluster_neighbours() * (matrices(n_ridge) * m * m / all + features);
+    return 8.0 * (double)ranks_neighbours() * (matrices(n_ridge) * m * m / all + features);
 }
 
 /* The largest array of a rank: the workspace, or K_YY. */
 static circe_status check_size(int64_t rows, int64_t n_ridge) {
     double most = 0.98 * MOST_LOCAL, numbers = (n_ridge == 1 ? 1.0 : 2.0) * (double)rows * (double)rows;
-    if (rows < INT32_MAX && numbers / cluster_size() < most) return CIRCE_OK;
+    if (rows < INT32_MAX && numbers / ranks_size() < most) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_MEMORY,
                       "a dense fit of %lld points on %d ranks is beyond ScaLAPACK's 32-bit counting; use at least %.0f "
                       "ranks, method lowrank, or fewer holdout points",
-                      (long long)rows, cluster_size(), ceil(numbers / most));
+                      (long long)rows, ranks_size(), ceil(numbers / most));
 }
 
 /* ---- filling ------------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ static circe_status check_size(int64_t rows, int64_t n_ridge) {
 /* The points of this rank's rows (or columns), one after the other; the caller's to free. */
 static double *points_here(const circe__holdout *holdout, const circe__parts *p, const double *points, int64_t dim,
                            bool of_rows) {
-    const cluster_matrix *K = &p->K;
+    const ranks_matrix *K = &p->K;
     int64_t n = of_rows ? K->local_rows : K->local_cols;
     double *out = circe__alloc(holdout->context, circe__max(n, 1) * dim, sizeof *out);
     for (int64_t i = 0; out != NULL && i < n; i++)
@@ -182,17 +182,17 @@ static void run_parts(const void *user, int64_t parts, circe_part_fn part, void 
 }
 
 static circe_status decompose(const circe_context *context, circe__parts *p) {
-    const cluster_engine *engine = cluster_engine_used();
-    const cluster_workers workers = {.threads = context->threads, .run = run_parts, .user = context};
+    const ranks_engine *engine = ranks_engine_used();
+    const ranks_workers workers = {.threads = context->threads, .run = run_parts, .user = context};
     int64_t doubles = 0, ints = 0;
     int problem = 0;
     circe_status status = make(context, p, p->K.rows, p->K.cols, p->K.block, &p->vectors);
-    status = cluster_agree(status);
+    status = ranks_agree(status);
     if (status != CIRCE_OK) return status;
     problem = engine->eigen_work(&p->grid, &workers, &p->K, &p->vectors, &doubles, &ints);
     double *work = circe__alloc(context, doubles, sizeof *work);
     int *iwork = circe__alloc(context, ints, sizeof *iwork);
-    status = cluster_agree(work == NULL || iwork == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK);
+    status = ranks_agree(work == NULL || iwork == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK);
     circe__blas_together_begin(context);
     if (status == CIRCE_OK && problem == 0)
         problem = engine->eigen(&p->grid, &workers, &p->K, p->s, &p->vectors, work, doubles, iwork, ints);
@@ -204,19 +204,19 @@ static circe_status decompose(const circe_context *context, circe__parts *p) {
     circe__free(context, work);
     circe__free(context, iwork);
     drop(context, &p->K);
-    return cluster_agree(status);
+    return ranks_agree(status);
 }
 
 /* c := op(vectors) b */
-static void multiply(const circe__parts *p, bool transposed, const cluster_matrix *b, cluster_matrix *c) {
+static void multiply(const circe__parts *p, bool transposed, const ranks_matrix *b, ranks_matrix *c) {
     circe__blas_together_begin(p->context);
-    cluster_engine_used()->multiply(&p->grid, transposed, &p->vectors, b, c);
+    ranks_engine_used()->multiply(&p->grid, transposed, &p->vectors, b, c);
     circe__blas_together_end();
 }
 
 /* out (M) := K x, the same in every rank. here: local_rows + local_cols numbers. */
 static void apply(const circe_context *context, const circe__parts *p, const double *x, double *here, double *out) {
-    const cluster_matrix *K = &p->K;
+    const ranks_matrix *K = &p->K;
     double *x_here = here + K->local_rows;
     for (int64_t j = 0; j < K->local_cols; j++) x_here[j] = x[col_of(p, K, j)];
     memset(out, 0, (size_t)K->rows * sizeof *out);
@@ -225,7 +225,7 @@ static void apply(const circe_context *context, const circe__parts *p, const dou
                                         K->local_rows, 0.0, here, K->local_rows);
         for (int64_t i = 0; i < K->local_rows; i++) out[row_of(p, K, i)] = here[i];
     }
-    cluster_sum(out, K->rows);
+    ranks_sum(out, K->rows);
 }
 
 static double dot(const double *a, const double *b, int64_t n) {
@@ -267,7 +267,7 @@ static circe_status largest_eigenvalue(const circe_context *context, circe__part
     double T[LANCZOS * LANCZOS], small[LANCZOS * LANCZOS], s[LANCZOS], work[1 + 6 * LANCZOS + 2 * LANCZOS * LANCZOS];
     int iwork[3 + 5 * LANCZOS];
     bool there = basis != NULL && here != NULL;
-    circe_status status = cluster_agree(there ? CIRCE_OK : CIRCE_ERR_MEMORY);
+    circe_status status = ranks_agree(there ? CIRCE_OK : CIRCE_ERR_MEMORY);
     if (status == CIRCE_OK && there) {
         int64_t n = tridiagonal(context, p, basis, T, here);
         for (int64_t i = 0; i < n; i++) memcpy(small + i * n, T + i * LANCZOS, (size_t)n * sizeof *small);
@@ -278,30 +278,29 @@ static circe_status largest_eigenvalue(const circe_context *context, circe__part
     }
     circe__free(context, basis);
     circe__free(context, here);
-    return cluster_agree(status);
+    return ranks_agree(status);
 }
 
-circe_status cluster_dense_prepare(circe__holdout *holdout, const circe_kernel *kernel_y,
-                                   circe__regression *regression) {
+circe_status ranks_dense_prepare(circe__holdout *holdout, const circe_kernel *kernel_y, circe__regression *regression) {
     circe_context *context = holdout->context;
     int64_t M = holdout->rows, rz = holdout->z_basis->rank, block = block_for(M), n_ridge = holdout->options->n_ridge;
     int grid_rows, grid_cols;
     *regression = (circe__regression){.solver = CIRCE_METHOD_DENSE, .n = M, .by = holdout->by};
     circe_status status =
-        circe__memory_check(context, cluster_dense_bytes(M, rz, n_ridge), "a dense fit on this machine's ranks",
+        circe__memory_check(context, ranks_dense_bytes(M, rz, n_ridge), "a dense fit on this machine's ranks",
                             "use more machines, method lowrank with a larger tolerance, or fewer holdout points");
     if (status == CIRCE_OK) status = check_size(M, n_ridge);
     circe__parts *p = circe__calloc(context, 1, sizeof *p);
     regression->s = circe__calloc(context, M, sizeof(double));
     if (status == CIRCE_OK && (p == NULL || regression->s == NULL)) status = CIRCE_ERR_MEMORY;
-    status = cluster_agree(status);
+    status = ranks_agree(status);
     if (status != CIRCE_OK || p == NULL) {
         circe__free(context, p);
         circe__regression_free(context, regression);
         return status;
     }
     shape_of(&grid_rows, &grid_cols);
-    cluster_engine_used()->grid_open(grid_rows, grid_cols, &p->grid);
+    ranks_engine_used()->grid_open(grid_rows, grid_cols, &p->grid);
     regression->parts = p;
     p->context = context;
     p->s = regression->s;
@@ -312,7 +311,7 @@ circe_status cluster_dense_prepare(circe__holdout *holdout, const circe_kernel *
     if (status == CIRCE_OK) status = make(context, p, M, rz, block, &p->W);
     if (status == CIRCE_OK) status = fill_gram(holdout, kernel_y, p);
     if (status == CIRCE_OK) status = fill_features(holdout, p);
-    status = cluster_agree(status);
+    status = ranks_agree(status);
     if (status == CIRCE_OK && p->one_ridge) {
         status = largest_eigenvalue(context, p, &regression->s[M - 1]);
     } else if (status == CIRCE_OK) {
@@ -320,7 +319,7 @@ circe_status cluster_dense_prepare(circe__holdout *holdout, const circe_kernel *
         if (status == CIRCE_OK) multiply(p, true, &p->F, &p->G);
     }
     if (status == CIRCE_OK)
-        status = cluster_agree(circe__progress(context, "fitting", ++holdout->steps_done, holdout->steps_total));
+        status = ranks_agree(circe__progress(context, "fitting", ++holdout->steps_done, holdout->steps_total));
     if (status != CIRCE_OK) circe__regression_free(context, regression);
     return status;
 }
@@ -341,7 +340,7 @@ static void weigh(circe__parts *p, double ridge) {
 
 /* h_i from the spectrum, of the columns that are here. */
 static void leverage(const circe__parts *p, double ridge, double *h) {
-    const cluster_matrix *U = &p->vectors;
+    const ranks_matrix *U = &p->vectors;
     for (int64_t j = 0; j < U->local_cols; j++) {
         const double *u = U->data + j * U->local_rows;
         double weight = 1.0 / (p->s[col_of(p, U, j)] + ridge);
@@ -351,8 +350,8 @@ static void leverage(const circe__parts *p, double ridge, double *h) {
 
 /* W and h_i by Cholesky's factorisation; K is lost. */
 static circe_status solve(circe__parts *p, double ridge, double *h) {
-    const cluster_engine *engine = cluster_engine_used();
-    cluster_matrix *K = &p->K;
+    const ranks_engine *engine = ranks_engine_used();
+    ranks_matrix *K = &p->K;
     for (int64_t j = 0; j < K->local_cols; j++)
         for (int64_t i = 0; i < K->local_rows; i++)
             if (row_of(p, K, i) == col_of(p, K, j)) K->data[j * K->local_rows + i] += ridge;
@@ -379,30 +378,30 @@ static circe_status solve(circe__parts *p, double ridge, double *h) {
 
 /* sums (2, M): |W_i|^2 and h_i, first of this rank's share, then of all. */
 static double error_of(const circe__parts *p, double *sums) {
-    const cluster_matrix *W = &p->W;
+    const ranks_matrix *W = &p->W;
     int64_t M = W->rows;
     for (int64_t j = 0; j < W->local_cols; j++)
         for (int64_t i = 0; i < W->local_rows; i++) {
             double w = W->data[j * W->local_rows + i];
             sums[row_of(p, W, i)] += w * w;
         }
-    cluster_sum(sums, 2 * M);
+    ranks_sum(sums, 2 * M);
     double total = 0.0;
     for (int64_t i = 0; i < M; i++) total += sums[i] / (sums[M + i] * sums[M + i]);
     return total / (double)M;
 }
 
-circe_status cluster_dense_loo(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
-                               int64_t n_ridge, double *error) {
+circe_status ranks_dense_loo(circe__holdout *holdout, const circe__regression *regression, const double *ridge,
+                             int64_t n_ridge, double *error) {
     circe_context *context = holdout->context;
     circe__parts *p = regression->parts;
     int64_t M = holdout->rows;
     double *sums = circe__alloc(context, 2 * M, sizeof *sums);
-    circe_status status = cluster_agree(sums == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK);
+    circe_status status = ranks_agree(sums == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK);
     for (int64_t l = 0; status == CIRCE_OK && sums != NULL && l < n_ridge; l++) {
         memset(sums, 0, (size_t)(2 * M) * sizeof *sums);
         if (p->one_ridge) {
-            status = cluster_agree(solve(p, ridge[l], sums + M));
+            status = ranks_agree(solve(p, ridge[l], sums + M));
         } else {
             weigh(p, ridge[l]);
             leverage(p, ridge[l], sums + M);
@@ -410,7 +409,7 @@ circe_status cluster_dense_loo(circe__holdout *holdout, const circe__regression 
         if (status == CIRCE_OK) error[l] = error_of(p, sums);
     }
     if (status == CIRCE_OK)
-        status = cluster_agree(circe__progress(context, "fitting", ++holdout->steps_done, holdout->steps_total));
+        status = ranks_agree(circe__progress(context, "fitting", ++holdout->steps_done, holdout->steps_total));
     circe__free(context, sums);
     return status;
 }
@@ -420,7 +419,7 @@ circe_status cluster_dense_loo(circe__holdout *holdout, const circe__regression 
 
 /* Rows [first, first + n) of W, row by row, from every rank that has some of them: added to zeros. */
 static void collect(const circe__parts *p, int64_t first, int64_t n, double *piece, double *to) {
-    const cluster_matrix *W = &p->W;
+    const ranks_matrix *W = &p->W;
     memset(piece, 0, (size_t)(n * W->cols) * sizeof *piece);
     for (int64_t i = 0; i < W->local_rows; i++) {
         int64_t row = row_of(p, W, i) - first;
@@ -428,17 +427,17 @@ static void collect(const circe__parts *p, int64_t first, int64_t n, double *pie
         for (int64_t j = 0; j < W->local_cols; j++)
             piece[row * W->cols + col_of(p, W, j)] = W->data[j * W->local_rows + i];
     }
-    cluster_engine_used()->sum_to_first(piece, n * W->cols, to);
+    ranks_engine_used()->sum_to_first(piece, n * W->cols, to);
 }
 
-circe_status cluster_dense_weights(const circe__regression *regression, double ridge, double **weights) {
+circe_status ranks_dense_weights(const circe__regression *regression, double ridge, double **weights) {
     circe__parts *p = regression->parts;
     const circe_context *context = p->context;
     int64_t M = p->W.rows, rz = p->W.cols, rows = circe__max(1, circe__min(M, PIECE / circe__max(rz, 1)));
-    bool first = cluster_rank() == 0;
+    bool first = ranks_rank() == 0;
     double *piece = circe__alloc(context, circe__max(1, rows * rz), sizeof *piece);
     *weights = first ? circe__alloc(context, circe__max(1, M * rz), sizeof **weights) : NULL;
-    circe_status status = cluster_agree(piece == NULL || (first && *weights == NULL) ? CIRCE_ERR_MEMORY : CIRCE_OK);
+    circe_status status = ranks_agree(piece == NULL || (first && *weights == NULL) ? CIRCE_ERR_MEMORY : CIRCE_OK);
     if (status == CIRCE_OK && p->ridge != ridge) weigh(p, ridge);
     for (int64_t i = 0; status == CIRCE_OK && i < M; i += rows)
         collect(p, i, circe__min(rows, M - i), piece, first ? *weights + i * rz : NULL);

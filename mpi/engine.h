@@ -4,45 +4,45 @@
  *
  * Functions without a result do not fail: MPI ends the job where it cannot go on. Those marked "all" are called by
  * every process in the same order. Waiting yields the core after a moment, since a process may wait for minutes. */
-#ifndef CLUSTER_ENGINE_H
-#define CLUSTER_ENGINE_H
+#ifndef RANKS_ENGINE_H
+#define RANKS_ENGINE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CLUSTER_ENGINE_VERSION = 4, CLUSTER_HOST_BYTES = 64 };
+enum { RANKS_ENGINE_VERSION = 4, RANKS_HOST_BYTES = 64 };
 
-typedef struct cluster_place {
+typedef struct ranks_place {
     int rank, size;
     int neighbours; /* processes on this machine, with this one */
-    char host[CLUSTER_HOST_BYTES];
-} cluster_place;
+    char host[RANKS_HOST_BYTES];
+} ranks_place;
 
 /* Processes in rows and columns, numbered row by row; this one's place in it. */
-typedef struct cluster_grid {
+typedef struct ranks_grid {
     int context; /* of BLACS */
     int rows, cols, row, col;
-} cluster_grid;
+} ranks_grid;
 
 /* A matrix over a grid in blocks of `block` by `block`, dealt out cyclically; the local part lies column by column. */
-typedef struct cluster_matrix {
+typedef struct ranks_matrix {
     double *data; /* (local_rows, local_cols), ld = max(local_rows, 1) */
     int64_t rows, cols, block, local_rows, local_cols;
-} cluster_matrix;
+} ranks_matrix;
 
 /* Threads of this process: run calls part(argument, k) for every k in [0, parts), each on one of them. */
-typedef struct cluster_workers {
+typedef struct ranks_workers {
     int threads;
     void (*run)(const void *user, int64_t parts, void (*part)(void *argument, int64_t k), void *argument);
     const void *user;
-} cluster_workers;
+} ranks_workers;
 
-typedef struct cluster_engine {
+typedef struct ranks_engine {
     int version;
     const char *(*name)(void);
 
-    bool (*open)(cluster_place *place);
+    bool (*open)(ranks_place *place);
     void (*close)(void);       /* all */
     void (*abort)(int status); /* ends every process */
 
@@ -69,27 +69,27 @@ typedef struct cluster_engine {
     void (*receive)(int from, void *data, size_t bytes);
 
     /* Dense algebra over a grid; all. Results other than 0 are ScaLAPACK's info. */
-    void (*grid_open)(int rows, int cols, cluster_grid *grid);
-    void (*grid_close)(cluster_grid *grid);
+    void (*grid_open)(int rows, int cols, ranks_grid *grid);
+    void (*grid_close)(ranks_grid *grid);
     /* Numbers that `eigen` needs as work: of doubles, of ints. */
-    int (*eigen_work)(const cluster_grid *grid, const cluster_workers *workers, const cluster_matrix *a,
-                      const cluster_matrix *vectors, int64_t *doubles, int64_t *ints);
+    int (*eigen_work)(const ranks_grid *grid, const ranks_workers *workers, const ranks_matrix *a,
+                      const ranks_matrix *vectors, int64_t *doubles, int64_t *ints);
     /* a, of which the lower triangle is read, = vectors diag(s) vectors', s ascending; a is lost. */
-    int (*eigen)(const cluster_grid *grid, const cluster_workers *workers, cluster_matrix *a, double *s,
-                 cluster_matrix *vectors, double *work, int64_t doubles, int *iwork, int64_t ints);
+    int (*eigen)(const ranks_grid *grid, const ranks_workers *workers, ranks_matrix *a, double *s,
+                 ranks_matrix *vectors, double *work, int64_t doubles, int *iwork, int64_t ints);
     /* a = L L', its lower triangle := L. */
-    int (*factor)(const cluster_grid *grid, cluster_matrix *a);
+    int (*factor)(const ranks_grid *grid, ranks_matrix *a);
     /* b := a^-1 b, a factored. */
-    int (*solve)(const cluster_grid *grid, const cluster_matrix *a, cluster_matrix *b);
+    int (*solve)(const ranks_grid *grid, const ranks_matrix *a, ranks_matrix *b);
     /* a, factored, := the lower triangle of its inverse. */
-    int (*invert)(const cluster_grid *grid, cluster_matrix *a);
+    int (*invert)(const ranks_grid *grid, ranks_matrix *a);
     /* c := op(a) b */
-    void (*multiply)(const cluster_grid *grid, bool transposed, const cluster_matrix *a, const cluster_matrix *b,
-                     cluster_matrix *c);
-} cluster_engine;
+    void (*multiply)(const ranks_grid *grid, bool transposed, const ranks_matrix *a, const ranks_matrix *b,
+                     ranks_matrix *c);
+} ranks_engine;
 
 /* The symbol of the loadable part. */
-typedef const cluster_engine *cluster_engine_fn(void);
-#define CLUSTER_ENGINE_SYMBOL "circe_cluster_engine"
+typedef const ranks_engine *ranks_engine_fn(void);
+#define RANKS_ENGINE_SYMBOL "circe_ranks_engine"
 
 #endif

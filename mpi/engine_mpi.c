@@ -46,7 +46,7 @@ static const char *name(void) {
     return text;
 }
 
-static bool open_cluster(cluster_place *place) {
+static bool open_ranks(ranks_place *place) {
     int there = 0, provided = 0, length = 0;
     char host[MPI_MAX_PROCESSOR_NAME];
     MPI_Initialized(&there);
@@ -60,7 +60,7 @@ static bool open_cluster(cluster_place *place) {
     MPI_Comm_free(&machine);
     engine_wait_among(place->neighbours);
     MPI_Get_processor_name(host, &length);
-    host[length < CLUSTER_HOST_BYTES - 1 ? length : CLUSTER_HOST_BYTES - 1] = '\0';
+    host[length < RANKS_HOST_BYTES - 1 ? length : RANKS_HOST_BYTES - 1] = '\0';
     memset(place->host, 0, sizeof place->host);
     memcpy(place->host, host, strlen(host));
     return true;
@@ -81,7 +81,7 @@ static void forget_sent(bool all) {
     }
 }
 
-static void close_cluster(void) {
+static void close_ranks(void) {
     MPI_Request request;
     forget_sent(true);
     shared_close();
@@ -90,7 +90,7 @@ static void close_cluster(void) {
     if (own_init) MPI_Finalize();
 }
 
-static void abort_cluster(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
+static void abort_ranks(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
 
 /* ---- together -----------------------------------------------------------------------------------------------------
  */
@@ -164,7 +164,7 @@ static const int *counts_of(const size_t *bytes, int which, const int **starts) 
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (lists[which] == NULL) lists[which] = malloc(2 * (size_t)size * sizeof(int));
     if (lists[which] == NULL) {
-        abort_cluster(1);
+        abort_ranks(1);
         abort(); /* MPI_Abort is not declared as not returning */
     }
     for (int k = 0; k < size; k++) {
@@ -243,7 +243,7 @@ static void send_message(int to, const void *data, size_t bytes) {
     forget_sent(false);
     outgoing *message = malloc(sizeof *message + bytes);
     if (message == NULL) { /* a few kilobytes: without them there is no way on */
-        abort_cluster(1);
+        abort_ranks(1);
         return;
     }
     memcpy(message->data, data, bytes);
@@ -271,34 +271,34 @@ static void receive(int from, void *data, size_t bytes) {
 /* ---- the table ----------------------------------------------------------------------------------------------------
  */
 
-__attribute__((visibility("default"))) const cluster_engine *circe_cluster_engine(void);
+__attribute__((visibility("default"))) const ranks_engine *circe_ranks_engine(void);
 
-const cluster_engine *circe_cluster_engine(void) {
-    static const cluster_engine engine = {.version = CLUSTER_ENGINE_VERSION,
-                                          .name = name,
-                                          .open = open_cluster,
-                                          .close = close_cluster,
-                                          .abort = abort_cluster,
-                                          .broadcast = broadcast,
-                                          .gather = gather,
-                                          .sum = sum,
-                                          .sum_to_first = sum_to_first,
-                                          .sum_quickly = sum_quickly,
-                                          .gather_parts = gather_parts,
-                                          .exchange = exchange,
-                                          .sum_begin = sum_begin,
-                                          .sums_move = sums_move,
-                                          .sums_end = sums_end,
-                                          .send = send_message,
-                                          .waiting = waiting,
-                                          .receive = receive,
-                                          .grid_open = scalapack_grid_open,
-                                          .grid_close = scalapack_grid_close,
-                                          .eigen_work = scalapack_eigen_work,
-                                          .eigen = scalapack_eigen,
-                                          .factor = scalapack_factor,
-                                          .solve = scalapack_solve,
-                                          .invert = scalapack_invert,
-                                          .multiply = scalapack_multiply};
+const ranks_engine *circe_ranks_engine(void) {
+    static const ranks_engine engine = {.version = RANKS_ENGINE_VERSION,
+                                        .name = name,
+                                        .open = open_ranks,
+                                        .close = close_ranks,
+                                        .abort = abort_ranks,
+                                        .broadcast = broadcast,
+                                        .gather = gather,
+                                        .sum = sum,
+                                        .sum_to_first = sum_to_first,
+                                        .sum_quickly = sum_quickly,
+                                        .gather_parts = gather_parts,
+                                        .exchange = exchange,
+                                        .sum_begin = sum_begin,
+                                        .sums_move = sums_move,
+                                        .sums_end = sums_end,
+                                        .send = send_message,
+                                        .waiting = waiting,
+                                        .receive = receive,
+                                        .grid_open = scalapack_grid_open,
+                                        .grid_close = scalapack_grid_close,
+                                        .eigen_work = scalapack_eigen_work,
+                                        .eigen = scalapack_eigen,
+                                        .factor = scalapack_factor,
+                                        .solve = scalapack_solve,
+                                        .invert = scalapack_invert,
+                                        .multiply = scalapack_multiply};
     return &engine;
 }

@@ -44,31 +44,31 @@ void pdgemm_(const char *trans_a, const char *trans_b, const int *m, const int *
 
 static const int one = 1, zero = 0;
 
-void scalapack_grid_open(int rows, int cols, cluster_grid *grid) {
+void scalapack_grid_open(int rows, int cols, ranks_grid *grid) {
     Cblacs_get(-1, 0, &grid->context);
     Cblacs_gridinit(&grid->context, "R", rows, cols);
     Cblacs_gridinfo(grid->context, &grid->rows, &grid->cols, &grid->row, &grid->col);
 }
 
-void scalapack_grid_close(cluster_grid *grid) { Cblacs_gridexit(grid->context); }
+void scalapack_grid_close(ranks_grid *grid) { Cblacs_gridexit(grid->context); }
 
-static void describe(const cluster_grid *grid, const cluster_matrix *m, int description[DESCRIPTION]) {
+static void describe(const ranks_grid *grid, const ranks_matrix *m, int description[DESCRIPTION]) {
     int rows = (int)m->rows, cols = (int)m->cols, block = (int)m->block, info = 0;
     int ld = m->local_rows > 0 ? (int)m->local_rows : 1;
     descinit_(description, &rows, &cols, &block, &block, &zero, &zero, &grid->context, &ld, &info);
 }
 
 /* Beside the numbers of the steps: e (n) and tau (local_cols). */
-static int64_t kept(const cluster_matrix *a) { return a->rows + a->local_cols; }
+static int64_t kept(const ranks_matrix *a) { return a->rows + a->local_cols; }
 
 /* t (block, block), and what pdlarft and pdlarfb need. */
-static int64_t turn_work(const cluster_matrix *a) {
+static int64_t turn_work(const ranks_matrix *a) {
     return a->block * (2 * a->block + a->local_rows + a->local_cols + 2 * a->block);
 }
 
 /* vectors := H vectors, a block of reflections at a time, the last first. pdormtr does this too, but takes those of the
  * first block one by one, each of which reads all vectors twice. */
-static void turn(cluster_matrix *a, int *describe_a, const double *tau, cluster_matrix *vectors, int *describe_z,
+static void turn(ranks_matrix *a, int *describe_a, const double *tau, ranks_matrix *vectors, int *describe_z,
                  double *work) {
     int n = (int)a->rows, block = (int)a->block;
     double *t = work, *rest = work + a->block * a->block;
@@ -80,8 +80,8 @@ static void turn(cluster_matrix *a, int *describe_a, const double *tau, cluster_
     }
 }
 
-int scalapack_eigen_work(const cluster_grid *grid, const cluster_workers *workers, const cluster_matrix *a,
-                         const cluster_matrix *vectors, int64_t *doubles, int64_t *ints) {
+int scalapack_eigen_work(const ranks_grid *grid, const ranks_workers *workers, const ranks_matrix *a,
+                         const ranks_matrix *vectors, int64_t *doubles, int64_t *ints) {
     int describe_z[DESCRIPTION], n = (int)a->rows, ask = -1, least_ints = 0, info = 0;
     double conquer = 0.0, unused = 0.0;
     int64_t most = tridiagonal_work(workers, a);
@@ -95,8 +95,8 @@ int scalapack_eigen_work(const cluster_grid *grid, const cluster_workers *worker
     return info;
 }
 
-int scalapack_eigen(const cluster_grid *grid, const cluster_workers *workers, cluster_matrix *a, double *s,
-                    cluster_matrix *vectors, double *work, int64_t doubles, int *iwork, int64_t ints) {
+int scalapack_eigen(const ranks_grid *grid, const ranks_workers *workers, ranks_matrix *a, double *s,
+                    ranks_matrix *vectors, double *work, int64_t doubles, int *iwork, int64_t ints) {
     const double off = 0.0, diagonal = 1.0;
     int describe_a[DESCRIPTION], describe_z[DESCRIPTION], n = (int)a->rows, info = 0;
     int lwork = (int)(doubles - kept(a)), liwork = (int)ints;
@@ -112,14 +112,14 @@ int scalapack_eigen(const cluster_grid *grid, const cluster_workers *workers, cl
     return info;
 }
 
-int scalapack_factor(const cluster_grid *grid, cluster_matrix *a) {
+int scalapack_factor(const ranks_grid *grid, ranks_matrix *a) {
     int describe_a[DESCRIPTION], n = (int)a->rows, info = 0;
     describe(grid, a, describe_a);
     pdpotrf_("L", &n, a->data, &one, &one, describe_a, &info);
     return info;
 }
 
-int scalapack_solve(const cluster_grid *grid, const cluster_matrix *a, cluster_matrix *b) {
+int scalapack_solve(const ranks_grid *grid, const ranks_matrix *a, ranks_matrix *b) {
     int describe_a[DESCRIPTION], describe_b[DESCRIPTION], n = (int)a->rows, cols = (int)b->cols, info = 0;
     if (cols == 0) return 0;
     describe(grid, a, describe_a);
@@ -128,15 +128,15 @@ int scalapack_solve(const cluster_grid *grid, const cluster_matrix *a, cluster_m
     return info;
 }
 
-int scalapack_invert(const cluster_grid *grid, cluster_matrix *a) {
+int scalapack_invert(const ranks_grid *grid, ranks_matrix *a) {
     int describe_a[DESCRIPTION], n = (int)a->rows, info = 0;
     describe(grid, a, describe_a);
     pdpotri_("L", &n, a->data, &one, &one, describe_a, &info);
     return info;
 }
 
-void scalapack_multiply(const cluster_grid *grid, bool transposed, const cluster_matrix *a, const cluster_matrix *b,
-                        cluster_matrix *c) {
+void scalapack_multiply(const ranks_grid *grid, bool transposed, const ranks_matrix *a, const ranks_matrix *b,
+                        ranks_matrix *c) {
     int describe_a[DESCRIPTION], describe_b[DESCRIPTION], describe_c[DESCRIPTION];
     int m = (int)c->rows, n = (int)c->cols, k = (int)b->rows;
     const double unit = 1.0, nothing = 0.0;

@@ -1,7 +1,7 @@
 /* Sums, gathers and broadcasts among processes of one machine, in memory that they share (engine_shared.c). Calls are
  * made by all of them in the same order, from one thread each, and do not fail. */
-#ifndef CLUSTER_ENGINE_SHARED_H
-#define CLUSTER_ENGINE_SHARED_H
+#ifndef RANKS_ENGINE_SHARED_H
+#define RANKS_ENGINE_SHARED_H
 
 #include <stdbool.h>
 #include <stddef.h>

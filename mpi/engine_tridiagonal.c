@@ -42,7 +42,7 @@ typedef struct reduction {
     double *p_rows;    /* (threads, local_rows) */
     double *p_cols;    /* (local_cols) and X'v (2 PANEL) */
     double smallest;   /* the square of a length that counts as none */
-    const cluster_workers *workers;
+    const ranks_workers *workers;
 } reduction;
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -290,10 +290,10 @@ static void update(const reduction *r, int64_t from, int64_t done) {
 /* ---- the whole ----------------------------------------------------------------------------------------------------
  */
 
-static int64_t rows_held(const cluster_matrix *a) { return a->local_rows > 0 ? a->local_rows : 1; }
-static int64_t cols_held(const cluster_matrix *a) { return a->local_cols > 0 ? a->local_cols : 1; }
+static int64_t rows_held(const ranks_matrix *a) { return a->local_rows > 0 ? a->local_rows : 1; }
+static int64_t cols_held(const ranks_matrix *a) { return a->local_cols > 0 ? a->local_cols : 1; }
 
-int64_t tridiagonal_work(const cluster_workers *workers, const cluster_matrix *a) {
+int64_t tridiagonal_work(const ranks_workers *workers, const ranks_matrix *a) {
     return rows_held(a) * (2 * PANEL + 1 + workers->threads) + NOTES + cols_held(a) * (2 * PANEL + 2) + 2 * PANEL;
 }
 
@@ -307,8 +307,8 @@ static double largest(const reduction *r) {
     return most;
 }
 
-static void begin(const cluster_grid *grid, const cluster_workers *workers, cluster_matrix *a, double *tau,
-                  double *work, reduction *r) {
+static void begin(const ranks_grid *grid, const ranks_workers *workers, ranks_matrix *a, double *tau, double *work,
+                  reduction *r) {
     int64_t rows = rows_held(a), cols = cols_held(a);
     *r = (reduction){.a = a->data,
                      .tau = tau,
@@ -331,8 +331,8 @@ static void begin(const cluster_grid *grid, const cluster_workers *workers, clus
     r->smallest = fmax(pow(1e-130 * largest(r), 2.0), 1e-290);
 }
 
-void tridiagonal_reduce(const cluster_grid *grid, const cluster_workers *workers, cluster_matrix *a, double *d,
-                        double *e, double *tau, double *work) {
+void tridiagonal_reduce(const ranks_grid *grid, const ranks_workers *workers, ranks_matrix *a, double *d, double *e,
+                        double *tau, double *work) {
     reduction r;
     begin(grid, workers, a, tau, work, &r);
     double *notes = r.v_rows + r.local_rows;

@@ -1,8 +1,8 @@
 /* Waiting for other processes: first in a tight loop (they are microseconds away where all have cores), then with the
  * core offered to others, then with ever longer pauses: a process that waits for another's minutes of work leaves it
  * the core. */
-#ifndef CLUSTER_ENGINE_WAIT_H
-#define CLUSTER_ENGINE_WAIT_H
+#ifndef RANKS_ENGINE_WAIT_H
+#define RANKS_ENGINE_WAIT_H
 
 #include <stdbool.h>
 

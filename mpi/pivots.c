@@ -49,8 +49,8 @@ static standing stand(const pivoting *work, const double *values) {
         own.sum += values[i];
         if (values[i] > own.largest) own.largest = values[i], own.index = work->first + i;
     }
-    cluster_gather(&own, sizeof own, of);
-    for (int rank = 0; rank < cluster_size(); rank++) {
+    ranks_gather(&own, sizeof own, of);
+    for (int rank = 0; rank < ranks_size(); rank++) {
         all.sum += of[rank].sum;
         if (of[rank].largest > all.largest) all.largest = of[rank].largest, all.index = of[rank].index;
     }
@@ -58,9 +58,9 @@ static standing stand(const pivoting *work, const double *values) {
 }
 
 static int owner_of(int64_t n, int64_t row) {
-    int rank = (int)(row * cluster_size() / n);
-    while (rank > 0 && n * rank / cluster_size() > row) rank--;
-    while (rank + 1 < cluster_size() && n * (rank + 1) / cluster_size() <= row) rank++;
+    int rank = (int)(row * ranks_size() / n);
+    while (rank > 0 && n * rank / ranks_size() > row) rank--;
+    while (rank + 1 < ranks_size() && n * (rank + 1) / ranks_size() <= row) rank++;
     return rank;
 }
 
@@ -94,12 +94,12 @@ static circe_status begin(pivoting *work) {
     int64_t rows = circe__max(work->mine, 1);
     work->residual = circe__alloc(context, rows, sizeof *work->residual);
     work->column = circe__alloc(context, rows, sizeof *work->column);
-    work->standings = circe__alloc(context, cluster_size(), sizeof *work->standings);
+    work->standings = circe__alloc(context, ranks_size(), sizeof *work->standings);
     void *scratch = circe__alloc(context, (int64_t)circe__basis_bytes(basis), 1);
     circe_status status = grow(work, basis->rank + 64);
     if (work->residual == NULL || work->column == NULL || work->standings == NULL || scratch == NULL)
         status = CIRCE_ERR_MEMORY;
-    status = cluster_agree(status);
+    status = ranks_agree(status);
     if (status == CIRCE_OK && work->mine > 0)
         circe__basis_features(basis, basis->rank, work->points + work->first * basis->dim, work->mine, work->F,
                               work->ld, work->column, work->residual, scratch);
@@ -153,7 +153,7 @@ static void add_pivot(pivoting *work, int64_t p, double residual) {
     bool own = local >= 0 && local < work->mine;
     double root = sqrt(residual);
     if (own) memcpy(work->row, work->F + local * ld, (size_t)r * sizeof *work->row);
-    cluster_broadcast(owner_of(work->n, p), work->row, (size_t)r * sizeof *work->row);
+    ranks_broadcast(owner_of(work->n, p), work->row, (size_t)r * sizeof *work->row);
     work->row[r] = root;
     columning c = {.work = work, .pivot = pivot, .root = root};
     circe_context_run(basis->context, count_parts(work), extend_part, &c);
@@ -177,30 +177,30 @@ static circe_status extend_at_first(pivoting *work, double tolerance, int64_t ma
     const circe__fit_by *by = basis->by;
     circe_status status = CIRCE_OK;
     basis->rank = 0;
-    if (cluster_rank() == 0) {
+    if (ranks_rank() == 0) {
         basis->by = NULL;
         status = circe__basis_extend(basis, work->points, work->n, tolerance, max_rank, name);
         basis->by = by;
     }
-    status = cluster_agree(status);
+    status = ranks_agree(status);
     if (status != CIRCE_OK) return status;
     int64_t rank = basis->rank;
-    cluster_broadcast(0, &rank, sizeof rank);
-    cluster_broadcast(0, &basis->scale, sizeof basis->scale);
-    status = cluster_agree(circe__basis_reserve(basis, rank));
+    ranks_broadcast(0, &rank, sizeof rank);
+    ranks_broadcast(0, &basis->scale, sizeof basis->scale);
+    status = ranks_agree(circe__basis_reserve(basis, rank));
     if (status != CIRCE_OK) return status;
     basis->rank = rank;
-    cluster_broadcast(0, basis->points, (size_t)(rank * basis->dim) * sizeof(double));
+    ranks_broadcast(0, basis->points, (size_t)(rank * basis->dim) * sizeof(double));
     for (int64_t i = 0; i < rank; i++)
-        cluster_broadcast(0, basis->L + i * basis->capacity, (size_t)rank * sizeof(double));
+        ranks_broadcast(0, basis->L + i * basis->capacity, (size_t)rank * sizeof(double));
     return CIRCE_OK;
 }
 
-circe_status cluster_extend(circe__basis *basis, const double *points, int64_t n, double tolerance, int64_t max_rank,
-                            const char *name) {
+circe_status ranks_extend(circe__basis *basis, const double *points, int64_t n, double tolerance, int64_t max_rank,
+                          const char *name) {
     pivoting work = {.basis = basis, .points = points, .n = n};
     int64_t first_rank = basis->rank;
-    work.first = cluster_slice(n, &work.mine);
+    work.first = ranks_slice(n, &work.mine);
     circe_status status = begin(&work);
     while (status == CIRCE_OK) {
         standing next = stand(&work, work.residual);
@@ -214,7 +214,7 @@ circe_status cluster_extend(circe__basis *basis, const double *points, int64_t n
             break;
         }
         if (basis->rank == work.ld)
-            status = cluster_agree(
+            status = ranks_agree(
                 grow(&work, circe__min(circe__max(2 * work.ld, basis->rank + 64), circe__max(max_rank, work.ld + 1))));
         if (status == CIRCE_OK) add_pivot(&work, next.index, next.largest);
     }

@@ -1,5 +1,5 @@
 /* Reading experiments/NAME.yaml, and where the files are looked for. */
-#include "paper/experiment.h"
+#include "paper/paper_config.h"
 
 #include <dirent.h>
 #include <limits.h>

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "images/dsprites_task.h"
-#include "paper/experiment.h"
+#include "paper/paper_config.h"
 
 static const struct {
     const char *name;

@@ -8,7 +8,7 @@
 
 #include "io/small.h"
 #include "jobs/clock.h"
-#include "mpi/cluster.h"
+#include "mpi/ranks.h"
 #include "paper/paper_parts.h"
 #include "train/device.h"
 
@@ -34,7 +34,7 @@ static circe_status try_device(const paper_options *options, const char *precisi
 static int64_t number_of_jobs(const paper_options *options) {
     enum { MOST_ON_A_GPU = 4 }; /* they take turns there: more only keep each other waiting */
     if (options->jobs > 0) return options->jobs;
-    int64_t jobs = cluster_cores() / options->threads;
+    int64_t jobs = ranks_cores() / options->threads;
     if (strcmp(device_of(options), "cpu") != 0 && jobs > MOST_ON_A_GPU) jobs = MOST_ON_A_GPU;
     return jobs < 1 ? 1 : jobs;
 }

@@ -4,7 +4,7 @@
 
 #include "images/part.h"
 #include "images/yaleb.h"
-#include "paper/experiment.h"
+#include "paper/paper_config.h"
 #include "report/cells.h"
 #include "train/regularizer.h"
 #include "train/trainer.h"

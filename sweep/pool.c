@@ -6,7 +6,7 @@
 
 #include "io/small.h"
 #include "jobs/clock.h"
-#include "mpi/cluster.h"
+#include "mpi/ranks.h"
 #include "sweep/sweep_parts.h"
 
 enum { LOOK_MS = 200, LOOK_AT_RANKS_MS = 4 };
@@ -36,13 +36,13 @@ typedef struct pool {
  */
 static void make_places(pool *p) {
     int64_t most = 0, all = 0, *room = sweep__gather_room(p->s->options->jobs);
-    for (int rank = 0; rank < cluster_size(); rank++) {
+    for (int rank = 0; rank < ranks_size(); rank++) {
         all += room[rank];
         if (room[rank] > most) most = room[rank];
     }
     p->places = small_alloc((size_t)all * sizeof *p->places);
     for (int64_t number = 0; number < most; number++)
-        for (int rank = 0; rank < cluster_size() && p->n_places < p->s->n_runs; rank++)
+        for (int rank = 0; rank < ranks_size() && p->n_places < p->s->n_runs; rank++)
             if (number < room[rank]) p->places[p->n_places++] = (place){.rank = rank, .number = number, .run = -1};
     free(room);
 }
@@ -206,8 +206,7 @@ circe_status sweep__pool(sweep *s, const circe_watch *watch) {
     announce(&p);
     do {
         start_what_can(&p);
-        if (p.running > 0)
-            sweep__children_listen(&p.children, cluster_size() > 1 ? LOOK_AT_RANKS_MS : LOOK_MS, hear, &p);
+        if (p.running > 0) sweep__children_listen(&p.children, ranks_size() > 1 ? LOOK_AT_RANKS_MS : LOOK_MS, hear, &p);
         sweep__mail_listen(p.mail, hear, &p);
         if (show(&p) != 0) stop(&p);
         sweep__children_hurry(&p.children);

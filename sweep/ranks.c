@@ -13,7 +13,7 @@
 
 #include "io/small.h"
 #include "jobs/clock.h"
-#include "mpi/cluster.h"
+#include "mpi/ranks.h"
 #include "sweep/sweep_parts.h"
 
 enum { LOOK_MS = 4 };
@@ -21,7 +21,7 @@ static const double tell_every_s = 0.5;
 
 enum { ORDER_START = 101, ORDER_STOP, ORDER_DISMISS }; /* beside what is news */
 
-static bool several(void) { return cluster_size() > 1; }
+static bool several(void) { return ranks_size() > 1; }
 
 /* ---- letters ----------------------------------------------------------------------------------------------------- */
 
@@ -44,15 +44,15 @@ static void post(char *mail, int to, int kind, int64_t place, double share, cons
     memcpy(mail, &h, sizeof h);
     if (n > 0) memcpy(mail + sizeof h, first, n);
     if (rest > 0) memcpy(mail + sizeof h + n, second, rest);
-    cluster_engine_used()->send(to, mail, sizeof h + n + rest);
+    ranks_engine_used()->send(to, mail, sizeof h + n + rest);
 }
 
 /* false: there is none now. */
 static bool fetch(char *mail, sweep__news *letter) {
     header h;
     size_t bytes = 0;
-    if (!several() || !cluster_engine_used()->waiting(&letter->rank, &bytes)) return false;
-    cluster_engine_used()->receive(letter->rank, mail, bytes);
+    if (!several() || !ranks_engine_used()->waiting(&letter->rank, &bytes)) return false;
+    ranks_engine_used()->receive(letter->rank, mail, bytes);
     memcpy(&h, mail, sizeof h);
     mail[bytes] = '\0';
     letter->kind = h.kind;
@@ -71,7 +71,7 @@ void sweep__order_start(char *mail, int rank, int64_t place, const char *path, c
 }
 
 static void order_all(char *mail, int kind) {
-    for (int rank = 1; rank < cluster_size(); rank++) post(mail, rank, kind, 0, 0, NULL, 0, NULL);
+    for (int rank = 1; rank < ranks_size(); rank++) post(mail, rank, kind, 0, 0, NULL, 0, NULL);
 }
 
 void sweep__order_stop(char *mail) { order_all(mail, ORDER_STOP); }
@@ -79,8 +79,8 @@ void sweep__order_stop(char *mail) { order_all(mail, ORDER_STOP); }
 void sweep__order_dismiss(char *mail) { order_all(mail, ORDER_DISMISS); }
 
 int64_t *sweep__gather_room(int64_t own) {
-    int64_t *room = small_alloc((size_t)cluster_size() * sizeof *room);
-    cluster_gather(&own, sizeof own, room);
+    int64_t *room = small_alloc((size_t)ranks_size() * sizeof *room);
+    ranks_gather(&own, sizeof own, room);
     return room;
 }
 
@@ -98,7 +98,7 @@ static uint64_t hash_file(const char *path) {
     uint64_t hash = 1;
     FILE *in = path[0] != '\0' ? fopen(path, "rb") : NULL;
     if (in == NULL) return 0;
-    for (size_t bytes; (bytes = fread(block, 1, sizeof block, in)) > 0;) hash = cluster_hash(hash, block, bytes);
+    for (size_t bytes; (bytes = fread(block, 1, sizeof block, in)) > 0;) hash = ranks_hash(hash, block, bytes);
     fclose(in);
     return hash;
 }
@@ -114,7 +114,7 @@ static circe_status make_file(const char *path, const char *folder) {
 static circe_status look_around(const meeting *m) {
     arena owner = {0};
     const char *runs = arena_format(&owner, "%s/runs", m->folder);
-    const char *own = arena_format(&owner, "%s/.%s-rank%d", runs, m->token, cluster_rank());
+    const char *own = arena_format(&owner, "%s/.%s-rank%d", runs, m->token, ranks_rank());
     circe_status status = make_file(own, runs);
     if (status == CIRCE_OK &&
         (unlink(own) != 0 || access(arena_format(&owner, "%s/%s", m->folder, m->token), F_OK) != 0))
@@ -147,10 +147,10 @@ circe_status sweep__meet(circe_status status, const char *folder, const char *sa
     const char *token = arena_format(&owner, "%s/%s", m->folder, m->token);
     if (status == CIRCE_OK) status = make_file(token, folder);
     bool made = status == CIRCE_OK;
-    status = cluster_agree(status);
+    status = ranks_agree(status);
     if (status == CIRCE_OK) {
-        cluster_broadcast(0, m, sizeof *m);
-        status = cluster_agree(CIRCE_OK);
+        ranks_broadcast(0, m, sizeof *m);
+        status = ranks_agree(CIRCE_OK);
     }
     if (made) unlink(token);
     arena_free(&owner);
@@ -159,10 +159,10 @@ circe_status sweep__meet(circe_status status, const char *folder, const char *sa
 
 static circe_status meet_first(circe_status status) {
     meeting *m = small_alloc(sizeof *m);
-    status = cluster_agree(status);
+    status = ranks_agree(status);
     if (status == CIRCE_OK) {
-        cluster_broadcast(0, m, sizeof *m);
-        status = cluster_agree(look_around(m));
+        ranks_broadcast(0, m, sizeof *m);
+        status = ranks_agree(look_around(m));
     }
     free(m);
     return status;

@@ -9,7 +9,7 @@
 
 #include "circe/cuda.h"
 #include "train/source.h"
-#include "train/team.h"
+#include "train/train_ranks.h"
 
 typedef enum train_layer_kind {
     TRAIN_DENSE = 1, /* out = in W' + b, W (out, in) */
@@ -226,9 +226,9 @@ typedef struct train_device_ops {
 
 struct train_device {
     const train_device_ops *ops;
-    circe_context *context; /* threads, allocator; borrowed */
-    const train_team *team; /* of processes that a batch in training is spread over; NULL: it is whole */
-    double weight;          /* of a team: the share of the batch that is here */
+    circe_context *context;   /* threads, allocator; borrowed */
+    const train_ranks *ranks; /* of processes that a batch in training is spread over; NULL: it is whole */
+    double weight;            /* of several ranks: the share of the batch that is here */
 };
 
 /* The CPU, with the context's threads. */

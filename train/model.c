@@ -12,7 +12,7 @@
 #include "circe/status.h"
 #include "train/layers.h"
 #include "train/model_parts.h"
-#include "train/predict.h"
+#include "train/network_predict.h"
 
 enum { ROWS_AT_ONCE = 4096, MOST_PIXELS = 1 << 24 };
 

@@ -1,5 +1,5 @@
 /* A network on points as a source describes them, batch by batch. */
-#include "train/predict.h"
+#include "train/network_predict.h"
 
 #include "circe/status.h"
 

@@ -66,9 +66,9 @@ static circe_status collect(train_loop *loop) {
 
 static circe_status save(train_loop *loop) {
     const train_state *s = &loop->state;
-    const train_team *team = loop->share.team;
+    const train_ranks *ranks = loop->share.ranks;
     circe_status status = collect(loop);
-    if (status == CIRCE_OK && (team == NULL || team->rank == 0))
+    if (status == CIRCE_OK && (ranks == NULL || ranks->rank == 0))
         status = train_checkpoint_write(loop->device->context, loop->options->checkpoint, &loop->identity, s);
     status = train_loop_agree(loop, status);
     if (status != CIRCE_OK) return status;
@@ -118,14 +118,14 @@ static circe_status adopt(train_loop *loop) {
  * run ends here. */
 static circe_status begin(train_loop *loop, bool *resumed) {
     const train_options *o = loop->options;
-    const train_team *team = loop->share.team;
+    const train_ranks *ranks = loop->share.ranks;
     struct stat info;
     circe_status status = circe_measure_set_state(loop->regularizer, NULL, 0); /* of another run */
     if (status != CIRCE_OK) return status;
     if (!o->resume || o->checkpoint == NULL) return CIRCE_OK;
-    bool reads = team == NULL || team->rank == 0;
+    bool reads = ranks == NULL || ranks->rank == 0;
     int there = reads && (stat(o->checkpoint, &info) == 0 || errno != ENOENT);
-    if (team != NULL) team->broadcast(&there, sizeof there);
+    if (ranks != NULL) ranks->broadcast(&there, sizeof there);
     if (!there) return CIRCE_OK;
     status =
         reads ? train_checkpoint_read(loop->device->context, o->checkpoint, &loop->identity, &loop->state) : CIRCE_OK;

@@ -3,10 +3,10 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
-#include "train/predict.h"
+#include "train/network_predict.h"
 #include "train/regularizer.h"
 #include "train/schedule.h"
-#include "train/team.h"
+#include "train/train_ranks.h"
 
 /* Points in host memory. What the network sees of them (source.h: train_source_floats of a table's matrix, or images)
  * and target (n, outputs, or 1 class) float32; y and z, float64 or float32, are what the regulariser sees; they may
@@ -37,10 +37,10 @@ typedef struct train_options {
     const char *checkpoint; /* file; NULL: none. Written at the end and when progress stops the run as well */
     int64_t checkpoint_epochs;
     double checkpoint_minutes;
-    const char *fingerprint; /* of data and settings: a checkpoint of another one is refused */
-    int resume;              /* continue from the checkpoint where there is one */
-    const train_team *team;  /* of processes, each of which calls train_run; NULL: this one alone */
-    int unrecorded;          /* never record a step to queue it again, on devices that can; gives the same bits */
+    const char *fingerprint;  /* of data and settings: a checkpoint of another one is refused */
+    int resume;               /* continue from the checkpoint where there is one */
+    const train_ranks *ranks; /* of processes, each of which calls train_run; NULL: this one alone */
+    int unrecorded;           /* never record a step to queue it again, on devices that can; gives the same bits */
     /* Called after every step and every epoch; non-zero stops: a checkpoint is written first. On a device that queues
      * its work, after some steps at once (TRAIN_MOST_QUEUED) where the regulariser is computed there. */
     int (*progress)(void *user, const train_progress *progress);
@@ -80,7 +80,7 @@ typedef struct train_result {
  * over whole chunks of a batch's size; while gamma warms up, no epoch is the best one. CIRCE_ERR_NUMERIC where the loss
  * is no longer finite: the text names the step, the batch and the last checkpoint.
  *
- * By a team: `data` are this process's slice (train_team_slice) of the training rows; the regulariser is of all
+ * By several ranks: `data` are this process's slice (train_ranks_slice) of the training rows; the regulariser is of all
  * training rows in every process, and so are the validation rows, network and options. Batches are those of one
  * process, cut into slices; the result is that of one process to rounding, the same in every process. Only process 0
  * reads and writes checkpoints, and those are of any number of processes. On the CPU. */

@@ -142,11 +142,11 @@ static circe_status open_rows(const train_loop *loop, const train_data *data, tr
     return status == CIRCE_OK ? upload(loop, &data->target, &rows->target) : status;
 }
 
-/* Alone, batches are gathered from the data; in a team, from what is dealt. */
+/* Alone, batches are gathered from the data; by several ranks, from what is dealt. */
 static circe_status open_training(train_loop *loop) {
     train_rows *rows = &loop->training;
     rows->n = loop->share.total;
-    if (loop->share.team == NULL) return open_rows(loop, loop->data, rows);
+    if (loop->share.ranks == NULL) return open_rows(loop, loop->data, rows);
     return train_share_open(loop);
 }
 
@@ -178,7 +178,7 @@ static circe_status make_batches(train_loop *loop) {
 static circe_status open_measures(train_loop *loop) {
     const train_data *v = loop->validation;
     const train_measure_plan plan = {.batch = loop->options->batch,
-                                     .team = loop->share.team,
+                                     .ranks = loop->share.ranks,
                                      .places = loop->n_places,
                                      .widest = loop->widest,
                                      .y = v == NULL ? NULL : &v->y,
@@ -262,7 +262,7 @@ static void plan(train_loop *loop) {
 static circe_status check_given(const train_loop *loop) {
     circe_status status = check_training(loop);
     if (status == CIRCE_OK) status = check_validation(loop);
-    bool writes = loop->share.team == NULL || loop->share.team->rank == 0;
+    bool writes = loop->share.ranks == NULL || loop->share.ranks->rank == 0;
     return status == CIRCE_OK && writes ? check_checkpoint(loop->options->checkpoint) : status;
 }
 

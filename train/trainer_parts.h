@@ -3,8 +3,8 @@
 #define TRAIN_TRAINER_PARTS_H
 
 #include "train/checkpoint.h"
-#include "train/measures.h"
-#include "train/team.h"
+#include "train/train_measures.h"
+#include "train/train_ranks.h"
 
 /* A layer whose output is regularised. */
 typedef struct train_place {
@@ -33,7 +33,7 @@ typedef enum train_wish { TRAIN_WISH_STOP, TRAIN_WISH_SAVE, TRAIN_N_WISHES } tra
 
 /* This process's part of the run (trainer_team.c); alone it has all of it. */
 typedef struct train_share {
-    const train_team *team;    /* NULL: alone, and nothing below `weight` is there */
+    const train_ranks *ranks;  /* NULL: alone, and nothing below `weight` is there */
     int64_t own, first, total; /* training rows that it holds, which is the first, and of all processes */
     int64_t rows, from;        /* of a batch: those it takes, and which is the first */
     int64_t most;              /* that any process takes */

@@ -46,7 +46,7 @@ circe_status train_loop_stop(const train_loop *loop, const char *what, bool in_s
 /* The first row of the batch whose target is no number; -1: none. */
 static int64_t bad_target(const train_loop *loop, const int64_t *index) {
     const circe_mat *target = &loop->data->target;
-    if (loop->share.team != NULL) return -1; /* it may be another's */
+    if (loop->share.ranks != NULL) return -1; /* it may be another's */
     for (int64_t i = 0; i < loop->options->batch; i++)
         for (int64_t c = 0; c < target->cols; c++)
             if (!isfinite(((const float *)target->data)[index[i] * target->ld + c])) return index[i];
@@ -168,7 +168,7 @@ static circe_status regularize(train_loop *loop) {
 static circe_status forward(train_loop *loop) {
     const train_device_ops *ops = loop->device->ops;
     const train_share *share = &loop->share;
-    bool dealt = share->team != NULL;
+    bool dealt = share->ranks != NULL;
     int64_t rows = share->rows;
     const int64_t *index = dealt ? share->index + loop->state.now.batches * rows : loop->now->index;
     ops->source_gather(loop->device, loop->training.features, index, 0, rows, loop->in);
@@ -297,19 +297,19 @@ static circe_status forward_chunk(train_loop *loop, int64_t first, int64_t rows,
     return ops->check(loop->device);
 }
 
-/* In a team each process takes its slice of every chunk. */
+/* Of several ranks, each takes its slice of every chunk. */
 static circe_status validate_chunks(train_loop *loop, double *loss, double *regularizer) {
     int64_t n = loop->checking.n, batch = loop->options->batch, chunks = 0;
-    const train_team *team = loop->share.team;
+    const train_ranks *ranks = loop->share.ranks;
     *loss = *regularizer = 0.0;
     for (int64_t first = 0; first < n; first += batch) {
         int64_t rows = n - first < batch ? n - first : batch, own = rows, from = 0;
         double part = NAN;
-        if (team != NULL) from = train_team_slice(rows, team->rank, team->size, &own);
+        if (ranks != NULL) from = train_ranks_slice(rows, ranks->rank, ranks->size, &own);
         circe_status status = forward_chunk(loop, first + from, own, &part);
         if (status != CIRCE_OK) return train_loop_lost(loop, status);
         *loss += part * (double)own / (double)n;
-        if (team == NULL && !isfinite(*loss)) break;
+        if (ranks == NULL && !isfinite(*loss)) break;
         if (loop->n_places == 0 || (rows < batch && n >= batch)) continue;
         status = measure_chunk(loop, first, rows, &part);
         if (status != CIRCE_OK) return train_loop_lost(loop, status);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "io/io.h"
-#include "jobs/kernels.h"
+#include "jobs/kernel_choice.h"
 
 int output_json(char *text) {
     if (text == NULL) return message_refused(CIRCE_ERR_MEMORY);

@@ -5,7 +5,7 @@
 
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
-#include "cli/common/ranks.h"
+#include "cli/common/together.h"
 #include "io/io.h"
 #include "jobs/clock.h"
 #include "jobs/machine.h"
@@ -17,7 +17,7 @@ int session_open(const own_options *own, session *out) {
     circe_context_options options;
     circe_context_options_init(&options);
     options.threads = own->threads != CIRCE_UNSET ? (int)own->threads : 0;
-    if (ranks_several() && own->threads == CIRCE_UNSET) options.threads = (int)cluster_cores();
+    if (ranks_several() && own->threads == CIRCE_UNSET) options.threads = (int)ranks_cores();
     options.memory_limit = own->memory != CIRCE_UNSET ? (size_t)own->memory : 0;
     options.progress = progress_step;
     circe_status status = circe_context_create(&options, &out->context);

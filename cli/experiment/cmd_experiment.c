@@ -8,8 +8,8 @@
 #include "cli/commands.h"
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
-#include "cli/common/ranks.h"
 #include "cli/common/session.h"
+#include "cli/common/together.h"
 #include "paper/paper.h"
 
 /* The first line of an error, and its hint. */

@@ -6,8 +6,8 @@
 #include "cli/commands.h"
 #include "cli/common/output.h"
 #include "cli/common/progress.h"
-#include "cli/common/ranks.h"
 #include "cli/common/session.h"
+#include "cli/common/together.h"
 
 static void print_text(const circe_fit_result *r) {
     circe_cme_info info;
@@ -42,7 +42,7 @@ int cmd_fit(const args *arguments) {
     circe_fit_result *result = NULL;
     session s = {0};
     int status = session_open(&arguments->own, &s);
-    status = ranks_agree(status);
+    status = together_agree(status);
     if (status == EXIT_DONE) status = message_refused(circe_fit(s.context, NULL, options, &watch, &result));
     progress_clear();
     if (status == EXIT_DONE && result->cme != NULL) {

@@ -8,7 +8,7 @@
 
 #include "cli/common/output.h"
 #include "cli/common/text.h"
-#include "jobs/kernels.h"
+#include "jobs/kernel_choice.h"
 #include "jobs/test_json.h"
 #include "jobs/tests.h"
 

@@ -9,9 +9,9 @@
 #include "cli/commands.h"
 #include "cli/common/output.h"
 #include "cli/common/progress.h"
-#include "cli/common/ranks.h"
 #include "cli/common/session.h"
 #include "cli/common/text.h"
+#include "cli/common/together.h"
 #include "io/paths.h"
 
 /* ---- on the way -------------------------------------------------------------------------------------------------- */
@@ -139,7 +139,7 @@ static int train(const session *s, const circe_train_options *options, const cir
     bool makes = report != NULL && ranks_first(), made = makes && access(report, F_OK) != 0;
     circe_status place = makes ? path_check_writable("-o", options->output) : CIRCE_OK;
     if (place == CIRCE_OK && makes) place = path_make_folder(report);
-    int status = ranks_agree(message_refused(place));
+    int status = together_agree(message_refused(place));
     if (status != EXIT_DONE) return status;
     status = message_failed(circe_train(s->context, NULL, options, watch, training));
     progress_clear();

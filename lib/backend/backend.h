@@ -66,12 +66,12 @@ typedef struct circe__measured {
     const circe_mat *x; /* (n, d) */
     double scale;       /* of Q as it is written */
     circe_mat *Q;       /* (n, n) */
-    double *row_sums;   /* (n); of a company (2 n) */
+    double *row_sums;   /* (n); of several ranks (2 n) */
     double *value;
     circe_mat *grad; /* or NULL */
     /* NULL: all of it. Else this process's part: its tiles of Q, whose row sums and diagonal are added up before they
      * are settled; value and grad are its part of the sums. */
-    const circe_ranks *company;
+    const circe_ranks *ranks;
 } circe__measured;
 
 /* What Q with these row sums stands for; NULL: itself. */

@@ -85,7 +85,7 @@ circe_status circe__basis_invert(circe__basis *basis) {
     return circe_fail(CIRCE_ERR_NUMERIC, "the Cholesky factor of the pivots is singular");
 }
 
-int64_t circe__basis_team(const circe__basis *basis, int64_t n) {
+int64_t circe__basis_ranks(const circe__basis *basis, int64_t n) {
     enum { LEAST_ROWS = 16, LEAST = 5000 };
     int64_t r = basis->rank, row = r + r * r / 32 + 1; /* nanoseconds: kernel values, and the product with L^-1 */
     return circe__max(1, circe__min(circe__count_parts(basis->context->threads, n * row, LEAST), n / LEAST_ROWS));
@@ -140,7 +140,7 @@ static void run_features(void *user, int64_t part) {
 
 void circe__basis_features(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
                            int64_t ld, double *diagonal, double *residual, void *scratch) {
-    feature_rows w = {basis,  rank,     n,        ld,       circe__basis_team(basis, n),
+    feature_rows w = {basis,  rank,     n,        ld,       circe__basis_ranks(basis, n),
                       points, features, diagonal, residual, (char *)scratch};
     circe_context_run(basis->context, w.parts, run_features, &w);
 }

@@ -79,9 +79,9 @@ CIRCE_ROOMS size_t circe__basis_bytes(const circe__basis *basis);
 CIRCE_ROOMS void circe__basis_features(const circe__basis *basis, int64_t rank, const double *points, int64_t n,
                                        double *features, int64_t ld, double *diagonal, double *residual, void *scratch);
 
-/* The same on the calling thread alone, for whoever splits rows among circe__basis_team threads to go on with them;
+/* The same on the calling thread alone, for whoever splits rows among circe__basis_ranks threads to go on with them;
  * scratch of circe__basis_part_bytes. */
-int64_t circe__basis_team(const circe__basis *basis, int64_t n);
+int64_t circe__basis_ranks(const circe__basis *basis, int64_t n);
 size_t circe__basis_part_bytes(const circe__basis *basis);
 void circe__basis_part(const circe__basis *basis, int64_t rank, const double *points, int64_t n, double *features,
                        int64_t ld, double *diagonal, double *residual, void *scratch);

@@ -44,10 +44,10 @@ typedef struct sums {
     double *error;                     /* second pass: (n_ridge) */
 } sums;
 
-/* A pass: each of `team` parts takes the next block of rows until none is left, so that a slow thread has fewer. Block
- * k goes to sum k mod n_sums, when its turn has come: a number of threads gives the same bits every time, whoever made
- * which. There are more sums than parts, so that this hardly ever means waiting. The parts meet every few blocks, as
- * progress is the caller's thread's to report. */
+/* A pass: each of `takers` parts takes the next block of rows until none is left, so that a slow thread has fewer.
+ * Block k goes to sum k mod n_sums, when its turn has come: a number of threads gives the same bits every time, whoever
+ * made which. There are more sums than parts, so that this hardly ever means waiting. The parts meet every few blocks,
+ * as progress is the caller's thread's to report. */
 typedef struct pass {
     circe__holdout *holdout;
     const circe__regression *regression;
@@ -55,9 +55,9 @@ typedef struct pass {
     const double *inverse;  /* second pass: (n_ridge, r_y), 1 / (s + ridge) */
     const double *rotation; /* second pass: (r_y, r_y), (V L^-1)', so that q_i = V f_y(y_i) = V L^-1 k(pivots, y_i) */
     int64_t n_ridge;
-    worker *workers; /* (team) */
+    worker *workers; /* (takers) */
     sums *sums;      /* (n_sums) */
-    int64_t team, n_sums;
+    int64_t takers, n_sums;
     int64_t block, blocks; /* rows of a block, and how many there are */
     int64_t first, step;   /* this process's blocks: every step-th from the first */
     int64_t done;          /* of them, before this round */
@@ -67,7 +67,7 @@ typedef struct pass {
 
 static void pass_free(pass *p) {
     const circe_context *context = p->holdout->context;
-    for (int64_t t = 0; p->workers != NULL && t < p->team; t++) {
+    for (int64_t t = 0; p->workers != NULL && t < p->takers; t++) {
         worker *w = &p->workers[t];
         void *blocks[] = {w->features_y, w->features_z, w->diagonal, w->residual, w->scratch, w->Q, w->means};
         for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) circe__free(context, blocks[i]);
@@ -131,12 +131,12 @@ static circe_status pass_init(pass *p, circe__holdout *holdout, const circe__reg
     p->block = block_rows(holdout);
     p->blocks = (holdout->rows + p->block - 1) / p->block;
     p->first = circe__rank_of(holdout->by, &p->step);
-    p->team = circe__min(context->threads, p->blocks);
+    p->takers = circe__min(context->threads, p->blocks);
     p->n_sums = circe__min(count_sums(context, n_ridge == 0 ? regression->y_basis.rank : 1), p->blocks);
-    p->workers = circe__calloc(context, p->team, sizeof *p->workers);
+    p->workers = circe__calloc(context, p->takers, sizeof *p->workers);
     p->sums = circe__calloc(context, p->n_sums, sizeof *p->sums);
     bool complete = p->workers != NULL && p->sums != NULL;
-    for (int64_t t = 0; complete && t < p->team; t++) complete = init_worker(p, &p->workers[t]);
+    for (int64_t t = 0; complete && t < p->takers; t++) complete = init_worker(p, &p->workers[t]);
     for (int64_t t = 0; complete && t < p->n_sums; t++) complete = init_sums(p, &p->sums[t]);
     return complete ? CIRCE_OK : CIRCE_ERR_MEMORY;
 }
@@ -144,7 +144,7 @@ static circe_status pass_init(pass *p, circe__holdout *holdout, const circe__reg
 /* The block before it in the same sum was taken before it, so that whoever has that one is at work. */
 static void run_blocks(void *user, int64_t part) {
     pass *p = user;
-    int64_t end = p->done + ROUND * p->team;
+    int64_t end = p->done + ROUND * p->takers;
     for (int64_t k = atomic_fetch_add(&p->next, 1); k < end; k = atomic_fetch_add(&p->next, 1)) {
         int64_t row = (p->first + k * p->step) * p->block;
         sums *to = &p->sums[k % p->n_sums];
@@ -159,10 +159,10 @@ static circe_status pass_run(pass *p) {
     circe__holdout *holdout = p->holdout;
     int64_t steps = (holdout->rows + BLOCK - 1) / BLOCK;
     circe_status status = CIRCE_OK;
-    for (p->done = 0; status == CIRCE_OK && p->first + p->done * p->step < p->blocks; p->done += ROUND * p->team) {
+    for (p->done = 0; status == CIRCE_OK && p->first + p->done * p->step < p->blocks; p->done += ROUND * p->takers) {
         atomic_store(&p->next, p->done);
-        circe_context_run(holdout->context, p->team, run_blocks, p);
-        int64_t reached = circe__min((p->done + ROUND * p->team) * p->step, p->blocks);
+        circe_context_run(holdout->context, p->takers, run_blocks, p);
+        int64_t reached = circe__min((p->done + ROUND * p->takers) * p->step, p->blocks);
         status = circe__progress(holdout->context, "fitting",
                                  circe__min(holdout->steps_done + steps * reached / p->blocks, holdout->steps_total),
                                  holdout->steps_total);

@@ -55,7 +55,7 @@ static circe_status mean_lowrank(circe_workspace *workspace, const circe_cme *cm
     char *scratch = circe__take(workspace, CIRCE__SLOT_TILES, (int64_t)circe__basis_bytes(basis), 1);
     double *features = circe__take(workspace, CIRCE__SLOT_FEATURES_Y, n * r, sizeof *features);
     if (scratch == NULL || features == NULL) return CIRCE_ERR_MEMORY;
-    mean_rows w = {cme, y, n, rank_z, ld, circe__basis_team(basis, n), features, out, scratch};
+    mean_rows w = {cme, y, n, rank_z, ld, circe__basis_ranks(basis, n), features, out, scratch};
     circe_context_run(cme->context, w.parts, run_mean, &w);
     return CIRCE_OK;
 }

@@ -1,9 +1,9 @@
 /* cuBLAS and cuSOLVER are column-major: what is a here is its transpose there, lower is upper, and rows are columns. */
-#include "cuda/algebra.h"
+#include "cuda/cuda_algebra.h"
 
 #include <limits.h>
 
-#include "backend/cuda/batch.h"
+#include "backend/cuda/batch_kernels.h"
 #include "cuda/libraries.h"
 
 enum { WORKSPACE = 32 << 20 }; /* what cuBLAS recommends from sm_90 on; its algorithms depend on it, so it is fixed */

@@ -2,8 +2,8 @@
 #ifndef CIRCE_CUDA_BATCH_H
 #define CIRCE_CUDA_BATCH_H
 
-#include "backend/cuda/batch.h"
-#include "cuda/algebra.h"
+#include "backend/cuda/batch_kernels.h"
+#include "cuda/cuda_algebra.h"
 
 /* Checks the options of a regression; defaults into `own` where they are NULL. */
 circe_status circe__cuda_batch_options(const circe_batch_options **options, circe_batch_options *own);

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "backend/cuda/device.h"
+#include "backend/cuda/launching.h"
 #include "circe/cuda.h"
 #include "measures/measure_parts.h"
 

@@ -2,9 +2,9 @@
 #ifndef CIRCE_CUDA_FIT_PARTS_H
 #define CIRCE_CUDA_FIT_PARTS_H
 
-#include "backend/cuda/batch.h"
-#include "backend/cuda/fit.h"
-#include "cuda/algebra.h"
+#include "backend/cuda/batch_kernels.h"
+#include "backend/cuda/fit_kernels.h"
+#include "cuda/cuda_algebra.h"
 
 /* Device memory by name. A slot keeps its block and grows when asked for more; its contents do not survive growth. */
 typedef enum circe__fit_slot {

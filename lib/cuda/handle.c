@@ -2,7 +2,7 @@
  * for something, so a program that never asks needs neither driver nor GPU. */
 #include <string.h>
 
-#include "cuda/algebra.h"
+#include "cuda/cuda_algebra.h"
 #include "cuda/cuda_parts.h"
 
 circe_status circe__cuda_status(cudaError_t error, const char *what) {

@@ -8,7 +8,7 @@
  *
  * Left to the host: the other kinds, circe by random features or with a z of high rank, a width of x that is still to
  * be found, and whatever is to be measured in float64. */
-#include "measures/measuring.h"
+#include "measures/measuring_parts.h"
 
 #include <math.h>
 

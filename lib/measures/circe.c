@@ -200,7 +200,7 @@ static circe_status measure_rows(circe_workspace *workspace, const circe_kernel 
                                 .scale = circe__product_scale(estimator, n),
                                 .Q = Q,
                                 .row_sums = circe__take(workspace, CIRCE__SLOT_ROW_SUMS, 2 * n, sizeof(double)),
-                                .company = ranks,
+                                .ranks = ranks,
                                 .value = value,
                                 .grad = grad};
     void *scratch =

@@ -4,7 +4,7 @@
  * rows and the batch before have memory that stays. */
 #include <string.h>
 
-#include "measures/measuring.h"
+#include "measures/measuring_parts.h"
 
 /* ---- the batch before -------------------------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
  *     nocco, kpc      normalised by the spread of the variables */
 #include <string.h>
 
-#include "measures/measuring.h"
+#include "measures/measuring_parts.h"
 
 enum {
     KERNELS = CIRCE_USES_KERNEL_X | CIRCE_USES_KERNEL_Z,

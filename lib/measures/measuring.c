@@ -3,7 +3,7 @@
  * Width of y and ridge come from leave-one-out in the fit where either is a grid, for measures that regress the batch
  * as for circe; z is seen through its kernel, for gcm as itself. One value of each is taken as it is, and nocco and
  * kpc, which have no ridge, take the median heuristic where there is not one width. */
-#include "measures/measuring.h"
+#include "measures/measuring_parts.h"
 
 #include <math.h>
 #include <stdarg.h>

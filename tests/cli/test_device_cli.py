@@ -57,11 +57,12 @@ class Device(unittest.TestCase):
             self.assertIn("cpu, cuda, cuda:1", done.stderr)
 
     def test_precision(self):
-        refused = self.train("coarse", "--precision", "tf32")
-        self.assertEqual(refused.returncode, INPUT_IS_WRONG, refused.stderr)
-        self.assertIn("--precision tf32: the CPU computes networks in float32 alone", refused.stderr)
-        self.assertIn("--device cuda", refused.stderr)
-        self.assertFalse((self.folder / "coarse.safetensors").exists())
+        for precision in ("tf32", "bf16"):
+            refused = self.train("coarse", "--precision", precision)
+            self.assertEqual(refused.returncode, INPUT_IS_WRONG, refused.stderr)
+            self.assertIn(f"--precision {precision}: the CPU computes networks in float32 alone", refused.stderr)
+            self.assertIn("--device cuda", refused.stderr)
+            self.assertFalse((self.folder / "coarse.safetensors").exists())
         for command in (("bench", "--only", "images", "--quick"), ("experiment", "table1", "--quick")):
             done = circe(*command, "--precision", "tf32", folder=self.folder)
             self.assertEqual(done.returncode, INPUT_IS_WRONG, done.stderr)
@@ -75,10 +76,11 @@ class Device(unittest.TestCase):
     def test_precision_on_a_gpu(self):
         if not self.has_gpu:
             self.skipTest("there is no GPU")
-        done = self.train("coarse", "--device", "cuda", "--precision", "tf32")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        for a, b in zip(self.predict("coarse", "cuda"), self.predict("first", "cuda")):
-            self.assertAlmostEqual(a, b, delta=5e-2)
+        for precision in ("tf32", "bf16"):
+            done = self.train("coarse", "--device", "cuda", "--precision", precision)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for a, b in zip(self.predict("coarse", "cuda"), self.predict("first", "cuda")):
+                self.assertAlmostEqual(a, b, delta=5e-2)
 
     def test_no_gpu(self):
         if self.has_gpu:

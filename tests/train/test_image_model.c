@@ -6,7 +6,7 @@
 #include "circe/status.h"
 #include "tests/train/train_support.h"
 #include "train/model.h"
-#include "train/predict.h"
+#include "train/network_predict.h"
 
 enum { SIDE = 6, PIXELS = SIDE * SIDE, POINTS = 11 };
 

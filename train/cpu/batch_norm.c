@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "circe/status.h"
-#include "train/cpu/batch_norm_team.h"
+#include "train/cpu/batch_norm_ranks.h"
 #include "train/cpu/onednn.h"
 
 static const float EPSILON = 1e-5f;
@@ -21,7 +21,7 @@ struct train_layer_state {
     onednn_call forward[N_MODES], backward[N_MODES];
     void *workspace;        /* NULL: no ReLU */
     float *mean, *variance; /* (channels), of the batch */
-    double *sums;           /* (2 channels): of a team */
+    double *sums;           /* (2 channels): of several ranks */
     float *lines;           /* the same */
     int mode;               /* of the last forward */
     bool given;             /* mean and variance of the batch were given to oneDNN, which takes them for constants */
@@ -137,9 +137,9 @@ static circe_status bind_statistics(const train_layer *layer, train_layer_state 
 static circe_status forward(train_device *device, const train_layer *layer, train_layer_state *s,
                             const train_visit *pass) {
     int64_t numbers = pass->rows * layer->in.size[1] * layer->in.size[2];
-    s->given = pass->training && device->team != NULL;
+    s->given = pass->training && device->ranks != NULL;
     s->mode = pass->training && !s->given ? OF_BATCH : RUNNING;
-    if (s->given) numbers = train_team_statistics(device, layer, pass->rows, pass->in, s->sums, s->mean, s->variance);
+    if (s->given) numbers = train_ranks_statistics(device, layer, pass->rows, pass->in, s->sums, s->mean, s->variance);
     if (pass->training && numbers < 2)
         return circe_fail(CIRCE_ERR_SHAPE,
                           "layer %s: batch norm of a single number a channel; in training a batch needs two or more",
@@ -162,7 +162,7 @@ static circe_status backward(train_device *device, const train_layer *layer, tra
     if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_SHIFT, pass->grads + layer->in.size[0]);
     if (status == CIRCE_OK) status = onednn_run(call, pass->scratch);
     if (status == CIRCE_OK && s->given)
-        train_team_correct(device, layer, pass, EPSILON, s->sums, s->mean, s->variance, s->lines);
+        train_ranks_correct(device, layer, pass, EPSILON, s->sums, s->mean, s->variance, s->lines);
     return status;
 }
 

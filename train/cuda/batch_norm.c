@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "circe/status.h"
-#include "train/cuda/cuda.h"
+#include "train/cuda/cuda_device.h"
 
 struct train_layer_state {
     float *mean, *deviation; /* (channels), of the batch; the latter inverse */

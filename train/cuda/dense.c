@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "circe/status.h"
-#include "train/cuda/cuda.h"
+#include "train/cuda/cuda_device.h"
 
 struct train_layer_state {
     void *scratch;   /* of dense.cu; NULL: the layer is large */

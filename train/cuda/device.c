@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "circe/status.h"
-#include "train/cuda/cuda.h"
+#include "train/cuda/cuda_device.h"
 
 struct train_recording {
     cudaGraphExec_t graph;

@@ -2,7 +2,7 @@
 #ifndef TRAIN_CUDA_ENGINES_H
 #define TRAIN_CUDA_ENGINES_H
 
-#include "train/cuda/cuda.h"
+#include "train/cuda/cuda_device.h"
 
 typedef enum train_cuda_pass { TRAIN_CUDA_FORWARD, TRAIN_CUDA_DATA, TRAIN_CUDA_FILTER } train_cuda_pass;
 

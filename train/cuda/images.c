@@ -4,7 +4,7 @@
  *     last     (rows, points, channels), float32 or bfloat16 what cuDNN's engines on the tensor units want
  */
 #include "circe/status.h"
-#include "train/cuda/cuda.h"
+#include "train/cuda/cuda_device.h"
 
 static circe_status copy_numbers(train_device *device, int64_t n, const float *from, float *to) {
     return train_cuda_status(

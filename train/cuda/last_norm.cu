@@ -14,7 +14,7 @@
 #include "train/cuda/early.cuh"
 #include "train/cuda/last.cuh"
 
-enum { SUM_THREADS = 512, SUM_LEAST = 2, SUM_BLOCKS = 264, PASS_THREADS = 256, PASS_LEAST = 4, PASS_BLOCKS = 4224 };
+enum { SUM_THREADS = 512, SUM_LEAST = 8, SUM_BLOCKS = 264, PASS_THREADS = 256, PASS_LEAST = 4, PASS_BLOCKS = 4224 };
 enum { UNROLL = 4, SUMS = 2, WARPS = SUM_THREADS / 32, MOST_CHANNELS = 32 * 4 };
 
 /* The activation as a constant, since it is worked out for every number: none, ReLU, or whatever f says. */
@@ -81,13 +81,22 @@ static __device__ inline bool take_sums(const spread &s, reduction r, int width,
     channel = blockIdx.y * width + thread % width;
     all[0] = all[1] = 0.0;
     __threadfence();
-    if (channel < s.channels && line < lines)
-#pragma unroll 16
-        for (int p = line; p < (int)gridDim.x; p += lines) {
-            float2 part = __ldcg((const float2 *)(r.partial + ((int64_t)p * s.channels + channel) * SUMS));
-            all[0] += part.x;
-            all[1] += part.y;
+    enum { AT_ONCE = 16 }; /* on their way before the first is added */
+    for (int first = line; channel < s.channels && first < (int)gridDim.x; first += AT_ONCE * lines) {
+        float2 part[AT_ONCE];
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++) {
+            int p = first + u * lines;
+            part[u] = {};
+            if (p < (int)gridDim.x)
+                part[u] = __ldcg((const float2 *)(r.partial + ((int64_t)p * s.channels + channel) * SUMS));
         }
+#pragma unroll
+        for (int u = 0; u < AT_ONCE; u++) {
+            all[0] += part[u].x;
+            all[1] += part[u].y;
+        }
+    }
     for (int k = 0; k < SUMS; k++) sums[k][thread] = all[k];
     __syncthreads();
     if (line != 0 || channel >= s.channels) return false;
@@ -256,17 +265,18 @@ static __global__ void __launch_bounds__(PASS_THREADS, 4)
         mean_g[v] = sums.d_bias[first + v] * each;
         mean_product[v] = sums.d_weight[first + v] * each;
     }
+    constexpr int AHEAD = sizeof(T) == 4 ? 2 : 4; /* points on their way: as many as registers allow */
     int64_t end = last_point(s), step = blockDim.y;
-    for (int64_t p = first_point(s); p < end; p += UNROLL * step) {
-        float n[UNROLL][V], g[UNROLL][V];
+    for (int64_t p = first_point(s); p < end; p += AHEAD * step) {
+        float n[AHEAD][V], g[AHEAD][V];
 #pragma unroll
-        for (int u = 0; u < UNROLL; u++)
+        for (int u = 0; u < AHEAD; u++)
             if (p + u * step < end) {
                 load<T, V>(x + (p + u * step) * s.channels + first, n[u]);
                 load<T, V>(grad + (p + u * step) * s.channels + first, g[u]);
             }
 #pragma unroll
-        for (int u = 0; u < UNROLL; u++)
+        for (int u = 0; u < AHEAD; u++)
             if (p + u * step < end) {
 #pragma unroll
                 for (int v = 0; v < V; v++) {

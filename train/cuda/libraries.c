@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "circe/status.h"
-#include "train/cuda/cuda.h"
+#include "train/cuda/cuda_device.h"
 
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)

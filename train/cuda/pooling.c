@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "circe/status.h"
-#include "train/cuda/cuda.h"
+#include "train/cuda/cuda_device.h"
 
 struct train_layer_state {
     uint8_t *taken; /* (rows, out): which number of a window was the largest; NULL: found again by looking */

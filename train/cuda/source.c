@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "circe/status.h"
-#include "train/cuda/cuda.h"
+#include "train/cuda/cuda_device.h"
 
 struct train_source_handle {
     cuda_points points;

@@ -1,6 +1,6 @@
 /* Kernel matrices of a batch, and the elementwise steps of HSCIC and KCI (formulas: lib/measures/hscic.c and kci.c).
  * Every step reads and writes n by n numbers once; the products between them cost far more. */
-#include "backend/cuda/batch.h"
+#include "backend/cuda/batch_kernels.h"
 
 #include <cuda_runtime.h>
 #include <cfloat>

@@ -1,6 +1,6 @@
 /* A fit between the products of matrices: pivots, residuals, leave-one-out errors. Formulas: lib/cme/basis.c, lowrank.c
  * and dense.c. */
-#include "backend/cuda/fit.h"
+#include "backend/cuda/fit_kernels.h"
 
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>

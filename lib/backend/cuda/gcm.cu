@@ -1,7 +1,7 @@
 /* GCM between the products of matrices: units and noise of columns, the basis of least squares, the table T, the number
  * made of it, its gradient by the residuals. Formulas: lib/measures/gcm.c and residuals.c. Columns are contiguous, a
  * block has a column for itself, a warp a pair of columns. */
-#include "backend/cuda/batch.h"
+#include "backend/cuda/batch_kernels.h"
 
 #include <cuda_runtime.h>
 #include <cfloat>

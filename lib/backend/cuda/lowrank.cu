@@ -5,7 +5,7 @@
 
 #include <cfloat>
 
-#include "backend/cuda/batch.h"
+#include "backend/cuda/batch_kernels.h"
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/survey.cuh"
 #include "backend/cuda/values.cuh"

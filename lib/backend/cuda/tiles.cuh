@@ -10,7 +10,7 @@
 #include <cuda_pipeline_primitives.h>
 #include <cuda_runtime.h>
 
-#include "backend/cuda/device.h"
+#include "backend/cuda/launching.h"
 
 namespace circe {
 

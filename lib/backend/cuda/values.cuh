@@ -2,7 +2,7 @@
 #ifndef CIRCE_BACKEND_CUDA_VALUES_CUH
 #define CIRCE_BACKEND_CUDA_VALUES_CUH
 
-#include "backend/cuda/device.h"
+#include "backend/cuda/launching.h"
 
 namespace circe {
 

@@ -1,5 +1,5 @@
 /* Who speaks, and what of. */
-#include "cli/common/ranks.h"
+#include "cli/common/together.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,8 +9,8 @@
 #include "cli/common/message.h"
 #include "cli/common/terminal.h"
 
-void ranks_quieten(void) {
-    cluster_launch launch = cluster_launched();
+void together_quieten(void) {
+    ranks_launch launch = ranks_launched();
     if (launch.by == NULL || launch.rank == 0) return;
     message_hold();
     terminal_silence();
@@ -22,38 +22,38 @@ static void speak_last(const char *text) {
     message_note("%s", text);
 }
 
-int ranks_open(void) {
+int together_open(void) {
     char program[512];
-    cluster_speak_last(speak_last);
-    circe_status status = cluster_open();
+    ranks_speak_last(speak_last);
+    circe_status status = ranks_open();
     if (status != CIRCE_OK) {
         int failure = message_refused(status);
-        if (cluster_launched().rank > 0) sleep(1); /* a launcher ends all when one fails: the first is to have spoken */
+        if (ranks_launched().rank > 0) sleep(1); /* a launcher ends all when one fails: the first is to have spoken */
         return failure;
     }
     if (!ranks_several()) return EXIT_DONE;
     memset(program, 0, sizeof program);
     snprintf(program, sizeof program, "%s\n%s", circe_version(), circe_build_info());
-    status = cluster_same(program, sizeof program, "the version of circe");
+    status = ranks_same(program, sizeof program, "the version of circe");
     return message_refused(status);
 }
 
-int ranks_close(int status) {
+int together_close(int status) {
     if (!ranks_several()) return status;
-    status = ranks_agree(status);
+    status = together_agree(status);
     bool first = ranks_first();
     fflush(stdout);
-    cluster_close();
+    ranks_close();
     return first ? status : EXIT_DONE;
 }
 
-int ranks_agree(int status) {
-    char text[CLUSTER_TEXT_BYTES] = "";
+int together_agree(int status) {
+    char text[RANKS_TEXT_BYTES] = "";
     int who = 0;
     if (!ranks_several()) return status;
     if (status != EXIT_DONE)
-        snprintf(text, sizeof text, "rank %d on %s: %s", cluster_rank(), cluster_host(), message_held());
-    status = cluster_first(status, text, &who);
+        snprintf(text, sizeof text, "rank %d on %s: %s", ranks_rank(), ranks_host(), message_held());
+    status = ranks_first_report(status, text, &who);
     if (status != EXIT_DONE && who > 0 && ranks_first()) message_note("%s", text);
     return status;
 }

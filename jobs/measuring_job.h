@@ -4,7 +4,7 @@
 
 #include "circe/measure_job.h"
 #include "jobs/fitting.h"
-#include "jobs/measures.h"
+#include "jobs/measure_texts.h"
 
 /* Everything of one run, freed as one. */
 typedef struct measure_job {

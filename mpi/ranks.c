@@ -1,6 +1,6 @@
 /* Finding and loading the part that speaks MPI, and what is made of its table. */
 #define _GNU_SOURCE
-#include "mpi/cluster.h"
+#include "mpi/ranks.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -13,9 +13,9 @@
 #include "core/core.h"
 
 static struct {
-    const cluster_engine *engine; /* NULL: one process */
-    cluster_place place;
-} cluster = {.place = {.size = 1, .neighbours = 1}};
+    const ranks_engine *engine; /* NULL: one process */
+    ranks_place place;
+} here = {.place = {.size = 1, .neighbours = 1}};
 
 /* ---- loading ------------------------------------------------------------------------------------------------------
  */
@@ -23,7 +23,7 @@ static struct {
 /* Beside the program (a build folder), and where an installation has it. MPI wants its symbols to be global: it loads
  * parts of its own. */
 static void *load(void) {
-    static const char *const places[] = {"", CLUSTER_INSTALLED "/"};
+    static const char *const places[] = {"", RANKS_INSTALLED "/"};
     char program[PATH_MAX], path[PATH_MAX + 64];
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     if (length < 0) return NULL;
@@ -38,7 +38,7 @@ static void *load(void) {
     return NULL;
 }
 
-static circe_status find_engine(const cluster_launch *launch, const cluster_engine **engine) {
+static circe_status find_engine(const ranks_launch *launch, const ranks_engine **engine) {
     void *library = load();
     const char *problem = library == NULL ? dlerror() : NULL;
     if (library == NULL)
@@ -48,18 +48,18 @@ static circe_status find_engine(const cluster_launch *launch, const cluster_engi
                           problem != NULL ? problem : "");
     union { /* a pointer to data becomes one to a function, as POSIX allows */
         void *symbol;
-        cluster_engine_fn *function;
-    } found = {dlsym(library, CLUSTER_ENGINE_SYMBOL)};
+        ranks_engine_fn *function;
+    } found = {dlsym(library, RANKS_ENGINE_SYMBOL)};
     *engine = found.symbol != NULL ? found.function() : NULL;
-    if (*engine == NULL || (*engine)->version != CLUSTER_ENGINE_VERSION)
+    if (*engine == NULL || (*engine)->version != RANKS_ENGINE_VERSION)
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
                           "circe_mpi.so is of another version than this program; install both from one build");
     return CIRCE_OK;
 }
 
-circe_status cluster_open(void) {
-    cluster_launch launch = cluster_launched();
-    const cluster_engine *engine = NULL;
+circe_status ranks_open(void) {
+    ranks_launch launch = ranks_launched();
+    const ranks_engine *engine = NULL;
     if (launch.by == NULL || launch.size == 1) return CIRCE_OK;
     if (launch.without)
         return circe_fail(
@@ -69,94 +69,94 @@ circe_status cluster_open(void) {
             launch.size);
     circe_status status = find_engine(&launch, &engine);
     if (status != CIRCE_OK || engine == NULL) return status;
-    cluster_place place = {0};
+    ranks_place place = {0};
     if (!engine->open(&place)) return circe_fail(CIRCE_ERR_UNSUPPORTED, "MPI could not be started");
     if (launch.size > 0 && place.size != launch.size)
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
                           "%s started %d processes, but %s sees %d; start circe with that MPI's own mpirun, or with "
                           "srun --mpi=pmix",
                           launch.by, launch.size, engine->name(), place.size);
-    cluster.place = place;
-    if (place.size > 1) cluster.engine = engine;
+    here.place = place;
+    if (place.size > 1) here.engine = engine;
     return CIRCE_OK;
 }
 
-void cluster_close(void) {
-    if (cluster.engine != NULL) cluster.engine->close();
-    cluster.engine = NULL;
+void ranks_close(void) {
+    if (here.engine != NULL) here.engine->close();
+    here.engine = NULL;
 }
 
-void cluster_abort(int status) {
-    if (cluster.engine != NULL) cluster.engine->abort(status);
+void ranks_abort(int status) {
+    if (here.engine != NULL) here.engine->abort(status);
     exit(status);
 }
 
 static void (*last_words)(const char *text);
 
-void cluster_speak_last(void (*speak)(const char *text)) { last_words = speak; }
+void ranks_speak_last(void (*speak)(const char *text)) { last_words = speak; }
 
-void cluster_give_up(const char *text) {
-    char named[CLUSTER_TEXT_BYTES];
-    if (cluster.place.rank > 0)
-        snprintf(named, sizeof named, "rank %d on %s: %s", cluster.place.rank, cluster.place.host, text);
+void ranks_give_up(const char *text) {
+    char named[RANKS_TEXT_BYTES];
+    if (here.place.rank > 0)
+        snprintf(named, sizeof named, "rank %d on %s: %s", here.place.rank, here.place.host, text);
     else
         snprintf(named, sizeof named, "%s", text);
     if (last_words != NULL) last_words(named);
-    cluster_abort(1);
+    ranks_abort(1);
 }
 
 /* ---- places -------------------------------------------------------------------------------------------------------
  */
 
-int cluster_rank(void) { return cluster.place.rank; }
+int ranks_rank(void) { return here.place.rank; }
 
-int cluster_size(void) { return cluster.place.size; }
+int ranks_size(void) { return here.place.size; }
 
-int cluster_neighbours(void) { return cluster.place.neighbours; }
+int ranks_neighbours(void) { return here.place.neighbours; }
 
-const char *cluster_host(void) { return cluster.place.host; }
+const char *ranks_host(void) { return here.place.host; }
 
-const char *cluster_name(void) { return cluster.engine != NULL ? cluster.engine->name() : NULL; }
+const char *ranks_name(void) { return here.engine != NULL ? here.engine->name() : NULL; }
 
-const cluster_engine *cluster_engine_used(void) { return cluster.engine; }
+const ranks_engine *ranks_engine_used(void) { return here.engine; }
 
 /* Where the launcher bound this process to some cores, those are its own; else the machine is divided. */
-int64_t cluster_cores(void) {
+int64_t ranks_cores(void) {
     cpu_set_t set;
     int64_t all = sysconf(_SC_NPROCESSORS_ONLN);
     int64_t bound = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : all;
-    int64_t share = circe__max(1, all / cluster.place.neighbours);
+    int64_t share = circe__max(1, all / here.place.neighbours);
     return bound < all ? circe__max(1, bound) : share;
 }
 
 /* ---- together -----------------------------------------------------------------------------------------------------
  */
 
-void cluster_broadcast(int from, void *data, size_t bytes) {
-    if (cluster.engine != NULL) cluster.engine->broadcast(from, data, bytes);
+void ranks_broadcast(int from, void *data, size_t bytes) {
+    if (here.engine != NULL) here.engine->broadcast(from, data, bytes);
 }
 
-void cluster_sum(double *values, int64_t n) {
-    if (cluster.engine != NULL) cluster.engine->sum(values, n);
+void ranks_sum(double *values, int64_t n) {
+    if (here.engine != NULL) here.engine->sum(values, n);
 }
 
-void cluster_gather(const void *own, size_t bytes, void *everyones) {
-    if (cluster.engine != NULL)
-        cluster.engine->gather(own, bytes, everyones);
+void ranks_gather(const void *own, size_t bytes, void *everyones) {
+    if (here.engine != NULL)
+        here.engine->gather(own, bytes, everyones);
     else
         memcpy(everyones, own, bytes);
 }
 
-int cluster_first(int report, char *text, int *who) {
-    int *reports = malloc((size_t)cluster.place.size * sizeof *reports), found = 0;
-    if (reports == NULL) cluster_abort(1);
-    cluster_gather(&report, sizeof report, reports);
-    for (int rank = 0; rank < cluster.place.size && found == 0; rank++) {
+int ranks_first_report(int report, char *text, int *who) {
+    int *reports = malloc((size_t)here.place.size * sizeof *reports), found = 0;
+    if (reports == NULL) ranks_abort(1);
+    ranks_gather(&report, sizeof report, reports);
+    for (int rank = 0; rank < here.place.size && found == 0; rank++) {
         found = reports[rank];
         if (found != 0) *who = rank;
     }
     free(reports);
-    if (found != 0) cluster_broadcast(*who, text, CLUSTER_TEXT_BYTES);
+    if (found != 0) ranks_broadcast(*who, text, RANKS_TEXT_BYTES);
     return found;
 }
 
@@ -168,22 +168,22 @@ static circe_status fail_again(circe_status status, char *text) {
     return status;
 }
 
-circe_status cluster_agree(circe_status status) {
-    char text[CLUSTER_TEXT_BYTES] = "";
+circe_status ranks_agree(circe_status status) {
+    char text[RANKS_TEXT_BYTES] = "";
     int who = 0;
-    if (cluster.engine == NULL) return status;
+    if (here.engine == NULL) return status;
     if (status != CIRCE_OK) {
         const char *said = circe_last_error()[0] != '\0' ? circe_last_error() : circe_status_text(status);
-        if (cluster.place.rank == 0)
+        if (here.place.rank == 0)
             snprintf(text, sizeof text, "%s", said);
         else
-            snprintf(text, sizeof text, "rank %d on %s: %s", cluster.place.rank, cluster.place.host, said);
+            snprintf(text, sizeof text, "rank %d on %s: %s", here.place.rank, here.place.host, said);
     }
-    circe_status worst = (circe_status)cluster_first((int)status, text, &who);
+    circe_status worst = (circe_status)ranks_first_report((int)status, text, &who);
     return worst == CIRCE_OK ? CIRCE_OK : fail_again(worst, text);
 }
 
-uint64_t cluster_hash(uint64_t hash, const void *data, size_t bytes) {
+uint64_t ranks_hash(uint64_t hash, const void *data, size_t bytes) {
     const char *at = data;
     for (size_t left = bytes; left > 0;) {
         uint64_t word = 0;
@@ -197,11 +197,11 @@ uint64_t cluster_hash(uint64_t hash, const void *data, size_t bytes) {
     return (hash ^ bytes) * 0xbf58476d1ce4e5b9u;
 }
 
-circe_status cluster_same(const void *data, size_t bytes, const char *what) {
-    uint64_t own = cluster_hash(0, data, bytes), first = own;
-    cluster_broadcast(0, &first, sizeof first);
+circe_status ranks_same(const void *data, size_t bytes, const char *what) {
+    uint64_t own = ranks_hash(0, data, bytes), first = own;
+    ranks_broadcast(0, &first, sizeof first);
     circe_status status = CIRCE_OK;
     if (own != first)
         status = circe_fail(CIRCE_ERR_VALUE, "%s here is not what rank 0 has; every rank must see the same", what);
-    return cluster_agree(status);
+    return ranks_agree(status);
 }

@@ -1,8 +1,8 @@
 /* Several processes as one: opened where a launcher (mpirun, srun) started more than one of this program, and otherwise
- * one process that is everything. There is one cluster, as MPI has it. Functions marked "all" are called by every
+ * one process that is everything. There is one set of ranks, as MPI has it. Functions marked "all" are called by every
  * process in the same order. */
-#ifndef CLUSTER_H
-#define CLUSTER_H
+#ifndef RANKS_H
+#define RANKS_H
 
 #include "circe/status.h"
 #include "mpi/engine.h"
@@ -10,46 +10,46 @@
 
 /* Loads MPI and starts it where a launcher is seen that started several, else does nothing. All. A failure has a text
  * in circe_last_error; then the processes do not know of each other, and only the launch tells which may speak. */
-circe_status cluster_open(void);
+circe_status ranks_open(void);
 /* All: waits for the others. */
-void cluster_close(void);
+void ranks_close(void);
 /* Ends every process at once, with this exit status. */
-__attribute__((noreturn)) void cluster_abort(int status);
+__attribute__((noreturn)) void ranks_abort(int status);
 /* The same for a failure of this process that the others cannot know of, with its text, after the process's name, to
  * whoever speaks for the program. */
-__attribute__((noreturn)) void cluster_give_up(const char *text);
-void cluster_speak_last(void (*speak)(const char *text));
+__attribute__((noreturn)) void ranks_give_up(const char *text);
+void ranks_speak_last(void (*speak)(const char *text));
 
-int cluster_rank(void);
-int cluster_size(void);
+int ranks_rank(void);
+int ranks_size(void);
 /* Processes on this machine, with this one. */
-int cluster_neighbours(void);
-const char *cluster_host(void);
+int ranks_neighbours(void);
+const char *ranks_host(void);
 /* "Open MPI v4.1.4"; NULL: one process. */
-const char *cluster_name(void);
+const char *ranks_name(void);
 /* Cores for this process: those it is bound to, or its share of the machine's. */
-int64_t cluster_cores(void);
+int64_t ranks_cores(void);
 
 /* NULL: one process. */
-const cluster_engine *cluster_engine_used(void);
+const ranks_engine *ranks_engine_used(void);
 
-void cluster_broadcast(int from, void *data, size_t bytes);
-void cluster_sum(double *values, int64_t n);
-void cluster_gather(const void *own, size_t bytes, void *everyones);
+void ranks_broadcast(int from, void *data, size_t bytes);
+void ranks_sum(double *values, int64_t n);
+void ranks_gather(const void *own, size_t bytes, void *everyones);
 
 /* All: the first process that reports something other than 0 decides. Returns what it reported, with its number in *who
- * and its text in `text` of CLUSTER_TEXT_BYTES, everywhere; 0, with nothing changed, where none did. */
-enum { CLUSTER_TEXT_BYTES = 2048 };
-int cluster_first(int report, char *text, int *who);
+ * and its text in `text` of RANKS_TEXT_BYTES, everywhere; 0, with nothing changed, where none did. */
+enum { RANKS_TEXT_BYTES = 2048 };
+int ranks_first_report(int report, char *text, int *who);
 
 /* The same for the status of a call of the library, whose text becomes circe_last_error. */
-circe_status cluster_agree(circe_status status);
+circe_status ranks_agree(circe_status status);
 
 /* All: CIRCE_ERR_VALUE, with a text that names the first process that has other bytes than process 0, and `what` they
  * are. */
-circe_status cluster_same(const void *data, size_t bytes, const char *what);
+circe_status ranks_same(const void *data, size_t bytes, const char *what);
 
 /* A hash of bytes, to be gone on with: starts at 0. */
-uint64_t cluster_hash(uint64_t hash, const void *data, size_t bytes);
+uint64_t ranks_hash(uint64_t hash, const void *data, size_t bytes);
 
 #endif

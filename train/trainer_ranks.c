@@ -1,10 +1,10 @@
 /* Training by several processes: the rows they hold, the rows they get, and what they add up.
  *
- * Each of N processes holds a share of the training rows: those of train_team_slice. Batch b of an epoch is that of one
- * process alone, rows order[b B .. b B + B) of the same permutation; process k takes its slice of it, rows
- * [B k / N, B (k + 1) / N). So the rows move: once an epoch each process sends what it holds to those who will train on
- * it, as records (what is stored of its features, shift, target), and gets its slices of all batches, in order. That is
- * a second share of memory and n / N records a process and epoch, in a few large messages.
+ * Each of N processes holds a share of the training rows: those of train_ranks_slice. Batch b of an epoch is that of
+ * one process alone, rows order[b B .. b B + B) of the same permutation; process k takes its slice of it, rows [B k /
+ * N, B (k + 1) / N). So the rows move: once an epoch each process sends what it holds to those who will train on it, as
+ * records (what is stored of its features, shift, target), and gets its slices of all batches, in order. That is a
+ * second share of memory and n / N records a process and epoch, in a few large messages.
  *
  *     objective        L + gamma R,  L the mean over the B rows, R of the whole batch
  *     process k        grads_k = d mean_k + (B / rows_k) gamma dR|own rows,  weight_k = rows_k / B
@@ -28,16 +28,16 @@ enum { PIECE = 8192, MOST_SENT = 1 << 28 }; /* numbers of a sum; bytes of an exc
 /* ---- agreeing ---------------------------------------------------------------------------------------------------- */
 
 circe_status train_loop_agree(const train_loop *loop, circe_status status) {
-    char text[TRAIN_TEAM_TEXT];
-    if (loop->share.team == NULL) return status;
+    char text[TRAIN_RANKS_TEXT];
+    if (loop->share.ranks == NULL) return status;
     strncpy(text, status != CIRCE_OK ? circe_last_error() : "", sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    circe_status first = loop->share.team->agree(status, text);
+    circe_status first = loop->share.ranks->agree(status, text);
     return first == CIRCE_OK ? CIRCE_OK : circe_fail(first, "%s", text);
 }
 
 circe_status train_loop_lost(const train_loop *loop, circe_status status) {
-    if (loop->share.team != NULL && status != CIRCE_OK) loop->share.team->give_up(status, circe_last_error());
+    if (loop->share.ranks != NULL && status != CIRCE_OK) loop->share.ranks->give_up(status, circe_last_error());
     return status;
 }
 
@@ -46,16 +46,16 @@ circe_status train_loop_lost(const train_loop *loop, circe_status status) {
 static circe_status check_share(const train_loop *loop) {
     const train_share *s = &loop->share;
     int64_t due = 0, batch = loop->options->batch;
-    train_team_slice(s->total, s->team->rank, s->team->size, &due);
+    train_ranks_slice(s->total, s->ranks->rank, s->ranks->size, &due);
     if (loop->device->ops->queues)
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "several processes train on CPUs; this one has device %s",
                           loop->device->ops->name);
-    if (batch < s->team->size)
+    if (batch < s->ranks->size)
         return circe_fail(
             CIRCE_ERR_SHAPE,
             "a batch of %lld rows cannot be divided among %d processes: start at most %lld, or take a larger "
             "batch",
-            (long long)batch, s->team->size, (long long)batch);
+            (long long)batch, s->ranks->size, (long long)batch);
     if (s->own != due)
         return circe_fail(CIRCE_ERR_SHAPE, "this process has %lld of %lld training rows; its share is %lld",
                           (long long)s->own, (long long)s->total, (long long)due);
@@ -64,22 +64,22 @@ static circe_status check_share(const train_loop *loop) {
 
 circe_status train_share_plan(train_loop *loop) {
     train_share *s = &loop->share;
-    const train_team *team = loop->options->team;
+    const train_ranks *ranks = loop->options->ranks;
     int64_t batch = loop->options->batch;
     *s = (train_share){
         .own = loop->data->features.n, .total = loop->data->features.n, .rows = batch, .most = batch, .weight = 1.0};
-    if (team == NULL || team->size == 1) return CIRCE_OK;
+    if (ranks == NULL || ranks->size == 1) return CIRCE_OK;
     uint64_t total = (uint64_t)s->own;
-    s->team = team;
-    team->sum_integers(&total, 1);
+    s->ranks = ranks;
+    ranks->sum_integers(&total, 1);
     s->total = (int64_t)total;
     circe_status status = train_loop_agree(loop, check_share(loop));
     if (status != CIRCE_OK) return status;
-    s->first = train_team_slice(s->total, team->rank, team->size, &s->own);
-    s->from = train_team_slice(batch, team->rank, team->size, &s->rows);
-    s->most = (batch + team->size - 1) / team->size;
+    s->first = train_ranks_slice(s->total, ranks->rank, ranks->size, &s->own);
+    s->from = train_ranks_slice(batch, ranks->rank, ranks->size, &s->rows);
+    s->most = (batch + ranks->size - 1) / ranks->size;
     s->weight = (double)s->rows / (double)batch;
-    loop->device->team = team;
+    loop->device->ranks = ranks;
     loop->device->weight = s->weight;
     return CIRCE_OK;
 }
@@ -87,7 +87,7 @@ circe_status train_share_plan(train_loop *loop) {
 uint64_t train_share_hash(const train_loop *loop) {
     const train_share *s = &loop->share;
     uint64_t hash = train_hash_points(loop->device->context, loop->data, s->first);
-    if (s->team != NULL) s->team->sum_integers(&hash, 1);
+    if (s->ranks != NULL) s->ranks->sum_integers(&hash, 1);
     return hash + train_hash_form(&loop->data->features, s->total);
 }
 
@@ -99,7 +99,7 @@ static size_t target_bytes(const train_loop *loop) { return (size_t)loop->target
 /* Batches whose rows travel at once. */
 static int64_t batches_at_once(const train_loop *loop) {
     const train_share *s = &loop->share;
-    int64_t most = (int64_t)((size_t)MOST_SENT / (s->record * (size_t)s->most * (size_t)s->team->size));
+    int64_t most = (int64_t)((size_t)MOST_SENT / (s->record * (size_t)s->most * (size_t)s->ranks->size));
     return most < 1 ? 1 : most < loop->batches ? most : loop->batches;
 }
 
@@ -120,7 +120,7 @@ static circe_status make_epoch(train_loop *loop) {
     s->index = malloc((size_t)rows * sizeof *s->index);
     s->out = malloc((size_t)(held < s->own ? held : s->own) * s->record + 1);
     s->in = malloc((size_t)(at_once * s->most) * s->record);
-    s->bytes = calloc(3 * (size_t)s->team->size, sizeof *s->bytes);
+    s->bytes = calloc(3 * (size_t)s->ranks->size, sizeof *s->bytes);
     s->sums = calloc((size_t)loop->n_values + 1 + TRAIN_N_WISHES, sizeof *s->sums);
     if (s->values == NULL || (from->shift != NULL && s->shift == NULL) || s->target == NULL || s->index == NULL ||
         s->out == NULL || s->in == NULL || s->bytes == NULL || s->sums == NULL)
@@ -137,7 +137,7 @@ static circe_status make_epoch(train_loop *loop) {
 
 circe_status train_share_open(train_loop *loop) {
     train_share *s = &loop->share;
-    if (s->team == NULL) return CIRCE_OK;
+    if (s->ranks == NULL) return CIRCE_OK;
     circe_status status = make_epoch(loop);
     if (status == CIRCE_OK) status = loop->device->ops->source_open(loop->device, &s->source, &loop->training.features);
     return status;
@@ -145,7 +145,7 @@ circe_status train_share_open(train_loop *loop) {
 
 void train_share_close(train_loop *loop) {
     train_share *s = &loop->share;
-    loop->device->team = NULL;
+    loop->device->ranks = NULL;
     free(s->values);
     free(s->shift);
     free(s->target);
@@ -157,7 +157,7 @@ void train_share_close(train_loop *loop) {
 }
 
 /* Who holds training row r: the last k whose slice begins at floor(total k / size) <= r. */
-static int holder(const train_share *s, int64_t r) { return (int)(((r + 1) * s->team->size - 1) / s->total); }
+static int holder(const train_share *s, int64_t r) { return (int)(((r + 1) * s->ranks->size - 1) / s->total); }
 
 static void write_record(const train_loop *loop, int64_t row, char *to) {
     const train_source *from = &loop->data->features;
@@ -183,8 +183,8 @@ static void pack(train_loop *loop, int64_t first, int64_t end) {
     train_share *s = &loop->share;
     int64_t batch = loop->options->batch, n = 0;
     char *to = s->out;
-    for (int k = 0; k < s->team->size; k++) {
-        int64_t from = train_team_slice(batch, k, s->team->size, &n);
+    for (int k = 0; k < s->ranks->size; k++) {
+        int64_t from = train_ranks_slice(batch, k, s->ranks->size, &n);
         const char *start = to;
         for (int64_t b = first; b < end; b++)
             for (int64_t p = from; p < from + n; p++) {
@@ -200,10 +200,10 @@ static void pack(train_loop *loop, int64_t first, int64_t end) {
 /* How much comes from whom; then where each record goes. */
 static void unpack(train_loop *loop, int64_t first, int64_t end, bool counts) {
     train_share *s = &loop->share;
-    size_t *bytes = s->bytes + s->team->size, *at = bytes + s->team->size;
+    size_t *bytes = s->bytes + s->ranks->size, *at = bytes + s->ranks->size;
     int64_t batch = loop->options->batch;
-    if (counts) memset(bytes, 0, (size_t)s->team->size * sizeof *bytes);
-    for (int k = 0; !counts && k < s->team->size; k++) at[k] = k > 0 ? at[k - 1] + bytes[k - 1] : 0;
+    if (counts) memset(bytes, 0, (size_t)s->ranks->size * sizeof *bytes);
+    for (int k = 0; !counts && k < s->ranks->size; k++) at[k] = k > 0 ? at[k - 1] + bytes[k - 1] : 0;
     for (int64_t b = first; b < end; b++)
         for (int64_t p = 0; p < s->rows; p++) {
             int from = holder(s, loop->order[b * batch + s->from + p]);
@@ -218,13 +218,13 @@ static void unpack(train_loop *loop, int64_t first, int64_t end, bool counts) {
 
 void train_share_deal(train_loop *loop) {
     train_share *s = &loop->share;
-    if (s->team == NULL) return;
+    if (s->ranks == NULL) return;
     int64_t step = batches_at_once(loop);
     for (int64_t first = 0; first < loop->batches; first += step) {
         int64_t end = first + step < loop->batches ? first + step : loop->batches;
         pack(loop, first, end);
         unpack(loop, first, end, true);
-        s->team->exchange(s->out, s->bytes, s->in, s->bytes + s->team->size);
+        s->ranks->exchange(s->out, s->bytes, s->in, s->bytes + s->ranks->size);
         unpack(loop, first, end, false);
     }
 }
@@ -232,12 +232,12 @@ void train_share_deal(train_loop *loop) {
 /* ---- sums ----------------------------------------------------------------------------------------------------------
  */
 
-/* Off with numbers [first, end) of the gradients that wait for company. */
+/* Off with numbers [first, end) of the gradients that wait for others. */
 static void send_off(train_loop *loop) {
     train_share *s = &loop->share;
     float *grads = train_network_grads(loop->network) + s->waiting_first;
     int64_t n = s->waiting_end - s->waiting_first;
-    if (n > 0) s->team->sum_begin(grads, n, 1, s->weight);
+    if (n > 0) s->ranks->sum_begin(grads, n, 1, s->weight);
     s->waiting_end = s->waiting_first;
 }
 
@@ -251,12 +251,12 @@ static void on_gradients(void *user, int64_t first, int64_t n) {
     if (s->waiting_end - first >= PIECE)
         send_off(loop);
     else
-        s->team->sum_move();
+        s->ranks->sum_move();
 }
 
 circe_status train_share_backward(train_loop *loop) {
     train_share *s = &loop->share;
-    if (s->team == NULL) return train_network_backward(loop->network, s->rows, loop->in);
+    if (s->ranks == NULL) return train_network_backward(loop->network, s->rows, loop->in);
     s->waiting_first = s->waiting_end = 0;
     train_network_on_gradients(loop->network, on_gradients, loop);
     circe_status status = train_network_backward(loop->network, s->rows, loop->in);
@@ -269,11 +269,11 @@ circe_status train_share_backward(train_loop *loop) {
 static void sums_of(train_share *s, double weight, int64_t n, const double *values) {
     for (int64_t v = 0; v < n; v++) s->sums[v] = weight * values[v];
     for (int w = 0; w < TRAIN_N_WISHES; w++) s->sums[n + w] = s->wishes[w] ? 1.0 : 0.0;
-    s->team->sum_begin(s->sums, n + TRAIN_N_WISHES, 0, 1.0);
+    s->ranks->sum_begin(s->sums, n + TRAIN_N_WISHES, 0, 1.0);
 }
 
 static void sums_made(train_share *s, int64_t n, double *values) {
-    s->team->sum_end();
+    s->ranks->sum_end();
     memcpy(values, s->sums, (size_t)n * sizeof *values);
     for (int w = 0; w < TRAIN_N_WISHES; w++) {
         s->granted[w] = s->sums[n + w] > 0.0;
@@ -284,7 +284,7 @@ static void sums_made(train_share *s, int64_t n, double *values) {
 /* With those of the gradients. On the CPU, the device's memory is the host's. */
 void train_share_sum(train_loop *loop) {
     train_share *s = &loop->share;
-    if (s->team == NULL) return;
+    if (s->ranks == NULL) return;
     sums_of(s, s->weight, loop->n_values, loop->values);
     sums_made(s, loop->n_values, loop->values);
 }
@@ -292,7 +292,7 @@ void train_share_sum(train_loop *loop) {
 void train_share_sum_validation(train_loop *loop, double *loss, double *regularizer) {
     train_share *s = &loop->share;
     double values[] = {*loss, *regularizer};
-    if (s->team == NULL) return;
+    if (s->ranks == NULL) return;
     sums_of(s, 1.0, 2, values);
     sums_made(s, 2, values);
     *loss = values[0];
@@ -301,8 +301,8 @@ void train_share_sum_validation(train_loop *loop, double *loss, double *regulari
 
 bool train_share_wish(train_loop *loop, train_wish wish, bool wanted) {
     train_share *s = &loop->share;
-    if (s->team == NULL) return wanted;
-    if (wish == TRAIN_WISH_SAVE && s->team->rank > 0) wanted = false; /* one clock decides */
+    if (s->ranks == NULL) return wanted;
+    if (wish == TRAIN_WISH_SAVE && s->ranks->rank > 0) wanted = false; /* one clock decides */
     s->wishes[wish] = s->wishes[wish] || wanted;
     return s->granted[wish];
 }
@@ -311,12 +311,12 @@ bool train_share_wish(train_loop *loop, train_wish wish, bool wanted) {
  */
 
 static void share_array(const train_share *s, float *values, int64_t n) {
-    if (values != NULL && n > 0) s->team->broadcast(values, (size_t)n * sizeof *values);
+    if (values != NULL && n > 0) s->ranks->broadcast(values, (size_t)n * sizeof *values);
 }
 
 void train_share_parameters(train_loop *loop) {
     const train_share *s = &loop->share;
-    if (s->team == NULL) return;
+    if (s->ranks == NULL) return;
     share_array(s, train_network_params(loop->network), loop->n_params);
     share_array(s, loop->m, loop->n_params);
     share_array(s, loop->v, loop->n_params);
@@ -327,16 +327,16 @@ circe_status train_share_state(train_loop *loop) {
     const train_share *s = &loop->share;
     train_state *state = &loop->state;
     size_t bytes = state->regularizer_bytes;
-    if (s->team == NULL) return CIRCE_OK;
-    s->team->broadcast(&state->now, sizeof state->now);
-    s->team->broadcast(state->history, (size_t)state->epochs * sizeof *state->history);
+    if (s->ranks == NULL) return CIRCE_OK;
+    s->ranks->broadcast(&state->now, sizeof state->now);
+    s->ranks->broadcast(state->history, (size_t)state->epochs * sizeof *state->history);
     share_array(s, state->params, state->n_params);
     share_array(s, state->m, state->n_params);
     share_array(s, state->v, state->n_params);
     share_array(s, state->buffers, state->n_buffers);
     share_array(s, state->best, state->n_params);
     share_array(s, state->best_buffers, state->n_buffers);
-    s->team->broadcast(&bytes, sizeof bytes);
+    s->ranks->broadcast(&bytes, sizeof bytes);
     if (bytes != state->regularizer_bytes) {
         free(state->regularizer);
         state->regularizer = malloc(bytes > 0 ? bytes : 1);
@@ -346,6 +346,6 @@ circe_status train_share_state(train_loop *loop) {
                               ? CIRCE_OK
                               : circe_fail(CIRCE_ERR_MEMORY, "no memory for the regulariser's state");
     status = train_loop_agree(loop, status);
-    if (status == CIRCE_OK && bytes > 0) s->team->broadcast(state->regularizer, bytes);
+    if (status == CIRCE_OK && bytes > 0) s->ranks->broadcast(state->regularizer, bytes);
     return status;
 }

@@ -1,5 +1,5 @@
 /* The table of measures. */
-#include "jobs/measures.h"
+#include "jobs/measure_texts.h"
 
 #include <string.h>
 

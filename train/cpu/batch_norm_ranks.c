@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "train/cpu/batch_norm_team.h"
+#include "train/cpu/batch_norm_ranks.h"
 #include "train/cpu/onednn.h"
 
 enum { MOST_BLOCK = 16 };
@@ -61,17 +61,17 @@ static void sum_channels(const train_device *device, const images *i, const floa
     circe_context_run(device->context, i->blocks, sum_part, &s);
 }
 
-int64_t train_team_statistics(const train_device *device, const train_layer *layer, int64_t rows, const float *in,
-                              double *sums, float *mean, float *variance) {
+int64_t train_ranks_statistics(const train_device *device, const train_layer *layer, int64_t rows, const float *in,
+                               double *sums, float *mean, float *variance) {
     images i = measure_up(layer, rows);
     double total = 0.0;
     sum_channels(device, &i, in, NULL, sums);
     sums[i.channels] = (double)(rows * i.points);
-    device->team->sum(sums, i.channels + 1);
+    device->ranks->sum(sums, i.channels + 1);
     total = sums[i.channels];
     for (int64_t c = 0; c < i.channels; c++) mean[c] = (float)(sums[c] / total);
     sum_channels(device, &i, in, mean, sums);
-    device->team->sum(sums, i.channels);
+    device->ranks->sum(sums, i.channels);
     for (int64_t c = 0; c < i.channels; c++) variance[c] = (float)(sums[c] / total);
     return (int64_t)total;
 }
@@ -98,13 +98,13 @@ static void correct_part(void *user, int64_t block) {
     correct_block(c->images, block, c->in, c->shift, c->slope, c->grad_in);
 }
 
-void train_team_correct(const train_device *device, const train_layer *layer, const train_visit *pass, float epsilon,
-                        double *sums, const float *mean, const float *variance, float *lines) {
+void train_ranks_correct(const train_device *device, const train_layer *layer, const train_visit *pass, float epsilon,
+                         double *sums, const float *mean, const float *variance, float *lines) {
     images i = measure_up(layer, pass->rows);
     double m = (double)(pass->rows * i.points);
     float *shift = lines, *slope = lines + i.channels;
     for (int64_t c = 0; c < 2 * i.channels; c++) sums[c] = device->weight * (double)pass->grads[c]; /* S2, S1 */
-    device->team->sum(sums, 2 * i.channels);
+    device->ranks->sum(sums, 2 * i.channels);
     for (int64_t c = 0; c < i.channels; c++) {
         double s = sqrt((double)variance[c] + (double)epsilon), factor = (double)pass->params[c] / (s * m);
         slope[c] = (float)(factor * sums[c] / s);

@@ -6,7 +6,7 @@
 #ifndef CIRCE_BACKEND_CUDA_BATCH_H
 #define CIRCE_BACKEND_CUDA_BATCH_H
 
-#include "backend/cuda/device.h"
+#include "backend/cuda/launching.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,4 +1,4 @@
-#include "jobs/device.h"
+#include "jobs/job_device.h"
 
 #include "jobs/notes.h"
 

@@ -8,7 +8,7 @@
  * has the batch as one process would have it, and keeps the gradient of its own rows. CIRCE with residual features in
  * coordinates divides its O(B^2) work among the processes (circe_ranks); of the other measures, whose work is one of
  * regressions, every process does all. */
-#include "train/measures.h"
+#include "train/train_measures.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct train_measures {
 
 void train_measures_close(train_device *device, train_measures *m) {
     if (m == NULL) return;
-    if (m->plan.team != NULL) circe_measure_set_ranks(m->regularizer, NULL);
+    if (m->plan.ranks != NULL) circe_measure_set_ranks(m->regularizer, NULL);
     if (m->queues) circe_measure_to_cuda(m->regularizer, NULL, 0, 0, 0);
     circe_measure_destroy(m->checking);
     device->ops->release(device, m->rows);
@@ -56,7 +56,7 @@ static circe_status number_rows(train_device *device, train_measures *m) {
 
 /* CIRCE_ERR_UNSUPPORTED: not for this measure, which stays with the host. */
 static circe_status go_there(train_device *device, const train_measures *m, circe_measure *measure) {
-    circe_cuda *gpu = m->plan.team == NULL && device->ops->measures != NULL ? device->ops->measures(device) : NULL;
+    circe_cuda *gpu = m->plan.ranks == NULL && device->ops->measures != NULL ? device->ops->measures(device) : NULL;
     if (gpu == NULL) return CIRCE_ERR_UNSUPPORTED;
     return circe_measure_to_cuda(measure, gpu, m->plan.batch, m->plan.widest, m->plan.places);
 }
@@ -72,15 +72,15 @@ static circe_status open_checking(train_device *device, train_measures *m) {
 }
 
 static circe_status open_host(train_measures *m) {
-    const train_team *team = m->plan.team;
+    const train_ranks *ranks = m->plan.ranks;
     size_t numbers = (size_t)(m->plan.batch * (m->plan.widest > 0 ? m->plan.widest : 1));
     m->x = calloc(numbers, sizeof *m->x);
     m->grad = calloc(numbers, sizeof *m->grad);
     if (m->x == NULL || m->grad == NULL) return no_memory(m);
-    if (team == NULL) return CIRCE_OK;
-    const circe_ranks ranks = {.rank = team->rank, .size = team->size, .sum = team->sum_of};
-    circe_measure_set_ranks(m->regularizer, &ranks);
-    m->bytes = calloc((size_t)team->size, sizeof *m->bytes);
+    if (ranks == NULL) return CIRCE_OK;
+    const circe_ranks all = {.rank = ranks->rank, .size = ranks->size, .sum = ranks->sum_of};
+    circe_measure_set_ranks(m->regularizer, &all);
+    m->bytes = calloc((size_t)ranks->size, sizeof *m->bytes);
     return m->bytes != NULL ? CIRCE_OK : no_memory(m);
 }
 
@@ -113,27 +113,27 @@ static circe_mat rows_of(const circe_mat *m, int64_t first, int64_t n) {
 
 /* The features of `rows` points, of which x is what is here: all of them, or this process's slice. */
 static circe_mat fetch(train_device *device, train_measures *m, int64_t rows, int64_t cols, const float *x) {
-    const train_team *team = m->plan.team;
-    if (team == NULL) device->ops->download(device, m->x, x, (size_t)(rows * cols) * sizeof *x);
-    for (int k = 0; team != NULL && k < team->size; k++) {
+    const train_ranks *ranks = m->plan.ranks;
+    if (ranks == NULL) device->ops->download(device, m->x, x, (size_t)(rows * cols) * sizeof *x);
+    for (int k = 0; ranks != NULL && k < ranks->size; k++) {
         int64_t n = 0;
-        train_team_slice(rows, k, team->size, &n);
+        train_ranks_slice(rows, k, ranks->size, &n);
         m->bytes[k] = (size_t)(n * cols) * sizeof *x;
     }
-    if (team != NULL) team->gather(x, m->bytes, m->x);
+    if (ranks != NULL) ranks->gather(x, m->bytes, m->x);
     return circe_mat_f32(m->x, rows, cols);
 }
 
 static void send(train_device *device, const train_measures *m, const train_measured *p) {
-    const train_team *team = m->plan.team;
-    int64_t n = p->n, first = team != NULL ? train_team_slice(m->plan.batch, team->rank, team->size, &n) : 0;
+    const train_ranks *ranks = m->plan.ranks;
+    int64_t n = p->n, first = ranks != NULL ? train_ranks_slice(m->plan.batch, ranks->rank, ranks->size, &n) : 0;
     if (p->grad != NULL)
         device->ops->upload(device, p->grad, m->grad + first * p->cols, (size_t)(n * p->cols) * sizeof *m->grad);
 }
 
-/* In a team an x that is no number is everybody's, and so is the end of the run: the value tells it. */
+/* Where one rank meets an x that is not a number, the run ends on all of them: the value tells the others. */
 static circe_status as_value(const train_measures *m, circe_status status, double *value) {
-    if (m->plan.team == NULL || (status != CIRCE_ERR_VALUE && status != CIRCE_ERR_NUMERIC)) return status;
+    if (m->plan.ranks == NULL || (status != CIRCE_ERR_VALUE && status != CIRCE_ERR_NUMERIC)) return status;
     *value = NAN;
     return CIRCE_OK;
 }
@@ -141,12 +141,12 @@ static circe_status as_value(const train_measures *m, circe_status status, doubl
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
 
 static circe_status batch_on_host(train_device *device, train_measures *m, const train_measured *p) {
-    int64_t n = m->plan.team != NULL ? m->plan.batch : p->n;
+    int64_t n = m->plan.ranks != NULL ? m->plan.batch : p->n;
     double value = NAN, loss = NAN;
     circe_mat x = fetch(device, m, n, p->cols, p->x), grad = circe_mat_f32(m->grad, n, p->cols);
     circe_status status = CIRCE_OK;
     device->ops->download(device, &loss, p->loss, sizeof loss);
-    if (m->plan.team != NULL || isfinite(loss))
+    if (m->plan.ranks != NULL || isfinite(loss))
         status = circe_measure_evaluate_at(m->regularizer, p->place, p->step, p->host_index, n, &x, &value,
                                            p->grad != NULL ? &grad : NULL);
     status = as_value(m, status, &value);
@@ -163,14 +163,14 @@ circe_status train_measures_batch(train_device *device, train_measures *m, const
                                      p->grad != NULL ? &grad : NULL);
 }
 
-/* Of a team the processes measure in turn. */
+/* Several ranks measure in turn. */
 static circe_status rows_on_host(train_device *device, train_measures *m, int64_t first, int64_t n, int64_t cols,
                                  const float *from, double *value) {
-    const train_team *team = m->plan.team;
+    const train_ranks *ranks = m->plan.ranks;
     circe_mat x = fetch(device, m, n, cols, from), z = rows_of(m->plan.z, first, n);
     circe_mat y = m->plan.y->cols > 0 ? rows_of(m->plan.y, first, n) : *m->plan.y;
     *value = 0.0;
-    if (team != NULL && first / m->plan.batch % team->size != team->rank) return CIRCE_OK;
+    if (ranks != NULL && first / m->plan.batch % ranks->size != ranks->rank) return CIRCE_OK;
     return as_value(m, circe_measure_points(m->regularizer, &x, &y, &z, value, NULL), value);
 }
 

@@ -1,5 +1,5 @@
 /* Kernel options: names of columns become indices, text columns get delta kernels, widths are bound. */
-#include "jobs/kernels.h"
+#include "jobs/kernel_choice.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -1,19 +1,19 @@
 /* Processes that train one network together: what the loop asks of them, filled by whoever started them (the command,
  * over MPI). The loop knows nothing of messages. Functions are called by all processes in the same order; those without
  * a result do not fail. */
-#ifndef TRAIN_TEAM_H
-#define TRAIN_TEAM_H
+#ifndef TRAIN_RANKS_H
+#define TRAIN_RANKS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "circe/status.h"
 
-enum { TRAIN_TEAM_TEXT = 1024 };
+enum { TRAIN_RANKS_TEXT = 1024 };
 
-typedef struct train_team {
+typedef struct train_ranks {
     int rank, size;
-    /* The first process that has a failure decides: its status, and its text in `text` of TRAIN_TEAM_TEXT bytes,
+    /* The first process that has a failure decides: its status, and its text in `text` of TRAIN_RANKS_TEXT bytes,
      * everywhere. */
     circe_status (*agree)(circe_status status, char *text);
     /* Ends all processes, with these last words: for a failure of one that the others cannot know of. */
@@ -31,10 +31,10 @@ typedef struct train_team {
     void (*sum_begin)(void *values, int64_t n, int floats, double weight);
     void (*sum_move)(void);
     void (*sum_end)(void);
-} train_team;
+} train_ranks;
 
 /* Of `total` things in a row, process `rank` of `size` has n from the returned one on: near-equal parts, in order. */
-static inline int64_t train_team_slice(int64_t total, int rank, int size, int64_t *n) {
+static inline int64_t train_ranks_slice(int64_t total, int rank, int size, int64_t *n) {
     int64_t first = total / size * rank + total % size * rank / size;
     int64_t end = total / size * (rank + 1) + total % size * (rank + 1) / size;
     *n = end - first;

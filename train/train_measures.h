@@ -6,7 +6,7 @@
 
 #include "train/device.h"
 #include "train/regularizer.h"
-#include "train/team.h"
+#include "train/train_ranks.h"
 
 typedef struct train_measures train_measures;
 
@@ -24,7 +24,7 @@ typedef struct train_measured {
 
 /* What the measures are opened for. */
 typedef struct train_measure_plan {
-    const train_team *team;        /* NULL: one process */
+    const train_ranks *ranks;      /* NULL: one process */
     int64_t batch, places, widest; /* rows of a batch, layers, the most columns of one */
     const circe_mat *y, *z;        /* of the validation rows, in host memory; NULL: there are none */
 } train_measure_plan;
@@ -38,7 +38,7 @@ void train_measures_close(train_device *device, train_measures *measures);
  * where there is nothing to measure (NULL). */
 bool train_measures_queue(const train_measures *measures);
 
-/* Of several processes (plan.team), each with a slice of the rows, `batch` is told n and x of the slice, and the index
+/* Of several processes (plan.ranks), each with a slice of the rows, `batch` is told n and x of the slice, and the index
  * of all; `rows`, which are validation rows first .. first + n - 1, the first and n of all, with an x of the slice, and
  * gives a value that is to be summed over the processes. It lies in host memory. */
 circe_status train_measures_batch(train_device *device, train_measures *measures, const train_measured *points);

@@ -3,22 +3,22 @@
 #ifndef CLI_RANKS_H
 #define CLI_RANKS_H
 
-#include "mpi/cluster.h"
+#include "mpi/ranks.h"
 
 /* Before anything is said: makes a process that is not the first of several quiet. */
-void ranks_quieten(void);
+void together_quieten(void);
 
 /* Starts MPI where a launcher started several processes. Prints what is wrong and returns an exit status. */
-int ranks_open(void);
+int together_open(void);
 /* Waits for the others. Called by all; rank 0 alone returns a failure: a launcher ends all processes when one fails,
  * and the others must not be sooner than its last words. */
-int ranks_close(int status);
+int together_close(int status);
 
-static inline bool ranks_several(void) { return cluster_size() > 1; }
-static inline bool ranks_first(void) { return cluster_rank() == 0; }
+static inline bool ranks_several(void) { return ranks_size() > 1; }
+static inline bool ranks_first(void) { return ranks_rank() == 0; }
 
 /* Called by all with the exit status of what each has done: that of the first which failed, whose message rank 0 prints
  * (its own it has printed already). */
-int ranks_agree(int status);
+int together_agree(int status);
 
 #endif

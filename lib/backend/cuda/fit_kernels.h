@@ -3,7 +3,7 @@
 #ifndef CIRCE_BACKEND_CUDA_FIT_H
 #define CIRCE_BACKEND_CUDA_FIT_H
 
-#include "backend/cuda/device.h"
+#include "backend/cuda/launching.h"
 
 #ifdef __cplusplus
 extern "C" {
