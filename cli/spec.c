@@ -292,7 +292,8 @@ const char spec_files[] =
     "files.";
 
 const char spec_exit_status[] =
-    "0: done. 1: the work failed (memory, a full disk, interrupted). 2: the command line or the input is wrong.";
+    "0: done. 1: the work failed (memory, a full disk, interrupted). 2: the command line or the input is wrong. 3: an "
+    "audit found what --fail-if forbids.";
 
 const spec_example spec_tour[SPEC_MAX_EXAMPLES] = {
     {"See it work on data from the paper", "circe demo"},

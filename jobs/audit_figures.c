@@ -191,7 +191,7 @@ static void show_along(audit_page *w, int64_t attribute) {
 static void show_classes(audit_page *w, int64_t attribute) {
     const circe_audit_result *r = w->r;
     int64_t n = shown(r), classes = r->strata.n_groups < MOST_CLASSES ? r->strata.n_groups : MOST_CLASSES;
-    report_panel panels[MOST_CLASSES];
+    report_panel panels[MOST_CLASSES] = {0};
     report_series series[MOST_CLASSES][MOST_PANELS];
     band bands[MOST_CLASSES][MOST_PANELS];
     char *titles[MOST_CLASSES];

@@ -10,12 +10,12 @@ cmake --build --preset dev -j "$jobs"
 
 without="backend/cpu/loops.c|/cuda/"
 grep -q mpi/engine_ build-dev/compile_commands.json || without="$without|mpi/engine_"
-sources=$(git ls-files 'lib/*.c' 'io/*.c' 'train/*.c' 'images/*.c' 'report/*.c' 'mpi/*.c' 'cli/*.c' | grep -v -E "$without")
+sources=$(git ls-files 'lib/*.c' 'io/*.c' 'train/*.c' 'images/*.c' 'report/*.c' 'mpi/*.c' 'jobs/*.c' 'sweep/*.c' 'paper/*.c' 'cli/*.c' | grep -v -E "$without")
 echo "lint: clang-tidy over $(echo "$sources" | wc -l) files"
 echo "$sources" | xargs -P "$jobs" -n 4 clang-tidy --quiet -p build-dev
 echo "lint: cppcheck"
 cppcheck --quiet -j "$jobs" --error-exitcode=1 --std=c11 --enable=warning,portability --inline-suppr \
-    --suppress=missingIncludeSystem --suppress=invalidPointerCast -I include -I lib -I io -I train -I images -I report -I mpi -I cli $(ls -d cli/*/ | sed "s/^/-I /") $sources
+    --suppress=missingIncludeSystem --suppress=invalidPointerCast -I . -I include -I lib $sources
 echo "lint: clang-format"
 git ls-files '*.c' '*.h' '*.inc' '*.cpp' | xargs clang-format --dry-run -Werror
 echo "lint: clean"
