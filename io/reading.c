@@ -40,8 +40,8 @@ static circe_status take_item(const owner *of, int64_t number, reading *r) {
                                "x:%s, y:%s and z:%s are columns of one; x, y and z are all of their columns", item,
                                item, item);
     }
-    bool named =
-        of->own && (strcmp(item, of->label) == 0 || (of->selection != NULL && strcmp(item, of->selection) == 0));
+    bool named = of->own && of->label != NULL &&
+                 (strcmp(item, of->label) == 0 || (of->selection != NULL && strcmp(item, of->selection) == 0));
     r->how.all = r->how.all || named;
     add(r, item, number);
     return CIRCE_OK;

@@ -132,7 +132,7 @@ circe_status io_yaml_read(const char *path, io_yaml **out) {
     io_yaml *file = small_alloc(sizeof *file);
     *file = (io_yaml){.path = path, .tree = small_alloc(sizeof *file->tree)};
     circe_status status = read_text(path, &file->text);
-    if (status == CIRCE_OK) status = load(file);
+    if (status == CIRCE_OK && file->text != NULL) status = load(file);
     if (status == CIRCE_OK) make_tree(file);
     if (status != CIRCE_OK) io_yaml_free(file);
     *out = status == CIRCE_OK ? file : NULL;

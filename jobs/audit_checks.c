@@ -162,7 +162,7 @@ static void check_condition(circe_audit_result *r, const char *text, const condi
 
 circe_status audit_checks_parse(const circe_audit_options *o) {
     name_list list = {0};
-    condition c;
+    condition c = {0};
     if (o->fail_if == NULL) return CIRCE_OK;
     circe_status status = name_list_split("fail-if", o->fail_if, &list);
     for (int64_t i = 0; i < list.n && status == CIRCE_OK; i++) status = parse_condition(list.names[i], &c);
@@ -172,7 +172,7 @@ circe_status audit_checks_parse(const circe_audit_options *o) {
 
 void audit_checks_make(const circe_audit_options *o, circe_audit_result *r) {
     name_list list = {0};
-    condition c;
+    condition c = {0};
     if (o->fail_if == NULL || name_list_split("fail-if", o->fail_if, &list) != CIRCE_OK) return;
     r->checks = small_alloc((size_t)(list.n * r->n_predictions * r->n_attributes) * sizeof *r->checks);
     for (int64_t i = 0; i < list.n; i++)

@@ -211,7 +211,7 @@ circe_status audit_find_residuals(audit_run *run) {
     r->residuals = small_alloc((size_t)r->n_predictions * sizeof *r->residuals);
     for (int64_t p = 0; p < r->n_predictions && status == CIRCE_OK; p++) {
         const circe_audit_column *c = &r->predictions[p];
-        double *residual = r->residuals[p] = malloc((size_t)r->n * sizeof *residual);
+        double *residual = r->residuals[p] = calloc((size_t)r->n, sizeof *residual);
         if (residual == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)r->n);
         if (r->outcome == CIRCE_OUTCOME_NUMBERS)
             status = regress(run, c, residual);

@@ -185,7 +185,7 @@ static const struct {
 
 /* "--kernel-y, --ridge and --method": those given that serve one of these uses; returns how many. */
 static size_t list_given(const measure_job *j, unsigned uses, char *out, size_t size) {
-    const char *given[sizeof served / sizeof served[0]];
+    const char *given[sizeof served / sizeof served[0]] = {0};
     size_t n = 0, at = 0;
     for (size_t i = 0; i < sizeof served / sizeof served[0]; i++) {
         if ((served[i].use & uses) && measure_job_given(j, served[i].name)) given[n++] = served[i].name;

@@ -283,7 +283,7 @@ static bool is_default(const circe_option *row, field now) {
         int64_t integer;
         double number;
         const char *text;
-    } usual;
+    } usual = {0};
     set_default(row, (field){.at = &usual});
     switch (type_of(row)) {
         case FIELD_FLAG:

@@ -296,18 +296,19 @@ static circe_status compare_fingerprint(training_job *job) {
     if (circe_tensor_file_open(job->context, job->checkpoint, &file) != CIRCE_OK) return CIRCE_OK;
     const char *there = circe_tensor_file_metadata(file, "fingerprint");
     const char *comma = there != NULL ? strchr(there, ',') : NULL;
+    const char *own = job->fingerprint != NULL ? job->fingerprint : "";
     size_t length = comma != NULL ? (size_t)(comma - there) : 0;
     circe_status status = CIRCE_OK;
-    if (comma != NULL && strncmp(there, job->fingerprint, length + 1) != 0) {
+    if (comma != NULL && strncmp(there, own, length + 1) != 0) {
         circe_fail(CIRCE_ERR_ARGUMENT,
                    "%s: the checkpoint is of another run: the data differ in columns, rows or values", job->checkpoint);
         status = circe_fail_hint(CIRCE_ERR_ARGUMENT,
                                  "resume with the data it was made from, or start again without --resume");
-    } else if (comma != NULL && strcmp(there, job->fingerprint) != 0) {
+    } else if (comma != NULL && strcmp(there, own) != 0) {
         notes_add(&job->warnings,
                   "the checkpoint is of a run with%.40s, and this one has%s: it goes on with numbers that are rounded "
                   "otherwise",
-                  comma + 1, strchr(job->fingerprint, ',') + 1);
+                  comma + 1, strchr(own, ',') + 1);
         free(job->fingerprint);
         job->fingerprint = small_format("%s", there);
     }

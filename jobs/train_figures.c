@@ -118,7 +118,7 @@ static double shown_target(const trained *t, int64_t row) {
 static circe_status residuals(const training_page *p, int64_t n, double y[2][MOST_SHOWN]) {
     const trained *t = p->t;
     int64_t outputs = t->result.outputs;
-    double values[2 * MOST_SHOWN] = {0}, means[2 * MOST_SHOWN];
+    double values[2 * MOST_SHOWN] = {0}, means[2 * MOST_SHOWN] = {0};
     for (int64_t i = 0; i < n; i++) {
         values[2 * i] = t->set.given_is_target ? shown_prediction(t, t->before + i * outputs) : shown_target(t, i);
         values[2 * i + 1] = shown_prediction(t, t->after + i * outputs);

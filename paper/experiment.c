@@ -104,7 +104,7 @@ static circe_status find(const paper_options *options, paper_config *config) {
     if (config->path != NULL && config->name == NULL) config->name = stem(&config->owner, config->path);
     if (config->path != NULL) return CIRCE_OK;
     int64_t n = find_all(&config->owner, list);
-    const paper_entry *entry = entry_of(list, n, options->name);
+    const paper_entry *entry = options->name != NULL ? entry_of(list, n, options->name) : NULL;
     if (entry == NULL) return refuse_name(options->name, list, n);
     config->path = entry->path;
     return CIRCE_OK;

@@ -33,13 +33,15 @@ typedef struct sweep__child {
 } sweep__child;
 
 /* What becomes of a run. */
+enum {
+    SWEEP__SHARE = 1, /* of it is done */
+    SWEEP__RESULT,    /* text: as the file has it */
+    SWEEP__FAILURE,   /* text: why */
+    SWEEP__STOPPING,  /* the rank was asked to end */
+};
+
 typedef struct sweep__news {
-    enum {
-        SWEEP__SHARE = 1, /* of it is done */
-        SWEEP__RESULT,    /* text: as the file has it */
-        SWEEP__FAILURE,   /* text: why */
-        SWEEP__STOPPING,  /* the rank was asked to end */
-    } kind;
+    int32_t kind;
     int rank;
     int64_t place; /* among those of the rank */
     double share;

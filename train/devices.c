@@ -55,8 +55,10 @@ circe_status train_device_choose(circe_context *context, const char *name, const
         return circe_fail_hint(CIRCE_ERR_ARGUMENT, "it may be cpu, cuda, cuda:1 (the second GPU) or auto");
     }
     circe_status status = train_device_open(context, name, device);
-    if (status != CIRCE_OK) return circe_fail(status, "--device: %s", circe_last_error());
-    status = train_device_set_precision(*device, (train_precision)train_precision_find(precision));
+    if (status != CIRCE_OK || *device == NULL) return circe_fail(status, "--device: %s", circe_last_error());
+    int found = train_precision_find(precision);
+    status = found < 0 ? circe_fail(CIRCE_ERR_ARGUMENT, "there is no such precision")
+                       : train_device_set_precision(*device, (train_precision)found);
     if (status == CIRCE_OK) return CIRCE_OK;
     train_device_destroy(*device);
     *device = NULL;

@@ -203,10 +203,10 @@ struct circe__fit_by {
 
 static inline const circe__fit_ranks *circe__ranks_of(const circe__fit_by *by) { return by == NULL ? NULL : by->ranks; }
 static inline circe_status circe__agree(const circe__fit_by *by, circe_status status) {
-    return circe__ranks_of(by) == NULL ? status : by->ranks->agree(status);
+    return by == NULL || by->ranks == NULL ? status : by->ranks->agree(status);
 }
 static inline void circe__sum(const circe__fit_by *by, double *values, int64_t n) {
-    if (circe__ranks_of(by) != NULL) by->ranks->sum(values, n);
+    if (by != NULL && by->ranks != NULL) by->ranks->sum(values, n);
 }
 /* Which of how many this process is. */
 static inline int64_t circe__rank_of(const circe__fit_by *by, int64_t *size) {

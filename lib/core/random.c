@@ -82,7 +82,7 @@ void circe__random_subset(int threads, circe_random generator, int64_t n, int64_
     double drawn[STRETCH];
     int64_t taken = 0;
     for (int64_t first = 0; first < n && taken < k; first += STRETCH) {
-        drawing d = {generator, first, drawn};
+        drawing d = {generator, first, drawn}; /* cppcheck-suppress legacyUninitvar */
         int64_t here = circe__min(STRETCH, n - first);
         circe__run_ranges(threads, here, LEAST, run_drawing, &d);
         for (int64_t i = first; i < first + here && taken < k; i++)

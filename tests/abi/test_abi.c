@@ -1,7 +1,7 @@
-/* A shared library (ABI_LIBRARY) offers every function that its public headers (ABI_HEADER) declare. The list (abi_functions.inc: one line
- * FUNCTION(name) each) is taken from the headers when the build is configured, so a function that is declared and not
- * exported fails to link here; one that resolves anywhere else fails at run time. abi_cxx.cpp does the
- * same from C++, and abi_headers.cmake compiles each header alone. */
+/* A shared library (ABI_LIBRARY) offers every function that its public headers (ABI_HEADER) declare. The list
+ * (abi_functions.inc: one line FUNCTION(name) each) is taken from the headers when the build is configured, so a
+ * function that is declared and not exported fails to link here; one that resolves anywhere else fails at run time.
+ * abi_cxx.cpp does the same from C++, and abi_headers.cmake compiles each header alone. */
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>

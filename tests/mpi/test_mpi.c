@@ -12,7 +12,7 @@
 /* ---- launchers --------------------------------------------------------------------------------------------------- */
 
 static const char *const launcher_names[] = {
-    "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE",   "PMI_RANK", "PMIX_RANK",
+    "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE",     "PMI_RANK", "PMIX_RANK",
     "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",         "CIRCE_CLUSTER"};
 
 static void launchers_are_seen(void **state) {
