@@ -7,7 +7,7 @@
 set -u
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
-numbers='^(core|kernels|cme|golden|gradient|gcm|inference|trainer|regularizer)$'
+numbers='^(core|algebra|kernels|cme|golden|gradient|gcm|measuring|inference|trainer)$'
 arm='^(core|kernels|cme|golden|gradient|io|inference)$'
 short=0
 if [ "${1:-}" = --short ]; then
