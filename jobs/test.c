@@ -298,7 +298,8 @@ static circe_status limit_rows(test_job *j) {
 static void note_data(test_job *j) {
     int64_t dropped = j->result->dropped + j->dropped_auxiliary;
     const input *const group[] = {&j->x, &j->z, &j->y};
-    if (dropped > 0) notes_add(&j->warnings, "left out %" PRId64 " rows with missing cells", dropped);
+    if (dropped > 0)
+        notes_add(&j->warnings, "left out %" PRId64 " row%s with missing cells", dropped, dropped == 1 ? "" : "s");
     sentinels_note(group, j->has_y ? 3 : 2, &j->warnings);
     fitting_note_constant(&j->x, &j->warnings);
     if (j->has_y) fitting_note_constant(&j->y, &j->warnings);

@@ -100,7 +100,8 @@ static void note_unused(training_job *job) {
     const input *const group[] = {&job->set->table.in};
     sentinels_note(group, 1, &job->warnings);
     if (job->set->dropped > 0)
-        notes_add(&job->warnings, "%" PRId64 " rows with missing cells were left out", job->set->dropped);
+        notes_add(&job->warnings, "left out %" PRId64 " row%s with missing cells", job->set->dropped,
+                  job->set->dropped == 1 ? "" : "s");
 }
 
 void training_regularizer_options(const training_job *job, circe_measure_kind kind, circe_measure_options *options) {
