@@ -48,7 +48,8 @@ class Kills:
                 raise Finding("no checkpoint after signal %d" % number)
             if process.returncode == 0:
                 break
-        if not out.exists():
+        # killed between the model and the end of its checkpoint, both are there
+        if not out.exists() or checkpoint.exists():
             trial.run(*TRAIN, *EPOCHS, "-o", out.name, *(["--resume"] if checkpoint.exists() else []), expected=(0,))
         if out.read_bytes() != (trial.folder / "whole.safetensors").read_bytes():
             raise Finding("a training that was stopped ends in another model")
