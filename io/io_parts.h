@@ -26,7 +26,7 @@ typedef struct io__choices {
     size_t used;
     int64_t count, listed;
     char nearest[64]; /* the closest spelling; empty: none is close */
-    int distance;
+    size_t distance;
 } io__choices;
 
 void io__choices_init(io__choices *choices, const char *wanted); /* wanted may be NULL: only list */

@@ -1,16 +1,19 @@
 /* Edit distance with transpositions (optimal string alignment), as people mistype. */
 #include "io/suggest.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LONGEST = 63 };
 
+static int lower(char c) { return tolower((unsigned char)c); }
+
 static size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 
 /* Insertions, deletions, replacements and swaps of neighbours that turn a into b; LONGEST for very long texts. */
-static size_t edit_distance(const char *a, const char *b) {
+size_t suggest_distance(const char *a, const char *b) {
     size_t n = strlen(a), m = strlen(b);
     if (n >= LONGEST || m >= LONGEST) return LONGEST;
     size_t rows[3][LONGEST + 1];
@@ -19,21 +22,25 @@ static size_t edit_distance(const char *a, const char *b) {
         size_t *now = rows[i % 3], *before = rows[(i + 2) % 3], *earlier = rows[(i + 1) % 3];
         now[0] = i;
         for (size_t j = 1; j <= m; j++) {
-            size_t replaced = before[j - 1] + (a[i - 1] != b[j - 1]);
+            size_t replaced = before[j - 1] + (lower(a[i - 1]) != lower(b[j - 1]));
             now[j] = smaller(replaced, smaller(before[j], now[j - 1]) + 1);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+            if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]))
                 now[j] = smaller(now[j], earlier[j - 2] + 1);
         }
     }
     return rows[n % 3][m];
 }
 
+size_t suggest_allowed(const char *text) {
+    size_t length = strlen(text);
+    return length <= 1 ? 0 : length <= 3 ? 1 : length <= 7 ? 2 : 3; /* fewer than all letters */
+}
+
 const char *suggest_nearest(const char *text, const char *const *words, size_t n) {
     const char *nearest = NULL;
-    size_t allowed = strlen(text) <= 3 ? 1 : strlen(text) <= 7 ? 2 : 3;
-    size_t best = allowed + 1;
+    size_t best = suggest_allowed(text) + 1;
     for (size_t i = 0; i < n; i++) {
-        size_t distance = edit_distance(text, words[i]);
+        size_t distance = suggest_distance(text, words[i]);
         if (distance < best) {
             best = distance;
             nearest = words[i];

@@ -6,6 +6,11 @@
 
 #include "circe/status.h"
 
+/* Insertions, deletions, replacements and swaps of neighbours that turn one into the other, whatever the case; and how
+ * many of them are still a slip of the fingers in a text of this length. */
+size_t suggest_distance(const char *a, const char *b);
+size_t suggest_allowed(const char *text);
+
 /* The word nearest to `text`, or NULL where none is near enough to be a slip of the fingers. */
 const char *suggest_nearest(const char *text, const char *const *words, size_t n);
 

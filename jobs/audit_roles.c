@@ -15,7 +15,8 @@ static circe_status check_roles(const audit_roles *r) {
                               "--sensitive '%s' is the target: once it is known, nothing can depend on it any more",
                               name);
         if (name_list_find(&r->predictions, name) >= 0)
-            return circe_fail(CIRCE_ERR_ARGUMENT, "--sensitive '%s' is a prediction: which depends on itself", name);
+            return circe_fail(CIRCE_ERR_ARGUMENT,
+                              "--sensitive '%s' is a prediction, and every prediction depends on itself", name);
     }
     if (name_list_find(&r->predictions, r->target) >= 0)
         return circe_fail(CIRCE_ERR_ARGUMENT, "--prediction '%s' is the target: give the column that was predicted",

@@ -8,7 +8,6 @@
 #include "io/small.h"
 #include "jobs/clock.h"
 #include "jobs/columns.h"
-#include "jobs/job_device.h"
 #include "jobs/notes.h"
 #include "jobs/pictures.h"
 #include "jobs/predictor.h"
@@ -267,7 +266,7 @@ static int64_t rows_at_once(const prediction_job *job) {
 static circe_status predict(prediction_job *job) {
     const predicted *p = job->made;
     int64_t outputs = p->result.outputs;
-    circe_status status = job_device_open(job->context, job->options->device, "float32", &job->device);
+    circe_status status = train_device_choose(job->context, job->options->device, "float32", &job->device);
     if (status != CIRCE_OK) return status;
     status = train_model_network(job->device, &job->predictor->model, rows_at_once(job), &job->network);
     if (status == CIRCE_OK) status = has_images(job) ? predict_images(job) : predict_table(job);

@@ -10,7 +10,6 @@
 #include "io/small.h"
 #include "jobs/clock.h"
 #include "jobs/columns.h"
-#include "jobs/job_device.h"
 #include "jobs/sentinels.h"
 #include "jobs/training.h"
 #include "mpi/ranks.h"
@@ -75,7 +74,7 @@ static circe_status check_settings(training_job *job) {
                    o->regularizer);
         return circe_fail_hint(CIRCE_ERR_ARGUMENT, "--regularizer none trains without");
     }
-    return job_device_check(o->device);
+    return train_device_check(o->device);
 }
 
 bool training_brings_activation(const char *net) {
@@ -147,7 +146,7 @@ static circe_status make_network(training_job *job, const train_layer_spec *spec
     train_shape table = {.n_dims = 1, .size = {job->set->inputs.n}};
     train_shape shape = images ? pictures_shape(&job->set->images) : table;
     int64_t rows = (o->batch + ranks_size() - 1) / ranks_size(); /* of a batch, here */
-    circe_status status = job_device_open(job->context, o->device, o->precision, &job->device);
+    circe_status status = train_device_choose(job->context, o->device, o->precision, &job->device);
     if (status != CIRCE_OK) return status;
     status = train_network_create(job->device, shape, specs, n_specs, rows, &job->network);
     if (status == CIRCE_ERR_MEMORY)

@@ -247,6 +247,9 @@ int train_precision_find(const char *name);
 /* Before the first network is made. CIRCE_ERR_UNSUPPORTED: this device has not got it. */
 circe_status train_device_set_precision(train_device *device, train_precision precision);
 
+/* Whether a name is one of these, with what would be right: before anything that takes long. */
+circe_status train_device_check(const char *name);
+
 /* Both as the options --device and --precision name them. */
 circe_status train_device_choose(circe_context *context, const char *name, const char *precision,
                                  train_device **device);

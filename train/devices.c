@@ -47,16 +47,19 @@ circe_status train_device_set_precision(train_device *device, train_precision pr
                       strcmp(device->ops->name, "cpu") == 0 ? "CPU" : device->ops->name, precisions[precision]);
 }
 
+circe_status train_device_check(const char *name) {
+    if (train_device_is_name(name)) return CIRCE_OK;
+    circe_fail(CIRCE_ERR_ARGUMENT, "--device %s: there is no such device", name);
+    return circe_fail_hint(CIRCE_ERR_ARGUMENT, "it may be cpu, cuda, cuda:1 (the second GPU) or auto");
+}
+
 circe_status train_device_choose(circe_context *context, const char *name, const char *precision,
                                  train_device **device) {
     *device = NULL;
-    if (!train_device_is_name(name)) {
-        circe_fail(CIRCE_ERR_ARGUMENT, "--device %s: there is no such device", name);
-        return circe_fail_hint(CIRCE_ERR_ARGUMENT, "it may be cpu, cuda, cuda:1 (the second GPU) or auto");
-    }
-    circe_status status = train_device_open(context, name, device);
-    if (status != CIRCE_OK || *device == NULL) return circe_fail(status, "--device: %s", circe_last_error());
     int found = train_precision_find(precision);
+    circe_status status = train_device_check(name);
+    if (status == CIRCE_OK) status = train_device_open(context, name, device);
+    if (status != CIRCE_OK || *device == NULL) return status;
     status = found < 0 ? circe_fail(CIRCE_ERR_ARGUMENT, "there is no such precision")
                        : train_device_set_precision(*device, (train_precision)found);
     if (status == CIRCE_OK) return CIRCE_OK;

@@ -147,16 +147,15 @@ static int run(const args *arguments, circe_context *context, const circe_audit_
 }
 
 int cmd_audit(const args *arguments) {
-    circe_audit_options options;
+    circe_audit_options options = *(const circe_audit_options *)arguments->options;
     session s = {0};
-    int status = message_refused(args_options(arguments, &circe_audit_schema, &options));
     if (arguments->argument != NULL) options.data = arguments->argument;
-    if (status == EXIT_DONE && options.data == NULL) {
+    if (options.data == NULL) {
         message_note("which table? a .csv with predictions, outcomes and attributes");
         message_hint("usage: circe audit %s", arguments->command->synopsis);
         return EXIT_INPUT;
     }
-    if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
+    int status = session_open(&arguments->own, &s);
     if (status == EXIT_DONE) status = run(arguments, s.context, &options);
     session_close(&s);
     return status;

@@ -11,6 +11,7 @@
 #include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "io/quantile.h"
+#include "jobs/clock.h"
 
 enum { MAX_REPETITIONS = 2001 };
 
@@ -85,15 +86,15 @@ static int time_problem(const timed *t, const problem *p, double budget, measure
     static double times[MAX_REPETITIONS];
     circe_mat grad = p->grad;
     int64_t n = 0;
-    double start = session_clock();
+    double start = job_clock();
     for (int64_t warm = t->slow ? 0 : -2; n < MAX_REPETITIONS; warm++) {
-        double before = session_clock();
+        double before = job_clock();
         circe_status status =
             circe_measure_points(p->measure, &p->x, &p->y, &p->z, &row->value, p->gradient ? &grad : NULL);
         if (status != CIRCE_OK) return message_refused(status);
         if (progress_interrupted()) return message_fail(EXIT_WORK, "interrupted");
-        if (warm >= 0) times[n++] = session_clock() - before;
-        if (n >= (t->slow ? 1 : 5) && session_clock() - start >= budget) break;
+        if (warm >= 0) times[n++] = job_clock() - before;
+        if (n >= (t->slow ? 1 : 5) && job_clock() - start >= budget) break;
     }
     quantile_sort(times, n);
     row->median = quantile_at(times, n, 0.5);

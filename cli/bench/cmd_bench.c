@@ -17,6 +17,7 @@
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
 #include "io/quantile.h"
+#include "jobs/clock.h"
 
 enum { MAX_REPETITIONS = 2001, MAX_ROWS = 64, MAX_FITS = 8, CACHED_ROWS = 16384 };
 
@@ -178,11 +179,11 @@ static int time_step(const bench *b, const step *t, bench_row *row) {
         circe_status status = run_step(b, t, i);
         if (status != CIRCE_OK) return message_refused(status);
     }
-    double start = session_clock();
-    while (n < MAX_REPETITIONS && (n < 5 || session_clock() - start < b->budget)) {
-        double before = session_clock();
+    double start = job_clock();
+    while (n < MAX_REPETITIONS && (n < 5 || job_clock() - start < b->budget)) {
+        double before = job_clock();
         circe_status status = run_step(b, t, n);
-        times[n++] = session_clock() - before;
+        times[n++] = job_clock() - before;
         if (status != CIRCE_OK) return message_refused(status);
         if (progress_interrupted()) return message_fail(EXIT_WORK, "interrupted");
     }

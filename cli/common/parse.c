@@ -152,11 +152,6 @@ int args_parse(const spec_command *command, int argc, char **argv, args *out) {
     return status == EXIT_DONE ? check_required(out) : status;
 }
 
-circe_status args_options(const args *arguments, const circe_schema *schema, void *options) {
-    memcpy(options, arguments->options, schema->bytes);
-    return CIRCE_OK;
-}
-
 void args_free(args *arguments) {
     for (size_t i = 0; i < arguments->n_owned; i++) free(arguments->owned[i]);
     free(arguments->owned);

@@ -25,7 +25,4 @@ int args_parse(const spec_command *command, int argc, char **argv, args *out);
 int args_set(args *out, size_t i, char *text);
 void args_free(args *arguments);
 
-/* The options of its job. */
-circe_status args_options(const args *arguments, const circe_schema *schema, void *options);
-
 #endif

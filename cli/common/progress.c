@@ -10,6 +10,7 @@
 
 #include "cli/common/session.h"
 #include "io/io.h"
+#include "jobs/clock.h"
 
 enum { BAR_WIDTH = 30 };
 
@@ -74,7 +75,7 @@ static void draw(const char *text, int percent) {
 
 static int percent_of(double share) { return share >= 1 ? 100 : share <= 0 ? 0 : (int)(100 * share); }
 
-void progress_overall(void) { overall_since = session_clock(); }
+void progress_overall(void) { overall_since = job_clock(); }
 
 /* "1 min 20 s left": once a little is done, in proportion. */
 static void put_left(double share, double now, char *out, size_t size) {
@@ -91,7 +92,7 @@ static void put_left(double share, double now, char *out, size_t size) {
 
 void progress_show(double share, const char *text) {
     static double last_drawn;
-    double now = session_clock();
+    double now = job_clock();
     if (!bar_wanted || (now - last_drawn < 0.1 && share < 1)) return;
     char left[48], *line = NULL, *visible = io_visible(text, strlen(text), false); /* it may hold names of columns */
     put_left(share, now, left, sizeof left);

@@ -7,7 +7,6 @@
 #include "cli/common/progress.h"
 #include "cli/common/together.h"
 #include "io/io.h"
-#include "jobs/clock.h"
 #include "jobs/machine.h"
 
 int session_open(const own_options *own, session *out) {
@@ -51,5 +50,3 @@ void session_close(session *s) {
     circe_context_destroy(s->context);
     *s = (session){0};
 }
-
-double session_clock(void) { return job_clock(); }

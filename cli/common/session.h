@@ -24,7 +24,4 @@ const char *session_text(const session *s, char *text, size_t size);
 /* Who watches a job: its progress is the bar, Ctrl-C stops it, and its notes are said unless --quiet. */
 circe_watch session_watch(const own_options *own);
 
-/* Seconds on a clock that only moves forward. */
-double session_clock(void);
-
 #endif

@@ -7,6 +7,7 @@
 #include "cli/common/output.h"
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
+#include "jobs/clock.h"
 
 static int print_json(const char *set, const circe_data_options *o, const circe_data_made *made, double seconds) {
     cJSON *object = cJSON_CreateObject();
@@ -30,17 +31,16 @@ static void print_text(const circe_data_options *o, const circe_data_made *made,
 
 int cmd_data(const args *arguments) {
     session s = {0};
-    circe_data_options options;
+    circe_data_options options = *(const circe_data_options *)arguments->options;
     circe_data_made made = {0};
     const circe_watch watch = session_watch(&arguments->own);
-    double start = session_clock();
-    int status = message_refused(args_options(arguments, &circe_data_schema, &options));
-    if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
+    double start = job_clock();
+    int status = session_open(&arguments->own, &s);
     progress_catch_termination();
     if (status == EXIT_DONE)
         status = message_refused(circe_data(s.context, arguments->argument, &options, &watch, &made));
     progress_clear();
-    double seconds = session_clock() - start;
+    double seconds = job_clock() - start;
     if (status == EXIT_DONE && arguments->own.json)
         status = print_json(arguments->argument, &options, &made, seconds);
     else if (status == EXIT_DONE && !arguments->own.quiet)

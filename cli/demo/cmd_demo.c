@@ -14,6 +14,7 @@
 #include "cli/demo/demo.h"
 #include "io/io.h"
 #include "io/paths.h"
+#include "jobs/clock.h"
 
 enum { TEST_POINTS = 2000, VCF_POINTS = 1000, VCF_DRAWS = 100 };
 
@@ -260,7 +261,7 @@ static void explain_next(const demo *d) {
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static circe_status run(demo *d) {
-    double start = session_clock();
+    double start = job_clock();
     circe_status status = path_make_folder(d->folder);
     if (status == CIRCE_OK) status = draw_data(d);
     if (status == CIRCE_OK) status = write_table(d, "train.csv", &d->training, false);
@@ -270,7 +271,7 @@ static circe_status run(demo *d) {
     for (int k = 0; k < DEMO_LINES && status == CIRCE_OK; k++) status = judge_line(d, &d->lines[k]);
     if (status == CIRCE_OK) status = find_floor(d);
     if (status == CIRCE_OK) status = write_table(d, "test.csv", &d->test, true);
-    d->seconds = session_clock() - start;
+    d->seconds = job_clock() - start;
     if (status == CIRCE_OK) status = demo_report_write(d);
     if (status != CIRCE_OK) return status;
     explain_training(d);

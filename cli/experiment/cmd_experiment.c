@@ -10,6 +10,7 @@
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
 #include "cli/common/together.h"
+#include "jobs/clock.h"
 #include "paper/paper.h"
 
 /* The first line of an error, and its hint. */
@@ -44,7 +45,7 @@ typedef struct teller {
 static int on_progress(void *user, double done, const char *text) {
     enum { LINES_EVERY_S = 15 };
     teller *t = user;
-    double now = session_clock();
+    double now = job_clock();
     progress_show(done, text);
     if (t->quiet || progress_is_shown() || now - t->last_line < LINES_EVERY_S) return progress_interrupted();
     message_note("%s", text);
@@ -154,7 +155,7 @@ static paper_options options_of(const args *arguments) {
 int cmd_experiment(const args *arguments) {
     paper_options options = options_of(arguments);
     if (options.name == NULL && options.config == NULL) return list();
-    teller t = {.quiet = arguments->own.quiet, .last_line = session_clock()};
+    teller t = {.quiet = arguments->own.quiet, .last_line = job_clock()};
     circe_watch watch = {.user = &t, .progress = on_progress, .note = on_note, .warning = on_warning};
     paper_result result;
     progress_start(!t.quiet && ranks_first());

@@ -50,11 +50,10 @@ static int finish(const args *arguments, const circe_predict_options *o, circe_p
 
 int cmd_predict(const args *arguments) {
     session s = {0};
-    circe_predict_options options;
+    circe_predict_options options = *(const circe_predict_options *)arguments->options;
     circe_predictions *predictions = NULL;
     const circe_watch watch = session_watch(&arguments->own);
-    int status = message_refused(args_options(arguments, &circe_predict_schema, &options));
-    if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
+    int status = session_open(&arguments->own, &s);
     if (status == EXIT_DONE && strcmp(options.output, "-") != 0)
         status = message_refused(path_check_writable("-o", options.output));
     if (status == EXIT_DONE)

@@ -150,12 +150,11 @@ static int train(const session *s, const circe_train_options *options, const cir
 
 int cmd_train(const args *arguments) {
     session s = {0};
-    circe_train_options options;
+    circe_train_options options = *(const circe_train_options *)arguments->options;
     circe_training *training = NULL;
     telling t = {.quiet = arguments->own.quiet};
     char *report = report_folder(arguments);
-    int status = message_refused(args_options(arguments, &circe_train_schema, &options));
-    if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
+    int status = session_open(&arguments->own, &s);
     progress_catch_termination();
     const circe_watch watch = {.user = &t, .progress = tell, .warning = t.quiet ? NULL : warn};
     if (status == EXIT_DONE) status = train(&s, &options, &watch, report, &training);
