@@ -1,11 +1,12 @@
-/* A context for the fuzzers: memory only. The library's own brings in OpenMP and BLAS, which the readers of files do
- * not need and which would be compiled without the fuzzer's instrumentation. */
+/* A context for the fuzzers: memory, and one thread. The library's own brings in OpenMP and BLAS, which the readers of
+ * files do not need and which would be compiled without the fuzzer's instrumentation. */
 #include "circe/context.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/core.h"
+#include "core/threads.h"
 
 static void *allocate(void *user, size_t bytes) {
     (void)user;
@@ -26,3 +27,10 @@ circe_status circe_context_create(const circe_context_options *options, circe_co
 }
 
 void circe_context_destroy(circe_context *context) { free(context); }
+
+int circe__default_threads(void) { return 1; }
+
+void circe__run_on(int threads, int64_t parts, circe_part_fn run, void *user) {
+    (void)threads;
+    for (int64_t part = 0; part < parts; part++) run(user, part);
+}
