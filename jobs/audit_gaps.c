@@ -91,8 +91,9 @@ static void find_extremes(table *t, int64_t s) {
         double count = t->count[s * t->n_groups + g], mean = t->sum[s * t->n_groups + g] / count;
         if (count < LEAST_IN_CELL) continue;
         if (mean > most) most = mean, t->high[s] = g;
-        if (mean < least) least = mean, t->low[s] = g;
+        if (mean <= least) least = mean, t->low[s] = g; /* of equal ones the last, so that two groups differ by 0 */
     }
+    if (t->high[s] == t->low[s]) t->high[s] = t->low[s] = -1; /* one group alone */
 }
 
 static double difference(const table *t, int64_t s) {

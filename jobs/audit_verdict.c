@@ -98,10 +98,16 @@ static void say_gaps(FILE *out, const circe_audit_result *r, const circe_audit_f
         bool rates = r->outcome == CIRCE_OUTCOME_BINARY;
         if (!isfinite(g->gap.value) || g->stratum < 0 || (rates && g->kind == CIRCE_GAP_MEAN_PREDICTION)) continue;
         char value[32], lower[32], upper[32];
-        fprintf(out, " The %s differs by %s (95 %% interval %s to %s) between %s and %s.",
-                circe_audit_gap_name(g->kind), audit_digits(g->gap.value, value, sizeof value),
-                audit_digits(g->gap.lower, lower, sizeof lower), audit_digits(g->gap.upper, upper, sizeof upper),
-                g->high, g->low);
+        if (g->gap.value == 0.0) {
+            fprintf(out, " The %s is the same in all groups.", circe_audit_gap_name(g->kind));
+            continue;
+        }
+        fprintf(out, " The %s differs by %s ", circe_audit_gap_name(g->kind),
+                audit_digits(g->gap.value, value, sizeof value));
+        if (isfinite(g->gap.lower))
+            fprintf(out, "(95 %% interval %s to %s) ", audit_digits(g->gap.lower, lower, sizeof lower),
+                    audit_digits(g->gap.upper, upper, sizeof upper));
+        fprintf(out, "between %s and %s.", g->high, g->low);
     }
 }
 

@@ -255,6 +255,29 @@ static void test_cancel(void **state) {
     circe_table_free(table);
 }
 
+/* A classifier that is always right has the same rates in every group: gaps of 0, between two groups, with intervals.
+ */
+static void test_no_gap_at_all(void **state) {
+    (void)state;
+    people *p = make_people(0.4, 12);
+    for (int i = 0; i < N; i++) p->score[i] = 0.2 + 0.6 * p->y[i] + 0.001 * (i % 50);
+    circe_audit_options o = make_options();
+    circe_audit_result *r = audit(p, &o);
+    const circe_audit_finding *f = &r->findings[0];
+    int rates = 0;
+    for (int i = 0; i < f->n_gaps; i++) {
+        const circe_audit_gap *g = &f->gaps[i];
+        if (g->gap.value != 0.0) continue;
+        rates++;
+        assert_true(g->gap.lower == 0.0 && g->gap.upper == 0.0);
+        assert_string_not_equal(g->high, g->low);
+    }
+    assert_int_equal(rates, 3); /* true and false positives, precision */
+    assert_null(strstr(f->verdict, "nan"));
+    assert_non_null(strstr(f->verdict, "is the same in all groups"));
+    circe_audit_result_free(r);
+}
+
 static void refuse(const circe_table *table, const circe_audit_options *o, const char *word) {
     circe_audit_result *r = NULL;
     circe_status status = circe_audit(test_context(1), table, o, NULL, &r);
@@ -295,5 +318,5 @@ static void test_bad_options(void **state) {
     circe_table_free(table);
 }
 
-TEST_MAIN("audit job", TEST(test_known_gaps), TEST(test_known_metrics), TEST(test_ties),
+TEST_MAIN("audit job", TEST(test_known_gaps), TEST(test_known_metrics), TEST(test_ties), TEST(test_no_gap_at_all),
           TEST(test_memory_and_file_agree), TEST(test_report), TEST(test_cancel), TEST(test_bad_options))
