@@ -45,8 +45,11 @@ enum { COMMAND_WORDS = 5 };
 static sweep_options sweep_of(const paper_options *options, const char *command[COMMAND_WORDS]) {
     const char *const words[COMMAND_WORDS] = {"experiment-run", "--device", device_of(options), "-o", NULL};
     memcpy(command, words, sizeof words);
-    return (sweep_options){
-        .jobs = number_of_jobs(options), .threads = options->threads, .command = command, .left_out = PAPER_LEFT_OUT};
+    return (sweep_options){.jobs = number_of_jobs(options),
+                           .threads = options->threads,
+                           .program = "/proc/self/exe",
+                           .command = command,
+                           .left_out = PAPER_LEFT_OUT};
 }
 
 /* The command line again, for the report and for going on. */

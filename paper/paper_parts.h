@@ -103,14 +103,12 @@ circe_status paper_run_images(paper_job *job, paper_numbers *numbers);
 typedef struct paper_learner {
     paper_job *job;
     const char *checkpoint; /* NULL: none is kept */
-    circe_context *context;
+    circe_context *context; /* of the run */
     train_device *device;
     train_network *network;
     circe_measure *regularizer; /* NULL: none */
 } paper_learner;
 
-/* The context only, by which data may be made; `job` is borrowed. */
-circe_status paper_learner_open(paper_job *job, paper_learner *learner);
 void paper_learner_close(paper_learner *learner);
 
 /* The network of the settings for points of this shape, with weights by the seed, and the pretrained ones if any; and

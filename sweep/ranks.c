@@ -171,7 +171,7 @@ static circe_status meet_first(circe_status status) {
 /* ---- the others -------------------------------------------------------------------------------------------------- */
 
 typedef struct servant {
-    sweep__children children;
+    sweep__runners runners;
     char *mail; /* letters */
     bool dismissed;
     double told_at; /* shares */
@@ -189,7 +189,7 @@ static void start(servant *s, const sweep__news *letter) {
     const char *settings = letter->text + strlen(letter->text) + 1;
     char why[SWEEP__WHY_BYTES] = "it was asked to stop";
     const sweep__news failure = {.kind = SWEEP__FAILURE, .place = letter->place, .text = why};
-    if (s->children.stopping || !sweep__children_start(&s->children, letter->place, letter->text, settings, why))
+    if (s->runners.stopping || !sweep__runners_start(&s->runners, letter->place, letter->text, settings, why))
         tell(s, &failure);
 }
 
@@ -197,31 +197,31 @@ static void obey(void *user, const sweep__news *letter) {
     servant *s = user;
     int order = (int)letter->kind;
     if (order == ORDER_START) start(s, letter);
-    if (order == ORDER_STOP) sweep__children_stop(&s->children);
+    if (order == ORDER_STOP) sweep__runners_stop(&s->runners);
     if (order == ORDER_DISMISS) s->dismissed = true;
 }
 
 static void stop_where_asked(servant *s, const circe_watch *watch) {
     const sweep__news stopping = {.kind = SWEEP__STOPPING};
-    if (!s->children.stopping && sweep__tell(watch, 0, "") != 0) {
-        sweep__children_stop(&s->children);
+    if (!s->runners.stopping && sweep__tell(watch, 0, "") != 0) {
+        sweep__runners_stop(&s->runners);
         tell(s, &stopping);
     }
-    sweep__children_hurry(&s->children);
+    sweep__runners_hurry(&s->runners);
 }
 
 circe_status sweep_serve(circe_status status, const sweep_options *options, const circe_watch *watch) {
     servant s = {.mail = sweep__mail_open()};
-    sweep__children_open(options, &s.children);
+    sweep__runners_open(options, &s.runners);
     status = meet_first(status);
     if (status == CIRCE_OK) free(sweep__gather_room(options->jobs));
     while (status == CIRCE_OK && !s.dismissed) {
-        sweep__children_listen(&s.children, LOOK_MS, tell, &s);
+        sweep__runners_listen(&s.runners, LOOK_MS, tell, &s);
         if (job_clock() - s.told_at > tell_every_s) s.told_at = job_clock();
         sweep__mail_listen(s.mail, obey, &s);
         stop_where_asked(&s, watch);
     }
-    sweep__children_close(&s.children);
+    sweep__runners_close(&s.runners);
     free(s.mail);
     return status;
 }
