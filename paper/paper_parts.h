@@ -186,6 +186,7 @@ typedef struct paper_rows {
 
 /* An experiment that is under way or done. */
 typedef struct paper {
+    circe_experiment_result result; /* first: it is the caller's door to the rest */
     paper_config config;
     const circe_watch *watch;
     const char *folder, *command, *json;
@@ -249,6 +250,13 @@ typedef enum paper_shown { SHOW_CHOSEN, SHOW_ALL, SHOW_TUNING, SHOW_TUNING_CHOSE
 
 /* A table of them, which lives as long as the cells. */
 report_table paper_table(const paper *p, paper_shown which, cells *list);
+
+/* What callers get, once all is done. */
+void paper_fill(paper *p);
+
+/* "univariate1"; of pictures "dsprites-nonlinear". */
+const char *paper_model_key(const paper_config *config, const paper_model *model, int64_t d,
+                            char text[PAPER_MODEL_BYTES]);
 
 /* results.csv, report.html with its figures, results.json. */
 circe_status paper_write(paper *p);

@@ -21,8 +21,6 @@ static const double tell_every_s = 0.5;
 
 enum { ORDER_START = 101, ORDER_STOP, ORDER_DISMISS }; /* beside what is news */
 
-static bool several(void) { return ranks_size() > 1; }
-
 /* ---- letters ----------------------------------------------------------------------------------------------------- */
 
 typedef struct header {
@@ -33,7 +31,7 @@ typedef struct header {
 
 static const size_t most_text = SWEEP__MOST_BYTES + PATH_MAX; /* a result, or settings with a path */
 
-char *sweep__mail_open(void) { return several() ? small_alloc(sizeof(header) + most_text + 1) : NULL; }
+char *sweep__mail_open(void) { return ranks_several() ? small_alloc(sizeof(header) + most_text + 1) : NULL; }
 
 /* The text may be in two pieces. */
 static void post(char *mail, int to, int kind, int64_t place, double share, const char *first, size_t n,
@@ -51,7 +49,7 @@ static void post(char *mail, int to, int kind, int64_t place, double share, cons
 static bool fetch(char *mail, sweep__news *letter) {
     header h;
     size_t bytes = 0;
-    if (!several() || !ranks_engine_used()->waiting(&letter->rank, &bytes)) return false;
+    if (!ranks_several() || !ranks_engine_used()->waiting(&letter->rank, &bytes)) return false;
     ranks_engine_used()->receive(letter->rank, mail, bytes);
     memcpy(&h, mail, sizeof h);
     mail[bytes] = '\0';
@@ -140,7 +138,7 @@ static circe_status prepare(const char *folder, const char *file, meeting *m) {
 }
 
 circe_status sweep__meet(circe_status status, const char *folder, const char *same_file) {
-    if (!several()) return status;
+    if (!ranks_several()) return status;
     arena owner = {0};
     meeting *m = arena_alloc(&owner, sizeof *m);
     if (status == CIRCE_OK) status = prepare(folder, same_file, m);
