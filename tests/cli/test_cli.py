@@ -180,9 +180,13 @@ class ManualTest(CliTest):
         script = ('source completion.bash\n'
                   'COMP_WORDS=(circe fit --method d); COMP_CWORD=3; _circe; echo "${COMPREPLY[*]}"\n'
                   'COMP_WORDS=(circe me); COMP_CWORD=1; _circe; echo "${COMPREPLY[*]}"\n'
-                  'COMP_WORDS=(circe measure hs); COMP_CWORD=2; _circe; echo "${COMPREPLY[*]}"')
+                  'COMP_WORDS=(circe measure hs); COMP_CWORD=2; _circe; echo "${COMPREPLY[*]}"\n'
+                  'COMP_WORDS=(circe audit compl); COMP_CWORD=2; _circe; echo "${COMPREPLY[*]}"\n'
+                  'COMP_WORDS=(circe test kci --x compl); COMP_CWORD=4; _circe; echo "${COMPREPLY[*]}"\n'
+                  'COMP_WORDS=(circe fit --method = l); COMP_CWORD=4; _circe; echo "${COMPREPLY[*]}"\n'
+                  'COMP_WORDS=(circe audit --out); COMP_CWORD=2; _circe; echo "${COMPREPLY[*]}"')
         result = subprocess.run(["bash", "-c", script], cwd=self.path, stdout=subprocess.PIPE, text=True, timeout=60)
-        self.assertEqual(result.stdout.split(), ["dense", "measure", "hsic", "hscic"])
+        self.assertEqual(result.stdout.split(), ["dense", "measure", "hsic", "hscic", "completion.bash", "completion.bash", "lowrank", "--output"])
 
 
 if __name__ == "__main__":
