@@ -208,6 +208,12 @@ class ManualTest(CliTest):
                 self.assertEqual(*masked)
         json.loads(self.on_terminal(60, "measure", "hsic", *XYZ, "--json"))
 
+    def test_verbose_tells_the_machine_and_the_stages(self):
+        said = self.succeed("test", "kci", *XYZ, "-v").stderr
+        self.assertRegex(said, r"(?m)^circe test: .* threads?$")
+        self.assertRegex(said, r"(?m)^circe test: regressions on y: [0-9.e-]+ s$")
+        self.assertEqual(self.succeed("test", "kci", *XYZ).stderr, "")
+
     def test_bash_completes(self):
         self.write("completion.bash", self.succeed("completion", "bash").stdout)
         script = ('source completion.bash\n'
