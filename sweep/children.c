@@ -89,15 +89,27 @@ static int spawn(const sweep_options *options, const char *path, int ends[3][2],
     return problem;
 }
 
+/* A thread keeps the ends that it speaks to. */
+static int start(const sweep_options *options, sweep__child *child, const char *path, const char *settings,
+                 int ends[3][2]) {
+    if (options->function == NULL) {
+        int problem = spawn(options, path, ends, &child->pid);
+        if (problem == 0) write_settings(ends[0][1], settings);
+        return problem;
+    }
+    int problem = sweep__thread_start(options, path, settings, ends[1][1], ends[2][1], &child->thread);
+    if (problem == 0) ends[1][1] = ends[2][1] = -1;
+    return problem;
+}
+
 bool sweep__children_start(sweep__children *children, int64_t i, const char *path, const char *settings,
                            char why[SWEEP__WHY_BYTES]) {
     int ends[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}}, problem = 0;
     sweep__child *child = &children->list[i];
     *child = (sweep__child){.out = -1, .err = -1};
     for (int k = 0; k < 3 && problem == 0; k++) problem = pipe2(ends[k], O_CLOEXEC) == 0 ? 0 : errno;
-    if (problem == 0) problem = spawn(children->options, path, ends, &child->pid);
+    if (problem == 0) problem = start(children->options, child, path, settings, ends);
     if (problem == 0) {
-        write_settings(ends[0][1], settings);
         child->out = ends[1][0];
         child->err = ends[2][0];
         fcntl(child->out, F_SETFL, O_NONBLOCK);
@@ -153,13 +165,15 @@ static void listen_to(sweep__child *c, int *descriptor, void (*take)(sweep__chil
     }
 }
 
+static bool is_there(const sweep__child *c) { return c->pid != 0 || c->thread != NULL; }
+
 static void wait_for_news(const sweep__children *children, int milliseconds) {
     struct pollfd *watched = children->watched;
     int64_t n = children->options->jobs;
     for (int64_t i = 0; i < n; i++) { /* negative descriptors are left out */
         const sweep__child *c = &children->list[i];
-        watched[2 * i] = (struct pollfd){.fd = c->pid != 0 ? c->out : -1, .events = POLLIN};
-        watched[2 * i + 1] = (struct pollfd){.fd = c->pid != 0 ? c->err : -1, .events = POLLIN};
+        watched[2 * i] = (struct pollfd){.fd = is_there(c) ? c->out : -1, .events = POLLIN};
+        watched[2 * i + 1] = (struct pollfd){.fd = is_there(c) ? c->err : -1, .events = POLLIN};
     }
     poll(watched, (nfds_t)(2 * n), milliseconds);
 }
@@ -174,9 +188,17 @@ static const char *error_text(sweep__child *c, const char *command) {
     return strncmp(c->text, prefix, (size_t)length) == 0 ? c->text + length : c->text;
 }
 
+static bool take_leave_of_thread(sweep__child *child, char why[SWEEP__WHY_BYTES]) {
+    circe_status status = sweep__thread_end(child->thread);
+    child->thread = NULL;
+    snprintf(why, SWEEP__WHY_BYTES, "%s", child->text);
+    return status == CIRCE_OK;
+}
+
 /* Takes leave of it. true: it succeeded. */
 static bool take_leave(const sweep__children *children, sweep__child *child, char why[SWEEP__WHY_BYTES]) {
     int result = 0;
+    if (child->thread != NULL) return take_leave_of_thread(child, why);
     while (waitpid(child->pid, &result, 0) < 0 && errno == EINTR) continue;
     child->pid = 0;
     if (WIFEXITED(result) && WEXITSTATUS(result) == 0) return true;
@@ -210,7 +232,7 @@ void sweep__children_listen(sweep__children *children, int milliseconds, sweep__
     wait_for_news(children, milliseconds);
     for (int64_t i = 0; i < children->options->jobs; i++) {
         sweep__child *c = &children->list[i];
-        if (c->pid == 0) continue;
+        if (!is_there(c)) continue;
         listen_to(c, &c->out, take_progress);
         listen_to(c, &c->err, take_error);
         const sweep__news share = {.kind = SWEEP__SHARE, .place = i, .share = c->share};
@@ -231,6 +253,8 @@ void sweep__children_stop(sweep__children *children) {
     children->stopping = true;
     children->stopped_at = job_clock();
     signal_all(children, SIGTERM);
+    for (int64_t i = 0; i < children->options->jobs; i++)
+        if (children->list[i].thread != NULL) sweep__thread_stop(children->list[i].thread);
 }
 
 void sweep__children_hurry(sweep__children *children) {

@@ -19,10 +19,32 @@ bool sweep__take(const sweep *s, int64_t run, const char *text);
 
 int sweep__tell(const circe_watch *watch, double done, const char *text); /* not 0: stop */
 
+/* ---- one run ----------------------------------------------------------------------------------------------------- */
+
+/* Tells of progress ("0.35\n") at `out`, and asks whether to stop. */
+typedef struct sweep__teller {
+    int out;
+    bool (*stop)(void *user);
+    void *user;
+    double last; /* when it told */
+} sweep__teller;
+
+/* Does the run by the options' function, and writes its result. */
+circe_status sweep__do(const sweep_options *options, const char *path, const char *settings, sweep__teller *teller);
+
+/* In a thread of its own, which closes both descriptors when it has ended. Returns an error number. */
+typedef struct sweep__thread sweep__thread;
+int sweep__thread_start(const sweep_options *options, const char *path, const char *settings, int out, int err,
+                        sweep__thread **thread);
+void sweep__thread_stop(sweep__thread *thread);
+/* Waits for it, and frees it. */
+circe_status sweep__thread_end(sweep__thread *thread);
+
 /* ---- children: runs of this process ------------------------------------------------------------------------------ */
 
 typedef struct sweep__child {
-    pid_t pid;     /* 0: there is none */
+    pid_t pid; /* 0: it is a thread, or there is none */
+    sweep__thread *thread;
     int out, err;  /* -1: closed */
     double share;  /* done, as it said last */
     char line[64]; /* a line of progress that is not whole yet */
@@ -68,7 +90,7 @@ bool sweep__children_start(sweep__children *children, int64_t i, const char *pat
 /* Waits so long for news, and tells all of it. */
 void sweep__children_listen(sweep__children *children, int milliseconds, sweep__hear *hear, void *user);
 
-/* Asks them to end, once; and ends those that have not after SWEEP_PATIENCE_S. */
+/* Asks them to end, once; and ends the processes that have not after SWEEP_PATIENCE_S. */
 void sweep__children_stop(sweep__children *children);
 void sweep__children_hurry(sweep__children *children);
 

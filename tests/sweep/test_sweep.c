@@ -1,5 +1,6 @@
 /* A sweep of runs that square a number: what is done, found done, waits, fails and is stopped. The runs are this very
- * program, started with the word "square". */
+ * program, started with the word "square", or threads of it. */
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "io/io.h"
@@ -7,14 +8,19 @@
 #include "sweep/sweep.h"
 #include "tests/support.h"
 
+static bool in_threads;
+static atomic_int done_here; /* runs of this process */
+
 static bool never(void) { return false; }
 
 /* {"x": 3} gives {"square": 9}; a negative x fails, and 1000 waits until it is stopped. */
 static circe_status square(void *user, sweep_task *task) {
     (void)user;
+    atomic_fetch_add(&done_here, 1);
     double x = cJSON_GetObjectItem(task->settings, "x")->valuedouble;
     if (x < 0) return circe_fail(CIRCE_ERR_VALUE, "there is no root of %g", x);
     while (x == 1000 && task->progress(task->teller, 0.5) == 0) usleep(10000);
+    if (x == 1000) return circe_fail(CIRCE_ERR_CANCELLED, "stopped before the end");
     task->understood = cJSON_CreateObject();
     json_number(task->understood, "x", x);
     json_number(task->understood, "place", cJSON_GetObjectItem(task->settings, "place")->valuedouble);
@@ -94,6 +100,7 @@ static circe_status go(squares *q, sweep *s) {
                               .jobs = 2,
                               .threads = 1,
                               .command = command,
+                              .function = in_threads ? square : NULL,
                               .left_out = "place",
                               .user = q,
                               .plan = plan,
@@ -112,6 +119,7 @@ static void runs_are_done_once(void **state) {
     assert_int_equal(go(&q, &s), CIRCE_OK);
     assert_int_equal(sweep_count(&s, SWEEP_DONE), RUNS);
     assert_int_equal(q.started, RUNS);
+    assert_int_equal(done_here, in_threads ? RUNS : 0);
     assert_int_equal(q.notes, 1);
     assert_true(q.got[0] == 9 && q.got[1] == 25 && q.got[2] == 81); /* the last waited for the first */
     assert_int_equal(access(s.runs[2].path, R_OK), 0);
@@ -179,14 +187,32 @@ static void a_folder_is_for_one_at_a_time(void **state) {
     sweep_free(&s);
 }
 
+static int by_processes(void **state) {
+    (void)state;
+    in_threads = false;
+    atomic_store(&done_here, 0);
+    return 0;
+}
+
+static int by_threads(void **state) {
+    by_processes(state);
+    in_threads = true;
+    return 0;
+}
+
+#define BOTH(function)                                                  \
+    {#function, function, by_processes, test_clean, NULL}, {            \
+#function "_in_threads", function, by_threads, test_clean, NULL \
+    }
+
 int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "square") == 0) {
         circe_status status = sweep_work(argv[2], "place", square, NULL, never);
         if (status != CIRCE_OK) fprintf(stderr, "circe square: %s\n", circe_last_error());
         return (int)status;
     }
-    const struct CMUnitTest tests[] = {TEST(runs_are_done_once), TEST(a_result_that_is_damaged_is_made_again),
-                                       TEST(a_run_that_fails_is_told_of_and_the_others_go_on),
-                                       TEST(it_stops_where_it_is_asked_to), TEST(a_folder_is_for_one_at_a_time)};
+    const struct CMUnitTest tests[] = {BOTH(runs_are_done_once), BOTH(a_result_that_is_damaged_is_made_again),
+                                       BOTH(a_run_that_fails_is_told_of_and_the_others_go_on),
+                                       BOTH(it_stops_where_it_is_asked_to), BOTH(a_folder_is_for_one_at_a_time)};
     return test_run("sweep", tests, NULL, NULL);
 }
