@@ -29,15 +29,6 @@ static circe_status try_device(circe_context *context, const char *name, const c
 
 /* ---- all runs ---------------------------------------------------------------------------------------------------- */
 
-/* Of this process; of several on a machine, each has its share of the cores. */
-static int64_t number_of_jobs(const circe_experiment_options *options) {
-    enum { MOST_ON_A_GPU = 4 }; /* they take turns there: more only keep each other waiting */
-    if (options->jobs > 0) return options->jobs;
-    int64_t jobs = ranks_cores() / options->threads;
-    if (strcmp(device_of(options), "cpu") != 0 && jobs > MOST_ON_A_GPU) jobs = MOST_ON_A_GPU;
-    return jobs < 1 ? 1 : jobs;
-}
-
 static circe_status work(void *device, sweep_task *task);
 
 /* The words of a run's command: "-o PATH" of its result is the last. */
@@ -47,7 +38,7 @@ static sweep_options sweep_of(const circe_context *context, const circe_experime
                               const char *command[COMMAND_WORDS]) {
     const char *const words[COMMAND_WORDS] = {"experiment-run", "--device", device_of(options), "-o", NULL};
     memcpy(command, words, sizeof words);
-    return (sweep_options){.jobs = number_of_jobs(options),
+    return (sweep_options){.jobs = sweep_side_by_side(options->jobs, options->threads, options->device),
                            .threads = options->threads,
                            .function = work,
                            .function_user = (void *)(uintptr_t)device_of(options),
