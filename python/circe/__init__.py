@@ -5,7 +5,7 @@
 
 In a PyTorch training loop:
 
-    circe_loss = circe.torch.CirceLoss(mean, sigma2_x=0.1)
+    circe_loss = circe.torch.CirceLoss(mean)
     loss = criterion(prediction, b) + gamma * circe_loss(features, y, z)
 
 From tables to predictors and audits:
