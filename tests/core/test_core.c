@@ -431,7 +431,7 @@ static void every_part_once(void **state) {
 /* A subset is a function of the generator alone: drawn in stretches or one number at a time, by one thread or four. */
 static void subsets_by_threads(void **state) {
     (void)state;
-    enum { N = 30011, K = 4000 };
+    enum { N = 600011, K = 40000 }; /* several stretches */
     static int64_t alone[K], together[K];
     circe_random generator = {5, 9};
     int64_t taken = 0;
