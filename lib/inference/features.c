@@ -19,9 +19,21 @@ circe_status circe__table_new(const circe_context *context, int64_t rows, int64_
     return table->data == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
 }
 
+typedef struct copying {
+    const double *from;
+    double *to;
+} copying;
+
+static void run_copy(void *user, int64_t first, int64_t end) {
+    const copying *c = user;
+    memcpy(c->to + first, c->from + first, (size_t)(end - first) * sizeof *c->to);
+}
+
 circe_status circe__table_copy(const circe_context *context, const circe__table *from, circe__table *to) {
+    enum { LEAST = 1 << 14 }; /* numbers */
     circe_status status = circe__table_new(context, from->rows, from->cols, to);
-    if (status == CIRCE_OK) memcpy(to->data, from->data, (size_t)(from->rows * from->cols) * sizeof(double));
+    copying c = {from->data, to->data};
+    if (status == CIRCE_OK) circe__run_ranges(context->threads, from->rows * from->cols, LEAST, run_copy, &c);
     return status;
 }
 
