@@ -14,11 +14,11 @@ import shutil
 import subprocess
 import tempfile
 import warnings
+from importlib import metadata
 from pathlib import Path
 from typing import List, Optional
 
 import jax
-import jaxlib
 
 from .. import _native, _runtime
 
@@ -50,7 +50,7 @@ def _key(headers: Path) -> str:
     parts = hashlib.sha256(_SOURCE.read_bytes())
     for header in sorted((headers / "circe").glob("*.h")):
         parts.update(header.read_bytes())
-    parts.update(jaxlib.__version__.encode())
+    parts.update(metadata.version("jaxlib").encode())
     return parts.hexdigest()[:16]
 
 
