@@ -8,7 +8,7 @@
 #include "io/list.h"
 
 typedef struct audit_roles {
-    name_list predictions, sensitive, numbers;
+    name_list predictions, sensitive, given, numbers;
     const char *target;
     name_list parts; /* the columns of the attributes, one after another */
     int64_t *first;  /* (sensitive + 1): where those of each begin */
