@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "circe/circe.h"
+#include "io/place.h"
 #include "io/small.h"
 #include "jobs/audit_parts.h"
 #include "jobs/calibration.h"
@@ -64,6 +65,10 @@ static circe_status check_options(const circe_table *table, const circe_audit_op
     circe_status status = circe_options_check(&circe_audit_schema, o);
     if (status == CIRCE_OK && table == NULL && o->data == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "which table? a .csv with predictions, outcomes and attributes");
+    if (status == CIRCE_OK && o->model == NULL && o->prediction == NULL)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--prediction LIST is required, or a --model that predicts");
+    if (status == CIRCE_OK && o->model == NULL && o->target == NULL)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--target COLUMN is required");
     return status == CIRCE_OK ? audit_checks_parse(o) : status;
 }
 
@@ -79,7 +84,10 @@ static void describe(audit_run *run, const circe_table *table) {
     const circe_audit_options *o = run->options;
     circe_audit_result *r = run->r;
     char text[192];
-    r->source = small_format("%s", table == NULL ? o->data : "a table in memory");
+    r->source = small_format("%s", table != NULL                   ? "a table in memory"
+                                   : io_is_standard_input(o->data) ? "standard input"
+                                                                   : o->data);
+    if (o->model != NULL) r->model = small_format("%s", o->model);
     r->test = small_format("%s", o->test);
     r->transform = small_format("%s", o->transform);
     r->machine = small_format("%s", machine_text(run->context, text, sizeof text));
@@ -190,6 +198,7 @@ void circe_audit_result_free(circe_audit_result *r) {
     free(r->groups);
     free(r->quality);
     free(r->source);
+    free(r->model);
     free(r->test);
     free(r->transform);
     free(r->machine);

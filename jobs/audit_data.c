@@ -249,6 +249,7 @@ static void note_rows(audit_run *run) {
 
 typedef struct source {
     const circe_audit_options *options;
+    const audit_model *made; /* predictions that are not in the table */
     audit_roles names;
     column_table table;
 } source;
@@ -351,8 +352,11 @@ static circe_status read_table(const circe_table *memory, source *from, circe_au
     reading cells = {0};
     input *group[] = {&from->table.in};
     circe_status status = reading_open(&how, &cells);
+    const name_list wanted = {.names = from->names.all.names, .n = from->names.n_read};
     if (status == CIRCE_OK)
-        status = column_table_read(memory, from->options->data, &from->names.all, &cells, false, &from->table);
+        status = column_table_read(memory, from->options->data, &wanted, &cells, false, &from->table);
+    for (int64_t i = 0; i < from->made->names.n && status == CIRCE_OK; i++)
+        status = column_table_add(&from->table, from->made->names.names[i], from->made->values[i]);
     if (status == CIRCE_OK) status = inputs_check_categories(&how, group, 1);
     if (status == CIRCE_OK) status = inputs_check(&how, group, 1, LEAST_ROWS, &r->dropped);
     if (status == CIRCE_OK) r->n = from->table.in.values.rows;
@@ -367,12 +371,12 @@ static void source_free(source *from) {
 }
 
 static circe_status open_source(const circe_table *table, bool joint, source *from, circe_audit_result *r) {
-    circe_status status = audit_roles_find(from->options, joint, &from->names);
+    circe_status status = audit_roles_find(from->options, from->made, joint, &from->names);
     return status == CIRCE_OK ? read_table(table, from, r) : status;
 }
 
-circe_status audit_data_read(audit_run *run, const circe_table *table) {
-    source from = {.options = run->options};
+static circe_status read_source(audit_run *run, const circe_table *table, const audit_model *made) {
+    source from = {.options = run->options, .made = made};
     circe_status status = open_source(table, false, &from, run->r);
     if (status == CIRCE_ERR_ARGUMENT && strchr(run->options->sensitive, '+') != NULL) { /* no column has such a name */
         source_free(&from);
@@ -386,5 +390,13 @@ circe_status audit_data_read(audit_run *run, const circe_table *table) {
         sentinels_note(group, 1, &run->warnings);
     }
     source_free(&from);
+    return status;
+}
+
+circe_status audit_data_read(audit_run *run, const circe_table *table) {
+    audit_model made = {0};
+    circe_status status = audit_model_predict(run, table, &made);
+    if (status == CIRCE_OK) status = read_source(run, table, &made);
+    audit_model_free(&made);
     return status;
 }

@@ -200,6 +200,7 @@ static void json_checks(cJSON *out, const circe_audit_result *r) {
 cJSON *audit_json(const circe_audit_result *r, const char *folder) {
     cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "data", r->source);
+    if (r->model != NULL) cJSON_AddStringToObject(out, "model", r->model);
     json_integer(out, "n", r->n);
     json_integer(out, "dropped", r->dropped);
     json_columns(out, &r->columns);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "circe/audit.h"
+#include "io/list.h"
 #include "jobs/notes.h"
 
 /* One run: what was asked, with what it is computed, and what was found so far. */
@@ -60,6 +61,17 @@ circe_status audit_step(audit_run *run, const circe_audit_finding *f, const char
 
 /* ---- the data -----------------------------------------------------------------------------------------------------
  */
+
+/* What a model predicts, as columns of the table. */
+typedef struct audit_model {
+    name_list names; /* of the columns */
+    double **values; /* (names) of as many as the table has rows; NaN where a cell is missing */
+    char *target;    /* that is predicted */
+} audit_model;
+
+/* Nothing where no model was named. */
+circe_status audit_model_predict(audit_run *run, const circe_table *table, audit_model *model);
+void audit_model_free(audit_model *model);
 
 /* Reads and checks the table's columns. */
 circe_status audit_data_read(audit_run *run, const circe_table *table);

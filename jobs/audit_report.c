@@ -512,6 +512,7 @@ static void show_facts(audit_page *w) {
     const circe_audit_finding *f = audit_at(r, 0, 0, 0);
     report_fact(w->page, "data", "%s, %" PRId64 " rows, %" PRId64 " left out for missing cells", r->source, r->n,
                 r->dropped);
+    if (r->model != NULL) report_fact(w->page, "model", "%s", r->model);
     if (r->outcome == CIRCE_OUTCOME_BINARY)
         report_fact(w->page, "outcome", "%s: positive is %s; a prediction of at least %g counts as positive",
                     r->target.name, r->positive, r->threshold);

@@ -77,12 +77,27 @@ static void add_once(name_list *list, const char *name) {
     if (name_list_find(list, name) < 0) name_list_add(list, name);
 }
 
-static circe_status split_roles(const circe_audit_options *o, bool joint, audit_roles *r) {
-    circe_status status = name_list_split("prediction", o->prediction, &r->predictions);
+static circe_status split_predictions(const circe_audit_options *o, const audit_model *made, audit_roles *r) {
+    circe_status status = CIRCE_OK;
+    name_list own = {0};
+    for (int64_t i = 0; i < made->names.n; i++) name_list_add(&r->predictions, made->names.names[i]);
+    if (o->prediction != NULL) status = name_list_split("prediction", o->prediction, &own);
+    for (int64_t i = 0; i < own.n && status == CIRCE_OK; i++) {
+        if (name_list_find(&made->names, own.names[i]) >= 0)
+            status = circe_fail(CIRCE_ERR_ARGUMENT,
+                                "--prediction '%s' is what the model's own is called; rename the column", own.names[i]);
+        name_list_add(&r->predictions, own.names[i]);
+    }
+    name_list_free(&own);
+    return status;
+}
+
+static circe_status split_roles(const circe_audit_options *o, const audit_model *made, bool joint, audit_roles *r) {
+    circe_status status = split_predictions(o, made, r);
     if (status == CIRCE_OK) status = name_list_split("sensitive", o->sensitive, &r->sensitive);
     if (status == CIRCE_OK && o->given != NULL) status = name_list_split("given", o->given, &r->given);
     if (status == CIRCE_OK && o->numbers != NULL) status = name_list_split("numbers", o->numbers, &r->numbers);
-    r->target = o->target;
+    r->target = o->target != NULL ? o->target : made->target;
     r->first = small_alloc((size_t)(r->sensitive.n + 1) * sizeof *r->first);
     for (int64_t i = 0; i < r->sensitive.n; i++) {
         split_joint(r->sensitive.names[i], joint, &r->parts);
@@ -91,16 +106,22 @@ static circe_status split_roles(const circe_audit_options *o, bool joint, audit_
     return status;
 }
 
-circe_status audit_roles_find(const circe_audit_options *o, bool joint, audit_roles *r) {
+static void list_columns(const audit_model *made, audit_roles *r) {
+    add_once(&r->all, r->target);
+    for (int64_t i = made->names.n; i < r->predictions.n; i++) add_once(&r->all, r->predictions.names[i]);
+    for (int64_t i = 0; i < r->parts.n; i++) add_once(&r->all, r->parts.names[i]);
+    for (int64_t i = 0; i < r->given.n; i++) add_once(&r->all, r->given.names[i]);
+    r->n_read = r->all.n;
+    for (int64_t i = 0; i < made->names.n; i++) add_once(&r->all, made->names.names[i]);
+}
+
+circe_status audit_roles_find(const circe_audit_options *o, const audit_model *made, bool joint, audit_roles *r) {
     *r = (audit_roles){0};
-    circe_status status = split_roles(o, joint, r);
+    circe_status status = split_roles(o, made, joint, r);
     if (status == CIRCE_OK) status = check_roles(r);
     if (status == CIRCE_OK) status = check_given(r);
     if (status != CIRCE_OK) return status;
-    add_once(&r->all, r->target);
-    for (int64_t i = 0; i < r->predictions.n; i++) add_once(&r->all, r->predictions.names[i]);
-    for (int64_t i = 0; i < r->parts.n; i++) add_once(&r->all, r->parts.names[i]);
-    for (int64_t i = 0; i < r->given.n; i++) add_once(&r->all, r->given.names[i]);
+    list_columns(made, r);
     status = check_names(r);
     return status == CIRCE_OK ? check_numbers(r) : status;
 }

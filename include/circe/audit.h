@@ -213,6 +213,7 @@ typedef struct circe_audit_check {
 
 typedef struct circe_audit_result {
     char *source; /* the table's file */
+    char *model;  /* whose predictions are the first; NULL: none */
     int64_t n, dropped;
     circe_audit_outcome outcome;
     char *positive, *negative; /* of CIRCE_OUTCOME_BINARY, as the table has them */
