@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 30
 TORTURE_SECONDS ?= 1200
 
-.PHONY: help run build check check-asan check-matrix check-python check-tsan check-long fuzz torture bench lint format install setup clean wheel
+.PHONY: help run build check check-asan check-matrix check-python check-tsan check-long fuzz torture bench lint format install setup clean wheel docs
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -76,6 +76,10 @@ lint: setup ## warnings as errors, clang-tidy, cppcheck, formatting
 
 format: ## clang-format over the whole tree
 	git ls-files '*.c' '*.h' '*.inc' '*.cpp' | xargs clang-format -i
+
+docs: build ## the site, in build/docs/html
+	scripts/setup.sh docs
+	scripts/docs.sh
 
 install: build ## into /usr/local, or PREFIX=
 	cmake --install build --prefix $(or $(PREFIX),/usr/local)

@@ -74,6 +74,11 @@ static int cmd_generate_man(const args *arguments) {
     return manpage_write_all(arguments->argument);
 }
 
+static int cmd_generate_reference(const args *arguments) {
+    if (arguments->argument == NULL) return message_fail(EXIT_INPUT, "into which folder?");
+    return reference_write_all(arguments->argument);
+}
+
 /* A command that several processes do together, where mpirun or srun started several; `parsed` is what became of its
  * arguments. */
 static int run_by_ranks(int (*run)(const args *), const args *arguments, int parsed) {
@@ -97,7 +102,8 @@ static int run_command(const spec_command *command, int argc, char **argv) {
                                                               [SPEC_BENCH] = cmd_bench,
                                                               [SPEC_HELP] = cmd_help,
                                                               [SPEC_COMPLETION] = cmd_completion,
-                                                              [SPEC_MAN] = cmd_generate_man};
+                                                              [SPEC_MAN] = cmd_generate_man,
+                                                              [SPEC_REFERENCE] = cmd_generate_reference};
     bool shared = command == &spec_commands[SPEC_FIT] || command == &spec_commands[SPEC_EXPERIMENT] ||
                   command == &spec_commands[SPEC_TRAIN];
     message_set_command(command->name);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what is missing on Debian or Ubuntu, and nothing where everything is there.
-# Usage: setup.sh build|check|blas|fuzz|tsan|lint|bench|python|cuda|mpi|matrix|aarch64
+# Usage: setup.sh build|check|blas|fuzz|tsan|lint|bench|python|cuda|mpi|matrix|aarch64|docs
 # CIRCE_CHECK_TORCH=0 keeps `check` from installing PyTorch.
 set -eu
 
@@ -23,9 +23,10 @@ python) packages="python3-venv" ;;
 cuda) packages="g++ cmake ninja-build python3-venv" ;;
 mpi) packages="libopenmpi-dev openmpi-bin libscalapack-openmpi-dev" ;;
 matrix) packages="clang libomp-dev libopenblas-pthread-dev libblis-openmp-dev libblas-dev liblapack-dev" ;;
+docs) packages="python3-sphinx python3-myst-parser furo python3-breathe doxygen python3-numpy" ;;
 aarch64) packages="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user" ;;
 *)
-    echo "setup.sh: '$what' is none of build, check, blas, fuzz, tsan, lint, bench, python, cuda, mpi, matrix, aarch64" >&2
+    echo "setup.sh: '$what' is none of build, check, blas, fuzz, tsan, lint, bench, python, cuda, mpi, matrix, aarch64, docs" >&2
     exit 2
     ;;
 esac

@@ -67,13 +67,13 @@ void sweep_release(sweep *s, int64_t run, const char *name, double weight, cJSON
     sweep_run *r = &s->runs[run];
     char *text = cJSON_PrintUnformatted(settings);
     r->name = arena_text(&s->owner, name);
-    r->path = arena_format(&s->owner, "%s/runs/%s.json", s->options->folder, name);
+    if (s->options->folder != NULL) r->path = arena_format(&s->owner, "%s/runs/%s.json", s->options->folder, name);
     r->settings = arena_text(&s->owner, text != NULL ? text : "");
     r->weight = weight;
     sweep_fingerprint(settings, s->options->left_out, r->fingerprint);
     cJSON_free(text);
     cJSON_Delete(settings);
-    text = sweep__read(r->path);
+    text = r->path != NULL ? sweep__read(r->path) : NULL;
     r->state = sweep__take(s, run, text) ? SWEEP_DONE : SWEEP_READY;
     free(text);
 }
@@ -106,7 +106,7 @@ static circe_status hold_folder(sweep *s) {
 circe_status sweep_go(const sweep_options *options, const circe_watch *watch, sweep *s) {
     *s = (sweep){.options = options};
     double start = job_clock();
-    circe_status status = hold_folder(s);
+    circe_status status = options->folder != NULL ? hold_folder(s) : CIRCE_OK;
     if (status == CIRCE_OK) status = options->plan(options->user, s);
     status = sweep__meet(status, options->folder, options->same_file);
     if (status == CIRCE_OK) status = sweep__pool(s, watch);
