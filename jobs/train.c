@@ -113,7 +113,10 @@ void training_regularizer_options(const training_job *job, circe_measure_kind ki
     options->kind = kind;
     options->estimator =
         (circe_estimator)(CIRCE_BIASED + circe_word_index("biased|debiased|centered|ustat", o->estimator));
-    options->sigma2_x = o->sigma2_x;
+    options->sigma2_x = o->sigma2_x; /* its words are CIRCE_SIGMA2_MEDIAN and CIRCE_SIGMA2_RUNNING */
+    options->normalize_x = kind == CIRCE_MEASURE_GCM
+                               ? CIRCE_NORMALIZE_NONE
+                               : (circe_normalize)circe_word_index("none|rows|batch", o->normalize_x);
     options->sigma2_y = job->sigma2_y;
     options->n_sigma2_y = job->n_sigma2_y;
     options->sigma2_z = o->sigma2_z == CIRCE_AUTO ? 0.0 : o->sigma2_z; /* the word median */
