@@ -5,7 +5,7 @@
 
 In a PyTorch training loop:
 
-    circe_loss = circe.torch.CirceLoss(mean, sigma2_x=0.1)
+    circe_loss = circe.torch.CirceLoss(mean)
     loss = criterion(prediction, b) + gamma * circe_loss(features, y, z)
 
 From tables to predictors and audits:
@@ -65,7 +65,7 @@ _WHERE = {
               "WriteError",
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
-_MODULES = ("causallearn", "errors", "sklearn", "torch")
+_MODULES = ("causallearn", "errors", "jax", "sklearn", "torch")
 
 __all__ = sorted({*_MODULE_OF, "build_info"} - {"circe"})  # which would rebind the package's own name
 

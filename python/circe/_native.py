@@ -25,7 +25,9 @@ VERSION = (0, 1)  # major and minor of the headers that this file mirrors
 FLOAT32, FLOAT64 = 1, 2
 METHODS = {"auto": 0, "lowrank": 1, "dense": 2, "rff": 3}
 ESTIMATORS = {"biased": 1, "debiased": 2, "centered": 3, "ustat": 4}
-HSIC_ESTIMATORS = {"biased": 1, "unbiased": 2}
+HSIC_ESTIMATORS = {"biased": 1, "ustat": 2, "unbiased": 2}  # the last is an older word for ustat
+NORMALIZATIONS = {"none": 0, "rows": 1, "batch": 2}
+N_FIGURES = 3
 GCM_REGRESSIONS = {"kernel": 1, "linear": 2}
 TEST_MEANS = {"auto": 0, "rows": 1, "split": 2}
 TRANSFORMS = {"none": 0, "ranks": 1, "normal-scores": 2}
@@ -82,6 +84,10 @@ class KernelFactor(ctypes.Structure):
     _fields_ = [("kind", c_int), ("sigma2", c_double), ("first_col", c_int64), ("n_cols", c_int64)]
 
 
+class Scaling(ctypes.Structure):
+    _fields_ = [("normalize", c_int), ("keep", c_double), ("frozen", c_int)]
+
+
 class BatchOptions(ctypes.Structure):
     _fields_ = [("ridge", c_double), ("method", c_int), ("tolerance", c_double)]
 
@@ -97,11 +103,11 @@ class GcmOptions(ctypes.Structure):
 
 class MeasureOptions(ctypes.Structure):
     _fields_ = [("kind", c_int), ("estimator", c_int), ("kernels", Kernels), ("kernel_x", c_char_p), ("kernel_y", c_char_p),
-                ("kernel_z", c_char_p), ("sigma2_x", c_double), ("sigma2_y", POINTER(c_double)), ("n_sigma2_y", c_int64),
-                ("sigma2_z", c_double), ("per_dimension", c_int), ("ridge", POINTER(c_double)), ("n_ridge", c_int64),
-                ("epsilon", c_double), ("method", c_int), ("tolerance", c_double), ("rff_features", c_int64), ("dtype", c_int),
-                ("regress_z_on_holdout", c_int), ("gcm_regression", c_int), ("gcm_combine", c_int), ("gcm_sharpness", c_double),
-                ("gcm_previous_batch", c_int), ("seed", c_uint64)]
+                ("kernel_z", c_char_p), ("sigma2_x", c_double), ("normalize_x", c_int), ("sigma2_y", POINTER(c_double)),
+                ("n_sigma2_y", c_int64), ("sigma2_z", c_double), ("per_dimension", c_int), ("ridge", POINTER(c_double)),
+                ("n_ridge", c_int64), ("epsilon", c_double), ("method", c_int), ("tolerance", c_double), ("rff_features", c_int64),
+                ("dtype", c_int), ("regress_z_on_holdout", c_int), ("gcm_regression", c_int), ("gcm_combine", c_int),
+                ("gcm_sharpness", c_double), ("gcm_previous_batch", c_int), ("seed", c_uint64)]
 
 
 class Metadata(ctypes.Structure):
@@ -260,6 +266,8 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_kernel_text": (_text, _handle),
     "circe_median_sigma2": ("status", _handle, _mat, c_int64, c_int64, _value),
     "circe_gram": ("status", _handle, _handle, _mat, _mat, _mat),
+    "circe_scale": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, c_void_p, _mat),
+    "circe_scale_gradient": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, _mat),
     # the conditional mean
     "circe_cme_options_init": (None, POINTER(CmeOptions)),
     "circe_cme_fit": ("status", _handle, _mat, _mat, _handle, _handle, POINTER(CmeOptions), _out),
@@ -328,6 +336,9 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     # on a GPU: pointers are of the device
     "circe_cuda_open": ("status", _handle, c_int, c_void_p, _out),
     "circe_cuda_close": (None, _handle),
+    "circe_cuda_scale_bytes": (c_size_t, c_int64, c_int64),
+    "circe_cuda_scale": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, c_void_p, c_void_p, _mat),
+    "circe_cuda_scale_gradient": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, c_void_p, _mat),
     "circe_cuda_measure_circe": ("status", _handle, _handle, _mat, _mat, _index, c_int64, _handle, _mat, c_int, c_void_p,
                                  _mat),
     "circe_cuda_measure_hsic": ("status", _handle, POINTER(Kernels), _mat, _mat, c_int, c_void_p, _mat),
