@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "circe/circe.h"
 #include "io/io.h"
 #include "io/paths.h"
@@ -144,7 +145,7 @@ static circe_status write_json(paper *p, const cJSON *json) {
     if (text == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the results");
     p->json = arena_text(&p->config.owner, text);
     free(text);
-    return io_write_text(arena_format(&p->config.owner, "%s/results.json", p->folder), p->json, strlen(p->json));
+    return file_write_text(arena_format(&p->config.owner, "%s/results.json", p->folder), p->json, strlen(p->json));
 }
 
 /* ---- results.csv ------------------------------------------------------------------------------------------------- */

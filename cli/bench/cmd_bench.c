@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/clock.h"
 #include "circe/circe.h"
 #include "cli/bench/bench_images.h"
 #include "cli/bench/bench_measures.h"
@@ -17,7 +18,6 @@
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
 #include "io/quantile.h"
-#include "jobs/clock.h"
 
 enum { MAX_REPETITIONS = 2001, MAX_ROWS = 64, MAX_FITS = 8, CACHED_ROWS = 16384 };
 
