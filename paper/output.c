@@ -11,21 +11,18 @@
 #include "circe/circe.h"
 #include "io/io.h"
 #include "io/paths.h"
+#include "jobs/machine.h"
 #include "paper/paper_parts.h"
 
 /* ---- the machine ------------------------------------------------------------------------------------------------- */
 
 /* "Intel Xeon ..., 2 cores, Linux 6.1 x86_64, OpenBLAS 0.3.21 for SkylakeX" */
 static const char *machine(arena *owner) {
-    char line[256], model[200] = "";
+    char processor[200];
     struct utsname system = {0};
-    FILE *in = fopen("/proc/cpuinfo", "r");
-    while (in != NULL && model[0] == '\0' && fgets(line, sizeof line, in) != NULL)
-        if (strncmp(line, "model name", 10) == 0) sscanf(line, "model name : %199[^\n]", model);
-    if (in != NULL) fclose(in);
     uname(&system);
     const char *core = circe_blas_core();
-    return arena_format(owner, "%s%s%ld cores, %s %s %s, %s%s%s", model, model[0] != '\0' ? ", " : "",
+    return arena_format(owner, "%s, %ld cores, %s %s %s, %s%s%s", machine_processor(processor, sizeof processor),
                         sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release, system.machine,
                         circe_blas_name(), core[0] != '\0' ? " for " : "", core);
 }
