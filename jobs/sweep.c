@@ -215,7 +215,8 @@ static circe_status train(const sweep_job *job, const char *name, const sweep_ta
         options->resume = access(checkpoint, F_OK) == 0;
     }
     circe_status status = circe_train(task->context, job->table, options, &watch, training);
-    if (status != CIRCE_OK && status != CIRCE_ERR_CANCELLED && options->resume && unlink(checkpoint) == 0) {
+    if (status != CIRCE_OK && status != CIRCE_ERR_CANCELLED && checkpoint != NULL && options->resume &&
+        unlink(checkpoint) == 0) {
         options->resume = 0;
         status = circe_train(task->context, job->table, options, &watch, training);
     }
@@ -271,7 +272,9 @@ static bool accept(void *user, int64_t i, const cJSON *result) {
     circe_notes *notes = &job->runs[i].warnings;
     notes->text = arena_alloc(&job->owner, (size_t)cJSON_GetArraySize(warnings) * sizeof *notes->text);
     notes->n = 0;
-    cJSON_ArrayForEach(text, warnings) notes->text[notes->n++] = arena_text(&job->owner, cJSON_GetStringValue(text));
+    cJSON_ArrayForEach(text, warnings) {
+        notes->text[notes->n++] = arena_text(&job->owner, cJSON_GetStringValue(text));
+    }
     job->runs[i].numbers = numbers;
     return true;
 }
