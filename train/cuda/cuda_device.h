@@ -82,6 +82,11 @@ circe_status train_cuda_dnn_status(const train_cuda_device *cuda, cudnnStatus_t 
 /* The first failure is kept for `check`. */
 void train_cuda_note(train_cuda_device *cuda, cudaError_t error, const char *what);
 
+/* Around the recording of a stream, and around what opens and closes a device: closing waits for the whole GPU, which
+ * CUDA forbids while another thread records. */
+void train_cuda_alone_begin(void);
+void train_cuda_alone_end(void);
+
 /* Opens the libraries: cuBLAS with the device, cuDNN when it is first needed. */
 circe_status train_cuda_open_blas(train_cuda_device *cuda);
 /* cuBLAS in the device's precision. */
