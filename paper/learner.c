@@ -13,8 +13,11 @@ static const double checkpoint_minutes = 3;
 /* ---- before training --------------------------------------------------------------------------------------------- */
 
 circe_status paper_learner_open(paper_job *work, paper_learner *learner) {
+    circe_context_options options;
+    circe_context_options_init(&options);
+    options.threads = work->threads;
     *learner = (paper_learner){.job = work};
-    return circe_context_create(NULL, &learner->context);
+    return circe_context_create(&options, &learner->context);
 }
 
 void paper_learner_close(paper_learner *learner) {

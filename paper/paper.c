@@ -16,13 +16,14 @@
 
 static const char *device_of(const paper_options *options) { return options->device != NULL ? options->device : "cpu"; }
 
-/* Before every run fails for want of it. */
-static circe_status try_device(const paper_options *options, const char *precision) {
+/* Before every run fails for want of it. *on_gpu: runs had better be threads of one process. */
+static circe_status try_device(const paper_options *options, const char *precision, bool *on_gpu) {
     circe_context *context = NULL;
     train_device *device = NULL;
     circe_status status = circe_context_create(NULL, &context);
     if (status == CIRCE_OK)
         status = train_device_choose(context, device_of(options), precision != NULL ? precision : "float32", &device);
+    *on_gpu = status == CIRCE_OK && device->ops->queues;
     train_device_destroy(device);
     circe_context_destroy(context);
     return status;
@@ -32,11 +33,27 @@ static circe_status try_device(const paper_options *options, const char *precisi
 
 /* Of this process; of several on a machine, each has its share of the cores. */
 static int64_t number_of_jobs(const paper_options *options) {
-    enum { MOST_ON_A_GPU = 4 }; /* they take turns there: more only keep each other waiting */
+    enum { MOST_ON_A_GPU = 8 }; /* more do not fill it any better */
     if (options->jobs > 0) return options->jobs;
     int64_t jobs = ranks_cores() / options->threads;
     if (strcmp(device_of(options), "cpu") != 0 && jobs > MOST_ON_A_GPU) jobs = MOST_ON_A_GPU;
     return jobs < 1 ? 1 : jobs;
+}
+
+/* Where a run is done. */
+typedef struct workplace {
+    const char *device;
+    int threads;
+    bool together; /* with others, in threads of one process */
+} workplace;
+
+static circe_status work(void *user, sweep_task *task);
+
+/* Processes would take turns on a GPU, each with its own copy of the data there: threads do without either. */
+static void put_together(const paper_options *options, workplace *here, sweep_options *how) {
+    *here = (workplace){.device = device_of(options), .threads = (int)options->threads, .together = true};
+    how->function = work;
+    how->function_user = here;
 }
 
 /* The words of a run's command: "-o PATH" of its result is the last. */
@@ -101,12 +118,15 @@ static void fill(paper *p, paper_result *result) {
 circe_status paper_run(const paper_options *options, const circe_watch *watch, paper_result *result) {
     const char *command[COMMAND_WORDS];
     sweep_options how = sweep_of(options, command);
+    workplace here;
+    bool on_gpu = false;
     paper *p = small_alloc(sizeof *p);
     *result = (paper_result){.inside = p};
     p->watch = watch;
     circe_status status = paper_config_read(options, &p->config);
-    if (status == CIRCE_OK) status = try_device(options, p->config.training.precision);
+    if (status == CIRCE_OK) status = try_device(options, p->config.training.precision, &on_gpu);
     if (status != CIRCE_OK) return sweep_call_off(status);
+    if (on_gpu) put_together(options, &here, &how);
     p->folder = options->output != NULL
                     ? options->output
                     : arena_format(&p->config.owner, "results/%s%s", p->config.name, p->config.quick ? "-quick" : "");
@@ -140,12 +160,17 @@ void paper_result_free(paper_result *result) {
 circe_status paper_serve(const paper_options *options, const circe_watch *watch) {
     const char *command[COMMAND_WORDS];
     sweep_options how = sweep_of(options, command);
-    return sweep_serve(try_device(options, options->precision), &how, watch);
+    workplace here;
+    bool on_gpu = false;
+    circe_status status = try_device(options, options->precision, &on_gpu);
+    if (on_gpu) put_together(options, &here, &how);
+    return sweep_serve(status, &how, watch);
 }
 
 /* ---- one run ----------------------------------------------------------------------------------------------------- */
 
 static circe_status work(void *user, sweep_task *task) {
+    const workplace *here = user;
     paper_settings settings;
     paper_numbers numbers;
     arena owner = {0};
@@ -156,7 +181,12 @@ static circe_status work(void *user, sweep_task *task) {
     if (status == CIRCE_OK) {
         task->understood = paper_settings_json(&settings);
         sweep_fingerprint(task->understood, PAPER_LEFT_OUT, fingerprint);
-        paper_job job = {.settings = &settings, .device = user, .task = task, .fingerprint = fingerprint};
+        paper_job job = {.settings = &settings,
+                         .device = here->device,
+                         .threads = here->threads,
+                         .together = here->together,
+                         .task = task,
+                         .fingerprint = fingerprint};
         status = settings.kind->run(&job, &numbers);
         numbers.at[NUMBER_SECONDS] = job_clock() - start + job.seconds_before;
         if (status == CIRCE_OK && job.stopped)
@@ -172,5 +202,6 @@ static circe_status work(void *user, sweep_task *task) {
 }
 
 circe_status paper_work(const char *path, const char *device, bool (*stop)(void)) {
-    return sweep_work(path, PAPER_LEFT_OUT, work, (void *)(uintptr_t)device, stop);
+    workplace here = {.device = device};
+    return sweep_work(path, PAPER_LEFT_OUT, work, &here, stop);
 }

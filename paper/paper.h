@@ -15,7 +15,7 @@ typedef struct paper_options {
     const char *precision; /* NULL: what the file says */
     const char *device;    /* by its name: device.h; NULL: the CPU */
     const char *output;    /* folder; NULL: results/NAME, or results/NAME-quick */
-    int64_t jobs;          /* side by side, of each rank; -1: as many as the cores have room for, on a GPU 4 at most */
+    int64_t jobs;          /* side by side, of each rank; -1: as many as the cores have room for, on a GPU 8 at most */
     int64_t threads;       /* of each run */
 } paper_options;
 
