@@ -75,12 +75,20 @@ typedef struct circe__cuda_lowrank_job {
     double tolerance, limit, ridge;
     double *F, *left;
     int *rank; /* device memory; -1: more would be needed, or the ridge is lost in rounding */
+    const double *S;
+    double *X;
 } circe__cuda_lowrank_job;
-int circe__cuda_lowrank_factor(const circe__cuda_lowrank_job *job, void *stream);
+
+/* One, or two that have nothing to do with each other. */
+typedef struct circe__cuda_lowrank_pair {
+    circe__cuda_lowrank_job of[2];
+    int n;
+} circe__cuda_lowrank_pair;
+int circe__cuda_lowrank_factor(const circe__cuda_lowrank_pair *jobs, void *stream);
 
 /* X := L^-1 with L L' = S + ridge I within the rank, 0 beyond; NaN where the rank is -1. Both are square, of
  * CIRCE__CUDA_BATCH_RANK. */
-int circe__cuda_lowrank_invert(const double *S, double ridge, const int *rank, double *X, void *stream);
+int circe__cuda_lowrank_invert(const circe__cuda_lowrank_pair *jobs, void *stream);
 
 /* ---- gcm.cu ---------------------------------------------------------------------------------------------- */
 
