@@ -70,6 +70,17 @@ static circe_status set_precision(train_device *device, train_precision precisio
     return train_cuda_set_math(cuda);
 }
 
+/* ---- two streams ------------------------------------------------------------------------------------------------- */
+
+static cudaError_t follow(cudaStream_t leader, cudaEvent_t event, cudaStream_t follower) {
+    cudaError_t error = cudaEventRecord(event, leader);
+    return error == cudaSuccess ? cudaStreamWaitEvent(follower, event, 0) : error;
+}
+
+cudaError_t train_cuda_fork(const train_cuda_device *cuda) { return follow(cuda->stream, cuda->forked, cuda->beside); }
+
+cudaError_t train_cuda_join(const train_cuda_device *cuda) { return follow(cuda->beside, cuda->joined, cuda->stream); }
+
 /* ---- recording --------------------------------------------------------------------------------------------------- */
 
 static circe_status record(train_device *device) {
@@ -239,7 +250,10 @@ static void close_device(train_device *device) {
     train_cuda_close_libraries(cuda);
     for (int k = 0; k < 2; k++)
         if (cuda->marks[k] != NULL) cudaEventDestroy(cuda->marks[k]);
+    if (cuda->forked != NULL) cudaEventDestroy(cuda->forked);
+    if (cuda->joined != NULL) cudaEventDestroy(cuda->joined);
     cudaFree(cuda->partial);
+    if (cuda->beside != NULL) cudaStreamDestroy(cuda->beside);
     if (cuda->stream != NULL) cudaStreamDestroy(cuda->stream);
     train_cuda_alone_end();
     free(cuda);
@@ -256,7 +270,10 @@ static circe_status open_device(train_cuda_device *cuda) {
     if (error == cudaSuccess) error = cudaMemGetInfo(&left, &memory);
     cuda->memory = (int64_t)memory;
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking);
+    if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&cuda->beside, cudaStreamNonBlocking);
     for (int k = 0; k < 2 && error == cudaSuccess; k++) error = cudaEventCreate(&cuda->marks[k]);
+    if (error == cudaSuccess) error = cudaEventCreateWithFlags(&cuda->forked, cudaEventDisableTiming);
+    if (error == cudaSuccess) error = cudaEventCreateWithFlags(&cuda->joined, cudaEventDisableTiming);
     if (error == cudaSuccess)
         error = cudaMalloc((void **)&cuda->partial, TRAIN_CUDA_LOSS_PARTIALS * sizeof *cuda->partial);
     if (error != cudaSuccess) return train_cuda_status(error, "opening the GPU");
