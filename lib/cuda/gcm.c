@@ -248,13 +248,19 @@ static circe_status residuals(circe_cuda *cuda, const call *c) {
 
 /* ---- the table, and back --------------------------------------------------------------------------------- */
 
-static circe_status table(circe_cuda *cuda, const call *c) {
+static circe_status means(circe_cuda *cuda, const call *c) {
+    enum { FEW_PAIRS = 1024 };
     const circe__cuda_side *x = &c->g.x, *z = &c->g.z;
     int64_t n = c->n, p = x->cols, q = z->cols;
     double share = 1.0 / (double)n;
+    if (p * q <= FEW_PAIRS) return circe__cuda_launched(circe__cuda_gcm_means(&c->g, cuda->stream));
     circe_status status = circe__cuda_gemm(cuda, 0, 1, p, q, n, share, x->r, n, z->r, n, 0.0, c->g.mean, q);
-    if (status == CIRCE_OK)
-        status = circe__cuda_gemm(cuda, 0, 1, p, q, n, share, x->points, n, z->points, n, 0.0, c->g.variance, q);
+    if (status != CIRCE_OK) return status;
+    return circe__cuda_gemm(cuda, 0, 1, p, q, n, share, x->points, n, z->points, n, 0.0, c->g.variance, q);
+}
+
+static circe_status table(circe_cuda *cuda, const call *c) {
+    circe_status status = means(cuda, c);
     return status == CIRCE_OK ? circe__cuda_launched(circe__cuda_gcm_table(&c->g, cuda->stream)) : status;
 }
 

@@ -84,7 +84,8 @@ typedef struct circe__cuda_lowrank_pair {
     circe__cuda_lowrank_job of[2];
     int n;
 } circe__cuda_lowrank_pair;
-int circe__cuda_lowrank_factor(const circe__cuda_lowrank_pair *jobs, void *stream);
+/* clusters: the device has clusters of blocks (sm_90). */
+int circe__cuda_lowrank_factor(const circe__cuda_lowrank_pair *jobs, int clusters, void *stream);
 
 /* X := L^-1 with L L' = S + ridge I within the rank, 0 beyond; NaN where the rank is -1. Both are square, of
  * CIRCE__CUDA_BATCH_RANK. */
@@ -127,6 +128,10 @@ typedef struct circe__cuda_gcm {
     double *value;
     double *gradient, *inner; /* (p, n) */
 } circe__cuda_gcm;
+
+/* mean := r_x' r_z / n and variance := (r_x^2)'(r_z^2) / n, where pairs of columns are few: a product of matrices would
+ * be all sums and no tiles. */
+int circe__cuda_gcm_means(const circe__cuda_gcm *g, void *stream);
 
 /* T from the products mean = r_x' r_z and variance = (r_x^2)'(r_z^2), both divided by n already; value and weight. */
 int circe__cuda_gcm_table(const circe__cuda_gcm *g, void *stream);

@@ -24,6 +24,17 @@ __device__ __forceinline__ survey survey_warp(survey s) {
     return s;
 }
 
+/* The first lane's, for all: with NaN among them, lanes may have come to other results. */
+__device__ __forceinline__ survey survey_agreed(survey s) {
+    return {__shfl_sync(0xffffffffu, s.best, 0), __shfl_sync(0xffffffffu, s.at, 0), __shfl_sync(0xffffffffu, s.sum, 0)};
+}
+
+/* Of the first n of these, for every thread; n is 32 at most. */
+__device__ __forceinline__ survey survey_parts(const survey *parts, int n) {
+    int lane = threadIdx.x % 32;
+    return survey_agreed(survey_warp(lane < n ? parts[lane] : survey{-1, 0, 0}));
+}
+
 /* Of a block's threads, for every one of them. */
 template <int THREADS>
 __device__ __forceinline__ survey survey_block(survey s) {
@@ -32,7 +43,7 @@ __device__ __forceinline__ survey survey_block(survey s) {
     __syncthreads();
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = s;
     __syncthreads();
-    return survey_warp(threadIdx.x % 32 < THREADS / 32 ? parts[threadIdx.x % 32] : survey{-1, 0, 0});
+    return survey_parts(parts, THREADS / 32);
 }
 
 }  // namespace circe
