@@ -1,5 +1,6 @@
-/* One run: in a process of its own, or in whichever thread it is. */
+/* One run: settings in, a result out. */
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,19 +13,8 @@
 #include "jobs/clock.h"
 #include "sweep/sweep_parts.h"
 
-/* A line at most every tenth of a second. Stops where one is asked to, or where nobody listens any more. */
-static int tell(void *user, double share) {
-    sweep__teller *t = user;
-    double now = job_clock();
-    char line[32];
-    if (t->stop(t->user)) return 1;
-    if (now - t->last < 0.1) return 0;
-    t->last = now;
-    int bytes = snprintf(line, sizeof line, "%.4f\n", share);
-    return write(t->out, line, (size_t)bytes) != bytes;
-}
-
-static circe_status write_result(const char *path, const char *left_out, sweep_task *task) {
+/* The result's file; NULL: no memory. */
+static char *result_text(const char *left_out, sweep_task *task) {
     char fingerprint[SWEEP_FINGERPRINT_BYTES];
     cJSON *json = cJSON_CreateObject();
     sweep_fingerprint(task->understood, left_out, fingerprint);
@@ -35,10 +25,8 @@ static circe_status write_result(const char *path, const char *left_out, sweep_t
     task->result = task->understood = NULL;
     char *text = json_utf8(json, true);
     cJSON_Delete(json);
-    if (text == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the result");
-    circe_status status = io_write_text(path, text, strlen(text));
-    free(text);
-    return status;
+    if (text == NULL) circe_fail(CIRCE_ERR_MEMORY, "out of memory for the result");
+    return text;
 }
 
 /* "runs/NAME.json" keeps "runs/NAME.checkpoint.safetensors" until it is done. */
@@ -48,24 +36,44 @@ static char *checkpoint_beside(arena *owner, const char *path) {
     return arena_format(owner, "%.*s.checkpoint.safetensors", length, path);
 }
 
-circe_status sweep__do(const sweep_options *options, const char *path, const char *settings, sweep__teller *teller) {
+circe_status sweep__perform(const char *path, const char *text, const char *left_out, sweep_function function,
+                            void *user, sweep_task *task, char **result) {
     arena owner = {0};
-    cJSON *json = cJSON_Parse(settings);
-    sweep_task task = {
-        .settings = json, .checkpoint = checkpoint_beside(&owner, path), .progress = tell, .teller = teller};
-    circe_status status = json != NULL
-                              ? options->function(options->function_user, &task)
-                              : circe_fail(CIRCE_ERR_ARGUMENT, "standard input holds no JSON: settings of a run");
-    if (status == CIRCE_OK) status = write_result(path, options->left_out, &task);
-    if (status == CIRCE_OK) unlink(task.checkpoint);
-    cJSON_Delete(task.understood);
-    cJSON_Delete(task.result);
-    cJSON_Delete(json);
+    cJSON *settings = cJSON_Parse(text);
+    *result = NULL;
+    task->settings = settings;
+    if (path != NULL) task->checkpoint = checkpoint_beside(&owner, path);
+    circe_status status =
+        settings != NULL ? function(user, task) : circe_fail(CIRCE_ERR_ARGUMENT, "there is no JSON: settings of a run");
+    if (status == CIRCE_OK && (*result = result_text(left_out, task)) == NULL) status = CIRCE_ERR_MEMORY;
+    if (status == CIRCE_OK && path != NULL) status = io_write_text(path, *result, strlen(*result));
+    if (status == CIRCE_OK && path != NULL) unlink(task->checkpoint);
+    if (status != CIRCE_OK) free(*result), *result = NULL;
+    cJSON_Delete(task->understood);
+    cJSON_Delete(task->result);
+    cJSON_Delete(settings);
     arena_free(&owner);
     return status;
 }
 
-/* ---- a process of its own ---------------------------------------------------------------------------------------- */
+/* ---- in a process of its own ------------------------------------------------------------------------------------- */
+
+typedef struct teller {
+    double last;
+    bool (*stop)(void);
+} teller;
+
+/* A line at most every tenth of a second. Stops where one is asked to, or where nobody listens any more. */
+static int tell(void *user, double share) {
+    teller *t = user;
+    double now = job_clock();
+    char line[32];
+    if (t->stop()) return 1;
+    if (now - t->last < 0.1) return 0;
+    t->last = now;
+    int bytes = snprintf(line, sizeof line, "%.4f\n", share);
+    return write(STDOUT_FILENO, line, (size_t)bytes) != bytes;
+}
 
 /* However the process that started this one ends, killed included, this one is then asked to stop. false: it has ended
  * before it could be asked for that, and nobody reads what is said here. */
@@ -75,18 +83,19 @@ static bool end_with_parent(void) {
     return poll(&listener, 1, 0) <= 0 || (listener.revents & (POLLERR | POLLHUP)) == 0;
 }
 
-static bool is_stopped(void *user) { return (*(bool (**)(void))user)(); }
-
 circe_status sweep_work(const char *path, const char *left_out, sweep_function function, void *user,
                         bool (*stop)(void)) {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &ignore, NULL);
     if (!end_with_parent()) return circe_fail(CIRCE_ERR_CANCELLED, "the process that started this run has ended");
-    const sweep_options options = {.left_out = left_out, .function = function, .function_user = user};
-    sweep__teller teller = {.out = STDOUT_FILENO, .stop = is_stopped, .user = &stop};
-    char *settings = small_alloc(SWEEP__MOST_BYTES + 1);
+    teller t = {.stop = stop};
+    sweep_task task = {.progress = tell, .teller = &t};
+    char *result = NULL, *settings = small_alloc(SWEEP__MOST_BYTES + 1);
     settings[fread(settings, 1, SWEEP__MOST_BYTES, stdin)] = '\0';
-    circe_status status = sweep__do(&options, path, settings, &teller);
+    circe_status status = circe_context_create(NULL, &task.context);
+    if (status == CIRCE_OK) status = sweep__perform(path, settings, left_out, function, user, &task, &result);
+    circe_context_destroy(task.context);
+    free(result);
     free(settings);
     return status;
 }

@@ -1,6 +1,5 @@
-/* A sweep of runs that square a number: what is done, found done, waits, fails and is stopped. The runs are this very
- * program, started with the word "square", or threads of it. */
-#include <stdatomic.h>
+/* A sweep of runs that square a number: what is done, found done, waits, fails and is stopped. The runs are threads
+ * first, and then this very program, started with the word "square". */
 #include <unistd.h>
 
 #include "io/io.h"
@@ -8,19 +7,16 @@
 #include "sweep/sweep.h"
 #include "tests/support.h"
 
-static bool in_threads;
-static atomic_int done_here; /* runs of this process */
-
 static bool never(void) { return false; }
 
 /* {"x": 3} gives {"square": 9}; a negative x fails, and 1000 waits until it is stopped. */
 static circe_status square(void *user, sweep_task *task) {
     (void)user;
-    atomic_fetch_add(&done_here, 1);
     double x = cJSON_GetObjectItem(task->settings, "x")->valuedouble;
     if (x < 0) return circe_fail(CIRCE_ERR_VALUE, "there is no root of %g", x);
+    if (circe_context_threads(task->context) != 1) return circe_fail(CIRCE_ERR_VALUE, "a run has one thread");
     while (x == 1000 && task->progress(task->teller, 0.5) == 0) usleep(10000);
-    if (x == 1000) return circe_fail(CIRCE_ERR_CANCELLED, "stopped before the end");
+    if (x == 1000) return circe_fail(CIRCE_ERR_CANCELLED, "stopped");
     task->understood = cJSON_CreateObject();
     json_number(task->understood, "x", x);
     json_number(task->understood, "place", cJSON_GetObjectItem(task->settings, "place")->valuedouble);
@@ -93,14 +89,19 @@ static void on_warning(void *user, const char *text) {
     snprintf(q->warning, sizeof q->warning, "%s", text);
 }
 
-static circe_status go(squares *q, sweep *s) {
+static bool as_processes;
+static circe_context *context;
+
+static circe_status go_in(const char *folder, squares *q, sweep *s) {
     static const char *const command[] = {"square", NULL};
     static sweep_options options;
-    options = (sweep_options){.folder = test_path("folder/below"),
+    options = (sweep_options){.folder = folder,
+                              .function = square,
+                              .context = context,
+                              .program = as_processes ? "/proc/self/exe" : NULL,
                               .jobs = 2,
                               .threads = 1,
                               .command = command,
-                              .function = in_threads ? square : NULL,
                               .left_out = "place",
                               .user = q,
                               .plan = plan,
@@ -109,6 +110,8 @@ static circe_status go(squares *q, sweep *s) {
     circe_watch watch = {.user = q, .progress = on_progress, .note = on_note, .warning = on_warning};
     return sweep_go(&options, &watch, s);
 }
+
+static circe_status go(squares *q, sweep *s) { return go_in(test_path("folder/below"), q, s); }
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
@@ -119,7 +122,6 @@ static void runs_are_done_once(void **state) {
     assert_int_equal(go(&q, &s), CIRCE_OK);
     assert_int_equal(sweep_count(&s, SWEEP_DONE), RUNS);
     assert_int_equal(q.started, RUNS);
-    assert_int_equal(done_here, in_threads ? RUNS : 0);
     assert_int_equal(q.notes, 1);
     assert_true(q.got[0] == 9 && q.got[1] == 25 && q.got[2] == 81); /* the last waited for the first */
     assert_int_equal(access(s.runs[2].path, R_OK), 0);
@@ -187,23 +189,23 @@ static void a_folder_is_for_one_at_a_time(void **state) {
     sweep_free(&s);
 }
 
-static int by_processes(void **state) {
+static void without_a_folder_results_stay_in_memory(void **state) {
     (void)state;
-    in_threads = false;
-    atomic_store(&done_here, 0);
-    return 0;
+    squares q = {.x = {3, -5}}, again = {.x = {3, 5}}, stopped = {.x = {1000, 5}, .stop = true};
+    sweep s;
+    if (as_processes) return; /* which leave their results in files */
+    assert_int_equal(go_in(NULL, &q, &s), CIRCE_OK);
+    assert_true(q.got[0] == 9 && q.got[2] == 81);
+    assert_string_equal(s.runs[1].error, "there is no root of -5");
+    assert_null(s.runs[0].path);
+    sweep_free(&s);
+    assert_int_equal(go_in(NULL, &again, &s), CIRCE_OK);
+    assert_int_equal(again.started, RUNS); /* nothing was kept */
+    sweep_free(&s);
+    assert_int_equal(go_in(NULL, &stopped, &s), CIRCE_ERR_CANCELLED);
+    assert_string_equal(circe_last_error(), "stopped: 1 of 3 runs are finished");
+    sweep_free(&s);
 }
-
-static int by_threads(void **state) {
-    by_processes(state);
-    in_threads = true;
-    return 0;
-}
-
-#define BOTH(function)                                                  \
-    {#function, function, by_processes, test_clean, NULL}, {            \
-#function "_in_threads", function, by_threads, test_clean, NULL \
-    }
 
 int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "square") == 0) {
@@ -211,8 +213,16 @@ int main(int argc, char **argv) {
         if (status != CIRCE_OK) fprintf(stderr, "circe square: %s\n", circe_last_error());
         return (int)status;
     }
-    const struct CMUnitTest tests[] = {BOTH(runs_are_done_once), BOTH(a_result_that_is_damaged_is_made_again),
-                                       BOTH(a_run_that_fails_is_told_of_and_the_others_go_on),
-                                       BOTH(it_stops_where_it_is_asked_to), BOTH(a_folder_is_for_one_at_a_time)};
-    return test_run("sweep", tests, NULL, NULL);
+    const struct CMUnitTest tests[] = {TEST(runs_are_done_once),
+                                       TEST(a_result_that_is_damaged_is_made_again),
+                                       TEST(a_run_that_fails_is_told_of_and_the_others_go_on),
+                                       TEST(it_stops_where_it_is_asked_to),
+                                       TEST(a_folder_is_for_one_at_a_time),
+                                       TEST(without_a_folder_results_stay_in_memory)};
+    if (circe_context_create(NULL, &context) != CIRCE_OK) return 1;
+    int failed = test_run("sweep_of_threads", tests, NULL, NULL);
+    as_processes = true;
+    failed += test_run("sweep_of_processes", tests, NULL, NULL);
+    circe_context_destroy(context);
+    return failed;
 }
