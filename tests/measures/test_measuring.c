@@ -938,8 +938,8 @@ static void refusals(void **state) {
     circe_measure *r = NULL;
     circe_measure_options o = settled(CIRCE_MEASURE_HSCIC);
 #define CREATE create(p.context, &o, &p.y, &p.z, &p.holdout_y, &p.holdout_z, &r)
-    o.sigma2_x = -2.0;
-    assert_refused(CREATE, CIRCE_ERR_ARGUMENT, "sigma2 of x is -2");
+    o.sigma2_x = -3.0;
+    assert_refused(CREATE, CIRCE_ERR_ARGUMENT, "sigma2 of x is -3");
     o = settled(CIRCE_MEASURE_HSCIC);
     o.sigma2_z = -1.0;
     assert_refused(CREATE, CIRCE_ERR_ARGUMENT, "sigma2 of z is -1");
