@@ -91,7 +91,7 @@ circe_status sweep_serve(circe_status status, const sweep_options *options, cons
 circe_status sweep_call_off(circe_status status);
 
 /* How many runs to do side by side on this machine: as asked, or (CIRCE_UNSET) as many as the cores of this process
- * have room for, and 4 at most on a GPU, where they take turns. */
+ * have room for, and 8 at most on a GPU. */
 int64_t sweep_side_by_side(int64_t asked, int64_t threads, const char *device);
 
 int64_t sweep_count(const sweep *s, sweep_state state);

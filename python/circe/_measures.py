@@ -82,7 +82,7 @@ def transform(values, kind: str = "normal-scores") -> np.ndarray:
     return found
 
 
-def _options_of_rows(*own: str):
+def _options_of_rows(*own: str) -> Callable[[Callable[..., Measurement]], Callable[..., Measurement]]:
     """Gives a measure the options `missing` and, where `own` names it, `transform`: both look at the rows of all its variables
     together."""
 

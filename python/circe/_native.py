@@ -148,7 +148,7 @@ class TestOptions(ctypes.Structure):
 class TestRegression(ctypes.Structure):
     _fields_ = [("used", c_int), ("sigma2_multiple", c_double), ("ridge_chosen", c_double), ("ridge", c_double),
                 ("loo_error", c_double), ("degrees", c_double), ("rows", c_int64), ("rank", c_int64), ("left_out", c_double),
-                ("remaining", c_double), ("check_p", c_double)]
+                ("remaining", c_double), ("check_p", c_double), ("basis", c_char * 48)]
 
 
 class TestResult(ctypes.Structure):
@@ -157,7 +157,8 @@ class TestResult(ctypes.Structure):
                 ("null_mean", c_double), ("null_sd", c_double), ("x", TestRegression), ("z", TestRegression),
                 ("rank_x", c_int64), ("rank_z", c_int64), ("left_out_x", c_double), ("left_out_z", c_double),
                 ("kernel_x", c_char * 192), ("kernel_y", c_char * 192), ("kernel_z", c_char * 192), ("trust", c_int),
-                ("verdict", c_char * 640), ("effective_rows", c_double), ("robust_p", c_double), ("mid_p", c_double)]
+                ("verdict", c_char * 640), ("effective_rows", c_double), ("robust_p", c_double), ("mid_p", c_double),
+                ("misfit", c_double)]
 
 
 class Calibration(ctypes.Structure):
