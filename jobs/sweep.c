@@ -36,6 +36,7 @@ enum { MOST_AXES = 16, MOST_RUNS = 100000 };
     X("hscic", t->dependence[CIRCE_TRAINING_AFTER][CIRCE_TRAINING_HSCIC]) \
     X("gcm", t->dependence[CIRCE_TRAINING_AFTER][CIRCE_TRAINING_GCM])     \
     X("hsic", t->dependence[CIRCE_TRAINING_AFTER][CIRCE_TRAINING_HSIC])   \
+    X("gamma", t->gamma)                                                  \
     X("epochs", (double)t->epochs)                                        \
     X("seconds", t->seconds)                                              \
     X("regularizer_seconds", t->regularizer_seconds)
@@ -70,8 +71,10 @@ static circe_status refuse_option(const char *name) {
     return nearest != NULL ? circe_fail_hint(status, "did you mean %s?", nearest) : status;
 }
 
-/* Where a run writes, and whether it goes on, is the sweep's to say. */
-static bool is_sweeps_own(const char *name) { return strcmp(name, "output") == 0 || strcmp(name, "resume") == 0; }
+/* Where a run writes, and whether it goes on, is the sweep's to say; and a sweep inside a run is no number of it. */
+static bool is_sweeps_own(const char *name) {
+    return strcmp(name, "output") == 0 || strcmp(name, "resume") == 0 || strcmp(name, "sweep") == 0;
+}
 
 /* Each value is tried, so that a mistake does not wait for its run. */
 static circe_status check_values(const axis *a) {
@@ -94,8 +97,7 @@ static circe_status read_axis(sweep_job *job, const char *text) {
     axis *a = &job->axes[job->n_axes];
     a->option = circe_schema_find(&circe_train_schema, name);
     if (a->option == NULL) return refuse_option(name);
-    if (is_sweeps_own(name))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "--over: --%s cannot be swept over; --folder says where models go", name);
+    if (is_sweeps_own(name)) return circe_fail(CIRCE_ERR_ARGUMENT, "--over: --%s cannot be swept over", name);
     for (int64_t i = 0; i < job->n_axes; i++)
         if (job->axes[i].option == a->option)
             return circe_fail(CIRCE_ERR_ARGUMENT, "--over has %s twice; give it once, with all its values", name);
@@ -235,6 +237,7 @@ static circe_status work(void *user, sweep_task *task) {
         if (status == CIRCE_OK)
             status = circe_options_set(&circe_train_schema, &options, value->string, value->valuestring);
     }
+    if (options.baseline == NULL) options.baseline = "none"; /* runs are compared with each other */
     if (status == CIRCE_OK) status = train(job, name, task, &options, &training);
     if (status == CIRCE_OK) {
         task->understood = cJSON_Duplicate(task->settings, true);
@@ -289,10 +292,11 @@ static void ended(void *user, sweep *s, int64_t i) {
 static circe_status open_job(sweep_job *job, const circe_sweep_options *options) {
     if (ranks_several())
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "a sweep runs in one process; start it without mpirun");
-    if (job->base->output != NULL || job->base->resume)
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "a sweep takes no --output and no --resume; --folder says where its "
-                          "models go, and what is finished there is not done again");
+    if (job->base->output != NULL || job->base->resume || job->base->sweep != NULL)
+        return circe_fail(
+            CIRCE_ERR_ARGUMENT,
+            "a sweep takes no --output, --resume and --sweep; --folder says where its models go, and what "
+            "is finished there is not done again");
     circe_status status = circe_options_check(&circe_sweep_schema, options);
     if (status == CIRCE_OK) status = read_axes(job, options->over);
     if (status == CIRCE_OK) status = count_runs(job);
