@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/small.h"
 #include "io/list.h"
 #include "io/memory_table.h"
@@ -337,6 +338,15 @@ static circe_status check_any(const sweep_job *job) {
                       r->runs[0].error);
 }
 
+static circe_status write_results(sweep_job *job) {
+    char *json = circe_sweep_json(&job->result);
+    if (json == NULL) return CIRCE_ERR_MEMORY;
+    circe_status status =
+        file_write_text(arena_format(&job->owner, "%s/results.json", job->folder), json, strlen(json));
+    circe_text_free(json);
+    return status;
+}
+
 circe_status circe_sweep(circe_context *context, const circe_table *table, const circe_train_options *training,
                          const circe_sweep_options *options, const circe_watch *watch, circe_sweep_result **result) {
     unsigned mark;
@@ -364,6 +374,7 @@ circe_status circe_sweep(circe_context *context, const circe_table *table, const
     if (status == CIRCE_OK) {
         fill(job);
         status = check_any(job);
+        if (status == CIRCE_OK && job->folder != NULL) status = write_results(job);
     }
     status = small_end(mark, status);
     if (status == CIRCE_OK)
