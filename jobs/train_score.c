@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "io/quantile.h"
-#include "io/small.h"
 #include "jobs/training.h"
 
 enum {

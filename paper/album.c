@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "images/dsprites.h"
-#include "io/small.h"
 #include "paper/paper_parts.h"
 
 struct paper_album {

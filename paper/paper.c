@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
-#include "jobs/clock.h"
+#include "base/clock.h"
+#include "base/small.h"
 #include "jobs/notes.h"
 #include "mpi/ranks.h"
 #include "paper/paper_parts.h"
@@ -141,10 +141,13 @@ circe_status circe_experiment(circe_context *context, const char *name, const ci
                               const circe_watch *watch, circe_experiment_result **result) {
     *result = NULL;
     if (!ranks_first()) return serve(context, options, watch);
+    unsigned mark;
+    circe_status status = small_begin(&mark);
+    if (status != CIRCE_OK) return sweep_call_off(status);
     keeper k = {.watch = watch, .warnings = {.watch = watch}};
     const circe_watch kept = {&k, tell_progress, keep_warning, tell_note};
     paper *p = small_alloc(sizeof *p);
-    circe_status status = run(context, name, options, &kept, p);
+    status = small_end(mark, run(context, name, options, &kept, p));
     p->result.warnings = notes_hand_over(&k.warnings);
     p->watch = NULL;
     if (status == CIRCE_OK)

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/small.h"
 #include "circe/circe.h"
 #include "core/hash.h"
 #include "io/io.h"
 #include "io/paths.h"
-#include "io/small.h"
-#include "jobs/clock.h"
 #include "mpi/ranks.h"
 #include "sweep/sweep_parts.h"
 

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "circe/job.h"
-#include "io/arena.h"
 #include "io/json_values.h"
 
 enum { SWEEP_FINGERPRINT_BYTES = 17 }; /* 16 digits and the end of the text */
