@@ -237,7 +237,7 @@ static void runs_share_their_pictures(void **state) {
     (void)state;
     circe_experiment_options_init(&o);
     o.config = test_path("sprites.yaml");
-    assert_ok(io_write_text(o.config, sprites, strlen(sprites)));
+    assert_ok(file_write_text(o.config, sprites, strlen(sprites)));
     for (int k = 0; k < 2; k++) {
         o.jobs = k == 0 ? 1 : 4;
         o.output = test_path(k == 0 ? "alone" : "together");
