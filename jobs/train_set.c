@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/hash.h"
 #include "io/small.h"
 #include "train/checkpoint_hash.h"
 
@@ -216,21 +217,16 @@ static circe_status read_table(const circe_table *table, training_set *set) {
     return status;
 }
 
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes) {
-    for (const unsigned char *at = data; bytes > 0; bytes--, at++) hash = (hash ^ *at) * UINT64_C(1099511628211);
-    return hash;
-}
-
-/* FNV-1a over names, categories and values. */
+/* Of names, categories and values. */
 static uint64_t hash_table(const column_table *table) {
     const circe_mat *m = &table->in.values;
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash = CIRCE__HASH_START;
     for (int64_t c = 0; c < m->cols; c++) {
-        hash = hash_bytes(hash, column_name(table, c), strlen(column_name(table, c)) + 1);
+        hash = circe__hash(hash, column_name(table, c), strlen(column_name(table, c)) + 1);
         for (char *const *text = column_categories(table, c); text != NULL && *text != NULL; text++)
-            hash = hash_bytes(hash, *text, strlen(*text) + 1);
+            hash = circe__hash(hash, *text, strlen(*text) + 1);
     }
-    return hash_bytes(hash, m->data, (size_t)(m->rows * m->cols) * circe_dtype_size(m->dtype));
+    return circe__hash(hash, m->data, (size_t)(m->rows * m->cols) * circe_dtype_size(m->dtype));
 }
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */

@@ -82,7 +82,7 @@ typedef struct circe_measure circe_measure;
 /* Kernels are given bound or free, as objects or as texts for circe_kernel_parse. Free widths are those of sigma2. */
 typedef struct circe_measure_options {
     circe_measure_kind kind;
-    circe_estimator estimator;                  /* circe; hsic: biased or ustat (unbiased) */
+    circe_estimator estimator;                  /* circe; hsic: biased or ustat */
     circe_kernels kernels;                      /* copied; NULL: those of the texts */
     const char *kernel_x, *kernel_y, *kernel_z; /* NULL: gaussian */
     double sigma2_x;                            /* positive, or one of the above */

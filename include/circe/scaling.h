@@ -7,8 +7,9 @@
  * A kernel of width 1 on `out` is the kernel of width s2_f on x^, whatever the measure. s2_f is a constant of the
  * gradient; means, standard deviations and norms are not.
  *
- * Pairs: rows i and i + o modulo n, for at least 4 offsets o and at least 2,048 pairs, evenly spaced from 1 to n / 2;
- * all pairs of up to 64 rows. Where more than half of the pairs coincide, the median over those that do not. */
+ * Pairs: all of up to 64 rows; of more at least 1,024, and at least one for each row: rows i and i + o modulo n, with 16
+ * offsets o evenly spaced from 1 to n / 2 that take turns. Where more than half of the pairs coincide, the median is over
+ * those that do not. */
 #ifndef CIRCE_SCALING_H
 #define CIRCE_SCALING_H
 

@@ -5,8 +5,8 @@
  *     D_p            |x^_i - x^_j|^2 over the columns of a factor
  *     s2_f           median of D_p; out = x^ / s_f
  *
- * Cost: O(P d) with P = max(2048, 4 n), where a measure is O(n^2 d): less than a hundredth of it for 1,024 rows. All in
- * one thread and in float64: the same bits on any number of threads, and no square of a float32 under- or overflows.
+ * Cost: O(P d) with P about max(1024, n), where a measure is O(n^2 d). All in one thread and in float64: the same bits
+ * on any number of threads, and no square of a float32 under- or overflows.
  *
  * Gradients of g = dL/d out, with h = g / s_f:
  *     rows    (h_i - x^_i (x^_i . h_i)) / |x_i|
@@ -62,8 +62,9 @@ circe_status circe__check_scaling(const circe_scaling *scaling, int64_t cols) {
     if (scaling->normalize < CIRCE_NORMALIZE_NONE || scaling->normalize > CIRCE_NORMALIZE_BATCH)
         return circe_fail(CIRCE_ERR_ARGUMENT, "normalize %d is none of none, rows, batch", (int)scaling->normalize);
     if (scaling->normalize == CIRCE_NORMALIZE_ROWS && cols == 1)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "x has one column, and its rows over their norms are their signs; normalise "
-                                              "over the batch, or not at all");
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "x has one column, and its rows over their norms are their signs; normalise "
+                          "over the batch, or not at all");
     if (!(scaling->keep >= 0.0 && scaling->keep < 1.0))
         return circe_fail(CIRCE_ERR_ARGUMENT, "keep is %g; it must be at least 0 and less than 1", scaling->keep);
     return CIRCE_OK;
@@ -112,22 +113,29 @@ static void normalize(double *x, int64_t n, int64_t d, circe_normalize how, doub
 
 /* ---- pairs ------------------------------------------------------------------------------------------------------- */
 
-static double distance(const double *a, const double *b, int64_t cols) {
+static double distance_f32(const float *a, const float *b, int64_t cols) {
+    double square = 0.0;
+#pragma omp simd reduction(+ : square)
+    for (int64_t c = 0; c < cols; c++) square += ((double)a[c] - (double)b[c]) * ((double)a[c] - (double)b[c]);
+    return square;
+}
+
+static double distance_f64(const double *a, const double *b, int64_t cols) {
     double square = 0.0;
 #pragma omp simd reduction(+ : square)
     for (int64_t c = 0; c < cols; c++) square += (a[c] - b[c]) * (a[c] - b[c]);
     return square;
 }
 
-/* D (pairs) of columns first .. first + cols - 1 of x (n, d). */
-static void pair_distances(const double *x, int64_t n, int64_t d, int64_t first, int64_t cols, double *D) {
-    int64_t pairs = circe__n_pairs(n);
-    for (int64_t from = 0, k = 0; from < pairs; from += n, k++) {
-        int64_t offset = circe__pair_offset(n, k), end = circe__min(n, pairs - from);
-        for (int64_t i = 0; i < end; i++) {
-            int64_t j = i + offset < n ? i + offset : i + offset - n;
-            D[from + i] = distance(x + i * d + first, x + j * d + first, cols);
-        }
+/* D (pairs) over columns first .. first + cols - 1 of x. */
+static void pair_distances(const circe_mat *x, int64_t first, int64_t cols, double *D) {
+    int64_t pairs = circe__n_pairs(x->rows);
+    const float *narrow = x->data;
+    const double *wide = x->data;
+    for (int64_t p = 0; p < pairs; p++) {
+        int64_t i = p % x->rows * x->ld + first, j = circe__pair_partner(x->rows, p) * x->ld + first;
+        D[p] = x->dtype == CIRCE_FLOAT32 ? distance_f32(narrow + i, narrow + j, cols)
+                                         : distance_f64(wide + i, wide + j, cols);
     }
 }
 
@@ -167,9 +175,9 @@ static void add_figures(double *figures, const double *E, double spread, int64_t
 }
 
 /* Widths of the factors and the figures; raw is x as it came, scratch (3 pairs). */
-static void survey(const double *normalized, const double *raw, int64_t n, int64_t d, circe__factors kernel,
+static void survey(const circe_mat *normalized, const circe_mat *raw, circe__factors kernel,
                    const circe_scaling *scaling, double *widths, double *figures, double *scratch) {
-    int64_t pairs = circe__n_pairs(n);
+    int64_t pairs = circe__n_pairs(raw->rows), d = raw->cols;
     double *D = scratch, *E = D + pairs, *few = E + pairs, spread = NAN;
     if (scaling->frozen) figures = NULL;
     memset(E, 0, (size_t)pairs * sizeof *E);
@@ -178,17 +186,17 @@ static void survey(const double *normalized, const double *raw, int64_t n, int64
         bool follows = circe__has_width(factor->kind) && factor->sigma2 == 0.0;
         if (!follows) widths[f] = factor->sigma2;
         if ((!follows || (scaling->frozen && widths[f] > 0.0)) && figures == NULL) continue;
-        pair_distances(normalized, n, d, factor->first_col, factor->n_cols, D);
+        pair_distances(normalized, factor->first_col, factor->n_cols, D);
         if (follows) {
             memcpy(few, D, (size_t)pairs * sizeof *few);
             widths[f] = follow(widths[f], circe__median_of_squares(few, pairs), scaling);
         }
         if (figures != NULL) add_exponents(factor->kind, widths[f], D, pairs, E);
-        if (normalized == raw && factor->n_cols == d) spread = sqrt(0.5 * mean_of(D, pairs) / (double)d);
+        if (normalized->data == raw->data && factor->n_cols == d) spread = sqrt(0.5 * mean_of(D, pairs) / (double)d);
     }
     if (figures == NULL) return;
     if (isnan(spread)) {
-        pair_distances(raw, n, d, 0, d, D);
+        pair_distances(raw, 0, d, D);
         spread = sqrt(0.5 * mean_of(D, pairs) / (double)d);
     }
     if (kernel.n == 0) E[0] = NAN;
@@ -206,22 +214,27 @@ static void column_rates(circe__factors kernel, const double *widths, int64_t d,
     }
 }
 
-static void write_scaled(const double *from, const double *rates, circe_mat *out) {
-    for (int64_t i = 0; i < out->rows; i++)
-        for (int64_t c = 0; c < out->cols; c++) {
-            double value = from[i * out->cols + c] * rates[c];
-            if (out->dtype == CIRCE_FLOAT32)
-                ((float *)out->data)[i * out->ld + c] = (float)value;
-            else
-                ((double *)out->data)[i * out->ld + c] = value;
-        }
+/* out := from, times a rate in each column. */
+static void multiply_columns(const circe_mat *from, const double *rates, circe_mat *out) {
+    for (int64_t i = 0; i < out->rows; i++) {
+        const float *narrow = (const float *)from->data + i * from->ld;
+        const double *wide = (const double *)from->data + i * from->ld;
+        float *to_narrow = (float *)out->data + i * out->ld;
+        double *to_wide = (double *)out->data + i * out->ld;
+        if (from->dtype == CIRCE_FLOAT32 && out->dtype == CIRCE_FLOAT32)
+            for (int64_t c = 0; c < out->cols; c++) to_narrow[c] = (float)(narrow[c] * rates[c]);
+        else if (out->dtype == CIRCE_FLOAT32)
+            for (int64_t c = 0; c < out->cols; c++) to_narrow[c] = (float)(wide[c] * rates[c]);
+        else
+            for (int64_t c = 0; c < out->cols; c++) to_wide[c] = wide[c] * rates[c];
+    }
 }
 
 /* x as float64, contiguous, in the slot. */
-static double *widened(circe_workspace *workspace, circe__slot slot, const circe_mat *x) {
+static double *widened(circe_workspace *workspace, circe__slot slot, const circe_mat *x, circe_mat *view) {
     double *copy = circe__take(workspace, slot, x->rows * x->cols, sizeof *copy);
-    circe_mat to = circe__mat(copy, x->rows, x->cols, CIRCE_FLOAT64);
-    if (copy != NULL) circe__copy_mat(x, &to);
+    *view = circe__mat(copy, x->rows, x->cols, CIRCE_FLOAT64);
+    if (copy != NULL) circe__copy_mat(x, view);
     return copy;
 }
 
@@ -241,17 +254,19 @@ circe_status circe_scale(circe_workspace *workspace, const circe_kernel *kernel,
     if (status == CIRCE_OK) status = circe__following_factors(workspace, kernel, x->cols, &factors);
     if (status != CIRCE_OK) return status;
     int64_t n = x->rows, d = x->cols, pairs = circe__n_pairs(n);
-    bool normalizes = scaling->normalize != CIRCE_NORMALIZE_NONE;
-    double *raw = widened(workspace, CIRCE__SLOT_SCALED_RAW, x), *normalized = raw;
-    if (normalizes) normalized = widened(workspace, CIRCE__SLOT_SCALED, x);
+    circe_mat normalized = *x;
     double *scratch = circe__take(workspace, CIRCE__SLOT_SCALING, 3 * pairs + n + 3 * d + 1, sizeof *scratch);
-    if (raw == NULL || normalized == NULL || scratch == NULL) return CIRCE_ERR_MEMORY;
+    if (scratch == NULL) return CIRCE_ERR_MEMORY;
     double *rates = scratch + 3 * pairs, *mean = rates + d, *inverse = mean + d;
-    if (normalizes) normalize(normalized, n, d, scaling->normalize, inverse, mean);
-    if (pairs > 0) survey(normalized, raw, n, d, factors, scaling, widths, figures, scratch);
+    if (scaling->normalize != CIRCE_NORMALIZE_NONE) {
+        double *copy = widened(workspace, CIRCE__SLOT_SCALED, x, &normalized);
+        if (copy == NULL) return CIRCE_ERR_MEMORY;
+        normalize(copy, n, d, scaling->normalize, inverse, mean);
+    }
+    if (pairs > 0) survey(&normalized, x, factors, scaling, widths, figures, scratch);
     for (int64_t f = 0; pairs == 0 && f < factors.n; f++) widths[f] = follow(widths[f], 0.0, scaling);
     column_rates(factors, widths, d, rates);
-    if (out != NULL) write_scaled(normalized, rates, out);
+    if (out != NULL) multiply_columns(&normalized, rates, out);
     return CIRCE_OK;
 }
 
@@ -287,19 +302,21 @@ circe_status circe_scale_gradient(circe_workspace *workspace, const circe_kernel
     if (status == CIRCE_OK) status = circe__following_factors(workspace, kernel, x->cols, &factors);
     if (status != CIRCE_OK) return status;
     int64_t n = x->rows, d = x->cols;
-    double *wide = widened(workspace, CIRCE__SLOT_SCALED_RAW, grad), *normalized = NULL;
     double *scratch = circe__take(workspace, CIRCE__SLOT_SCALING, n + 5 * d, sizeof *scratch);
-    bool normalizes = scaling->normalize != CIRCE_NORMALIZE_NONE;
-    if (normalizes) normalized = widened(workspace, CIRCE__SLOT_SCALED, x);
-    if (wide == NULL || scratch == NULL || (normalizes && normalized == NULL)) return CIRCE_ERR_MEMORY;
+    if (scratch == NULL) return CIRCE_ERR_MEMORY;
     double *rates = scratch, *mean = rates + d, *sums = mean + d, *inverse = sums + 2 * d;
     column_rates(factors, widths, d, rates);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < d; c++) wide[i * d + c] *= rates[c];
-    if (normalizes) normalize(normalized, n, d, scaling->normalize, inverse, mean);
-    if (scaling->normalize == CIRCE_NORMALIZE_ROWS) pull_rows(normalized, inverse, n, d, wide);
-    if (scaling->normalize == CIRCE_NORMALIZE_BATCH) pull_batch(normalized, inverse, n, d, sums, wide);
-    for (int64_t c = 0; c < d; c++) rates[c] = 1.0;
-    write_scaled(wide, rates, grad);
+    multiply_columns(grad, rates, grad);
+    if (scaling->normalize == CIRCE_NORMALIZE_NONE) return CIRCE_OK;
+    circe_mat seen, pulled;
+    double *normalized = widened(workspace, CIRCE__SLOT_SCALED, x, &seen);
+    double *wide = widened(workspace, CIRCE__SLOT_SCALED_RAW, grad, &pulled);
+    if (normalized == NULL || wide == NULL) return CIRCE_ERR_MEMORY;
+    normalize(normalized, n, d, scaling->normalize, inverse, mean);
+    if (scaling->normalize == CIRCE_NORMALIZE_ROWS)
+        pull_rows(normalized, inverse, n, d, wide);
+    else
+        pull_batch(normalized, inverse, n, d, sums, wide);
+    circe__copy_mat(&pulled, grad);
     return CIRCE_OK;
 }

@@ -130,11 +130,11 @@ def _measured_rows(function, options: dict, variables: Sequence[str], missing: s
 
 @_options_of_rows()
 def circe(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
-          estimator: str = "centered", grad: bool = False, dtype=None) -> Measurement:
+          estimator: str = "ustat", grad: bool = False, dtype=None) -> Measurement:
     """CIRCE: does x tell something about z that y does not? 0 where it does not.
 
     The squared Hilbert-Schmidt norm of the covariance of x and y with what y leaves of z. `mean` is the conditional mean of z
-    given y, fitted on other points. Estimators: biased, debiased, centered, ustat.
+    given y, fitted on other points. Estimators: ustat (unbiased), biased, debiased, centered.
 
     >>> import numpy as np
     >>> random = np.random.default_rng(0)
@@ -169,7 +169,7 @@ def circe(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", 
 
 
 def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelLike = "gaussian",
-                 sigma2_x: Sigma2 = "median", estimator: str = "centered", grad: bool = False) -> Measurement:
+                 sigma2_x: Sigma2 = "median", estimator: str = "ustat", grad: bool = False) -> Measurement:
     """CIRCE of x from residual features that were computed before; row i of x belongs to row index[i] of them. The work is
     done in the dtype of the features.
 
@@ -228,8 +228,8 @@ def spectral(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian
 
 @_options_of_rows("transform")
 def hsic(x, z, *, kernel_x: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
-         sigma2_z: Sigma2 = "median", estimator: str = "biased", grad: bool = False, dtype=None) -> Measurement:
-    """HSIC: does x depend on z at all? What they share through a third variable counts. Estimators: biased, unbiased.
+         sigma2_z: Sigma2 = "median", estimator: str = "ustat", grad: bool = False, dtype=None) -> Measurement:
+    """HSIC: does x depend on z at all? What they share through a third variable counts. Estimators: ustat (unbiased), biased.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=100)
@@ -246,7 +246,7 @@ def hsic(x, z, *, kernel_x: KernelLike = "gaussian", kernel_z: KernelLike = "gau
     mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
     value = ctypes.c_double()
     _native.check(_native.library().circe_measure_hsic(context.work, kernels, mat_x, mat_z, form, value, mat_grad))
-    return Measurement("hsic", estimator, value.value, gradient, len(x), columns=_columns.described(x=x, z=z))
+    return Measurement("hsic", "biased" if form == 1 else "ustat", value.value, gradient, len(x), columns=_columns.described(x=x, z=z))
 
 
 # ---- measures that regress the batch on its own y -----------------------------------------------------------------------

@@ -25,7 +25,9 @@ VERSION = (0, 1)  # major and minor of the headers that this file mirrors
 FLOAT32, FLOAT64 = 1, 2
 METHODS = {"auto": 0, "lowrank": 1, "dense": 2, "rff": 3}
 ESTIMATORS = {"biased": 1, "debiased": 2, "centered": 3, "ustat": 4}
-HSIC_ESTIMATORS = {"biased": 1, "unbiased": 2}
+HSIC_ESTIMATORS = {"biased": 1, "ustat": 2, "unbiased": 2}  # the last is an older word for ustat
+NORMALIZATIONS = {"none": 0, "rows": 1, "batch": 2}
+N_FIGURES = 3
 GCM_REGRESSIONS = {"kernel": 1, "linear": 2}
 TEST_MEANS = {"auto": 0, "rows": 1, "split": 2}
 TRANSFORMS = {"none": 0, "ranks": 1, "normal-scores": 2}
@@ -80,6 +82,10 @@ class Kernels(ctypes.Structure):
 
 class KernelFactor(ctypes.Structure):
     _fields_ = [("kind", c_int), ("sigma2", c_double), ("first_col", c_int64), ("n_cols", c_int64)]
+
+
+class Scaling(ctypes.Structure):
+    _fields_ = [("normalize", c_int), ("keep", c_double), ("frozen", c_int)]
 
 
 class BatchOptions(ctypes.Structure):
@@ -201,6 +207,10 @@ class Training(ctypes.Structure):
 TRAINING_EPOCH = ("loss", "regularizer", "validation_loss", "validation_regularizer", "rate", "gamma", "seconds")
 
 
+class ExperimentEntry(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("path", c_char_p), ("title", c_char_p), ("error", c_char_p)]
+
+
 class PredictionError(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("mse", c_double), ("r2", c_double), ("accuracy", c_double), ("rows", c_int64)]
 
@@ -247,6 +257,8 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_kernel_text": (_text, _handle),
     "circe_median_sigma2": ("status", _handle, _mat, c_int64, c_int64, _value),
     "circe_gram": ("status", _handle, _handle, _mat, _mat, _mat),
+    "circe_scale": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, c_void_p, _mat),
+    "circe_scale_gradient": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, _mat),
     # the conditional mean
     "circe_cme_options_init": (None, POINTER(CmeOptions)),
     "circe_cme_fit": ("status", _handle, _mat, _mat, _handle, _handle, POINTER(CmeOptions), _out),
@@ -307,6 +319,9 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     # on a GPU: pointers are of the device
     "circe_cuda_open": ("status", _handle, c_int, c_void_p, _out),
     "circe_cuda_close": (None, _handle),
+    "circe_cuda_scale_bytes": (c_size_t, c_int64, c_int64),
+    "circe_cuda_scale": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, c_void_p, c_void_p, _mat),
+    "circe_cuda_scale_gradient": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, c_void_p, _mat),
     "circe_cuda_measure_circe": ("status", _handle, _handle, _mat, _mat, _index, c_int64, _handle, _mat, c_int, c_void_p,
                                  _mat),
     "circe_cuda_measure_hsic": ("status", _handle, POINTER(Kernels), _mat, _mat, c_int, c_void_p, _mat),
@@ -344,6 +359,14 @@ JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_audit_result_free": (None, _handle),
     "circe_audit_json": (c_void_p, _handle),
     "circe_audit_report": ("status", _handle, _text),
+    "circe_sweep": ("status", _handle, _handle, c_void_p, c_void_p, POINTER(Watch), _out),
+    "circe_sweep_result_free": (None, _handle),
+    "circe_sweep_json": (c_void_p, _handle),
+    "circe_experiment": ("status", _handle, _text, c_void_p, POINTER(Watch), _out),
+    "circe_experiment_result_free": (None, _handle),
+    "circe_experiment_json": (c_void_p, _handle),
+    "circe_experiment_list": ("status", POINTER(POINTER(ExperimentEntry)), POINTER(c_int64)),
+    "circe_experiment_list_free": (None, POINTER(ExperimentEntry)),
     "circe_text_free": (None, c_void_p),
     "circe_table_create": ("status", c_int64, _out),
     "circe_table_free": (None, _handle),

@@ -35,7 +35,7 @@ static const circe_scaling plain = {0};
 
 static void median_of_few_rows(void **state) {
     (void)state;
-    static const int64_t sizes[] = {2, 3, 4, 17, N, 64, 66};
+    static const int64_t sizes[] = {2, 3, 4, 17, N, 63, 64};
     for (int64_t k = 0; k < COUNT(sizes); k++) {
         setting s = make(CIRCE_FLOAT64, sizes[k]);
         circe_kernel *kernel = test_kernel(s.context, "0-1:gaussian*2:laplace");
@@ -51,7 +51,8 @@ static void median_of_few_rows(void **state) {
     }
 }
 
-/* Of many rows a subset of the pairs: within 5 % of the median of all; within 20 % where the rows are sorted. */
+/* Of many rows a subset of the pairs: within 10 % of the median of all, also where the rows are
+ * sorted. */
 static void median_of_many_rows(void **state) {
     (void)state;
     setting s = make(CIRCE_FLOAT32, WIDE);
@@ -59,12 +60,12 @@ static void median_of_many_rows(void **state) {
     double width = 0.0, sorted = 0.0, all;
     assert_ok(circe_scale(s.workspace, kernel, &plain, &s.x, &width, NULL, NULL));
     assert_ok(circe_median_sigma2(s.context, &s.x, 0, -1, &all));
-    assert_near(width, all, 0.05 * all, 1.0);
+    assert_near(width, all, 0.1 * all, 1.0);
     circe_mat line = test_zeros(WIDE, 1, CIRCE_FLOAT64);
     for (int64_t i = 0; i < WIDE; i++) test_set(&line, i, 0, (double)i);
     assert_ok(circe_scale(s.workspace, kernel, &plain, &line, &sorted, NULL, NULL));
     assert_ok(circe_median_sigma2(s.context, &line, 0, -1, &all));
-    assert_near(sorted, all, 0.2 * all, 1.0);
+    assert_near(sorted, all, 0.1 * all, 1.0);
 }
 
 static void degenerate(void **state) {

@@ -8,6 +8,7 @@ ready for ctypes, one for each thread that uses the plan: a call writes its view
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import itertools
 import struct
@@ -19,6 +20,7 @@ import torch
 
 from .. import _kernels, _native, _runtime, errors
 from .._mean import ConditionalMean, ResidualFeatures
+from . import _scaling
 
 _numbers = itertools.count()
 _plans: "weakref.WeakValueDictionary[int, Plan]" = weakref.WeakValueDictionary()
@@ -72,14 +74,28 @@ class Plan:
     features: Optional[ResidualFeatures] = None
     group = None  # of ranks; set by the loss, with the next
     same_size = False
+    scaling: Optional[_scaling.Scaling] = None  # what happens to x before its kernel; None: there is no kernel of x
 
-    def __init__(self, kernel_x=None, sigma2_x=None):
+    def __init__(self, kernel_x=None, sigma2_x=None, normalize_x="none"):
+        self._enlist()
+        self.kernel_x, self.sigma2_x, self.normalize_x = kernel_x, sigma2_x, normalize_x
+        if kernel_x is not None:
+            self.scaling = _scaling.Scaling(kernel_x, sigma2_x, normalize_x)
+            self.sigma2_x = self.scaling.bound
+            self.kernel(_runtime.context(), "x")  # what is wrong with it is said now
+
+    def _enlist(self) -> None:
         self.number = next(_numbers)
         _plans[self.number] = self
         self._local = threading.local()
-        self.kernel_x, self.sigma2_x = kernel_x, sigma2_x
-        if kernel_x is not None:
-            self.kernel(_runtime.context(), "x")  # what is wrong with it is said now
+
+    def copied(self) -> "Plan":
+        """The same measure, with widths and a watchman of its own."""
+        other = copy.copy(self)
+        other._enlist()
+        if self.scaling is not None:
+            other.scaling = _scaling.Scaling(self.kernel_x, self.scaling.sigma2_x, self.normalize_x)
+        return other
 
     def kernel(self, context: _runtime.Context, variable: str) -> _runtime.Handle:
         """The bound kernel of x, y or z in this thread's context."""
@@ -113,7 +129,7 @@ class Plan:
 
 
 class CircePlan(Plan):
-    def __init__(self, source, kernel_x, sigma2_x, estimator):
+    def __init__(self, source, kernel_x, sigma2_x, normalize_x, estimator):
         self.form = _native.choice(_native.ESTIMATORS, "estimator", estimator)
         if isinstance(source, ResidualFeatures):
             self.features, self.mean, self.uses_y = source, source.mean, False
@@ -124,7 +140,7 @@ class CircePlan(Plan):
                                        "a training set")
         self.mean.model.pointer  # fitted, and not closed
         self._on_device: dict = {}
-        super().__init__(kernel_x, sigma2_x)
+        super().__init__(kernel_x, sigma2_x, normalize_x)
 
     def device_features(self, features: ResidualFeatures, device: torch.device, dtype: torch.dtype):
         """(y, zeta) of all rows as tensors of a device, copied there at the first call."""
@@ -163,10 +179,10 @@ class CircePlan(Plan):
 class HsicPlan(Plan):
     uses_y = False
 
-    def __init__(self, kernel_x, kernel_z, sigma2_x, sigma2_z, estimator):
+    def __init__(self, kernel_x, kernel_z, sigma2_x, sigma2_z, normalize_x, estimator):
         self.form = _native.choice(_native.HSIC_ESTIMATORS, "estimator", estimator)
         self.kernel_z, self.sigma2_z = kernel_z, sigma2_z
-        super().__init__(kernel_x, sigma2_x)
+        super().__init__(kernel_x, sigma2_x, normalize_x)
         self.kernel(_runtime.context(), "z")
 
     def fill(self, frame):
@@ -187,7 +203,7 @@ def _batch_options(ridge) -> _native.BatchOptions:
 
 
 class HscicPlan(Plan):
-    def __init__(self, mean, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z, ridge):
+    def __init__(self, mean, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z, normalize_x, ridge):
         self.mean = mean
         if mean is not None:
             mean.model.pointer
@@ -196,7 +212,7 @@ class HscicPlan(Plan):
             raise errors.ArgumentError("ridge is missing; give lambda in (K + lambda I), or mean=")
         self.options = _batch_options(ridge)
         self.kernel_y, self.kernel_z, self.sigma2_y, self.sigma2_z = kernel_y, kernel_z, sigma2_y, sigma2_z
-        super().__init__(kernel_x, sigma2_x)
+        super().__init__(kernel_x, sigma2_x, normalize_x)
         if mean is None:
             self.kernels(_runtime.context(), "xyz")
 
