@@ -278,7 +278,7 @@ static void describe_progress(const training_job *job, const train_progress *p, 
     if (out == NULL) return;
     fprintf(out, "%sepoch %" PRId64 "/%" PRId64, job->stage, p->epoch, p->epochs);
     fprintf(out, ", loss %.2g", p->loss);
-    if (job->kind != CIRCE_MEASURE_NONE) fprintf(out, ", %s %.1e", circe_measure_name(job->kind), p->regularizer);
+    if (p->gamma > 0) fprintf(out, ", %s %.1e", circe_measure_name(job->kind), p->regularizer);
     if (isfinite(p->validation_loss)) fprintf(out, ", validation %.2g", p->validation_loss);
     fclose(out);
 }

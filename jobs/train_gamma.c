@@ -38,7 +38,7 @@ enum {
     ROUNDS = 2
 };
 static const double start_share = 30.0; /* units that START is */
-static const double level = 0.05, margin = 0.3, near = 1.3, search_share = 0.7;
+static const double level = 0.05, margin = 0.5, near = 1.3, noise = 0.3, free_error = 1.02, search_share = 0.7;
 
 typedef struct fold {
     training_part training, left_out;
@@ -288,6 +288,24 @@ static circe_status descend(search *s) {
     return CIRCE_OK;
 }
 
+/* Where dependence is found with every gamma of use: looks between the largest of them and the next one. */
+static circe_status bisect(search *s) {
+    for (int round = 0; round < ROUNDS; round++) {
+        circe_training_trial *last = NULL, *next = NULL, *t = NULL;
+        qsort(s->trials, (size_t)s->n_trials, sizeof s->trials[0], by_gamma);
+        for (int64_t i = 1; i < s->n_trials && next == NULL; i++) {
+            if (is_useless(s, &s->trials[i]))
+                next = &s->trials[i];
+            else
+                last = &s->trials[i];
+        }
+        if (last == NULL || next == NULL || is_invariant(s, &last->score)) return CIRCE_OK;
+        circe_status status = evaluate(s, two_digits(sqrt(last->gamma * next->gamma)), &t);
+        if (status != CIRCE_OK) return status;
+    }
+    return CIRCE_OK;
+}
+
 /* What has to rise with gamma: a normal quantile, or with a tolerance the share that is left, turned round. */
 static double height_of(const search *s, const circe_training_trial *t) {
     if (isfinite(s->job->options->tolerance)) return t->score.kpc_chance - t->score.kpc.value;
@@ -317,10 +335,10 @@ static int64_t smoothed(search *s, double *gamma, double *height) {
     return n;
 }
 
-/* Where the curve crosses `wanted`, or what it comes to where that is less. */
-static double crossing(const double *gamma, const double *height, int64_t n, double wanted) {
+/* Where the curve crosses `wanted`, or nearly what it comes to where that is less: its last step up is noise. */
+static double crossing(const double *gamma, const double *height, int64_t n, double wanted, double slack) {
     int64_t at = n > 1 ? 1 : 0; /* above 0, where there is such a one */
-    wanted = fmin(wanted, height[n - 1]);
+    wanted = fmin(wanted, height[n - 1] - slack);
     while (height[at] < wanted) at++;
     if (at == 0 || gamma[at - 1] == 0.0 || height[at - 1] >= wanted) return gamma[at];
     double share = (height[at] - wanted) / (height[at] - height[at - 1]);
@@ -336,6 +354,18 @@ static double known_nearby(const search *s, double gamma) {
     return gamma;
 }
 
+/* The largest gamma from `gamma` up whose error is next to the least of them: invariance for nothing. With few rows the
+ * regulariser even lowers the error. */
+static double as_good(const search *s, double gamma) {
+    double least = INFINITY, largest = gamma;
+    for (int64_t i = 0; i < s->n_trials; i++)
+        if (s->trials[i].gamma >= gamma) least = fmin(least, s->trials[i].score.error.value);
+    for (int64_t i = 0; i < s->n_trials; i++)
+        if (s->trials[i].gamma > largest && s->trials[i].score.error.value <= free_error * least)
+            largest = s->trials[i].gamma;
+    return largest;
+}
+
 /* What is found at the crossing is part of the curve then. */
 static circe_status settle(search *s, double *taken, bool *reached) {
     double tolerance = s->job->options->tolerance, gamma[MOST_TRIALS], height[MOST_TRIALS];
@@ -346,10 +376,11 @@ static circe_status settle(search *s, double *taken, bool *reached) {
     for (int round = 0; round < ROUNDS && status == CIRCE_OK; round++) {
         circe_training_trial *t = NULL;
         int64_t n = smoothed(s, gamma, height);
-        *taken = known_nearby(s, crossing(gamma, height, n, wanted));
+        *taken = known_nearby(s, crossing(gamma, height, n, wanted, tolerant ? 0.0 : noise));
         *reached = height[n - 1] >= enough;
         status = evaluate(s, *taken, &t);
     }
+    if (*reached && !tolerant) *taken = as_good(s, *taken);
     return status;
 }
 
@@ -358,6 +389,7 @@ static circe_status choose(search *s) {
     bool reached = false;
     circe_status status = climb(s);
     if (status == CIRCE_OK) status = descend(s);
+    if (status == CIRCE_OK) status = bisect(s);
     if (status == CIRCE_OK) status = settle(s, &s->job->gamma, &reached);
     if (status != CIRCE_OK) return status;
     find_trial(s, s->job->gamma)->chosen = 1;

@@ -123,12 +123,13 @@ class ResultTest(TrainTest):
     def test_json_contract(self):
         result = self.as_json(*self.train_args("json.safetensors", "circe", "--seed", "3"))
         for key in ("model", "rows", "features", "target", "parameters", "epochs", "steps", "best_epoch",
-                    "stopped_early", "resumed", "error", "measures", "measured_rows", "floor", "settings", "report",
+                    "stopped_early", "resumed", "error", "comparison", "groups", "measures", "measured_rows", "floor", "settings", "report",
                     "warnings", "circe_version", "seconds", "regularizer_seconds"):
             self.assertIn(key, result)
-        self.assertEqual(result["rows"], {"training": 336, "validation": 42, "holdout": 42, "dropped": 0})
+        self.assertEqual(result["rows"], {"training": 315, "validation": 42, "test": 63, "holdout": 0,
+                                          "conditional_mean": 315, "dropped": 0})
         self.assertEqual((result["features"], result["target"]), (["a", "y", "z"], ["b"]))
-        self.assertEqual((result["steps"], result["parameters"]), (10, 4 * 16 + 17 * 16 + 17))
+        self.assertEqual((result["steps"], result["parameters"]), (8, 4 * 16 + 17 * 16 + 17))
         self.assertTrue(0.2 < result["floor"] < 1, result["floor"])
         self.assertEqual(result["settings"]["seed"], "3")
         self.assertEqual(json.loads((self.path / "json-report" / "results.json").read_text())["error"],
@@ -200,9 +201,11 @@ class ResultTest(TrainTest):
         return shown.decode().replace("\033[K", "")
 
     def test_progress_bar_on_a_terminal(self):
-        self.assertRegex(self.bar(100), r"\[#+\] 100%  epoch 40/40, loss .*circe .*validation")
+        wide = self.bar(100)
+        self.assertRegex(wide, r"\]   [0-9]%  epoch [0-9]+/40, loss .*circe ")
+        self.assertRegex(wide, r"\[#+\] 100%  without the regulariser: epoch 40/40, loss .*validation")
         narrow = self.bar(50)
-        self.assertRegex(narrow, r"\[#+\] 100%  epoch 40/40, loss")
+        self.assertRegex(narrow, r"\[#+\] 100%  without the regu")
         self.assertLess(max(len(line) for line in re.split(r"\r|\n", narrow)), 50)
 
 
