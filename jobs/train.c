@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/small.h"
 #include "io/paths.h"
-#include "io/small.h"
-#include "jobs/clock.h"
 #include "jobs/columns.h"
 #include "jobs/sentinels.h"
 #include "jobs/training.h"
@@ -548,6 +548,8 @@ static circe_status run_all(training_job *job) {
 
 circe_status circe_train(circe_context *context, const circe_table *table, const circe_train_options *options,
                          const circe_watch *watch, circe_training **made) {
+    unsigned mark;
+    circe_status status = small_begin(&mark);
     trained *t = small_alloc(sizeof *t);
     training_job job = {.context = context,
                         .options = options,
@@ -557,7 +559,7 @@ circe_status circe_train(circe_context *context, const circe_table *table, const
                         .set = &t->set,
                         .warnings = {.watch = is_first() ? watch : NULL}};
     *made = NULL;
-    circe_status status = run_all(&job);
+    if (status == CIRCE_OK) status = small_end(mark, run_all(&job));
     if (status == CIRCE_OK) {
         t->result.warnings = notes_hand_over(&job.warnings);
         t->set.options = NULL;

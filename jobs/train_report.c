@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/small.h"
 #include "io/io.h"
-#include "io/small.h"
 #include "jobs/machine.h"
 #include "jobs/training.h"
 #include "report/cells.h"
@@ -89,7 +90,7 @@ static void write_trials(training_page *p) {
 
 static void write_text(training_page *p, const char *name, const char *text) {
     char *path = small_format("%s/%s", p->folder, name);
-    if (p->status == CIRCE_OK) p->status = io_write_text(path, text, strlen(text));
+    if (p->status == CIRCE_OK) p->status = file_write_text(path, text, strlen(text));
     free(path);
 }
 

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "circe/train.h"
+#include "circe/audit.h"
+#include "cli/audit/audit_text.h"
 #include "cli/commands.h"
 #include "cli/common/output.h"
 #include "cli/common/progress.h"
@@ -185,6 +186,26 @@ static int train(const session *s, const circe_train_options *options, const cir
     return status;
 }
 
+/* Into REPORT/audit, or MODEL-audit where there is no report. */
+static int audit(const session *s, const args *arguments, const circe_training *training, const char *report) {
+    circe_audit_options options;
+    circe_audit_result *result = NULL;
+    const circe_watch watch = session_watch(&arguments->own);
+    char *folder = report != NULL ? small_format("%s/audit", report) : small_format("%s-audit", training->path);
+    circe_audit_options_init(&options);
+    options.seed = training->seed;
+    circe_status status = circe_training_audit(s->context, training, &options, &watch, &result);
+    progress_clear();
+    if (status == CIRCE_OK) status = circe_audit_report(result, folder);
+    if (status == CIRCE_OK && !arguments->own.json) {
+        printf("\nAudit of the %" PRId64 " validation rows\n\n", training->validation_rows);
+        audit_text(result, folder, arguments->own.quiet);
+    }
+    circe_audit_result_free(result);
+    free(folder);
+    return message_refused(status);
+}
+
 int cmd_train(const args *arguments) {
     session s = {0};
     circe_train_options options = *(const circe_train_options *)arguments->options;
@@ -192,6 +213,9 @@ int cmd_train(const args *arguments) {
     telling t = {.quiet = arguments->own.quiet};
     char *report = report_folder(arguments);
     int status = session_open(&arguments->own, &s);
+    if (status == EXIT_DONE && arguments->own.audit && options.invariant_to == NULL)
+        status = message_refused(
+            circe_fail(CIRCE_ERR_ARGUMENT, "--audit needs --invariant-to: on what should the prediction not depend?"));
     progress_catch_termination();
     progress_overall();
     const circe_watch watch = {.user = &t, .progress = tell, .warning = t.quiet ? NULL : warn};
@@ -200,6 +224,7 @@ int cmd_train(const args *arguments) {
         status = output_json(circe_training_json(training, report));
     else if (status == EXIT_DONE && ranks_first())
         print_training(training, report, t.quiet);
+    if (status == EXIT_DONE && ranks_first() && arguments->own.audit) status = audit(&s, arguments, training, report);
     circe_training_free(training);
     session_close(&s);
     free(report);

@@ -17,8 +17,9 @@
  * pieces are taken, and a piece that is not taken keeps its caller waiting, so that what the job points to is there.
  *
  * A helper that finds no mail spins for a little while, because the next call of a training step comes within
- * microseconds and waking takes longer. It stops spinning on a machine that is busy, which it sees from its own clock:
- * it was not running although it was ready to. */
+ * microseconds and waking takes longer. Nobody spins on a machine that is busy, which threads see from their own
+ * clocks: they were not running although they were ready to. One of many that was not, once, says nothing: something
+ * runs somewhere at all times, below a virtual machine too. */
 #define _GNU_SOURCE /* affinity */
 #include "core/threads.h"
 
@@ -52,7 +53,8 @@ enum {
     HELPER_SPIN =
         200000, /* nanoseconds without mail before a helper sleeps: the serial stretches of a step are shorter */
     CALLER_SPIN = 20000,  /* nanoseconds a caller spins for helpers that finish */
-    PREEMPTED = 100000,   /* nanoseconds between two looks at the clock: another process had the processor */
+    PREEMPTED = 500000,   /* nanoseconds between two looks at the clock: another process had the processor */
+    BUSY_SHARE = 4,       /* one of so many processors lost within BUSY_REST: the machine is busy */
     BUSY_REST = 50000000, /* nanoseconds without spinning after that */
     PAUSES = 32,          /* between two looks at the clock */
 };
@@ -93,6 +95,7 @@ static struct {
     atomic_int sleepers;
     atomic_uint taken; /* set of slots in use */
     word busy_until;
+    word losses; /* the stretch of BUSY_REST that it is, and below it how often a thread lost its processor in it */
     job jobs[N_JOBS];
     helper helpers[MAX_HELPERS];
 } pool = {.grow = PTHREAD_MUTEX_INITIALIZER, .may_grow = 1};
@@ -124,6 +127,14 @@ static void futex_wait(atomic_uint *at, unsigned value) {
 
 static void futex_wake(atomic_uint *at) { syscall(SYS_futex, at, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
 
+static void note_loss(uint64_t now) {
+    uint64_t stretch = now / BUSY_REST << COUNT_BITS, seen = atomic_load(&pool.losses), next;
+    do next = (seen >> COUNT_BITS << COUNT_BITS == stretch ? seen : stretch) + 1;
+    while (!atomic_compare_exchange_weak(&pool.losses, &seen, next));
+    if ((next - stretch) * BUSY_SHARE >= (uint64_t)processors)
+        atomic_store_explicit(&pool.busy_until, now + BUSY_REST, memory_order_relaxed);
+}
+
 /* Spins until *at is no longer `value` or `limit` nanoseconds have passed. Returns whether it has changed. */
 static bool spin(word *at, uint64_t value, uint64_t limit) {
     uint64_t start = nanoseconds(), last = start;
@@ -134,7 +145,7 @@ static bool spin(word *at, uint64_t value, uint64_t limit) {
             relax();
         }
         uint64_t now = nanoseconds();
-        if (now - last > PREEMPTED) atomic_store_explicit(&pool.busy_until, now + BUSY_REST, memory_order_relaxed);
+        if (now - last > PREEMPTED) note_loss(now);
         if (now - last > PREEMPTED || now - start > limit) return false;
         last = now;
     }

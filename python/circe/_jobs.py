@@ -15,7 +15,7 @@ import os
 import tempfile
 import warnings
 from dataclasses import dataclass, fields
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 import numpy as np
 
@@ -114,10 +114,13 @@ def schema(job: str) -> Schema:
     return _schemas[job]
 
 
-def _described(job: str, *left_out: str):
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _described(job: str, *left_out: str) -> Callable[[Function], Function]:
     """Gives a function the signature and the documentation of its job's options."""
 
-    def decorate(function):
+    def decorate(function: Function) -> Function:
         own = [p for p in inspect.signature(function).parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
         try:
             rows = schema(job)

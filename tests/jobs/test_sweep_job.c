@@ -3,6 +3,7 @@
 #include <math.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "circe/experiment.h"
 #include "circe/sweep.h"
 #include "io/io.h"
@@ -186,7 +187,7 @@ static circe_status experiment(const char *text, const circe_watch *watch, circe
     o.config = test_path("tiny.yaml");
     o.output = test_path("tiny");
     o.jobs = 2;
-    assert_ok(io_write_text(o.config, text, strlen(text)));
+    assert_ok(file_write_text(o.config, text, strlen(text)));
     return circe_experiment(test_context(1), NULL, &o, watch, result);
 }
 
