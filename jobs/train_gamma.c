@@ -38,7 +38,7 @@ enum {
     ROUNDS = 2
 };
 static const double start_share = 30.0; /* units that START is */
-static const double level = 0.05, margin = 0.5, near = 1.3, noise = 0.3, free_error = 1.02, search_share = 0.7;
+static const double level = 0.05, margin = 0.15, near = 1.3, noise = 0.3, free_error = 1.05, search_share = 0.7;
 
 typedef struct fold {
     training_part training, left_out;
@@ -354,7 +354,7 @@ static double known_nearby(const search *s, double gamma) {
     return gamma;
 }
 
-/* The largest gamma from `gamma` up whose error is next to the least of them: invariance for nothing. With few rows the
+/* The largest gamma from `gamma` up whose error is next to the least of them: margin for little. With few rows the
  * regulariser even lowers the error. */
 static double as_good(const search *s, double gamma) {
     double least = INFINITY, largest = gamma;

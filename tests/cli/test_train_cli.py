@@ -401,8 +401,7 @@ class SameBitsTest(TrainTest):
         checkpoint = self.path / (out + ".checkpoint")
         self.succeed(*self.train_args(whole, "gcm", *self.LONG), "--no-report", "--quiet")
         draw = random.Random(4)
-        started = time.monotonic()
-        status, errors = self.interrupt(out, signal.SIGTERM, lambda: time.monotonic() > started + 0.3)
+        status, errors = self.interrupt(out, signal.SIGTERM, checkpoint.exists, "--checkpoint-epochs", "20")
         self.assertEqual(status, 1, errors)
         for word in ("interrupted after step", "cut.safetensors.checkpoint", "--resume"):
             self.assertIn(word, errors)
@@ -428,8 +427,7 @@ class SameBitsTest(TrainTest):
 
     def test_another_number_of_threads_goes_on_with_a_warning(self):
         out = "threads.safetensors"
-        started = time.monotonic()
-        self.interrupt(out, signal.SIGTERM, lambda: time.monotonic() > started + 0.2)
+        self.interrupt(out, signal.SIGTERM, (self.path / (out + ".checkpoint")).exists, "--checkpoint-epochs", "20")
         result = self.as_json(*self.train_args(out, "gcm", *self.LONG, "--threads", "2"), "--no-report", "--quiet",
                               "--resume")
         self.assertTrue(result["resumed"])
@@ -439,8 +437,7 @@ class SameBitsTest(TrainTest):
     def test_a_checkpoint_of_another_run_is_refused(self):
         out = "other.safetensors"
         checkpoint = self.path / (out + ".checkpoint")
-        started = time.monotonic()
-        self.interrupt(out, signal.SIGTERM, lambda: time.monotonic() > started + 0.2)
+        self.interrupt(out, signal.SIGTERM, (self.path / (out + ".checkpoint")).exists, "--checkpoint-epochs", "20")
         good = checkpoint.read_bytes()
 
         def resume(status, words, *options, **columns):
