@@ -176,14 +176,16 @@ static void say_comparison(training_page *p) {
     const circe_training *r = &p->t->result;
     const circe_training_estimate *d = &r->difference;
     if (r->baseline == NULL || r->invariant_to == NULL) return;
-    report_text(p->page,
-                "What invariance bought: without the regulariser %s (p = %.2g), with it %s (p = %.2g); KPC, the share "
-                "of what %s leaves of the prediction that %s explains, went from %.3g to %.3g, and chance alone gives "
-                "about %.2g. What it cost: the error rose by %.3g (95 %% interval %.3g to %.3g), from %.4g to %.4g.",
-                found_words(&r->baseline_score), fmin(r->baseline_score.p_kci, r->baseline_score.p_gcm),
-                found_words(&r->score), fmin(r->score.p_kci, r->score.p_gcm), r->given, r->invariant_to,
-                r->baseline_score.kpc.value, r->score.kpc.value, r->score.kpc_chance, d->value, d->lower, d->upper,
-                r->baseline_score.error.value, r->score.error.value);
+    report_text(
+        p->page,
+        "What invariance bought: without the regulariser %s (p = %.2g), with it %s (p = %.2g). KPC, the share "
+        "of what %s leaves of the prediction that %s explains, is %.3g instead of %.3g; chance alone gives "
+        "about %.2g. What it cost: the error is %.4g instead of %.4g, a difference of %.3g (95 %% interval %.3g "
+        "to %.3g).",
+        found_words(&r->baseline_score), fmin(r->baseline_score.p_kci, r->baseline_score.p_gcm), found_words(&r->score),
+        fmin(r->score.p_kci, r->score.p_gcm), r->given, r->invariant_to, r->score.kpc.value,
+        r->baseline_score.kpc.value, r->score.kpc_chance, r->score.error.value, r->baseline_score.error.value, d->value,
+        d->lower, d->upper);
 }
 
 static void show_comparison(training_page *p) {

@@ -44,11 +44,11 @@ typedef struct training_job {
     circe_measure *regularizer; /* NULL: none */
     int64_t outputs;
     train_result result;
-    double began, reported; /* on the clock: this process's first step; the last word to the watch */
-    int64_t began_step;     /* its number */
-    double from, to;        /* the share of the whole that the training at hand is */
-    char stage[96];         /* what it is for: "gamma 300, fold 2 of 5: "; "": the network itself */
-    bool search_resumed;    /* gammas were read from a file */
+    double reported;       /* on the clock: the last word to the watch */
+    double from, to;       /* the share of the whole that the training at hand is */
+    char stage[96];        /* what it is for: "gamma 300, fold 2 of 5: "; "": the network itself */
+    circe_model *compared; /* --baseline; NULL: none is named */
+    bool search_resumed;   /* gammas were read from a file */
 } training_job;
 
 /* The regulariser's options as the job has them, for any kind. */
@@ -104,8 +104,9 @@ circe_status training_compare_groups(training_job *job);
 
 /* ---- the comparison (train_baseline.c) --------------------------------------------------------------------------- */
 
-/* Whether there is one. */
+/* Whether there is one; that of --baseline is loaded before anything takes long. */
 bool training_has_baseline(const training_job *job);
+circe_status training_open_baseline(training_job *job);
 /* job->made->baseline: of the same network without the regulariser, or of --baseline. */
 circe_status training_make_baseline(training_job *job);
 
