@@ -167,6 +167,9 @@ typedef struct circe_test_result {
     /* How far what the two regressions miss could move the statistic, about, in its standard deviations: from their
      * degrees of freedom and from how much alike the two fits are. NaN: not checked. */
     double misfit;
+    /* Of an x and a z of one column and few values each: in how many rows the rarest of both are expected together.
+     * Below 5 little can be seen of them. NaN: other columns. */
+    double expected_count;
 } circe_test_result;
 
 /* x (n, d_x), y (n, d_y) or NULL, z (n, d_z); at least 8 rows of positive weight. options NULL: the defaults. */

@@ -372,6 +372,16 @@ static void judge_misfit(const circe_test_result *t, reasons *r) {
         t->x.degrees, t->z.degrees, t->misfit);
 }
 
+/* Nothing against the p-value, but against hoping for much. */
+static void note_classes(circe_test_result *t) {
+    const double few = 5.0;
+    size_t used = strlen(t->verdict);
+    if (!(t->expected_count < few) || t->rank_x == 0 || t->rank_z == 0) return;
+    snprintf(t->verdict + used, sizeof t->verdict - used,
+             " The rarest classes of x and of z are expected together in %.2g rows: little can be seen of them.",
+             t->expected_count);
+}
+
 static void judge_sizes(const circe_test_result *t, reasons *r) {
     const circe_test_regression *sides[] = {&t->x, &t->z};
     const char *names[] = {"x", "z"};
@@ -419,4 +429,5 @@ void circe__verdict(const circe__data *data, circe_test_result *t) {
                         : r.trust == CIRCE_TRUST_DOUBTFUL ? "Trust it with care: "
                                                           : "Do not trust it: ";
     snprintf(t->verdict + used, sizeof t->verdict - (size_t)used, "%s%s.", trust, r.text);
+    note_classes(t);
 }

@@ -77,6 +77,8 @@ circe_status circe__test_gcm(const circe__data *data, circe_test_result *result)
         result->p_value = circe__rank_p(fabs(result->statistic), null, draws);
         result->draws = draws;
     }
+    if (status == CIRCE_OK && result->null != CIRCE_NULL_PERMUTATION)
+        status = circe__permute_residuals(data, &pair, true, result);
 
 done:
     circe__free(context, T);

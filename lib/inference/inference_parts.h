@@ -290,6 +290,12 @@ bool circe__should_permute(const circe__data *data, const circe__pair *pair);
 circe_status circe__permute_within_y(const circe__data *data, const circe__pair *pair, bool largest,
                                      circe_test_result *result);
 
+/* result->expected_count; and, where that is small, the larger of the p-value that is there and that of residuals in
+ * random order within the classes among y's columns. */
+void circe__count_classes(const circe__data *data, circe_test_result *result);
+circe_status circe__permute_residuals(const circe__data *data, const circe__pair *pair, bool largest,
+                                      circe_test_result *result);
+
 /* ---- moments.c -------------------------------------------------------------------------------------------------- */
 
 /* Mean and variance of that null: W_ij = (left_i . left_j) (noise_i . noise_j), trace and 2 |W|^2. Beyond `most` rows

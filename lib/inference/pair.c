@@ -356,7 +356,10 @@ circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, 
     }
     result->null = null;
     result->statistic = pair->scale * value;
-    if (null == CIRCE_NULL_WILD) return by_draws(data, pair, value, result);
+    if (null == CIRCE_NULL_WILD) {
+        circe_status drawn = by_draws(data, pair, value, result);
+        return drawn == CIRCE_OK ? circe__permute_residuals(data, pair, false, result) : drawn;
+    }
     circe_status status = circe__moments(data, pair, MOMENT_ROWS, &mean, &variance);
     if (status == CIRCE_OK && null == CIRCE_NULL_SPECTRAL) status = circe__null_weights(data, pair, &weights, &n);
     if (status != CIRCE_OK) return status;
@@ -369,5 +372,5 @@ circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, 
     else
         result->p_value = circe__clip_p(circe__weighted_tail(weights, n, value));
     circe__free(data->context, weights);
-    return CIRCE_OK;
+    return circe__permute_residuals(data, pair, false, result);
 }

@@ -425,11 +425,15 @@ enum { PAIR_ROWS = 200000, ADAPTIVE_ROWS = 20000, CHECKED_ROWS = 8192 };
 static circe_status fourier_table(const circe__data *data, const circe__variable *v, int64_t features, uint64_t stream,
                                   const char *name, circe__table *table) {
     circe__fourier fourier = {0};
-    circe_status status = circe__fourier_draw(data, v, 1.0, features, stream, name, &fourier);
+    double *one = circe__alloc(data->context, data->n, sizeof *one); /* weights come with circe__weigh */
+    circe_status status =
+        one == NULL ? CIRCE_ERR_MEMORY : circe__fourier_draw(data, v, 1.0, features, stream, name, &fourier);
+    for (int64_t i = 0; status == CIRCE_OK && i < data->n; i++) one[i] = 1.0;
     if (status == CIRCE_OK) status = circe__table_new(data->context, data->n, fourier.n, table);
-    if (status == CIRCE_OK) circe__fourier_features(&fourier, v->points, data->root, data->n, table->data, table->cols);
+    if (status == CIRCE_OK) circe__fourier_features(&fourier, v->points, one, data->n, table->data, table->cols);
     if (status == CIRCE_OK) circe__weigh(data, table);
     circe__fourier_free(data->context, &fourier);
+    circe__free(data->context, one);
     return status;
 }
 
@@ -444,6 +448,17 @@ static circe_status check_pair(const circe__data *data, const circe__table *x, c
     if (status == CIRCE_OK && !data->by_value) status = circe__check_misfit(data, made->side, targets, noises, result);
     circe__table_free(data->context, &noise);
     return status;
+}
+
+/* The share of the right side that its regression leaves. */
+static double remaining_of(const circe__regressor *side, const circe__table *right, const circe__table *noise) {
+    int64_t q = right->cols;
+    double before = circe__square_norm(right->data, right->rows * q), after = 0.0;
+    for (int64_t i = 0; i < right->rows; i++) {
+        double rest = circe__rest(side, i);
+        after += rest * rest * circe__square_norm(noise->data + i * q, q);
+    }
+    return before > 0.0 ? after / before : 0.0;
 }
 
 /* x and z against what regressions as those of kci, or each value of y, leave of them. */
@@ -471,6 +486,7 @@ static circe_status test_pair(const circe__data *data, circe_test_result *result
         result->x = made.side[0].info;
         result->z = made.side[1].info;
         result->x.remaining = size > 0.0 ? left / size : 0.0;
+        result->z.remaining = remaining_of(&made.side[1], &pair.right, &pair.noise);
         pair.scale = data->by_value ? 1.0 : 1.0 / (double)data->n;
         status = circe__pair_test(data, &pair, o->null == CIRCE_NULL_AUTO ? CIRCE_NULL_SPECTRAL : o->null, result);
     }
@@ -551,7 +567,7 @@ circe_status circe__test_rcot(const circe__data *data, circe_test_result *result
         result->null = o->null == CIRCE_NULL_GAMMA ? CIRCE_NULL_GAMMA : CIRCE_NULL_SPECTRAL;
         return CIRCE_OK; /* statistic 0, p-value 1 */
     }
-    bool adaptive = data->faces != NULL && o->weights == NULL && o->features_y == 0 && data->n <= ADAPTIVE_ROWS;
+    bool adaptive = data->faces != NULL && o->features_y == 0 && data->n <= ADAPTIVE_ROWS;
     if (adaptive || (circe__may_permute(data) && data->n <= PAIR_ROWS)) return test_pair(data, result);
     if (o->null == CIRCE_NULL_PERMUTATION)
         return circe_fail(CIRCE_ERR_UNSUPPORTED,

@@ -70,7 +70,9 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
                                   .effective_rows = NAN,
                                   .robust_p = NAN,
                                   .mid_p = NAN,
-                                  .misfit = NAN};
+                                  .misfit = NAN,
+                                  .expected_count = NAN};
+    circe__count_classes(data, result);
     circe_status status = describe_kernel(&data->x, result->kernel_x);
     if (status == CIRCE_OK) status = describe_kernel(&data->y, result->kernel_y);
     if (status == CIRCE_OK) status = describe_kernel(&data->z, result->kernel_z);

@@ -79,6 +79,7 @@ class TestResult(_Record):
     robust_p: float = float("nan")
     mid_p: float = float("nan")
     misfit: float = float("nan")
+    expected_count: float = float("nan")
     columns: Tuple[dict, ...] = ()
 
     @property
