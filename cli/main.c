@@ -11,6 +11,7 @@
 #include "cli/common/terminal.h"
 #include "cli/common/together.h"
 #include "cli/help.h"
+#include "io/place.h"
 #include "io/suggest.h"
 
 static int unknown_command(const char *name) {
@@ -150,5 +151,6 @@ static void wait_politely(char **argv) {
 int main(int argc, char **argv) {
     wait_politely(argv);
     terminal_guard();
+    io_keep_pipes();
     return message_close_stdout(run(argc, argv));
 }

@@ -8,7 +8,7 @@ what=${1:-build}
 optional=""
 case "$what" in
 build) packages="gcc g++ make cmake ninja-build pkg-config libopenblas-openmp-dev librandom123-dev libcjson-dev
-                 libzip-dev libyaml-dev libpng-dev libturbojpeg0-dev libdnnl-dev libcmocka-dev gnuplot-nox python3" ;;
+                 libzip-dev zlib1g-dev libyaml-dev libpng-dev libturbojpeg0-dev libdnnl-dev libcmocka-dev gnuplot-nox python3" ;;
 check)
     packages="python3-numpy python3-pytest"
     optional="python3-threadpoolctl python3-joblib" # where the system offers them
@@ -94,7 +94,7 @@ fi
 # Debian's arm64 libraries, unpacked where cmake/aarch64.cmake looks. apt-get has a state of its own here, so that the system
 # stays free of a second architecture.
 if [ "$what" = aarch64 ] && [ ! -e build-aarch64/sysroot/ready ]; then
-    libraries="libc6-dev libopenblas-openmp-dev libcjson-dev libcmocka-dev libzip-dev libpng-dev libturbojpeg0-dev librandom123-dev"
+    libraries="libc6-dev libopenblas-openmp-dev libcjson-dev libcmocka-dev libzip-dev zlib1g-dev libpng-dev libturbojpeg0-dev librandom123-dev"
     root=$PWD/build-aarch64
     mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial" "$root/sysroot"
     : >"$root/apt/status"

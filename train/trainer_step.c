@@ -276,7 +276,7 @@ static circe_status measure_chunk(train_loop *loop, int64_t first, int64_t n, do
         double value = NAN;
         circe_status status = find_features(loop, &loop->places[p], &x);
         if (status != CIRCE_OK) return status;
-        status = train_measures_rows(loop->device, loop->measures, first, n, loop->places[p].cols, x, &value);
+        status = train_measures_rows(loop->device, loop->measures, p, first, n, loop->places[p].cols, x, &value);
         if (status != CIRCE_OK) return stop_at_regularizer(loop, status, false);
         *sum += value;
     }

@@ -8,10 +8,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/common/message.h"
 #include "cli/common/session.h"
 #include "io/io.h"
-#include "jobs/clock.h"
 
 enum { BAR_WIDTH = 30 };
 

@@ -111,6 +111,8 @@ typedef enum circe_trust {
 
 CIRCE_API const char *circe_trust_name(circe_trust trust);
 
+enum { CIRCE_TEST_TEXT = 640, CIRCE_TEST_KERNEL_TEXT = 192, CIRCE_TEST_BASIS_TEXT = 48 };
+
 /* One regression on y. `used` is 0 where the method has none on this side. */
 typedef struct circe_test_regression {
     int used;
@@ -124,9 +126,12 @@ typedef struct circe_test_regression {
     double left_out;        /* share of the trace of y's kernel that these leave out */
     double remaining;       /* share of the variance that the regression leaves: 1, y tells nothing; 0, everything */
     double check_p;         /* are the residuals free of y? The p-value of a test of that; NaN where not checked */
+    /* How it saw y, parts joined by +: kernel (y's own), scores (gaussian of normal scores), rough (laplace of these),
+     * additive (column by column), products (of columns), metric (gaussian of few learned directions), leaves (of a
+     * regression tree); values (a mean for each of few values), linear. Chosen by cross-validation where y's kernel is
+     * not given. */
+    char basis[CIRCE_TEST_BASIS_TEXT];
 } circe_test_regression;
-
-enum { CIRCE_TEST_TEXT = 640, CIRCE_TEST_KERNEL_TEXT = 192 };
 
 typedef struct circe_test_result {
     circe_test_method method;
@@ -155,6 +160,9 @@ typedef struct circe_test_result {
     /* Of the null permutation within y: the p-value with ties counted as halves, less cautious than p_value. NaN:
      * another null. */
     double mid_p;
+    /* How far what the two regressions miss could move the statistic, about, in its standard deviations: from their
+     * degrees of freedom and from how much alike the two fits are. NaN: not checked. */
+    double misfit;
 } circe_test_result;
 
 /* x (n, d_x), y (n, d_y) or NULL, z (n, d_z); at least 8 rows of positive weight. options NULL: the defaults. */

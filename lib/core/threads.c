@@ -17,8 +17,9 @@
  * pieces are taken, and a piece that is not taken keeps its caller waiting, so that what the job points to is there.
  *
  * A helper that finds no mail spins for a little while, because the next call of a training step comes within
- * microseconds and waking takes longer. It stops spinning on a machine that is busy, which it sees from its own clock:
- * it was not running although it was ready to. */
+ * microseconds and waking takes longer. Nobody spins on a machine that is busy, which threads see from their own
+ * clocks: they were not running although they were ready to. One of many that was not, once, says nothing: something
+ * runs somewhere at all times, below a virtual machine too. */
 #define _GNU_SOURCE /* affinity */
 #include "core/threads.h"
 
@@ -53,7 +54,8 @@ enum {
     HELPER_SPIN =
         200000, /* nanoseconds without mail before a helper sleeps: the serial stretches of a step are shorter */
     CALLER_SPIN = 20000,  /* nanoseconds a caller spins for helpers that finish */
-    PREEMPTED = 100000,   /* nanoseconds between two looks at the clock: another process had the processor */
+    PREEMPTED = 500000,   /* nanoseconds between two looks at the clock: another process had the processor */
+    BUSY_SHARE = 4,       /* one of so many processors lost within BUSY_REST: the machine is busy */
     BUSY_REST = 50000000, /* nanoseconds without spinning after that */
     PAUSES = 32,          /* between two looks at the clock */
 };
@@ -95,6 +97,7 @@ static struct {
     atomic_int sleepers;
     atomic_uint taken; /* set of slots in use */
     word busy_until;
+    word losses; /* the stretch of BUSY_REST that it is, and below it how often a thread lost its processor in it */
     job jobs[N_JOBS];
     helper helpers[MAX_HELPERS];
 } pool = {.grow = PTHREAD_MUTEX_INITIALIZER, .may_grow = 1};
@@ -136,6 +139,14 @@ static void futex_wait(atomic_uint *at, unsigned value) {
 
 static void futex_wake(atomic_uint *at) { syscall(SYS_futex, at, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
 
+static void note_loss(uint64_t now) {
+    uint64_t stretch = now / BUSY_REST << COUNT_BITS, seen = atomic_load(&pool.losses), next;
+    do next = (seen >> COUNT_BITS << COUNT_BITS == stretch ? seen : stretch) + 1;
+    while (!atomic_compare_exchange_weak(&pool.losses, &seen, next));
+    if ((next - stretch) * BUSY_SHARE >= (uint64_t)processors)
+        atomic_store_explicit(&pool.busy_until, now + BUSY_REST, memory_order_relaxed);
+}
+
 /* Spins until *at is no longer `value` or `limit` nanoseconds have passed. Returns whether it has changed. */
 static bool spin(word *at, uint64_t value, uint64_t limit) {
     uint64_t start = nanoseconds(), last = start;
@@ -146,7 +157,7 @@ static bool spin(word *at, uint64_t value, uint64_t limit) {
             relax();
         }
         uint64_t now = nanoseconds();
-        if (now - last > PREEMPTED) atomic_store_explicit(&pool.busy_until, now + BUSY_REST, memory_order_relaxed);
+        if (now - last > PREEMPTED) note_loss(now);
         if (now - last > PREEMPTED || now - start > limit) return false;
         last = now;
     }
@@ -434,7 +445,7 @@ int circe__usable_threads(int threads) {
  * waited for. With W the time of all parts, W / p + p JOIN is least at p = sqrt(W / JOIN); more would make it slower
  * and are left asleep. W is total / least * PART. */
 int64_t circe__count_parts(int threads, int64_t total, int64_t least) {
-    enum { PART = 5000, JOIN = 600 }; /* nanoseconds */
+    enum { PART = 5000, JOIN = 1000 }; /* nanoseconds */
     if (least <= 1) return circe__max(1, circe__min(threads, total));
     double most = sqrt((double)total / (double)least * PART / JOIN);
     return most < 2.0 ? 1 : most < (double)threads ? (int64_t)most : threads;
@@ -495,6 +506,14 @@ static work publish(job *j, int helpers, int64_t parts, circe_part_fn run, void 
     return w;
 }
 
+/* Whether one of these helpers may have to be woken. Others that sleep, because calls are for fewer, are left alone. */
+static bool any_asleep(int first, int n, int all) {
+    if (atomic_load(&pool.sleepers) == 0) return false;
+    for (int number = 0; number < n; number++)
+        if (atomic_load(&pool.helpers[(first + number) % all].asleep) != 0) return true;
+    return false;
+}
+
 /* Mail that another caller's overtakes is lost, and nothing with it. */
 static void tell_helpers(job *j, int helpers) {
     int all = atomic_load(&j->pool), first = atomic_load(&j->first);
@@ -502,7 +521,7 @@ static void tell_helpers(job *j, int helpers) {
         atomic_store_explicit(&pool.helpers[(first + number) % all].mail, (uint64_t)(j - pool.jobs) + 1,
                               memory_order_release);
     atomic_thread_fence(memory_order_seq_cst); /* who falls asleep after this sees its mail */
-    if (atomic_load(&pool.sleepers) > 0)
+    if (any_asleep(first, helpers, all))
         wake_two(j, first, helpers, all);
     else
         atomic_store_explicit(&j->looked, helpers, memory_order_relaxed);

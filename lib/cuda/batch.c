@@ -135,7 +135,7 @@ static circe_status multiply_lowrank(circe_cuda *cuda, const batch *b) {
     const circe__cuda_lowrank *l = &b->lowrank;
     int64_t n = b->n;
     double *W = b->regression.K, *P = l->P, *F = l->F;
-    circe_status status = circe__cuda_lowrank_make(cuda, &b->kernel_y, b->own_y, b->y.points.cols, l);
+    circe_status status = circe__cuda_lowrank_make(cuda, &b->kernel_y, b->y.points.cols, b->own_y, l, NULL, NULL);
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 1, 0, n, n, R, 1.0, P, n, P, n, 0.0, W, n);
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, R, n, n, 1.0, P, n, b->Z, n, 0.0, F, n);
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 1, 0, n, n, R, 1.0, F, n, P, n, 0.0, b->V, n);

@@ -325,14 +325,20 @@ static void close_cuda(circe_measure *m) {
     m->on_device = NULL;
 }
 
-static const circe__measure_device cuda_device = {evaluate, collect, adopt, close_cuda};
+static circe_status report(circe_measure *m, int64_t place) {
+    (void)m, (void)place;
+    return CIRCE_OK;
+}
+
+static const circe__measure_device cuda_device = {evaluate, collect, adopt, report, close_cuda};
 
 static circe_status refuse(const circe_measure *m) {
     if (kinds[m->options.kind].open == NULL || m->options.dtype != CIRCE_FLOAT32)
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s%s is measured by the host alone", m->row->name,
                           m->options.dtype == CIRCE_FLOAT64 ? " in float64" : "");
-    if (m->asked_x != NULL && circe_kernel_n_free(m->asked_x) > 0 && m->options.sigma2_x == 0.0)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "on a GPU the width of x's kernel must be given");
+    if (m->asked_x != NULL && circe_kernel_n_free(m->asked_x) > 0 && m->options.sigma2_x == CIRCE_SIGMA2_FIRST)
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "on a GPU the width of x's kernel must be given, or follow the batch");
+    if (circe__measure_scales(m)) return circe_fail(CIRCE_ERR_UNSUPPORTED, "x is scaled by the host alone");
     return CIRCE_OK;
 }
 

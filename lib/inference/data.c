@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inference/inference_parts.h"
+#include "inference/faces.h"
 
 enum { MEDIAN_ROWS = 512, LEAST_ROWS = 8 };
 
@@ -236,7 +236,7 @@ static circe_status median_width(const circe__data *data, const circe__variable 
     return status;
 }
 
-static circe_status bind_kernel(const circe__data *data, circe__variable *v, const circe_kernel *given) {
+circe_status circe__bind_kernel(const circe__data *data, circe__variable *v, const circe_kernel *given) {
     circe_status status = given == NULL ? circe_kernel_create(data->context, CIRCE_KERNEL_GAUSSIAN, 0.0, &v->kernel)
                                         : circe_kernel_copy(given, &v->kernel);
     if (status != CIRCE_OK) return status;
@@ -281,7 +281,7 @@ static circe_status take_variable(circe__data *data, const circe_mat *mat, const
     if (status != CIRCE_OK) return status;
     v->constant = constant_columns(v->points, data->n, v->dim, 0, v->dim);
     if (kernel == NULL) standardize(v->points, data->n, rows, v->dim);
-    status = bind_kernel(data, v, kernel);
+    status = circe__bind_kernel(data, v, kernel);
     circe_kernel_factor *resolved = NULL;
     if (status == CIRCE_OK) status = circe__resolve(v->kernel, v->dim, name, &resolved);
     circe__free(data->context, resolved);
@@ -326,6 +326,7 @@ circe_status circe__data_begin(circe_context *context, const circe_mat *x, const
     if (status == CIRCE_OK) status = take_variable(data, y, more_y, data->options.kernel_y, "y", &data->y);
     if (status == CIRCE_OK) status = take_variable(data, z, more_z, data->options.kernel_z, "z", &data->z);
     if (status == CIRCE_OK) status = count_values(data);
+    if (status == CIRCE_OK) status = circe__faces_make(data, &data->faces);
     if (status != CIRCE_OK) circe__data_free(data);
     return status;
 }
@@ -345,6 +346,7 @@ void circe__data_free(circe__data *data) {
     circe__free(data->context, data->root);
     circe__free(data->context, data->unit);
     circe__free(data->context, data->row);
+    circe__faces_free(data->context, data->faces);
     *data = (circe__data){0};
 }
 
@@ -359,7 +361,7 @@ circe_status circe__scaled_kernel(const circe__data *data, const circe__variable
 
 /* ---- parts of a data set ----------------------------------------------------------------------------------------- */
 
-static circe_status subset_variable(const circe__data *data, const circe__variable *from, const int64_t *index,
+circe_status circe__variable_subset(const circe__data *data, const circe__variable *from, const int64_t *index,
                                     int64_t n, circe__variable *to) {
     *to = (circe__variable){.dim = from->dim, .constant = from->constant};
     if (from->dim == 0) return CIRCE_OK;
@@ -372,7 +374,7 @@ static circe_status subset_variable(const circe__data *data, const circe__variab
     return circe_kernel_copy(from->kernel, &to->kernel);
 }
 
-circe_status circe__data_subset(const circe__data *data, const int64_t *index, int64_t n, circe__data *subset) {
+circe_status circe__data_rows_of_y(const circe__data *data, const int64_t *index, int64_t n, circe__data *subset) {
     *subset = (circe__data){.context = data->context, .options = data->options, .given = n, .n = n, .total = n};
     subset->by_value = data->by_value;
     subset->row = circe__alloc(data->context, n, sizeof *subset->row);
@@ -380,9 +382,8 @@ circe_status circe__data_subset(const circe__data *data, const int64_t *index, i
     subset->unit = circe__alloc(data->context, n, sizeof *subset->unit);
     circe_status status = CIRCE_ERR_MEMORY;
     if (subset->row != NULL && subset->root != NULL && subset->unit != NULL)
-        status = subset_variable(data, &data->x, index, n, &subset->x);
-    if (status == CIRCE_OK) status = subset_variable(data, &data->y, index, n, &subset->y);
-    if (status == CIRCE_OK) status = subset_variable(data, &data->z, index, n, &subset->z);
+        status = circe__variable_subset(data, &data->y, index, n, &subset->y);
+    if (status == CIRCE_OK) status = circe__faces_subset(data, index, n, &subset->faces);
     double length = 0.0;
     for (int64_t i = 0; status == CIRCE_OK && i < n; i++) {
         subset->row[i] = i;
@@ -390,6 +391,15 @@ circe_status circe__data_subset(const circe__data *data, const int64_t *index, i
         length += subset->root[i] * subset->root[i];
     }
     for (int64_t i = 0; status == CIRCE_OK && i < n; i++) subset->unit[i] = subset->root[i] / sqrt(length);
+    if (status != CIRCE_OK) circe__data_free(subset);
+    return status;
+}
+
+circe_status circe__data_subset(const circe__data *data, const int64_t *index, int64_t n, circe__data *subset) {
+    circe_status status = circe__data_rows_of_y(data, index, n, subset);
+    if (status != CIRCE_OK) return status;
+    status = circe__variable_subset(data, &data->x, index, n, &subset->x);
+    if (status == CIRCE_OK) status = circe__variable_subset(data, &data->z, index, n, &subset->z);
     if (status != CIRCE_OK) circe__data_free(subset);
     return status;
 }

@@ -140,7 +140,7 @@ circe_status circe__center_y(const circe__data *data, const circe__regressor *re
     if (index == NULL) return CIRCE_ERR_MEMORY;
     for (int64_t i = 0; i < data->n; i++) index[i] = i;
     circe_status status =
-        circe__local_make(data, index, data->n, regressor->info.sigma2_multiple, regressor->ridge, &local);
+        circe__local_make(data, index, data->n, &regressor->spectrum->sight, regressor->ridge, &local);
     if (status == CIRCE_OK) status = circe__residual(&local.regressor, left);
     circe__free(data->context, index);
     circe__local_free(data->context, &local);
@@ -175,14 +175,27 @@ static circe_status left_side(const circe__data *data, const circe__pair_plan *p
     return status;
 }
 
+typedef struct dividing {
+    const circe__regressor *regressor;
+    circe__table *noise;
+} dividing;
+
+static void run_divide(void *user, int64_t first, int64_t end) {
+    const dividing *w = user;
+    int64_t cols = w->noise->cols;
+    for (int64_t i = first; i < end; i++) {
+        double rest = circe__rest(w->regressor, i), *row = w->noise->data + i * cols;
+        for (int64_t k = 0; k < cols; k++) row[k] /= rest;
+    }
+}
+
 circe_status circe__noise(const circe__data *data, const circe__regressor *regressor, const circe__table *right,
                           circe__table *noise) {
     circe_status status = circe__table_copy(data->context, right, noise);
     if (status == CIRCE_OK) status = circe__residual(regressor, noise);
-    for (int64_t i = 0; status == CIRCE_OK && i < noise->rows; i++) {
-        double rest = circe__rest(regressor, i);
-        for (int64_t k = 0; k < noise->cols; k++) noise->data[i * noise->cols + k] /= rest;
-    }
+    dividing w = {regressor, noise};
+    if (status == CIRCE_OK)
+        circe__run_ranges(data->context->threads, noise->rows, 4096 / (noise->cols + 1) + 1, run_divide, &w);
     return status;
 }
 
@@ -217,12 +230,15 @@ static circe_status right_noise(const circe__data *data, circe__regressor *regre
 }
 
 static circe_status check_sides(const circe__data *data, const circe__pair_plan *plan, const circe__table *target,
-                                circe__regressions *regressions, const circe__pair *pair) {
+                                circe__regressions *regressions, const circe__pair *pair, circe_test_result *result) {
     circe__table noise = {0};
     circe_status status = circe__check_residual(data, &regressions->side[1], &pair->right, &pair->noise);
     if (status != CIRCE_OK || !plan->regress_x) return status;
     status = circe__noise(data, &regressions->side[0], target, &noise);
     if (status == CIRCE_OK) status = circe__check_residual(data, &regressions->side[0], target, &noise);
+    const circe__table *targets[2] = {target, &pair->right}, *noises[2] = {&noise, &pair->noise};
+    if (status == CIRCE_OK && data->y.dim > 0 && !data->by_value && data->options.regression != CIRCE_GCM_LINEAR)
+        status = circe__check_misfit(data, regressions->side, targets, noises, result);
     circe__table_free(data->context, &noise);
     return status;
 }
@@ -247,7 +263,8 @@ circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *p
     if (status == CIRCE_OK) status = regress_sides(data, plan, &target, &pair->right, regressions);
     if (status == CIRCE_OK) status = left_side(data, plan, &target, regressions, pair, result);
     if (status == CIRCE_OK) status = right_noise(data, &sides[1], pair);
-    if (status == CIRCE_OK && !data->options.skip_checks) status = check_sides(data, plan, &target, regressions, pair);
+    if (status == CIRCE_OK && !data->options.skip_checks)
+        status = check_sides(data, plan, &target, regressions, pair, result);
     if (status == CIRCE_OK && data->n > MANY_ROWS && !plan->columns) status = compress_sides(data, pair, result);
     circe__table_free(data->context, &target);
     if (status != CIRCE_OK) {

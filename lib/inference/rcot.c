@@ -16,6 +16,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "inference/faces.h"
 #include "inference/fourier.h"
 
 enum {
@@ -255,6 +256,7 @@ static circe_status choose_ridges(layout *l, circe_test_result *result) {
         l->ridge[side] = o->ridge[best] * o->undersmoothing;
         double multiple = info[side]->sigma2_multiple, alone = errors[2 * o->n_ridge + side];
         *info[side] = (circe_test_regression){.used = 1,
+                                              .basis = "kernel",
                                               .sigma2_multiple = multiple,
                                               .ridge_chosen = o->ridge[best],
                                               .ridge = l->ridge[side],
@@ -390,7 +392,9 @@ static circe_status choose_width(const circe__data *data, double *multiple) {
         circe__random_subset(data->context->threads, (circe_random){data->options.seed, CIRCE__STREAM_ROWS}, data->n, n,
                              index);
         status = circe__data_subset(data, index, n, &part);
-        part.by_value = false; /* a width is what is wanted */
+        part.by_value = false; /* a width is what is wanted, */
+        circe__faces_free(data->context, part.faces);
+        part.faces = NULL; /* of y's own kernel */
         if (status == CIRCE_OK)
             status = circe__features_of(&part, part.z.kernel, part.z.points, n, part.z.dim, 1e-2, 32, "z", &z, &left);
         if (status == CIRCE_OK) circe__weigh(&part, &z);

@@ -69,7 +69,8 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
                                   .z.check_p = NAN,
                                   .effective_rows = NAN,
                                   .robust_p = NAN,
-                                  .mid_p = NAN};
+                                  .mid_p = NAN,
+                                  .misfit = NAN};
     circe_status status = describe_kernel(&data->x, result->kernel_x);
     if (status == CIRCE_OK) status = describe_kernel(&data->y, result->kernel_y);
     if (status == CIRCE_OK) status = describe_kernel(&data->z, result->kernel_z);

@@ -5,7 +5,7 @@
 
 In a PyTorch training loop:
 
-    circe_loss = circe.torch.CirceLoss(mean, sigma2_x=0.1)
+    circe_loss = circe.torch.CirceLoss(mean)
     loss = criterion(prediction, b) + gamma * circe_loss(features, y, z)
 
 From tables to predictors and audits:
@@ -42,6 +42,8 @@ if TYPE_CHECKING:  # with `as`, by which a type checker knows that a name is exp
         hscic as hscic, hsic as hsic, kci as kci, kpc as kpc, measure as measure, nocco as nocco, spectral as spectral,
         transform as transform)
     from ._runtime import get_threads as get_threads, set_threads as set_threads
+    from ._sweeps import (
+        Experiment as Experiment, Sweep as Sweep, experiment as experiment, experiments as experiments, sweep as sweep)
     from .errors import (
         ArgumentError as ArgumentError, CancelledError as CancelledError, CirceError as CirceError,
         ClosedError as ClosedError, CommandError as CommandError, DataError as DataError, DeviceError as DeviceError,
@@ -57,6 +59,7 @@ _WHERE = {
     "_mean": "ConditionalMean FitWarning LooTable ResidualFeatures",
     "_measures": "MEASURES Measurement circe circe_cached gcm hscic hsic kci kpc measure nocco spectral transform",
     "_runtime": "get_threads set_threads",
+    "_sweeps": "Experiment Sweep experiment experiments sweep",
     "errors": "ArgumentError CancelledError CirceError ClosedError CommandError DTypeError DataError DeviceError FileError "
               "FormatError NotFittedError NumericError OutOfMemoryError RankError ShapeError UnsupportedError VersionError "
               "WriteError",

@@ -78,6 +78,7 @@ class TestResult(_Record):
     effective_rows: float = float("nan")
     robust_p: float = float("nan")
     mid_p: float = float("nan")
+    misfit: float = float("nan")
     columns: Tuple[dict, ...] = ()
 
     @property
@@ -349,7 +350,10 @@ def _limited(x, y, z, rows, seconds: float, options: Dict[str, Any]) -> _Problem
 
 
 def _regression(found: _native.TestRegression) -> Optional[dict]:
-    return {field[0]: getattr(found, field[0]) for field in found._fields_[1:]} if found.used else None
+    if not found.used:
+        return None
+    described = {field[0]: getattr(found, field[0]) for field in found._fields_[1:]}
+    return {**described, "basis": found.basis.decode()}
 
 
 def calibrate(x, y, z, *, repetitions: int = 200, bins: int = 20, **options) -> Calibration:
