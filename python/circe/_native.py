@@ -67,8 +67,9 @@ class Allocator(ctypes.Structure):
     _fields_ = [("allocate", c_void_p), ("release", c_void_p), ("user", c_void_p)]
 
 
-# Called during long work; what it returns, if not 0, ends it.
-Progress = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_int64, c_int64)
+# Called during long work; what it returns, if not 0, ends it. The library hands over a stage and numbers, which nobody here
+# looks at: a function may take fewer arguments than it is called with.
+Progress = ctypes.CFUNCTYPE(c_int)
 
 
 class ContextOptions(ctypes.Structure):
