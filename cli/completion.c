@@ -13,6 +13,16 @@ static void put_visible_commands(FILE *out) {
     }
 }
 
+/* Whether file names may follow: those of paths, and of variables, which name a file and perhaps columns of it. */
+static bool takes_files(const circe_option *option) {
+    return option->kind == CIRCE_OPTION_PATH || strncmp(option->value, "FILE", 4) == 0;
+}
+
+/* Whether a command's positional argument is a file. */
+static bool argument_is_file(const spec_command *command) {
+    return command->argument != NULL && strcmp(command->argument, "DATA") == 0;
+}
+
 /* The cases "--option) what may follow ;;" of one command. */
 static void bash_values(FILE *out, const spec_command *command) {
     for (size_t i = 0; i < spec_n_rows(command); i++) {
@@ -20,8 +30,8 @@ static void bash_values(FILE *out, const spec_command *command) {
         if (option->value == NULL) continue;
         fprintf(out, "                --%s", option->name);
         if (option->letter != 0) fprintf(out, "|-%c", option->letter);
-        if (option->kind == CIRCE_OPTION_PATH)
-            fputs(") compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n", out);
+        if (takes_files(option))
+            fputs(") files; return ;;\n", out);
         else if (option->words != NULL) {
             fputs(") COMPREPLY=($(compgen -W \"", out);
             put_words(out, option->words);
@@ -39,7 +49,9 @@ static void bash_command(FILE *out, const spec_command *command) {
     fputs("            esac\n            words=\"", out);
     for (size_t i = 0; i < n; i++) fprintf(out, "%s ", words[i]);
     for (size_t i = 0; i < spec_n_rows(command); i++) fprintf(out, "--%s ", spec_row(command, i)->name);
-    fputs("\" ;;\n", out);
+    fputs("\"\n", out);
+    if (argument_is_file(command)) fputs("            [[ $cur == -* ]] || { files; return; }\n", out);
+    fputs("            ;;\n", out);
 }
 
 void completion_bash(FILE *out) {
@@ -48,6 +60,8 @@ void completion_bash(FILE *out) {
         "_circe() {\n"
         "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words=\n"
         "    COMPREPLY=()\n"
+        "    files() { compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$cur\")); }\n"
+        "    if [ \"$cur\" = = ]; then cur=; elif [ \"$prev\" = = ]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
         "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
         "        COMPREPLY=($(compgen -W \"",
         out);
@@ -89,16 +103,18 @@ static size_t first_sentence(const char *text) {
 
 static void zsh_option(FILE *out, const circe_option *option) {
     fputs("                '", out);
+    const char *equals = option->value != NULL ? "=" : "";
     if (option->letter != 0)
-        fprintf(out, "(-%c --%s)'{-%c,--%s}'", option->letter, option->name, option->letter, option->name);
+        fprintf(out, "(-%c --%s)'{-%c%s,--%s%s}'", option->letter, option->name, option->letter, *equals ? "+" : "",
+                option->name, equals);
     else
-        fprintf(out, "--%s", option->name);
+        fprintf(out, "--%s%s", option->name, equals);
     fputc('[', out);
     zsh_text(out, option->help, first_sentence(option->help));
     fputc(']', out);
     if (option->value != NULL) {
         fprintf(out, ":%s:", option->value);
-        if (option->kind == CIRCE_OPTION_PATH)
+        if (takes_files(option))
             fputs("_files", out);
         else if (option->words != NULL) {
             fputc('(', out);
@@ -118,6 +134,8 @@ static void zsh_command(FILE *out, const spec_command *command) {
         fprintf(out, "                '1:%s:(", command->argument);
         for (size_t i = 0; i < n; i++) fprintf(out, "%s%s", i > 0 ? " " : "", words[i]);
         fputs(")' \\\n", out);
+    } else if (argument_is_file(command)) {
+        fputs("                '1:DATA:_files' \\\n", out);
     }
     fputs("                && return ;;\n", out);
 }

@@ -1,4 +1,4 @@
-/* Help, man pages and shell completions: three renderings of the table of spec.c. */
+/* Help, man pages, the reference on the site and shell completions: renderings of the table of spec.c. */
 #ifndef CLI_HELP_H
 #define CLI_HELP_H
 
@@ -17,6 +17,9 @@ void help_option_default(char *out, size_t size, const circe_option *option);
 
 /* Writes circe.1 and a circe-COMMAND.1 for each command that is not hidden into a folder; returns an exit status. */
 int manpage_write_all(const char *directory);
+
+/* Writes a Markdown page COMMAND.md for each of them into a folder; returns an exit status. */
+int reference_write_all(const char *directory);
 
 void completion_bash(FILE *out);
 void completion_zsh(FILE *out);

@@ -11,6 +11,7 @@
 #include "cli/common/terminal.h"
 #include "cli/common/together.h"
 #include "cli/help.h"
+#include "io/place.h"
 #include "io/suggest.h"
 
 static int unknown_command(const char *name) {
@@ -73,6 +74,11 @@ static int cmd_generate_man(const args *arguments) {
     return manpage_write_all(arguments->argument);
 }
 
+static int cmd_generate_reference(const args *arguments) {
+    if (arguments->argument == NULL) return message_fail(EXIT_INPUT, "into which folder?");
+    return reference_write_all(arguments->argument);
+}
+
 /* A command that several processes do together, where mpirun or srun started several; `parsed` is what became of its
  * arguments. */
 static int run_by_ranks(int (*run)(const args *), const args *arguments, int parsed) {
@@ -96,7 +102,8 @@ static int run_command(const spec_command *command, int argc, char **argv) {
                                                               [SPEC_BENCH] = cmd_bench,
                                                               [SPEC_HELP] = cmd_help,
                                                               [SPEC_COMPLETION] = cmd_completion,
-                                                              [SPEC_MAN] = cmd_generate_man};
+                                                              [SPEC_MAN] = cmd_generate_man,
+                                                              [SPEC_REFERENCE] = cmd_generate_reference};
     bool shared = command == &spec_commands[SPEC_FIT] || command == &spec_commands[SPEC_EXPERIMENT] ||
                   command == &spec_commands[SPEC_TRAIN];
     message_set_command(command->name);
@@ -144,5 +151,6 @@ static void wait_politely(char **argv) {
 int main(int argc, char **argv) {
     wait_politely(argv);
     terminal_guard();
+    io_keep_pipes();
     return message_close_stdout(run(argc, argv));
 }

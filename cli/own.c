@@ -33,6 +33,9 @@
 #define QUIET                                                   \
     ROW(FLAG, quiet, "quiet", .letter = 'q', .group = "Output", \
         .help = "No progress bar, no warnings, no explanations.")
+#define VERBOSE                                                     \
+    ROW(FLAG, verbose, "verbose", .letter = 'v', .group = "Output", \
+        .help = "Also say, on standard error, on what machine it runs and how long each stage takes.")
 #define HELP ROW(FLAG, help, "help", .letter = 'h', .group = "Output", .help = "Show this help.")
 
 #define OWN(name, ...)                                                        \
@@ -40,29 +43,30 @@
     const circe_schema own_##name = {#name, sizeof(own_options), name##_rows, \
                                      sizeof name##_rows / sizeof name##_rows[0]};
 
-OWN(fit, THREADS, MEMORY, JSON, QUIET, HELP)
-OWN(measure, THREADS, MEMORY, JSON, QUIET, HELP)
+OWN(fit, THREADS, MEMORY, JSON, QUIET, VERBOSE, HELP)
+OWN(measure, THREADS, MEMORY, JSON, QUIET, VERBOSE, HELP)
 OWN(test, THREADS, MEMORY,
     ROW(PATH, output, "output", .letter = 'o', .value = "DIR", .group = "Output",
         .help = "With --calibrate: a folder for calibration.svg, with its script and data."),
-    JSON, QUIET, HELP)
+    JSON, QUIET, VERBOSE, HELP)
 OWN(audit, THREADS, MEMORY,
     ROW(PATH, output, "output", .letter = 'o', .required = 1, .value = "DIR", .group = "Output",
         .help = "Folder for report.html, its figures, results.json and results.csv. One that exists is used; files of "
                 "these names are replaced."),
-    JSON, QUIET, HELP)
+    JSON, QUIET, VERBOSE, HELP)
 OWN(train, THREADS, MEMORY,
     ROW(PATH, report, "report", .value = "DIR", .group = "Output",
         .help = "Folder for report.html, figures, results.csv and results.json. Default: MODEL-report, without MODEL's "
                 "ending."),
-    ROW(FLAG, no_report, "no-report", .group = "Output", .help = "Leave the report out."), CONFIG, JSON, QUIET, HELP)
-OWN(predict, THREADS, CONFIG, JSON, QUIET, HELP)
+    ROW(FLAG, no_report, "no-report", .group = "Output", .help = "Leave the report out."), CONFIG, JSON, QUIET, VERBOSE,
+    HELP)
+OWN(predict, THREADS, CONFIG, JSON, QUIET, VERBOSE, HELP)
 OWN(experiment, JSON, QUIET, HELP)
 OWN(experiment_run, DEVICE,
     ROW(PATH, output, "output", .letter = 'o', .required = 1, .value = "FILE", .group = "Output",
         .help = "Where to write the result."),
     HELP)
-OWN(data, THREADS, JSON, QUIET, HELP)
+OWN(data, THREADS, JSON, QUIET, VERBOSE, HELP)
 OWN(demo,
     ROW(INTEGER, n, "n", .value = "N", .fallback = "10000", .low = 500, .high = 1e6, .group = "Demonstration",
         .help = "Points to train on, with those for validation and holdout; 2000 more are drawn to judge by."),

@@ -275,6 +275,12 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
                   .argument = "DIR",
                   .synopsis = "DIR",
                   .summary = "write the man pages into a folder"},
+    [SPEC_REFERENCE] = {.own = &own_help,
+                        .name = "generate-reference",
+                        .hidden = true,
+                        .argument = "DIR",
+                        .synopsis = "DIR",
+                        .summary = "write the reference of the commands, in Markdown, into a folder"},
 };
 
 const char spec_summary[] = "conditional independence, measured and enforced";

@@ -24,6 +24,7 @@ typedef enum spec_command_id {
     SPEC_HELP,
     SPEC_COMPLETION,
     SPEC_MAN,
+    SPEC_REFERENCE,
     SPEC_N_COMMANDS,
 } spec_command_id;
 

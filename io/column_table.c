@@ -7,14 +7,14 @@
 #include <string.h>
 
 #include "io/memory_table.h"
-#include "io/paths.h"
 #include "io/small.h"
 
 typedef enum table_format { FORMAT_COLUMNS, FORMAT_ARRAYS, FORMAT_ARRAY } table_format;
 
-static table_format format_of(const char *path) {
-    if (path_ends_with(path, ".npz") || path_ends_with(path, ".safetensors")) return FORMAT_ARRAYS;
-    return path_ends_with(path, ".npy") ? FORMAT_ARRAY : FORMAT_COLUMNS;
+static table_format format_of(const char *path, const io_reading *how) {
+    io_format format = io_format_of(path, how->format);
+    if (format == IO_NPZ || format == IO_SAFETENSORS) return FORMAT_ARRAYS;
+    return format == IO_NPY ? FORMAT_ARRAY : FORMAT_COLUMNS;
 }
 
 static double element(const circe_mat *m, int64_t i, int64_t j) {
@@ -75,13 +75,14 @@ static selection select_array(const char *name) {
     return (selection){.array = small_format("%.*s", (int)(colon - name), name), .column = strtoll(digits, NULL, 10)};
 }
 
-static circe_status read_selection(const char *path, selection *list, int64_t a) {
+static circe_status read_selection(const char *path, const io_reading *how, selection *list, int64_t a) {
+    const io_reading as_it_is = {.format = how->format};
     selection *s = &list[a];
     for (int64_t b = 0; b < a && s->values == NULL; b++)
         if (strcmp(list[b].array, s->array) == 0) s->values = list[b].values;
     if (s->values == NULL) {
         char *source = small_format("%s:%s", path, s->array);
-        circe_status status = io_read(source, NULL, &s->own);
+        circe_status status = io_read_as(source, NULL, &as_it_is, &s->own);
         free(source);
         if (status != CIRCE_OK) return status;
         s->values = &s->own.values;
@@ -104,13 +105,13 @@ static void name_columns(const char *name, int64_t count, name_list *names) {
     }
 }
 
-static circe_status read_arrays(const char *path, const name_list *wanted, column_table *out) {
+static circe_status read_arrays(const char *path, const name_list *wanted, const io_reading *how, column_table *out) {
     selection *list = small_alloc((size_t)wanted->n * sizeof *list);
     name_list names = {0};
     circe_status status = CIRCE_OK;
     for (int64_t a = 0; a < wanted->n; a++) list[a] = select_array(wanted->names[a]);
     for (int64_t a = 0; a < wanted->n && status == CIRCE_OK; a++) {
-        status = read_selection(path, list, a);
+        status = read_selection(path, how, list, a);
         if (status != CIRCE_OK) break;
         out->first[a] = names.n;
         out->count[a] = list[a].column >= 0 ? 1 : list[a].values->cols;
@@ -168,9 +169,11 @@ static circe_status copy_columns(const char *path, const circe_mat *from, const 
     return status;
 }
 
-static circe_status read_array(const char *path, const name_list *wanted, bool by_place, column_table *out) {
+static circe_status read_array(const char *path, const name_list *wanted, const io_reading *how, bool by_place,
+                               column_table *out) {
+    const io_reading as_it_is = {.format = how->format};
     io_table whole = {0};
-    circe_status status = io_read(path, NULL, &whole);
+    circe_status status = io_read_as(path, NULL, &as_it_is, &whole);
     if (status != CIRCE_OK) return status;
     status = copy_columns(path, &whole.values, wanted, by_place, out);
     io_table_free(&whole);
@@ -182,18 +185,18 @@ static circe_status read_array(const char *path, const name_list *wanted, bool b
 static circe_status read_file(const char *path, const name_list *wanted, const io_reading *how, bool by_place,
                               column_table *table) {
     circe_status status = CIRCE_OK;
-    switch (format_of(path)) {
+    switch (format_of(path, how)) {
         case FORMAT_COLUMNS:
             status = read_columns(path, wanted, how, table);
             break;
         case FORMAT_ARRAYS:
-            status = read_arrays(path, wanted, table);
+            status = read_arrays(path, wanted, how, table);
             break;
         case FORMAT_ARRAY:
-            status = read_array(path, wanted, by_place, table);
+            status = read_array(path, wanted, how, by_place, table);
             break;
     }
-    if (status == CIRCE_OK && format_of(path) != FORMAT_COLUMNS) status = io_table_read_as(&table->in.table, how);
+    if (status == CIRCE_OK && format_of(path, how) != FORMAT_COLUMNS) status = io_table_read_as(&table->in.table, how);
     return status;
 }
 
@@ -209,6 +212,45 @@ circe_status column_table_read(const circe_table *memory, const char *path, cons
     table->in.values = table->in.table.values;
     if (status == CIRCE_OK) table->in.met = reading_met(how);
     return status;
+}
+
+/* The texts that describe columns are one longer each. */
+static void describe_one_more(io_table *t, const char *name) {
+    int64_t n = t->values.cols;
+    name_list names = {0};
+    for (int64_t c = 0; c < n; c++) name_list_add(&names, t->names[c]);
+    name_list_add(&names, name);
+    free(t->names);
+    t->names = name_list_block(&names);
+    name_list_free(&names);
+    if (t->categorical == NULL) return;
+    t->categorical = small_grow(t->categorical, (size_t)(n + 1) * sizeof *t->categorical);
+    t->categories = small_grow(t->categories, (size_t)(n + 1) * sizeof *t->categories);
+    t->categorical[n] = false;
+    t->categories[n] = NULL;
+    if (t->columns == NULL) return;
+    t->columns = small_grow(t->columns, (size_t)(n + 1) * sizeof *t->columns);
+    t->columns[n] = (io_column){0};
+}
+
+circe_status column_table_add(column_table *table, const char *name, const double *values) {
+    io_table *t = &table->in.table;
+    int64_t rows = t->values.rows, n = t->values.cols, asked = 0;
+    double *data = malloc((size_t)(rows * (n + 1) + 1) * sizeof *data);
+    if (data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", rows);
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t c = 0; c < n; c++) data[i * (n + 1) + c] = element(&t->values, i, c);
+        data[i * (n + 1) + n] = values[i];
+    }
+    describe_one_more(t, name);
+    io_table_take(t, data, n + 1);
+    while (asked < n && table->first[asked] + table->count[asked] < n) asked++;
+    table->first = small_grow(table->first, (size_t)(asked + 2) * sizeof *table->first);
+    table->count = small_grow(table->count, (size_t)(asked + 2) * sizeof *table->count);
+    table->first[asked + 1] = n;
+    table->count[asked + 1] = 1;
+    table->in.values = t->values;
+    return CIRCE_OK;
 }
 
 void column_table_free(column_table *table) {

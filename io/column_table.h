@@ -17,6 +17,8 @@ typedef struct column_table {
  * was met is for inputs_check_categories to say. */
 circe_status column_table_read(const circe_table *memory, const char *path, const name_list *wanted, const reading *how,
                                bool by_place, column_table *table);
+/* One more column of numbers, as if it had been asked for last; NaN: missing. Before rows are left out. */
+circe_status column_table_add(column_table *table, const char *name, const double *values);
 void column_table_free(column_table *table);
 
 double column_value(const column_table *table, int64_t row, int64_t col);

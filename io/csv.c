@@ -477,6 +477,20 @@ circe_status io__shape_delimited(int descriptor, uint64_t bytes, char delimiter,
     return status;
 }
 
+circe_status io__csv_layout(const char *data, size_t bytes, const char *name, const io_reading *reading,
+                            char *delimiter, char ***header) {
+    io_reading how = reading_or_usual(reading);
+    how.found = NULL; /* for the one who reads */
+    reader r = {
+        .text = {.memory = data, .name = name}, .reading = &how, .scanner = {.delimiter = *delimiter, .name = name}};
+    circe_status status = begin(&r, bytes, NULL);
+    *delimiter = r.scanner.delimiter;
+    *header = status == CIRCE_OK && r.has_names ? io__texts_block(&r.header) : NULL;
+    if (status == CIRCE_OK && r.has_names && *header == NULL) status = no_memory(&r);
+    release(&r);
+    return status;
+}
+
 circe_status io__parse_delimited(const char *data, size_t bytes, char delimiter, const char *name, const char *columns,
                                  const io_reading *reading, io_table *table) {
     return parse((io__text){.memory = data, .name = name}, bytes, delimiter, columns, reading, table);

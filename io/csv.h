@@ -40,6 +40,12 @@ void io__cut_rows(const io__window *window, char delimiter, int n, size_t *cut);
 /* Behind the row that begins at `at`; NULL where the text ends before its line does. */
 const char *io__row_end(const char *at, const char *end, char delimiter);
 
+/* ---- csv.c ---------------------------------------------------------------------------------------------------- */
+
+/* The delimiter of a text in memory, and the names in its header, to be freed; NULL: it has none. */
+circe_status io__csv_layout(const char *data, size_t bytes, const char *name, const io_reading *reading,
+                            char *delimiter, char ***header);
+
 /* ---- csv_rows.c ----------------------------------------------------------------------------------------------- */
 
 /* What rows look like: the same for all of them. */

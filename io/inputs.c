@@ -16,17 +16,16 @@ const char *variable_label(variable of) {
     return labels[of];
 }
 
-static bool ends_with(const char *text, const char *ending) {
-    size_t n = strlen(text), m = strlen(ending);
-    return n >= m && strcmp(text + n - m, ending) == 0;
+static bool has_arrays(const input_options *options, const char *path) {
+    io_format format = io_format_of(path, options->reading.format);
+    return format == IO_NPZ || format == IO_SAFETENSORS;
 }
-
-static bool has_arrays(const char *path) { return ends_with(path, ".npz") || ends_with(path, ".safetensors"); }
 
 /* How the variable's cells are read. */
 static circe_status open_reading(const input_options *options, variable of, reading *out) {
     const char *data = options->data;
-    bool own = options->table == NULL && (data == NULL || has_arrays(data) || ends_with(data, ".npy"));
+    bool own = options->table == NULL &&
+               (data == NULL || has_arrays(options, data) || io_format_of(data, options->reading.format) == IO_NPY);
     return reading_open_for(&options->reading, variable_label(of), data != NULL ? options->of[of].source : NULL, own,
                             out);
 }
@@ -56,7 +55,7 @@ circe_status input_read_from(const input_options *options, variable of, const ch
 /* The columns or the array `selection` of one file for everything. */
 static circe_status read_selection(const input_options *options, variable of, const char *path, const char *selection,
                                    input *out) {
-    if (!has_arrays(path)) return read_as(options, of, path, selection, out);
+    if (!has_arrays(options, path)) return read_as(options, of, path, selection, out);
     char *source = small_format("%s:%s", path, selection);
     circe_status status = read_as(options, of, source, NULL, out);
     free(source);
@@ -252,10 +251,10 @@ void input_view(const input *from, input *to) {
 
 static circe_status shape_of(const input_options *options, variable of, io_shape *shape) {
     const char *data = options->data, *source = options->of[of].source;
-    if (data == NULL) return io_read_shape(source, options->of[of].columns, shape);
-    if (!has_arrays(data)) return io_read_shape(data, source, shape);
+    if (data == NULL) return io_read_shape(source, options->of[of].columns, options->reading.format, shape);
+    if (!has_arrays(options, data)) return io_read_shape(data, source, options->reading.format, shape);
     char *array = small_format("%s:%s", data, source);
-    circe_status status = io_read_shape(array, NULL, shape);
+    circe_status status = io_read_shape(array, NULL, options->reading.format, shape);
     free(array);
     return status;
 }

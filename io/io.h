@@ -1,7 +1,8 @@
 /* Files of numbers: .npy, .npz, .csv and .safetensors, read into one kind of table, and .npy written.
  *
  * A source is PATH or PATH:SELECTION. The selection names the member of an .npz, the tensor of a .safetensors, or the
- * columns of a .csv (comma-separated names, or indices counted from 0). Nothing in a file is trusted before it was
+ * columns of a .csv (comma-separated names, or indices counted from 0). PATH - is standard input; what gzip packed is
+ * unpacked. Nothing in a file is trusted before it was
  * checked; every refusal names the file, the place and what would be right. */
 #ifndef CIRCE_IO_H
 #define CIRCE_IO_H
@@ -27,9 +28,15 @@ typedef struct io_reading {
     bool all;       /* every column is categories */
     char **missing; /* more words for missing */
     int64_t n_missing;
-    bool only_empty; /* of the usual words for missing, the empty cell alone */
-    char decimal;    /* ',' or '.'; 0 is '.' */
+    bool only_empty;    /* of the usual words for missing, the empty cell alone */
+    char decimal;       /* ',' or '.'; 0 is '.' */
+    const char *format; /* "csv", "tsv", "npy", "npz" or "safetensors", whatever the name says; NULL: by the name */
 } io_reading;
+
+typedef enum io_format { IO_UNKNOWN, IO_NPY, IO_NPZ, IO_CSV, IO_TSV, IO_SAFETENSORS } io_format;
+
+/* What was asked for, or what the path ends with, without .gz. */
+io_format io_format_of(const char *path, const char *asked);
 
 /* How one column was read. */
 typedef struct io_column {
@@ -58,6 +65,8 @@ typedef struct io_table {
 circe_status io_read(const char *source, const char *columns, io_table *table);
 circe_status io_read_as(const char *source, const char *columns, const io_reading *reading, io_table *table);
 void io_table_free(io_table *table);
+/* Other values, (rows, cols), in the place of the table's own, which it takes over. */
+void io_table_take(io_table *table, double *values, int64_t cols);
 
 /* What reading a source would give, from its header alone; of a .csv from its size and the lengths of its first rows.
  */
@@ -67,7 +76,19 @@ typedef struct io_shape {
     double bytes;       /* of memory that the table takes */
 } io_shape;
 
-circe_status io_read_shape(const char *source, const char *columns, io_shape *shape);
+circe_status io_read_shape(const char *source, const char *columns, const char *format, io_shape *shape);
+
+/* A .csv or .tsv as it is, in UTF-8, row by row. */
+typedef struct io_lines {
+    char *text;
+    char **rows;   /* (n_rows), each with a '\0' in the place of its line end; the first is the header's, if any */
+    char **header; /* names, and NULL behind the last; NULL: there are none */
+    int64_t n_rows;
+    char delimiter;
+} io_lines;
+
+circe_status io_read_lines(const char *path, const io_reading *reading, io_lines *lines);
+void io_lines_free(io_lines *lines);
 
 /* How many threads read a large table, from now on; 0: as many as OpenMP would use. */
 void io_use_threads(int threads);

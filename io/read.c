@@ -10,6 +10,7 @@
 
 #include "files/mapped.h"
 #include "io/csv.h"
+#include "io/place.h"
 
 /* Smaller arrays are copied: a mapping holds on to the file, and is of no use below this. */
 enum { MIN_MAPPED_BYTES = 1 << 20 };
@@ -17,33 +18,43 @@ enum { MIN_MAPPED_BYTES = 1 << 20 };
 /* Looked at before a file is read. */
 enum { MOST_HEADER = 1 << 16, MOST_ARCHIVE = 1 << 28 };
 
-typedef enum file_format { UNKNOWN, NPY, NPZ, CSV, TSV, SAFETENSORS } file_format;
+static bool is_packed(const char *path) {
+    size_t length = strlen(path);
+    return length > 3 && strcasecmp(path + length - 3, ".gz") == 0;
+}
 
-typedef struct extension {
-    const char *text;
-    file_format format;
-} extension;
-
-static const extension extensions[] = {
-    {".npy", NPY}, {".npz", NPZ}, {".csv", CSV}, {".tsv", TSV}, {".safetensors", SAFETENSORS},
+static const struct {
+    const char *ending;
+    io_format format;
+} endings[] = {
+    {"npy", IO_NPY}, {"npz", IO_NPZ}, {"csv", IO_CSV}, {"tsv", IO_TSV}, {"safetensors", IO_SAFETENSORS},
 };
 
-static file_format format_of_name(const char *path) {
+/* That of table.csv.gz is csv. */
+static io_format format_of_name(const char *path) {
     size_t length = strlen(path);
-    for (size_t i = 0; i < sizeof extensions / sizeof extensions[0]; i++) {
-        size_t n = strlen(extensions[i].text);
-        if (length > n && strcasecmp(path + length - n, extensions[i].text) == 0) return extensions[i].format;
+    if (is_packed(path)) length -= 3;
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        size_t n = strlen(endings[i].ending);
+        if (length > n + 1 && path[length - n - 1] == '.' && strncasecmp(path + length - n, endings[i].ending, n) == 0)
+            return endings[i].format;
     }
-    return UNKNOWN;
+    return IO_UNKNOWN;
+}
+
+io_format io_format_of(const char *path, const char *asked) {
+    for (size_t i = 0; asked != NULL && i < sizeof endings / sizeof endings[0]; i++)
+        if (strcmp(asked, endings[i].ending) == 0) return endings[i].format;
+    return format_of_name(path);
 }
 
 /* What comes through a pipe has no name of its own: there, text is read as .csv. */
-static file_format format_of_content(const circe__mapped *file) {
+static io_format format_of_content(const circe__mapped *file, bool plain) {
     const unsigned char *data = file->data;
-    if (file->bytes >= 6 && memcmp(data, "\x93NUMPY", 6) == 0) return NPY;
-    if (file->bytes >= 4 && memcmp(data, "PK", 2) == 0 && (data[2] == 3 || data[2] == 5)) return NPZ;
-    if (file->bytes >= 9 && data[8] == '{' && data[5] == 0 && data[6] == 0 && data[7] == 0) return SAFETENSORS;
-    return file->plain ? UNKNOWN : CSV;
+    if (file->bytes >= 6 && memcmp(data, "\x93NUMPY", 6) == 0) return IO_NPY;
+    if (file->bytes >= 4 && memcmp(data, "PK", 2) == 0 && (data[2] == 3 || data[2] == 5)) return IO_NPZ;
+    if (file->bytes >= 9 && data[8] == '{' && data[5] == 0 && data[6] == 0 && data[7] == 0) return IO_SAFETENSORS;
+    return plain ? IO_UNKNOWN : IO_CSV;
 }
 
 static bool exists(const char *path) {
@@ -55,6 +66,11 @@ static bool exists(const char *path) {
  * to end it. Where none exists, the name of a known format before the last colon is the path, for the error's sake. */
 static const char *split(char *path) {
     char *last = strrchr(path, ':');
+    if (io_is_standard_input(path)) {
+        char *selection = path[1] == ':' ? path + 2 : NULL;
+        path[1] = '\0';
+        return selection;
+    }
     if (exists(path)) return NULL;
     for (char *colon = path + strlen(path); colon-- > path;) {
         if (*colon != ':') continue;
@@ -64,7 +80,7 @@ static const char *split(char *path) {
     }
     if (last == NULL) return NULL;
     *last = '\0';
-    if (format_of_name(path) != UNKNOWN) return last + 1;
+    if (format_of_name(path) != IO_UNKNOWN) return last + 1;
     *last = ':';
     return NULL;
 }
@@ -97,31 +113,33 @@ static circe_status read_npy(circe__mapped *file, const char *name, io_table *ta
     return io_array_convert(&array, (const char *)file->data + header_bytes, name, table);
 }
 
-static circe_status read_format(circe__mapped *file, file_format format, const char *path, const char *selection,
+static circe_status read_format(circe__mapped *file, io_format format, const char *path, const char *selection,
                                 const char *columns, const io_reading *reading, io_table *table) {
-    if (columns != NULL && format != CSV && format != TSV && format != UNKNOWN)
+    if (columns != NULL && format != IO_CSV && format != IO_TSV && format != IO_UNKNOWN)
         return circe_fail(CIRCE_ERR_ARGUMENT, "%s: columns can be selected from a .csv or .tsv only", path);
     if (columns == NULL) columns = selection;
     const char *data = file->bytes > 0 ? file->data : "";
     switch (format) {
-        case NPY:
+        case IO_NPY:
             if (selection != NULL)
                 return circe_fail(CIRCE_ERR_ARGUMENT, "%s: an .npy is one array; ':%.100s' selects nothing in it", path,
                                   selection);
             return read_npy(file, path, table);
-        case NPZ:
+        case IO_NPZ:
             return io_parse_npz(data, file->bytes, path, selection, table);
-        case CSV:
+        case IO_CSV:
             return io_parse_csv_as(data, file->bytes, path, columns, reading, table);
-        case TSV:
+        case IO_TSV:
             return io__parse_delimited(data, file->bytes, '\t', path, columns, reading, table);
-        case SAFETENSORS:
+        case IO_SAFETENSORS:
             return io_parse_safetensors(data, file->bytes, path, selection, table);
-        case UNKNOWN:
+        case IO_UNKNOWN:
             break;
     }
     return circe_fail(CIRCE_ERR_FORMAT,
-                      "%s: its format is not known; .npy, .npz, .csv, .tsv and .safetensors can be read", path);
+                      "%s: its format is not known; .npy, .npz, .csv, .tsv and .safetensors can be read, and with "
+                      "--format files of any name",
+                      path);
 }
 
 /* ---- shapes --------------------------------------------------------------------------------------------------------
@@ -148,24 +166,24 @@ static circe_status npz_array(const circe__mapped *file, const char *path, const
     return status;
 }
 
-static circe_status archive_array(const char *path, file_format format, const char *selection, io_array *array) {
+static circe_status archive_array(const char *path, io_format format, const char *selection, io_array *array) {
     circe__mapped file = {.data = NULL};
     int problem = circe__map_file(path, &file);
     if (problem != 0) return circe_fail(CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
-    circe_status status = format == NPZ ? npz_array(&file, path, selection, array)
-                                        : io__safetensors_shape(file.data, file.bytes, path, selection, array);
+    circe_status status = format == IO_NPZ ? npz_array(&file, path, selection, array)
+                                           : io__safetensors_shape(file.data, file.bytes, path, selection, array);
     circe__unmap(&file);
     return status;
 }
 
 /* Archives are looked into where that costs little; of larger ones the size of the file is what is known. */
-static circe_status array_shape(const char *path, uint64_t bytes, file_format format, const char *selection,
+static circe_status array_shape(const char *path, uint64_t bytes, io_format format, const char *selection,
                                 io_shape *shape) {
     io_array array = {0};
     circe_status status = CIRCE_OK;
-    if (format == NPY)
+    if (format == IO_NPY)
         status = npy_array(path, bytes, &array);
-    else if ((format == NPZ || format == SAFETENSORS) && bytes <= MOST_ARCHIVE)
+    else if ((format == IO_NPZ || format == IO_SAFETENSORS) && bytes <= MOST_ARCHIVE)
         status = archive_array(path, format, selection, &array);
     else
         shape->bytes = (double)bytes;
@@ -187,17 +205,17 @@ static circe_status text_shape(const char *path, char delimiter, const char *col
     return status;
 }
 
-circe_status io_read_shape(const char *source, const char *columns, io_shape *shape) {
+circe_status io_read_shape(const char *source, const char *columns, const char *asked, io_shape *shape) {
     struct stat info;
     *shape = (io_shape){.rows = -1};
     char *path = strdup(source);
     if (path == NULL) return io__no_memory(source);
     const char *selection = split(path);
-    file_format format = format_of_name(path);
+    io_format format = io_format_of(path, asked);
     circe_status status = CIRCE_OK;
-    if (stat(path, &info) == 0 && S_ISREG(info.st_mode))
-        status = format == CSV || format == TSV
-                     ? text_shape(path, format == TSV ? '\t' : 0, columns != NULL ? columns : selection, shape)
+    if (!is_packed(path) && stat(path, &info) == 0 && S_ISREG(info.st_mode))
+        status = format == IO_CSV || format == IO_TSV
+                     ? text_shape(path, format == IO_TSV ? '\t' : 0, columns != NULL ? columns : selection, shape)
                      : array_shape(path, (uint64_t)info.st_size, format, selection, shape);
     free(path);
     return status;
@@ -206,38 +224,55 @@ circe_status io_read_shape(const char *source, const char *columns, io_shape *sh
 /* ---- tables --------------------------------------------------------------------------------------------------------
  */
 
+/* What is read: its bytes, and what messages call it. */
+typedef struct opened {
+    io__place place;
+    const char *name;
+    io_format format;
+} opened;
+
 /* A plain file of delimited text, which is not brought into memory as a whole. false: it is something else. */
-static bool read_text(const char *path, const char *columns, const io_reading *reading, io_table *table,
+static bool read_text(const opened *from, const char *columns, const io_reading *reading, io_table *table,
                       circe_status *status) {
     struct stat info;
-    file_format format = format_of_name(path);
-    /* Not by opening it: whoever writes to a pipe would take the close that follows for the end of the reader. */
-    if ((format != CSV && format != TSV) || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return false;
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (from->format != IO_CSV && from->format != IO_TSV) return false;
+    int descriptor = open(from->place.file, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) return false; /* for the general way to explain */
     bool plain = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0;
     if (plain)
-        *status = io__read_delimited(descriptor, (uint64_t)info.st_size, format == TSV ? '\t' : 0, path, columns,
-                                     reading, table);
+        *status = io__read_delimited(descriptor, (uint64_t)info.st_size, from->format == IO_TSV ? '\t' : 0, from->name,
+                                     columns, reading, table);
     close(descriptor);
     return plain && *status != IO__NOT_UTF8; /* Latin-1 is converted as a whole */
 }
 
-static circe_status read_whole(const char *path, const char *selection, const char *columns, const io_reading *reading,
-                               io_table *table) {
+static circe_status read_whole(const opened *from, const char *selection, const char *columns,
+                               const io_reading *reading, io_table *table) {
     circe__mapped file = {.data = NULL};
-    int problem = circe__map_file(path, &file);
-    if (problem != 0) return circe_fail(CIRCE_ERR_IO, "%s: %s", path, circe__map_problem(problem));
-    file_format format = format_of_name(path);
-    if (format == UNKNOWN) format = format_of_content(&file);
-    circe_status status = format == CSV || format == TSV ? io__file_to_utf8(&file, path) : CIRCE_OK;
-    if (status == CIRCE_OK) status = read_format(&file, format, path, selection, columns, reading, table);
+    int problem = circe__map_file(from->place.file, &file);
+    if (problem != 0) return circe_fail(CIRCE_ERR_IO, "%s: %s", from->name, circe__map_problem(problem));
+    io_format format = from->format;
+    if (format == IO_UNKNOWN) format = format_of_content(&file, from->place.plain);
+    circe_status status = format == IO_CSV || format == IO_TSV ? io__file_to_utf8(&file, from->name) : CIRCE_OK;
+    if (status == CIRCE_OK) status = read_format(&file, format, from->name, selection, columns, reading, table);
     circe__unmap(&file);
-    bool array = format == NPY || format == NPZ || format == SAFETENSORS;
+    bool array = format == IO_NPY || format == IO_NPZ || format == IO_SAFETENSORS;
     if (status == CIRCE_OK && array && reading != NULL) {
         status = io_table_read_as(table, reading);
         if (status != CIRCE_OK) io_table_free(table);
     }
+    return status;
+}
+
+static circe_status read_source(const char *path, const char *selection, const char *columns, const io_reading *reading,
+                                io_table *table) {
+    opened from = {.name = io_is_standard_input(path) ? "standard input" : path,
+                   .format = io_format_of(path, reading != NULL ? reading->format : NULL)};
+    circe_status status = io__place_open(path, &from.place);
+    if (status != CIRCE_OK) return status;
+    if (!read_text(&from, columns != NULL ? columns : selection, reading, table, &status))
+        status = read_whole(&from, selection, columns, reading, table);
+    io__place_close(&from.place);
     return status;
 }
 
@@ -254,10 +289,8 @@ circe_status io_read_as(const char *source, const char *columns, const io_readin
         return io__no_memory(source);
     }
     const char *selection = split(path);
-    circe_status status = CIRCE_OK;
-    if (!read_text(path, columns != NULL ? columns : selection, reading, table, &status))
-        status = read_whole(path, selection, columns, reading, table);
-    if (status == CIRCE_OK) {
+    circe_status status = read_source(path, selection, columns, reading, table);
+    if (status == CIRCE_OK && !io_is_standard_input(path)) {
         free(table->source);
         table->source = text;
         text = NULL;

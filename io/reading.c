@@ -67,7 +67,7 @@ static circe_status take_missing(const char *text, reading *r) {
 
 static circe_status open_reading(const reading_options *options, const owner *of, reading *out) {
     bool comma = options->decimal != NULL && strcmp(options->decimal, ",") == 0;
-    *out = (reading){.how = {.decimal = comma ? ',' : '.'}};
+    *out = (reading){.how = {.decimal = comma ? ',' : '.', .format = options->format}};
     circe_status status = take_missing(options->na, out);
     if (status == CIRCE_OK && options->categories != NULL)
         status = name_list_split("categories", options->categories, &out->items);

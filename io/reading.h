@@ -7,12 +7,12 @@
 
 /* The options of the same names (circe/options/reading.def, missing.def); NULL: the default. */
 typedef struct reading_options {
-    const char *categories, *na, *decimal, *missing;
+    const char *categories, *na, *decimal, *missing, *format;
 } reading_options;
 
 /* From the options of a job that has them all. */
 #define READING_OF(options) \
-    ((reading_options){(options)->categories, (options)->na, (options)->decimal, (options)->missing})
+    ((reading_options){(options)->categories, (options)->na, (options)->decimal, (options)->missing, (options)->format})
 
 /* What io_read_as takes. */
 typedef struct reading {

@@ -55,6 +55,16 @@ circe_status io__table_own(io_table *table) {
     return CIRCE_OK;
 }
 
+void io_table_take(io_table *table, double *values, int64_t cols) {
+    if (table->mapping != NULL)
+        munmap(table->mapping, table->mapping_bytes);
+    else
+        free(table->values.data);
+    table->mapping = NULL;
+    table->mapping_bytes = 0;
+    table->values = circe_mat_f64(values, table->values.rows, cols);
+}
+
 static void keep_missing(io_table *table, const bool *keep) {
     int64_t kept = 0, n_missing = 0;
     if (table->missing_rows == NULL) return;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "circe/circe.h"
+#include "io/place.h"
 #include "io/small.h"
 #include "jobs/audit_parts.h"
 #include "jobs/calibration.h"
@@ -15,16 +16,14 @@ circe_status audit_step(audit_run *run, const circe_audit_finding *f, const char
     const circe_audit_result *r = run->r;
     double done = (double)run->step / (double)run->steps;
     if (run->step < run->steps - 1) run->step++;
-    return job_progress(run->watch, done, "%s, %s: %s", audit_prediction(r, f)->name, audit_attribute(r, f)->name,
+    return job_progress(run->watch, done, "%s, %s%s%s: %s", audit_prediction(r, f)->name, audit_attribute(r, f)->name,
+                        r->n_notions > 1 ? ", " : "", r->n_notions > 1 ? circe_audit_notion_name(f->notion) : "",
                         stage);
 }
 
 /* ---- the work ---------------------------------------------------------------------------------------------------- */
 
-static circe_status find_one(audit_run *run, int64_t prediction, int64_t attribute) {
-    circe_audit_finding *f = audit_at(run->r, prediction, attribute);
-    f->prediction = prediction;
-    f->attribute = attribute;
+static circe_status find_one(audit_run *run, circe_audit_finding *f) {
     circe_status status = audit_judge(run, f);
     if (status == CIRCE_OK) status = audit_step(run, f, "measures");
     if (status == CIRCE_OK) status = audit_measure(run, f);
@@ -33,18 +32,27 @@ static circe_status find_one(audit_run *run, int64_t prediction, int64_t attribu
     return status;
 }
 
-static circe_status work(audit_run *run) {
-    enum { STEPS_OF_A_PAIR = 8 };
+static void make_findings(audit_run *run) {
     circe_audit_result *r = run->r;
-    int64_t pairs = r->n_predictions * r->n_attributes;
-    run->steps = pairs * STEPS_OF_A_PAIR + 1;
-    r->findings = small_alloc((size_t)pairs * sizeof *r->findings);
-    run->contrasts = small_alloc((size_t)(pairs * CIRCE_AUDIT_GAPS) * sizeof *run->contrasts);
+    r->n_findings = r->n_notions * r->n_predictions * r->n_attributes;
+    r->findings = small_alloc((size_t)r->n_findings * sizeof *r->findings);
+    run->contrasts = small_alloc((size_t)(r->n_findings * CIRCE_AUDIT_GAPS) * sizeof *run->contrasts);
+    for (int64_t i = 0; i < r->n_findings; i++) {
+        circe_audit_finding *f = &r->findings[i];
+        f->attribute = i % r->n_attributes;
+        f->prediction = i / r->n_attributes % r->n_predictions;
+        f->notion = r->notions[i / r->n_attributes / r->n_predictions];
+    }
+}
+
+static circe_status work(audit_run *run) {
+    enum { STEPS_OF_A_FINDING = 8 };
+    circe_audit_result *r = run->r;
+    make_findings(run);
+    run->steps = r->n_findings * STEPS_OF_A_FINDING + 1;
     audit_make_groups(run);
     circe_status status = audit_find_residuals(run);
-    for (int64_t p = 0; p < r->n_predictions && status == CIRCE_OK; p++) {
-        for (int64_t a = 0; a < r->n_attributes && status == CIRCE_OK; a++) status = find_one(run, p, a);
-    }
+    for (int64_t i = 0; i < r->n_findings && status == CIRCE_OK; i++) status = find_one(run, &r->findings[i]);
     if (status == CIRCE_OK) status = audit_resample(run);
     if (status == CIRCE_OK) audit_conclude(r);
     if (status == CIRCE_OK) audit_checks_make(run->options, r);
@@ -57,14 +65,29 @@ static circe_status check_options(const circe_table *table, const circe_audit_op
     circe_status status = circe_options_check(&circe_audit_schema, o);
     if (status == CIRCE_OK && table == NULL && o->data == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "which table? a .csv with predictions, outcomes and attributes");
+    if (status == CIRCE_OK && o->model == NULL && o->prediction == NULL)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--prediction LIST is required, or a --model that predicts");
+    if (status == CIRCE_OK && o->model == NULL && o->target == NULL)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--target COLUMN is required");
     return status == CIRCE_OK ? audit_checks_parse(o) : status;
+}
+
+static void take_notions(const circe_audit_options *o, circe_audit_result *r) {
+    for (int k = 0; k < CIRCE_NOTIONS; k++) {
+        const char *name = circe_audit_notion_name((circe_audit_notion)k);
+        if (strcmp(o->notion, name) == 0 || strcmp(o->notion, "all") == 0)
+            r->notions[r->n_notions++] = (circe_audit_notion)k;
+    }
 }
 
 static void describe(audit_run *run, const circe_table *table) {
     const circe_audit_options *o = run->options;
     circe_audit_result *r = run->r;
     char text[192];
-    r->source = small_format("%s", table == NULL ? o->data : "a table in memory");
+    r->source = small_format("%s", table != NULL                   ? "a table in memory"
+                                   : io_is_standard_input(o->data) ? "standard input"
+                                                                   : o->data);
+    if (o->model != NULL) r->model = small_format("%s", o->model);
     r->test = small_format("%s", o->test);
     r->transform = small_format("%s", o->transform);
     r->machine = small_format("%s", machine_text(run->context, text, sizeof text));
@@ -73,19 +96,23 @@ static void describe(audit_run *run, const circe_table *table) {
     r->smallest_group = o->smallest_group;
     r->draws = o->draws;
     r->seed = o->seed;
+    take_notions(o, r);
 }
 
 static void run_free(audit_run *run) {
     for (int64_t c = 0; c < run->n_contrasts; c++) {
         free(run->contrasts[c].high);
         free(run->contrasts[c].low);
+        free(run->contrasts[c].used);
     }
     for (int64_t p = 0; run->selected != NULL && p < run->r->n_predictions; p++) {
         free(run->selected[p]);
         free(run->decision[p]);
     }
     free(run->decision);
+    free(run->negative);
     free(run->all_rows);
+    free(run->cells);
     for (int64_t k = 0; run->coarse != NULL && k < run->r->n_attributes * AUDIT_COARSE; k++)
         audit_groups_free(&run->coarse[k]);
     free(run->contrasts);
@@ -127,7 +154,7 @@ static void profile_free(circe_audit_profile *p) {
     free(p->half);
 }
 
-static void finding_free(circe_audit_finding *f, int64_t n_strata) {
+static void finding_free(circe_audit_finding *f) {
     free(f->verdict);
     for (int i = 0; i < CIRCE_AUDIT_DECIDING; i++) calibration_free(&f->calibration[i]);
     for (int i = 0; i < f->n_gaps; i++) {
@@ -136,7 +163,7 @@ static void finding_free(circe_audit_finding *f, int64_t n_strata) {
     }
     test_along_free(&f->along);
     profile_free(&f->residual);
-    for (int64_t s = 0; f->strata != NULL && s < n_strata; s++) profile_free(&f->strata[s]);
+    for (int64_t s = 0; s < f->n_strata; s++) profile_free(&f->strata[s]);
     free(f->strata);
     free(f->groups);
 }
@@ -148,13 +175,14 @@ static void columns_free(circe_audit_column *columns, int64_t n) {
 
 void circe_audit_result_free(circe_audit_result *r) {
     if (r == NULL) return;
-    for (int64_t i = 0; r->findings != NULL && i < r->n_predictions * r->n_attributes; i++)
-        finding_free(&r->findings[i], r->strata.n_groups);
-    for (int64_t p = 0; r->residuals != NULL && p < r->n_predictions; p++) free(r->residuals[p]);
+    for (int64_t i = 0; i < r->n_findings; i++) finding_free(&r->findings[i]);
+    for (int64_t i = 0; r->residuals != NULL && i < r->n_notions * r->n_predictions; i++) free(r->residuals[i]);
+    for (int64_t p = 0; r->levels != NULL && p < r->n_predictions; p++) audit_groups_free(&r->levels[p]);
     for (int64_t a = 0; r->groups != NULL && a < r->n_attributes; a++) audit_groups_free(&r->groups[a]);
     audit_groups_free(&r->strata);
     columns_free(r->predictions, r->n_predictions);
     columns_free(r->attributes, r->n_attributes);
+    columns_free(r->given, r->n_given);
     audit_column_free(&r->target);
     for (int64_t i = 0; i < r->n_checks; i++) {
         free(r->checks[i].condition);
@@ -166,9 +194,11 @@ void circe_audit_result_free(circe_audit_result *r) {
     columns_clear(&r->columns);
     free(r->findings);
     free(r->residuals);
+    free(r->levels);
     free(r->groups);
     free(r->quality);
     free(r->source);
+    free(r->model);
     free(r->test);
     free(r->transform);
     free(r->machine);

@@ -1,4 +1,4 @@
-/* Limits for pipelines: --fail-if 'kpc>0.02,tpr_gap>0.1,auc<0.7'.
+/* Limits for pipelines: --fail-if 'kpc>0.02,tpr_gap>0.1,auc<0.7', and of one notion 'sufficiency.kpc>0.02'.
  *
  * A check fails where the estimate itself is beyond its limit. Beside it stands what the 95 % interval says: all of it
  * within the limit, all of it outside, or neither, which is the honest answer where there are few rows. */
@@ -27,18 +27,21 @@ static const struct {
                   {"fpr_gap", OF_GAP, CIRCE_GAP_FALSE_POSITIVE_RATE},
                   {"selection_gap", OF_GAP, CIRCE_GAP_SELECTION_RATE},
                   {"precision_gap", OF_GAP, CIRCE_GAP_PRECISION},
+                  {"npv_gap", OF_GAP, CIRCE_GAP_NEGATIVE_PREDICTIVE_VALUE},
+                  {"calibration_gap", OF_GAP, CIRCE_GAP_CALIBRATION},
                   {"auc", OF_METRIC, CIRCE_METRIC_AUC},
                   {"accuracy", OF_METRIC, CIRCE_METRIC_ACCURACY},
                   {"mean_error", OF_METRIC, CIRCE_METRIC_MEAN_ERROR},
                   {"rms_error", OF_METRIC, CIRCE_METRIC_ROOT_MEAN_SQUARE_ERROR},
                   {"r2", OF_METRIC, CIRCE_METRIC_R2}};
 
-enum { N_QUANTITIES = sizeof quantities / sizeof quantities[0], LONGEST_NAME = 32 };
+enum { N_QUANTITIES = sizeof quantities / sizeof quantities[0], LONGEST_NAME = 48 };
 
 /* ---- what is asked ----------------------------------------------------------------------------------------------- */
 
 typedef struct condition {
-    int of; /* index of quantities */
+    int of;     /* index of quantities */
+    int notion; /* -1: all */
     bool above;
     double limit;
 } condition;
@@ -50,9 +53,19 @@ static circe_status refuse_name(const char *text, const char *name) {
     circe_fail(CIRCE_ERR_ARGUMENT, "--fail-if '%s': there is no '%s'", text, name);
     if (nearest != NULL) return circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean %s?", nearest);
     return circe_fail_hint(CIRCE_ERR_ARGUMENT, "%s",
-                           "there are kpc, circe, p, mean_gap, tpr_gap, fpr_gap, selection_gap, precision_gap, auc, "
-                           "accuracy, mean_error, rms_error, "
-                           "r2");
+                           "there are kpc, circe, p, mean_gap, tpr_gap, fpr_gap, selection_gap, precision_gap, "
+                           "npv_gap, calibration_gap, auc, accuracy, mean_error, rms_error, r2");
+}
+
+/* What follows "sufficiency." */
+static const char *split_notion(const char *name, int *notion) {
+    for (*notion = 0; *notion < CIRCE_NOTIONS; ++*notion) {
+        const char *word = circe_audit_notion_name((circe_audit_notion)*notion);
+        size_t length = strlen(word);
+        if (strncmp(name, word, length) == 0 && name[length] == '.') return name + length + 1;
+    }
+    *notion = -1;
+    return name;
 }
 
 /* "kpc>0.02" */
@@ -67,9 +80,10 @@ static circe_status parse_condition(const char *text, condition *out) {
     memcpy(name, text, blanks);
     name[blanks] = '\0';
     out->above = text[length] == '>';
+    const char *quantity_name = split_notion(name, &out->notion);
     for (out->of = 0; out->of < N_QUANTITIES; out->of++)
-        if (strcmp(quantities[out->of].name, name) == 0) return CIRCE_OK;
-    return refuse_name(text, name);
+        if (strcmp(quantities[out->of].name, quantity_name) == 0) return CIRCE_OK;
+    return refuse_name(text, quantity_name);
 }
 
 /* ---- what is measured -------------------------------------------------------------------------------------------- */
@@ -114,6 +128,15 @@ static circe_audit_within judge(const condition *c, const circe_audit_estimate *
     return CIRCE_AUDIT_CANNOT_TELL;
 }
 
+/* "score, race", and of several notions which */
+static char *of_what(const circe_audit_result *r, const circe_audit_check *k) {
+    const char *prediction = r->predictions[k->prediction].name;
+    if (k->attribute < 0) return small_format("%s", prediction);
+    bool several = r->n_notions > 1;
+    return small_format("%s, %s%s%s", prediction, r->attributes[k->attribute].name, several ? ", " : "",
+                        several ? circe_audit_notion_name(k->notion) : "");
+}
+
 /* "score, race: tpr_gap is 0.40 (95 % interval 0.31 to 0.48), above the limit of 0.1" */
 static char *say(const circe_audit_result *r, const condition *c, const circe_audit_check *k) {
     char value[32], lower[32], upper[32], interval[96] = "";
@@ -121,18 +144,18 @@ static char *say(const circe_audit_result *r, const condition *c, const circe_au
     if (isfinite(e->lower))
         snprintf(interval, sizeof interval, " (95 %% interval %s to %s)", audit_digits(e->lower, lower, sizeof lower),
                  audit_digits(e->upper, upper, sizeof upper));
-    const char *attribute = k->attribute >= 0 ? r->attributes[k->attribute].name : "";
+    char *of = of_what(r, k), *text;
     if (isnan(e->value))
-        return small_format("%s%s%s: %s does not exist here, so its limit was not kept",
-                            r->predictions[k->prediction].name, k->attribute >= 0 ? ", " : "", attribute,
-                            quantities[c->of].name);
-    return small_format("%s%s%s: %s is %s%s, %s the limit of %g", r->predictions[k->prediction].name,
-                        k->attribute >= 0 ? ", " : "", attribute, quantities[c->of].name,
-                        audit_digits(e->value, value, sizeof value), interval,
-                        !k->failed ? "within"
-                        : c->above ? "above"
-                                   : "below",
-                        c->limit);
+        text = small_format("%s: %s does not exist here, so its limit was not kept", of, quantities[c->of].name);
+    else
+        text = small_format("%s: %s is %s%s, %s the limit of %g", of, quantities[c->of].name,
+                            audit_digits(e->value, value, sizeof value), interval,
+                            !k->failed ? "within"
+                            : c->above ? "above"
+                                       : "below",
+                            c->limit);
+    free(of);
+    return text;
 }
 
 /* What does not exist cannot be shown to be within its limit. */
@@ -142,6 +165,7 @@ static void add_check(circe_audit_result *r, const char *text, const condition *
     *k = (circe_audit_check){.condition = small_format("%s", text),
                              .prediction = f->prediction,
                              .attribute = of_metric ? -1 : f->attribute,
+                             .notion = f->notion,
                              .measured = measured(r, c, f),
                              .limit = c->limit};
     double value = k->measured.value;
@@ -150,22 +174,53 @@ static void add_check(circe_audit_result *r, const char *text, const condition *
     k->text = say(r, c, k);
 }
 
+static bool has_gap(const circe_audit_finding *f, int kind) {
+    for (int i = 0; i < f->n_gaps; i++)
+        if ((int)f->gaps[i].kind == kind) return true;
+    return false;
+}
+
+/* Of the quality, once; of a gap, the notions that have it, or the first where none has. */
+static bool applies(const circe_audit_result *r, const condition *c, int64_t notion, const circe_audit_finding *f) {
+    quantity what = quantities[c->of].what;
+    if (c->notion >= 0 && c->notion != (int)f->notion) return false;
+    if (what == OF_METRIC) return notion == 0 && f->attribute == 0;
+    if (what != OF_GAP || has_gap(f, quantities[c->of].which) || c->notion >= 0) return true;
+    bool nowhere = notion == 0;
+    for (int64_t k = 0; k < r->n_notions; k++)
+        nowhere = nowhere && !has_gap(audit_at(r, k, f->prediction, f->attribute), quantities[c->of].which);
+    return nowhere;
+}
+
 static void check_condition(circe_audit_result *r, const char *text, const condition *c) {
     for (int64_t p = 0; p < r->n_predictions; p++) {
         for (int64_t a = 0; a < r->n_attributes; a++) {
-            if (quantities[c->of].what != OF_METRIC || a == 0) add_check(r, text, c, audit_at(r, p, a));
+            for (int64_t k = 0; k < r->n_notions; k++)
+                if (applies(r, c, k, audit_at(r, k, p, a))) add_check(r, text, c, audit_at(r, k, p, a));
         }
     }
 }
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
+/* A limit on what is not computed would never be passed. */
+static circe_status check_notion(const circe_audit_options *o, const char *text, const condition *c) {
+    if (c->notion < 0 || strcmp(o->notion, "all") == 0) return CIRCE_OK;
+    const char *name = circe_audit_notion_name((circe_audit_notion)c->notion);
+    if (strcmp(o->notion, name) == 0) return CIRCE_OK;
+    return circe_fail(CIRCE_ERR_ARGUMENT, "--fail-if '%s' is of %s, and the audit is of %s; add --notion %s or all",
+                      text, name, o->notion, name);
+}
+
 circe_status audit_checks_parse(const circe_audit_options *o) {
     name_list list = {0};
     condition c = {0};
     if (o->fail_if == NULL) return CIRCE_OK;
     circe_status status = name_list_split("fail-if", o->fail_if, &list);
-    for (int64_t i = 0; i < list.n && status == CIRCE_OK; i++) status = parse_condition(list.names[i], &c);
+    for (int64_t i = 0; i < list.n && status == CIRCE_OK; i++) {
+        status = parse_condition(list.names[i], &c);
+        if (status == CIRCE_OK) status = check_notion(o, list.names[i], &c);
+    }
     name_list_free(&list);
     return status;
 }
@@ -174,7 +229,7 @@ void audit_checks_make(const circe_audit_options *o, circe_audit_result *r) {
     name_list list = {0};
     condition c = {0};
     if (o->fail_if == NULL || name_list_split("fail-if", o->fail_if, &list) != CIRCE_OK) return;
-    r->checks = small_alloc((size_t)(list.n * r->n_predictions * r->n_attributes) * sizeof *r->checks);
+    r->checks = small_alloc((size_t)(list.n * r->n_findings) * sizeof *r->checks);
     for (int64_t i = 0; i < list.n; i++)
         if (parse_condition(list.names[i], &c) == CIRCE_OK) check_condition(r, list.names[i], &c);
     name_list_free(&list);

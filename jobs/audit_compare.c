@@ -60,29 +60,39 @@ static void compare_quality(circe_audit_result *r, const audit_draws *d, int64_t
     }
 }
 
-/* The contrast of a prediction's gap, as --fail-if has it: of an attribute of numbers, between four groups. */
-static int64_t contrast_of(const audit_run *run, int64_t prediction, int64_t attribute, circe_audit_gap_kind kind) {
+/* The contrast of a finding's gap, as --fail-if has it: of an attribute of numbers, between four groups. */
+static int64_t contrast_of(const audit_run *run, const circe_audit_finding *f, circe_audit_gap_kind kind) {
     int64_t found = -1;
     for (int64_t c = 0; c < run->n_contrasts; c++) {
         const audit_contrast *k = &run->contrasts[c];
-        if (k->prediction != prediction || k->attribute != attribute || k->gap->kind != kind) continue;
+        if (k->finding != f || k->gap->kind != kind) continue;
         if (found < 0 || k->gap->n_groups == 4) found = c;
     }
     return found;
 }
 
-static void compare_gaps(audit_run *run, const audit_draws *d, int64_t first, int64_t second, int64_t attribute) {
+static void compare_gaps(audit_run *run, const audit_draws *d, const circe_audit_finding *first,
+                         const circe_audit_finding *second) {
     for (int kind = 0; kind < CIRCE_GAP_KINDS; kind++) {
-        int64_t a = contrast_of(run, first, attribute, (circe_audit_gap_kind)kind),
-                b = contrast_of(run, second, attribute, (circe_audit_gap_kind)kind);
+        int64_t a = contrast_of(run, first, (circe_audit_gap_kind)kind),
+                b = contrast_of(run, second, (circe_audit_gap_kind)kind);
         if (a < 0 || b < 0) continue;
         double value = run->contrasts[a].gap->gap.value - run->contrasts[b].gap->gap.value;
-        circe_audit_difference one = {.first = first,
-                                      .second = second,
-                                      .attribute = attribute,
+        circe_audit_difference one = {.first = first->prediction,
+                                      .second = second->prediction,
+                                      .attribute = first->attribute,
+                                      .notion = first->notion,
                                       .name = circe_audit_gap_name((circe_audit_gap_kind)kind),
                                       .difference = difference(d, d->contrasts + a, d->contrasts + b, value)};
         add(run->r, one, false);
+    }
+}
+
+static void compare_notions(audit_run *run, const audit_draws *d, int64_t first, int64_t second) {
+    const circe_audit_result *r = run->r;
+    for (int64_t k = 0; k < r->n_notions; k++) {
+        for (int64_t a = 0; a < r->n_attributes; a++)
+            compare_gaps(run, d, audit_at(r, k, first, a), audit_at(r, k, second, a));
     }
 }
 
@@ -91,7 +101,7 @@ void audit_compare_predictions(audit_run *run, const audit_draws *d) {
     for (int64_t p = 0; p < r->n_predictions; p++) {
         for (int64_t q = p + 1; q < r->n_predictions; q++) {
             compare_quality(r, d, p, q);
-            for (int64_t a = 0; a < r->n_attributes; a++) compare_gaps(run, d, p, q, a);
+            compare_notions(run, d, p, q);
         }
     }
 }

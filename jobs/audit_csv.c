@@ -25,6 +25,7 @@ static void add_line(const line *to, const char *kind, const char *name, circe_a
         else
             cells_add(to->list, "%s", "");
     }
+    cells_add(to->list, "%s", circe_audit_notion_name(to->f->notion));
 }
 
 static circe_audit_estimate just(double value) { return (circe_audit_estimate){value, (double)NAN, (double)NAN}; }
@@ -55,14 +56,17 @@ static void add_tests(const line *to) {
     }
 }
 
-static void add_groups(const line *to) {
-    const circe_audit_groups *groups = &to->r->groups[to->f->attribute];
+static void add_gaps(const line *to) {
     for (int i = 0; i < to->f->n_gaps; i++) {
         const circe_audit_gap *g = &to->f->gaps[i];
         char *name = small_format("%s, %" PRId64 " groups", circe_audit_gap_name(g->kind), g->n_groups);
         add_line(to, "gap", name, g->gap);
         free(name);
     }
+}
+
+static void add_groups(const line *to) {
+    const circe_audit_groups *groups = &to->r->groups[to->f->attribute];
     for (int64_t g = 0; g < groups->n_groups; g++) {
         for (int m = 0; m < CIRCE_METRICS; m++) {
             if (isfinite(to->f->groups[g].of[m].value))
@@ -72,15 +76,17 @@ static void add_groups(const line *to) {
 }
 
 circe_status audit_write_csv(const circe_audit_result *r, const char *folder) {
-    static const char *const columns[] = {"prediction", "attribute", "kind", "name", "value", "lower", "upper"};
+    static const char *const columns[] = {"prediction", "attribute", "kind",  "name",
+                                          "value",      "lower",     "upper", "notion"};
     cells list = {0};
-    for (int64_t i = 0; i < r->n_predictions * r->n_attributes; i++) {
+    for (int64_t i = 0; i < r->n_findings; i++) {
         line to = {r, &r->findings[i], &list};
         add_tests(&to);
-        add_groups(&to);
+        add_gaps(&to);
+        if (i < r->n_predictions * r->n_attributes) add_groups(&to); /* the same for every notion */
     }
     char *path = small_format("%s/results.csv", folder);
-    report_table table = cells_table(&list, "", columns, 7);
+    report_table table = cells_table(&list, "", columns, 8);
     bool written = report_write_csv(path, &table);
     cells_free(&list);
     free(path);

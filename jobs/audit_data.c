@@ -249,6 +249,7 @@ static void note_rows(audit_run *run) {
 
 typedef struct source {
     const circe_audit_options *options;
+    const audit_model *made; /* predictions that are not in the table */
     audit_roles names;
     column_table table;
 } source;
@@ -259,10 +260,11 @@ static circe_status take_named(const source *from, const char *name, const char 
 
 static bool is_numbers(const source *from, const char *name) { return name_list_find(&from->names.numbers, name) >= 0; }
 
-static circe_status take_part(const source *from, const char *name, int64_t n, circe_audit_column *c) {
-    circe_status status = take_named(from, name, "the attribute", c);
+static circe_status take_part(const source *from, const char *name, const char *role, int64_t n,
+                              circe_audit_column *c) {
+    circe_status status = take_named(from, name, role, c);
     if (status == CIRCE_OK && !is_numbers(from, name)) status = take_few(from->options->few_values, n, c);
-    return status == CIRCE_OK ? check_categories(c, "the attribute", n) : status;
+    return status == CIRCE_OK ? check_categories(c, role, n) : status;
 }
 
 /* One more column of a joint attribute: every pair that occurs is a category, "Hispanic & Male". */
@@ -291,7 +293,7 @@ static circe_status take_attribute(const source *from, int64_t i, circe_audit_re
     const audit_roles *names = &from->names;
     circe_audit_column *c = &r->attributes[i];
     int64_t first = names->first[i], end = names->first[i + 1];
-    circe_status status = take_part(from, names->parts.names[first], r->n, c);
+    circe_status status = take_part(from, names->parts.names[first], "the attribute", r->n, c);
     if (status != CIRCE_OK || end == first + 1) return status;
     free(c->name);
     c->name = small_format("%s", names->sensitive.names[i]);
@@ -299,11 +301,21 @@ static circe_status take_attribute(const source *from, int64_t i, circe_audit_re
     c->is_few = 0;
     for (int64_t k = first + 1; k < end && status == CIRCE_OK; k++) {
         circe_audit_column part = {0};
-        status = take_part(from, names->parts.names[k], r->n, &part);
+        status = take_part(from, names->parts.names[k], "the attribute", r->n, &part);
         if (status == CIRCE_OK) status = join(&part, r->n, c);
         audit_column_free(&part);
     }
     describe(c, r->n);
+    return status;
+}
+
+/* As what is given, a prediction of few different values is categories. */
+static circe_status take_prediction(const source *from, const char *name, circe_audit_result *r,
+                                    circe_audit_column *c) {
+    circe_status status = take_named(from, name, "the prediction", c);
+    if (status == CIRCE_OK) status = decode_prediction(r, c);
+    if (status == CIRCE_OK && audit_asks(r, CIRCE_NOTION_SUFFICIENCY) && !is_numbers(from, name))
+        status = take_few(from->options->few_values, r->n, c);
     return status;
 }
 
@@ -313,13 +325,15 @@ static circe_status take_columns(const source *from, circe_audit_result *r) {
     if (status == CIRCE_OK) status = find_outcome(from->options, is_numbers(from, names->target), r);
     r->n_predictions = names->predictions.n;
     r->n_attributes = names->sensitive.n;
+    r->n_given = names->given.n;
     r->predictions = small_alloc((size_t)r->n_predictions * sizeof *r->predictions);
     r->attributes = small_alloc((size_t)r->n_attributes * sizeof *r->attributes);
-    for (int64_t i = 0; i < r->n_predictions && status == CIRCE_OK; i++) {
-        status = take_named(from, names->predictions.names[i], "the prediction", &r->predictions[i]);
-        if (status == CIRCE_OK) status = decode_prediction(r, &r->predictions[i]);
-    }
+    r->given = small_alloc((size_t)(r->n_given + 1) * sizeof *r->given);
+    for (int64_t i = 0; i < r->n_predictions && status == CIRCE_OK; i++)
+        status = take_prediction(from, names->predictions.names[i], r, &r->predictions[i]);
     for (int64_t i = 0; i < r->n_attributes && status == CIRCE_OK; i++) status = take_attribute(from, i, r);
+    for (int64_t i = 0; i < r->n_given && status == CIRCE_OK; i++)
+        status = take_part(from, names->given.names[i], "the given column", r->n, &r->given[i]);
     return status;
 }
 
@@ -327,8 +341,8 @@ static void describe_columns(const source *from, circe_audit_result *r) {
     const input *const group[] = {&from->table.in};
     r->columns = columns_described(group, 1);
     if (r->target.is_few) columns_add_few(&r->columns, r->target.name, r->target.n_categories);
-    for (int64_t a = 0; a < r->n_attributes; a++) {
-        const circe_audit_column *c = &r->attributes[a];
+    for (int64_t i = 0; i < r->n_attributes + r->n_given; i++) {
+        const circe_audit_column *c = i < r->n_attributes ? &r->attributes[i] : &r->given[i - r->n_attributes];
         if (c->is_few) columns_add_few(&r->columns, c->name, c->n_categories);
     }
 }
@@ -338,8 +352,11 @@ static circe_status read_table(const circe_table *memory, source *from, circe_au
     reading cells = {0};
     input *group[] = {&from->table.in};
     circe_status status = reading_open(&how, &cells);
+    const name_list wanted = {.names = from->names.all.names, .n = from->names.n_read};
     if (status == CIRCE_OK)
-        status = column_table_read(memory, from->options->data, &from->names.all, &cells, false, &from->table);
+        status = column_table_read(memory, from->options->data, &wanted, &cells, false, &from->table);
+    for (int64_t i = 0; i < from->made->names.n && status == CIRCE_OK; i++)
+        status = column_table_add(&from->table, from->made->names.names[i], from->made->values[i]);
     if (status == CIRCE_OK) status = inputs_check_categories(&how, group, 1);
     if (status == CIRCE_OK) status = inputs_check(&how, group, 1, LEAST_ROWS, &r->dropped);
     if (status == CIRCE_OK) r->n = from->table.in.values.rows;
@@ -354,12 +371,12 @@ static void source_free(source *from) {
 }
 
 static circe_status open_source(const circe_table *table, bool joint, source *from, circe_audit_result *r) {
-    circe_status status = audit_roles_find(from->options, joint, &from->names);
+    circe_status status = audit_roles_find(from->options, from->made, joint, &from->names);
     return status == CIRCE_OK ? read_table(table, from, r) : status;
 }
 
-circe_status audit_data_read(audit_run *run, const circe_table *table) {
-    source from = {.options = run->options};
+static circe_status read_source(audit_run *run, const circe_table *table, const audit_model *made) {
+    source from = {.options = run->options, .made = made};
     circe_status status = open_source(table, false, &from, run->r);
     if (status == CIRCE_ERR_ARGUMENT && strchr(run->options->sensitive, '+') != NULL) { /* no column has such a name */
         source_free(&from);
@@ -373,5 +390,13 @@ circe_status audit_data_read(audit_run *run, const circe_table *table) {
         sentinels_note(group, 1, &run->warnings);
     }
     source_free(&from);
+    return status;
+}
+
+circe_status audit_data_read(audit_run *run, const circe_table *table) {
+    audit_model made = {0};
+    circe_status status = audit_model_predict(run, table, &made);
+    if (status == CIRCE_OK) status = read_source(run, table, &made);
+    audit_model_free(&made);
     return status;
 }

@@ -1,13 +1,15 @@
-/* What people compare: groups of an attribute, at equal outcome.
+/* What people compare: groups of an attribute, at equal outcome; for sufficiency, at equal prediction.
  *
- *     strata   outcomes that count as equal: the classes, or five groups of a number
- *     m_sg     mean over the rows of stratum s and group g; cells of fewer than LEAST_IN_CELL rows are left out
- *     gap      sum_s share_s (max_g m_sg - min_g m_sg)
+ *     s        levels that count as equal: classes, or five groups of a number
+ *     c        cells of the columns of --given within a level; one where there are none
+ *     m_scg    mean over the rows of level s, cell c and group g; of fewer than LEAST_IN_CELL rows it is left out
+ *     d_sgh    sum_c share_sc (m_scg - m_sch), over the cells where both groups are
+ *     gap      sum_s share_s max_gh d_sgh
  *
- * Of a number, what is averaged is the prediction less its mean given the outcome (residuals): outcomes that differ
- * within a stratum would otherwise pass for a gap. A maximum over groups is positive by chance, the more so the more
- * groups there are: the same gap with the groups shuffled within every stratum says by how much. Groups that are too
- * small to be compared take no part in either. O(n) a shuffle. */
+ * Where y has numbers, what is averaged is x less its mean given y (residuals): values of y that differ within a level
+ * would otherwise pass for a gap. A maximum over groups is positive by chance, the more so the more groups there are:
+ * the same gap with the groups shuffled within every cell says by how much. Groups that are too small to be compared
+ * take no part in either. O(n) a shuffle. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +25,8 @@ static const int64_t coarse[AUDIT_COARSE] = {2, 4};
 
 const char *circe_audit_gap_name(circe_audit_gap_kind kind) {
     static const char *const names[] = {"mean prediction", "true positive rate", "false positive rate",
-                                        "selection rate", "precision"};
+                                        "selection rate",  "precision",          "negative predictive value",
+                                        "calibration"};
     return names[kind];
 }
 
@@ -34,7 +37,8 @@ static void find_selected(audit_run *run) {
     if (r->outcome != CIRCE_OUTCOME_BINARY) return;
     run->selected = small_alloc((size_t)r->n_predictions * sizeof *run->selected);
     run->decision = small_alloc((size_t)r->n_predictions * sizeof *run->decision);
-    run->all_rows = small_alloc((size_t)r->n * sizeof *run->all_rows);
+    run->negative = small_alloc((size_t)r->n * sizeof *run->negative);
+    for (int64_t i = 0; i < r->n; i++) run->negative[i] = 1 - r->target.values[i];
     for (int64_t p = 0; p < r->n_predictions; p++) {
         run->selected[p] = small_alloc((size_t)r->n * sizeof **run->selected);
         run->decision[p] = small_alloc((size_t)r->n * sizeof **run->decision);
@@ -45,9 +49,47 @@ static void find_selected(audit_run *run) {
     }
 }
 
+/* Every combination of the columns of --given that occurs is a cell; numbers are in five groups. */
+static void find_cells(audit_run *run) {
+    const circe_audit_result *r = run->r;
+    run->cells = small_alloc((size_t)r->n * sizeof *run->cells);
+    run->n_cells = 1;
+    for (int64_t k = 0; k < r->n_given; k++) {
+        circe_audit_groups groups;
+        audit_groups_make(&r->given[k], r->n, AUDIT_STRATA, 0, &groups);
+        int64_t all = run->n_cells * groups.n_groups, *cell = small_alloc((size_t)all * sizeof *cell), n = 0;
+        for (int64_t i = 0; i < r->n; i++) {
+            run->cells[i] = run->cells[i] * groups.n_groups + groups.of[i];
+            if (cell[run->cells[i]] == 0) cell[run->cells[i]] = ++n;
+        }
+        for (int64_t i = 0; i < r->n; i++) run->cells[i] = cell[run->cells[i]] - 1;
+        run->n_cells = n;
+        free(cell);
+        audit_groups_free(&groups);
+    }
+}
+
+static void note_small_groups(audit_run *run, int64_t attribute) {
+    const circe_audit_result *r = run->r;
+    int64_t small = r->groups[attribute].n_groups - audit_groups_compared(&r->groups[attribute]);
+    if (small == 0) return;
+    notes_add(&run->warnings,
+              "%lld of the groups of '%s' have fewer than %lld rows: they are shown, but no gap counts them "
+              "(--smallest-group)",
+              (long long)small, r->attributes[attribute].name, (long long)r->smallest_group);
+}
+
+static void make_levels(circe_audit_result *r) {
+    audit_groups_make(&r->target, r->n, AUDIT_STRATA, 0, &r->strata);
+    if (!audit_asks(r, CIRCE_NOTION_SUFFICIENCY)) return;
+    r->levels = small_alloc((size_t)r->n_predictions * sizeof *r->levels);
+    for (int64_t p = 0; p < r->n_predictions; p++)
+        audit_groups_make(&r->predictions[p], r->n, AUDIT_STRATA, 0, &r->levels[p]);
+}
+
 void audit_make_groups(audit_run *run) {
     circe_audit_result *r = run->r;
-    audit_groups_make(&r->target, r->n, AUDIT_STRATA, 0, &r->strata);
+    make_levels(r);
     r->groups = small_alloc((size_t)r->n_attributes * sizeof *r->groups);
     run->coarse = small_alloc((size_t)(r->n_attributes * AUDIT_COARSE) * sizeof *run->coarse);
     for (int64_t a = 0; a < r->n_attributes; a++) {
@@ -55,19 +97,16 @@ void audit_make_groups(audit_run *run) {
         audit_groups_make(c, r->n, AUDIT_FINEST, r->smallest_group, &r->groups[a]);
         for (int b = 0; b < AUDIT_COARSE && c->categories == NULL; b++)
             audit_groups_make(c, r->n, coarse[b], 0, &run->coarse[a * AUDIT_COARSE + b]);
-        int64_t small = r->groups[a].n_groups - audit_groups_compared(&r->groups[a]);
-        if (small > 0)
-            notes_add(&run->warnings,
-                      "%lld of the groups of '%s' have fewer than %lld rows: they are shown, but no gap counts them "
-                      "(--smallest-group)",
-                      (long long)small, c->name, (long long)r->smallest_group);
+        note_small_groups(run, a);
     }
+    run->all_rows = small_alloc((size_t)r->n * sizeof *run->all_rows);
+    find_cells(run);
     find_selected(run);
 }
 
 /* ---- one gap ----------------------------------------------------------------------------------------------------- */
 
-/* What is compared: means of `value` between groups, in each of the strata from..to-1. */
+/* What is compared: means of `value` between groups, in each of the levels from..to-1. */
 typedef struct comparison {
     circe_audit_gap_kind kind;
     const int64_t *stratum; /* (n) */
@@ -75,81 +114,120 @@ typedef struct comparison {
     const double *value; /* (n) */
 } comparison;
 
+/* A block is a cell of a level: level * n_cells + cell. */
 typedef struct table {
-    int64_t n, n_strata, n_groups; /* n: rows of groups that are compared */
-    int64_t from, to;              /* the strata that count */
-    int64_t *stratum, *group;      /* (n), owned; the groups are shuffled */
-    double *value;                 /* (n), owned */
-    double *sum, *count, *size;    /* (strata, groups) twice, (strata) */
-    int64_t *high, *low;           /* (strata): the groups that differ most; -1: none */
+    int64_t n, n_strata, n_cells, n_groups; /* n: rows of groups that are compared */
+    int64_t from, to;                       /* the levels that count */
+    int64_t *block, *group;                 /* (n), owned; the groups are shuffled */
+    double *value;                          /* (n), owned */
+    double *sum, *count, *size;             /* (blocks, groups) twice, (blocks) */
+    int64_t *high, *low;                    /* (levels): the groups that differ most; -1: none */
 } table;
 
+static bool is_there(const table *t, int64_t block, int64_t group) {
+    return t->count[block * t->n_groups + group] >= LEAST_IN_CELL;
+}
+
+/* d_sgh; NaN where no cell has both. */
+static double difference(const table *t, int64_t s, int64_t g, int64_t h) {
+    double total = 0, rows = 0;
+    for (int64_t b = s * t->n_cells; b < (s + 1) * t->n_cells; b++) {
+        if (!is_there(t, b, g) || !is_there(t, b, h)) continue;
+        int64_t one = b * t->n_groups + g, other = b * t->n_groups + h;
+        total += t->size[b] * (t->sum[one] / t->count[one] - t->sum[other] / t->count[other]);
+        rows += t->size[b];
+    }
+    return rows > 0 ? total / rows : (double)NAN;
+}
+
+/* Of one cell: the extremes. */
 static void find_extremes(table *t, int64_t s) {
     double least = INFINITY, most = -INFINITY;
-    t->high[s] = t->low[s] = -1;
     for (int64_t g = 0; g < t->n_groups; g++) {
-        double count = t->count[s * t->n_groups + g], mean = t->sum[s * t->n_groups + g] / count;
-        if (count < LEAST_IN_CELL) continue;
+        if (!is_there(t, s, g)) continue;
+        double mean = t->sum[s * t->n_groups + g] / t->count[s * t->n_groups + g];
         if (mean > most) most = mean, t->high[s] = g;
         if (mean <= least) least = mean, t->low[s] = g; /* of equal ones the last, so that two groups differ by 0 */
     }
     if (t->high[s] == t->low[s]) t->high[s] = t->low[s] = -1; /* one group alone */
 }
 
-static double difference(const table *t, int64_t s) {
-    int64_t high = s * t->n_groups + t->high[s], low = s * t->n_groups + t->low[s];
-    return t->sum[high] / t->count[high] - t->sum[low] / t->count[low];
+/* Of several cells, not all of which have all groups: the pair that differs most. */
+static void find_pair(table *t, int64_t s) {
+    double most = -INFINITY;
+    for (int64_t g = 0; g < t->n_groups; g++) {
+        for (int64_t h = g + 1; h < t->n_groups; h++) {
+            double d = difference(t, s, g, h);
+            if (!(fabs(d) > most)) continue;
+            most = fabs(d);
+            t->high[s] = d > 0 ? g : h;
+            t->low[s] = d > 0 ? h : g;
+        }
+    }
 }
 
-/* The mean gap over the strata, each weighted by its rows. */
+/* The rows of a level that its groups can be compared by. */
+static double rows_of(const table *t, int64_t s) {
+    double rows = 0;
+    for (int64_t b = s * t->n_cells; b < (s + 1) * t->n_cells; b++) rows += t->size[b];
+    return rows;
+}
+
+/* The mean gap over the levels, each weighted by its rows. */
 static double gap_of(table *t) {
     double total = 0, rows = 0;
-    memset(t->sum, 0, (size_t)(t->n_strata * t->n_groups) * sizeof *t->sum);
-    memset(t->count, 0, (size_t)(t->n_strata * t->n_groups) * sizeof *t->count);
+    size_t sums = (size_t)(t->n_strata * t->n_cells * t->n_groups);
+    memset(t->sum, 0, sums * sizeof *t->sum);
+    memset(t->count, 0, sums * sizeof *t->count);
     for (int64_t i = 0; i < t->n; i++) {
-        int64_t cell = t->stratum[i] * t->n_groups + t->group[i];
-        t->sum[cell] += t->value[i];
-        t->count[cell] += 1;
+        int64_t at = t->block[i] * t->n_groups + t->group[i];
+        t->sum[at] += t->value[i];
+        t->count[at] += 1;
     }
     for (int64_t s = 0; s < t->n_strata; s++) {
         t->high[s] = t->low[s] = -1;
         if (s < t->from || s >= t->to) continue;
-        find_extremes(t, s);
+        if (t->n_cells == 1)
+            find_extremes(t, s);
+        else
+            find_pair(t, s);
         if (t->high[s] < 0) continue;
-        total += t->size[s] * difference(t, s);
-        rows += t->size[s];
+        total += rows_of(t, s) * difference(t, s, t->high[s], t->low[s]);
+        rows += rows_of(t, s);
     }
     return rows > 0 ? total / rows : (double)NAN;
 }
 
-/* Fisher and Yates among the rows of each stratum, which `rows` lists one stratum after another. */
+/* Fisher and Yates among the rows of each block, which `rows` lists one block after another. */
 static void shuffle(table *t, const int64_t *rows, circe_random generator, uint64_t first, double *uniform) {
     circe_random_uniform(generator, first, t->n, uniform);
-    for (int64_t start = 0, s = 0; s < t->n_strata; s++) {
-        int64_t m = (int64_t)t->size[s];
+    for (int64_t start = 0, b = 0; b < t->n_strata * t->n_cells; b++) {
+        int64_t m = (int64_t)t->size[b];
         for (int64_t k = m - 1; k > 0; k--) {
             int64_t other = (int64_t)(uniform[start + k] * (double)(k + 1));
-            int64_t *a = &t->group[rows[start + k]], *b = &t->group[rows[start + (other <= k ? other : k)]];
-            int64_t held = *a;
-            *a = *b, *b = held;
+            int64_t *one = &t->group[rows[start + k]], *two = &t->group[rows[start + (other <= k ? other : k)]];
+            int64_t held = *one;
+            *one = *two, *two = held;
         }
         start += m;
     }
 }
 
-static int64_t *rows_by_stratum(const table *t) {
-    int64_t *rows = small_alloc((size_t)t->n * sizeof *rows), at = 0;
-    for (int64_t s = 0; s < t->n_strata; s++) {
-        for (int64_t i = 0; i < t->n; i++) {
-            if (t->stratum[i] == s) rows[at++] = i;
-        }
+static int64_t *rows_by_block(const table *t) {
+    int64_t blocks = t->n_strata * t->n_cells, at = 0;
+    int64_t *rows = small_alloc((size_t)t->n * sizeof *rows), *next = small_alloc((size_t)blocks * sizeof *next);
+    for (int64_t b = 0; b < blocks; b++) {
+        next[b] = at;
+        at += (int64_t)t->size[b];
     }
+    for (int64_t i = 0; i < t->n; i++) rows[next[t->block[i]]++] = i;
+    free(next);
     return rows;
 }
 
 static void gap_by_chance(table *t, circe_random generator, circe_audit_gap *gap) {
     double drawn[SHUFFLES], *uniform = small_alloc((size_t)t->n * sizeof *uniform);
-    int64_t *rows = rows_by_stratum(t);
+    int64_t *rows = rows_by_block(t);
     gap->chance = 0;
     for (int64_t d = 0; d < SHUFFLES; d++) {
         shuffle(t, rows, generator, (uint64_t)(d * t->n), uniform);
@@ -162,47 +240,51 @@ static void gap_by_chance(table *t, circe_random generator, circe_audit_gap *gap
     free(uniform);
 }
 
-static table table_make(int64_t n_rows, const circe_audit_groups *groups, const comparison *c) {
-    size_t n = (size_t)n_rows, n_strata = (size_t)c->n_strata, cells = n_strata * (size_t)groups->n_groups;
+static table table_make(const audit_run *run, const circe_audit_groups *groups, const comparison *c) {
+    size_t n = (size_t)run->r->n, n_strata = (size_t)c->n_strata, blocks = n_strata * (size_t)run->n_cells,
+           sums = blocks * (size_t)groups->n_groups;
     table t = {.n_strata = c->n_strata,
+               .n_cells = run->n_cells,
                .n_groups = groups->n_groups,
                .from = c->from,
                .to = c->to,
-               .stratum = small_alloc(n * sizeof *t.stratum),
+               .block = small_alloc(n * sizeof *t.block),
                .group = small_alloc(n * sizeof *t.group),
                .value = small_alloc(n * sizeof *t.value),
-               .sum = small_alloc(cells * sizeof *t.sum),
-               .count = small_alloc(cells * sizeof *t.count),
-               .size = small_alloc(n_strata * sizeof *t.size),
+               .sum = small_alloc(sums * sizeof *t.sum),
+               .count = small_alloc(sums * sizeof *t.count),
+               .size = small_alloc(blocks * sizeof *t.size),
                .high = small_alloc(n_strata * sizeof *t.high),
                .low = small_alloc(n_strata * sizeof *t.low)};
-    for (int64_t i = 0; i < n_rows; i++) {
+    for (int64_t i = 0; i < run->r->n; i++) {
         if (!groups->compared[groups->of[i]]) continue;
-        t.stratum[t.n] = c->stratum[i];
+        t.block[t.n] = c->stratum[i] * run->n_cells + run->cells[i];
         t.group[t.n] = groups->of[i];
-        t.value[t.n++] = c->value[i];
-        t.size[c->stratum[i]] += 1;
+        t.value[t.n] = c->value[i];
+        t.size[t.block[t.n++]] += 1;
     }
     return t;
 }
 
-/* All but high and low, which a contrast takes over. */
 static void table_free(table *t) {
-    free(t->stratum);
+    free(t->block);
     free(t->group);
     free(t->value);
     free(t->sum);
     free(t->count);
     free(t->size);
+    free(t->high);
+    free(t->low);
 }
 
-/* The groups at the outcome where they differ most. */
+/* The groups at the level where they differ most. */
 static void name_groups(const table *t, const circe_audit_groups *groups, circe_audit_gap *gap) {
     double widest = -1;
     gap->stratum = t->from;
     for (int64_t s = t->from; s < t->to; s++) {
-        if (t->high[s] < 0 || difference(t, s) <= widest) continue;
-        widest = difference(t, s);
+        double d = t->high[s] >= 0 ? difference(t, s, t->high[s], t->low[s]) : -1;
+        if (d <= widest) continue;
+        widest = d;
         gap->stratum = s;
     }
     int64_t high = t->high[gap->stratum], low = t->low[gap->stratum];
@@ -215,50 +297,93 @@ static void add_contrast(audit_run *run, const circe_audit_finding *f, const cir
     size_t bytes = (size_t)t->n_strata * sizeof *t->high;
     audit_contrast *c = &run->contrasts[run->n_contrasts++];
     *c = (audit_contrast){.gap = gap,
-                          .prediction = f->prediction,
-                          .attribute = f->attribute,
+                          .finding = f,
+                          .groups = groups,
                           .stratum = what->stratum,
-                          .group = groups->of,
+                          .cell = run->cells,
                           .value = what->value,
                           .n_strata = t->n_strata,
+                          .n_cells = t->n_cells,
                           .high = memcpy(small_alloc(bytes), t->high, bytes),
-                          .low = memcpy(small_alloc(bytes), t->low, bytes)};
+                          .low = memcpy(small_alloc(bytes), t->low, bytes),
+                          .used = small_alloc((size_t)(t->n_strata * t->n_cells) * sizeof *c->used)};
+    for (int64_t b = 0; b < t->n_strata * t->n_cells; b++) {
+        int64_t high = t->high[b / t->n_cells], low = t->low[b / t->n_cells];
+        c->used[b] = high >= 0 && is_there(t, b, high) && is_there(t, b, low);
+    }
+}
+
+/* Whether it is at an outcome, or at a prediction. */
+static bool has_level(const circe_audit_finding *f, circe_audit_gap_kind kind) {
+    if (kind == CIRCE_GAP_MEAN_PREDICTION) return f->notion == CIRCE_NOTION_SEPARATION;
+    return kind == CIRCE_GAP_TRUE_POSITIVE_RATE || kind == CIRCE_GAP_FALSE_POSITIVE_RATE ||
+           kind == CIRCE_GAP_CALIBRATION;
 }
 
 static void find_gap(audit_run *run, circe_audit_finding *f, const circe_audit_groups *groups, const comparison *what) {
     circe_audit_gap *gap = &f->gaps[f->n_gaps++];
-    table t = table_make(run->r->n, groups, what);
+    table t = table_make(run, groups, what);
     *gap = (circe_audit_gap){
         .kind = what->kind, .n_groups = audit_groups_compared(groups), .gap = {gap_of(&t), (double)NAN, (double)NAN}};
     name_groups(&t, groups, gap);
-    if (what->kind >= CIRCE_GAP_SELECTION_RATE) gap->stratum = -1;
+    if (!has_level(f, what->kind)) gap->stratum = -1;
     add_contrast(run, f, groups, what, &t, gap);
     gap_by_chance(&t, (circe_random){.seed = (uint64_t)run->options->seed, .stream = 77}, gap);
-    free(t.high);
-    free(t.low);
     table_free(&t);
 }
 
-/* Rates of decisions: at equal outcome; of all rows; and of the outcome among those that are selected. */
+/* The notion that a rate of decisions belongs to. */
+static const circe_audit_notion notion_of[CIRCE_GAP_KINDS] = {
+    [CIRCE_GAP_TRUE_POSITIVE_RATE] = CIRCE_NOTION_SEPARATION,
+    [CIRCE_GAP_FALSE_POSITIVE_RATE] = CIRCE_NOTION_SEPARATION,
+    [CIRCE_GAP_SELECTION_RATE] = CIRCE_NOTION_INDEPENDENCE,
+    [CIRCE_GAP_PRECISION] = CIRCE_NOTION_SUFFICIENCY,
+    [CIRCE_GAP_NEGATIVE_PREDICTIVE_VALUE] = CIRCE_NOTION_SUFFICIENCY};
+
+/* Those of a finding's own notion, and in that of separation, to compare with, the usual ones of notions that were not
+ * asked for. */
+static bool belongs(const circe_audit_result *r, const circe_audit_finding *f, circe_audit_gap_kind kind) {
+    if (notion_of[kind] == f->notion) return true;
+    return f->notion == CIRCE_NOTION_SEPARATION && !audit_asks(r, notion_of[kind]) &&
+           kind != CIRCE_GAP_NEGATIVE_PREDICTIVE_VALUE;
+}
+
+/* Rates of decisions: at equal outcome; of all rows; and of the outcome among those that are selected, or not. */
 static void compare_rates(audit_run *run, circe_audit_finding *f, const circe_audit_groups *groups) {
     const double *selected = run->selected[f->prediction];
-    const int64_t *outcome = run->r->strata.of;
+    const int64_t *outcome = run->r->strata.of, *decision = run->decision[f->prediction];
     const comparison list[] = {
         {CIRCE_GAP_TRUE_POSITIVE_RATE, outcome, 2, 1, 2, selected},
         {CIRCE_GAP_FALSE_POSITIVE_RATE, outcome, 2, 0, 1, selected},
         {CIRCE_GAP_SELECTION_RATE, run->all_rows, 1, 0, 1, selected},
-        {CIRCE_GAP_PRECISION, run->decision[f->prediction], 2, 1, 2, run->r->target.values},
+        {CIRCE_GAP_PRECISION, decision, 2, 1, 2, run->r->target.values},
+        {CIRCE_GAP_NEGATIVE_PREDICTIVE_VALUE, decision, 2, 0, 1, run->negative},
     };
-    for (size_t k = 0; k < sizeof list / sizeof list[0]; k++) find_gap(run, f, groups, &list[k]);
+    for (size_t k = 0; k < sizeof list / sizeof list[0]; k++)
+        if (belongs(run->r, f, list[k].kind)) find_gap(run, f, groups, &list[k]);
+}
+
+/* What is compared at equal y: x, less its mean where that changes within a level. */
+static const double *value_of(const circe_audit_result *r, const circe_audit_finding *f) {
+    audit_question q = audit_question_of(r, f);
+    const double *residual = audit_residual(r, f),
+                 *value = q.n_numbers > 0 || residual == NULL ? residual : q.x->values;
+    audit_question_free(&q);
+    return value;
 }
 
 static void compare(audit_run *run, circe_audit_finding *f, const circe_audit_groups *groups) {
-    const circe_audit_result *r = run->r;
-    bool numbers = r->outcome == CIRCE_OUTCOME_NUMBERS;
-    int64_t n = r->strata.n_groups;
-    const double *value = numbers ? r->residuals[f->prediction] : audit_prediction(r, f)->values;
+    const circe_audit_groups *levels = audit_levels(run->r, f);
+    const double *value = value_of(run->r, f);
+    int64_t n = levels != NULL ? levels->n_groups : 1;
+    comparison mean = {f->notion == CIRCE_NOTION_SUFFICIENCY ? CIRCE_GAP_CALIBRATION : CIRCE_GAP_MEAN_PREDICTION,
+                       levels != NULL ? levels->of : run->all_rows,
+                       n,
+                       0,
+                       n,
+                       value};
     if (audit_groups_compared(groups) < 2) return;
-    find_gap(run, f, groups, &(comparison){CIRCE_GAP_MEAN_PREDICTION, r->strata.of, n, 0, n, value});
+    if (value != NULL) find_gap(run, f, groups, &mean);
     if (run->selected != NULL) compare_rates(run, f, groups);
 }
 
@@ -276,16 +401,16 @@ static void compare_binnings(audit_run *run, circe_audit_finding *f) {
 
 /* ---- profiles ---------------------------------------------------------------------------------------------------- */
 
-/* Mean of `value` over the rows of every group (of one stratum, or of all: -1), with 1.96 standard errors. */
-static circe_audit_profile profile_of(const circe_audit_result *r, const circe_audit_groups *groups, int64_t stratum,
-                                      const double *value) {
+/* Mean of `value` over the rows of every group (at one level, or of all: -1), with 1.96 standard errors. */
+static circe_audit_profile profile_of(const circe_audit_groups *groups, int64_t n_rows,
+                                      const circe_audit_groups *levels, int64_t level, const double *value) {
     int64_t n = groups->n_groups;
     circe_audit_profile p = {small_alloc((size_t)n * sizeof(double)), small_alloc((size_t)n * sizeof(double))};
     double *count = small_alloc((size_t)n * sizeof *count);
     for (int pass = 0; pass < 2; pass++) {
-        for (int64_t i = 0; i < r->n; i++) {
+        for (int64_t i = 0; i < n_rows; i++) {
             int64_t g = groups->of[i];
-            if (stratum >= 0 && r->strata.of[i] != stratum) continue;
+            if (level >= 0 && levels->of[i] != level) continue;
             if (pass == 0)
                 p.value[g] += value[i], count[g] += 1;
             else
@@ -302,13 +427,20 @@ static circe_audit_profile profile_of(const circe_audit_result *r, const circe_a
     return p;
 }
 
+/* At the levels of an outcome of classes, and of a prediction. */
+static void find_profiles(const circe_audit_result *r, circe_audit_finding *f) {
+    const circe_audit_groups *levels = audit_levels(r, f), *finest = &r->groups[f->attribute];
+    bool numbers = f->notion == CIRCE_NOTION_SEPARATION && r->outcome == CIRCE_OUTCOME_NUMBERS;
+    if (levels == NULL || numbers) return;
+    f->n_strata = levels->n_groups;
+    f->strata = small_alloc((size_t)f->n_strata * sizeof *f->strata);
+    for (int64_t s = 0; s < f->n_strata; s++) f->strata[s] = profile_of(finest, r->n, levels, s, value_of(r, f));
+}
+
 void audit_compare_groups(audit_run *run, circe_audit_finding *f) {
     const circe_audit_result *r = run->r;
-    const circe_audit_groups *finest = &r->groups[f->attribute];
     compare_binnings(run, f);
-    f->residual = profile_of(r, finest, -1, r->residuals[f->prediction]);
-    if (r->outcome == CIRCE_OUTCOME_NUMBERS) return;
-    f->strata = small_alloc((size_t)r->strata.n_groups * sizeof *f->strata);
-    for (int64_t s = 0; s < r->strata.n_groups; s++)
-        f->strata[s] = profile_of(r, finest, s, audit_prediction(r, f)->values);
+    if (audit_residual(r, f) == NULL) return;
+    f->residual = profile_of(&r->groups[f->attribute], r->n, NULL, -1, audit_residual(r, f));
+    find_profiles(r, f);
 }

@@ -27,7 +27,7 @@ static void json_tests(cJSON *out, const circe_audit_finding *f, double alpha) {
     }
 }
 
-static void json_gap(cJSON *list, const circe_audit_result *r, const circe_audit_gap *g) {
+static void json_gap(cJSON *list, const circe_audit_result *r, const circe_audit_finding *f, const circe_audit_gap *g) {
     cJSON *one = cJSON_CreateObject();
     cJSON_AddItemToArray(list, one);
     cJSON_AddStringToObject(one, "of", circe_audit_gap_name(g->kind));
@@ -37,7 +37,9 @@ static void json_gap(cJSON *list, const circe_audit_result *r, const circe_audit
     json_number(one, "upper", g->gap.upper);
     cJSON_AddStringToObject(one, "high", g->high);
     cJSON_AddStringToObject(one, "low", g->low);
-    if (g->stratum >= 0) cJSON_AddStringToObject(one, "at_outcome", r->strata.labels[g->stratum]);
+    if (g->stratum >= 0)
+        cJSON_AddStringToObject(one, f->notion == CIRCE_NOTION_SUFFICIENCY ? "at_prediction" : "at_outcome",
+                                audit_levels(r, f)->labels[g->stratum]);
     json_number(one, "chance", g->chance);
     json_number(one, "chance_upper", g->chance_upper);
 }
@@ -79,7 +81,7 @@ static void json_groups(cJSON *out, const circe_audit_result *r, const circe_aud
         cJSON_AddItemToArray(compared, cJSON_CreateBool(groups->compared[g]));
     }
     json_numbers(object, "centre", groups->centre, n);
-    json_numbers(object, "residual", f->residual.value, n);
+    if (f->residual.value != NULL) json_numbers(object, "residual", f->residual.value, n);
     if (audit_has_errors(r, f->prediction)) {
         json_values(object, f->groups, n, CIRCE_METRIC_MEAN_ERROR);
         json_values(object, f->groups, n, CIRCE_METRIC_ROOT_MEAN_SQUARE_ERROR);
@@ -90,6 +92,7 @@ static void json_groups(cJSON *out, const circe_audit_result *r, const circe_aud
 
 static cJSON *json_finding(const circe_audit_result *r, const circe_audit_finding *f) {
     cJSON *out = cJSON_CreateObject();
+    cJSON_AddStringToObject(out, "notion", circe_audit_notion_name(f->notion));
     cJSON_AddStringToObject(out, "prediction", audit_prediction(r, f)->name);
     cJSON_AddStringToObject(out, "attribute", audit_attribute(r, f)->name);
     cJSON_AddStringToObject(out, "decision", circe_audit_decision_name(f->decision));
@@ -104,7 +107,7 @@ static cJSON *json_finding(const circe_audit_result *r, const circe_audit_findin
     for (int i = 0; i < CIRCE_AUDIT_MEASURES; i++) json_number(measures, circe_audit_measure_name(i), f->measures[i]);
     json_integer(measures, "rows", f->measured_rows);
     cJSON *gaps = cJSON_AddArrayToObject(out, "gaps");
-    for (int i = 0; i < f->n_gaps; i++) json_gap(gaps, r, &f->gaps[i]);
+    for (int i = 0; i < f->n_gaps; i++) json_gap(gaps, r, f, &f->gaps[i]);
     json_groups(out, r, f);
     return out;
 }
@@ -118,6 +121,14 @@ static void json_outcome(cJSON *out, const circe_audit_result *r) {
     if (r->outcome != CIRCE_OUTCOME_BINARY) return;
     cJSON_AddStringToObject(out, "positive", r->positive);
     json_number(out, "threshold", r->threshold);
+}
+
+/* "notions": ["separation"], "given": [] */
+static void json_asked(cJSON *out, const circe_audit_result *r) {
+    cJSON *notions = cJSON_AddArrayToObject(out, "notions"), *given = cJSON_AddArrayToObject(out, "given");
+    for (int64_t k = 0; k < r->n_notions; k++)
+        cJSON_AddItemToArray(notions, cJSON_CreateString(circe_audit_notion_name(r->notions[k])));
+    for (int64_t g = 0; g < r->n_given; g++) cJSON_AddItemToArray(given, cJSON_CreateString(r->given[g].name));
 }
 
 /* "quality": [{"prediction": "score", "auc": {"value": 0.7, "lower": 0.68, "upper": 0.72}, ...}] */
@@ -149,7 +160,10 @@ static void json_differences(cJSON *out, const circe_audit_result *r) {
         cJSON_AddStringToObject(one, "first", r->predictions[d->first].name);
         cJSON_AddStringToObject(one, "second", r->predictions[d->second].name);
         cJSON_AddStringToObject(one, "of", d->name);
-        if (d->attribute >= 0) cJSON_AddStringToObject(one, "gap_between_groups_of", r->attributes[d->attribute].name);
+        if (d->attribute >= 0) {
+            cJSON_AddStringToObject(one, "gap_between_groups_of", r->attributes[d->attribute].name);
+            cJSON_AddStringToObject(one, "notion", circe_audit_notion_name(d->notion));
+        }
         json_number(one, "difference", d->difference.value);
         json_number(one, "lower", d->difference.lower);
         json_number(one, "upper", d->difference.upper);
@@ -170,7 +184,10 @@ static void json_checks(cJSON *out, const circe_audit_result *r) {
         cJSON_AddItemToArray(list, one);
         cJSON_AddStringToObject(one, "condition", c->condition);
         cJSON_AddStringToObject(one, "prediction", r->predictions[c->prediction].name);
-        if (c->attribute >= 0) cJSON_AddStringToObject(one, "attribute", r->attributes[c->attribute].name);
+        if (c->attribute >= 0) {
+            cJSON_AddStringToObject(one, "attribute", r->attributes[c->attribute].name);
+            cJSON_AddStringToObject(one, "notion", circe_audit_notion_name(c->notion));
+        }
         json_number(one, "value", c->measured.value);
         json_number(one, "lower", c->measured.lower);
         json_number(one, "upper", c->measured.upper);
@@ -183,20 +200,21 @@ static void json_checks(cJSON *out, const circe_audit_result *r) {
 cJSON *audit_json(const circe_audit_result *r, const char *folder) {
     cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "data", r->source);
+    if (r->model != NULL) cJSON_AddStringToObject(out, "model", r->model);
     json_integer(out, "n", r->n);
     json_integer(out, "dropped", r->dropped);
     json_columns(out, &r->columns);
     json_outcome(out, r);
+    json_asked(out, r);
     json_number(out, "alpha", r->alpha);
     cJSON_AddStringToObject(out, "test", r->test);
     cJSON_AddStringToObject(out, "transform", r->transform);
-    cJSON_AddStringToObject(out, "correction", "holm, across the attributes of a prediction");
+    cJSON_AddStringToObject(out, "correction", "holm, across the attributes of a prediction and a notion");
     json_integer(out, "smallest_group", r->smallest_group);
     json_integer(out, "seed", r->seed);
     json_quality(out, r);
     cJSON *list = cJSON_AddArrayToObject(out, "findings");
-    for (int64_t i = 0; i < r->n_predictions * r->n_attributes; i++)
-        cJSON_AddItemToArray(list, json_finding(r, &r->findings[i]));
+    for (int64_t i = 0; i < r->n_findings; i++) cJSON_AddItemToArray(list, json_finding(r, &r->findings[i]));
     json_differences(out, r);
     json_checks(out, r);
     json_notes(out, &r->warnings);

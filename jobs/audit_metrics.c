@@ -115,6 +115,7 @@ static void put_rates(const audit_sums *s, double *out) {
     out[CIRCE_METRIC_TRUE_POSITIVE_RATE] = share(s->hits, s->positive);
     out[CIRCE_METRIC_FALSE_POSITIVE_RATE] = share(false_positive, negative);
     out[CIRCE_METRIC_PRECISION] = share(s->hits, s->selected);
+    out[CIRCE_METRIC_NEGATIVE_PREDICTIVE_VALUE] = share(negative - false_positive, s->rows - s->selected);
     out[CIRCE_METRIC_ACCURACY] = share(s->hits + negative - false_positive, s->rows);
     out[CIRCE_METRIC_AUC] = share(s->pairs, s->positive * negative);
 }

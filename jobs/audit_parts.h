@@ -1,6 +1,7 @@
 /* The parts of an audit, which work on its result one after another.
  *
- * p  predictions, a  attributes; finding (p, a) is findings[p * n_attributes + a]. */
+ * k  notions, p  predictions, a  attributes; finding (k, p, a) is findings[(k * n_predictions + p) * n_attributes + a].
+ */
 #ifndef JOBS_AUDIT_PARTS_H
 #define JOBS_AUDIT_PARTS_H
 
@@ -9,6 +10,7 @@
 #include <stdint.h>
 
 #include "circe/audit.h"
+#include "io/list.h"
 #include "jobs/notes.h"
 
 /* One run: what was asked, with what it is computed, and what was found so far. */
@@ -22,14 +24,17 @@ typedef struct audit_run {
     int64_t step, steps;        /* of the progress */
     circe_audit_groups *coarse; /* (n_attributes, AUDIT_COARSE): attributes of numbers in fewer groups */
     double **selected;          /* (n_predictions) of (n): 1 where it counts as positive; NULL: not two classes */
-    int64_t **decision;         /* the same as numbers of a stratum */
-    int64_t *all_rows;          /* (n) zeros: all rows are one stratum */
+    int64_t **decision;         /* the same as numbers of a level */
+    double *negative;           /* (n): 1 where the outcome is negative */
+    int64_t *all_rows;          /* (n) zeros: all rows are one level */
+    int64_t *cells, n_cells;    /* (n): rows whose columns of --given count as equal; one cell where there are none */
     struct audit_contrast *contrasts;
     int64_t n_contrasts;
 } audit_run;
 
-static inline circe_audit_finding *audit_at(const circe_audit_result *r, int64_t prediction, int64_t attribute) {
-    return &r->findings[prediction * r->n_attributes + attribute];
+static inline circe_audit_finding *audit_at(const circe_audit_result *r, int64_t notion, int64_t prediction,
+                                            int64_t attribute) {
+    return &r->findings[(notion * r->n_predictions + prediction) * r->n_attributes + attribute];
 }
 
 static inline const circe_audit_column *audit_prediction(const circe_audit_result *r, const circe_audit_finding *f) {
@@ -40,15 +45,81 @@ static inline const circe_audit_column *audit_attribute(const circe_audit_result
     return &r->attributes[f->attribute];
 }
 
+static inline bool audit_asks(const circe_audit_result *r, circe_audit_notion notion) {
+    for (int64_t k = 0; k < r->n_notions; k++)
+        if (r->notions[k] == notion) return true;
+    return false;
+}
+
+/* What y leaves of x, row by row; NULL where x is classes. */
+static inline const double *audit_residual(const circe_audit_result *r, const circe_audit_finding *f) {
+    return r->residuals[(f - r->findings) / r->n_attributes];
+}
+
 /* One more stage begins; CIRCE_ERR_CANCELLED where the watch asks to stop. */
 circe_status audit_step(audit_run *run, const circe_audit_finding *f, const char *stage);
 
 /* ---- the data -----------------------------------------------------------------------------------------------------
  */
 
+/* What a model predicts, as columns of the table. */
+typedef struct audit_model {
+    name_list names; /* of the columns */
+    double **values; /* (names) of as many as the table has rows; NaN where a cell is missing */
+    char *target;    /* that is predicted */
+} audit_model;
+
+/* Nothing where no model was named. */
+circe_status audit_model_predict(audit_run *run, const circe_table *table, audit_model *model);
+void audit_model_free(audit_model *model);
+
 /* Reads and checks the table's columns. */
 circe_status audit_data_read(audit_run *run, const circe_table *table);
 void audit_column_free(circe_audit_column *column);
+
+/* ---- questions ----------------------------------------------------------------------------------------------------
+ */
+
+/* x independent of z given y. */
+typedef struct audit_question {
+    const circe_audit_column *x, *z;
+    const circe_audit_column **y; /* (n_y), numbers first; owned */
+    int64_t n_y, n_numbers;
+    const circe_audit_column *level; /* the column of y that is not of --given; NULL: there is none */
+    bool x_is_classes;
+} audit_question;
+
+audit_question audit_question_of(const circe_audit_result *r, const circe_audit_finding *f);
+void audit_question_free(audit_question *q);
+
+/* Rows that count as equal in the outcome, or for sufficiency in the prediction; NULL: all do. */
+const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_audit_finding *f);
+
+/* The names of y's columns, "repaid and age", to be freed; "": none. */
+char *audit_given_text(const circe_audit_result *r, const circe_audit_finding *f);
+
+/* Some rows of it, as the library takes them. */
+typedef struct audit_rows {
+    int64_t *index;
+    double *x, *y, *z;
+    circe_mat mat_x, mat_y, mat_z;
+} audit_rows;
+
+/* `index` becomes part of the result. */
+audit_rows audit_rows_take(const audit_question *q, int64_t *index, int64_t n);
+void audit_rows_free(audit_rows *rows);
+/* (n, n_y) of these rows (NULL: of all); to be freed. */
+double *audit_y_rows(const audit_question *q, const int64_t *rows, int64_t n);
+
+/* Delta kernels for categories; NULL for numbers: the library's own choice. */
+typedef struct audit_kernels {
+    circe_kernel *x, *y, *z;
+} audit_kernels;
+
+circe_status audit_kernels_make(const audit_run *run, const audit_question *q, audit_kernels *k);
+void audit_kernels_free(audit_kernels *k);
+/* Of the columns of y, the width of its gaussian still free. */
+circe_status audit_kernel_y(const audit_run *run, const audit_question *q, circe_kernel **kernel);
 
 /* ---- groups -------------------------------------------------------------------------------------------------------
  */
@@ -70,7 +141,7 @@ double *audit_take(const double *values, const int64_t *rows, int64_t n);
 /* ---- what is found ------------------------------------------------------------------------------------------------
  */
 
-/* What the outcome leaves of every prediction: r->residuals. */
+/* What every y leaves of its x: r->residuals. */
 circe_status audit_find_residuals(audit_run *run);
 
 /* Tests, effects, place and calibration of one finding. */
@@ -80,7 +151,7 @@ void audit_conclude(circe_audit_result *r);
 
 circe_status audit_measure(audit_run *run, circe_audit_finding *f);
 
-/* The strata of the outcome, the groups of the attributes, and who counts as positive. */
+/* The levels of outcome and predictions, the groups of the attributes, and who counts as positive. */
 void audit_make_groups(audit_run *run);
 /* Gaps between groups, and profiles along the attribute. */
 void audit_compare_groups(audit_run *run, circe_audit_finding *f);
@@ -111,13 +182,17 @@ audit_sums *audit_sums_make(int64_t n_groups);
 void audit_metrics_of(const audit_ranking *ranking, const uint8_t *weight, const int64_t *of, int64_t n_groups,
                       audit_sums *scratch, double *out);
 
-/* A gap between fixed groups: sum_s share_s (m_s,high - m_s,low), over the strata where both are given. */
+/* A gap between fixed groups: sum_s share_s sum_c share_sc (m_sc,high - m_sc,low), over levels s and, within these,
+ * over the cells c of --given where both groups are. */
 typedef struct audit_contrast {
     circe_audit_gap *gap;
-    int64_t prediction, attribute;
-    const int64_t *stratum, *group; /* (n), borrowed */
-    const double *value;            /* (n), borrowed */
-    int64_t n_strata, *high, *low;  /* (n_strata): the groups; -1: none. Owned */
+    const circe_audit_finding *finding;
+    const circe_audit_groups *groups; /* borrowed, as the next three */
+    const int64_t *stratum, *cell;    /* (n) */
+    const double *value;              /* (n) */
+    int64_t n_strata, n_cells;
+    int64_t *high, *low; /* (n_strata): the groups; -1: none. Owned */
+    bool *used;          /* (n_strata, n_cells): both groups are there. Owned */
 } audit_contrast;
 
 /* Everything that was drawn again. */

@@ -134,41 +134,77 @@ static char *deciding_rule(const circe_audit_finding *f) {
                         f->tests[1].name);
 }
 
+static const char *title_of(circe_audit_notion notion) {
+    static const char *const titles[] = {"Separation", "Independence", "Sufficiency"};
+    return titles[notion];
+}
+
 static const char *sign_of(circe_audit_decision decision) {
     return decision == CIRCE_AUDIT_DEPENDS ? "✗" : decision == CIRCE_AUDIT_NOT_FOUND ? "✓" : "?";
 }
 
-static void show_answer(audit_page *w) {
-    static const char *const columns[] = {"attribute", "prediction",         "verdict", "trust", "p-value",
-                                          "adjusted",  "KPC (95 % interval)"};
+/* "once income is known, does the prediction still depend on the attribute?" */
+static char *question_of(const circe_audit_result *r, const circe_audit_finding *f) {
+    char *given = audit_given_text(r, f), *text;
+    bool outcome = f->notion == CIRCE_NOTION_SUFFICIENCY, plain = given[0] == '\0';
+    /* of several predictions each is given in its turn */
+    const char *known = !outcome || r->n_predictions == 1 ? given : r->n_given == 0 ? "the prediction" : NULL;
+    if (plain)
+        text = small_format("does the prediction depend on the attribute?");
+    else if (known != NULL)
+        text = small_format("once %s %s known, does the %s still depend on the attribute?", known,
+                            strstr(known, " and ") != NULL && r->n_given > 0 ? "are" : "is",
+                            outcome ? "outcome" : "prediction");
+    else
+        text = small_format(
+            "once the prediction and the given columns are known, does the outcome still depend on the "
+            "attribute?");
+    free(given);
+    return text;
+}
+
+static void add_verdict(cells *list, const circe_audit_result *r, const circe_audit_finding *f) {
+    cells_add(list, "%s", audit_attribute(r, f)->name);
+    cells_add(list, "%s", audit_prediction(r, f)->name);
+    cells_add(list, "%s %s", sign_of(f->decision), circe_audit_decision_name(f->decision));
+    add_effect(list, f->has_effects, &f->effects.kpc);
+    add_p(list, f->p_adjusted);
+    add_p(list, f->p_value);
+    cells_add(list, "%s", circe_trust_name(f->trust));
+}
+
+static void show_notion(audit_page *w, int64_t k) {
+    static const char *const columns[] = {"attribute", "prediction", "verdict", "KPC (95 % interval)",
+                                          "adjusted",  "p-value",    "trust"};
     const circe_audit_result *r = w->r;
+    const circe_audit_finding *f = audit_at(r, k, 0, 0);
     cells list = {0};
-    report_heading(w->page, "Verdict");
+    if (r->n_notions > 1) report_subheading(w->page, title_of(f->notion));
     for (int64_t i = 0; i < r->n_attributes; i++) {
-        for (int64_t p = 0; p < r->n_predictions; p++) {
-            const circe_audit_finding *f = audit_at(r, p, i);
-            cells_add(&list, "%s", audit_attribute(r, f)->name);
-            cells_add(&list, "%s", audit_prediction(r, f)->name);
-            cells_add(&list, "%s %s", sign_of(f->decision), circe_audit_decision_name(f->decision));
-            cells_add(&list, "%s", circe_trust_name(f->trust));
-            add_p(&list, f->p_value);
-            add_p(&list, f->p_adjusted);
-            add_effect(&list, f->has_effects, &f->effects.kpc);
-        }
+        for (int64_t p = 0; p < r->n_predictions; p++) add_verdict(&list, r, audit_at(r, k, p, i));
     }
-    char *rule = deciding_rule(audit_at(r, 0, 0));
-    char *caption = small_format(
-        "The question: once %s is known, does the prediction still depend on the attribute? Decided by %s at level %g; "
-        "`adjusted` is corrected by Holm across the %" PRId64
-        " attribute%s of a prediction. KPC is the share "
-        "of what the outcome leaves of the prediction that the attribute explains.",
-        r->target.name, rule, r->alpha, r->n_attributes, r->n_attributes == 1 ? "" : "s");
-    show_table(w, caption, columns, 7, 4, -1, &list);
+    char *rule = deciding_rule(f), *question = question_of(r, f), *given = audit_given_text(r, f);
+    char *caption =
+        small_format("The question: %s Decided by %s at level %g; `adjusted` is corrected by Holm across the %" PRId64
+                     " attribute%s of a prediction. KPC is the share of %s that the attribute explains.",
+                     question, rule, r->alpha, r->n_attributes, r->n_attributes == 1 ? "" : "s",
+                     given[0] == '\0'                         ? "the prediction"
+                     : f->notion == CIRCE_NOTION_SUFFICIENCY  ? "what the prediction leaves of the outcome"
+                     : f->notion == CIRCE_NOTION_INDEPENDENCE ? "what the given columns leave of the prediction"
+                                                              : "what the outcome leaves of the prediction");
+    show_table(w, caption, columns, 7, 3, -1, &list);
+    free(given);
+    free(question);
     free(caption);
     free(rule);
     for (int64_t i = 0; i < r->n_attributes; i++) {
-        for (int64_t p = 0; p < r->n_predictions; p++) show_verdict(w, audit_at(r, p, i)->verdict);
+        for (int64_t p = 0; p < r->n_predictions; p++) show_verdict(w, audit_at(r, k, p, i)->verdict);
     }
+}
+
+static void show_answer(audit_page *w) {
+    report_heading(w->page, "Verdict");
+    for (int64_t k = 0; k < w->r->n_notions; k++) show_notion(w, k);
 }
 
 /* Every two predictions. */
@@ -182,7 +218,8 @@ static void show_differences(audit_page *w) {
         if (d->attribute < 0)
             cells_add(&list, "%s", d->name);
         else
-            cells_add(&list, "gap in the %s, %s", d->name, r->attributes[d->attribute].name);
+            cells_add(&list, "gap in the %s, %s%s%s", d->name, r->attributes[d->attribute].name,
+                      r->n_notions > 1 ? ", " : "", r->n_notions > 1 ? circe_audit_notion_name(d->notion) : "");
         cells_add(&list, "%s", r->predictions[d->first].name);
         cells_add(&list, "%s", r->predictions[d->second].name);
         cells_add(&list, "%s", d->better >= 0 ? r->predictions[d->better].name : "cannot tell");
@@ -197,9 +234,11 @@ static void show_differences(audit_page *w) {
 
 /* Of --fail-if. */
 static void show_checks(audit_page *w) {
-    static const char *const columns[] = {"limit", "prediction", "attribute", "kept", "95 % interval", "value"};
+    static const char *const columns[] = {"limit",         "prediction", "attribute", "kept",
+                                          "95 % interval", "value",      "notion"};
     const circe_audit_result *r = w->r;
     cells list = {0};
+    bool notions = r->n_notions > 1;
     if (r->n_checks == 0) return;
     for (int64_t i = 0; i < r->n_checks; i++) {
         const circe_audit_check *c = &r->checks[i];
@@ -209,23 +248,24 @@ static void show_checks(audit_page *w) {
         cells_add(&list, "%s", c->failed ? "✗ no" : "✓ yes");
         cells_add(&list, "%s", circe_audit_within_name(c->within));
         add_estimate(&list, &c->measured);
+        if (notions) cells_add(&list, "%s", c->attribute >= 0 ? circe_audit_notion_name(c->notion) : "–");
     }
     report_heading(w->page, "Limits");
     show_table(
         w,
         "The limits of --fail-if. A check fails where the value itself is beyond its limit. The 95 % interval says "
         "whether these rows can tell: all of it is within the limit, all of it is outside, or neither.",
-        columns, 6, 5, -1, &list);
+        columns, notions ? 7 : 6, 5, -1, &list);
 }
 
 /* ---- one attribute ----------------------------------------------------------------------------------------------- */
 
-static void show_tests(audit_page *w, int64_t attribute) {
+static void show_tests(audit_page *w, int64_t k, int64_t attribute) {
     static const char *const columns[] = {"prediction", "test", "null", "trust", "p-value", "statistic", "rows tested"};
     const circe_audit_result *r = w->r;
     cells list = {0};
     for (int64_t p = 0; p < r->n_predictions; p++) {
-        const circe_audit_finding *f = audit_at(r, p, attribute);
+        const circe_audit_finding *f = audit_at(r, k, p, attribute);
         for (int i = 0; i < f->n_tests; i++) {
             const circe_test_result *t = &f->tests[i].result;
             cells_add(&list, "%s", audit_prediction(r, f)->name);
@@ -246,17 +286,19 @@ static void show_tests(audit_page *w, int64_t attribute) {
         w,
         "Tests. Those that decide were named before the data were seen; the others are here to compare. `gcm` sees "
         "correlation only, and that well; `kci` and `circe` see any dependence; `splitkci` regresses on other "
-        "rows than it tests, and finds less for it. x is the prediction, y the outcome, z the attribute.",
+        "rows than it tests, and finds less for it. x is the prediction, y what is given, z the attribute; for "
+        "sufficiency "
+        "x is the outcome.",
         columns, 7, 4, -1, &list);
 }
 
-static void show_effects(audit_page *w, int64_t attribute) {
+static void show_effects(audit_page *w, int64_t k, int64_t attribute) {
     static const char *const columns[] = {"prediction", "KPC (95 % interval)", "by chance",
                                           "CIRCE, normalised (95 % interval)", "by chance"};
     const circe_audit_result *r = w->r;
     cells list = {0};
     for (int64_t p = 0; p < r->n_predictions; p++) {
-        const circe_audit_finding *f = audit_at(r, p, attribute);
+        const circe_audit_finding *f = audit_at(r, k, p, attribute);
         cells_add(&list, "%s", audit_prediction(r, f)->name);
         add_effect(&list, f->has_effects, &f->effects.kpc);
         cells_add(&list, "%.3f", f->effects.kpc.chance);
@@ -266,27 +308,29 @@ static void show_effects(audit_page *w, int64_t attribute) {
     char *caption = small_format("How much, on %" PRId64
                                  " rows. Both lie in [0, 1]: 0 is none, 1 the most there could be. `by chance` is what "
                                  "they show on average where there is no dependence: compare with that.",
-                                 audit_at(r, 0, attribute)->effects.rows);
+                                 audit_at(r, k, 0, attribute)->effects.rows);
     show_table(w, caption, columns, 5, 1, -1, &list);
     free(caption);
 }
 
-static void show_measures(audit_page *w, int64_t attribute) {
+static void show_measures(audit_page *w, int64_t k, int64_t attribute) {
     static const char *const columns[] = {"prediction", "CIRCE", "HSCIC", "GCM", "HSIC (marginal)"};
     const circe_audit_result *r = w->r;
     cells list = {0};
     for (int64_t p = 0; p < r->n_predictions; p++) {
-        const circe_audit_finding *f = audit_at(r, p, attribute);
+        const circe_audit_finding *f = audit_at(r, k, p, attribute);
         cells_add(&list, "%s", audit_prediction(r, f)->name);
         for (int m = 0; m < CIRCE_AUDIT_MEASURES; m++) cells_add_number(&list, f->measures[m]);
     }
+    char *given = audit_given_text(r, audit_at(r, k, 0, attribute));
     char *caption = small_format(
         "Measures of dependence, as `circe measure` and `circe train` have them, on %" PRId64
         " rows. The first three "
-        "are given %s; GCM is about a standard normal score where there is no dependence. HSIC counts also what the "
-        "prediction shares with the attribute through the outcome.",
-        audit_at(r, 0, attribute)->measured_rows, r->target.name);
+        "are given %s; GCM is about a standard normal score where there is no dependence. HSIC counts also what is "
+        "shared with the attribute through what is given.",
+        audit_at(r, k, 0, attribute)->measured_rows, given[0] != '\0' ? given : "something, which nothing is here");
     show_table(w, caption, columns, 5, 1, -1, &list);
+    free(given);
     free(caption);
 }
 
@@ -300,41 +344,59 @@ static void add_gap(cells *list, const circe_audit_result *r, const circe_audit_
     cells_add_number(list, g->chance_upper);
 }
 
-static char *gap_caption(const circe_audit_result *r, int64_t attribute) {
-    const circe_audit_column *c = &r->attributes[attribute];
+/* At what the groups are compared. */
+static const char *compared_at(const circe_audit_result *r, const circe_audit_finding *f) {
+    if (f->notion == CIRCE_NOTION_INDEPENDENCE) return "of all rows";
+    if (f->notion == CIRCE_NOTION_SUFFICIENCY) return "at equal prediction";
+    return r->outcome == CIRCE_OUTCOME_NUMBERS
+               ? "in five groups of the outcome, after subtracting the mean prediction at each outcome"
+               : "at equal outcome";
+}
+
+static const char *rates_explained(const circe_audit_result *r, const circe_audit_finding *f) {
+    if (r->outcome != CIRCE_OUTCOME_BINARY)
+        return f->notion == CIRCE_NOTION_SUFFICIENCY ? " Calibration is the mean outcome at equal prediction." : "";
+    if (f->notion == CIRCE_NOTION_SUFFICIENCY)
+        return " Precision is of the rows that are selected, the negative predictive value of the others; calibration "
+               "is "
+               "the mean outcome at equal prediction.";
+    if (f->notion == CIRCE_NOTION_INDEPENDENCE) return " Equal selection rates are demographic parity.";
+    return r->n_notions == 1 ? " Gaps in the selection rate are of all rows (demographic parity), those in "
+                               "precision of the rows that are selected (predictive parity)."
+                             : "";
+}
+
+static char *gap_caption(const circe_audit_result *r, const circe_audit_finding *f) {
+    static const char *const names[] = {"Equalised-odds gaps", "Gaps", "Gaps"};
+    const circe_audit_column *c = audit_attribute(r, f);
     char *groups = c->categories != NULL
                        ? small_format("its categories of at least %" PRId64 " rows", r->smallest_group)
                        : small_format("quantiles of it");
-    const char *strata = r->outcome == CIRCE_OUTCOME_NUMBERS
-                             ? "in five groups of the outcome, after subtracting the mean prediction at each outcome"
-                             : "at equal outcome";
     char *caption = small_format(
-        "Equalised-odds gaps: between the groups of %s that differ most, %s, with the 95 %% interval of the difference "
+        "%s: between the groups of %s that differ most, %s%s, with the 95 %% interval of the difference "
         "between these. Groups are %s. `between` names them, the one with the larger value first. The more groups, the "
-        "larger the gap by chance alone: that is what shuffling the groups among rows of equal outcome shows.%s",
-        c->name, strata, groups,
-        r->outcome == CIRCE_OUTCOME_BINARY
-            ? " Gaps in the selection rate are of all rows (demographic parity), those in "
-              "precision of the rows that are selected (predictive parity)."
-            : "");
+        "larger the gap by chance alone: that is what shuffling the groups among such rows shows.%s",
+        names[f->notion], c->name, compared_at(r, f), r->n_given > 0 ? " and at equal values of the given columns" : "",
+        groups, rates_explained(r, f));
     free(groups);
     return caption;
 }
 
-static void show_gaps(audit_page *w, int64_t attribute) {
+static void show_gaps(audit_page *w, int64_t k, int64_t attribute) {
     static const char *const columns[] = {
         "prediction", "gap in", "groups", "gap (95 % interval)", "between", "by chance", "95 % of chance below"};
     const circe_audit_result *r = w->r;
     cells list = {0};
     for (int64_t p = 0; p < r->n_predictions; p++) {
-        const circe_audit_finding *f = audit_at(r, p, attribute);
+        const circe_audit_finding *f = audit_at(r, k, p, attribute);
         for (int kind = 0; kind < CIRCE_GAP_KINDS; kind++) {
             for (int i = 0; i < f->n_gaps; i++) {
                 if ((int)f->gaps[i].kind == kind) add_gap(&list, r, f, &f->gaps[i]);
             }
         }
     }
-    char *caption = gap_caption(r, attribute);
+    if (list.n == 0) return;
+    char *caption = gap_caption(r, audit_at(r, k, 0, attribute));
     show_table(w, caption, columns, 7, 2, -1, &list);
     free(caption);
 }
@@ -362,7 +424,7 @@ static void show_group_table(audit_page *w, const circe_audit_finding *f) {
 }
 
 static void show_groups(audit_page *w, int64_t attribute) {
-    for (int64_t p = 0; p < w->r->n_predictions; p++) show_group_table(w, audit_at(w->r, p, attribute));
+    for (int64_t p = 0; p < w->r->n_predictions; p++) show_group_table(w, audit_at(w->r, 0, p, attribute));
 }
 
 static void show_trust(audit_page *w, const circe_audit_finding *f) {
@@ -379,33 +441,56 @@ static void show_calibrations(audit_page *w, const circe_audit_finding *f) {
                     f->calibration[i].summary.verdict);
 }
 
-static void show_attribute(audit_page *w, int64_t attribute) {
+static void show_findings(audit_page *w, int64_t k, int64_t attribute) {
     const circe_audit_result *r = w->r;
-    report_heading(w->page, r->attributes[attribute].name);
-    audit_show_residuals(w, attribute);
-    show_effects(w, attribute);
-    audit_show_place(w, attribute);
-    audit_show_rates(w, attribute);
-    show_gaps(w, attribute);
+    if (r->n_notions > 1) report_subheading(w->page, title_of(r->notions[k]));
+    audit_show_residuals(w, k, attribute);
+    show_effects(w, k, attribute);
+    audit_show_place(w, k, attribute);
+    audit_show_rates(w, k, attribute);
+    show_gaps(w, k, attribute);
+    show_tests(w, k, attribute);
+    for (int64_t p = 0; p < r->n_predictions; p++) show_trust(w, audit_at(r, k, p, attribute));
+    audit_show_calibration(w, k, attribute);
+    for (int64_t p = 0; p < r->n_predictions; p++) show_calibrations(w, audit_at(r, k, p, attribute));
+    show_measures(w, k, attribute);
+}
+
+static void show_attribute(audit_page *w, int64_t attribute) {
+    report_heading(w->page, w->r->attributes[attribute].name);
     show_groups(w, attribute);
     audit_show_errors(w, attribute);
-    show_tests(w, attribute);
-    for (int64_t p = 0; p < r->n_predictions; p++) show_trust(w, audit_at(r, p, attribute));
-    audit_show_calibration(w, attribute);
-    for (int64_t p = 0; p < r->n_predictions; p++) show_calibrations(w, audit_at(r, p, attribute));
-    show_measures(w, attribute);
+    for (int64_t k = 0; k < w->r->n_notions; k++) show_findings(w, k, attribute);
 }
 
 /* ---- caveats and facts ------------------------------------------------------------------------------------------- */
 
+static void show_notions(audit_page *w) {
+    static const char *const texts[] = {
+        "Separation (equalised odds) asks: at equal %s, is the prediction the same for all? It allows all dependence "
+        "that "
+        "runs through the outcome.",
+        "Independence (demographic parity) asks: is the prediction the same for all, whatever %s is? It faults a "
+        "prediction that follows a difference in outcomes.",
+        "Sufficiency (predictive parity, calibration within groups) asks: at equal prediction, is %s the same for all? "
+        "Where it holds, a prediction means the same whoever it is about."};
+    for (int64_t k = 0; k < w->r->n_notions; k++) {
+        char *text = small_format("%s", texts[w->r->notions[k]]), *at = strstr(text, "%s");
+        *at = '\0';
+        report_text(w->page, "%s%s%s", text, w->r->target.name, at + 2);
+        free(text);
+    }
+}
+
 static void show_caveats(audit_page *w) {
     const circe_audit_result *r = w->r;
     report_heading(w->page, "What this does and does not say");
-    report_text(w->page,
-                "The question is that of equalised odds (separation): at equal %s, is the prediction the same for all? "
-                "It is not the only notion of fairness, and others can contradict it. Dependence found here is no "
-                "statement on its cause; that none was found is no proof that there is none.",
-                r->target.name);
+    show_notions(w);
+    report_text(
+        w->page,
+        "These notions of fairness can contradict each other: where the outcome itself goes with the attribute, "
+        "no useful prediction satisfies all three. Dependence found here is no statement on its cause; that none "
+        "was found is no proof that there is none.");
     report_text(
         w->page,
         "It takes the outcome in the table as the truth. Where that was itself recorded unequally, a prediction "
@@ -424,15 +509,19 @@ static void fact_part(audit_page *w, const char *what, int64_t rows) {
 
 static void show_facts(audit_page *w) {
     const circe_audit_result *r = w->r;
-    const circe_audit_finding *f = audit_at(r, 0, 0);
+    const circe_audit_finding *f = audit_at(r, 0, 0, 0);
     report_fact(w->page, "data", "%s, %" PRId64 " rows, %" PRId64 " left out for missing cells", r->source, r->n,
                 r->dropped);
+    if (r->model != NULL) report_fact(w->page, "model", "%s", r->model);
     if (r->outcome == CIRCE_OUTCOME_BINARY)
         report_fact(w->page, "outcome", "%s: positive is %s; a prediction of at least %g counts as positive",
                     r->target.name, r->positive, r->threshold);
     else
         report_fact(w->page, "outcome", "%s, %s", r->target.name,
                     r->outcome == CIRCE_OUTCOME_NUMBERS ? "a number" : "classes");
+    for (int64_t g = 0; g < r->n_given; g++)
+        report_fact(w->page, "given", "%s, %s", r->given[g].name,
+                    r->given[g].categories != NULL ? "categories" : "a number, in five groups for the gaps");
     report_fact(w->page, "decided by", "%s, level %g, Holm across the attributes of a prediction", r->test, r->alpha);
     for (int i = 0; i < f->n_tests; i++) fact_part(w, f->tests[i].name, f->tests[i].rows);
     if (f->has_effects) fact_part(w, "effect sizes", f->effects.rows);
@@ -472,10 +561,17 @@ static report *begin_page(const circe_audit_result *r) {
     char *predictions = names_of(r->predictions, r->n_predictions),
          *attributes = names_of(r->attributes, r->n_attributes);
     char *title = small_format("Audit of %s", predictions);
+    char *given = audit_given_text(r, audit_at(r, 0, 0, 0));
+    bool one = r->n_notions == 1 && r->notions[0] == CIRCE_NOTION_SEPARATION;
     char *subtitle =
-        small_format("dependence on %s, given %s; %" PRId64 " rows of %s", attributes, r->target.name, r->n, r->source);
+        small_format("dependence on %s%s%s; %" PRId64 " rows of %s", attributes, one ? ", given " : ", by ",
+                     one                 ? given
+                     : r->n_notions == 1 ? circe_audit_notion_name(r->notions[0])
+                                         : "three notions",
+                     r->n, r->source);
     report *page = report_begin(title, subtitle);
     free(subtitle);
+    free(given);
     free(title);
     free(attributes);
     free(predictions);

@@ -18,11 +18,11 @@ enum { DRAWS = 1000, LEAST_DRAWS = 200, ROWS_AT_MOST = 100000000, ROUNDS = 10, P
 /* Everything that is drawn; numbers of one draw lie side by side. */
 typedef struct resampling {
     const audit_run *run;
-    audit_ranking *rankings; /* (n_predictions) */
-    int64_t draws, width;    /* width: numbers of one draw */
-    double *drawn;           /* (draws, width) */
-    int64_t most_groups;
-    int64_t first, last; /* the draws of this round */
+    audit_ranking *rankings;          /* (n_predictions) */
+    int64_t draws, width;             /* width: numbers of one draw */
+    double *drawn;                    /* (draws, width) */
+    int64_t most_groups, most_blocks; /* of an attribute, of a contrast */
+    int64_t first, last;              /* the draws of this round */
     int64_t parts;
     int failed; /* memory ran out in a part */
 } resampling;
@@ -43,26 +43,41 @@ static void draw_weights(uint64_t seed, int64_t draw, int64_t n, uint8_t *weight
     }
 }
 
-/* sum_s share_s (m_s,high - m_s,low), the shares being those of the rows that were drawn. */
-static double contrast_of(const audit_contrast *c, const uint8_t *weight, int64_t n, double *cells) {
-    double *size = cells, *sum = size + c->n_strata, *count = sum + 2 * c->n_strata, total = 0, rows = 0;
-    memset(cells, 0, (size_t)(5 * c->n_strata) * sizeof *cells);
+/* The difference between the two groups of level s, over its cells, whose rows are added to *rows. */
+static double level_of(const audit_contrast *c, int64_t s, const double *size, const double *sum, const double *count,
+                       double *rows) {
+    double total = 0, used = 0;
+    for (int64_t b = s * c->n_cells; b < (s + 1) * c->n_cells; b++) {
+        *rows += size[b];
+        if (!c->used[b] || count[2 * b] == 0.0 || count[2 * b + 1] == 0.0) continue;
+        total += size[b] * (sum[2 * b + 1] / count[2 * b + 1] - sum[2 * b] / count[2 * b]);
+        used += size[b];
+    }
+    return used > 0 ? total / used : (double)NAN;
+}
+
+/* The gap between the contrast's groups, the shares being those of the rows that were drawn. */
+static double contrast_of(const audit_contrast *c, const uint8_t *weight, int64_t n, double *scratch) {
+    int64_t blocks = c->n_strata * c->n_cells;
+    double *size = scratch, *sum = size + blocks, *count = sum + 2 * blocks, total = 0, all = 0;
+    memset(scratch, 0, (size_t)(5 * blocks) * sizeof *scratch);
     for (int64_t i = 0; i < n; i++) {
-        int64_t s = c->stratum[i], g = c->group[i];
+        int64_t s = c->stratum[i], g = c->groups->of[i], b = s * c->n_cells + c->cell[i];
         double w = weight[i];
-        size[s] += w;
+        if (!c->groups->compared[g]) continue;
+        size[b] += w;
         if (g != c->high[s] && g != c->low[s]) continue;
-        int64_t cell = 2 * s + (g == c->high[s]);
-        sum[cell] += w * c->value[i];
-        count[cell] += w;
+        int64_t side = 2 * b + (g == c->high[s]);
+        sum[side] += w * c->value[i];
+        count[side] += w;
     }
     for (int64_t s = 0; s < c->n_strata; s++) {
-        bool there = c->high[s] >= 0 && count[2 * s] > 0 && count[2 * s + 1] > 0;
-        if (!there) continue;
-        total += size[s] * (sum[2 * s + 1] / count[2 * s + 1] - sum[2 * s] / count[2 * s]);
-        rows += size[s];
+        double rows = 0, d = c->high[s] >= 0 ? level_of(c, s, size, sum, count, &rows) : (double)NAN;
+        if (isnan(d)) continue;
+        total += rows * d;
+        all += rows;
     }
-    return rows > 0 ? total / rows : (double)NAN;
+    return all > 0 ? total / all : (double)NAN;
 }
 
 /* Metrics of all rows, of the groups of each attribute, then the contrasts. */
@@ -85,7 +100,7 @@ static void run_part(void *user, int64_t part) {
     int64_t n = s->run->r->n;
     uint8_t *weight = malloc((size_t)n);
     audit_sums *sums = audit_sums_make(s->most_groups);
-    double *cells = small_alloc((size_t)(5 * s->run->r->strata.n_groups) * sizeof *cells);
+    double *cells = small_alloc((size_t)(5 * s->most_blocks) * sizeof *cells);
     if (weight == NULL) s->failed = 1;
     for (int64_t d = s->first + part; weight != NULL && d < s->last; d += s->parts) {
         draw_weights((uint64_t)s->run->options->seed, d, n, weight);
@@ -123,6 +138,13 @@ static int64_t put_metrics(const resampling *s, int64_t at, const double *value,
     return at;
 }
 
+/* The groups are the same whatever the notion. */
+static void share_groups(const circe_audit_result *r, const circe_audit_finding *first) {
+    size_t bytes = (size_t)r->groups[first->attribute].n_groups * sizeof *first->groups;
+    for (int64_t k = 1; k < r->n_notions; k++)
+        audit_at(r, k, first->prediction, first->attribute)->groups = memcpy(small_alloc(bytes), first->groups, bytes);
+}
+
 static void put_all(const resampling *s, const double *value, double *column) {
     circe_audit_result *r = s->run->r;
     int64_t at = 0;
@@ -130,9 +152,10 @@ static void put_all(const resampling *s, const double *value, double *column) {
     for (int64_t p = 0; p < r->n_predictions; p++) {
         at = put_metrics(s, at, value, column, &r->quality[p], 1);
         for (int64_t a = 0; a < r->n_attributes; a++) {
-            circe_audit_finding *f = audit_at(r, p, a);
+            circe_audit_finding *f = audit_at(r, 0, p, a);
             f->groups = small_alloc((size_t)r->groups[a].n_groups * sizeof *f->groups);
             at = put_metrics(s, at, value, column, f->groups, r->groups[a].n_groups);
+            share_groups(r, f);
         }
     }
     for (int64_t c = 0; c < s->run->n_contrasts; c++) put_interval(s, at + c, column, &s->run->contrasts[c].gap->gap);
@@ -148,6 +171,10 @@ static circe_status prepare(audit_run *run, resampling *s) {
     for (int64_t a = 0; a < r->n_attributes; a++) {
         groups += r->groups[a].n_groups;
         if (r->groups[a].n_groups > s->most_groups) s->most_groups = r->groups[a].n_groups;
+    }
+    for (int64_t c = 0; c < run->n_contrasts; c++) {
+        int64_t blocks = run->contrasts[c].n_strata * run->contrasts[c].n_cells;
+        if (blocks > s->most_blocks) s->most_blocks = blocks;
     }
     s->width = r->n_predictions * groups * CIRCE_METRICS + run->n_contrasts;
     s->rankings = small_alloc((size_t)r->n_predictions * sizeof *s->rankings);

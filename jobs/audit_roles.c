@@ -24,12 +24,27 @@ static circe_status check_roles(const audit_roles *r) {
     return CIRCE_OK;
 }
 
+static circe_status check_given(const audit_roles *r) {
+    for (int64_t i = 0; i < r->given.n; i++) {
+        const char *name = r->given.names[i];
+        bool target = strcmp(name, r->target) == 0;
+        if (target || name_list_find(&r->predictions, name) >= 0)
+            return circe_fail(CIRCE_ERR_ARGUMENT, "--given '%s' is %s: --notion says whether that is given", name,
+                              target ? "the target" : "a prediction");
+        if (name_list_find(&r->parts, name) >= 0)
+            return circe_fail(
+                CIRCE_ERR_ARGUMENT,
+                "'%s' is in --given and in --sensitive: once it is known, nothing can depend on it any more", name);
+    }
+    return CIRCE_OK;
+}
+
 static circe_status check_numbers(const audit_roles *r) {
     for (int64_t i = 0; i < r->numbers.n; i++) {
         const char *name = r->numbers.names[i];
         if (name_list_find(&r->all, name) >= 0) continue;
         const char *nearest = suggest_nearest(name, (const char *const *)r->all.names, (size_t)r->all.n);
-        circe_fail(CIRCE_ERR_ARGUMENT, "--numbers: '%s' is neither the target nor one of the attributes", name);
+        circe_fail(CIRCE_ERR_ARGUMENT, "--numbers: '%s' is no column of this audit", name);
         return nearest != NULL ? circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean '%s'?", nearest)
                                : CIRCE_ERR_ARGUMENT;
     }
@@ -62,11 +77,27 @@ static void add_once(name_list *list, const char *name) {
     if (name_list_find(list, name) < 0) name_list_add(list, name);
 }
 
-static circe_status split_roles(const circe_audit_options *o, bool joint, audit_roles *r) {
-    circe_status status = name_list_split("prediction", o->prediction, &r->predictions);
+static circe_status split_predictions(const circe_audit_options *o, const audit_model *made, audit_roles *r) {
+    circe_status status = CIRCE_OK;
+    name_list own = {0};
+    for (int64_t i = 0; i < made->names.n; i++) name_list_add(&r->predictions, made->names.names[i]);
+    if (o->prediction != NULL) status = name_list_split("prediction", o->prediction, &own);
+    for (int64_t i = 0; i < own.n && status == CIRCE_OK; i++) {
+        if (name_list_find(&made->names, own.names[i]) >= 0)
+            status = circe_fail(CIRCE_ERR_ARGUMENT,
+                                "--prediction '%s' is what the model's own is called; rename the column", own.names[i]);
+        name_list_add(&r->predictions, own.names[i]);
+    }
+    name_list_free(&own);
+    return status;
+}
+
+static circe_status split_roles(const circe_audit_options *o, const audit_model *made, bool joint, audit_roles *r) {
+    circe_status status = split_predictions(o, made, r);
     if (status == CIRCE_OK) status = name_list_split("sensitive", o->sensitive, &r->sensitive);
+    if (status == CIRCE_OK && o->given != NULL) status = name_list_split("given", o->given, &r->given);
     if (status == CIRCE_OK && o->numbers != NULL) status = name_list_split("numbers", o->numbers, &r->numbers);
-    r->target = o->target;
+    r->target = o->target != NULL ? o->target : made->target;
     r->first = small_alloc((size_t)(r->sensitive.n + 1) * sizeof *r->first);
     for (int64_t i = 0; i < r->sensitive.n; i++) {
         split_joint(r->sensitive.names[i], joint, &r->parts);
@@ -75,14 +106,22 @@ static circe_status split_roles(const circe_audit_options *o, bool joint, audit_
     return status;
 }
 
-circe_status audit_roles_find(const circe_audit_options *o, bool joint, audit_roles *r) {
-    *r = (audit_roles){0};
-    circe_status status = split_roles(o, joint, r);
-    if (status == CIRCE_OK) status = check_roles(r);
-    if (status != CIRCE_OK) return status;
+static void list_columns(const audit_model *made, audit_roles *r) {
     add_once(&r->all, r->target);
-    for (int64_t i = 0; i < r->predictions.n; i++) add_once(&r->all, r->predictions.names[i]);
+    for (int64_t i = made->names.n; i < r->predictions.n; i++) add_once(&r->all, r->predictions.names[i]);
     for (int64_t i = 0; i < r->parts.n; i++) add_once(&r->all, r->parts.names[i]);
+    for (int64_t i = 0; i < r->given.n; i++) add_once(&r->all, r->given.names[i]);
+    r->n_read = r->all.n;
+    for (int64_t i = 0; i < made->names.n; i++) add_once(&r->all, made->names.names[i]);
+}
+
+circe_status audit_roles_find(const circe_audit_options *o, const audit_model *made, bool joint, audit_roles *r) {
+    *r = (audit_roles){0};
+    circe_status status = split_roles(o, made, joint, r);
+    if (status == CIRCE_OK) status = check_roles(r);
+    if (status == CIRCE_OK) status = check_given(r);
+    if (status != CIRCE_OK) return status;
+    list_columns(made, r);
     status = check_names(r);
     return status == CIRCE_OK ? check_numbers(r) : status;
 }
@@ -91,6 +130,7 @@ void audit_roles_free(audit_roles *r) {
     name_list_free(&r->predictions);
     name_list_free(&r->sensitive);
     name_list_free(&r->parts);
+    name_list_free(&r->given);
     name_list_free(&r->numbers);
     name_list_free(&r->all);
     free(r->first);

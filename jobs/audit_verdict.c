@@ -1,7 +1,8 @@
-/* Over all pairs: Holm's correction, what is decided, and how to say it. */
+/* Over all findings: Holm's correction, what is decided, and how to say it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "io/small.h"
 #include "jobs/audit_parts.h"
@@ -19,12 +20,13 @@ static int by_p(const void *one, const void *other) {
     return (p > q) - (p < q);
 }
 
-/* Holm: the k-th smallest of m counts m - k + 1 times, and none less than the one before it. */
-static void adjust(circe_audit_result *r, int64_t prediction) {
+/* Holm: the k-th smallest of m counts m - k + 1 times, and none less than the one before it. Across the attributes of
+ * one notion and one prediction: a further notion is another question, and does not change the answers to the first. */
+static void adjust(const circe_audit_result *r, circe_audit_finding *findings) {
     int64_t m = r->n_attributes;
     circe_audit_finding **order = small_alloc((size_t)m * sizeof *order);
     double least = 0;
-    for (int64_t i = 0; i < m; i++) order[i] = audit_at(r, prediction, i);
+    for (int64_t i = 0; i < m; i++) order[i] = &findings[i];
     qsort(order, (size_t)m, sizeof *order, by_p);
     for (int64_t i = 0; i < m; i++) {
         double p = fmin(1, (double)(m - i) * order[i]->p_value);
@@ -78,25 +80,48 @@ static int64_t strongest(const circe_effects_along *along) {
     return best;
 }
 
-static void say_effect(FILE *out, const circe_audit_finding *f) {
-    const circe_effect *e = &f->effects.kpc;
+/* x, z and what is given, in words. */
+typedef struct words {
+    FILE *out;
+    const circe_audit_result *r;
+    const circe_audit_finding *f;
+    const char *x, *z;
+    char *given; /* "": nothing */
+} words;
+
+static void say_effect(const words *w) {
+    const circe_effect *e = &w->f->effects.kpc;
     char value[32], lower[32], upper[32], chance[32];
-    if (!f->has_effects) return;
-    fprintf(out,
-            " It explains about %s of what the outcome leaves of the prediction (KPC; 95 %% interval %s to %s; chance "
-            "alone would show %s).",
-            audit_percent(e->value, value, sizeof value), audit_percent(e->lower, lower, sizeof lower),
-            audit_percent(e->upper, upper, sizeof upper), audit_percent(e->chance, chance, sizeof chance));
+    if (!w->f->has_effects) return;
+    fprintf(w->out, " It explains about %s of ", audit_percent(e->value, value, sizeof value));
+    if (w->given[0] == '\0')
+        fprintf(w->out, "%s", w->x);
+    else if (w->f->notion == CIRCE_NOTION_SEPARATION && w->r->n_given == 0)
+        fputs("what the outcome leaves of the prediction", w->out);
+    else
+        fprintf(w->out, "what %s %s of %s", w->given,
+                w->r->n_given > 0 && w->f->notion != CIRCE_NOTION_INDEPENDENCE ? "leave" : "leaves", w->x);
+    fprintf(w->out, " (KPC; 95 %% interval %s to %s; chance alone would show %s).",
+            audit_percent(e->lower, lower, sizeof lower), audit_percent(e->upper, upper, sizeof upper),
+            audit_percent(e->chance, chance, sizeof chance));
+}
+
+/* Of decisions the rates of the finding's notion, else means. */
+static bool is_said(const words *w, const circe_audit_gap *g) {
+    bool rates = w->r->outcome == CIRCE_OUTCOME_BINARY;
+    bool mean = g->kind == CIRCE_GAP_MEAN_PREDICTION || g->kind == CIRCE_GAP_CALIBRATION;
+    bool other = w->f->notion == CIRCE_NOTION_SEPARATION && g->stratum < 0;
+    return !other && (!rates || !mean);
 }
 
 /* The gap that people ask for first: between which groups, and how sure. Of numbers it depends on the bins, and the
  * table has it. */
-static void say_gaps(FILE *out, const circe_audit_result *r, const circe_audit_finding *f) {
-    if (audit_attribute(r, f)->categories == NULL) return;
-    for (int i = 0; i < f->n_gaps; i++) {
-        const circe_audit_gap *g = &f->gaps[i];
-        bool rates = r->outcome == CIRCE_OUTCOME_BINARY;
-        if (!isfinite(g->gap.value) || g->stratum < 0 || (rates && g->kind == CIRCE_GAP_MEAN_PREDICTION)) continue;
+static void say_gaps(const words *w) {
+    FILE *out = w->out;
+    if (audit_attribute(w->r, w->f)->categories == NULL) return;
+    for (int i = 0; i < w->f->n_gaps; i++) {
+        const circe_audit_gap *g = &w->f->gaps[i];
+        if (!isfinite(g->gap.value) || !is_said(w, g)) continue;
         char value[32], lower[32], upper[32];
         if (g->gap.value == 0.0) {
             fprintf(out, " The %s is the same in all groups.", circe_audit_gap_name(g->kind));
@@ -111,43 +136,50 @@ static void say_gaps(FILE *out, const circe_audit_result *r, const circe_audit_f
     }
 }
 
-static void say_depends(FILE *out, const circe_audit_result *r, const circe_audit_finding *f) {
+static const char *adjusted(const words *w) { return w->r->n_attributes > 1 ? ", adjusted" : ""; }
+
+static void say_depends(const words *w) {
+    const circe_audit_finding *f = w->f;
     char p[40];
-    fprintf(out, "Given %s, %s still depends on %s (p %s%s).", r->target.name, audit_prediction(r, f)->name,
-            audit_attribute(r, f)->name, test_p_equals(f->p_adjusted, p, sizeof p),
-            r->n_attributes > 1 ? ", adjusted" : "");
-    say_effect(out, f);
+    if (w->given[0] != '\0')
+        fprintf(w->out, "Given %s, %s still depends on %s", w->given, w->x, w->z);
+    else
+        fprintf(w->out, "%s depends on %s", w->x, w->z);
+    fprintf(w->out, " (p %s%s).", test_p_equals(f->p_adjusted, p, sizeof p), adjusted(w));
+    say_effect(w);
     int64_t place = strongest(&f->along);
-    if (place >= 0) fprintf(out, " It is strongest around %s = %.3g.", r->target.name, f->along.place[place]);
-    say_gaps(out, r, f);
+    if (place >= 0) fprintf(w->out, " It is strongest around %s = %.3g.", f->along.column, f->along.place[place]);
+    say_gaps(w);
 }
 
 /* Tests that do not decide, but say otherwise, each held to its share of the level. */
-static void say_otherwise(FILE *out, const circe_audit_result *r, const circe_audit_finding *f) {
+static void say_otherwise(const words *w) {
+    const circe_audit_finding *f = w->f;
     int others = f->n_tests - f->n_deciding;
     for (int i = f->n_deciding; i < f->n_tests; i++) {
         const circe_test_result *t = &f->tests[i].result;
         char p[40];
-        if (f->tests[i].failed || t->trust == CIRCE_TRUST_POOR || others * t->p_value > r->alpha) continue;
-        fprintf(out, " The %s test, which was not to decide, says otherwise (p %s): look again, on other rows.",
+        if (f->tests[i].failed || t->trust == CIRCE_TRUST_POOR || others * t->p_value > w->r->alpha) continue;
+        fprintf(w->out, " The %s test, which was not to decide, says otherwise (p %s): look again, on other rows.",
                 f->tests[i].name, test_p_equals(t->p_value, p, sizeof p));
         return;
     }
 }
 
-static void say_not_found(FILE *out, const circe_audit_result *r, const circe_audit_finding *f) {
+static void say_not_found(const words *w) {
+    const circe_audit_finding *f = w->f;
     char p[40], upper[32], chance[32];
-    fprintf(out, "No dependence of %s on %s beyond %s was found (p %s%s). That is not a proof that there is none.",
-            audit_prediction(r, f)->name, audit_attribute(r, f)->name, r->target.name,
-            test_p_equals(f->p_adjusted, p, sizeof p), r->n_attributes > 1 ? ", adjusted" : "");
+    fprintf(w->out, "No dependence of %s on %s%s%s was found (p %s%s). That is not a proof that there is none.", w->x,
+            w->z, w->given[0] != '\0' ? " beyond " : "", w->given, test_p_equals(f->p_adjusted, p, sizeof p),
+            adjusted(w));
     if (f->has_effects)
-        fprintf(out,
+        fprintf(w->out,
                 " The data are compatible with an effect of at most %s (KPC, the upper end of its 95 %% interval; "
                 "chance alone would show %s).",
                 audit_percent(f->effects.kpc.upper, upper, sizeof upper),
                 audit_percent(f->effects.kpc.chance, chance, sizeof chance));
-    say_otherwise(out, r, f);
-    say_gaps(out, r, f);
+    say_otherwise(w);
+    say_gaps(w);
 }
 
 /* Of a deciding test: a few rows outweigh all others, and by ranks the answer is another. */
@@ -159,49 +191,54 @@ static bool rows_object(const circe_audit_result *r, const circe_audit_finding *
     return false;
 }
 
-static void say_unsure(FILE *out, const circe_audit_result *r, const circe_audit_finding *f) {
-    fprintf(out, "Whether %s depends on %s given %s cannot be said from the %s test: ", audit_prediction(r, f)->name,
-            audit_attribute(r, f)->name, r->target.name, f->tests[f->smallest].name);
-    fputs(f->trust != CIRCE_TRUST_POOR ? "on data like these, where nothing depends, it finds dependence too often."
-          : rows_object(r, f)
+static void say_unsure(const words *w) {
+    fprintf(w->out, "Whether %s depends on %s%s%s cannot be said from the %s test: ", w->x, w->z,
+            w->given[0] != '\0' ? " given " : "", w->given, w->f->tests[w->f->smallest].name);
+    fputs(w->f->trust != CIRCE_TRUST_POOR ? "on data like these, where nothing depends, it finds dependence too often."
+          : rows_object(w->r, w->f)
               ? "a few rows outweigh all others (outliers, or numbers that stand for missing), and by ranks the answer "
                 "is another; --transform normal-scores gives it."
-              : "its regressions on the outcome are not good enough for its p-value to be used.",
-          out);
+          : w->f->notion == CIRCE_NOTION_SEPARATION
+              ? "its regressions on the outcome are not good enough for its p-value to be used."
+              : "its regressions on what is given are not good enough for its p-value to be used.",
+          w->out);
 }
 
-static void say_care(FILE *out, const circe_audit_result *r, const circe_audit_finding *f) {
-    if (f->decision == CIRCE_AUDIT_UNSURE || f->trust != CIRCE_TRUST_DOUBTFUL) return;
-    fputs(rows_object(r, f) ? " The p-value is to be taken with care: a few rows outweigh all others; compare with "
-                              "--transform normal-scores."
-                            : " The p-value is to be taken with care: one of the checks of its regressions failed.",
-          out);
+static void say_care(const words *w) {
+    if (w->f->decision == CIRCE_AUDIT_UNSURE || w->f->trust != CIRCE_TRUST_DOUBTFUL) return;
+    fputs(rows_object(w->r, w->f)
+              ? " The p-value is to be taken with care: a few rows outweigh all others; compare with "
+                "--transform normal-scores."
+              : " The p-value is to be taken with care: one of the checks of its regressions failed.",
+          w->out);
 }
 
 static char *verdict_of(const circe_audit_result *r, const circe_audit_finding *f) {
     char *text = NULL;
     size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL) return small_format("%s", "");
+    audit_question q = audit_question_of(r, f);
+    words w = {.out = open_memstream(&text, &bytes), .r = r, .f = f, .x = q.x->name, .z = q.z->name};
+    audit_question_free(&q);
+    if (w.out == NULL) return small_format("%s", "");
+    w.given = audit_given_text(r, f);
     if (f->decision == CIRCE_AUDIT_DEPENDS)
-        say_depends(out, r, f);
+        say_depends(&w);
     else if (f->decision == CIRCE_AUDIT_NOT_FOUND)
-        say_not_found(out, r, f);
+        say_not_found(&w);
     else
-        say_unsure(out, r, f);
-    say_care(out, r, f);
-    fclose(out);
+        say_unsure(&w);
+    say_care(&w);
+    fclose(w.out);
+    free(w.given);
     return text;
 }
 
 void audit_conclude(circe_audit_result *r) {
-    for (int64_t p = 0; p < r->n_predictions; p++) {
-        adjust(r, p);
-        for (int64_t i = 0; i < r->n_attributes; i++) {
-            circe_audit_finding *f = audit_at(r, p, i);
-            f->trust = trust_of(r, f);
-            f->decision = decide(r, f);
-            f->verdict = verdict_of(r, f);
-        }
+    for (int64_t i = 0; i < r->n_findings; i += r->n_attributes) adjust(r, &r->findings[i]);
+    for (int64_t i = 0; i < r->n_findings; i++) {
+        circe_audit_finding *f = &r->findings[i];
+        f->trust = trust_of(r, f);
+        f->decision = decide(r, f);
+        f->verdict = verdict_of(r, f);
     }
 }

@@ -85,7 +85,7 @@ circe_status circe_predictions_compare(circe_predictions *result, const circe_ta
     return CIRCE_OK;
 }
 
-/* ---- files ------------------------------------------------------------------------------------------------------- */
+/* ---- the predictions alone --------------------------------------------------------------------------------------- */
 
 void predictions_put_csv(const circe_predictions *r, FILE *out) {
     const predicted *p = predicted_of(r);
@@ -106,20 +106,130 @@ void predictions_put_csv(const circe_predictions *r, FILE *out) {
     }
 }
 
-circe_status circe_predictions_write(const circe_predictions *r, const char *path) {
-    if (path_ends_with(path, ".npy")) {
-        circe_mat out = circe_mat_f64(r->values, r->rows, r->outputs);
-        return io_write_npy(path, &out);
+/* ---- the table with further columns ------------------------------------------------------------------------------ */
+
+/* Of numbers one name per output; of classes that of the class, then one per class. */
+static name_list new_names(const circe_predictions *r, const char *name) {
+    const predicted *p = predicted_of(r);
+    bool classes = r->target != NULL;
+    name_list names = {0};
+    for (int64_t c = 0; c < (classes ? r->outputs + 1 : r->outputs); c++) {
+        char *one;
+        if (classes && c > 0)
+            one = small_format("%s_%s", name != NULL ? name : r->target, r->names[c - 1]);
+        else if (name == NULL)
+            one = small_format("%s_predicted", p->target.names[c]);
+        else
+            one =
+                classes || r->outputs == 1 ? small_format("%s", name) : small_format("%s_%s", name, p->target.names[c]);
+        name_list_add(&names, one);
+        free(one);
     }
+    return names;
+}
+
+/* A name that the table has already would leave open which one is meant. */
+static circe_status check_new_names(const io_lines *lines, const char *source, const name_list *names) {
+    for (char **name = lines->header; *name != NULL; name++) {
+        if (name_list_find(names, *name) < 0) continue;
+        circe_fail(CIRCE_ERR_ARGUMENT, "%s has a column '%s' already", source, *name);
+        return circe_fail_hint(CIRCE_ERR_ARGUMENT, "--name gives the new column another name");
+    }
+    return CIRCE_OK;
+}
+
+static void put_text(FILE *out, char delimiter, const char *text) {
+    bool quoted = strpbrk(text, "\"\r\n") != NULL || strchr(text, delimiter) != NULL;
+    if (quoted) fputc('"', out);
+    for (const char *c = text; *c != '\0'; c++) {
+        if (quoted && *c == '"') fputc('"', out);
+        fputc(*c, out);
+    }
+    if (quoted) fputc('"', out);
+}
+
+/* A number with the decimal sign of the table. */
+static void put_number(FILE *out, const circe_predict_options *o, double value) {
+    char text[40];
+    snprintf(text, sizeof text, "%.9g", value);
+    char *point = strchr(text, '.');
+    if (point != NULL && strcmp(o->decimal, ",") == 0) *point = ',';
+    fputs(text, out);
+}
+
+static void put_new_cells(const circe_predictions *r, int64_t row, char delimiter, const circe_predict_options *o,
+                          FILE *out) {
+    bool empty = predicted_of(r)->empty[row];
+    if (r->target != NULL) {
+        fputc(delimiter, out);
+        if (!empty) put_text(out, delimiter, r->names[circe_predictions_class(r, row)]);
+    }
+    for (int64_t c = 0; c < r->outputs; c++) {
+        fputc(delimiter, out);
+        if (!empty) put_number(out, o, r->values[row * r->outputs + c]);
+    }
+}
+
+static circe_status check_table(const io_lines *lines, const circe_predictions *r, const char *source) {
+    if (lines->header == NULL)
+        return circe_fail(CIRCE_ERR_FORMAT, "%s has no header, and new columns need names; give it one", source);
+    if (lines->n_rows == r->rows + 1) return CIRCE_OK;
+    return circe_fail(CIRCE_ERR_SHAPE, "%s has %" PRId64 " rows, and there are %" PRId64 " predictions", source,
+                      lines->n_rows - 1, r->rows);
+}
+
+circe_status predictions_put_table(const circe_predictions *r, const circe_predict_options *o, FILE *out) {
+    reading_options options = READING_OF(o);
+    reading how = {0};
+    io_lines lines = {0};
+    if (o->data == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "--append needs a table (--data) to add columns to");
+    name_list names = new_names(r, o->name);
+    circe_status status = reading_open(&options, &how);
+    if (status == CIRCE_OK) status = io_read_lines(o->data, &how.how, &lines);
+    if (status == CIRCE_OK) status = check_table(&lines, r, o->data);
+    if (status == CIRCE_OK) status = check_new_names(&lines, o->data, &names);
+    for (int64_t i = 0; i < lines.n_rows && status == CIRCE_OK; i++) {
+        fputs(lines.rows[i], out);
+        if (i > 0) put_new_cells(r, i - 1, lines.delimiter, o, out);
+        for (int64_t c = 0; i == 0 && c < names.n; c++) {
+            fputc(lines.delimiter, out);
+            put_text(out, lines.delimiter, names.names[c]);
+        }
+        fputc('\n', out);
+    }
+    io_lines_free(&lines);
+    name_list_free(&names);
+    reading_free(&how);
+    return status;
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+/* What `put` writes, as a file that is replaced whole or not at all. */
+static circe_status write_text(const char *path, const circe_predictions *r, const circe_predict_options *o) {
     char *text = NULL;
     size_t bytes = 0;
+    circe_status status = CIRCE_OK;
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory");
-    predictions_put_csv(r, out);
-    circe_status status = fclose(out) == 0 ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "out of memory");
+    if (o != NULL)
+        status = predictions_put_table(r, o, out);
+    else
+        predictions_put_csv(r, out);
+    if (fclose(out) != 0 && status == CIRCE_OK) status = circe_fail(CIRCE_ERR_MEMORY, "out of memory");
     if (status == CIRCE_OK) status = io_write_text(path, text, bytes);
     free(text);
     return status;
+}
+
+circe_status circe_predictions_append(const circe_predictions *r, const circe_predict_options *options,
+                                      const char *path) {
+    return write_text(path, r, options);
+}
+
+circe_status circe_predictions_write(const circe_predictions *r, const char *path) {
+    circe_mat out = circe_mat_f64(r->values, r->rows, r->outputs);
+    return path_ends_with(path, ".npy") ? io_write_npy(path, &out) : write_text(path, r, NULL);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */

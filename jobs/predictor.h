@@ -34,4 +34,7 @@ static inline predicted *predicted_of(const circe_predictions *result) { return 
 /* As circe_predictions_write writes a .csv. */
 void predictions_put_csv(const circe_predictions *result, FILE *out);
 
+/* The table with the predictions as further columns; nothing is put where it fails. */
+circe_status predictions_put_table(const circe_predictions *result, const circe_predict_options *options, FILE *out);
+
 #endif

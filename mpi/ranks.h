@@ -4,6 +4,8 @@
 #ifndef RANKS_H
 #define RANKS_H
 
+#include <stdbool.h>
+
 #include "circe/status.h"
 #include "mpi/engine.h"
 #include "mpi/launch.h"
@@ -22,6 +24,8 @@ void ranks_speak_last(void (*speak)(const char *text));
 
 int ranks_rank(void);
 int ranks_size(void);
+static inline bool ranks_several(void) { return ranks_size() > 1; }
+static inline bool ranks_first(void) { return ranks_rank() == 0; }
 /* Processes on this machine, with this one. */
 int ranks_neighbours(void);
 const char *ranks_host(void);

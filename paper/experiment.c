@@ -2,11 +2,13 @@
 #include "paper/paper_config.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "io/small.h"
 #include "io/suggest.h"
 #include "paper/paper_parts.h"
 
@@ -35,44 +37,53 @@ paper_choice paper_choice_at(const paper_config *config, const paper_method *met
 
 /* ---- where the files are ----------------------------------------------------------------------------------------- */
 
-enum { PLACES = 4 };
+enum { PLACES = 5, MOST_ENTRIES = 200 };
+
+/* "../share/circe/experiments" beside the folder of a file; NULL: the file is not known. */
+static const char *share_of(arena *owner, const char *file) {
+    const char *slash = file != NULL ? strrchr(file, '/') : NULL;
+    return slash != NULL ? arena_format(owner, "%.*s/../share/circe/experiments", (int)(slash - file), file) : NULL;
+}
 
 /* The folders that are searched, in order; NULL: there is none of this kind. */
 static void find_places(arena *owner, const char *places[PLACES]) {
-    char exe[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", exe, sizeof exe);
-    while (length > 0 && exe[length - 1] != '/') length--;
+    char program[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    Dl_info library = {0};
+    program[length > 0 ? length : 0] = '\0';
+    dladdr(&circe_experiment_schema, &library);
     places[0] = getenv("CIRCE_EXPERIMENTS");
     places[1] = "experiments";
-    places[2] = length > 0 ? arena_format(owner, "%.*s../share/circe/experiments", (int)length, exe) : NULL;
-    places[3] = CIRCE_SOURCE_EXPERIMENTS;
+    places[2] = share_of(owner, program);
+    places[3] = share_of(owner, library.dli_fname);
+    places[4] = CIRCE_SOURCE_EXPERIMENTS;
 }
 
 static int by_name(const void *a, const void *b) {
-    return strcmp(((const paper_entry *)a)->name, ((const paper_entry *)b)->name);
+    return strcmp(((const circe_experiment_entry *)a)->name, ((const circe_experiment_entry *)b)->name);
 }
 
-static const paper_entry *entry_of(const paper_entry *list, int64_t n, const char *name) {
+static const circe_experiment_entry *entry_of(const circe_experiment_entry *list, int64_t n, const char *name) {
     for (int64_t i = 0; i < n; i++)
         if (strcmp(list[i].name, name) == 0) return &list[i];
     return NULL;
 }
 
 /* Every experiment that a name can mean: the first place that has it wins. */
-static int64_t find_all(arena *owner, paper_entry list[PAPER_MOST_ENTRIES]) {
+static int64_t find_all(arena *owner, circe_experiment_entry list[MOST_ENTRIES]) {
     const char *places[PLACES];
     int64_t n = 0;
     find_places(owner, places);
     for (int p = 0; p < PLACES; p++) {
         DIR *folder = places[p] != NULL && places[p][0] != '\0' ? opendir(places[p]) : NULL;
         if (folder == NULL) continue;
-        for (const struct dirent *file = readdir(folder); file != NULL && n < PAPER_MOST_ENTRIES;
-             file = readdir(folder)) {
+        for (const struct dirent *file = readdir(folder); file != NULL && n < MOST_ENTRIES; file = readdir(folder)) {
             const char *ending = strrchr(file->d_name, '.');
             if (ending == NULL || ending == file->d_name || strcmp(ending, ".yaml") != 0) continue;
             const char *name = arena_format(owner, "%.*s", (int)(ending - file->d_name), file->d_name);
             if (entry_of(list, n, name) != NULL) continue;
-            list[n++] = (paper_entry){.name = name, .path = arena_format(owner, "%s/%s", places[p], file->d_name)};
+            list[n++] =
+                (circe_experiment_entry){.name = name, .path = arena_format(owner, "%s/%s", places[p], file->d_name)};
         }
         closedir(folder);
     }
@@ -80,8 +91,8 @@ static int64_t find_all(arena *owner, paper_entry list[PAPER_MOST_ENTRIES]) {
     return n;
 }
 
-static circe_status refuse_name(const char *name, const paper_entry *list, int64_t n) {
-    const char *names[PAPER_MOST_ENTRIES];
+static circe_status refuse_name(const char *name, const circe_experiment_entry *list, int64_t n) {
+    const char *names[MOST_ENTRIES];
     for (int64_t i = 0; i < n; i++) names[i] = list[i].name;
     const char *nearest = suggest_nearest(name, names, (size_t)n);
     circe_status status = circe_fail(CIRCE_ERR_ARGUMENT, "there is no experiment '%s'", name);
@@ -97,15 +108,17 @@ static const char *stem(arena *owner, const char *path) {
     return arena_format(owner, "%.*s", (int)length, base);
 }
 
-static circe_status find(const paper_options *options, paper_config *config) {
-    paper_entry list[PAPER_MOST_ENTRIES];
-    config->path = options->config;
-    config->name = options->name;
-    if (config->path != NULL && config->name == NULL) config->name = stem(&config->owner, config->path);
-    if (config->path != NULL) return CIRCE_OK;
+static circe_status find(const char *name, const char *path, paper_config *config) {
+    circe_experiment_entry list[MOST_ENTRIES];
+    config->path = path;
+    config->name = name;
+    if (path == NULL && name == NULL)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "no experiment is named; give its name, or --config FILE");
+    if (path != NULL && name == NULL) config->name = stem(&config->owner, path);
+    if (path != NULL) return CIRCE_OK;
     int64_t n = find_all(&config->owner, list);
-    const paper_entry *entry = options->name != NULL ? entry_of(list, n, options->name) : NULL;
-    if (entry == NULL) return refuse_name(options->name, list, n);
+    const circe_experiment_entry *entry = entry_of(list, n, name);
+    if (entry == NULL) return refuse_name(name, list, n);
     config->path = entry->path;
     return CIRCE_OK;
 }
@@ -143,9 +156,9 @@ static void settle_kind(paper_config *config) {
     if (data->test > 0 && config->evaluation.points > data->test) config->evaluation.points = data->test;
 }
 
-circe_status paper_config_read(const paper_options *options, paper_config *config) {
+circe_status paper_config_read(const char *name, const circe_experiment_options *options, paper_config *config) {
     paper_config_init(config);
-    circe_status status = find(options, config);
+    circe_status status = find(name, options->config, config);
     if (status == CIRCE_OK) status = read_file(options->quick, config);
     if (status == CIRCE_OK && config->models.n == 0)
         status = circe_fail(CIRCE_ERR_FORMAT, "%s: the experiment lacks the key 'models'", config->path);
@@ -163,17 +176,34 @@ void paper_config_free(paper_config *config) {
     arena_free(&owner);
 }
 
-int64_t paper_list(arena *owner, paper_entry entries[PAPER_MOST_ENTRIES]) {
-    int64_t n = find_all(owner, entries);
-    for (int64_t i = 0; i < n; i++) {
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
+
+typedef struct listed {
+    circe_experiment_entry entries[MOST_ENTRIES]; /* first: callers see these */
+    arena owner;
+} listed;
+
+circe_status circe_experiment_list(circe_experiment_entry **entries, int64_t *n) {
+    listed *list = small_alloc(sizeof *list);
+    *n = find_all(&list->owner, list->entries);
+    for (int64_t i = 0; i < *n; i++) {
+        circe_experiment_entry *entry = &list->entries[i];
         paper_config config;
         paper_config_init(&config);
-        config.path = entries[i].path;
+        config.path = entry->path;
         if (read_file(false, &config) == CIRCE_OK)
-            entries[i].title = arena_text(owner, config.title);
+            entry->title = arena_text(&list->owner, config.title);
         else
-            entries[i].error = arena_text(owner, circe_last_error());
+            entry->error = arena_text(&list->owner, circe_last_error());
         paper_config_free(&config);
     }
-    return n;
+    *entries = list->entries;
+    return CIRCE_OK;
+}
+
+void circe_experiment_list_free(circe_experiment_entry *entries) {
+    if (entries == NULL) return;
+    listed *list = (listed *)(void *)entries;
+    arena_free(&list->owner);
+    free(list);
 }

@@ -211,14 +211,13 @@ static circe_status evaluate(job *j, paper_numbers *numbers) {
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 circe_status paper_run_images(paper_job *work, paper_numbers *numbers) {
-    job j = {.settings = work->settings};
-    circe_status status = paper_learner_open(work, &j.learner);
-    j.learner.checkpoint = work->task->checkpoint;
-    if (status == CIRCE_OK) status = prepare(&j);
+    job j = {.settings = work->settings,
+             .learner = {.job = work, .context = work->task->context, .checkpoint = work->task->checkpoint}};
+    circe_status status = prepare(&j);
     if (status == CIRCE_OK) status = train(&j, numbers);
     if (status == CIRCE_OK && !work->stopped) status = evaluate(&j, numbers);
     close_task(&j.images);
-    paper_learner_close(&j.learner); /* with the context, which the pictures need until they are closed */
+    paper_learner_close(&j.learner);
     free(j.prediction);
     return status;
 }

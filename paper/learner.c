@@ -12,16 +12,10 @@ static const double checkpoint_minutes = 3;
 
 /* ---- before training --------------------------------------------------------------------------------------------- */
 
-circe_status paper_learner_open(paper_job *work, paper_learner *learner) {
-    *learner = (paper_learner){.job = work};
-    return circe_context_create(NULL, &learner->context);
-}
-
 void paper_learner_close(paper_learner *learner) {
     circe_measure_destroy(learner->regularizer);
     train_network_destroy(learner->network);
     train_device_destroy(learner->device);
-    circe_context_destroy(learner->context);
 }
 
 /* The method's own, or that of all. */

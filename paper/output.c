@@ -60,8 +60,7 @@ static void put_spread(cJSON *object, const char *name, const paper_spread *spre
 static void put_method(cJSON *object, const paper_config *config, const paper_model *model, int64_t d, int64_t method,
                        const paper_choice *choice) {
     char text[PAPER_MODEL_BYTES];
-    cJSON_AddStringToObject(object, "model",
-                            config->kind->pictures ? paper_model_id(model, d, text) : paper_model_name(model->word));
+    cJSON_AddStringToObject(object, "model", paper_model_key(config, model, d, text));
     json_integer(object, "d", d);
     if (method < 0) return;
     cJSON_AddStringToObject(object, "method", paper_method_at(config, method)->name);

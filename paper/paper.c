@@ -8,49 +8,48 @@
 
 #include "io/small.h"
 #include "jobs/clock.h"
+#include "jobs/notes.h"
 #include "mpi/ranks.h"
 #include "paper/paper_parts.h"
 #include "train/device.h"
 
 /* ---- the device -------------------------------------------------------------------------------------------------- */
 
-static const char *device_of(const paper_options *options) { return options->device != NULL ? options->device : "cpu"; }
+static const char *device_of(const circe_experiment_options *options) {
+    return options->device != NULL ? options->device : "cpu";
+}
 
 /* Before every run fails for want of it. */
-static circe_status try_device(const paper_options *options, const char *precision) {
-    circe_context *context = NULL;
+static circe_status try_device(circe_context *context, const char *name, const char *precision) {
     train_device *device = NULL;
-    circe_status status = circe_context_create(NULL, &context);
-    if (status == CIRCE_OK)
-        status = train_device_choose(context, device_of(options), precision != NULL ? precision : "float32", &device);
+    circe_status status = train_device_choose(context, name, precision != NULL ? precision : "float32", &device);
     train_device_destroy(device);
-    circe_context_destroy(context);
     return status;
 }
 
 /* ---- all runs ---------------------------------------------------------------------------------------------------- */
 
-/* Of this process; of several on a machine, each has its share of the cores. */
-static int64_t number_of_jobs(const paper_options *options) {
-    enum { MOST_ON_A_GPU = 4 }; /* they take turns there: more only keep each other waiting */
-    if (options->jobs > 0) return options->jobs;
-    int64_t jobs = ranks_cores() / options->threads;
-    if (strcmp(device_of(options), "cpu") != 0 && jobs > MOST_ON_A_GPU) jobs = MOST_ON_A_GPU;
-    return jobs < 1 ? 1 : jobs;
-}
+static circe_status work(void *device, sweep_task *task);
 
 /* The words of a run's command: "-o PATH" of its result is the last. */
 enum { COMMAND_WORDS = 5 };
 
-static sweep_options sweep_of(const paper_options *options, const char *command[COMMAND_WORDS]) {
+static sweep_options sweep_of(const circe_context *context, const circe_experiment_options *options,
+                              const char *command[COMMAND_WORDS]) {
     const char *const words[COMMAND_WORDS] = {"experiment-run", "--device", device_of(options), "-o", NULL};
     memcpy(command, words, sizeof words);
-    return (sweep_options){
-        .jobs = number_of_jobs(options), .threads = options->threads, .command = command, .left_out = PAPER_LEFT_OUT};
+    return (sweep_options){.jobs = sweep_side_by_side(options->jobs, options->threads, options->device),
+                           .threads = options->threads,
+                           .function = work,
+                           .function_user = (void *)(uintptr_t)device_of(options),
+                           .context = context,
+                           .program = options->program,
+                           .command = command,
+                           .left_out = PAPER_LEFT_OUT};
 }
 
 /* The command line again, for the report and for going on. */
-static const char *command_of(const paper_options *options, paper_config *config) {
+static const char *command_of(const circe_experiment_options *options, paper_config *config) {
     const struct {
         const char *option, *value;
     } texts[] = {{"--dtype", options->dtype},
@@ -76,39 +75,17 @@ static circe_status conclude(paper *p) {
     return paper_write(p);
 }
 
-/* What is said under the table. */
-static const char *footer_of(paper *p) {
-    const paper_config *c = &p->config;
-    if (c->methods.n > 0 && c->seeds == 0)
-        return arena_format(&p->config.owner, "%s; medians over the tuning seeds.", c->kind->footer_choice);
-    if (c->kind->footer == NULL) return "";
-    return arena_format(&p->config.owner, "%s %s", c->kind->footer,
-                        c->seeds > 1 ? "Medians over seeds [smallest–largest]." : "One seed.");
-}
-
-static void fill(paper *p, paper_result *result) {
-    const paper_config *c = &p->config;
-    result->title = arena_format(&p->config.owner, "%s%s", c->title, c->quick ? " (the quick version)" : "");
-    result->footer = footer_of(p);
-    result->table = cells_table(&p->front, "", NULL, 0);
-    result->json = p->json;
-    result->folder = p->folder;
-    result->command = p->command;
-    result->n_runs = p->sweep.n_runs;
-    result->n_failed = sweep_count(&p->sweep, SWEEP_FAILED);
-}
-
-circe_status paper_run(const paper_options *options, const circe_watch *watch, paper_result *result) {
+static circe_status run(circe_context *context, const char *name, const circe_experiment_options *options,
+                        const circe_watch *watch, paper *p) {
     const char *command[COMMAND_WORDS];
-    sweep_options how = sweep_of(options, command);
-    paper *p = small_alloc(sizeof *p);
-    *result = (paper_result){.inside = p};
+    sweep_options how = sweep_of(context, options, command);
     p->watch = watch;
-    circe_status status = paper_config_read(options, &p->config);
-    if (status == CIRCE_OK) status = try_device(options, p->config.training.precision);
+    circe_status status = circe_options_check(&circe_experiment_schema, options);
+    if (status == CIRCE_OK) status = paper_config_read(name, options, &p->config);
+    if (status == CIRCE_OK) status = try_device(context, device_of(options), p->config.training.precision);
     if (status != CIRCE_OK) return sweep_call_off(status);
     p->folder = options->output != NULL
-                    ? options->output
+                    ? arena_text(&p->config.owner, options->output)
                     : arena_format(&p->config.owner, "results/%s%s", p->config.name, p->config.quick ? "-quick" : "");
     p->command = command_of(options, &p->config);
     how.folder = p->folder;
@@ -121,31 +98,52 @@ circe_status paper_run(const paper_options *options, const circe_watch *watch, p
     if (status == CIRCE_ERR_CANCELLED && p->sweep.side_by_side > 0)
         return circe_fail_hint(status, "the same command goes on from there: %s", p->command);
     if (status == CIRCE_OK) status = conclude(p);
-    if (status == CIRCE_OK) fill(p, result);
+    if (status == CIRCE_OK) paper_fill(p);
     return status;
 }
 
-void paper_result_free(paper_result *result) {
-    paper *p = result->inside;
-    for (int64_t i = 0; i < p->sweep.n_runs; i++) free(p->runs[i].numbers.choices);
-    sweep_free(&p->sweep);
-    free(p->rows.list);
-    free(p->tuning.list);
-    cells_free(&p->front);
-    paper_config_free(&p->config);
-    free(p);
-    *result = (paper_result){0};
+/* A rank that is not the first. */
+static circe_status serve(circe_context *context, const circe_experiment_options *options, const circe_watch *watch) {
+    const char *command[COMMAND_WORDS];
+    sweep_options how = sweep_of(context, options, command);
+    return sweep_serve(try_device(context, device_of(options), options->precision), &how, watch);
 }
 
-circe_status paper_serve(const paper_options *options, const circe_watch *watch) {
-    const char *command[COMMAND_WORDS];
-    sweep_options how = sweep_of(options, command);
-    return sweep_serve(try_device(options, options->precision), &how, watch);
+/* The watch with warnings that are kept too. */
+typedef struct keeper {
+    const circe_watch *watch;
+    notes warnings;
+} keeper;
+
+static int tell_progress(void *user, double done, const char *text) {
+    const circe_watch *w = ((const keeper *)user)->watch;
+    return w != NULL && w->progress != NULL ? w->progress(w->user, done, text) : 0;
+}
+
+static void tell_note(void *user, const char *text) { job_note(((const keeper *)user)->watch, "%s", text); }
+
+static void keep_warning(void *user, const char *text) { notes_add(&((keeper *)user)->warnings, "%s", text); }
+
+circe_status circe_experiment(circe_context *context, const char *name, const circe_experiment_options *options,
+                              const circe_watch *watch, circe_experiment_result **result) {
+    *result = NULL;
+    if (!ranks_first()) return serve(context, options, watch);
+    keeper k = {.watch = watch, .warnings = {.watch = watch}};
+    const circe_watch kept = {&k, tell_progress, keep_warning, tell_note};
+    paper *p = small_alloc(sizeof *p);
+    circe_status status = run(context, name, options, &kept, p);
+    p->result.warnings = notes_hand_over(&k.warnings);
+    p->watch = NULL;
+    if (status == CIRCE_OK)
+        *result = &p->result;
+    else
+        circe_experiment_result_free(&p->result);
+    return status;
 }
 
 /* ---- one run ----------------------------------------------------------------------------------------------------- */
 
-static circe_status work(void *user, sweep_task *task) {
+static circe_status work(void *device, sweep_task *task) {
     paper_settings settings;
     paper_numbers numbers;
     arena owner = {0};
@@ -156,7 +154,7 @@ static circe_status work(void *user, sweep_task *task) {
     if (status == CIRCE_OK) {
         task->understood = paper_settings_json(&settings);
         sweep_fingerprint(task->understood, PAPER_LEFT_OUT, fingerprint);
-        paper_job job = {.settings = &settings, .device = user, .task = task, .fingerprint = fingerprint};
+        paper_job job = {.settings = &settings, .device = device, .task = task, .fingerprint = fingerprint};
         status = settings.kind->run(&job, &numbers);
         numbers.at[NUMBER_SECONDS] = job_clock() - start + job.seconds_before;
         if (status == CIRCE_OK && job.stopped)

@@ -163,7 +163,7 @@ static inline const paper_published *paper_published_at(const paper_config *conf
 }
 
 /* Finds and reads the experiment that the options ask for; their quick, seeds, dtype and precision are in it. */
-circe_status paper_config_read(const paper_options *options, paper_config *config);
+circe_status paper_config_read(const char *name, const circe_experiment_options *options, paper_config *config);
 void paper_config_free(paper_config *config);
 
 /* ---- its keys: the same tables put the settings of a run into JSON and read them back -----------------------------

@@ -103,14 +103,12 @@ circe_status paper_run_images(paper_job *job, paper_numbers *numbers);
 typedef struct paper_learner {
     paper_job *job;
     const char *checkpoint; /* NULL: none is kept */
-    circe_context *context;
+    circe_context *context; /* of the run */
     train_device *device;
     train_network *network;
     circe_measure *regularizer; /* NULL: none */
 } paper_learner;
 
-/* The context only, by which data may be made; `job` is borrowed. */
-circe_status paper_learner_open(paper_job *job, paper_learner *learner);
 void paper_learner_close(paper_learner *learner);
 
 /* The network of the settings for points of this shape, with weights by the seed, and the pretrained ones if any; and
@@ -188,6 +186,7 @@ typedef struct paper_rows {
 
 /* An experiment that is under way or done. */
 typedef struct paper {
+    circe_experiment_result result; /* first: it is the caller's door to the rest */
     paper_config config;
     const circe_watch *watch;
     const char *folder, *command, *json;
@@ -251,6 +250,13 @@ typedef enum paper_shown { SHOW_CHOSEN, SHOW_ALL, SHOW_TUNING, SHOW_TUNING_CHOSE
 
 /* A table of them, which lives as long as the cells. */
 report_table paper_table(const paper *p, paper_shown which, cells *list);
+
+/* What callers get, once all is done. */
+void paper_fill(paper *p);
+
+/* "univariate1"; of pictures "dsprites-nonlinear". */
+const char *paper_model_key(const paper_config *config, const paper_model *model, int64_t d,
+                            char text[PAPER_MODEL_BYTES]);
 
 /* results.csv, report.html with its figures, results.json. */
 circe_status paper_write(paper *p);

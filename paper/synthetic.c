@@ -139,9 +139,10 @@ static void job_free(job *j) {
 
 circe_status paper_run_synthetic(paper_job *work, paper_numbers *numbers) {
     const paper_settings *s = work->settings;
-    job j = {.settings = s, .model = paper_model_synthetic(&s->model, s->d)};
-    circe_status status = paper_learner_open(work, &j.learner);
-    if (status == CIRCE_OK) status = draw(&j);
+    job j = {.settings = s,
+             .model = paper_model_synthetic(&s->model, s->d),
+             .learner = {.job = work, .context = work->task->context}};
+    circe_status status = draw(&j);
     if (status == CIRCE_OK) status = train(&j, numbers);
     if (status == CIRCE_OK && !work->stopped) status = evaluate(&j, numbers);
     job_free(&j);
@@ -152,11 +153,8 @@ circe_status paper_run_limits(paper_job *work, paper_numbers *numbers) {
     const paper_settings *s = work->settings;
     synthetic_model model = paper_model_synthetic(&s->model, s->d);
     synthetic_limits limits;
-    circe_context *context = NULL;
-    circe_status status = circe_context_create(NULL, &context);
-    if (status == CIRCE_OK)
-        status = synthetic_compute_limits(context, &model, (uint64_t)s->seed, s->limits.samples, &limits);
-    circe_context_destroy(context);
+    circe_status status =
+        synthetic_compute_limits(work->task->context, &model, (uint64_t)s->seed, s->limits.samples, &limits);
     if (status != CIRCE_OK) return status;
     numbers->at[NUMBER_FLOOR] = limits.floor;
     numbers->at[NUMBER_VCF] = limits.vcf;

@@ -73,6 +73,14 @@ void report_heading(report *page, const char *text) {
     fputs("</a></li>\n", page->contents.out);
 }
 
+void report_subheading(report *page, const char *text) {
+    FILE *out = body(page);
+    if (out == NULL) return;
+    fputs("<h3>", out);
+    report__escape(out, text);
+    fputs("</h3>\n", out);
+}
+
 __attribute__((format(printf, 3, 0))) static void paragraph(report *page, const char *opening, const char *format,
                                                             va_list arguments) {
     FILE *out = body(page);

@@ -75,6 +75,7 @@ typedef struct report report;
 /* Opens a page in memory. */
 report *report_begin(const char *title, const char *subtitle);
 void report_heading(report *page, const char *text);
+void report_subheading(report *page, const char *text); /* not in the table of contents */
 void report_text(report *page, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* a paragraph, escaped */
 void report_note(report *page, const char *format, ...) __attribute__((format(printf, 2, 3))); /* set apart: caveats */

@@ -1,30 +1,54 @@
-/* Starting children, listening to them, and what became of them. */
+/* Runs as processes: starting children, listening to them, and what became of them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "io/small.h"
-#include "jobs/clock.h"
 #include "sweep/sweep_parts.h"
 
-void sweep__children_open(const sweep_options *options, sweep__children *children) {
+typedef struct child {
+    pid_t pid;     /* 0: there is none */
+    int out, err;  /* -1: closed */
+    double share;  /* done, as it said last */
+    char line[64]; /* a line of progress that is not whole yet */
+    size_t line_length;
+    char text[SWEEP__TEXT_BYTES]; /* what it said of errors */
+    size_t text_length;
+    char *path; /* of its result */
+} child;
+
+typedef struct family {
+    const sweep_options *options;
+    struct sigaction before; /* of SIGPIPE: a child that ended must not end this process */
+    struct pollfd *watched;
+    child list[];
+} family;
+
+static void open_family(sweep__runners *runners) {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
-    *children = (sweep__children){.options = options};
-    children->list = small_alloc((size_t)options->jobs * sizeof *children->list);
-    children->watched = small_alloc((size_t)(2 * options->jobs) * sizeof *children->watched);
-    sigaction(SIGPIPE, &ignore, &children->before);
+    size_t jobs = (size_t)runners->options->jobs;
+    family *f = small_alloc(sizeof *f + jobs * sizeof *f->list);
+    f->options = runners->options;
+    f->watched = small_alloc(2 * jobs * sizeof *f->watched);
+    sigaction(SIGPIPE, &ignore, &f->before);
+    runners->inside = f;
 }
 
-void sweep__children_close(sweep__children *children) {
-    sigaction(SIGPIPE, &children->before, NULL);
-    free(children->list);
-    free(children->watched);
+static void close_family(sweep__runners *runners) {
+    family *f = runners->inside;
+    sigaction(SIGPIPE, &f->before, NULL);
+    free(f->watched);
+    free(f);
 }
 
 /* ---- starting ---------------------------------------------------------------------------------------------------- */
@@ -82,29 +106,30 @@ static int spawn(const sweep_options *options, const char *path, int ends[3][2],
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setsigdefault(&attributes, &usual);
     for (int i = 0; i < 3; i++) posix_spawn_file_actions_adddup2(&actions, ends[i][i > 0], i);
-    int problem = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, arguments, environment);
+    int problem = posix_spawn(pid, options->program, &actions, &attributes, arguments, environment);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     free(environment);
     return problem;
 }
 
-bool sweep__children_start(sweep__children *children, int64_t i, const char *path, const char *settings,
-                           char why[SWEEP__WHY_BYTES]) {
+static bool start(sweep__runners *runners, int64_t i, const char *path, const char *settings,
+                  char why[SWEEP__WHY_BYTES]) {
+    family *f = runners->inside;
     int ends[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}}, problem = 0;
-    sweep__child *child = &children->list[i];
-    *child = (sweep__child){.out = -1, .err = -1};
+    child *c = &f->list[i];
+    *c = (child){.out = -1, .err = -1, .path = small_format("%s", path)};
     for (int k = 0; k < 3 && problem == 0; k++) problem = pipe2(ends[k], O_CLOEXEC) == 0 ? 0 : errno;
-    if (problem == 0) problem = spawn(children->options, path, ends, &child->pid);
+    if (problem == 0) problem = spawn(f->options, path, ends, &c->pid);
     if (problem == 0) {
         write_settings(ends[0][1], settings);
-        child->out = ends[1][0];
-        child->err = ends[2][0];
-        fcntl(child->out, F_SETFL, O_NONBLOCK);
-        fcntl(child->err, F_SETFL, O_NONBLOCK);
-        snprintf(child->path, sizeof child->path, "%s", path);
+        c->out = ends[1][0];
+        c->err = ends[2][0];
+        fcntl(c->out, F_SETFL, O_NONBLOCK);
+        fcntl(c->err, F_SETFL, O_NONBLOCK);
     } else {
-        child->pid = 0;
+        c->pid = 0;
+        free(c->path);
         snprintf(why, SWEEP__WHY_BYTES, "it could not be started: %s", strerror(problem));
     }
     for (int k = 0; k < 3; k++) /* all but what is listened to */
@@ -115,7 +140,7 @@ bool sweep__children_start(sweep__children *children, int64_t i, const char *pat
 
 /* ---- listening --------------------------------------------------------------------------------------------------- */
 
-static void take_progress(sweep__child *c, const char *data, size_t bytes) {
+static void take_progress(child *c, const char *data, size_t bytes) {
     for (size_t i = 0; i < bytes; i++) {
         if (data[i] != '\n') {
             if (c->line_length + 1 < sizeof c->line) c->line[c->line_length++] = data[i];
@@ -128,7 +153,7 @@ static void take_progress(sweep__child *c, const char *data, size_t bytes) {
     }
 }
 
-static void take_error(sweep__child *c, const char *data, size_t bytes) {
+static void take_error(child *c, const char *data, size_t bytes) {
     size_t room = sizeof c->text - 1 - c->text_length, taken = bytes < room ? bytes : room;
     memcpy(c->text + c->text_length, data, taken);
     c->text_length += taken;
@@ -136,7 +161,7 @@ static void take_error(sweep__child *c, const char *data, size_t bytes) {
 }
 
 /* Reads what is there; closes the descriptor at its end. */
-static void listen_to(sweep__child *c, int *descriptor, void (*take)(sweep__child *, const char *, size_t)) {
+static void listen_to(child *c, int *descriptor, void (*take)(child *, const char *, size_t)) {
     char data[4096];
     while (*descriptor >= 0) {
         ssize_t bytes = read(*descriptor, data, sizeof data);
@@ -153,21 +178,20 @@ static void listen_to(sweep__child *c, int *descriptor, void (*take)(sweep__chil
     }
 }
 
-static void wait_for_news(const sweep__children *children, int milliseconds) {
-    struct pollfd *watched = children->watched;
-    int64_t n = children->options->jobs;
+static void wait_for_news(const family *f, int milliseconds) {
+    int64_t n = f->options->jobs;
     for (int64_t i = 0; i < n; i++) { /* negative descriptors are left out */
-        const sweep__child *c = &children->list[i];
-        watched[2 * i] = (struct pollfd){.fd = c->pid != 0 ? c->out : -1, .events = POLLIN};
-        watched[2 * i + 1] = (struct pollfd){.fd = c->pid != 0 ? c->err : -1, .events = POLLIN};
+        const child *c = &f->list[i];
+        f->watched[2 * i] = (struct pollfd){.fd = c->pid != 0 ? c->out : -1, .events = POLLIN};
+        f->watched[2 * i + 1] = (struct pollfd){.fd = c->pid != 0 ? c->err : -1, .events = POLLIN};
     }
-    poll(watched, (nfds_t)(2 * n), milliseconds);
+    poll(f->watched, (nfds_t)(2 * n), milliseconds);
 }
 
 /* ---- ending ------------------------------------------------------------------------------------------------------ */
 
 /* "circe COMMAND: TEXT" without the beginning and the line end, in place. */
-static const char *error_text(sweep__child *c, const char *command) {
+static const char *error_text(child *c, const char *command) {
     char prefix[64];
     int length = snprintf(prefix, sizeof prefix, "circe %s: ", command);
     while (c->text_length > 0 && c->text[c->text_length - 1] == '\n') c->text[--c->text_length] = '\0';
@@ -175,12 +199,12 @@ static const char *error_text(sweep__child *c, const char *command) {
 }
 
 /* Takes leave of it. true: it succeeded. */
-static bool take_leave(const sweep__children *children, sweep__child *child, char why[SWEEP__WHY_BYTES]) {
+static bool take_leave(const family *f, child *c, char why[SWEEP__WHY_BYTES]) {
     int result = 0;
-    while (waitpid(child->pid, &result, 0) < 0 && errno == EINTR) continue;
-    child->pid = 0;
+    while (waitpid(c->pid, &result, 0) < 0 && errno == EINTR) continue;
+    c->pid = 0;
     if (WIFEXITED(result) && WEXITSTATUS(result) == 0) return true;
-    const char *said = error_text(child, children->options->command[0]);
+    const char *said = error_text(c, f->options->command[0]);
     if (WIFSIGNALED(result))
         snprintf(why, SWEEP__WHY_BYTES, "killed by signal %d (%s)%s%s", WTERMSIG(result), strsignal(WTERMSIG(result)),
                  said[0] != '\0' ? "; it said: " : "", said);
@@ -192,49 +216,45 @@ static bool take_leave(const sweep__children *children, sweep__child *child, cha
 }
 
 /* It has said its last word. */
-static void end(sweep__children *children, int64_t i, sweep__hear *hear, void *user) {
-    sweep__child *child = &children->list[i];
+static void end(family *f, int64_t i, sweep__hear *hear, void *user) {
+    child *c = &f->list[i];
     sweep__news news = {.kind = SWEEP__FAILURE, .place = i};
     char why[SWEEP__WHY_BYTES], *result = NULL;
     news.text = why;
-    if (take_leave(children, child, why)) {
-        result = sweep__read(child->path);
-        snprintf(why, sizeof why, "its result %.2000s cannot be read", child->path);
+    if (take_leave(f, c, why)) {
+        result = sweep__read(c->path);
+        snprintf(why, sizeof why, "its result %.2000s cannot be read", c->path);
     }
     if (result != NULL) news.kind = SWEEP__RESULT, news.text = result;
     hear(user, &news);
     free(result);
+    free(c->path);
 }
 
-void sweep__children_listen(sweep__children *children, int milliseconds, sweep__hear *hear, void *user) {
-    wait_for_news(children, milliseconds);
-    for (int64_t i = 0; i < children->options->jobs; i++) {
-        sweep__child *c = &children->list[i];
+static void listen(sweep__runners *runners, int milliseconds, sweep__hear *hear, void *user) {
+    family *f = runners->inside;
+    wait_for_news(f, milliseconds);
+    for (int64_t i = 0; i < f->options->jobs; i++) {
+        child *c = &f->list[i];
         if (c->pid == 0) continue;
         listen_to(c, &c->out, take_progress);
         listen_to(c, &c->err, take_error);
         const sweep__news share = {.kind = SWEEP__SHARE, .place = i, .share = c->share};
         if (c->out < 0 && c->err < 0)
-            end(children, i, hear, user);
+            end(f, i, hear, user);
         else
             hear(user, &share);
     }
 }
 
-static void signal_all(const sweep__children *children, int number) {
-    for (int64_t i = 0; i < children->options->jobs; i++)
-        if (children->list[i].pid != 0) kill(children->list[i].pid, number);
+static void signal_all(const sweep__runners *runners, int number) {
+    const family *f = runners->inside;
+    for (int64_t i = 0; i < f->options->jobs; i++)
+        if (f->list[i].pid != 0) kill(f->list[i].pid, number);
 }
 
-void sweep__children_stop(sweep__children *children) {
-    if (children->stopping) return;
-    children->stopping = true;
-    children->stopped_at = job_clock();
-    signal_all(children, SIGTERM);
-}
+static void ask_to_end(sweep__runners *runners) { signal_all(runners, SIGTERM); }
 
-void sweep__children_hurry(sweep__children *children) {
-    if (!children->stopping || children->killed || job_clock() - children->stopped_at < SWEEP_PATIENCE_S) return;
-    signal_all(children, SIGKILL);
-    children->killed = true;
-}
+static void end_all(sweep__runners *runners) { signal_all(runners, SIGKILL); }
+
+const sweep__way sweep__by_children = {open_family, close_family, start, listen, ask_to_end, end_all};

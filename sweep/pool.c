@@ -23,7 +23,7 @@ typedef struct place {
 typedef struct pool {
     sweep *s;
     const circe_watch *watch;
-    sweep__children children;
+    sweep__runners runners;
     char *mail; /* letters */
     place *places;
     int64_t n_places, running;
@@ -82,7 +82,7 @@ static void start(pool *p, place *at, int64_t number) {
     char why[SWEEP__WHY_BYTES];
     if (at->rank > 0) {
         sweep__order_start(p->mail, at->rank, at->number, run->path, run->settings);
-    } else if (!sweep__children_start(&p->children, at->number, run->path, run->settings, why)) {
+    } else if (!sweep__runners_start(&p->runners, at->number, run->path, run->settings, why)) {
         fail_run(p, number, why);
         return;
     }
@@ -94,7 +94,7 @@ static void start(pool *p, place *at, int64_t number) {
 }
 
 static void start_what_can(pool *p) {
-    for (int64_t i = 0; i < p->n_places && !p->children.stopping;) {
+    for (int64_t i = 0; i < p->n_places && !p->runners.stopping;) {
         int64_t run = p->places[i].run >= 0 ? -1 : next_run(p->s);
         if (p->places[i].run >= 0)
             i++;
@@ -120,17 +120,17 @@ static void end(pool *p, place *at, const char *result, const char *why) {
         p->finished_seconds += job_clock() - at->start;
         p->finished_weight += run->weight;
         o->ended(o->user, p->s, number);
-    } else if (p->children.stopping) {
+    } else if (p->runners.stopping) {
         run->state = SWEEP_READY; /* stopped on purpose: it did not fail */
     } else {
-        snprintf(unread, sizeof unread, "its result %.2000s cannot be read", run->path);
+        snprintf(unread, sizeof unread, "its result %.2000s cannot be read", run->path != NULL ? run->path : run->name);
         fail_run(p, number, why != NULL ? why : unread);
     }
 }
 
 static void stop(pool *p) {
-    if (!p->children.stopping) sweep__order_stop(p->mail);
-    sweep__children_stop(&p->children);
+    if (!p->runners.stopping) sweep__order_stop(p->mail);
+    sweep__runners_stop(&p->runners);
 }
 
 /* ---- showing ----------------------------------------------------------------------------------------------------- */
@@ -179,10 +179,12 @@ static int show(const pool *p) {
 
 static void announce(const pool *p) {
     char text[512];
+    const char *folder = p->s->options->folder;
     if (p->watch == NULL || p->watch->note == NULL) return;
     snprintf(text, sizeof text,
-             "%" PRId64 " runs, %" PRId64 " of them finished before; %" PRId64 " side by side; results go to %s",
-             p->s->n_runs, sweep_count(p->s, SWEEP_DONE), p->n_places, p->s->options->folder);
+             "%" PRId64 " runs, %" PRId64 " of them finished before; %" PRId64 " side by side%s%.300s", p->s->n_runs,
+             sweep_count(p->s, SWEEP_DONE), p->n_places, folder != NULL ? "; results go to " : "",
+             folder != NULL ? folder : "");
     p->watch->note(p->watch->user, text);
 }
 
@@ -200,23 +202,26 @@ static void hear(void *user, const sweep__news *news) {
 
 circe_status sweep__pool(sweep *s, const circe_watch *watch) {
     pool p = {.s = s, .watch = watch, .mail = sweep__mail_open()};
-    sweep__children_open(s->options, &p.children);
+    sweep__runners_open(s->options, &p.runners);
     make_places(&p);
     s->side_by_side = p.n_places;
     announce(&p);
     do {
         start_what_can(&p);
-        if (p.running > 0) sweep__children_listen(&p.children, ranks_size() > 1 ? LOOK_AT_RANKS_MS : LOOK_MS, hear, &p);
+        if (p.running > 0) sweep__runners_listen(&p.runners, ranks_size() > 1 ? LOOK_AT_RANKS_MS : LOOK_MS, hear, &p);
         sweep__mail_listen(p.mail, hear, &p);
         if (show(&p) != 0) stop(&p);
-        sweep__children_hurry(&p.children);
-    } while (p.running > 0 || (!p.children.stopping && next_run(s) >= 0));
+        sweep__runners_hurry(&p.runners);
+    } while (p.running > 0 || (!p.runners.stopping && next_run(s) >= 0));
     sweep__order_dismiss(p.mail);
-    bool stopped = p.children.stopping;
-    sweep__children_close(&p.children);
+    bool stopped = p.runners.stopping;
+    sweep__runners_close(&p.runners);
     free(p.mail);
     free(p.places);
     if (!stopped) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_CANCELLED, "stopped: %" PRId64 " of %" PRId64 " runs are finished and stay in %s/runs",
-                      sweep_count(s, SWEEP_DONE), s->n_runs, s->options->folder);
+    const char *folder = s->options->folder;
+    circe_fail(CIRCE_ERR_CANCELLED, "stopped: %" PRId64 " of %" PRId64 " runs are finished%s%s%s",
+               sweep_count(s, SWEEP_DONE), s->n_runs, folder != NULL ? " and stay in " : "",
+               folder != NULL ? folder : "", folder != NULL ? "/runs" : "");
+    return CIRCE_ERR_CANCELLED;
 }

@@ -21,8 +21,6 @@ static const double tell_every_s = 0.5;
 
 enum { ORDER_START = 101, ORDER_STOP, ORDER_DISMISS }; /* beside what is news */
 
-static bool several(void) { return ranks_size() > 1; }
-
 /* ---- letters ----------------------------------------------------------------------------------------------------- */
 
 typedef struct header {
@@ -33,7 +31,7 @@ typedef struct header {
 
 static const size_t most_text = SWEEP__MOST_BYTES + PATH_MAX; /* a result, or settings with a path */
 
-char *sweep__mail_open(void) { return several() ? small_alloc(sizeof(header) + most_text + 1) : NULL; }
+char *sweep__mail_open(void) { return ranks_several() ? small_alloc(sizeof(header) + most_text + 1) : NULL; }
 
 /* The text may be in two pieces. */
 static void post(char *mail, int to, int kind, int64_t place, double share, const char *first, size_t n,
@@ -51,7 +49,7 @@ static void post(char *mail, int to, int kind, int64_t place, double share, cons
 static bool fetch(char *mail, sweep__news *letter) {
     header h;
     size_t bytes = 0;
-    if (!several() || !ranks_engine_used()->waiting(&letter->rank, &bytes)) return false;
+    if (!ranks_several() || !ranks_engine_used()->waiting(&letter->rank, &bytes)) return false;
     ranks_engine_used()->receive(letter->rank, mail, bytes);
     memcpy(&h, mail, sizeof h);
     mail[bytes] = '\0';
@@ -140,7 +138,7 @@ static circe_status prepare(const char *folder, const char *file, meeting *m) {
 }
 
 circe_status sweep__meet(circe_status status, const char *folder, const char *same_file) {
-    if (!several()) return status;
+    if (!ranks_several()) return status;
     arena owner = {0};
     meeting *m = arena_alloc(&owner, sizeof *m);
     if (status == CIRCE_OK) status = prepare(folder, same_file, m);
@@ -171,7 +169,7 @@ static circe_status meet_first(circe_status status) {
 /* ---- the others -------------------------------------------------------------------------------------------------- */
 
 typedef struct servant {
-    sweep__children children;
+    sweep__runners runners;
     char *mail; /* letters */
     bool dismissed;
     double told_at; /* shares */
@@ -189,7 +187,7 @@ static void start(servant *s, const sweep__news *letter) {
     const char *settings = letter->text + strlen(letter->text) + 1;
     char why[SWEEP__WHY_BYTES] = "it was asked to stop";
     const sweep__news failure = {.kind = SWEEP__FAILURE, .place = letter->place, .text = why};
-    if (s->children.stopping || !sweep__children_start(&s->children, letter->place, letter->text, settings, why))
+    if (s->runners.stopping || !sweep__runners_start(&s->runners, letter->place, letter->text, settings, why))
         tell(s, &failure);
 }
 
@@ -197,31 +195,31 @@ static void obey(void *user, const sweep__news *letter) {
     servant *s = user;
     int order = (int)letter->kind;
     if (order == ORDER_START) start(s, letter);
-    if (order == ORDER_STOP) sweep__children_stop(&s->children);
+    if (order == ORDER_STOP) sweep__runners_stop(&s->runners);
     if (order == ORDER_DISMISS) s->dismissed = true;
 }
 
 static void stop_where_asked(servant *s, const circe_watch *watch) {
     const sweep__news stopping = {.kind = SWEEP__STOPPING};
-    if (!s->children.stopping && sweep__tell(watch, 0, "") != 0) {
-        sweep__children_stop(&s->children);
+    if (!s->runners.stopping && sweep__tell(watch, 0, "") != 0) {
+        sweep__runners_stop(&s->runners);
         tell(s, &stopping);
     }
-    sweep__children_hurry(&s->children);
+    sweep__runners_hurry(&s->runners);
 }
 
 circe_status sweep_serve(circe_status status, const sweep_options *options, const circe_watch *watch) {
     servant s = {.mail = sweep__mail_open()};
-    sweep__children_open(options, &s.children);
+    sweep__runners_open(options, &s.runners);
     status = meet_first(status);
     if (status == CIRCE_OK) free(sweep__gather_room(options->jobs));
     while (status == CIRCE_OK && !s.dismissed) {
-        sweep__children_listen(&s.children, LOOK_MS, tell, &s);
+        sweep__runners_listen(&s.runners, LOOK_MS, tell, &s);
         if (job_clock() - s.told_at > tell_every_s) s.told_at = job_clock();
         sweep__mail_listen(s.mail, obey, &s);
         stop_where_asked(&s, watch);
     }
-    sweep__children_close(&s.children);
+    sweep__runners_close(&s.runners);
     free(s.mail);
     return status;
 }

@@ -1,9 +1,10 @@
-/* Many runs of one program, side by side, here and on other ranks, restartable.
+/* Many runs of one function, side by side, here and on other ranks, restartable.
  *
- * A run is a name, settings (a JSON object) and a fingerprint of them. Each is a process of its own: this very program
- * with the words of `command`, which ends in sweep_work. It gets its settings on standard input and leaves its result
- * in FOLDER/runs/NAME.json. A result whose fingerprint is that of the settings is not computed again. A run may wait
- * for others: its settings are given once they ended. Nothing here prints; what the runs are about is the caller's. */
+ * A run is a name, settings (a JSON object) and a fingerprint of them. It is done by a thread of this process, with a
+ * context of its own, or, where the caller names a program, by a process: that program with the words of `command`,
+ * which ends in sweep_work and gets its settings on standard input. Its result goes to FOLDER/runs/NAME.json, and one
+ * whose fingerprint is that of the settings is not computed again. A run may wait for others: its settings are given
+ * once they ended. Nothing here prints; what the runs are about is the caller's. */
 #ifndef SWEEP_H
 #define SWEEP_H
 
@@ -44,13 +45,31 @@ typedef struct sweep {
     struct io_lock *lock; /* on the folder, until sweep_free */
 } sweep;
 
+/* One run: what it is to do, and what it makes. */
+typedef struct sweep_task {
+    circe_context *context; /* of this run alone */
+    const cJSON *settings;
+    const char *checkpoint;                      /* that a long run may keep, until it is done; NULL: none */
+    int (*progress)(void *teller, double share); /* of the run that is done; not 0: stop */
+    void *teller;
+    cJSON *understood, *result; /* to be made: the settings as they were read, and what came out */
+} sweep_task;
+
+typedef circe_status (*sweep_function)(void *user, sweep_task *task);
+
 typedef struct sweep_options {
-    const char *folder;
-    int64_t jobs;               /* runs side by side, of each rank */
-    int64_t threads;            /* of each run */
-    const char *const *command; /* words that make this program do a run, before the path of its result; NULL ends */
-    const char *same_file;      /* must be the same for every rank; NULL: none */
-    const char *left_out;       /* member of the settings that changes no result; NULL: none */
+    const char *folder; /* NULL: the results are kept in memory alone */
+    int64_t jobs;       /* runs side by side, of each rank */
+    int64_t threads;    /* of each run */
+    /* Runs in this process: the function is called on a thread for each, with a context like this one. */
+    sweep_function function;
+    void *function_user;
+    const circe_context *context;
+    /* Runs as processes: a program, and words that make it do a run, before the path of its result; NULL ends them. */
+    const char *program;
+    const char *const *command;
+    const char *same_file; /* must be the same for every rank; NULL: none */
+    const char *left_out;  /* member of the settings that changes no result; NULL: none */
     void *user;
     /* Called once the folder is held: adds the runs. */
     circe_status (*plan)(void *user, sweep *s);
@@ -71,6 +90,10 @@ circe_status sweep_serve(circe_status status, const sweep_options *options, cons
 /* On rank 0 instead of sweep_go, where something failed before it. Returns the status. */
 circe_status sweep_call_off(circe_status status);
 
+/* How many runs to do side by side on this machine: as asked, or (CIRCE_UNSET) as many as the cores of this process have
+ * room for, and 4 at most on a GPU, where they take turns. */
+int64_t sweep_side_by_side(int64_t asked, int64_t threads, const char *device);
+
 int64_t sweep_count(const sweep *s, sweep_state state);
 
 /* ---- planning ---------------------------------------------------------------------------------------------------- */
@@ -87,16 +110,6 @@ void sweep_fail(sweep *s, int64_t run, const char *error);
 void sweep_fingerprint(const cJSON *settings, const char *left_out, char fingerprint[SWEEP_FINGERPRINT_BYTES]);
 
 /* ---- in the process of a run ------------------------------------------------------------------------------------- */
-
-typedef struct sweep_task {
-    const cJSON *settings;
-    const char *checkpoint;                      /* file that a long run may keep; removed once the run is done */
-    int (*progress)(void *teller, double share); /* of the run that is done; not 0: stop */
-    void *teller;
-    cJSON *understood, *result; /* to be made: the settings as they were read, and what came out */
-} sweep_task;
-
-typedef circe_status (*sweep_function)(void *user, sweep_task *task);
 
 /* One run: settings from standard input, progress to standard output ("0.35\n"), the result to `path`, whole or not at
  * all. Ends where the process that started this one does, or where `stop` says so. */

@@ -2,11 +2,6 @@
 #ifndef SWEEP_PARTS_H
 #define SWEEP_PARTS_H
 
-#include <limits.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/types.h>
-
 #include "sweep/sweep.h"
 
 enum { SWEEP__TEXT_BYTES = 2048, SWEEP__WHY_BYTES = SWEEP__TEXT_BYTES + 128, SWEEP__MOST_BYTES = 1 << 20 };
@@ -19,18 +14,14 @@ bool sweep__take(const sweep *s, int64_t run, const char *text);
 
 int sweep__tell(const circe_watch *watch, double done, const char *text); /* not 0: stop */
 
-/* ---- children: runs of this process ------------------------------------------------------------------------------ */
+/* ---- one run ----------------------------------------------------------------------------------------------------- */
 
-typedef struct sweep__child {
-    pid_t pid;     /* 0: there is none */
-    int out, err;  /* -1: closed */
-    double share;  /* done, as it said last */
-    char line[64]; /* a line of progress that is not whole yet */
-    size_t line_length;
-    char text[SWEEP__TEXT_BYTES]; /* what it said of errors */
-    size_t text_length;
-    char path[PATH_MAX]; /* of its result */
-} sweep__child;
+/* Does the run of these settings. Its result goes to the file (NULL: none) and is returned as its text, to be freed.
+ * The task has its context, its progress and who is told. */
+circe_status sweep__perform(const char *path, const char *settings, const char *left_out, sweep_function function,
+                            void *user, sweep_task *task, char **result);
+
+/* ---- runs of this process ---------------------------------------------------------------------------------------- */
 
 /* What becomes of a run. */
 enum {
@@ -50,27 +41,39 @@ typedef struct sweep__news {
 
 typedef void sweep__hear(void *user, const sweep__news *news);
 
-typedef struct sweep__children {
+/* Places for as many runs as there are jobs. A way to do them: threads.c, children.c. */
+typedef struct sweep__runners {
     const sweep_options *options;
-    sweep__child *list; /* as many as there are jobs */
-    struct pollfd *watched;
-    struct sigaction before; /* of SIGPIPE: a child that ended must not end this process */
-    bool stopping, killed;
+    const struct sweep__way *way;
+    void *inside; /* the way's */
+    bool stopping, hurried;
     double stopped_at;
-} sweep__children;
+} sweep__runners;
 
-void sweep__children_open(const sweep_options *options, sweep__children *children);
-void sweep__children_close(sweep__children *children);
+typedef struct sweep__way {
+    void (*open)(sweep__runners *runners);
+    void (*close)(sweep__runners *runners); /* once none is left */
+    bool (*start)(sweep__runners *runners, int64_t i, const char *path, const char *settings,
+                  char why[SWEEP__WHY_BYTES]);
+    void (*listen)(sweep__runners *runners, int milliseconds, sweep__hear *hear, void *user);
+    void (*stop)(sweep__runners *runners); /* asks all to end */
+    void (*kill)(sweep__runners *runners); /* ends all; NULL: this cannot be done */
+} sweep__way;
+
+extern const sweep__way sweep__by_threads, sweep__by_children;
+
+void sweep__runners_open(const sweep_options *options, sweep__runners *runners);
+void sweep__runners_close(sweep__runners *runners);
 
 /* Starts number i. false: `why` says what is wrong. */
-bool sweep__children_start(sweep__children *children, int64_t i, const char *path, const char *settings,
-                           char why[SWEEP__WHY_BYTES]);
+bool sweep__runners_start(sweep__runners *runners, int64_t i, const char *path, const char *settings,
+                          char why[SWEEP__WHY_BYTES]);
 /* Waits so long for news, and tells all of it. */
-void sweep__children_listen(sweep__children *children, int milliseconds, sweep__hear *hear, void *user);
+void sweep__runners_listen(sweep__runners *runners, int milliseconds, sweep__hear *hear, void *user);
 
-/* Asks them to end, once; and ends those that have not after SWEEP_PATIENCE_S. */
-void sweep__children_stop(sweep__children *children);
-void sweep__children_hurry(sweep__children *children);
+/* Asks them to end, once; and ends those that have not after SWEEP_PATIENCE_S, where that can be done. */
+void sweep__runners_stop(sweep__runners *runners);
+void sweep__runners_hurry(sweep__runners *runners);
 
 /* ---- ranks: rank 0 hands out runs and hears what becomes of them. Does nothing where there is one process ----------
  */

@@ -1,5 +1,6 @@
-/* One run, in a process of its own. */
+/* One run: settings in, a result out. */
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,51 @@
 #include "io/small.h"
 #include "jobs/clock.h"
 #include "sweep/sweep_parts.h"
+
+/* The result's file; NULL: no memory. */
+static char *result_text(const char *left_out, sweep_task *task) {
+    char fingerprint[SWEEP_FINGERPRINT_BYTES];
+    cJSON *json = cJSON_CreateObject();
+    sweep_fingerprint(task->understood, left_out, fingerprint);
+    cJSON_AddStringToObject(json, "fingerprint", fingerprint);
+    cJSON_AddStringToObject(json, "version", circe_version());
+    cJSON_AddItemToObject(json, "result", task->result);
+    cJSON_AddItemToObject(json, "settings", task->understood);
+    task->result = task->understood = NULL;
+    char *text = json_utf8(json, true);
+    cJSON_Delete(json);
+    if (text == NULL) circe_fail(CIRCE_ERR_MEMORY, "out of memory for the result");
+    return text;
+}
+
+/* "runs/NAME.json" keeps "runs/NAME.checkpoint.safetensors" until it is done. */
+static char *checkpoint_beside(arena *owner, const char *path) {
+    const char *ending = strrchr(path, '.');
+    int length = ending != NULL && strcmp(ending, ".json") == 0 ? (int)(ending - path) : (int)strlen(path);
+    return arena_format(owner, "%.*s.checkpoint.safetensors", length, path);
+}
+
+circe_status sweep__perform(const char *path, const char *text, const char *left_out, sweep_function function,
+                            void *user, sweep_task *task, char **result) {
+    arena owner = {0};
+    cJSON *settings = cJSON_Parse(text);
+    *result = NULL;
+    task->settings = settings;
+    if (path != NULL) task->checkpoint = checkpoint_beside(&owner, path);
+    circe_status status =
+        settings != NULL ? function(user, task) : circe_fail(CIRCE_ERR_ARGUMENT, "there is no JSON: settings of a run");
+    if (status == CIRCE_OK && (*result = result_text(left_out, task)) == NULL) status = CIRCE_ERR_MEMORY;
+    if (status == CIRCE_OK && path != NULL) status = io_write_text(path, *result, strlen(*result));
+    if (status == CIRCE_OK && path != NULL) unlink(task->checkpoint);
+    if (status != CIRCE_OK) free(*result), *result = NULL;
+    cJSON_Delete(task->understood);
+    cJSON_Delete(task->result);
+    cJSON_Delete(settings);
+    arena_free(&owner);
+    return status;
+}
+
+/* ---- in a process of its own ------------------------------------------------------------------------------------- */
 
 typedef struct teller {
     double last;
@@ -37,56 +83,19 @@ static bool end_with_parent(void) {
     return poll(&listener, 1, 0) <= 0 || (listener.revents & (POLLERR | POLLHUP)) == 0;
 }
 
-static cJSON *read_settings(void) {
-    char *text = small_alloc(SWEEP__MOST_BYTES + 1);
-    text[fread(text, 1, SWEEP__MOST_BYTES, stdin)] = '\0';
-    cJSON *json = cJSON_Parse(text);
-    free(text);
-    return json;
-}
-
-static circe_status write_result(const char *path, const char *left_out, sweep_task *task) {
-    char fingerprint[SWEEP_FINGERPRINT_BYTES];
-    cJSON *json = cJSON_CreateObject();
-    sweep_fingerprint(task->understood, left_out, fingerprint);
-    cJSON_AddStringToObject(json, "fingerprint", fingerprint);
-    cJSON_AddStringToObject(json, "version", circe_version());
-    cJSON_AddItemToObject(json, "result", task->result);
-    cJSON_AddItemToObject(json, "settings", task->understood);
-    task->result = task->understood = NULL;
-    char *text = json_utf8(json, true);
-    cJSON_Delete(json);
-    if (text == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the result");
-    circe_status status = io_write_text(path, text, strlen(text));
-    free(text);
-    return status;
-}
-
-/* "runs/NAME.json" keeps "runs/NAME.checkpoint.safetensors" until it is done. */
-static char *checkpoint_beside(arena *owner, const char *path) {
-    const char *ending = strrchr(path, '.');
-    int length = ending != NULL && strcmp(ending, ".json") == 0 ? (int)(ending - path) : (int)strlen(path);
-    return arena_format(owner, "%.*s.checkpoint.safetensors", length, path);
-}
-
 circe_status sweep_work(const char *path, const char *left_out, sweep_function function, void *user,
                         bool (*stop)(void)) {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigaction(SIGPIPE, &ignore, NULL);
     if (!end_with_parent()) return circe_fail(CIRCE_ERR_CANCELLED, "the process that started this run has ended");
-    arena owner = {0};
     teller t = {.stop = stop};
-    cJSON *settings = read_settings();
-    sweep_task task = {
-        .settings = settings, .checkpoint = checkpoint_beside(&owner, path), .progress = tell, .teller = &t};
-    circe_status status = settings != NULL
-                              ? function(user, &task)
-                              : circe_fail(CIRCE_ERR_ARGUMENT, "standard input holds no JSON: settings of a run");
-    if (status == CIRCE_OK) status = write_result(path, left_out, &task);
-    if (status == CIRCE_OK) unlink(task.checkpoint);
-    cJSON_Delete(task.understood);
-    cJSON_Delete(task.result);
-    cJSON_Delete(settings);
-    arena_free(&owner);
+    sweep_task task = {.progress = tell, .teller = &t};
+    char *result = NULL, *settings = small_alloc(SWEEP__MOST_BYTES + 1);
+    settings[fread(settings, 1, SWEEP__MOST_BYTES, stdin)] = '\0';
+    circe_status status = circe_context_create(NULL, &task.context);
+    if (status == CIRCE_OK) status = sweep__perform(path, settings, left_out, function, user, &task, &result);
+    circe_context_destroy(task.context);
+    free(result);
+    free(settings);
     return status;
 }

@@ -38,15 +38,28 @@ static void print_finding(const circe_audit_result *r, const circe_audit_finding
            circe_audit_decision_name(f->decision));
 }
 
-static void print_findings(const circe_audit_result *r) {
+static void print_question(const circe_audit_result *r, const circe_audit_finding *f) {
+    char *given = audit_given_text(r, f);
+    bool outcome = f->notion == CIRCE_NOTION_SUFFICIENCY;
+    if (r->n_notions > 1) printf("%s: ", circe_audit_notion_name(f->notion));
+    if (given[0] == '\0')
+        printf("Does the prediction depend on the attribute?");
+    else
+        printf("Given %s, does the %s still depend on the attribute?",
+               outcome && r->n_predictions > 1 ? "the prediction" : given, outcome ? "outcome" : "prediction");
+    printf(" %" PRId64 " rows, test %s.\n\n", r->n, r->test);
+    free(given);
+}
+
+static void print_findings(const circe_audit_result *r, int64_t notion) {
     int prediction = widest(r->predictions, r->n_predictions, 10),
         attribute = widest(r->attributes, r->n_attributes, 9);
-    printf("Given %s, does the prediction still depend on the attribute? %" PRId64 " rows, test %s.\n\n",
-           r->target.name, r->n, r->test);
+    print_question(r, audit_at(r, notion, 0, 0));
     printf("  %-*s  %-*s  %9s  %9s  %-9s  %-22s  %s\n", prediction, "prediction", attribute, "attribute", "p-value",
            "adjusted", "trust", "KPC, 95 % interval", "verdict");
     for (int64_t a = 0; a < r->n_attributes; a++) {
-        for (int64_t p = 0; p < r->n_predictions; p++) print_finding(r, audit_at(r, p, a), prediction, attribute);
+        for (int64_t p = 0; p < r->n_predictions; p++)
+            print_finding(r, audit_at(r, notion, p, a), prediction, attribute);
     }
 }
 
@@ -70,18 +83,25 @@ static void print_quality(const circe_audit_result *r) {
     putchar('\n');
 }
 
-static void print_text(const circe_audit_result *r, const char *folder, bool quiet) {
-    if (!quiet) print_quality(r);
-    print_findings(r);
-    if (quiet) return;
-    putchar('\n');
-    text_columns(&r->columns);
+static void print_verdicts(const circe_audit_result *r, int64_t notion) {
     for (int64_t a = 0; a < r->n_attributes; a++) {
         for (int64_t p = 0; p < r->n_predictions; p++) {
-            text_wrap(stdout, audit_at(r, p, a)->verdict, 0, 0, text_width());
+            text_wrap(stdout, audit_at(r, notion, p, a)->verdict, 0, 0, text_width());
             putchar('\n');
         }
     }
+}
+
+static void print_text(const circe_audit_result *r, const char *folder, bool quiet) {
+    if (!quiet) print_quality(r);
+    for (int64_t k = 0; k < r->n_notions; k++) {
+        if (k > 0) putchar('\n');
+        print_findings(r, k);
+    }
+    if (quiet) return;
+    putchar('\n');
+    text_columns(&r->columns);
+    for (int64_t k = 0; k < r->n_notions; k++) print_verdicts(r, k);
     printf("The report: %s/report.html\n", folder);
 }
 
@@ -151,7 +171,7 @@ int cmd_audit(const args *arguments) {
     session s = {0};
     if (arguments->argument != NULL) options.data = arguments->argument;
     if (options.data == NULL) {
-        message_note("which table? a .csv with predictions, outcomes and attributes");
+        message_note("which table? a .csv with predictions, outcomes and attributes; - is standard input");
         message_hint("usage: circe audit %s", arguments->command->synopsis);
         return EXIT_INPUT;
     }

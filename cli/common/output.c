@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common/terminal.h"
 #include "io/io.h"
 #include "jobs/kernel_choice.h"
 
 int output_json(char *text) {
     if (text == NULL) return message_refused(CIRCE_ERR_MEMORY);
+    terminal_unfolded();
     puts(text);
     circe_text_free(text);
     return EXIT_DONE;

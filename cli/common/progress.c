@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "cli/common/message.h"
 #include "cli/common/session.h"
 #include "io/io.h"
 #include "jobs/clock.h"
@@ -49,6 +50,33 @@ void progress_catch_termination(void) {
 void progress_end_within(int seconds) { patience = seconds; }
 
 bool progress_is_shown(void) { return bar_wanted; }
+
+/* ---- stages ------------------------------------------------------------------------------------------------------ */
+
+static struct {
+    bool told;
+    char name[64];
+    double since;
+} stage;
+
+static void end_stage(void) {
+    if (stage.name[0] != '\0') {
+        progress_clear();
+        message_note("%s: %.3g s", stage.name, job_clock() - stage.since);
+    }
+    stage.name[0] = '\0';
+}
+
+static void begin_stage(const char *name) {
+    if (strcmp(name, stage.name) == 0) return;
+    end_stage();
+    snprintf(stage.name, sizeof stage.name, "%s", name);
+    stage.since = job_clock();
+}
+
+void progress_tell_stages(void) { stage.told = true; }
+
+/* ---- the bar ----------------------------------------------------------------------------------------------------- */
 
 /* Columns of the terminal that the bar stands on. */
 static int columns(void) {
@@ -108,11 +136,13 @@ int progress_watch(void *user, double share, const char *text) {
     return interrupted != 0;
 }
 
-int progress_step(void *user, const char *stage, int64_t done, int64_t total) {
+int progress_step(void *user, const char *name, int64_t done, int64_t total) {
     (void)user;
+    if (stage.told) begin_stage(name);
+    if (stage.told && done >= total) end_stage();
     if (bar_wanted && total > 0 && overall_since < 0) {
         int percent = percent_of((double)done / (double)total);
-        if (percent != last_percent) draw(stage, percent);
+        if (percent != last_percent) draw(name, percent);
         last_percent = percent;
     }
     return interrupted != 0;

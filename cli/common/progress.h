@@ -8,6 +8,9 @@
 /* Shows a bar from now on if standard error is a terminal and `wanted`; takes over SIGINT. */
 void progress_start(bool wanted);
 
+/* From now on the stages of the work are told on standard error, with the time each took. */
+void progress_tell_stages(void);
+
 /* The library's progress callback: draws, and asks to stop once the user pressed Ctrl-C. */
 int progress_step(void *user, const char *stage, int64_t done, int64_t total);
 

@@ -9,6 +9,12 @@
 #include "io/io.h"
 #include "jobs/machine.h"
 
+static void tell_machine(const session *s) {
+    char text[192];
+    message_note("%s", session_text(s, text, sizeof text));
+    progress_tell_stages();
+}
+
 int session_open(const own_options *own, session *out) {
     *out = (session){0};
     progress_start(!own->quiet && ranks_first());
@@ -24,6 +30,7 @@ int session_open(const own_options *own, session *out) {
     if (status == CIRCE_OK) status = circe_workspace_create(out->context, &out->workspace);
     if (status != CIRCE_OK) return message_refused(status);
     if (!own->quiet) session_warn_of_blas();
+    if (own->verbose && ranks_first()) tell_machine(out);
     return EXIT_DONE;
 }
 

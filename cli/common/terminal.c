@@ -1,6 +1,6 @@
 /* Standard output as a stream whose every byte passes one function: names of files and columns stand in tables and
  * sentences of every command, and none of them may tell the terminal what to do. JSON stays what it is: what is made
- * visible is written as JSON escapes it. */
+ * visible is written as JSON escapes it. Lines that are too long for a terminal are folded there, and nowhere else. */
 #include "cli/common/terminal.h"
 
 #include <errno.h>
@@ -8,14 +8,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "cli/common/fold.h"
 #include "io/io.h"
 
 enum { LONGEST = 4 }; /* bytes of a character */
 
 static char begun[LONGEST]; /* a character whose end is still to come */
 static size_t n_begun;
+static int width; /* of the terminal; 0: lines are not folded */
 static enum { VISIBLE, AS_IT_IS, NOTHING } mode;
 
 /* false: errno says why. */
@@ -33,8 +36,11 @@ static bool write_all(const char *text, size_t bytes) {
 static bool write_visible(const char *text, size_t bytes) {
     char *visible = io_visible(text, bytes, true);
     if (visible == NULL) errno = ENOMEM;
-    bool written = visible != NULL && write_all(visible, strlen(visible));
+    char *folded = visible != NULL && width > 0 ? fold_lines(visible, strlen(visible), width) : NULL;
+    const char *shown = folded != NULL ? folded : visible;
+    bool written = shown != NULL && write_all(shown, strlen(shown));
     int problem = errno;
+    free(folded);
     free(visible);
     errno = problem;
     return written;
@@ -89,10 +95,17 @@ void terminal_guard(void) {
     if (guarded == NULL) return; /* no memory for it: what follows will say so */
     setvbuf(guarded, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, BUFSIZ);
     stdout = guarded;
+    struct winsize size;
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40) width = size.ws_col;
+}
+
+void terminal_unfolded(void) {
+    fflush(stdout);
+    width = 0;
 }
 
 void terminal_data(void) {
-    fflush(stdout);
+    terminal_unfolded();
     if (!isatty(STDOUT_FILENO)) mode = AS_IT_IS;
 }
 

@@ -14,9 +14,6 @@ int together_open(void);
  * and the others must not be sooner than its last words. */
 int together_close(int status);
 
-static inline bool ranks_several(void) { return ranks_size() > 1; }
-static inline bool ranks_first(void) { return ranks_rank() == 0; }
-
 /* Called by all with the exit status of what each has done: that of the first which failed, whose message rank 0 prints
  * (its own it has printed already). */
 int together_agree(int status);

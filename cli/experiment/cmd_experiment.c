@@ -7,6 +7,7 @@
 #include "circe/experiment.h"
 #include "cli/commands.h"
 #include "cli/common/message.h"
+#include "cli/common/output.h"
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
 #include "cli/common/together.h"
@@ -75,16 +76,16 @@ static int width_of(const char *text) {
     return width;
 }
 
-static int width_of_column(const report_table *table, int64_t c) {
+static int width_of_column(const circe_experiment_result *table, int64_t c) {
     int widest = width_of(table->columns[c]);
-    for (int64_t r = 0; r < table->n_rows; r++) {
+    for (int64_t r = 0; r < table->n_lines; r++) {
         int width = width_of(table->cells[r * table->n_columns + c]);
         if (width > widest) widest = width;
     }
     return widest;
 }
 
-static void print_line(const report_table *table, const char *const *cells) {
+static void print_line(const circe_experiment_result *table, const char *const *cells) {
     for (int64_t c = 0; c < table->n_columns; c++) {
         const char *text = cells[c] != NULL ? cells[c] : "";
         int room = width_of_column(table, c) - width_of(text);
@@ -96,21 +97,21 @@ static void print_line(const report_table *table, const char *const *cells) {
     }
 }
 
-static void print_text(const paper_result *result) {
-    const report_table *table = &result->table;
+static void print_text(const circe_experiment_result *result) {
     printf("%s\n\n", result->title);
-    print_line(table, table->columns);
-    for (int64_t r = 0; r < table->n_rows; r++) print_line(table, table->cells + r * table->n_columns);
+    print_line(result, result->columns);
+    for (int64_t r = 0; r < result->n_lines; r++) print_line(result, result->cells + r * result->n_columns);
     if (result->footer[0] != '\0') printf("\n%s\n", result->footer);
     printf("\n%s/report.html has the whole, with figures; results.csv every run.\n", result->folder);
 }
 
-static int show(const paper_result *result, bool json) {
+static int show(const circe_experiment_result *result, bool json) {
+    int status = EXIT_DONE;
     if (json)
-        puts(result->json);
+        status = output_json(circe_experiment_json(result));
     else
         print_text(result);
-    if (result->n_failed == 0) return EXIT_DONE;
+    if (result->n_failed == 0) return status;
     message_note("%" PRId64 " of %" PRId64 " runs failed; the rest is in the results", result->n_failed,
                  result->n_runs);
     message_hint("the same command tries them again: %s", result->command);
@@ -120,10 +121,10 @@ static int show(const paper_result *result, bool json) {
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
 static int list(void) {
-    paper_entry entries[PAPER_MOST_ENTRIES];
-    arena owner = {0};
+    circe_experiment_entry *entries = NULL;
     int status = EXIT_DONE, width = 0;
-    int64_t n = paper_list(&owner, entries);
+    int64_t n = 0;
+    if (circe_experiment_list(&entries, &n) != CIRCE_OK) return message_refused(CIRCE_ERR_MEMORY);
     for (int64_t i = 0; i < n; i++)
         if ((int)strlen(entries[i].name) > width) width = (int)strlen(entries[i].name);
     for (int64_t i = 0; i < n; i++) {
@@ -132,39 +133,27 @@ static int list(void) {
         else
             say(entries[i].error), status = EXIT_INPUT;
     }
-    arena_free(&owner);
+    circe_experiment_list_free(entries);
     return n > 0 ? status : message_fail(EXIT_INPUT, "no experiments were found; --config FILE takes a file");
 }
 
-static paper_options options_of(const args *arguments) {
-    const circe_experiment_options *o = arguments->options;
-    return (paper_options){
-        .name = arguments->argument,
-        .config = o->config,
-        .quick = o->quick,
-        .seeds = o->seeds,
-        .dtype = o->dtype,
-        .precision = o->precision,
-        .device = o->device,
-        .output = o->output,
-        .jobs = o->jobs,
-        .threads = o->threads,
-    };
-}
-
 int cmd_experiment(const args *arguments) {
-    paper_options options = options_of(arguments);
-    if (options.name == NULL && options.config == NULL) return list();
+    circe_experiment_options options = *(const circe_experiment_options *)arguments->options;
+    if (arguments->argument == NULL && options.config == NULL) return list();
+    options.program = "/proc/self/exe"; /* a run that crashes is the failure of that run */
     teller t = {.quiet = arguments->own.quiet, .last_line = job_clock()};
     circe_watch watch = {.user = &t, .progress = on_progress, .note = on_note, .warning = on_warning};
-    paper_result result;
+    circe_experiment_result *result = NULL;
+    circe_context *context = NULL;
     progress_start(!t.quiet && ranks_first());
     progress_catch_termination();
     if (!t.quiet) session_warn_of_blas();
-    if (!ranks_first()) return paper_serve(&options, &watch) == CIRCE_OK ? EXIT_DONE : EXIT_WORK;
-    circe_status status = paper_run(&options, &watch, &result);
+    circe_status status = circe_context_create(NULL, &context);
+    if (status == CIRCE_OK) status = circe_experiment(context, arguments->argument, &options, &watch, &result);
     progress_clear();
-    int code = status == CIRCE_OK ? show(&result, arguments->own.json) : fail(status);
-    paper_result_free(&result);
+    int code = status == CIRCE_OK ? EXIT_DONE : EXIT_WORK;
+    if (ranks_first()) code = status == CIRCE_OK ? show(result, arguments->own.json) : fail(status);
+    circe_experiment_result_free(result);
+    circe_context_destroy(context);
     return code;
 }

@@ -25,17 +25,20 @@ static void print_text(const circe_predictions *p, const char *path) {
 }
 
 /* To a file, or on standard output. */
-static int write_out(const circe_predictions *p, const char *path, bool json) {
-    if (strcmp(path, "-") != 0) return message_refused(circe_predictions_write(p, path));
+static int write_out(const circe_predictions *p, const circe_predict_options *o, bool json) {
+    const char *path = o->output;
+    if (strcmp(path, "-") != 0)
+        return message_refused(o->append ? circe_predictions_append(p, o, path) : circe_predictions_write(p, path));
     if (json) return EXIT_DONE;
     terminal_data();
+    if (o->append) return message_refused(predictions_put_table(p, o, stdout));
     predictions_put_csv(p, stdout);
     return EXIT_DONE;
 }
 
 static int finish(const args *arguments, const circe_predict_options *o, circe_predictions *p) {
     bool json = arguments->own.json, quiet = arguments->own.quiet;
-    int status = write_out(p, o->output, json);
+    int status = write_out(p, o, json);
     if (status != EXIT_DONE) return status;
     if (p->rows_without > 0 && !quiet)
         message_note("warning: %" PRId64 " of %" PRId64 " rows have missing cells and no prediction", p->rows_without,

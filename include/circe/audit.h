@@ -1,5 +1,5 @@
 /* Does a prediction depend on sensitive attributes, once the outcome is known; how much, between which groups, and how
- * sure is that?
+ * sure is that? Other notions of fairness are the same question of other columns.
  *
  *     circe_audit_options_init(&options);
  *     options.prediction = "score", options.target = "repaid", options.sensitive = "age,sex";
@@ -43,6 +43,18 @@ typedef enum circe_audit_outcome {
     CIRCE_OUTCOME_CLASSES = 2, /* three or more categories */
 } circe_audit_outcome;
 
+/* What is asked of which columns, each also given the columns of options.given: x independent of the attribute given y.
+ */
+typedef enum circe_audit_notion {
+    CIRCE_NOTION_SEPARATION = 0,   /* the prediction, given the outcome: equalised odds */
+    CIRCE_NOTION_INDEPENDENCE = 1, /* the prediction, given nothing else: demographic parity */
+    CIRCE_NOTION_SUFFICIENCY = 2,  /* the outcome, given the prediction: predictive parity, calibration within groups */
+    CIRCE_NOTIONS = 3,
+} circe_audit_notion;
+
+/* "separation", "independence", "sufficiency". */
+CIRCE_API const char *circe_audit_notion_name(circe_audit_notion notion);
+
 /* Rows in groups: the categories of a column, or quantiles of its numbers. */
 typedef struct circe_audit_groups {
     int64_t n_groups;
@@ -58,17 +70,18 @@ typedef struct circe_audit_groups {
 
 /* name, key in JSON, words. Of an outcome of two values: all but R2, the errors where the prediction lies in [0, 1]. Of
  * numbers: the last five. Of classes: the mean prediction. */
-#define CIRCE_AUDIT_METRIC_MAP(X)                                        \
-    X(SELECTION_RATE, "selection_rate", "selection rate")                \
-    X(TRUE_POSITIVE_RATE, "true_positive_rate", "true positive rate")    \
-    X(FALSE_POSITIVE_RATE, "false_positive_rate", "false positive rate") \
-    X(PRECISION, "precision", "precision")                               \
-    X(ACCURACY, "accuracy", "accuracy")                                  \
-    X(AUC, "auc", "AUC")                                                 \
-    X(MEAN_OUTCOME, "mean_outcome", "mean outcome")                      \
-    X(MEAN_PREDICTION, "mean_prediction", "mean prediction")             \
-    X(MEAN_ERROR, "mean_error", "mean error")                            \
-    X(ROOT_MEAN_SQUARE_ERROR, "root_mean_square_error", "RMS error")     \
+#define CIRCE_AUDIT_METRIC_MAP(X)                                                          \
+    X(SELECTION_RATE, "selection_rate", "selection rate")                                  \
+    X(TRUE_POSITIVE_RATE, "true_positive_rate", "true positive rate")                      \
+    X(FALSE_POSITIVE_RATE, "false_positive_rate", "false positive rate")                   \
+    X(PRECISION, "precision", "precision")                                                 \
+    X(NEGATIVE_PREDICTIVE_VALUE, "negative_predictive_value", "negative predictive value") \
+    X(ACCURACY, "accuracy", "accuracy")                                                    \
+    X(AUC, "auc", "AUC")                                                                   \
+    X(MEAN_OUTCOME, "mean_outcome", "mean outcome")                                        \
+    X(MEAN_PREDICTION, "mean_prediction", "mean prediction")                               \
+    X(MEAN_ERROR, "mean_error", "mean error")                                              \
+    X(ROOT_MEAN_SQUARE_ERROR, "root_mean_square_error", "RMS error")                       \
     X(R2, "r2", "R²")
 
 typedef enum circe_audit_metric {
@@ -94,21 +107,24 @@ typedef enum circe_audit_gap_kind {
     CIRCE_GAP_MEAN_PREDICTION = 0,
     CIRCE_GAP_TRUE_POSITIVE_RATE = 1,
     CIRCE_GAP_FALSE_POSITIVE_RATE = 2,
-    CIRCE_GAP_SELECTION_RATE = 3, /* of all rows: demographic parity */
-    CIRCE_GAP_PRECISION = 4,      /* of the rows that are selected: predictive parity */
-    CIRCE_GAP_KINDS = 5,
+    CIRCE_GAP_SELECTION_RATE = 3,            /* of all rows: demographic parity */
+    CIRCE_GAP_PRECISION = 4,                 /* of the rows that are selected: predictive parity */
+    CIRCE_GAP_NEGATIVE_PREDICTIVE_VALUE = 5, /* of the rows that are not */
+    CIRCE_GAP_CALIBRATION = 6,               /* mean outcome at equal prediction */
+    CIRCE_GAP_KINDS = 7,
 } circe_audit_gap_kind;
 
 CIRCE_API const char *circe_audit_gap_name(circe_audit_gap_kind kind);
 
-/* The largest difference between two groups at equal outcome, averaged over the outcomes by their rows; or, of
- * selection rate and precision, over no outcomes. */
+/* The largest difference between two groups at an equal level of the outcome (of calibration: of the prediction),
+ * averaged over the levels by their rows; or, of rates that know no level, of all rows that they are of. With
+ * options.given, the difference between two groups is the mean over its cells where both are, by their rows. */
 typedef struct circe_audit_gap {
     circe_audit_gap_kind kind;
     int64_t n_groups;            /* that were compared */
     circe_audit_estimate gap;    /* the interval is of the difference between the same two groups */
-    double chance, chance_upper; /* mean and 95 % quantile where the groups are shuffled among rows of equal outcome */
-    int64_t stratum;             /* the outcome at which it is widest; -1: it is not at an outcome */
+    double chance, chance_upper; /* mean and 95 % quantile where the groups are shuffled among rows of equal level */
+    int64_t stratum;             /* the level at which it is widest; -1: it is at none */
     char *high, *low;            /* the groups with the largest and the smallest value there */
 } circe_audit_gap;
 
@@ -137,8 +153,9 @@ typedef struct circe_audit_profile {
     double *value, *half; /* (groups) */
 } circe_audit_profile;
 
-/* Of one prediction and one attribute. */
+/* Of one notion, one prediction and one attribute. */
 typedef struct circe_audit_finding {
+    circe_audit_notion notion;
     int64_t prediction, attribute;
     circe_audit_test tests[CIRCE_AUDIT_TESTS]; /* the first n_deciding decide */
     int n_tests, n_deciding;
@@ -151,14 +168,15 @@ typedef struct circe_audit_finding {
     int has_effects, has_calibration;
     circe_effects effects;
     circe_calibration_draws calibration[CIRCE_AUDIT_DECIDING]; /* of the deciding tests */
-    circe_effects_along along;                                 /* the outcome, where it is a number */
-    double measures[CIRCE_AUDIT_MEASURES];                     /* circe_audit_measure_name; NaN: could not be had */
+    circe_effects_along along;             /* the outcome, or for sufficiency the prediction, where it is a number */
+    double measures[CIRCE_AUDIT_MEASURES]; /* circe_audit_measure_name; NaN: could not be had */
     int64_t measured_rows;
     circe_audit_gap gaps[CIRCE_AUDIT_GAPS];
     int n_gaps;
     circe_audit_metrics *groups;  /* (groups of the attribute) */
-    circe_audit_profile residual; /* mean of what the outcome leaves of the prediction, in every group */
-    circe_audit_profile *strata;  /* (groups of the outcome): mean prediction in every group, where it has classes */
+    circe_audit_profile residual; /* mean of what y leaves of x, in every group; NULL: x is classes */
+    circe_audit_profile *strata;  /* (n_strata): mean of x in every group, at every level of y; NULL: y has none */
+    int64_t n_strata;
 } circe_audit_finding;
 
 CIRCE_API const char *circe_audit_measure_name(int measure);
@@ -166,6 +184,7 @@ CIRCE_API const char *circe_audit_measure_name(int measure);
 /* Of two predictions: their quality, or their gaps between the groups of an attribute. */
 typedef struct circe_audit_difference {
     int64_t first, second, attribute; /* attribute -1: their quality */
+    circe_audit_notion notion;        /* that the gap is of */
     const char *name;                 /* "AUC", "true positive rate" */
     circe_audit_estimate difference;  /* first less second; all draws see the same rows of both */
     int64_t better;                   /* the prediction that is better at it; -1: the interval holds 0 */
@@ -184,6 +203,7 @@ CIRCE_API const char *circe_audit_within_name(circe_audit_within within);
 typedef struct circe_audit_check {
     char *condition;               /* "tpr_gap>0.1" */
     int64_t prediction, attribute; /* attribute -1: it is about the prediction alone */
+    circe_audit_notion notion;
     circe_audit_estimate measured;
     double limit;
     int failed; /* the value is beyond the limit, or does not exist */
@@ -193,19 +213,24 @@ typedef struct circe_audit_check {
 
 typedef struct circe_audit_result {
     char *source; /* the table's file */
+    char *model;  /* whose predictions are the first; NULL: none */
     int64_t n, dropped;
     circe_audit_outcome outcome;
     char *positive, *negative; /* of CIRCE_OUTCOME_BINARY, as the table has them */
     double threshold, alpha;
     int64_t smallest_group, draws, seed;
     char *test, *transform, *machine;
-    circe_audit_column target, *predictions, *attributes;
-    int64_t n_predictions, n_attributes;
-    double **residuals;                  /* (n_predictions) of (n): the prediction less its mean given the outcome */
-    circe_audit_groups strata;           /* outcomes that count as equal: its categories, or five groups of numbers */
-    circe_audit_groups *groups;          /* (n_attributes): its categories, or ten groups of numbers */
-    circe_audit_metrics *quality;        /* (n_predictions): of all rows */
-    circe_audit_finding *findings;       /* finding (p, a) is findings[p * n_attributes + a] */
+    circe_audit_notion notions[CIRCE_NOTIONS];
+    int64_t n_notions;
+    circe_audit_column target, *predictions, *attributes, *given;
+    int64_t n_predictions, n_attributes, n_given;
+    double **residuals;            /* (n_notions, n_predictions) of (n): x less its mean given y; NULL: x is classes */
+    circe_audit_groups strata;     /* outcomes that count as equal: its categories, or five groups of numbers */
+    circe_audit_groups *levels;    /* (n_predictions): so of the predictions; NULL: sufficiency was not asked for */
+    circe_audit_groups *groups;    /* (n_attributes): its categories, or ten groups of numbers */
+    circe_audit_metrics *quality;  /* (n_predictions): of all rows */
+    circe_audit_finding *findings; /* (n_notions, n_predictions, n_attributes) */
+    int64_t n_findings;
     circe_audit_difference *differences; /* of every two predictions */
     int64_t n_differences;
     circe_audit_check *checks;

@@ -64,6 +64,11 @@ CIRCE_API circe_status circe_predictions_compare(circe_predictions *predictions,
  * memory. The options say where they come from, and whether they go to a file. */
 CIRCE_API char *circe_predictions_json(const circe_predictions *predictions, const circe_predict_options *options);
 
+/* The table of `options`, which is a .csv or .tsv, with the predictions as further columns (options.append,
+ * options.name), in UTF-8 and with its own delimiter. */
+CIRCE_API circe_status circe_predictions_append(const circe_predictions *predictions,
+                                                const circe_predict_options *options, const char *path);
+
 /* A .csv, or an .npy of numbers alone. */
 CIRCE_API circe_status circe_predictions_write(const circe_predictions *predictions, const char *path);
 

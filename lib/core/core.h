@@ -19,6 +19,11 @@ struct circe_context {
     const struct circe__backend *backend;
 };
 
+/* For one of `side_by_side` pieces of work on threads of their own: the allocator of `context`, which must then bear
+ * several callers, its share of the memory, and so many threads (0: those of the context). It tells nobody anything. */
+CIRCE_ROOMS circe_status circe__context_like(const circe_context *context, int threads, int64_t side_by_side,
+                                             circe_context **made);
+
 /* ---- errors ------------------------------------------------------------------------------------------------- */
 
 void circe__log(const circe_context *context, circe_log_level level, const char *format, ...)

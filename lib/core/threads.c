@@ -411,7 +411,7 @@ int circe__usable_threads(int threads) {
  * waited for. With W the time of all parts, W / p + p JOIN is least at p = sqrt(W / JOIN); more would make it slower
  * and are left asleep. W is total / least * PART. */
 int64_t circe__count_parts(int threads, int64_t total, int64_t least) {
-    enum { PART = 5000, JOIN = 600 }; /* nanoseconds */
+    enum { PART = 5000, JOIN = 1000 }; /* nanoseconds */
     if (least <= 1) return circe__max(1, circe__min(threads, total));
     double most = sqrt((double)total / (double)least * PART / JOIN);
     return most < 2.0 ? 1 : most < (double)threads ? (int64_t)most : threads;
@@ -471,6 +471,14 @@ static work publish(job *j, int helpers, int64_t parts, circe_part_fn run, void 
     return w;
 }
 
+/* Whether one of these helpers may have to be woken. Others that sleep, because calls are for fewer, are left alone. */
+static bool any_asleep(int first, int n, int all) {
+    if (atomic_load(&pool.sleepers) == 0) return false;
+    for (int number = 0; number < n; number++)
+        if (atomic_load(&pool.helpers[(first + number) % all].asleep) != 0) return true;
+    return false;
+}
+
 /* Mail that another caller's overtakes is lost, and nothing with it. */
 static void tell_helpers(job *j, int helpers) {
     int all = atomic_load(&j->pool), first = atomic_load(&j->first);
@@ -478,7 +486,7 @@ static void tell_helpers(job *j, int helpers) {
         atomic_store_explicit(&pool.helpers[(first + number) % all].mail, (uint64_t)(j - pool.jobs) + 1,
                               memory_order_release);
     atomic_thread_fence(memory_order_seq_cst); /* who falls asleep after this sees its mail */
-    if (atomic_load(&pool.sleepers) > 0)
+    if (any_asleep(first, helpers, all))
         wake_two(j, first, helpers, all);
     else
         atomic_store_explicit(&j->looked, helpers, memory_order_relaxed);

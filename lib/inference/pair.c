@@ -175,14 +175,27 @@ static circe_status left_side(const circe__data *data, const circe__pair_plan *p
     return status;
 }
 
+typedef struct dividing {
+    const circe__regressor *regressor;
+    circe__table *noise;
+} dividing;
+
+static void run_divide(void *user, int64_t first, int64_t end) {
+    const dividing *w = user;
+    int64_t cols = w->noise->cols;
+    for (int64_t i = first; i < end; i++) {
+        double rest = circe__rest(w->regressor, i), *row = w->noise->data + i * cols;
+        for (int64_t k = 0; k < cols; k++) row[k] /= rest;
+    }
+}
+
 circe_status circe__noise(const circe__data *data, const circe__regressor *regressor, const circe__table *right,
                           circe__table *noise) {
     circe_status status = circe__table_copy(data->context, right, noise);
     if (status == CIRCE_OK) status = circe__residual(regressor, noise);
-    for (int64_t i = 0; status == CIRCE_OK && i < noise->rows; i++) {
-        double rest = circe__rest(regressor, i);
-        for (int64_t k = 0; k < noise->cols; k++) noise->data[i * noise->cols + k] /= rest;
-    }
+    dividing w = {regressor, noise};
+    if (status == CIRCE_OK)
+        circe__run_ranges(data->context->threads, noise->rows, 4096 / (noise->cols + 1) + 1, run_divide, &w);
     return status;
 }
 

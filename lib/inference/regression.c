@@ -351,6 +351,21 @@ void circe__regressions_free(const circe_context *context, circe__regressions *m
     *made = (circe__regressions){0};
 }
 
+/* table -= unit along, rows [first, end). */
+typedef struct centering {
+    const double *unit, *along; /* (n), (cols) */
+    circe__table *table;
+} centering;
+
+static void run_center(void *user, int64_t first, int64_t end) {
+    const centering *w = user;
+    int64_t cols = w->table->cols;
+    for (int64_t i = first; i < end; i++) {
+        double *restrict row = w->table->data + i * cols, unit = w->unit[i];
+        for (int64_t c = 0; c < cols; c++) row[c] -= unit * w->along[c];
+    }
+}
+
 circe_status circe__residual(const circe__regressor *regressor, circe__table *table) {
     const circe__data *data = regressor->data;
     const circe__algebra *algebra = data->context->backend->algebra;
@@ -360,7 +375,8 @@ circe_status circe__residual(const circe__regressor *regressor, circe__table *ta
     if (inner == NULL) return CIRCE_ERR_MEMORY;
     if (q > 0) {
         algebra->gemm(1, 0, 1, q, n, 1.0, data->unit, 1, table->data, q, 0.0, inner, q);
-        algebra->gemm(0, 0, n, q, 1, -1.0, data->unit, 1, inner, q, 1.0, table->data, q);
+        centering w = {data->unit, inner, table};
+        circe__run_ranges(data->context->threads, n, 8192 / q + 1, run_center, &w);
         algebra->gemm(1, 0, r, q, n, 1.0, sp->Q, circe__max(r, 1), table->data, q, 0.0, inner, q);
         for (int64_t k = 0; k < r; k++)
             for (int64_t c = 0; c < q; c++) inner[k * q + c] /= sp->s[k] + regressor->ridge;

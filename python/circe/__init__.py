@@ -42,6 +42,8 @@ if TYPE_CHECKING:  # with `as`, by which a type checker knows that a name is exp
         hscic as hscic, hsic as hsic, kci as kci, kpc as kpc, measure as measure, nocco as nocco, spectral as spectral,
         transform as transform)
     from ._runtime import get_threads as get_threads, set_threads as set_threads
+    from ._sweeps import (
+        Experiment as Experiment, Sweep as Sweep, experiment as experiment, experiments as experiments, sweep as sweep)
     from .errors import (
         ArgumentError as ArgumentError, CancelledError as CancelledError, CirceError as CirceError,
         ClosedError as ClosedError, CommandError as CommandError, DataError as DataError, DeviceError as DeviceError,
@@ -57,12 +59,13 @@ _WHERE = {
     "_mean": "ConditionalMean FitWarning LooTable ResidualFeatures",
     "_measures": "MEASURES Measurement circe circe_cached gcm hscic hsic kci kpc measure nocco spectral transform",
     "_runtime": "get_threads set_threads",
+    "_sweeps": "Experiment Sweep experiment experiments sweep",
     "errors": "ArgumentError CancelledError CirceError ClosedError CommandError DTypeError DataError DeviceError FileError "
               "FormatError NotFittedError NumericError OutOfMemoryError RankError ShapeError UnsupportedError VersionError "
               "WriteError",
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
-_MODULES = ("causallearn", "errors", "sklearn", "torch")
+_MODULES = ("causallearn", "errors", "jax", "sklearn", "torch")
 
 __all__ = sorted({*_MODULE_OF, "build_info"} - {"circe"})  # which would rebind the package's own name
 

@@ -207,6 +207,10 @@ class Training(ctypes.Structure):
 TRAINING_EPOCH = ("loss", "regularizer", "validation_loss", "validation_regularizer", "rate", "gamma", "seconds")
 
 
+class ExperimentEntry(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("path", c_char_p), ("title", c_char_p), ("error", c_char_p)]
+
+
 class PredictionError(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("mse", c_double), ("r2", c_double), ("accuracy", c_double), ("rows", c_int64)]
 
@@ -355,6 +359,14 @@ JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_audit_result_free": (None, _handle),
     "circe_audit_json": (c_void_p, _handle),
     "circe_audit_report": ("status", _handle, _text),
+    "circe_sweep": ("status", _handle, _handle, c_void_p, c_void_p, POINTER(Watch), _out),
+    "circe_sweep_result_free": (None, _handle),
+    "circe_sweep_json": (c_void_p, _handle),
+    "circe_experiment": ("status", _handle, _text, c_void_p, POINTER(Watch), _out),
+    "circe_experiment_result_free": (None, _handle),
+    "circe_experiment_json": (c_void_p, _handle),
+    "circe_experiment_list": ("status", POINTER(POINTER(ExperimentEntry)), POINTER(c_int64)),
+    "circe_experiment_list_free": (None, POINTER(ExperimentEntry)),
     "circe_text_free": (None, c_void_p),
     "circe_table_create": ("status", c_int64, _out),
     "circe_table_free": (None, _handle),

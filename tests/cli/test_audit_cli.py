@@ -12,7 +12,7 @@ import unittest
 
 from cli_support import CliTest
 
-METRICS = ("selection_rate", "true_positive_rate", "false_positive_rate", "precision", "accuracy", "auc", "mean_outcome",
+METRICS = ("selection_rate", "true_positive_rate", "false_positive_rate", "precision", "negative_predictive_value", "accuracy", "auc", "mean_outcome",
            "mean_prediction", "mean_error", "root_mean_square_error")
 
 
@@ -43,6 +43,7 @@ def metrics(rows, prediction="score", threshold=0.5):
     error = [r[prediction] - r["y"] for r in rows]
     return {"selection_rate": mean(said), "true_positive_rate": mean(yes), "false_positive_rate": mean(no),
             "precision": mean([r["y"] for s, r in zip(said, rows) if s]),
+            "negative_predictive_value": mean([1 - r["y"] for s, r in zip(said, rows) if not s]),
             "accuracy": mean([s == bool(r["y"]) for s, r in zip(said, rows)]), "auc": mean(pairs),
             "mean_outcome": mean([r["y"] for r in rows]), "mean_prediction": mean([r[prediction] for r in rows]),
             "mean_error": mean(error), "root_mean_square_error": math.sqrt(mean([e * e for e in error]))}
@@ -276,6 +277,149 @@ class JointTest(AuditTest):
         refuse(["joins categories", "is numbers"], "age+group")
 
 
+def adjusted_gap(rows, value, attribute="group", level=lambda r: 0, cell=lambda r: 0, least=5):
+    """Levels averaged by their rows; in each, the pair of groups that differs most over the cells where both are."""
+    total = weight = 0
+    for one in sorted({level(r) for r in rows}):
+        here = [r for r in rows if level(r) == one]
+        blocks = {}
+        for r in here:
+            blocks.setdefault(cell(r), {}).setdefault(r[attribute], []).append(value(r))
+        widest = None
+        groups = sorted({r[attribute] for r in here})
+        for g in groups:
+            for h in groups:
+                both = [b for b in blocks.values() if len(b.get(g, ())) >= least and len(b.get(h, ())) >= least]
+                if g == h or not both:
+                    continue
+                sizes = [sum(map(len, b.values())) for b in both]
+                difference = sum(n * (mean(b[g]) - mean(b[h])) for n, b in zip(sizes, both)) / sum(sizes)
+                widest = difference if widest is None else max(widest, difference)
+        if widest is not None:
+            total += len(here) * widest
+            weight += len(here)
+    return total / weight
+
+
+class NotionTest(AuditTest):
+    def decisions(self, rows, *options):
+        found = self.audit(rows, "score", "y", "group", "--notion", "all", *options)
+        self.assertEqual(found["notions"], ["separation", "independence", "sufficiency"])
+        return {f["notion"]: f["decision"] for f in found["findings"]}
+
+    def world(self, n, seed, make):
+        draw = random.Random(seed)
+        rows = []
+        for _ in range(n):
+            g = draw.choice("ab")
+            y, score = make(draw, g == "b")
+            rows.append({"y": int(y), "score": round(score, 4), "group": g})
+        return rows
+
+    def test_each_notion_holds_where_it_holds(self):
+        """Where outcomes differ between groups, a prediction can satisfy one notion and break the others."""
+        def separated(draw, b):
+            y = draw.random() < 0.3 + 0.3 * b
+            return y, 0.3 + 0.3 * y + 0.2 * draw.gauss(0, 1)
+
+        def independent(draw, b):
+            score = draw.random()
+            return draw.random() < 0.2 + 0.4 * score + 0.25 * b, score
+
+        def sufficient(draw, b):
+            score = min(1, max(0, 0.4 + 0.2 * b + 0.2 * draw.gauss(0, 1)))
+            return draw.random() < score, score
+
+        for name, make in (("separation", separated), ("independence", independent), ("sufficiency", sufficient)):
+            for seed in (60, 61):
+                found = self.decisions(self.world(2500, seed, make))
+                self.assertEqual(found, {k: "no dependence found" if k == name else "depends" for k in found}, (name, seed))
+
+    def test_gaps_of_every_notion(self):
+        """3 % to 97 % positives, a rare group, a score of few values."""
+        for positives in (0.03, 0.5, 0.97):
+            rows = people(2500, positives, 62, groups=("a", "b", "rare"), shares=(30, 20, 0.3))
+            for r in rows:
+                r["score"] = round(5 * r["score"]) / 5
+            compared = [r for r in rows if r["group"] != "rare"]
+            separation, independence, sufficiency = self.audit(rows, "score", "y", "group", "--notion", "all")["findings"]
+            said = lambda r: r["score"] >= 0.5
+            expected = [
+                (independence, "mean prediction", adjusted_gap(compared, lambda r: r["score"])),
+                (independence, "selection rate", adjusted_gap(compared, said)),
+                (separation, "mean prediction", adjusted_gap(compared, lambda r: r["score"], level=lambda r: r["y"])),
+                (separation, "true positive rate", adjusted_gap([r for r in compared if r["y"]], said)),
+                (sufficiency, "precision", adjusted_gap([r for r in compared if said(r)], lambda r: r["y"])),
+                (sufficiency, "negative predictive value",
+                 adjusted_gap([r for r in compared if not said(r)], lambda r: 1 - r["y"])),
+                (sufficiency, "calibration", adjusted_gap(compared, lambda r: r["y"], level=lambda r: r["score"]))]
+            for finding, name, value in expected:
+                gap = self.gaps(finding)[name]
+                self.assertAlmostEqual(gap["gap"], value, 10, (positives, name))
+                self.assertEqual(gap["groups"], 2)
+            self.assertNotIn("selection rate", self.gaps(separation))
+            self.assertIn("at_prediction", self.gaps(sufficiency)["calibration"])
+
+    def test_given(self):
+        """Admissions by department: the groups apply to different ones, and are treated alike in each."""
+        draw = random.Random(63)
+        rows = []
+        for _ in range(3000):
+            g = draw.choice("mf")
+            department = draw.choices("ABC", (6, 2, 1) if g == "m" else (1, 2, 6))[0]
+            score = {"A": 0.7, "B": 0.5, "C": 0.3}[department] + 0.1 * draw.gauss(0, 1)
+            rows.append({"y": draw.randrange(2), "score": round(score, 3), "group": g, "department": department,
+                         "level": "ABC".index(department) + 0.001 * draw.random()})
+        plain = self.audit(rows, "score", "y", "group", "--notion", "independence")["findings"][0]
+        self.assertEqual(plain["decision"], "depends")
+        self.assertGreater(self.gaps(plain)["selection rate"]["gap"], 0.3)
+        result = self.audit(rows, "score", "y", "group", "--notion", "all", "--given", "department")
+        self.assertEqual(result["given"], ["department"])
+        cell, said = lambda r: r["department"], lambda r: r["score"] >= 0.5
+        values = [adjusted_gap(rows, said, cell=cell), adjusted_gap(rows, lambda r: r["score"], cell=cell)]
+        independence = result["findings"][1]
+        for name, value in zip(("selection rate", "mean prediction"), values):
+            gap = self.gaps(independence)[name]
+            self.assertAlmostEqual(gap["gap"], value, 10)
+            self.assertLess(gap["gap"], gap["chance_upper"])
+        self.assertEqual({f["decision"] for f in result["findings"]}, {"no dependence found"})
+        self.assertAlmostEqual(self.gaps(result["findings"][0])["true positive rate"]["gap"],
+                               adjusted_gap([r for r in rows if r["y"]], said, cell=cell), 10)
+        number = self.audit(rows, "score", "y", "group", "--notion", "independence", "--given", "level")["findings"][0]
+        self.assertEqual(number["decision"], "no dependence found")
+
+    def test_regression(self):
+        """The outcome is the prediction and noise for one group, and 2 more for the other."""
+        draw = random.Random(64)
+        rows = []
+        for _ in range(2000):
+            g, p = draw.choice("ab"), 10 * draw.gauss(0, 1)
+            rows.append({"y": p + 2 * (g == "b") + draw.gauss(0, 1), "p": p, "group": g})
+        _, independence, sufficiency = self.audit(rows, "p", "y", "group", "--notion", "all")["findings"]
+        self.assertEqual((independence["decision"], sufficiency["decision"]), ("no dependence found", "depends"))
+        gap = self.gaps(sufficiency)["calibration"]
+        self.assertAlmostEqual(gap["gap"], 2, delta=0.15)  # five standard errors of about 0.03
+        self.assertEqual((gap["high"], gap["low"]), ("b", "a"))
+        self.assertAlmostEqual(self.gaps(independence)["mean prediction"]["gap"], adjusted_gap(rows, lambda r: r["p"]), 9)
+
+    def test_page(self):
+        self.audit(people(600, 0.5, 65), "score", "y", "group", "--notion", "all")
+        page = (self.path / "report" / "report.html").read_text()
+        for text in ("<h3>Separation</h3>", "<h3>Independence</h3>", "<h3>Sufficiency</h3>", "negative predictive value"):
+            self.assertIn(text, page)
+        self.assertTrue((self.path / "report" / "1-rates-sufficiency.svg").is_file())
+
+    def test_refused(self):
+        self.audit(people(300, 0.5, 66))
+        refuse = lambda words, *options: self.refuse(2, words, "audit", "people.csv", "--prediction", "score", "--target",
+                                                     "y", "--sensitive", "group", "-o", "report", *options)
+        refuse(["'group' is in --given and in --sensitive"], "--given", "group")
+        refuse(["'y' is the target", "--notion"], "--given", "y")
+        refuse(["no column 'cod'", "did you mean 'code'"], "--given", "cod")
+        refuse(["--notion"], "--notion", "parity")
+        refuse(["is of sufficiency", "--notion sufficiency or all"], "--fail-if", "sufficiency.kpc>0.1")
+
+
 class CompareTest(AuditTest):
     def test_paired(self):
         """Two predictions that differ by little noise: the interval of their difference is narrower than either's."""
@@ -331,6 +475,21 @@ class GateTest(AuditTest):
         check = json.loads(self.gate(middle, "--json").stdout)["checks"][0]
         self.assertEqual((check["failed"], check["interval"]), (False, "cannot tell"))
         self.assertIn("Limits", (self.path / "report" / "report.html").read_text())
+
+    def test_limits_of_notions(self):
+        self.audit(people(1500, 0.5, 33))
+        result = self.gate("kpc>0.9,npv_gap>0.9,selection_gap>0.9,sufficiency.kpc>0.9,calibration_gap>0.9,auc<0.1,"
+                           "sufficiency.tpr_gap>0.9", "--notion", "all", "--json")
+        self.assertEqual(result.returncode, 3)
+        checks = [(c["condition"].split(">")[0], c.get("notion"), c["failed"]) for c in json.loads(result.stdout)["checks"]]
+        self.assertEqual(checks, [("kpc", "separation", False), ("kpc", "independence", False), ("kpc", "sufficiency", False),
+                                  ("npv_gap", "sufficiency", False), ("selection_gap", "independence", False),
+                                  ("sufficiency.kpc", "sufficiency", False), ("calibration_gap", "sufficiency", False),
+                                  ("auc<0.1", None, False), ("sufficiency.tpr_gap", "sufficiency", True)])
+        self.assertIn("score, group, sufficiency: tpr_gap does not exist here", result.stderr)
+        alone = self.gate("npv_gap>0.9")
+        self.assertEqual(alone.returncode, 3)
+        self.assertIn("npv_gap does not exist here", alone.stderr)
 
     def test_bad_limits(self):
         self.audit(people(200, 0.5, 32))

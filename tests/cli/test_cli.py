@@ -4,16 +4,24 @@ in test_measure_cli.py.
 
 Only the Python standard library is needed. CIRCE_BINARY names the command to test."""
 
+import contextlib
+import fcntl
+import json
 import os
+import pty
 import random
+import re
 import shutil
 import signal
+import struct
 import subprocess
+import termios
 import time
 import unittest
 
 from cli_support import BINARY, MEASURES, CliTest, npy_bytes
 
+XYZ = ("--x", "x.npy", "--y", "y.npy", "--z", "z.npy")
 COMMANDS = ("fit", "measure", "test", "audit", "train", "predict", "experiment", "data", "demo", "bench")
 
 
@@ -175,14 +183,49 @@ class ManualTest(CliTest):
                 subprocess.run([shell, "-n", self.path / ("completion." + shell)], check=True, timeout=60)
         self.refuse(2, ["bash", "zsh"], "completion")
 
+    def on_terminal(self, columns, *arguments):
+        """What the command prints on a terminal of so many columns."""
+        ours, its = pty.openpty()
+        fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([BINARY, *arguments], cwd=self.path, stdout=its, stderr=subprocess.DEVNULL)
+        os.close(its)
+        text = b""
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while part := os.read(ours, 65536):
+                text += part
+        process.wait(timeout=60)
+        os.close(ours)
+        return text.decode().replace("\r\n", "\n")
+
+    def test_lines_fit_a_terminal(self):
+        """Folded between words on one, whole in a pipe; the words are the same. JSON is never folded."""
+        for arguments in (("measure", "all", *XYZ, "-q"), ("test", "all", *XYZ, "-q"), ("experiment",)):
+            whole = self.succeed(*arguments).stdout
+            for columns in (60, 80, 200):
+                folded = self.on_terminal(columns, *arguments)
+                self.assertLessEqual(max(map(len, folded.splitlines())), columns)
+                masked = [re.sub(r"[\d.e-]+", "#", text).split() for text in (whole, folded)]  # times differ
+                self.assertEqual(*masked)
+        json.loads(self.on_terminal(60, "measure", "hsic", *XYZ, "--json"))
+
+    def test_verbose_tells_the_machine_and_the_stages(self):
+        said = self.succeed("test", "kci", *XYZ, "-v").stderr
+        self.assertRegex(said, r"(?m)^circe test: .* threads?$")
+        self.assertRegex(said, r"(?m)^circe test: regressions on y: [0-9.e-]+ s$")
+        self.assertEqual(self.succeed("test", "kci", *XYZ).stderr, "")
+
     def test_bash_completes(self):
         self.write("completion.bash", self.succeed("completion", "bash").stdout)
         script = ('source completion.bash\n'
                   'COMP_WORDS=(circe fit --method d); COMP_CWORD=3; _circe; echo "${COMPREPLY[*]}"\n'
                   'COMP_WORDS=(circe me); COMP_CWORD=1; _circe; echo "${COMPREPLY[*]}"\n'
-                  'COMP_WORDS=(circe measure hs); COMP_CWORD=2; _circe; echo "${COMPREPLY[*]}"')
+                  'COMP_WORDS=(circe measure hs); COMP_CWORD=2; _circe; echo "${COMPREPLY[*]}"\n'
+                  'COMP_WORDS=(circe audit compl); COMP_CWORD=2; _circe; echo "${COMPREPLY[*]}"\n'
+                  'COMP_WORDS=(circe test kci --x compl); COMP_CWORD=4; _circe; echo "${COMPREPLY[*]}"\n'
+                  'COMP_WORDS=(circe fit --method = l); COMP_CWORD=4; _circe; echo "${COMPREPLY[*]}"\n'
+                  'COMP_WORDS=(circe audit --out); COMP_CWORD=2; _circe; echo "${COMPREPLY[*]}"')
         result = subprocess.run(["bash", "-c", script], cwd=self.path, stdout=subprocess.PIPE, text=True, timeout=60)
-        self.assertEqual(result.stdout.split(), ["dense", "measure", "hsic", "hscic"])
+        self.assertEqual(result.stdout.split(), ["dense", "measure", "hsic", "hscic", "completion.bash", "completion.bash", "lowrank", "--output"])
 
 
 if __name__ == "__main__":

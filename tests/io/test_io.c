@@ -206,23 +206,23 @@ static void shapes(void **state) {
     double values[6] = {1, 2, 3, 4, 5, 6};
     bytes array = simple_npy("<f8", "False", "(3, 2)", values, sizeof values);
     put_file(in_directory("shape.npy"), array.data, array.n);
-    assert_int_equal(io_read_shape(in_directory("shape.npy"), NULL, &shape), CIRCE_OK);
+    assert_int_equal(io_read_shape(in_directory("shape.npy"), NULL, NULL, &shape), CIRCE_OK);
     assert_true(shape.rows == 3 && shape.cols == 2 && shape.exact && shape.bytes == 48);
     static const char text[] = "a,b,c\n1,2,\"3\n\"\n4,5,6";
     put_file(in_directory("shape.csv"), text, sizeof text - 1);
-    assert_int_equal(io_read_shape(in_directory("shape.csv"), NULL, &shape), CIRCE_OK);
+    assert_int_equal(io_read_shape(in_directory("shape.csv"), NULL, NULL, &shape), CIRCE_OK);
     assert_true(shape.rows == 2 && shape.cols == 3 && shape.exact);
-    assert_int_equal(io_read_shape(in_directory("shape.csv:c,a"), NULL, &shape), CIRCE_OK);
+    assert_int_equal(io_read_shape(in_directory("shape.csv:c,a"), NULL, NULL, &shape), CIRCE_OK);
     assert_true(shape.rows == 2 && shape.cols == 2 && shape.bytes == 32);
-    assert_int_equal(io_read_shape(in_directory("shape.csv"), "d", &shape), CIRCE_ERR_ARGUMENT);
+    assert_int_equal(io_read_shape(in_directory("shape.csv"), "d", NULL, &shape), CIRCE_ERR_ARGUMENT);
 
     FILE *file = fopen(in_directory("long.csv"), "w");
     assert_non_null(file);
     for (int i = 0; i < 100000; i++) fprintf(file, "%06d,%06d\n", i, i);
     fclose(file);
-    assert_int_equal(io_read_shape(in_directory("long.csv"), NULL, &shape), CIRCE_OK);
+    assert_int_equal(io_read_shape(in_directory("long.csv"), NULL, NULL, &shape), CIRCE_OK);
     assert_true(shape.rows == 100000 && shape.cols == 2 && !shape.exact);
-    assert_int_equal(io_read_shape("/dev/null", NULL, &shape), CIRCE_OK);
+    assert_int_equal(io_read_shape("/dev/null", NULL, NULL, &shape), CIRCE_OK);
     assert_int_equal(shape.rows, -1);
 }
 

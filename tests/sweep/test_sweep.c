@@ -1,5 +1,5 @@
-/* A sweep of runs that square a number: what is done, found done, waits, fails and is stopped. The runs are this very
- * program, started with the word "square". */
+/* A sweep of runs that square a number: what is done, found done, waits, fails and is stopped. The runs are threads
+ * first, and then this very program, started with the word "square". */
 #include <unistd.h>
 
 #include "io/io.h"
@@ -14,7 +14,9 @@ static circe_status square(void *user, sweep_task *task) {
     (void)user;
     double x = cJSON_GetObjectItem(task->settings, "x")->valuedouble;
     if (x < 0) return circe_fail(CIRCE_ERR_VALUE, "there is no root of %g", x);
+    if (circe_context_threads(task->context) != 1) return circe_fail(CIRCE_ERR_VALUE, "a run has one thread");
     while (x == 1000 && task->progress(task->teller, 0.5) == 0) usleep(10000);
+    if (x == 1000) return circe_fail(CIRCE_ERR_CANCELLED, "stopped");
     task->understood = cJSON_CreateObject();
     json_number(task->understood, "x", x);
     json_number(task->understood, "place", cJSON_GetObjectItem(task->settings, "place")->valuedouble);
@@ -87,10 +89,16 @@ static void on_warning(void *user, const char *text) {
     snprintf(q->warning, sizeof q->warning, "%s", text);
 }
 
-static circe_status go(squares *q, sweep *s) {
+static bool as_processes;
+static circe_context *context;
+
+static circe_status go_in(const char *folder, squares *q, sweep *s) {
     static const char *const command[] = {"square", NULL};
     static sweep_options options;
-    options = (sweep_options){.folder = test_path("folder/below"),
+    options = (sweep_options){.folder = folder,
+                              .function = square,
+                              .context = context,
+                              .program = as_processes ? "/proc/self/exe" : NULL,
                               .jobs = 2,
                               .threads = 1,
                               .command = command,
@@ -102,6 +110,8 @@ static circe_status go(squares *q, sweep *s) {
     circe_watch watch = {.user = q, .progress = on_progress, .note = on_note, .warning = on_warning};
     return sweep_go(&options, &watch, s);
 }
+
+static circe_status go(squares *q, sweep *s) { return go_in(test_path("folder/below"), q, s); }
 
 /* ---- tests ------------------------------------------------------------------------------------------------------- */
 
@@ -179,14 +189,40 @@ static void a_folder_is_for_one_at_a_time(void **state) {
     sweep_free(&s);
 }
 
+static void without_a_folder_results_stay_in_memory(void **state) {
+    (void)state;
+    squares q = {.x = {3, -5}}, again = {.x = {3, 5}}, stopped = {.x = {1000, 5}, .stop = true};
+    sweep s;
+    if (as_processes) return; /* which leave their results in files */
+    assert_int_equal(go_in(NULL, &q, &s), CIRCE_OK);
+    assert_true(q.got[0] == 9 && q.got[2] == 81);
+    assert_string_equal(s.runs[1].error, "there is no root of -5");
+    assert_null(s.runs[0].path);
+    sweep_free(&s);
+    assert_int_equal(go_in(NULL, &again, &s), CIRCE_OK);
+    assert_int_equal(again.started, RUNS); /* nothing was kept */
+    sweep_free(&s);
+    assert_int_equal(go_in(NULL, &stopped, &s), CIRCE_ERR_CANCELLED);
+    assert_string_equal(circe_last_error(), "stopped: 1 of 3 runs are finished");
+    sweep_free(&s);
+}
+
 int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "square") == 0) {
         circe_status status = sweep_work(argv[2], "place", square, NULL, never);
         if (status != CIRCE_OK) fprintf(stderr, "circe square: %s\n", circe_last_error());
         return (int)status;
     }
-    const struct CMUnitTest tests[] = {TEST(runs_are_done_once), TEST(a_result_that_is_damaged_is_made_again),
+    const struct CMUnitTest tests[] = {TEST(runs_are_done_once),
+                                       TEST(a_result_that_is_damaged_is_made_again),
                                        TEST(a_run_that_fails_is_told_of_and_the_others_go_on),
-                                       TEST(it_stops_where_it_is_asked_to), TEST(a_folder_is_for_one_at_a_time)};
-    return test_run("sweep", tests, NULL, NULL);
+                                       TEST(it_stops_where_it_is_asked_to),
+                                       TEST(a_folder_is_for_one_at_a_time),
+                                       TEST(without_a_folder_results_stay_in_memory)};
+    if (circe_context_create(NULL, &context) != CIRCE_OK) return 1;
+    int failed = test_run("sweep_of_threads", tests, NULL, NULL);
+    as_processes = true;
+    failed += test_run("sweep_of_processes", tests, NULL, NULL);
+    circe_context_destroy(context);
+    return failed;
 }

@@ -155,7 +155,7 @@ cudaError_t train_cuda_halve_data(cuda_window w, cuda_bend f, const float *out, 
     plan p = make_plan(w);
     int channels = p.groups * EACH;
     dim3 grid((unsigned)p.t.tiles, (unsigned)((w.channels + channels - 1) / channels));
-    cudaError_t error = p.chunk == 0 ? cudaErrorInvalidValue : allow(data_back, p.bytes);
+    cudaError_t error = p.chunk == 0 ? cudaErrorInvalidValue : allow(data_back);
     if (error != cudaSuccess) return error;
     data_back<<<grid, BLOCK, p.bytes, on(stream)>>>(p, f, out, grad, weights, grad_in);
     return cudaGetLastError();

@@ -134,7 +134,7 @@ template <int OUTPUTS>
 static cudaError_t launch(plan p, cuda_bend f, const float *in, const float *weights, const float *bias, float *out,
                           void *stream) {
     dim3 grid((unsigned)p.t.tiles, (unsigned)((p.w.outputs + p.outputs - 1) / p.outputs));
-    cudaError_t error = allow(halve<OUTPUTS>, p.bytes);
+    cudaError_t error = allow(halve<OUTPUTS>);
     if (error != cudaSuccess) return error;
     halve<OUTPUTS><<<grid, BLOCK, p.bytes, on(stream)>>>(p, f, in, weights, bias, out);
     return cudaGetLastError();

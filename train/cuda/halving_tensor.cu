@@ -163,7 +163,7 @@ template <int M>
 static cudaError_t launch_forward(const plan &p, cuda_bend f, const float *in, const float *weights, const float *bias,
                                   float *out, void *stream) {
     dim3 grid(p.blocks, (unsigned)((p.w.outputs + p.side - 1) / p.side));
-    cudaError_t error = allow(halve<M>, p.bytes);
+    cudaError_t error = allow(halve<M>);
     if (error != cudaSuccess) return error;
     halve<M><<<grid, BLOCK, p.bytes, on(stream)>>>(p, f, in, weights, bias, out);
     return cudaGetLastError();
@@ -327,7 +327,7 @@ cudaError_t train_cuda_halve_data_tf32(cuda_window w, cuda_bend f, const float *
                                        const float *weights, float *grad_in, void *stream) {
     plan p = plan_data(w);
     dim3 grid(p.blocks, (unsigned)((w.channels + p.side - 1) / p.side));
-    cudaError_t error = allow(data_back, p.bytes);
+    cudaError_t error = allow(data_back);
     if (error != cudaSuccess) return error;
     data_back<<<grid, BLOCK, p.bytes, on(stream)>>>(p, f, out, grad, weights, grad_in);
     return cudaGetLastError();

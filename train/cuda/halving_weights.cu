@@ -311,7 +311,7 @@ cudaError_t train_cuda_halve_weights(cuda_window w, cuda_bend f, bool tf32, bool
     int64_t n = numbers_of(w, bias);
     dim3 grid((w.outputs + p.outputs - 1) / p.outputs, (w.channels + p.channels - 1) / p.channels, p.splits);
     auto kernel = tf32 && suits_tensor_units(p) ? multiply_weights : sum_weights;
-    cudaError_t error = allow(kernel, p.bytes);
+    cudaError_t error = allow(kernel);
     if (error != cudaSuccess) return error;
     kernel<<<grid, BLOCK, p.bytes, on(stream)>>>(p, f, bias, n, in, out, grad, (float *)scratch);
     return add_all(p.splits, n, (const float *)scratch, d_params, stream);

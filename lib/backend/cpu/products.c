@@ -17,7 +17,7 @@ enum {
     COPY = 12,          /* operations that the copy of a number is worth */
     MOVE = 16,          /* and its way from the cache of another processor */
     CALL = 200000,      /* that a call of other threads is worth, 5 microseconds */
-    PIECE = 24000,      /* and each part of it */
+    PIECE = 40000,      /* and each part of it */
     ROUND = 8,          /* blocks begin at multiples: a cache line, a register of BLAS */
     STACK_ROOM = 16384, /* numbers: 128 KB */
     LONG = 40000000,    /* operations of a part that is worth being halved, so that nobody waits long for the last */

@@ -1,0 +1,87 @@
+/* Predictions of a model as columns of the audited table. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/io.h"
+#include "io/small.h"
+#include "jobs/audit_parts.h"
+#include "jobs/predictor.h"
+
+static circe_predict_options predict_options(const circe_audit_options *o) {
+    circe_predict_options p;
+    circe_predict_options_init(&p);
+    p.model = o->model;
+    p.data = o->data;
+    p.na = o->na;
+    p.decimal = o->decimal;
+    p.format = o->format;
+    p.missing = strcmp(o->missing, "drop") == 0 ? "empty" : "refuse";
+    return p;
+}
+
+/* Of two classes, that which make_binary of audit_data.c takes. */
+static int64_t positive_class(const circe_predictions *p, const char *asked) {
+    double a, b;
+    if (asked != NULL) return strcmp(asked, p->names[0]) == 0 ? 0 : 1;
+    if (io_number(p->names[0], &a) && io_number(p->names[1], &b)) return a > b ? 0 : 1;
+    return strcmp(p->names[0], p->names[1]) > 0 ? 0 : 1;
+}
+
+static circe_status add_column(audit_model *m, const circe_predictions *p, int64_t output, const char *suffix) {
+    char *name = small_format("%s_%s", m->target, suffix);
+    double *values = malloc((size_t)(p->rows > 0 ? p->rows : 1) * sizeof *values);
+    if (values != NULL) {
+        for (int64_t i = 0; i < p->rows; i++) values[i] = p->values[i * p->outputs + output];
+        m->values = small_grow(m->values, (size_t)(m->names.n + 1) * sizeof *m->values);
+        m->values[m->names.n] = values;
+        name_list_add(&m->names, name);
+    }
+    free(name);
+    return values != NULL ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)p->rows);
+}
+
+/* The column of the model's target that is audited: the one that was named, or its only one. */
+static circe_status find_output(const circe_audit_options *o, const circe_predictions *p, int64_t *output) {
+    const name_list *targets = &predicted_of(p)->target;
+    char *list = name_list_join(targets);
+    circe_status status = CIRCE_OK;
+    *output = o->target != NULL ? name_list_find(targets, o->target) : 0;
+    if (o->target == NULL && targets->n > 1)
+        status = circe_fail(CIRCE_ERR_ARGUMENT, "%s predicts %s; name one by --target", o->model, list);
+    else if (*output < 0)
+        status = circe_fail(CIRCE_ERR_ARGUMENT, "%s predicts %s, not --target '%s'", o->model, list, o->target);
+    free(list);
+    return status;
+}
+
+/* Numbers as they are; of two classes the probability of the positive one; of more, that of each. */
+static circe_status take_columns(const circe_audit_options *o, const circe_predictions *p, audit_model *m) {
+    int64_t output = 0;
+    circe_status status = find_output(o, p, &output);
+    if (status != CIRCE_OK) return status;
+    m->target = small_format("%s", predicted_of(p)->target.names[output]);
+    if (p->target == NULL) return add_column(m, p, output, "predicted");
+    if (p->outputs == 2) return add_column(m, p, positive_class(p, o->positive), "predicted");
+    for (int64_t c = 0; c < p->outputs && status == CIRCE_OK; c++) status = add_column(m, p, c, p->names[c]);
+    return status;
+}
+
+circe_status audit_model_predict(audit_run *run, const circe_table *table, audit_model *m) {
+    const circe_audit_options *o = run->options;
+    circe_predictions *predictions = NULL;
+    circe_predict_options options = predict_options(o);
+    if (o->model == NULL) return CIRCE_OK;
+    circe_status status = circe_predict(run->context, NULL, table, &options, NULL, &predictions);
+    if (status == CIRCE_OK) status = take_columns(o, predictions, m);
+    for (size_t i = 0; status == CIRCE_OK && i < predictions->warnings.n; i++)
+        notes_add(&run->warnings, "%s", predictions->warnings.text[i]);
+    circe_predictions_free(predictions);
+    return status;
+}
+
+void audit_model_free(audit_model *m) {
+    for (int64_t i = 0; i < m->names.n; i++) free(m->values[i]);
+    name_list_free(&m->names);
+    free(m->values);
+    free(m->target);
+}

@@ -1,0 +1,217 @@
+/* What one finding asks: x independent of z given y.
+ *
+ *     notion        x           y (each with the columns of --given)
+ *     separation    prediction  outcome
+ *     independence  prediction  -
+ *     sufficiency   outcome     prediction
+ *
+ * z is the attribute. Of several columns of y the numbers come first, standardised, under one gaussian; the categories
+ * follow under delta: rows are compared where all of these are equal. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "circe/circe.h"
+#include "io/small.h"
+#include "jobs/audit_parts.h"
+
+const char *circe_audit_notion_name(circe_audit_notion notion) {
+    static const char *const names[] = {"separation", "independence", "sufficiency"};
+    return names[notion];
+}
+
+/* ---- columns ----------------------------------------------------------------------------------------------------- */
+
+static void add_given(audit_question *q, const circe_audit_column *c) {
+    bool number = c->categories == NULL;
+    if (number) memmove(q->y + q->n_numbers + 1, q->y + q->n_numbers, (size_t)(q->n_y - q->n_numbers) * sizeof *q->y);
+    q->y[number ? q->n_numbers : q->n_y] = c;
+    q->n_numbers += number;
+    q->n_y++;
+}
+
+audit_question audit_question_of(const circe_audit_result *r, const circe_audit_finding *f) {
+    bool sufficiency = f->notion == CIRCE_NOTION_SUFFICIENCY;
+    const circe_audit_column *prediction = &r->predictions[f->prediction];
+    audit_question q = {.x = sufficiency ? &r->target : prediction,
+                        .z = &r->attributes[f->attribute],
+                        .level = f->notion == CIRCE_NOTION_SEPARATION ? &r->target
+                                 : sufficiency                        ? prediction
+                                                                      : NULL,
+                        .y = small_alloc((size_t)(r->n_given + 1) * sizeof *q.y)};
+    q.x_is_classes = sufficiency && r->target.categories != NULL;
+    if (q.level != NULL) add_given(&q, q.level);
+    for (int64_t g = 0; g < r->n_given; g++) add_given(&q, &r->given[g]);
+    return q;
+}
+
+void audit_question_free(audit_question *q) { free(q->y); }
+
+const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_audit_finding *f) {
+    if (f->notion == CIRCE_NOTION_INDEPENDENCE) return NULL;
+    return f->notion == CIRCE_NOTION_SEPARATION ? &r->strata : &r->levels[f->prediction];
+}
+
+/* "repaid", "repaid, age and region"; "": nothing. */
+char *audit_given_text(const circe_audit_result *r, const circe_audit_finding *f) {
+    audit_question q = audit_question_of(r, f);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) abort(); /* as all that is small */
+    int64_t n = 0;
+    if (q.level != NULL) n += fprintf(out, "%s", q.level->name) > 0;
+    for (int64_t g = 0; g < r->n_given; g++, n++)
+        fprintf(out, "%s%s", n == 0 ? "" : n + 1 == q.n_y ? " and " : ", ", r->given[g].name);
+    fclose(out);
+    audit_question_free(&q);
+    return text;
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+double *audit_y_rows(const audit_question *q, const int64_t *rows, int64_t n) {
+    double *out = small_alloc((size_t)(n * q->n_y + 1) * sizeof *out);
+    for (int64_t k = 0; k < q->n_y; k++) {
+        const circe_audit_column *c = q->y[k];
+        bool standard = k < q->n_numbers && q->n_y > 1;
+        for (int64_t i = 0; i < n; i++) {
+            double value = c->values[rows != NULL ? rows[i] : i];
+            out[i * q->n_y + k] = standard ? (value - c->mean) / c->deviation : value;
+        }
+    }
+    return out;
+}
+
+audit_rows audit_rows_take(const audit_question *q, int64_t *index, int64_t n) {
+    audit_rows out = {.index = index,
+                      .x = audit_take(q->x->values, index, n),
+                      .y = audit_y_rows(q, index, n),
+                      .z = audit_take(q->z->values, index, n)};
+    out.mat_x = circe_mat_f64(out.x, n, 1);
+    out.mat_y = circe_mat_f64(out.y, n, q->n_y);
+    out.mat_z = circe_mat_f64(out.z, n, 1);
+    return out;
+}
+
+void audit_rows_free(audit_rows *r) {
+    free(r->index);
+    free(r->x);
+    free(r->y);
+    free(r->z);
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+circe_status audit_kernel_y(const audit_run *run, const audit_question *q, circe_kernel **kernel) {
+    char text[96];
+    long long numbers = (long long)q->n_numbers, all = (long long)q->n_y;
+    if (numbers == all) return circe_kernel_create(run->context, CIRCE_KERNEL_GAUSSIAN, 0, kernel);
+    if (numbers == 0) return circe_kernel_create(run->context, CIRCE_KERNEL_DELTA, 0, kernel);
+    snprintf(text, sizeof text, "0-%lld:gaussian*%lld-%lld:delta", numbers - 1, numbers, all - 1);
+    return circe_kernel_parse(run->context, text, kernel);
+}
+
+static circe_status make_delta(const audit_run *run, bool categories, circe_kernel **kernel) {
+    return categories ? circe_kernel_create(run->context, CIRCE_KERNEL_DELTA, 0, kernel) : CIRCE_OK;
+}
+
+circe_status audit_kernels_make(const audit_run *run, const audit_question *q, audit_kernels *k) {
+    circe_status status = make_delta(run, q->x_is_classes, &k->x);
+    if (status == CIRCE_OK && q->n_y > q->n_numbers) status = audit_kernel_y(run, q, &k->y);
+    return status == CIRCE_OK ? make_delta(run, q->z->categories != NULL, &k->z) : status;
+}
+
+void audit_kernels_free(audit_kernels *k) {
+    circe_kernel_destroy(k->x);
+    circe_kernel_destroy(k->y);
+    circe_kernel_destroy(k->z);
+}
+
+/* ---- residuals --------------------------------------------------------------------------------------------------- */
+
+enum { MOST_FITTED = 4000 };
+
+/* The mean in every cell, where all columns of y are categories; of all rows where there are none. */
+static void cell_means(const audit_run *run, const circe_audit_finding *f, const double *x, double *mean) {
+    const circe_audit_groups *levels = audit_levels(run->r, f);
+    int64_t n = run->r->n, cells = (levels != NULL ? levels->n_groups : 1) * run->n_cells;
+    double *sum = small_alloc((size_t)(2 * cells) * sizeof *sum), *rows = sum + cells;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t cell = (levels != NULL ? levels->of[i] : 0) * run->n_cells + run->cells[i];
+        sum[cell] += x[i];
+        rows[cell] += 1;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t cell = (levels != NULL ? levels->of[i] : 0) * run->n_cells + run->cells[i];
+        mean[i] = sum[cell] / rows[cell];
+    }
+    free(sum);
+}
+
+static circe_status fit_regression(const audit_run *run, const audit_question *q, const circe_mat *y,
+                                   const circe_mat *x, circe_cme **cme) {
+    circe_kernel *given = NULL, *linear = NULL;
+    circe_status status = audit_kernel_y(run, q, &given);
+    if (status == CIRCE_OK) status = circe_kernel_create(run->context, CIRCE_KERNEL_LINEAR, 0, &linear);
+    if (status == CIRCE_OK) status = circe_cme_fit(run->context, y, x, given, linear, NULL, cme);
+    circe_kernel_destroy(given);
+    circe_kernel_destroy(linear);
+    return status;
+}
+
+static void standardise(const circe_audit_column *c, double *values, int64_t n) {
+    for (int64_t i = 0; i < n; i++) values[i] = (values[i] - c->mean) / c->deviation;
+}
+
+/* Kernel regression on y, fitted on a part of the rows where there are many. */
+static circe_status regress(const audit_run *run, const audit_question *q, double *mean) {
+    int64_t m = 0, n = run->r->n, *rows = audit_sample(n, MOST_FITTED, run->options->seed, 5, &m);
+    double *y = audit_y_rows(q, rows, m), *x = audit_take(q->x->values, rows, m), *all = audit_y_rows(q, NULL, n);
+    circe_cme *cme = NULL;
+    standardise(q->x, x, m);
+    if (q->n_y == 1) standardise(q->y[0], y, m);
+    if (q->n_y == 1) standardise(q->y[0], all, n);
+    circe_mat mat_y = circe_mat_f64(y, m, q->n_y), mat_x = circe_mat_f64(x, m, 1), at = circe_mat_f64(all, n, q->n_y),
+              out = circe_mat_f64(mean, n, 1);
+    circe_status status = fit_regression(run, q, &mat_y, &mat_x, &cme);
+    if (status == CIRCE_OK) status = circe_cme_mean(run->workspace, cme, &at, &out);
+    for (int64_t i = 0; status == CIRCE_OK && i < n; i++) mean[i] = mean[i] * q->x->deviation + q->x->mean;
+    circe_cme_destroy(cme);
+    free(rows);
+    free(all);
+    free(x);
+    free(y);
+    return status;
+}
+
+/* Classes in words have no mean. */
+static circe_status find_residual(audit_run *run, const circe_audit_finding *f, double **out) {
+    const circe_audit_result *r = run->r;
+    audit_question q = audit_question_of(r, f);
+    circe_status status = CIRCE_OK;
+    if (!q.x_is_classes || r->outcome == CIRCE_OUTCOME_BINARY || !r->target.is_text) {
+        double *residual = *out = calloc((size_t)r->n, sizeof *residual);
+        if (residual == NULL)
+            status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)r->n);
+        else if (q.n_numbers > 0)
+            status = regress(run, &q, residual);
+        else
+            cell_means(run, f, q.x->values, residual);
+        for (int64_t i = 0; status == CIRCE_OK && i < r->n; i++) residual[i] = q.x->values[i] - residual[i];
+    }
+    audit_question_free(&q);
+    return status;
+}
+
+circe_status audit_find_residuals(audit_run *run) {
+    circe_audit_result *r = run->r;
+    circe_status status = CIRCE_OK;
+    r->residuals = small_alloc((size_t)(r->n_notions * r->n_predictions) * sizeof *r->residuals);
+    for (int64_t k = 0; k < r->n_notions; k++) {
+        for (int64_t p = 0; p < r->n_predictions && status == CIRCE_OK; p++)
+            status = find_residual(run, audit_at(r, k, p, 0), &r->residuals[k * r->n_predictions + p]);
+    }
+    return status;
+}
