@@ -215,7 +215,8 @@ class Training(ctypes.Structure):
                 ("warnings", Notes)]
 
 
-TRAINING_EPOCH = ("loss", "regularizer", "validation_loss", "validation_regularizer", "rate", "gamma", "seconds")
+TRAINING_EPOCH = ("loss", "regularizer", "validation_loss", "validation_regularizer", "rate", "gamma", "seconds",
+                  "mean_kernel", "spread")
 
 
 class ExperimentEntry(ctypes.Structure):
