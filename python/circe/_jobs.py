@@ -268,11 +268,13 @@ def predict(model, data=None, *, progress: Optional[Progress] = None, **options)
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Training(_Record):
-    """What came of a training: `predictor`, which predicts; `error` on the validation rows; `measures` of the dependence of the
-    target, of the network before training and after; `floor`: the error that no invariant predictor can go below; `history`,
-    one row per epoch, a structured array; `results`: all of it, as `circe train --json` writes it."""
+    """What came of a training: `predictor`, which predicts; `error` on the test rows (with test=0, on the validation rows);
+    `gamma`, given or chosen; `comparison`: error, tests and KPC of this network and of the same one without the regulariser, on
+    those rows; `trials`: error and dependence along gamma, where it was chosen or swept, one dictionary per gamma; `measures` of
+    the dependence of the target, of the baseline and of this network; `floor`: the error that no invariant predictor can go
+    below; `history`, one row per epoch, a structured array; `results`: all of it, as `circe train --json` writes it."""
 
-    _shown = ("error", "floor", "epochs", "seconds")
+    _shown = ("error", "gamma", "floor", "epochs", "seconds")
 
     predictor: Predictor
     error: Dict[str, Any]
@@ -286,6 +288,18 @@ class Training(_Record):
     results: Dict[str, Any]
     _handle: _runtime.Handle
 
+    @property
+    def gamma(self) -> float:
+        return self.results["settings"]["gamma"]
+
+    @property
+    def comparison(self) -> Dict[str, Any]:
+        return self.results["comparison"]
+
+    @property
+    def trials(self) -> List[Dict[str, Any]]:
+        return self.results.get("search", {}).get("trials", [])
+
     def predict(self, data, **options) -> Predictions:
         """As circe.predict with this training's predictor."""
         return predict(self.predictor, data, **options)
@@ -295,7 +309,7 @@ class Training(_Record):
         self.predictor.save(path)
 
     def report(self, folder) -> None:
-        """report.html with its figures, results.json, results.csv, predictions.csv and run.yaml into a folder."""
+        """report.html with its figures, results.json, results.csv, predictions.csv, sweep.csv and run.yaml into a folder."""
         _native.check(_native.jobs().circe_training_report(_runtime.context().pointer, self._handle.pointer, _folder(folder)))
 
     def __reduce__(self):
