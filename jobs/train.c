@@ -289,6 +289,7 @@ static int on_progress(void *user, const train_progress *p) {
     training_job *job = user;
     char text[256] = "";
     double share = (double)p->step / (double)p->steps, now = job_clock();
+    training_watch_epoch(job, p);
     if (job->watch == NULL || job->watch->progress == NULL) return 0;
     if (!p->epoch_ended && (now - job->reported < pause || p->batch == p->batches)) return 0;
     job->reported = now;
@@ -533,7 +534,9 @@ static circe_status keep_network(training_job *job) {
 
 static circe_status finish_job(training_job *job) {
     circe_status status = training_judge(job);
-    return status == CIRCE_OK ? save_model(job) : status;
+    if (status != CIRCE_OK) return status;
+    training_watch_end(job);
+    return save_model(job);
 }
 
 static circe_status run_all(training_job *job) {

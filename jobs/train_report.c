@@ -30,17 +30,17 @@ static void write_table(training_page *p, const char *name, const char *const *c
 
 static void write_history(training_page *p) {
     static const char *const columns[] = {"epoch", "loss",  "regularizer", "validation_loss", "validation_regularizer",
-                                          "lr",    "gamma", "seconds"};
+                                          "lr",    "gamma", "mean_kernel", "spread",          "seconds"};
     cells list = {0};
     for (int64_t e = 0; e < p->t->result.epochs; e++) {
         const circe_training_epoch *h = &p->t->result.history[e];
         const double values[] = {h->loss, h->regularizer, h->validation_loss, h->validation_regularizer,
-                                 h->rate, h->gamma};
+                                 h->rate, h->gamma,       h->mean_kernel,     h->spread};
         cells_add(&list, "%" PRId64, e + 1);
         for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) cells_add(&list, "%.17g", values[i]);
         cells_add(&list, "%.3f", h->seconds);
     }
-    write_table(p, "results.csv", columns, 8, false, &list);
+    write_table(p, "results.csv", columns, 10, false, &list);
 }
 
 /* Rows are those of the table, from 0, less those that were dropped. */
@@ -375,6 +375,7 @@ static void write_page(training_page *p) {
     show_trials(p);
     report_heading(p->page, "Training");
     training_show_history(p);
+    training_show_features(p);
     report_heading(p->page, "Predictions");
     if (r->classes == NULL)
         training_show_predictions(p);

@@ -21,6 +21,13 @@ typedef struct trained {
 
 static inline const trained *trained_of(const circe_training *result) { return (const trained *)(const void *)result; }
 
+/* What was said, and the spread of the features in the first epoch. */
+enum { TRAINING_NARROW = 1, TRAINING_CONSTANT = 2, TRAINING_DRIFT = 4 };
+typedef struct training_watchman {
+    unsigned said;
+    double spread;
+} training_watchman;
+
 /* A run on its way to one. */
 typedef struct training_job {
     circe_context *context;
@@ -44,11 +51,13 @@ typedef struct training_job {
     circe_measure *regularizer; /* NULL: none */
     int64_t outputs;
     train_result result;
-    double reported;       /* on the clock: the last word to the watch */
-    double from, to;       /* the share of the whole that the training at hand is */
-    char stage[96];        /* what it is for: "gamma 300, fold 2 of 5: "; "": the network itself */
-    circe_model *compared; /* --baseline; NULL: none is named */
-    bool search_resumed;   /* gammas were read from a file */
+    double began, reported; /* on the clock: this process's first step; the last word to the watch */
+    int64_t began_step;     /* its number */
+    double from, to;        /* the share of the whole that the training at hand is */
+    char stage[96];         /* what it is for: "gamma 300, fold 2 of 5: "; "": the network itself */
+    circe_model *compared;  /* --baseline; NULL: none is named */
+    bool search_resumed;    /* gammas were read from a file */
+    training_watchman watchman;
 } training_job;
 
 /* The regulariser's options as the job has them, for any kind. */
@@ -78,6 +87,12 @@ circe_status training_ask(const training_job *job, const training_part *part, fl
 /* The regulariser of the job for these rows, of which `holdout` (NULL: they themselves) teach the conditional mean. */
 circe_status training_regularizer_for(const training_job *job, const training_part *rows, const training_part *holdout,
                                       circe_measure **regularizer);
+
+/* ---- the watchman (train_watchman.c) ----------------------------------------------------------------------------- */
+
+void training_watch_epoch(training_job *job, const train_progress *progress);
+/* Of the network that was asked for, once it is judged. */
+void training_watch_end(training_job *job);
 
 /* ---- the choice of gamma (train_gamma.c, train_search_file.c) ---------------------------------------------------- */
 
@@ -152,6 +167,7 @@ typedef struct training_page {
 
 /* Each draws a figure into the folder and adds it to the page. */
 void training_show_history(training_page *p);
+void training_show_features(training_page *p);
 void training_show_sweep(training_page *p);
 void training_show_predictions(training_page *p);
 void training_show_residuals(training_page *p);

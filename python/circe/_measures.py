@@ -7,6 +7,7 @@ mask, NA). Defaults are those of the command `circe measure`.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import inspect
@@ -82,6 +83,15 @@ def transform(values, kind: str = "normal-scores") -> np.ndarray:
     return found
 
 
+_LONG = 256  # rows; of fewer no measure takes long
+_at_once = contextlib.nullcontext()
+
+
+def _long(x):
+    """Ctrl-C ends what may take long."""
+    return _runtime.interruptible() if hasattr(x, "__len__") and len(x) >= _LONG else _at_once
+
+
 def _options_of_rows(*own: str) -> Callable[[Callable[..., Measurement]], Callable[..., Measurement]]:
     """Gives a measure the options `missing` and, where `own` names it, `transform`: both look at the rows of all its variables
     together."""
@@ -96,7 +106,8 @@ def _options_of_rows(*own: str) -> Callable[[Callable[..., Measurement]], Callab
         def measured(*given, **options):
             if "missing" not in options and "transform" not in options:  # the common case, and the quick one
                 try:
-                    return function(*given, **options)
+                    with _long(given[0] if given else options.get("x")):
+                        return function(*given, **options)
                 except errors.DataError as error:
                     found = {**dict(zip(signature.parameters, given)), **options}
                     raise _arrays.explained(error, {name: found.get(name) for name in variables}) from None
@@ -121,7 +132,8 @@ def _measured_rows(function, options: dict, variables: Sequence[str], missing: s
             raise errors.ArgumentError("transform ranks all rows together, and has no gradient: it does not go with mean, "
                                        "previous or grad")
         given = {name: None if values is None else transform(values, kind) for name, values in given.items()}
-    found = function(**{**options, **given})
+    with _long(given["x"]):
+        found = function(**{**options, **given})
     if kept is not None and found.grad is not None:  # rows that are left out change nothing
         grad = np.zeros((len(kept), *found.grad.shape[1:]), found.grad.dtype)
         grad[kept], found.grad = found.grad, grad

@@ -67,8 +67,9 @@ class Allocator(ctypes.Structure):
     _fields_ = [("allocate", c_void_p), ("release", c_void_p), ("user", c_void_p)]
 
 
-# Called during long work; what it returns, if not 0, ends it.
-Progress = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_int64, c_int64)
+# Called during long work; what it returns, if not 0, ends it. The library hands over a stage and numbers, which nobody here
+# looks at: a function may take fewer arguments than it is called with.
+Progress = ctypes.CFUNCTYPE(c_int)
 
 
 class ContextOptions(ctypes.Structure):
@@ -158,7 +159,7 @@ class TestResult(ctypes.Structure):
                 ("rank_x", c_int64), ("rank_z", c_int64), ("left_out_x", c_double), ("left_out_z", c_double),
                 ("kernel_x", c_char * 192), ("kernel_y", c_char * 192), ("kernel_z", c_char * 192), ("trust", c_int),
                 ("verdict", c_char * 640), ("effective_rows", c_double), ("robust_p", c_double), ("mid_p", c_double),
-                ("misfit", c_double)]
+                ("misfit", c_double), ("expected_count", c_double)]
 
 
 class Calibration(ctypes.Structure):
@@ -214,7 +215,8 @@ class Training(ctypes.Structure):
                 ("warnings", Notes)]
 
 
-TRAINING_EPOCH = ("loss", "regularizer", "validation_loss", "validation_regularizer", "rate", "gamma", "seconds")
+TRAINING_EPOCH = ("loss", "regularizer", "validation_loss", "validation_regularizer", "rate", "gamma", "seconds",
+                  "mean_kernel", "spread")
 
 
 class ExperimentEntry(ctypes.Structure):
