@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/small.h"
 #include "io/list.h"
 #include "io/memory_table.h"
 #include "io/paths.h"
-#include "io/small.h"
 #include "jobs/json.h"
 #include "mpi/ranks.h"
 #include "sweep/sweep.h"
@@ -332,11 +332,14 @@ static circe_status check_any(const sweep_job *job) {
 
 circe_status circe_sweep(circe_context *context, const circe_table *table, const circe_train_options *training,
                          const circe_sweep_options *options, const circe_watch *watch, circe_sweep_result **result) {
-    sweep_job *job = small_alloc(sizeof *job);
+    unsigned mark;
     *result = NULL;
+    circe_status status = small_begin(&mark);
+    if (status != CIRCE_OK) return status;
+    sweep_job *job = small_alloc(sizeof *job);
     job->base = training;
     job->table = table;
-    circe_status status = open_job(job, options);
+    status = open_job(job, options);
     if (status == CIRCE_OK) {
         const sweep_options how = {.folder = job->folder,
                                    .jobs = sweep_side_by_side(options->jobs, options->threads, training->device),
@@ -355,6 +358,7 @@ circe_status circe_sweep(circe_context *context, const circe_table *table, const
         fill(job);
         status = check_any(job);
     }
+    status = small_end(mark, status);
     if (status == CIRCE_OK)
         *result = &job->result;
     else

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "jobs/calibration.h"
 #include "jobs/columns.h"
 #include "jobs/json.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "jobs/columns.h"
 #include "jobs/json.h"
 #include "jobs/kernel_choice.h"
@@ -20,11 +20,10 @@ static void json_role(cJSON *object, const char *name, const training_set *set, 
 
 /* Options in their own words, defaults included. */
 static void json_options(cJSON *object, const circe_train_options *options) {
-    static const char *const names[] = {"activation",   "init",    "epochs",   "batch",       "lr",
-                                        "weight-decay", "warmup",  "patience", "layers",      "validation",
-                                        "test",         "holdout", "sigma2-x", "normalize-x", "sigma2-y",
-                                        "sigma2-z",     "ridge",   "method",   "dtype",       "precision",
-                                        "seed"};
+    static const char *const names[] = {"activation", "init",        "epochs",   "batch",      "lr",    "weight-decay",
+                                        "warmup",     "patience",    "layers",   "validation", "test",  "holdout",
+                                        "sigma2-x",   "normalize-x", "sigma2-y", "sigma2-z",   "ridge", "method",
+                                        "dtype",      "precision",   "seed"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char number[40];
         const char *text = circe_options_text(&circe_train_schema, options, names[i], number, sizeof number);
@@ -113,8 +112,9 @@ static void describe_run(training_job *job) {
     r->history = small_alloc((size_t)run->epochs_done * sizeof *r->history);
     for (int64_t e = 0; e < run->epochs_done; e++) {
         const train_epoch *h = &run->history[e];
-        r->history[e] = (circe_training_epoch){h->loss, h->regularizer, h->validation_loss, h->validation_regularizer,
-                                               h->rate, h->gamma,       h->seconds};
+        r->history[e] = (circe_training_epoch){h->loss,  h->regularizer, h->validation_loss, h->validation_regularizer,
+                                               h->rate,  h->gamma,       h->seconds,         h->mean_kernel,
+                                               h->spread};
     }
 }
 

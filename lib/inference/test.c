@@ -106,7 +106,7 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
             break;
     }
     circe__flush_end(rounding);
-    circe__threads_end(threads);
+    status = circe__threads_finish(threads, status);
     if (status == CIRCE_OK && !(isfinite(result->statistic) && isfinite(result->p_value)))
         status = circe_fail(CIRCE_ERR_NUMERIC,
                             "the statistic is no finite number: the data are too large for the kernel that was given; "
