@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 30
 TORTURE_SECONDS ?= 1200
 
-.PHONY: help run build check check-asan check-matrix check-python check-tsan check-long fuzz torture bench lint format install setup clean wheel docs
+.PHONY: help run build check check-asan check-matrix check-python check-tsan check-long fuzz torture bench lint format install setup clean wheel docs r
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -16,7 +16,7 @@ build: setup ## the release preset; the command is build/circe
 	cmake --preset release > /dev/null
 	cmake --build --preset release -j $(JOBS)
 
-check: build ## every test (CIRCE_CHECK_TORCH=0: without installing PyTorch)
+check: build ## every test (CIRCE_CHECK_TORCH=0: without installing PyTorch; CIRCE_CHECK_R=0: without R)
 	@scripts/setup.sh check
 	@scripts/check.sh release -j $(JOBS)
 
@@ -45,6 +45,11 @@ check-python: ## the Python package on PyPI's current PyTorch, pandas, polars an
 wheel: setup ## the Python wheel for every CPython, with its manylinux tag, in dist/
 	scripts/setup.sh python
 	.venv/bin/python python/release.py -w dist
+
+r: build ## the R package, checked, in build/r/circe_*.tar.gz; installed into R_LIBRARY= where that is given
+	scripts/setup.sh r
+	tests/r/check.sh $(CURDIR) $(CURDIR)/build
+	$(if $(R_LIBRARY),CIRCE_PREFIX=$(or $(PREFIX),/usr/local) R CMD INSTALL --library=$(R_LIBRARY) r)
 
 check-long: build ## statistical tests with many more draws
 	@CIRCE_LONG=1 scripts/check.sh release -L statistics

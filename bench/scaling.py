@@ -6,14 +6,16 @@ Rounds go over all numbers of threads, so that a change of the machine's speed m
 and a C compiler, and nothing from PyPI.
 
     python3 bench/scaling.py [--build build] [--threads 1,2,4,8,16] [--seconds 0.5] [--rounds 2] [--only NAME,...]
-                             [--json OUT]
+                             [--json OUT] [--markdown]
 
-The last row is the machine's own limit: the first case on one thread in each of as many processes at once, as the time
-that one of them would take with all of their processors. Processors that share a core, or a clock that slows down under
-load, show there: no program is that many times faster.
+The last rows are the machine's own limits: a case on one thread in each of as many processes at once, as the time that
+one call would take if all of their processors shared it without loss. Processors that share a core or are unequally
+fast, and a clock that slows down under load, show there: no program is more times faster. One case is our own loops,
+one is products of matrices, by BLAS.
 
 A table at the end: medians over all runs; how many times faster than one thread; "slower" where a number of threads
-takes 5 % more than a smaller one. --json has each median with its quartiles.
+takes 5 % more than a smaller one. --json has each median with its quartiles; --markdown is the table of
+docs/performance.md.
 """
 
 import argparse
@@ -27,11 +29,30 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-CASES = ["circe_cached_1024_64", "circe_raw_1024_1", "circe_cached_4096_64", "hscic_1024", "hscic_1024_10d", "kci_1024",
-         "gcm_1024", "gcm_1024_10d", "fit_dense_2000", "eigen_2000", "fit_5898", "fit_1000000",
-         "fit_normal_1000000", "test_kci_1000", "test_kci_4000", "test_gcm_4000", "test_rcot_100000"]
-SLOW = {"fit_dense_2000", "eigen_2000", "fit_1000000", "fit_normal_1000000"}  # one run in a round
+CASES = {"circe_cached_4096_64": "CIRCE cached, B = 4,096, d_x = 64",
+         "circe_cached_1024_64": "CIRCE cached, B = 1,024, d_x = 64",
+         "circe_raw_1024_1": "CIRCE raw, B = 1,024, d_x = 1",
+         "hscic_1024_10d": "HSCIC, B = 1,024, 10-D y and z",
+         "hscic_1024": "HSCIC, B = 1,024, 1-D",
+         "gcm_1024_10d": "GCM, B = 1,024, 10-D",
+         "gcm_1024": "GCM, B = 1,024, 1-D",
+         "kci_1024": "KCI measure, B = 1,024, 1-D",
+         "fit_dense_2000": "dense fit with the grid, 2,000 rows, 6-D",
+         "eigen_2000": "eigendecomposition, n = 2,000",
+         "fit_5898": "low-rank fit with the grid, 5,898 rows",
+         "fit_1000000": "low-rank fit with the grid, a million rows",
+         "fit_normal_1000000": "the same, normal y",
+         "test_kci_1000": "test kci, 1,000 rows",
+         "test_kci_4000": "test kci, 4,000 rows",
+         "test_gcm_4000": "test gcm, 4,000 rows",
+         "test_rcot_100000": "test rcot, 100,000 rows"}
+SLOW = {"fit_dense_2000", "eigen_2000", "fit_1000000", "fit_normal_1000000", "test_rcot_100000"}  # one run in every other round
 TRAINING = "training"
+STEPS = {"none": "training step 9x64, batch 256", "circe": "the same with CIRCE", "hscic": "with HSCIC", "gcm": "with GCM"}
+LIMITS = {"separate_processes": ("circe_cached_1024_64", "*limit: as many processes, CIRCE cached, B = 1,024*"),
+          "separate_products": ("hscic_1024_10d", "*limit: as many processes, HSCIC, 10-D*")}
+TITLES = {**CASES, **{f"{TRAINING}_{name}": title for name, title in STEPS.items()},
+          **{name: title for name, (_, title) in LIMITS.items()}}
 SLOWER = 1.05
 
 
@@ -41,18 +62,19 @@ def parse():
     parser.add_argument("--threads", default=None, help="numbers of threads [1,2,4,... up to the processors]")
     parser.add_argument("--seconds", type=float, default=0.5, help="of each case, number of threads and round [0.5]")
     parser.add_argument("--rounds", type=int, default=2, help="over all numbers of threads [2]")
-    parser.add_argument("--only", help="cases, separated by commas: " + ", ".join(CASES + [TRAINING]))
+    parser.add_argument("--only", help="cases, separated by commas: " + ", ".join([*CASES, TRAINING]))
     parser.add_argument("--json", metavar="OUT", help="also write everything here")
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     found = parser.parse_args()
     if found.threads is None:
         processors = len(os.sched_getaffinity(0))
         found.threads = [2 ** k for k in range(processors.bit_length()) if 2 ** k <= processors]
     else:
         found.threads = [int(text) for text in found.threads.split(",")]
-    found.only = CASES + [TRAINING] if found.only is None else found.only.split(",")
+    found.only = [*CASES, TRAINING] if found.only is None else found.only.split(",")
     unknown = set(found.only) - set(CASES) - {TRAINING}
     if unknown:
-        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(CASES + [TRAINING])}")
+        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join([*CASES, TRAINING])}")
     return found
 
 
@@ -83,8 +105,7 @@ def time_call(program, case, threads, seconds):
 def time_training(circe, threads):
     """The medians of `circe bench`: one number for each regulariser and round."""
     rows = run([circe, "bench", "--quick", "--only", "train", "--threads", threads, "--json"], threads)["train"]
-    wanted = ("none", "circe", "hscic", "gcm")
-    return {f"{TRAINING}_{row['regularizer']}": [row["median_ms"]] for row in rows if row["regularizer"] in wanted}
+    return {f"{TRAINING}_{row['regularizer']}": [row["median_ms"]] for row in rows if row["regularizer"] in STEPS}
 
 
 def measure(options):
@@ -92,7 +113,7 @@ def measure(options):
     program = compile_calls(build)
     times = {}
     for case in options.only:
-        for _ in range(options.rounds):
+        for _ in range((options.rounds + 1) // 2 if case in SLOW else options.rounds):
             for threads in options.threads:
                 print(f"{case}, {threads} threads", file=sys.stderr)
                 seconds = 0.0 if case in SLOW else options.seconds
@@ -100,18 +121,19 @@ def measure(options):
                          else time_call(program, case, threads, seconds))
                 for name, values in found.items():
                     times.setdefault(name, {}).setdefault(threads, []).extend(values)
-    for threads in options.threads * options.rounds:
-        times.setdefault("separate_processes", {}).setdefault(threads, []).append(
-            time_processes(program, threads, options.seconds))
+    for name, (case, _) in LIMITS.items():
+        for threads in options.threads * options.rounds:
+            times.setdefault(name, {}).setdefault(threads, []).append(
+                time_processes(program, case, threads, options.seconds))
     return times
 
 
-def time_processes(program, processes, seconds):
+def time_processes(program, case, processes, seconds):
     """Milliseconds of one call, were all the processors of so many processes at work on it."""
-    command = [str(program), CASES[0], "1", str(max(seconds, 0.3))]
+    command = [str(program), case, "1", str(max(seconds, 0.3))]
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
     medians = [statistics.median(json.loads(one.communicate()[0])["milliseconds"]) for one in started]
-    return statistics.mean(medians) / processes
+    return 1.0 / sum(1.0 / median for median in medians)
 
 
 def summary(values):
@@ -121,11 +143,30 @@ def summary(values):
             "upper_ms": ordered[len(ordered) - 1 - quartile], "runs": len(ordered)}
 
 
+def slower_on(medians, threads):
+    return [t for k, t in enumerate(threads) if any(medians[t] > SLOWER * medians[s] for s in threads[:k])]
+
+
 def line(name, medians, threads):
     first = medians[threads[0]]
     cells = [f"{medians[t]:9.3f}" for t in threads] + [f"{first / medians[t]:6.1f}" for t in threads[1:]]
-    worse = [t for k, t in enumerate(threads) if any(medians[t] > SLOWER * medians[s] for s in threads[:k])]
+    worse = slower_on(medians, threads)
     return f"{name:24}" + "".join(cells) + ("  slower on " + ", ".join(map(str, worse)) if worse else "")
+
+
+def digits(milliseconds):
+    """Three significant ones, thousands with a comma."""
+    return f"{milliseconds:,.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"
+
+
+def print_markdown(results, threads):
+    shown = [t for t in threads if t >= 8] or threads[1:]
+    print("| | " + " | ".join(map(str, threads)) + " | " + " | ".join(f"×{t}" for t in shown) + " |")
+    print("|---" * (1 + len(threads) + len(shown)) + "|")
+    for name, by in results.items():
+        medians = {t: by[t]["median_ms"] for t in threads}
+        cells = [digits(medians[t]) for t in threads] + [f"{medians[threads[0]] / medians[t]:.1f}" for t in shown]
+        print(f"| {TITLES[name]} | " + " | ".join(cells) + " |")
 
 
 def main():
@@ -137,6 +178,9 @@ def main():
     if options.json:
         Path(options.json).write_text(json.dumps({"machine": machine, "threads": options.threads, "cases": results},
                                                  indent=1) + "\n")
+    if options.markdown:
+        print_markdown(results, options.threads)
+        return
     heads = [f"{t:>8}t" for t in options.threads] + [f"{'x' + str(t):>6}" for t in options.threads[1:]]
     print(f"{'milliseconds on threads':24}" + "".join(heads))
     for name, by in results.items():

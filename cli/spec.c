@@ -61,7 +61,7 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
                        "circe measure circe --x x.npy --y y.npy --z z.npy --holdout-y hy.npy --holdout-z hz.npy "
                        "--estimator ustat --grad grad.npy"},
                       {"Does x depend on z at all, whatever y",
-                       "circe measure hsic --x x.npy --z z.npy --estimator unbiased"},
+                       "circe measure hsic --x x.npy --z z.npy --estimator biased"},
                       {"A score to compare with a standard normal, by least squares",
                        "circe measure gcm --x x.npy --y y.npy --z z.npy --regression linear"},
                       {"HSCIC with the mean of z from a holdout",

@@ -19,6 +19,9 @@ install(FILES $<TARGET_FILE:circe_jobs> DESTINATION ${bundle}/lib RENAME libcirc
 install(PROGRAMS $<TARGET_FILE:circe_cli> DESTINATION ${bundle}/bin COMPONENT python EXCLUDE_FROM_ALL)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/experiments DESTINATION ${bundle}/share/circe COMPONENT python EXCLUDE_FROM_ALL
   FILES_MATCHING PATTERN "*.yaml")
+# For the custom calls of circe.jax, which are compiled where they are used.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/circe DESTINATION ${bundle}/include COMPONENT python EXCLUDE_FROM_ALL
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
 
 # Its licence asks to go along.
 if(CIRCE_BLAS_LICENSE)

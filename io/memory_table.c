@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
+#include "core/hash.h"
 #include "io/io_parts.h"
-#include "io/small.h"
 
 typedef struct column {
     double *numbers; /* (rows), or */
@@ -50,6 +51,20 @@ void circe_table_free(circe_table *table) {
 }
 
 int64_t circe_table_rows(const circe_table *table) { return table->rows; }
+
+uint64_t memory_table_hash(const circe_table *table) {
+    uint64_t hash = circe__hash(CIRCE__HASH_START, &table->rows, sizeof table->rows);
+    for (int64_t c = 0; c < table->names.n; c++) {
+        const column *of = &table->columns[c];
+        hash = circe__hash(hash, table->names.names[c], strlen(table->names.names[c]) + 1);
+        if (of->numbers != NULL) hash = circe__hash(hash, of->numbers, (size_t)table->rows * sizeof *of->numbers);
+        for (int64_t i = 0; of->texts != NULL && i < table->rows; i++) { /* a missing one is not an empty one */
+            const char *text = of->texts[i] != NULL ? of->texts[i] : "\1";
+            hash = circe__hash(hash, text, strlen(text) + 1);
+        }
+    }
+    return hash;
+}
 
 static circe_status add_column(circe_table *table, const char *name, column added) {
     name_list_add(&table->names, name);

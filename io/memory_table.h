@@ -6,6 +6,9 @@
 #include "io/io.h"
 #include "io/list.h"
 
+/* Of names and cells, to tell tables apart. */
+uint64_t memory_table_hash(const circe_table *table);
+
 /* The columns of these names (or numbers, from 0), in their order. */
 circe_status memory_table_read(const circe_table *table, const name_list *wanted, const io_reading *how, io_table *out);
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/hash.h"
 #include "io/io_parts.h"
 
 bool io__texts_add(io__texts *texts, const char *text, size_t length) {
@@ -42,10 +43,8 @@ void io__texts_free(io__texts *texts) {
     memset(texts, 0, sizeof *texts);
 }
 
-/* FNV-1a. */
 static size_t hash(const char *text, size_t length) {
-    uint64_t sum = 14695981039346656037u;
-    for (size_t i = 0; i < length; i++) sum = (sum ^ (unsigned char)text[i]) * 1099511628211u;
+    uint64_t sum = circe__hash(CIRCE__HASH_START, text, length);
     return (size_t)(sum ^ sum >> 32);
 }
 

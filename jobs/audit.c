@@ -2,12 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/small.h"
 #include "circe/circe.h"
 #include "io/place.h"
-#include "io/small.h"
 #include "jobs/audit_parts.h"
 #include "jobs/calibration.h"
-#include "jobs/clock.h"
 #include "jobs/columns.h"
 #include "jobs/machine.h"
 #include "jobs/test_json.h"
@@ -124,8 +124,10 @@ static void run_free(audit_run *run) {
 circe_status circe_audit(circe_context *context, const circe_table *table, const circe_audit_options *options,
                          const circe_watch *watch, circe_audit_result **result) {
     double start = job_clock();
+    unsigned mark;
     *result = NULL;
-    circe_status status = check_options(table, options);
+    circe_status status = small_begin(&mark);
+    if (status == CIRCE_OK) status = check_options(table, options);
     if (status != CIRCE_OK) return status;
     audit_run run = {.options = options,
                      .context = context,
@@ -139,6 +141,7 @@ circe_status circe_audit(circe_context *context, const circe_table *table, const
     run.r->warnings = notes_hand_over(&run.warnings);
     run.r->seconds = job_clock() - start;
     run_free(&run);
+    status = small_end(mark, status);
     if (status == CIRCE_OK)
         *result = run.r;
     else

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "circe/random.h"
 #include "io/quantile.h"
-#include "io/small.h"
 #include "jobs/audit_parts.h"
 
 enum { LEAST_IN_CELL = 5, SHUFFLES = 200, PARTS = 16 };

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "io/io.h"
-#include "io/small.h"
 #include "jobs/audit_parts.h"
 #include "jobs/predictor.h"
 

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/small.h"
 #include "io/io.h"
 #include "io/paths.h"
-#include "io/small.h"
 #include "jobs/audit_page.h"
 #include "jobs/json.h"
 #include "jobs/test_json.h"
@@ -560,7 +561,7 @@ static circe_status write_json(const circe_audit_result *r, const char *folder) 
     cJSON *json = audit_json(r, folder);
     char *text = json_utf8(json, true), *path = small_format("%s/results.json", folder);
     cJSON_Delete(json);
-    circe_status status = text != NULL ? io_write_text(path, text, strlen(text))
+    circe_status status = text != NULL ? file_write_text(path, text, strlen(text))
                                        : circe_fail(CIRCE_ERR_MEMORY, "out of memory for %s", path);
     free(text);
     free(path);

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "circe/random.h"
 #include "io/quantile.h"
-#include "io/small.h"
 #include "jobs/audit_parts.h"
 
 enum { DRAWS = 1000, LEAST_DRAWS = 200, ROWS_AT_MOST = 100000000, ROUNDS = 10, PIECE = 4096, STREAM = 31, BANKS = 4 };

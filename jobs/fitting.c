@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "mpi/mpi_fit.h"
 
 /* ---- options ------------------------------------------------------------------------------------------------------

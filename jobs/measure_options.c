@@ -58,6 +58,7 @@ static void list_forms(const measure *what, char *out, size_t size) {
 static circe_status choose_form(measure_job *j) {
     const measure *what = j->what != NULL ? j->what : measure_find("circe");
     const char *asked = j->options->estimator;
+    if (asked != NULL && strcmp(asked, "unbiased") == 0) asked = "ustat"; /* an older word for it */
     j->form = measure_row(what)->usual_form;
     if (asked == NULL || measure_n_forms(what) == 0) return CIRCE_OK;
     j->form = measure_find_form(what, asked);

@@ -39,6 +39,22 @@ int circe_word_index(const char *words, const char *text) {
     return -1;
 }
 
+/* Word k of "a|b|c" into out; NULL: there are not so many. */
+static const char *word_at(const char *words, int k, char *out, size_t size) {
+    for (; words != NULL && k > 0; k--) {
+        words = strchr(words, '|');
+        if (words != NULL) words++;
+    }
+    if (words != NULL) snprintf(out, size, "%.*s", (int)strcspn(words, "|"), words);
+    return words != NULL ? out : NULL;
+}
+
+/* A number that stands for a word: CIRCE_AUTO is the first, the next one is one less. */
+static const char *word_of(const circe_option *row, double value, char *out, size_t size) {
+    bool stands = row->words != NULL && value <= CIRCE_AUTO && value > CIRCE_AUTO - 16.0 && value == floor(value);
+    return stands ? word_at(row->words, (int)(CIRCE_AUTO - value), out, size) : NULL;
+}
+
 /* A row's field, by the type that its kind has. */
 typedef union field {
     void *at;
@@ -123,7 +139,10 @@ static circe_status check_number(const circe_option *row, double value, const ch
 static circe_status read_number(const circe_option *row, const char *text, double *number) {
     if (!io_number(text, number))
         return circe_fail(CIRCE_ERR_ARGUMENT, "--%s: '%s' is not a number%s%s", row->name, text,
-                          row->words != NULL ? " or the word " : "", row->words != NULL ? row->words : "");
+                          row->words == NULL                ? ""
+                          : strchr(row->words, '|') != NULL ? " or one of "
+                                                            : " or the word ",
+                          row->words != NULL ? row->words : "");
     if (io_number_vanished(text, *number))
         return circe_fail(CIRCE_ERR_ARGUMENT, "--%s: %s is too small: it would become 0; write 0 where that is meant",
                           row->name, text);
@@ -131,8 +150,9 @@ static circe_status read_number(const circe_option *row, const char *text, doubl
 }
 
 static circe_status parse_number(const circe_option *row, const char *text, double *out) {
-    if (row->words != NULL && strcmp(row->words, text) == 0) {
-        *out = CIRCE_AUTO;
+    int word = row->words != NULL ? circe_word_index(row->words, text) : -1;
+    if (word >= 0) {
+        *out = CIRCE_AUTO - word;
         return CIRCE_OK;
     }
     if (row->kind == CIRCE_OPTION_POSITIVE && strchr(text, ',') != NULL)
@@ -316,7 +336,7 @@ static circe_status check_row(const circe_option *row, field now) {
             return is_default(row, now) ? CIRCE_OK : check_integer(row, (double)*now.integer, shown);
         case FIELD_NUMBER:
             snprintf(shown, sizeof shown, "%.17g", *now.number);
-            if (is_default(row, now) || (row->words != NULL && *now.number == CIRCE_AUTO)) return CIRCE_OK;
+            if (is_default(row, now) || word_of(row, *now.number, shown, sizeof shown) != NULL) return CIRCE_OK;
             return isfinite(*now.number) ? check_number(row, *now.number, shown)
                                          : circe_fail(CIRCE_ERR_ARGUMENT, "--%s is not a finite number", row->name);
         case FIELD_TEXT:
@@ -358,7 +378,7 @@ const char *circe_options_text(const circe_schema *schema, const void *options, 
     if (type_of(row) == FIELD_FLAG) return *now.flag ? "true" : "false";
     if (type_of(row) == FIELD_TEXT) return *now.text;
     if (is_default(row, now)) return row->fallback;
-    if (type_of(row) == FIELD_NUMBER && row->words != NULL && *now.number == CIRCE_AUTO) return row->words;
+    if (type_of(row) == FIELD_NUMBER && word_of(row, *now.number, out, size) != NULL) return out;
     if (type_of(row) == FIELD_NUMBER) return number_text(*now.number, out, size);
     snprintf(out, size, "%lld", (long long)*now.integer);
     return out;

@@ -7,6 +7,7 @@
 #include "circe/fit.h"
 #include "circe/measure_job.h"
 #include "circe/predict.h"
+#include "circe/sweep.h"
 #include "circe/test_job.h"
 #include "circe/train.h"
 
@@ -55,6 +56,12 @@ static const circe_option experiment_rows[] = {
 };
 #undef OWNER
 
+#define OWNER circe_sweep_options
+static const circe_option sweep_rows[] = {
+#include "circe/options/sweep.def"
+};
+#undef OWNER
+
 #define SCHEMA(type, text)                                                                         \
     const circe_schema circe_##type##_schema = {text, sizeof(circe_##type##_options), type##_rows, \
                                                 sizeof type##_rows / sizeof type##_rows[0]};       \
@@ -70,11 +77,12 @@ SCHEMA(train, "train")
 SCHEMA(predict, "predict")
 SCHEMA(data, "data")
 SCHEMA(experiment, "experiment")
+SCHEMA(sweep, "sweep")
 
 const circe_schema *circe_schema_of(const char *job) {
     static const circe_schema *const all[] = {&circe_fit_schema,   &circe_measure_job_schema, &circe_test_job_schema,
                                               &circe_audit_schema, &circe_train_schema,       &circe_predict_schema,
-                                              &circe_data_schema,  &circe_experiment_schema};
+                                              &circe_data_schema,  &circe_experiment_schema,  &circe_sweep_schema};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (strcmp(all[i]->job, job) == 0) return all[i];
     return NULL;

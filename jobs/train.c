@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/small.h"
 #include "io/paths.h"
-#include "io/small.h"
-#include "jobs/clock.h"
 #include "jobs/columns.h"
 #include "jobs/sentinels.h"
 #include "jobs/training.h"
@@ -37,15 +37,6 @@ static bool needs_holdout(const training_job *job) {
            ((job->kind == CIRCE_MEASURE_HSCIC || job->kind == CIRCE_MEASURE_GCM) && !settled);
 }
 
-static circe_status require_gamma(const training_job *job) {
-    circe_fail(CIRCE_ERR_ARGUMENT, "--gamma G is required with --regularizer %s: the weight of the regulariser",
-               job->options->regularizer);
-    return circe_fail_hint(CIRCE_ERR_ARGUMENT, "a good first value is %s; --regularizer none trains without",
-                           job->kind == CIRCE_MEASURE_GCM     ? "0.1"
-                           : job->kind == CIRCE_MEASURE_HSCIC ? "300"
-                                                              : "1000");
-}
-
 /* The command requires an output, and a caller may keep the model in memory. */
 static circe_status check_options(const circe_train_options *options) {
     circe_train_options checked = *options;
@@ -61,14 +52,14 @@ static circe_status check_settings(training_job *job) {
     circe_status status = check_options(o);
     if (status != CIRCE_OK) return status;
     job->kind = job->made->kind = (circe_measure_kind)circe_measure_find(o->regularizer);
-    job->gamma = job->kind == CIRCE_MEASURE_NONE ? 0.0 : o->gamma;
+    job->gamma = job->kind == CIRCE_MEASURE_NONE ? 0.0 : o->gamma; /* CIRCE_AUTO until it is chosen */
     job->net = o->net != NULL ? o->net : o->images != NULL ? "conv16s2,conv32s2,pool2,128,64" : "3x64";
     job->sigma2_y = numbers_of(o, "sigma2-y", &job->n_sigma2_y);
     job->ridge = numbers_of(o, "ridge", &job->n_ridge);
+    if (isnan(o->gamma)) job->gamma = CIRCE_AUTO;
     if (job->kind == CIRCE_MEASURE_NONE) {
-        if (!isnan(o->gamma)) notes_add(&job->warnings, "--gamma was ignored: there is no regulariser");
-    } else if (isnan(o->gamma)) {
-        return require_gamma(job);
+        if (given(job, "gamma")) notes_add(&job->warnings, "--gamma was ignored: there is no regulariser");
+        job->gamma = 0.0;
     } else if (o->invariant_to == NULL) {
         circe_fail(CIRCE_ERR_ARGUMENT, "--invariant-to LIST is required with --regularizer %s: what must not matter",
                    o->regularizer);
@@ -79,6 +70,16 @@ static circe_status check_settings(training_job *job) {
 
 bool training_brings_activation(const char *net) {
     return strcmp(net, "dsprites") == 0 || strcmp(net, "resnet18") == 0;
+}
+
+static void note_without_regularizer(training_job *job) {
+    static const char *const names[] = {"layers", "sweep", "baseline", "tolerance"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (given(job, names[i]) && job->kind == CIRCE_MEASURE_NONE)
+            notes_add(&job->warnings, "--%s was ignored: there is no regulariser", names[i]);
+    }
+    if (given(job, "tolerance") && job->gamma >= 0 && job->kind != CIRCE_MEASURE_NONE)
+        notes_add(&job->warnings, "--tolerance was ignored: --gamma is given");
 }
 
 static void note_unused(training_job *job) {
@@ -92,11 +93,14 @@ static void note_unused(training_job *job) {
         notes_add(&job->warnings, "--activation was ignored: %s has its own", job->net);
     if (given(job, "estimator") && job->kind != CIRCE_MEASURE_CIRCE && job->kind != CIRCE_MEASURE_HSIC)
         notes_add(&job->warnings, "--estimator was ignored: %s has one form", o->regularizer);
-    if (given(job, "layers") && job->kind == CIRCE_MEASURE_NONE)
-        notes_add(&job->warnings, "--layers was ignored: there is no regulariser");
+    note_without_regularizer(job);
     if (o->given != NULL && o->invariant_to == NULL)
         notes_add(&job->warnings, "--given was ignored: there is no --invariant-to");
     const input *const group[] = {&job->set->table.in};
+    if (job->set->taken_for_classes)
+        notes_add(&job->warnings,
+                  "the target '%s' is 0 or 1 and is taken as two classes; --task regression predicts a number",
+                  training_column(job->set, &job->set->target, 0));
     sentinels_note(group, 1, &job->warnings);
     if (job->set->dropped > 0)
         notes_add(&job->warnings, "left out %" PRId64 " row%s with missing cells", job->set->dropped,
@@ -109,7 +113,10 @@ void training_regularizer_options(const training_job *job, circe_measure_kind ki
     options->kind = kind;
     options->estimator =
         (circe_estimator)(CIRCE_BIASED + circe_word_index("biased|debiased|centered|ustat", o->estimator));
-    options->sigma2_x = o->sigma2_x;
+    options->sigma2_x = o->sigma2_x; /* its words are CIRCE_SIGMA2_MEDIAN and CIRCE_SIGMA2_RUNNING */
+    options->normalize_x = kind == CIRCE_MEASURE_GCM
+                               ? CIRCE_NORMALIZE_NONE
+                               : (circe_normalize)circe_word_index("none|rows|batch", o->normalize_x);
     options->sigma2_y = job->sigma2_y;
     options->n_sigma2_y = job->n_sigma2_y;
     options->sigma2_z = o->sigma2_z == CIRCE_AUTO ? 0.0 : o->sigma2_z; /* the word median */
@@ -140,6 +147,13 @@ static circe_status parse_network(training_job *job, train_layer_spec **specs, i
     return status == CIRCE_OK ? CIRCE_OK : job_about(status, "--net");
 }
 
+static circe_status start_network(training_job *job, uint64_t seed) {
+    const circe_train_options *o = job->options;
+    circe_status status =
+        train_network_initialise(job->network, (train_start)circe_word_index("he|uniform", o->init), seed);
+    return status == CIRCE_OK && o->weights != NULL ? train_network_load_body(job->network, o->weights) : status;
+}
+
 static circe_status make_network(training_job *job, const train_layer_spec *specs, int64_t n_specs) {
     const circe_train_options *o = job->options;
     bool images = job->set->has_images;
@@ -153,10 +167,7 @@ static circe_status make_network(training_job *job, const train_layer_spec *spec
         return circe_fail_hint(
             status, "a network keeps all it makes of a batch: a smaller --batch than %" PRId64 "%s needs less",
             o->batch, images ? ", or a smaller --image-size," : "");
-    if (status != CIRCE_OK) return job_about(status, "--net");
-    status =
-        train_network_initialise(job->network, (train_start)circe_word_index("he|uniform", o->init), (uint64_t)o->seed);
-    return status == CIRCE_OK && o->weights != NULL ? train_network_load_body(job->network, o->weights) : status;
+    return status == CIRCE_OK ? start_network(job, (uint64_t)o->seed) : job_about(status, "--net");
 }
 
 /* By the last layers' names, where they have some: what is regularised lies there. */
@@ -189,14 +200,16 @@ static circe_status find_layers(training_job *job) {
     return status;
 }
 
-static circe_status make_regularizer(training_job *job) {
+circe_status training_regularizer_for(const training_job *job, const training_part *rows, const training_part *holdout,
+                                      circe_measure **regularizer) {
     circe_measure_options options;
-    const training_part *training = &job->set->training, *holdout = &job->set->holdout;
     if (job->kind == CIRCE_MEASURE_NONE) return CIRCE_OK;
     training_regularizer_options(job, job->kind, &options);
-    circe_status status =
-        train_regularizer_create(job->context, &options, &training->data.y, training_z(training, job->kind),
-                                 &holdout->data.y, training_z(holdout, job->kind), &job->regularizer);
+    circe_mat y = holdout->data.y, z = *training_z(holdout, job->kind);
+    int64_t most = training_most_shared(job->set);
+    if (holdout == rows && y.rows > most) y.rows = z.rows = most;
+    circe_status status = train_regularizer_create(job->context, &options, &rows->data.y, training_z(rows, job->kind),
+                                                   &y, &z, regularizer);
     return status == CIRCE_OK || status == CIRCE_ERR_CANCELLED ? status : job_about(status, "--regularizer");
 }
 
@@ -218,19 +231,22 @@ static char *fingerprint_of(const training_job *job) {
     return small_format("data %016" PRIx64 ", %d threads", hash, circe_context_threads(job->context));
 }
 
-static circe_status open_job(const circe_table *table, training_job *job) {
+static circe_status open_job(training_job *job) {
     train_layer_spec *specs = NULL;
     int64_t n_specs = 0;
     const char *output = job->options->output;
     circe_status status = check_settings(job);
     if (output != NULL) job->checkpoint = small_format("%s.checkpoint", output);
     if (status == CIRCE_OK && output != NULL && is_first()) status = hold_output(job);
-    if (status == CIRCE_OK) status = training_set_read(table, job->options, job->net, needs_holdout(job), job->set);
+    if (status == CIRCE_OK) status = training_open_baseline(job);
+    if (status == CIRCE_OK)
+        status = training_set_read(job->table, job->options, job->net, needs_holdout(job), job->set);
     if (status == CIRCE_OK) status = parse_network(job, &specs, &n_specs);
     if (status == CIRCE_OK) status = training_set_fill(job->context, job->watch, job->set);
     if (status == CIRCE_OK) status = make_network(job, specs, n_specs);
     if (status == CIRCE_OK) status = find_layers(job);
-    if (status == CIRCE_OK) status = make_regularizer(job);
+    if (status == CIRCE_OK)
+        status = training_regularizer_for(job, &job->set->training, &job->set->holdout, &job->regularizer);
     free(specs);
     if (status == CIRCE_ERR_CANCELLED) return circe_fail(status, "interrupted; nothing was written");
     if (status != CIRCE_OK) return status;
@@ -241,6 +257,7 @@ static circe_status open_job(const circe_table *table, training_job *job) {
 
 static void close_job(training_job *job) {
     train_result_free(&job->result);
+    circe_model_free(job->compared);
     circe_measure_destroy(job->regularizer);
     train_network_destroy(job->network);
     train_device_destroy(job->device);
@@ -257,15 +274,11 @@ static void close_job(training_job *job) {
 
 /* The most important first: a narrow terminal cuts the end off. */
 static void describe_progress(const training_job *job, const train_progress *p, char *text, size_t size) {
-    double passed = job->reported - job->began, done = (double)(p->step - job->began_step);
-    double left = passed / done * (double)(p->steps - p->step);
     FILE *out = fmemopen(text, size, "w");
     if (out == NULL) return;
-    fprintf(out, "epoch %" PRId64 "/%" PRId64, p->epoch, p->epochs);
-    if (done > 0 && passed > 0.5 && left > 0)
-        fprintf(out, left >= 90 ? ", %.0f min left" : ", %.0f s left", ceil(left >= 90 ? left / 60 : left));
+    fprintf(out, "%sepoch %" PRId64 "/%" PRId64, job->stage, p->epoch, p->epochs);
     fprintf(out, ", loss %.2g", p->loss);
-    if (job->kind != CIRCE_MEASURE_NONE) fprintf(out, ", %s %.1e", circe_measure_name(job->kind), p->regularizer);
+    if (p->gamma > 0) fprintf(out, ", %s %.1e", circe_measure_name(job->kind), p->regularizer);
     if (isfinite(p->validation_loss)) fprintf(out, ", validation %.2g", p->validation_loss);
     fclose(out);
 }
@@ -274,17 +287,14 @@ static void describe_progress(const training_job *job, const train_progress *p, 
 static int on_progress(void *user, const train_progress *p) {
     const double pause = 0.1;
     training_job *job = user;
-    char text[160] = "";
-    double now = job_clock();
+    char text[256] = "";
+    double share = (double)p->step / (double)p->steps, now = job_clock();
+    training_watch_epoch(job, p);
     if (job->watch == NULL || job->watch->progress == NULL) return 0;
-    if (job->began == 0) {
-        job->began = job->reported = now;
-        job->began_step = p->step;
-    }
     if (!p->epoch_ended && (now - job->reported < pause || p->batch == p->batches)) return 0;
     job->reported = now;
     describe_progress(job, p, text, sizeof text);
-    return job->watch->progress(job->watch->user, (double)p->step / (double)p->steps, text);
+    return job->watch->progress(job->watch->user, job->from + (job->to - job->from) * share, text);
 }
 
 /* ---- checkpoints ------------------------------------------------------------------------------------------------- */
@@ -322,7 +332,7 @@ static circe_status check_checkpoint(training_job *job) {
     if (there)
         notes_add(&job->warnings, "%s, left by a run that was not finished, is not used: --resume continues it",
                   job->checkpoint);
-    if (there || !job->options->resume) return CIRCE_OK;
+    if (there || !job->options->resume || job->search_resumed) return CIRCE_OK;
     circe_fail(CIRCE_ERR_ARGUMENT, "there is no checkpoint %s to resume", job->checkpoint);
     return circe_fail_hint(CIRCE_ERR_ARGUMENT,
                            "start without --resume, or name with -o the model of the run that was interrupted");
@@ -355,43 +365,102 @@ static void fill_options(training_job *job, train_options *options) {
     options->user = job;
 }
 
-static circe_status predict_validation(const training_job *job, float **out) {
-    const training_part *part = &job->set->validation;
-    *out = malloc((size_t)(part->n * job->outputs) * sizeof **out);
+circe_status training_ask(const training_job *job, const training_part *part, float **out) {
+    *out = malloc((size_t)(part->n * job->outputs + 1) * sizeof **out);
     if (*out == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " predictions", part->n);
     return train_predict(job->network, &part->data.features, *out);
 }
 
-static circe_status interrupted(const training_job *job) {
+static circe_status interrupted(const training_job *job, const train_result *run) {
     char *place = job->checkpoint != NULL ? small_format("; %s holds the run so far", job->checkpoint) : NULL;
     circe_fail(CIRCE_ERR_CANCELLED, "interrupted after step %" PRId64 " (epoch %" PRId64 " of %" PRId64 ")%s",
-               job->result.steps_done, job->result.epochs_done, job->options->epochs, place != NULL ? place : "");
+               run->steps_done, run->epochs_done, job->options->epochs, place != NULL ? place : "");
     if (place != NULL)
         circe_fail_hint(CIRCE_ERR_CANCELLED, "the same command with --resume continues it to the same result");
     free(place);
     return CIRCE_ERR_CANCELLED;
 }
 
-static circe_status run_job(training_job *job) {
+static circe_status refuse_numbers(const training_job *job, circe_status status) {
+    return circe_fail_hint(status, "a smaller --lr%s helps",
+                           job->kind != CIRCE_MEASURE_NONE ? ", a smaller --gamma or --gamma-warmup" : "");
+}
+
+/* A part as the loop takes it: of several processes, this one's slice of the rows. */
+static train_data slice_of(const training_part *part, circe_measure_kind kind, const train_ranks *ranks) {
+    train_data data = part->data;
+    int64_t n = 0, first = ranks != NULL ? train_ranks_slice(part->n, ranks->rank, ranks->size, &n) : 0;
+    data.z = *training_z(part, kind);
+    if (ranks == NULL) return data;
+    circe_mat features = part->features, *const mats[] = {&features, &data.target, &data.y, &data.z};
+    for (size_t m = 0; m < sizeof mats / sizeof mats[0]; m++) {
+        mats[m]->rows = n;
+        if (mats[m]->data != NULL && mats[m]->cols > 0)
+            mats[m]->data = (char *)mats[m]->data + (size_t)(first * mats[m]->ld) * circe_dtype_size(mats[m]->dtype);
+    }
+    if (part->shown == NULL) {
+        data.features = train_source_floats(&features);
+    } else {
+        data.features.n = n;
+        data.features.stored = part->shown + first;
+    }
+    return data;
+}
+
+circe_status training_try(training_job *job, const training_trial *trial) {
+    train_options options;
+    train_result run = {0};
+    const train_ranks *ranks = training_ranks();
+    bool sliced = trial->rows == &job->set->training; /* once and for all */
+    circe_measure_kind kind = trial->regularizer != NULL ? job->kind : CIRCE_MEASURE_NONE;
+    train_data rows = slice_of(trial->rows, job->kind, sliced ? NULL : ranks), watched = {0};
+    circe_status status = start_network(job, trial->seed);
+    if (status != CIRCE_OK) return status;
+    if (trial->watched != NULL) watched = slice_of(trial->watched, job->kind, NULL);
+    fill_options(job, &options);
+    options.epochs = trial->epochs;
+    options.patience = trial->patience;
+    if (options.batch > trial->rows->n) options.batch = trial->rows->n;
+    options.seed = trial->seed;
+    options.gamma = kind == CIRCE_MEASURE_NONE ? 0.0 : trial->gamma;
+    options.checkpoint = NULL;
+    options.resume = 0;
+    status =
+        train_run(job->network, trial->regularizer, &rows, trial->watched != NULL ? &watched : NULL, &options, &run);
+    if (status == CIRCE_ERR_NUMERIC) status = refuse_numbers(job, status);
+    if (status == CIRCE_OK && run.interrupted) status = circe_fail(CIRCE_ERR_CANCELLED, "interrupted");
+    train_result_free(&run);
+    return status;
+}
+
+static circe_status run_network(training_job *job) {
     train_options options;
     const training_set *set = job->set;
-    circe_status status = ranks_same(&set->hash, sizeof set->hash, input_source(&set->table.in));
-    if (status != CIRCE_OK) return status;
-    training_ranks_divide(job->set);
     train_data training = set->training.data, validation = set->validation.data;
     training.z = *training_z(&set->training, job->kind);
     validation.z = *training_z(&set->validation, job->kind);
-    if (is_first()) status = check_checkpoint(job);
-    if (status == CIRCE_OK && is_first()) status = predict_validation(job, &job->made->before);
+    circe_status status = start_network(job, (uint64_t)job->options->seed);
+    if (status == CIRCE_OK && is_first()) status = check_checkpoint(job);
     status = ranks_agree(status);
     if (status != CIRCE_OK) return status;
     fill_options(job, &options);
+    job->stage[0] = '\0';
     status = train_run(job->network, job->regularizer, &training, &validation, &options, &job->result);
-    if (status == CIRCE_ERR_NUMERIC)
-        return circe_fail_hint(status, "a smaller --lr%s helps",
-                               job->kind != CIRCE_MEASURE_NONE ? ", a smaller --gamma or --gamma-warmup" : "");
-    if (status == CIRCE_OK && job->result.interrupted) return interrupted(job);
-    return status == CIRCE_OK && is_first() ? predict_validation(job, &job->made->after) : status;
+    if (status == CIRCE_ERR_NUMERIC) return refuse_numbers(job, status);
+    if (status == CIRCE_OK && job->result.interrupted) return interrupted(job, &job->result);
+    if (status == CIRCE_OK && is_first()) status = training_ask(job, training_judged(set), &job->made->after);
+    return status == CIRCE_OK && is_first() ? training_ask(job, &set->validation, &job->made->watched) : status;
+}
+
+static circe_status run_job(training_job *job) {
+    const training_set *set = job->set;
+    circe_status status = ranks_same(&set->hash, sizeof set->hash, input_source(&set->table.in));
+    if (status == CIRCE_OK) status = training_choose_gamma(job);
+    if (status != CIRCE_OK) return status;
+    training_ranks_divide(job->set);
+    job->from = job->to;
+    job->to = training_has_baseline(job) ? (1 + job->from) / 2 : 1;
+    return run_network(job);
 }
 
 /* ---- the model --------------------------------------------------------------------------------------------------- */
@@ -451,33 +520,49 @@ static circe_status save_model(training_job *job) {
                                job->checkpoint);
     if (unlink(job->checkpoint) != 0 && errno != ENOENT)
         notes_add(&job->warnings, "%s could not be removed: %s", job->checkpoint, strerror(errno));
+    training_search_forget(job);
     return CIRCE_OK;
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
 
+/* What the network was trained for is kept before the baseline takes its place. */
+static circe_status keep_network(training_job *job) {
+    training_describe(job);
+    return make_model(job);
+}
+
 static circe_status finish_job(training_job *job) {
     circe_status status = training_judge(job);
-    if (status == CIRCE_ERR_CANCELLED) return interrupted(job);
     if (status != CIRCE_OK) return status;
-    training_describe(job);
-    status = make_model(job);
-    return status == CIRCE_OK ? save_model(job) : status;
+    training_watch_end(job);
+    return save_model(job);
+}
+
+static circe_status run_all(training_job *job) {
+    circe_status status = ranks_agree(open_job(job));
+    if (status == CIRCE_OK) status = run_job(job);
+    if (status == CIRCE_OK) status = ranks_agree(is_first() ? keep_network(job) : CIRCE_OK);
+    if (status == CIRCE_OK) status = training_make_baseline(job);
+    if (status == CIRCE_OK && is_first()) status = finish_job(job);
+    bool complete = job->result.steps_done > 0 && !job->result.interrupted;
+    return status == CIRCE_ERR_CANCELLED && complete ? interrupted(job, &job->result) : status;
 }
 
 circe_status circe_train(circe_context *context, const circe_table *table, const circe_train_options *options,
                          const circe_watch *watch, circe_training **made) {
+    unsigned mark;
+    circe_status status = small_begin(&mark);
     trained *t = small_alloc(sizeof *t);
     training_job job = {.context = context,
                         .options = options,
+                        .table = table,
                         .watch = watch,
                         .made = t,
                         .set = &t->set,
                         .warnings = {.watch = is_first() ? watch : NULL}};
     *made = NULL;
-    circe_status status = ranks_agree(open_job(table, &job));
-    if (status == CIRCE_OK) status = run_job(&job);
-    if (status == CIRCE_OK && is_first()) status = finish_job(&job);
+    if (status == CIRCE_OK) status = small_end(mark, run_all(&job));
     if (status == CIRCE_OK) {
         t->result.warnings = notes_hand_over(&job.warnings);
         t->set.options = NULL;
@@ -494,9 +579,14 @@ void circe_training_free(circe_training *result) {
     trained *t = (trained *)(void *)result;
     void *const owned[] = {result->path,    result->data,   result->network, result->regularizer,
                            result->images,  result->target, result->given,   result->invariant_to,
-                           result->history, result->errors, t->before,       t->after,
-                           t->yaml};
+                           result->history, result->errors, result->trials,  result->baseline,
+                           t->baseline,     t->after,       t->watched,      t->yaml};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) free(owned[i]);
+    for (int64_t g = 0; g < result->n_groups; g++) {
+        free(result->groups[g].column);
+        free(result->groups[g].group);
+    }
+    free(result->groups);
     cJSON_Delete(t->settings);
     circe_model_free(result->model);
     circe_notes_clear(&result->warnings);

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "circe/audit.h"
-#include "io/small.h"
 #include "jobs/training.h"
 
 /* A column of the table, of the validation rows. */

@@ -1,10 +1,10 @@
 /* The figures of a report: how training went, predictions against the target, and what is left of what must not matter.
- * At most MOST_SHOWN validation rows, which are in random order, are drawn. */
+ * At most MOST_SHOWN judged rows, which are in random order, are drawn. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "jobs/training.h"
 
 enum { MOST_SHOWN = 500, MOST_PANELS = 3, MOST_TEXTS = 6 };
@@ -28,20 +28,29 @@ static report_series curve(const char *label, int64_t n, const double *x, const 
     return (report_series){.label = label, .n = n, .x = x, .y = y, .style = REPORT_LINE, .colour = colour};
 }
 
+/* A point at the epoch that was kept: what the table says of it. */
+static report_series kept(const char *label, const double *epoch, const double *value, int colour) {
+    return (report_series){.label = label, .n = 1, .x = epoch, .y = value, .style = REPORT_POINTS, .colour = colour};
+}
+
 void training_show_history(training_page *p) {
     const circe_training *r = &p->t->result;
     enum { EPOCH, LOSS, CHECKED, MEASURE, CHECKED_MEASURE, FIELDS };
     int64_t n = r->epochs;
-    double *field[FIELDS], floor_value = r->floor;
+    const training_set *set = &p->t->set;
+    double *field[FIELDS], floor_value = r->floor, unit = training_loss_unit(set, training_judged(set));
+    double last = (double)(r->best_epoch >= 0 && r->stopped_early ? r->best_epoch + 1 : n),
+           judged = r->score.error.value;
     for (int f = 0; f < FIELDS; f++) field[f] = small_alloc((size_t)n * sizeof(double));
     for (int64_t e = 0; e < n; e++) {
         const circe_training_epoch *h = &r->history[e];
         field[EPOCH][e] = (double)(e + 1);
-        field[LOSS][e] = h->loss, field[CHECKED][e] = h->validation_loss;
+        field[LOSS][e] = h->loss / unit, field[CHECKED][e] = h->validation_loss / unit;
         field[MEASURE][e] = h->regularizer, field[CHECKED_MEASURE][e] = h->validation_regularizer;
     }
     const report_series loss[] = {curve("training", n, field[EPOCH], field[LOSS], 0),
                                   curve("validation", n, field[EPOCH], field[CHECKED], 1),
+                                  kept(r->test_rows > 0 ? "test rows" : "validation rows", &last, &judged, 2),
                                   {.label = "floor (estimate)",
                                    .n = 1,
                                    .y = &floor_value,
@@ -50,22 +59,130 @@ void training_show_history(training_page *p) {
                                    .dashed = true}};
     const report_series measure[] = {curve("training", n, field[EPOCH], field[MEASURE], 0),
                                      curve("validation", n, field[EPOCH], field[CHECKED_MEASURE], 1)};
-    const report_panel panels[] = {
-        {.title = r->classes == NULL ? "loss: MSE of the standardised target" : "loss: cross-entropy",
-         .x_label = "epoch",
-         .y_label = "loss",
-         .log_y = true,
-         .series = loss,
-         .n_series = isfinite(floor_value) ? 3 : 2},
-        {.title = "regulariser",
-         .x_label = "epoch",
-         .y_label = circe_measure_name(p->t->kind),
-         .series = measure,
-         .n_series = 2}};
+    const report_panel panels[] = {{.title = r->classes == NULL ? "loss: MSE over the variance" : "loss: cross-entropy",
+                                    .x_label = "epoch",
+                                    .y_label = "loss",
+                                    .log_y = true,
+                                    .series = loss,
+                                    .n_series = isfinite(floor_value) ? 4 : 3},
+                                   {.title = "regulariser",
+                                    .x_label = "epoch",
+                                    .y_label = circe_measure_name(p->t->kind),
+                                    .series = measure,
+                                    .n_series = 2}};
     show_figure(p, "history",
                 "Loss and regulariser over the epochs: means over the batches of an epoch, and on the validation rows "
-                "at its end.",
+                "at its end. The point is the error in the table above.",
                 panels, r->regularised ? 2 : 1);
+    for (int f = 0; f < FIELDS; f++) free(field[f]);
+}
+
+/* What the regulariser could see. */
+void training_show_features(training_page *p) {
+    const circe_training *r = &p->t->result;
+    enum { EPOCH, KERNEL, SPREAD, FIELDS };
+    static const double limits[] = {0.05, 0.95};
+    int64_t n = r->epochs;
+    double *field[FIELDS];
+    if (!r->regularised || n == 0 || !isfinite(r->history[n - 1].spread)) return;
+    for (int f = 0; f < FIELDS; f++) field[f] = small_alloc((size_t)n * sizeof(double));
+    for (int64_t e = 0; e < n; e++) {
+        field[EPOCH][e] = (double)(e + 1);
+        field[KERNEL][e] = r->history[e].mean_kernel, field[SPREAD][e] = r->history[e].spread;
+    }
+    report_series kernel[] = {curve("mean over pairs of rows", n, field[EPOCH], field[KERNEL], 0), {0}, {0}};
+    for (int k = 0; k < 2; k++)
+        kernel[1 + k] = (report_series){.label = k == 0 ? "sees nothing below" : "and above",
+                                        .n = 1,
+                                        .y = &limits[k],
+                                        .style = REPORT_HORIZONTAL,
+                                        .colour = -1,
+                                        .dashed = true};
+    const report_series spread[] = {curve("standard deviation", n, field[EPOCH], field[SPREAD], 0)};
+    const report_panel panels[] = {
+        {.title = "spread of the features", .x_label = "epoch", .y_label = "spread", .series = spread, .n_series = 1},
+        {.title = "kernel of the features", .x_label = "epoch", .y_label = "kernel", .series = kernel, .n_series = 3}};
+    show_figure(p, "features",
+                "What the regulariser could see: the standard deviation of the regularised features, and the mean of "
+                "their kernel between two rows. Near 0 or 1 the kernel hides dependence.",
+                panels, isfinite(r->history[n - 1].mean_kernel) ? 2 : 1);
+    for (int f = 0; f < FIELDS; f++) free(field[f]);
+}
+
+/* ---- the trade-off ----------------------------------------------------------------------------------------------- */
+
+/* KPC less what it is by chance, with the error, of every gamma but those that diverged. */
+static int64_t take_trials(const circe_training *r, double *const *field) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < r->n_trials; i++) {
+        const circe_training_score *s = &r->trials[i].score;
+        const double values[] = {s->kpc.value - s->kpc_chance,
+                                 s->error.value,
+                                 s->error.lower,
+                                 s->error.upper,
+                                 r->trials[i].gamma,
+                                 s->kpc.lower - s->kpc_chance,
+                                 s->kpc.upper - s->kpc_chance};
+        if (!isfinite(s->error.value)) continue;
+        for (size_t f = 0; f < sizeof values / sizeof values[0]; f++) field[f][n] = values[f];
+        n++;
+    }
+    return n;
+}
+
+/* 0 has no place on an axis of logarithms: half a decade below the smallest gamma. */
+static void place_zero(double *gamma, int64_t n) {
+    if (n > 1 && gamma[0] == 0.0) gamma[0] = gamma[1] / sqrt(10.0);
+}
+
+void training_show_sweep(training_page *p) {
+    const circe_training *r = &p->t->result;
+    enum { KPC, ERROR, LOWER, UPPER, GAMMA, KPC_LOWER, KPC_UPPER, FIELDS };
+    double *field[FIELDS], chosen[3] = {NAN, NAN, NAN};
+    if (r->n_trials < 2) return;
+    for (int f = 0; f < FIELDS; f++) field[f] = small_alloc((size_t)r->n_trials * sizeof(double));
+    int64_t n = take_trials(r, field);
+    place_zero(field[GAMMA], n);
+    for (int64_t i = 0; i < n; i++)
+        if (field[GAMMA][i] == r->gamma) chosen[0] = r->gamma, chosen[1] = field[ERROR][i], chosen[2] = field[KPC][i];
+    const report_series error[] = {{.label = "left-out rows, 95 % interval",
+                                    .n = n,
+                                    .x = field[GAMMA],
+                                    .y = field[ERROR],
+                                    .low = field[LOWER],
+                                    .high = field[UPPER],
+                                    .style = REPORT_LINE_POINTS},
+                                   kept("taken", chosen, chosen + 1, 1)};
+    const report_series left[] = {{.label = "left-out rows, 95 % interval",
+                                   .n = n,
+                                   .x = field[GAMMA],
+                                   .y = field[KPC],
+                                   .low = field[KPC_LOWER],
+                                   .high = field[KPC_UPPER],
+                                   .style = REPORT_LINE_POINTS},
+                                  kept("taken", chosen, chosen + 2, 1)};
+    const report_series trade[] = {
+        {.label = "one gamma each", .n = n, .x = field[KPC], .y = field[ERROR], .style = REPORT_LINE_POINTS},
+        kept("taken", chosen + 2, chosen + 1, 1)};
+    int64_t marked = isfinite(chosen[0]) ? 2 : 1;
+    const report_panel panels[] = {
+        {.title = "error", .x_label = "gamma", .y_label = "error", .log_x = true, .series = error, .n_series = marked},
+        {.title = "dependence",
+         .x_label = "gamma",
+         .y_label = "KPC above chance",
+         .log_x = true,
+         .series = left,
+         .n_series = marked},
+        {.title = "one against the other",
+         .x_label = "KPC above chance",
+         .y_label = "error",
+         .series = trade,
+         .n_series = marked}};
+    show_figure(
+        p, "sweep",
+        "What gamma buys and costs, on rows that were left out: error, and KPC, the share of what is left of the "
+        "prediction that must not matter and does. The leftmost point is gamma 0.",
+        panels, 3);
     for (int f = 0; f < FIELDS; f++) free(field[f]);
 }
 
@@ -73,7 +190,7 @@ void training_show_history(training_page *p) {
 
 void training_show_predictions(training_page *p) {
     const trained *t = p->t;
-    int64_t n = smaller(t->set.validation.n, MOST_SHOWN), n_panels = smaller(t->result.outputs, MOST_PANELS);
+    int64_t n = smaller(training_judged(&t->set)->n, MOST_SHOWN), n_panels = smaller(t->result.outputs, MOST_PANELS);
     report_panel panels[MOST_PANELS];
     report_series series[MOST_PANELS][2];
     double x[MOST_PANELS][MOST_SHOWN], y[MOST_PANELS][MOST_SHOWN], ends[MOST_PANELS][2];
@@ -85,8 +202,7 @@ void training_show_predictions(training_page *p) {
             ends[c][0] = fmin(ends[c][0], fmin(x[c][i], y[c][i]));
             ends[c][1] = fmax(ends[c][1], fmax(x[c][i], y[c][i]));
         }
-        series[c][0] =
-            (report_series){.label = "a validation row", .n = n, .x = x[c], .y = y[c], .style = REPORT_POINTS};
+        series[c][0] = (report_series){.label = "one row", .n = n, .x = x[c], .y = y[c], .style = REPORT_POINTS};
         series[c][1] = curve("prediction = target", 2, ends[c], ends[c], -1);
         panels[c] = (report_panel){.title = t->result.errors[c].name,
                                    .x_label = "target",
@@ -94,8 +210,8 @@ void training_show_predictions(training_page *p) {
                                    .series = series[c],
                                    .n_series = 2};
     }
-    show_figure(p, "predictions", "Predictions against the target, in its units, on validation rows.", panels,
-                n_panels);
+    show_figure(p, "predictions", "Predictions against the target, in its units, on rows that were not trained on.",
+                panels, n_panels);
 }
 
 /* ---- what is left of what must not matter ------------------------------------------------------------------------ */
@@ -110,7 +226,7 @@ static double shown_prediction(const trained *t, const float *row) {
 }
 
 static double shown_target(const trained *t, int64_t row) {
-    double value = (double)((const float *)t->set.validation.data.target.data)[row * t->set.target.n];
+    double value = (double)((const float *)training_judged(&t->set)->data.target.data)[row * t->set.target.n];
     return t->set.loss == TRAIN_MSE ? value : (double)((int64_t)value == t->result.outputs - 1);
 }
 
@@ -120,10 +236,11 @@ static circe_status residuals(const training_page *p, int64_t n, double y[2][MOS
     int64_t outputs = t->result.outputs;
     double values[2 * MOST_SHOWN] = {0}, means[2 * MOST_SHOWN] = {0};
     for (int64_t i = 0; i < n; i++) {
-        values[2 * i] = t->set.given_is_target ? shown_prediction(t, t->before + i * outputs) : shown_target(t, i);
+        values[2 * i] = t->baseline != NULL ? shown_prediction(t, t->baseline + i * outputs) : shown_target(t, i);
         values[2 * i + 1] = shown_prediction(t, t->after + i * outputs);
     }
-    circe_mat given = t->set.validation.data.y, x = circe_mat_f64(values, n, 2), mean = circe_mat_f64(means, n, 2);
+    circe_mat given = training_judged(&t->set)->data.y, x = circe_mat_f64(values, n, 2),
+              mean = circe_mat_f64(means, n, 2);
     given.rows = n;
     circe_status status = training_conditional_mean(p->context, &t->set, &given, &x, &given, &mean);
     for (int64_t i = 0; i < 2 * n; i++) y[i % 2][i / 2] = values[i] - means[i];
@@ -136,7 +253,7 @@ static void shown_column(const trained *t, int64_t col, int64_t n, double *out) 
     bool text = column_categories(&set->table, col) != NULL;
     if (text) circe_random_uniform((circe_random){.seed = 1, .stream = (uint64_t)col}, 0, n, out);
     for (int64_t i = 0; i < n; i++)
-        out[i] = column_value(&set->table, set->validation.rows[i], col) + (text ? 0.6 * (out[i] - 0.5) : 0.0);
+        out[i] = column_value(&set->table, training_judged(set)->rows[i], col) + (text ? 0.6 * (out[i] - 0.5) : 0.0);
 }
 
 /* "sex (0: female, 1: male)" */
@@ -155,7 +272,8 @@ static void draw_residuals(training_page *p, int64_t n, double y[2][MOST_SHOWN])
     report_series series[MOST_PANELS][2];
     double x[MOST_PANELS][MOST_SHOWN];
     char label[MOST_PANELS][512], shown[512], caption[1024];
-    const char *names[2] = {t->set.given_is_target ? "before training" : "the target itself", "the trained prediction"};
+    const char *names[2] = {t->baseline != NULL ? "without the regulariser" : "the target itself",
+                            "the trained prediction"};
     if (t->set.loss == TRAIN_MSE)
         snprintf(shown, sizeof shown, "%s, standardised, less its mean", t->result.errors[0].name);
     else
@@ -181,7 +299,7 @@ static void draw_residuals(training_page *p, int64_t n, double y[2][MOST_SHOWN])
 }
 
 void training_show_residuals(training_page *p) {
-    int64_t n = smaller(p->t->set.validation.n, MOST_SHOWN);
+    int64_t n = smaller(training_judged(&p->t->set)->n, MOST_SHOWN);
     double y[2][MOST_SHOWN];
     if (!p->t->set.has_invariant) return;
     if (residuals(p, n, y) == CIRCE_OK)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "jobs/columns.h"
 #include "jobs/json.h"
 #include "jobs/kernel_choice.h"
@@ -20,10 +20,10 @@ static void json_role(cJSON *object, const char *name, const training_set *set, 
 
 /* Options in their own words, defaults included. */
 static void json_options(cJSON *object, const circe_train_options *options) {
-    static const char *const names[] = {"activation",   "init",     "epochs",    "batch",    "lr",
-                                        "weight-decay", "warmup",   "patience",  "layers",   "validation",
-                                        "holdout",      "sigma2-x", "sigma2-y",  "sigma2-z", "ridge",
-                                        "method",       "dtype",    "precision", "seed"};
+    static const char *const names[] = {"activation", "init",        "epochs",   "batch",      "lr",    "weight-decay",
+                                        "warmup",     "patience",    "layers",   "validation", "test",  "holdout",
+                                        "sigma2-x",   "normalize-x", "sigma2-y", "sigma2-z",   "ridge", "method",
+                                        "dtype",      "precision",   "seed"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char number[40];
         const char *text = circe_options_text(&circe_train_schema, options, names[i], number, sizeof number);
@@ -73,7 +73,7 @@ static void put_yaml(FILE *out, const char *text) {
 }
 
 /* What shapes the result; where to write it is for the next one to say. */
-static char *run_as_yaml(const training_job *job) {
+char *training_yaml(const training_job *job) {
     circe_train_options o = *job->options;
     char *text = NULL, number[40];
     size_t bytes = 0;
@@ -81,7 +81,7 @@ static char *run_as_yaml(const training_job *job) {
     if (out == NULL) return small_format("%s", "");
     o.net = job->net;
     o.output = NULL;
-    if (job->kind == CIRCE_MEASURE_NONE) o.gamma = NAN;
+    if (job->kind == CIRCE_MEASURE_NONE) o.gamma = CIRCE_AUTO; /* its default */
     fputs("# This run. Again: circe train --config run.yaml -o MODEL\n", out);
     for (size_t i = 0; i < circe_train_schema.n; i++) {
         const circe_option *row = &circe_train_schema.rows[i];
@@ -112,8 +112,9 @@ static void describe_run(training_job *job) {
     r->history = small_alloc((size_t)run->epochs_done * sizeof *r->history);
     for (int64_t e = 0; e < run->epochs_done; e++) {
         const train_epoch *h = &run->history[e];
-        r->history[e] = (circe_training_epoch){h->loss, h->regularizer, h->validation_loss, h->validation_regularizer,
-                                               h->rate, h->gamma,       h->seconds};
+        r->history[e] = (circe_training_epoch){h->loss,  h->regularizer, h->validation_loss, h->validation_regularizer,
+                                               h->rate,  h->gamma,       h->seconds,         h->mean_kernel,
+                                               h->spread};
     }
 }
 
@@ -132,6 +133,7 @@ static void describe_data(training_job *job) {
     r->dropped = set->dropped;
     r->training_rows = set->training.n;
     r->validation_rows = set->validation.n;
+    r->test_rows = set->test.n;
     r->holdout_rows = set->holdout.n;
     r->columns = columns_described(group, 1);
 }
@@ -152,16 +154,18 @@ void training_describe(training_job *job) {
                               own ? "" : job->options->activation, r->parameters);
     r->regularizer = small_format("%s", kernel_short_text(circe_measure_text(job->regularizer), text, sizeof text));
     t->settings = settings_json(job);
-    t->yaml = run_as_yaml(job);
+    t->yaml = training_yaml(job);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static void json_error(cJSON *out, const circe_training *r) {
     cJSON *error = cJSON_AddObjectToObject(out, "error");
+    cJSON_AddStringToObject(error, "rows", r->test_rows > 0 ? "test" : "validation");
     if (r->classes != NULL) {
         json_number(error, "cross_entropy", r->loss);
         json_number(error, "accuracy", r->accuracy);
+        json_number(error, "auc", r->score.auc);
         json_number(error, "majority", r->majority);
         return;
     }
@@ -180,9 +184,82 @@ static void json_error(cJSON *out, const circe_training *r) {
     }
 }
 
+static void json_estimate(cJSON *out, const char *name, circe_training_estimate e) {
+    cJSON *object = cJSON_AddObjectToObject(out, name);
+    json_number(object, "value", e.value);
+    json_number(object, "lower", e.lower);
+    json_number(object, "upper", e.upper);
+}
+
+/* Into an object that is there. */
+static void json_score(cJSON *out, const circe_training_score *s) {
+    json_integer(out, "rows", s->rows);
+    json_estimate(out, "error", s->error);
+    json_number(out, "accuracy", s->accuracy);
+    json_number(out, "auc", s->auc);
+    json_number(out, "p_kci", s->p_kci);
+    json_number(out, "p_gcm", s->p_gcm);
+    json_estimate(out, "kpc", s->kpc);
+    json_number(out, "kpc_chance", s->kpc_chance);
+}
+
+static void json_comparison(cJSON *out, const circe_training *r) {
+    cJSON *all = cJSON_AddObjectToObject(out, "comparison");
+    cJSON_AddStringToObject(all, "rows", r->test_rows > 0 ? "test" : "validation");
+    cJSON_AddStringToObject(all, "error", r->classes != NULL ? "cross-entropy" : "MSE over the variance");
+    json_score(cJSON_AddObjectToObject(all, "network"), &r->score);
+    if (r->baseline == NULL) return;
+    json_score(cJSON_AddObjectToObject(all, "baseline"), &r->baseline_score);
+    cJSON_AddStringToObject(all, "baseline_is", r->baseline);
+    json_estimate(all, "difference", r->difference);
+}
+
+static void json_trials(cJSON *out, const circe_training *r) {
+    if (r->n_trials == 0) return;
+    cJSON *search = cJSON_AddObjectToObject(out, "search"), *list;
+    cJSON_AddBoolToObject(search, "chosen", r->gamma_chosen);
+    cJSON_AddBoolToObject(search, "reached", r->gamma_reached);
+    json_number(search, "tolerance", r->tolerance);
+    json_integer(search, "rows", r->trial_rows);
+    list = cJSON_AddArrayToObject(search, "trials");
+    for (int64_t i = 0; i < r->n_trials; i++) {
+        cJSON *trial = cJSON_CreateObject();
+        json_number(trial, "gamma", r->trials[i].gamma);
+        json_score(trial, &r->trials[i].score);
+        cJSON_AddBoolToObject(trial, "invariant", r->trials[i].invariant);
+        cJSON_AddBoolToObject(trial, "chosen", r->trials[i].chosen);
+        cJSON_AddItemToArray(list, trial);
+    }
+}
+
+/* Of the network, and of the baseline where there is one. */
+static void json_pair(cJSON *out, const char *name, const double *pair) {
+    char *other = small_format("%s_baseline", name);
+    if (isfinite(pair[0])) json_number(out, name, pair[0]);
+    if (isfinite(pair[1])) json_number(out, other, pair[1]);
+    free(other);
+}
+
+static void json_groups(cJSON *out, const circe_training *r) {
+    cJSON *list = cJSON_AddArrayToObject(out, "groups");
+    for (int64_t i = 0; i < r->n_groups; i++) {
+        const circe_training_group *g = &r->groups[i];
+        cJSON *group = cJSON_CreateObject();
+        cJSON_AddStringToObject(group, "column", g->column);
+        cJSON_AddStringToObject(group, "group", g->group);
+        json_integer(group, "rows", g->rows);
+        json_pair(group, "selection_rate", g->selected);
+        json_pair(group, "true_positive_rate", g->true_positive);
+        json_pair(group, "false_positive_rate", g->false_positive);
+        json_pair(group, "accuracy", g->accuracy);
+        json_pair(group, "root_mean_square_error", g->error);
+        cJSON_AddItemToArray(list, group);
+    }
+}
+
 static void json_measures(cJSON *out, const circe_training *r) {
     static const char *const measures[CIRCE_TRAINING_MEASURES] = {"circe", "hscic", "gcm", "hsic"};
-    static const char *const states[CIRCE_TRAINING_STATES] = {"target", "before", "after"};
+    static const char *const states[CIRCE_TRAINING_STATES] = {"target", "baseline", "after"};
     cJSON *all = cJSON_AddObjectToObject(out, "measures");
     for (int m = 0; m < CIRCE_TRAINING_MEASURES; m++) {
         cJSON *values = cJSON_AddObjectToObject(all, measures[m]);
@@ -203,7 +280,9 @@ char *circe_training_json(const circe_training *r, const char *folder) {
     rows = cJSON_AddObjectToObject(out, "rows");
     json_integer(rows, "training", r->training_rows);
     json_integer(rows, "validation", r->validation_rows);
-    json_integer(rows, "holdout", r->holdout_rows);
+    json_integer(rows, "test", r->test_rows);
+    json_integer(rows, "holdout", t->set.shares_rows ? 0 : r->holdout_rows);
+    json_integer(rows, "conditional_mean", r->holdout_rows);
     json_integer(rows, "dropped", r->dropped);
     json_columns(out, &r->columns);
     json_role(out, "features", &t->set, &t->set.features);
@@ -215,6 +294,9 @@ char *circe_training_json(const circe_training *r, const char *folder) {
     cJSON_AddBoolToObject(out, "stopped_early", r->stopped_early);
     cJSON_AddBoolToObject(out, "resumed", r->resumed);
     json_error(out, r);
+    json_comparison(out, r);
+    json_groups(out, r);
+    json_trials(out, r);
     json_measures(out, r);
     cJSON_AddItemToObject(out, "settings", cJSON_Duplicate(t->settings, true));
     json_word(out, "report", folder);

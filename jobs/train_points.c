@@ -1,11 +1,12 @@
 /* The points of a training set: columns as matrices over all rows, standardised by the training rows, and handed to the
- * three parts. Categories are codes for kernels that know them, and one column each elsewhere. */
+ * parts. Categories are codes for kernels that know them, and one column each elsewhere. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "jobs/train_set.h"
 
 /* Where in a part the columns go. */
@@ -56,16 +57,16 @@ static circe_status fill_part(const train_scaler *scaler, const circe_mat *from,
     return part->n > 0 ? train_scaler_apply(scaler, from, part->rows, part->n, to) : CIRCE_OK;
 }
 
-/* The role's columns into a slot of all three parts; `scale`: where to keep what they were standardised by. */
+/* The role's columns into a slot of all parts; `scale`: where to keep what they were standardised by. */
 static circe_status fill_slot(training_set *set, const training_role *role, const encoding *encode, slot which,
                               train_scaler *scale) {
-    training_part *parts[] = {&set->training, &set->validation, &set->holdout};
+    training_part *parts[] = {&set->training, &set->validation, &set->holdout, &set->test};
     circe_dtype dtype = which == SLOT_FEATURES || which == SLOT_TARGET ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
     train_scaler own = {0};
     circe_mat values = {0};
     circe_status status = take_columns(set, role, encode, &values);
     if (status == CIRCE_OK) status = fit_scale(set, role, encode == NULL, &values, &own);
-    for (int p = 0; p < 3 && status == CIRCE_OK; p++)
+    for (int p = 0; p < 4 && status == CIRCE_OK; p++)
         status = fill_part(&own, &values, parts[p], dtype, place_of(parts[p], which));
     free(values.data);
     if (scale != NULL)
@@ -79,10 +80,10 @@ static circe_status fill_slot(training_set *set, const training_role *role, cons
 
 /* What the network sees: columns, or images. */
 static circe_status fill_features(training_set *set) {
-    training_part *parts[] = {&set->training, &set->validation};
+    training_part *parts[] = {&set->training, &set->validation, &set->test};
     circe_status status =
         set->has_images ? CIRCE_OK : fill_slot(set, &set->features, &set->encode, SLOT_FEATURES, &set->feature_scale);
-    for (int p = 0; p < 2 && status == CIRCE_OK; p++) {
+    for (int p = 0; p < 3 && status == CIRCE_OK; p++) {
         train_source *source = &parts[p]->data.features;
         if (set->has_images)
             status = pictures_source(&set->images, parts[p]->rows, parts[p]->n, &parts[p]->shown, source);
@@ -152,6 +153,7 @@ circe_status training_points_make(training_set *set) {
     set->training.rows = set->split.training, set->training.n = set->split.n_training;
     set->validation.rows = set->split.validation, set->validation.n = set->split.n_validation;
     set->holdout.rows = set->split.holdout, set->holdout.n = set->split.n_holdout;
+    set->test.rows = set->split.test, set->test.n = set->split.n_test;
     circe_status status = fill_features(set);
     if (status == CIRCE_OK) status = fill_slot(set, &set->target, NULL, SLOT_TARGET, &set->target_scale);
     if (status == CIRCE_OK) status = check_units(set);
@@ -161,12 +163,58 @@ circe_status training_points_make(training_set *set) {
     return fill_roles(set);
 }
 
-void training_points_free(training_set *set) {
-    training_part *parts[] = {&set->training, &set->validation, &set->holdout};
-    for (int p = 0; p < 3; p++) {
-        for (slot s = 0; s < N_SLOTS; s++) free(place_of(parts[p], s)->data);
-        free(parts[p]->shown);
+/* ---- other parts of them ----------------------------------------------------------------------------------------- */
+
+/* Row `at` of training and validation rows in one list. */
+static const training_part *part_of(const training_set *set, int64_t at, int64_t *row) {
+    bool training = at < set->training.n;
+    *row = training ? at : at - set->training.n;
+    return training ? &set->training : &set->validation;
+}
+
+static circe_status gather_slot(const training_set *set, const int64_t *at, slot which, training_part *out) {
+    const circe_mat *like = place_of((training_part *)(uintptr_t)&set->training, which);
+    size_t bytes = (size_t)like->cols * circe_dtype_size(like->dtype);
+    circe_mat *to = place_of(out, which);
+    *to = (circe_mat){malloc((size_t)out->n * bytes + 1), out->n, like->cols, like->cols, like->dtype};
+    if (to->data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", out->n);
+    for (int64_t i = 0; i < out->n; i++) {
+        int64_t row;
+        training_part *from = (training_part *)(uintptr_t)part_of(set, at[i], &row);
+        memcpy((char *)to->data + (size_t)i * bytes, (char *)place_of(from, which)->data + (size_t)row * bytes, bytes);
     }
+    return CIRCE_OK;
+}
+
+static circe_status gather_images(const training_set *set, const int64_t *at, training_part *out) {
+    int64_t *rows = malloc((size_t)(out->n + 1) * sizeof *rows), row;
+    if (rows == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", out->n);
+    for (int64_t i = 0; i < out->n; i++) {
+        const training_part *from = part_of(set, at[i], &row);
+        rows[i] = from->rows[row];
+    }
+    circe_status status = pictures_source(&set->images, rows, out->n, &out->shown, &out->data.features);
+    free(rows);
+    return status;
+}
+
+circe_status training_part_gather(const training_set *set, const int64_t *at, int64_t n, training_part *out) {
+    *out = (training_part){.n = n};
+    circe_status status = set->has_images ? gather_images(set, at, out) : gather_slot(set, at, SLOT_FEATURES, out);
+    for (slot s = SLOT_TARGET; s < N_SLOTS && status == CIRCE_OK; s++) status = gather_slot(set, at, s, out);
+    if (status == CIRCE_OK && !set->has_images) out->data.features = train_source_floats(&out->features);
+    return status;
+}
+
+void training_part_free(training_part *part) {
+    for (slot s = 0; s < N_SLOTS; s++) free(place_of(part, s)->data);
+    free(part->shown);
+    *part = (training_part){0};
+}
+
+void training_points_free(training_set *set) {
+    training_part *parts[] = {&set->training, &set->validation, &set->holdout, &set->test};
+    for (int p = 0; p < 4; p++) training_part_free(parts[p]);
     free(set->kernel_y);
     free(set->kernel_z);
 }

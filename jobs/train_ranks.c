@@ -80,17 +80,18 @@ static void keep_rows(circe_mat *m, int64_t first, int64_t n) {
     if (less != NULL) m->data = less;
 }
 
-/* The pictures of validation and of this process's training rows. Without memory for the lists, all stay. */
+/* The pictures of validation, of the test and of this process's training rows. Without memory for the lists, all stay.
+ */
 static void keep_pictures(training_set *set) {
-    training_part *parts[] = {&set->training, &set->validation};
-    int64_t counts[] = {set->training.data.features.n, set->validation.n}, n = set->images.stack.n;
+    training_part *parts[] = {&set->training, &set->validation, &set->test};
+    int64_t counts[] = {set->training.data.features.n, set->validation.n, set->test.n}, n = set->images.stack.n;
     char *keep = calloc((size_t)n + 1, 1);
     int32_t *place = malloc((size_t)(n + 1) * sizeof *place);
     if (keep != NULL && place != NULL) {
-        for (int p = 0; p < 2; p++)
+        for (int p = 0; p < 3; p++)
             for (int64_t i = 0; i < counts[p]; i++) keep[parts[p]->shown[i]] = 1;
         image_stack_keep(&set->images.stack, keep, place);
-        for (int p = 0; p < 2; p++) {
+        for (int p = 0; p < 3; p++) {
             for (int64_t i = 0; i < counts[p]; i++) parts[p]->shown[i] = place[parts[p]->shown[i]];
             train_source source = image_stack_source(&set->images.stack);
             source.n = counts[p];

@@ -1,12 +1,14 @@
 /* The folder that a run leaves behind: report.html for people, figures with their scripts and data, results.json,
- * results.csv (a row an epoch), predictions.csv (a row a validation point), and run.yaml, which runs it again. */
+ * results.csv (one row per epoch), predictions.csv (one row per judged point), sweep.csv (one per gamma), and run.yaml,
+ * which runs it again. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/small.h"
 #include "io/io.h"
-#include "io/small.h"
 #include "jobs/machine.h"
 #include "jobs/training.h"
 #include "report/cells.h"
@@ -28,17 +30,17 @@ static void write_table(training_page *p, const char *name, const char *const *c
 
 static void write_history(training_page *p) {
     static const char *const columns[] = {"epoch", "loss",  "regularizer", "validation_loss", "validation_regularizer",
-                                          "lr",    "gamma", "seconds"};
+                                          "lr",    "gamma", "mean_kernel", "spread",          "seconds"};
     cells list = {0};
     for (int64_t e = 0; e < p->t->result.epochs; e++) {
         const circe_training_epoch *h = &p->t->result.history[e];
         const double values[] = {h->loss, h->regularizer, h->validation_loss, h->validation_regularizer,
-                                 h->rate, h->gamma};
+                                 h->rate, h->gamma,       h->mean_kernel,     h->spread};
         cells_add(&list, "%" PRId64, e + 1);
         for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) cells_add(&list, "%.17g", values[i]);
         cells_add(&list, "%.3f", h->seconds);
     }
-    write_table(p, "results.csv", columns, 8, false, &list);
+    write_table(p, "results.csv", columns, 10, false, &list);
 }
 
 /* Rows are those of the table, from 0, less those that were dropped. */
@@ -55,8 +57,8 @@ static void write_predictions(training_page *p) {
         name_list_add(&columns, name);
         free(name);
     }
-    for (int64_t i = 0; i < set->validation.n; i++) {
-        cells_add(&list, "%" PRId64, set->validation.rows[i]);
+    for (int64_t i = 0; i < training_judged(set)->n; i++) {
+        cells_add(&list, "%" PRId64, training_judged(set)->rows[i]);
         if (classes != NULL) {
             cells_add(&list, "%s", classes[training_true_class(t, i)]);
             cells_add(&list, "%s", classes[training_found_class(t, i)]);
@@ -70,9 +72,25 @@ static void write_predictions(training_page *p) {
     name_list_free(&columns);
 }
 
+static void write_trials(training_page *p) {
+    static const char *const columns[] = {"gamma", "error",     "error_lower", "error_upper", "p_kci",     "p_gcm",
+                                          "kpc",   "kpc_lower", "kpc_upper",   "kpc_chance",  "invariant", "chosen"};
+    const circe_training *r = &p->t->result;
+    cells list = {0};
+    for (int64_t i = 0; i < r->n_trials; i++) {
+        const circe_training_score *s = &r->trials[i].score;
+        const double values[] = {r->trials[i].gamma, s->error.value, s->error.lower, s->error.upper, s->p_kci,
+                                 s->p_gcm,           s->kpc.value,   s->kpc.lower,   s->kpc.upper,   s->kpc_chance};
+        for (size_t v = 0; v < sizeof values / sizeof values[0]; v++) cells_add(&list, "%.9g", values[v]);
+        cells_add(&list, "%d", r->trials[i].invariant);
+        cells_add(&list, "%d", r->trials[i].chosen);
+    }
+    if (r->n_trials > 0) write_table(p, "sweep.csv", columns, 12, false, &list);
+}
+
 static void write_text(training_page *p, const char *name, const char *text) {
     char *path = small_format("%s/%s", p->folder, name);
-    if (p->status == CIRCE_OK) p->status = io_write_text(path, text, strlen(text));
+    if (p->status == CIRCE_OK) p->status = file_write_text(path, text, strlen(text));
     free(path);
 }
 
@@ -92,44 +110,184 @@ static void show_table(training_page *p, const char *caption, const char *const 
     cells_free(list);
 }
 
+static const char *judged_name(const circe_training *r) { return r->test_rows > 0 ? "test" : "validation"; }
+
+static void add_interval(cells *list, circe_training_estimate e) {
+    if (isfinite(e.lower))
+        cells_add(list, "%.4g (%.3g to %.3g)", e.value, e.lower, e.upper);
+    else
+        cells_add_number(list, e.value);
+}
+
+/* What p-values say where nothing is below it: "0.31", "< 1e-11". */
+static void add_p(cells *list, double p) {
+    if (isnan(p))
+        cells_add(list, "%s", "–");
+    else
+        cells_add(list, p < 1e-11 ? "< 1e-11" : p < 0.001 ? "%.1e" : "%.2g", p);
+}
+
+static void add_score(cells *list, const char *name, const circe_training *r, const circe_training_score *s) {
+    cells_add(list, "%s", name);
+    add_interval(list, s->error);
+    if (r->classes != NULL) cells_add_number(list, s->accuracy);
+    if (r->classes != NULL && r->outputs == 2) cells_add_number(list, s->auc);
+    if (r->classes == NULL) cells_add_number(list, 1 - s->error.value);
+    if (r->invariant_to == NULL) return;
+    add_p(list, s->p_kci);
+    add_p(list, s->p_gcm);
+    add_interval(list, s->kpc);
+}
+
+static int64_t score_columns(const circe_training *r, const char **columns) {
+    int64_t n = 0;
+    columns[n++] = "";
+    columns[n++] = r->classes != NULL ? "cross-entropy" : "MSE over the variance";
+    if (r->classes != NULL) columns[n++] = "accuracy";
+    if (r->classes != NULL && r->outputs == 2) columns[n++] = "AUC";
+    if (r->classes == NULL) columns[n++] = "R²";
+    if (r->invariant_to == NULL) return n;
+    columns[n++] = "p (kci)";
+    columns[n++] = "p (gcm)";
+    columns[n++] = "KPC";
+    return n;
+}
+
+static void add_floor(cells *list, const circe_training *r, int64_t n_columns) {
+    if (r->classes != NULL) {
+        cells_add(list, "%s", "always the most frequent class");
+        cells_add(list, "%s", "");
+        cells_add_number(list, r->majority);
+    } else {
+        cells_add(list, "floor: from %s alone (estimate)", r->given);
+        cells_add_number(list, r->floor);
+        cells_add_number(list, 1 - r->floor);
+    }
+    for (int64_t c = 3; c < n_columns; c++) cells_add(list, "%s", "");
+}
+
+/* "depends on sex given y" in words, by the smaller of two p-values. */
+static const char *found_words(const circe_training_score *s) {
+    double p = fmin(s->p_kci, s->p_gcm);
+    return p < 0.001 ? "dependence is found" : p < 0.05 ? "dependence is found, if weakly" : "no dependence is found";
+}
+
+static void say_comparison(training_page *p) {
+    const circe_training *r = &p->t->result;
+    const circe_training_estimate *d = &r->difference;
+    if (r->baseline == NULL || r->invariant_to == NULL) return;
+    report_text(
+        p->page,
+        "What invariance bought: without the regulariser %s (p = %.2g), with it %s (p = %.2g). KPC, the share "
+        "of what %s leaves of the prediction that %s explains, is %.3g instead of %.3g; chance alone gives "
+        "about %.2g. What it cost: the error is %.4g instead of %.4g, a difference of %.3g (95 %% interval %.3g "
+        "to %.3g).",
+        found_words(&r->baseline_score), fmin(r->baseline_score.p_kci, r->baseline_score.p_gcm), found_words(&r->score),
+        fmin(r->score.p_kci, r->score.p_gcm), r->given, r->invariant_to, r->score.kpc.value,
+        r->baseline_score.kpc.value, r->score.kpc_chance, r->score.error.value, r->baseline_score.error.value, d->value,
+        d->lower, d->upper);
+}
+
+static void show_comparison(training_page *p) {
+    const circe_training *r = &p->t->result;
+    const char *columns[8];
+    int64_t n = score_columns(r, columns);
+    cells list = {0};
+    char *caption = small_format("On the %" PRId64 " %s rows, which nothing was learnt from%s. With 95 %% intervals.",
+                                 r->score.rows, judged_name(r), r->test_rows > 0 ? " and nothing was chosen by" : "");
+    add_score(&list, r->regularised ? "with the regulariser" : "the network", r, &r->score);
+    if (r->baseline != NULL) add_score(&list, r->baseline, r, &r->baseline_score);
+    if (r->classes != NULL || isfinite(r->floor)) add_floor(&list, r, n);
+    show_table(p, caption, columns, n, &list);
+    free(caption);
+    say_comparison(p);
+}
+
 static void show_errors(training_page *p) {
+    static const char *const columns[] = {"target", "MSE", "MSE over the variance", "R²"};
     const circe_training *r = &p->t->result;
     cells list = {0};
-    if (r->classes != NULL) {
-        static const char *const columns[] = {"", "accuracy", "cross-entropy"};
-        cells_add(&list, "%s", "the network");
-        cells_add_number(&list, r->accuracy);
-        cells_add_number(&list, r->loss);
-        cells_add(&list, "%s", "always the most frequent class");
-        cells_add_number(&list, r->majority);
-        cells_add(&list, "%s", "");
-        show_table(p, "Error on the validation rows.", columns, 3, &list);
-        return;
-    }
-    static const char *const columns[] = {"target", "MSE", "share of the variance", "R²"};
+    if (r->classes != NULL) return;
     for (int64_t c = 0; c < r->outputs; c++) {
         cells_add(&list, "%s", r->errors[c].name);
         cells_add_number(&list, r->errors[c].mse);
         cells_add_number(&list, r->errors[c].standardised);
         cells_add_number(&list, r->errors[c].r2);
     }
-    if (isfinite(r->floor)) {
-        cells_add(&list, "floor: from %s alone (estimate)", r->given);
-        cells_add(&list, "%s", "");
-        cells_add_number(&list, r->floor);
-        cells_add(&list, "%s", "");
+    char *caption =
+        small_format("Error on the %s rows, in the target's units and in those of its variance there.", judged_name(r));
+    show_table(p, caption, columns, 4, &list);
+    free(caption);
+}
+
+/* "0.41", or "0.41 (0.52 without)". */
+static void add_pair(cells *list, const double *pair) {
+    if (isfinite(pair[1]))
+        cells_add(list, "%.3g (%.3g)", pair[0], pair[1]);
+    else
+        cells_add_number(list, pair[0]);
+}
+
+static void show_groups(training_page *p) {
+    const circe_training *r = &p->t->result;
+    const char *columns[8] = {"column", "group", "rows"};
+    bool two = r->classes != NULL && r->outputs == 2;
+    int64_t n = 3;
+    cells list = {0};
+    if (r->n_groups == 0) return;
+    if (two) columns[n++] = "selection rate", columns[n++] = "true positive rate", columns[n++] = "false positive rate";
+    columns[n++] = r->classes != NULL ? "accuracy" : "RMS error";
+    for (int64_t g = 0; g < r->n_groups; g++) {
+        const circe_training_group *group = &r->groups[g];
+        cells_add(&list, "%s", group->column);
+        cells_add(&list, "%s", group->group);
+        cells_add(&list, "%" PRId64, group->rows);
+        if (two) {
+            add_pair(&list, group->selected);
+            add_pair(&list, group->true_positive);
+            add_pair(&list, group->false_positive);
+        }
+        add_pair(&list, r->classes != NULL ? group->accuracy : group->error);
     }
-    show_table(p, "Error on the validation rows.", columns, 4, &list);
+    char *caption =
+        small_format("Groups on the %s rows%s%s%s.", judged_name(r), two ? "; positive is the class " : "",
+                     two ? r->classes[1] : "", r->baseline != NULL ? "; in parentheses without the regulariser" : "");
+    show_table(p, caption, columns, n, &list);
+    free(caption);
+}
+
+static void show_trials(training_page *p) {
+    static const char *const columns[] = {"gamma", "error", "p (kci)", "p (gcm)", "KPC", ""};
+    const circe_training *r = &p->t->result;
+    cells list = {0};
+    if (r->n_trials == 0) return;
+    report_heading(p->page, r->gamma_chosen ? "The choice of gamma" : "Along gamma");
+    for (int64_t i = 0; i < r->n_trials; i++) {
+        const circe_training_trial *t = &r->trials[i];
+        cells_add(&list, "%g", t->gamma);
+        add_interval(&list, t->score.error);
+        add_p(&list, t->score.p_kci);
+        add_p(&list, t->score.p_gcm);
+        add_interval(&list, t->score.kpc);
+        cells_add(&list, "%s%s", t->invariant ? "not found" : "dependence", t->chosen ? ", taken" : "");
+    }
+    char *caption = small_format("On %" PRId64
+                                 " training and validation rows, each left out of the network that "
+                                 "predicts it.",
+                                 r->trial_rows);
+    show_table(p, caption, columns, 6, &list);
+    free(caption);
+    if (r->gamma_chosen && !r->gamma_reached)
+        report_note(p->page, "Dependence was found with every gamma; the one is taken with which it is least.");
+    training_show_sweep(p);
 }
 
 static void explain_measures(training_page *p) {
     const circe_training *r = &p->t->result;
-    report_text(
-        p->page,
-        "CIRCE and HSIC are unbiased and scatter around 0 where there is no dependence; GCM is a score that "
-        "chance takes to about 3 at most; HSIC asks for independence whatever is given. “Before” is the "
-        "network before its first step%s",
-        r->given_is_target ? "." : "; the target itself is what a perfect predictor without a regulariser would show.");
+    report_text(p->page,
+                "CIRCE and HSIC are unbiased and scatter around 0 where there is no dependence; GCM is a score that "
+                "chance takes to about 3 at most; HSIC asks for independence whatever is given.%s",
+                r->given_is_target ? "" : " The target itself is what a perfect predictor would show.");
     if (isfinite(r->floor))
         report_note(p->page,
                     "The floor is an estimate of E[Var(target | %s)], the error of predicting from %s alone, by kernel "
@@ -141,14 +299,14 @@ static void explain_measures(training_page *p) {
 
 static void show_measures(training_page *p) {
     static const char *const columns[] = {"", "CIRCE", "HSCIC", "GCM", "HSIC"};
-    static const char *const names[CIRCE_TRAINING_STATES] = {"the target itself", "before training", "after training"};
     const circe_training *r = &p->t->result;
+    const char *names[CIRCE_TRAINING_STATES] = {"the target itself", r->baseline, "the network"};
     cells list = {0};
     if (r->invariant_to == NULL) return;
-    char *caption = small_format("Dependence on %s given %s, on %" PRId64 " validation rows. 0: independent.",
-                                 r->invariant_to, r->given, r->measured_rows);
-    int first = r->given_is_target ? CIRCE_TRAINING_BEFORE : CIRCE_TRAINING_TARGET;
-    for (int state = first; state < CIRCE_TRAINING_STATES; state++) {
+    char *caption = small_format("Dependence on %s given %s, on %" PRId64 " %s rows. 0: independent.", r->invariant_to,
+                                 r->given, r->measured_rows, judged_name(r));
+    for (int state = 0; state < CIRCE_TRAINING_STATES; state++) {
+        if (names[state] == NULL || (state == CIRCE_TRAINING_TARGET && r->given_is_target)) continue;
         cells_add(&list, "%s", names[state]);
         for (int m = 0; m < CIRCE_TRAINING_MEASURES; m++) cells_add_number(&list, r->dependence[state][m]);
     }
@@ -164,7 +322,8 @@ static void show_confusion(training_page *p) {
     int64_t count[MOST_CONFUSED][MOST_CONFUSED] = {0};
     cells list = {0};
     if (k > MOST_CONFUSED) return;
-    for (int64_t i = 0; i < t->set.validation.n; i++) count[training_true_class(t, i)][training_found_class(t, i)]++;
+    for (int64_t i = 0; i < training_judged(&t->set)->n; i++)
+        count[training_true_class(t, i)][training_found_class(t, i)]++;
     for (int64_t c = 0; c < k; c++) {
         columns[c + 1] = t->result.classes[c];
         cells_add(&list, "%s", t->result.classes[c]);
@@ -180,8 +339,11 @@ static void show_facts(training_page *p) {
     report_fact(p->page, "model", "%s", r->path != NULL ? r->path : "in memory");
     report_fact(p->page, "data", "%s, %" PRId64 " rows (hash %016" PRIx64 ")", r->data, r->rows, p->t->set.hash);
     report_fact(p->page, "split by seed",
-                "%" PRId64 ": %" PRId64 " training, %" PRId64 " validation, %" PRId64 " holdout", r->seed,
-                r->training_rows, r->validation_rows, r->holdout_rows);
+                "%" PRId64 ": %" PRId64 " training, %" PRId64 " validation, %" PRId64 " test, %" PRId64 " holdout",
+                r->seed, r->training_rows, r->validation_rows, r->test_rows,
+                p->t->set.shares_rows ? 0 : r->holdout_rows);
+    if (p->t->set.shares_rows)
+        report_fact(p->page, "conditional mean", "learnt from %" PRId64 " training rows", r->holdout_rows);
     if (r->images != NULL) report_fact(p->page, "images", "%s", r->images);
     report_fact(p->page, "network", "%s", r->network);
     report_fact(p->page, "regulariser", "%s", r->regularizer);
@@ -206,10 +368,14 @@ static void write_page(training_page *p) {
     p->page = report_begin(title, subtitle);
     report_heading(p->page, "Result");
     for (size_t i = 0; i < r->warnings.n; i++) report_note(p->page, "%s", r->warnings.text[i]);
+    show_comparison(p);
     show_errors(p);
+    show_groups(p);
     show_measures(p);
+    show_trials(p);
     report_heading(p->page, "Training");
     training_show_history(p);
+    training_show_features(p);
     report_heading(p->page, "Predictions");
     if (r->classes == NULL)
         training_show_predictions(p);
@@ -229,6 +395,7 @@ circe_status circe_training_report(circe_context *context, const circe_training 
     training_page p = {.context = context, .t = trained_of(result), .folder = folder};
     write_history(&p);
     write_predictions(&p);
+    write_trials(&p);
     write_json(&p);
     if (p.status == CIRCE_OK) write_page(&p);
     return p.status;

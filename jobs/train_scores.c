@@ -1,9 +1,10 @@
-/* What a trained network is worth, on the validation rows.
+/* What a trained network is worth, on the judged rows: those of the test, or without such those of validation.
  *
- *     error      MSE in the target's units and of standardised columns, R2 = 1 - MSE / variance; or cross-entropy and
+ *     error      MSE in the target's units and in units of these rows' variance, R2 = 1 less that; or cross-entropy and
  *                accuracy
- *     measures   CIRCE and HSIC (unbiased), HSCIC, GCM (max |T|) of the prediction, with the widths of the options:
- *                before training, after it, and of the target itself where that is not what is conditioned on
+ *     measures   CIRCE and HSIC (unbiased), HSCIC, GCM (max |T|) of the prediction, with the widths of the options, of
+ *                the baseline's, and of the target itself where that is not what is conditioned on
+ *     scores     of the network and of its baseline, and their difference row by row (train_score.c)
  *     floor      E[Var(target | given)], the error of the best prediction from `given` alone, by kernel ridge
  *                regression on training rows, width and ridge by leave-one-out
  *
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "jobs/training.h"
 
 enum { MOST_MEASURED = 2000 };
@@ -26,7 +27,7 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Standardised, or a class. */
 static double target_of(const trained *t, int64_t row, int64_t col) {
-    const circe_mat *m = &t->set.validation.data.target;
+    const circe_mat *m = &training_judged(&t->set)->data.target;
     return (double)((const float *)m->data)[row * m->ld + col];
 }
 
@@ -61,7 +62,7 @@ static double variance_of(const float *values, int64_t n, int64_t ld) {
 }
 
 static double mean_square(const trained *t, int64_t col) {
-    int64_t n = t->set.validation.n, cols = t->result.outputs;
+    int64_t n = training_judged(&t->set)->n, cols = t->result.outputs;
     double sum = 0.0;
     for (int64_t i = 0; i < n; i++) {
         double difference = (double)t->after[i * cols + col] - target_of(t, i, col);
@@ -73,26 +74,28 @@ static double mean_square(const trained *t, int64_t col) {
 static void score_numbers(training_job *job) {
     trained *t = job->made;
     circe_training *r = &t->result;
-    int64_t n = t->set.validation.n, cols = job->outputs;
+    const training_part *part = training_judged(&t->set);
+    int64_t n = part->n, cols = job->outputs;
+    double all = training_loss_unit(&t->set, part);
     r->errors = small_alloc((size_t)cols * sizeof *r->errors);
     r->loss = r->r2 = r->spread = 0.0;
     for (int64_t c = 0; c < cols; c++) {
         const char *name = training_column(&t->set, &t->set.target, c);
         double unit = t->set.target_scale.deviation[c], mse = mean_square(t, c);
-        double variance = variance_of((const float *)t->set.validation.data.target.data + c, n, cols);
+        double variance = variance_of((const float *)part->data.target.data + c, n, cols);
         if (!(variance > 0.0))
-            notes_add(&job->warnings, "the target '%s' is constant on the validation rows: there is no R2 of it", name);
-        r->errors[c] = (circe_training_error){name, mse * unit * unit, mse, 1.0 - mse / variance};
-        r->loss += mse / (double)cols;
-        r->r2 += r->errors[c].r2 / (double)cols;
-        r->spread += variance_of(t->after + c, n, cols) / (double)cols;
+            notes_add(&job->warnings, "the target '%s' is constant on the judged rows: there is no R2 of it", name);
+        r->errors[c] = (circe_training_error){name, mse * unit * unit, mse / variance, 1.0 - mse / variance};
+        r->loss += mse / all / (double)cols;
+        r->spread += variance_of(t->after + c, n, cols) / all / (double)cols;
     }
+    r->r2 = 1.0 - r->loss;
 }
 
 static void score_classes(training_job *job) {
     trained *t = job->made;
     circe_training *r = &t->result;
-    int64_t n = t->set.validation.n, cols = job->outputs, right = 0, most = 0, named = 0;
+    int64_t n = training_judged(&t->set)->n, cols = job->outputs, right = 0, most = 0, named = 0;
     int64_t *count = small_alloc((size_t)cols * sizeof *count), *guessed = small_alloc((size_t)cols * sizeof *guessed);
     r->classes = (const char *const *)t->set.classes.names;
     r->loss = 0.0;
@@ -176,7 +179,8 @@ static circe_status measure_states(training_job *job, int which, const float *co
     circe_measure *regularizer = NULL;
     const training_set *set = job->set;
     circe_measure_kind kind = kind_of[which];
-    circe_mat y = first_rows(&set->validation.data.y, n), z = first_rows(training_z(&set->validation, kind), n);
+    const training_part *part = training_judged(set);
+    circe_mat y = first_rows(&part->data.y, n), z = first_rows(training_z(part, kind), n);
     circe_status status = make_measure(job, kind, &y, &z, choice, &regularizer);
     if (status == CIRCE_OK && kind == CIRCE_MEASURE_CIRCE) settle(regularizer, set->given.n, choice);
     for (int state = 0; state < CIRCE_TRAINING_STATES && status == CIRCE_OK; state++) {
@@ -192,9 +196,9 @@ static circe_status measure_states(training_job *job, int which, const float *co
 static circe_status measure_dependence(training_job *job) {
     const training_set *set = job->set;
     if (!set->has_invariant) return CIRCE_OK;
-    int64_t n = smaller(set->validation.n, MOST_MEASURED);
+    int64_t n = smaller(training_judged(set)->n, MOST_MEASURED);
     float *target = set->given_is_target ? NULL : target_as_outputs(job, n);
-    const float *const x[CIRCE_TRAINING_STATES] = {target, job->made->before, job->made->after};
+    const float *const x[CIRCE_TRAINING_STATES] = {target, job->made->baseline, job->made->after};
     settled choice = {0};
     circe_status status = CIRCE_OK;
     for (int m = 0; m < CIRCE_TRAINING_MEASURES && status == CIRCE_OK; m++) {
@@ -241,7 +245,7 @@ static int64_t rows_to_fit(const training_set *set) {
 /* On the very rows that the prediction is judged on, so that both share their luck. */
 static circe_status estimate_floor(training_job *job) {
     const training_set *set = job->set;
-    const training_part *part = &set->validation;
+    const training_part *part = training_judged(set);
     circe_training *r = &job->made->result;
     if (!set->has_invariant || set->given_is_target || set->loss != TRAIN_MSE) return CIRCE_OK;
     int64_t n = rows_to_fit(set), cols = set->target.n;
@@ -255,7 +259,7 @@ static circe_status estimate_floor(training_job *job) {
     }
     free(data);
     if (status != CIRCE_OK) return status;
-    r->floor = sum / (double)(part->n * cols);
+    r->floor = sum / (double)(part->n * cols) / training_loss_unit(set, part);
     r->floor_rows = n;
     return CIRCE_OK;
 }
@@ -272,16 +276,63 @@ static void note_collapse(training_job *job) {
               job->kind != CIRCE_MEASURE_NONE ? "a smaller --gamma may help, or more epochs" : "more epochs may help");
 }
 
+/* ---- both networks ----------------------------------------------------------------------------------------------- */
+
+/* Row by row, so that both share their luck. */
+static circe_status compare_errors(training_job *job) {
+    const training_set *set = job->set;
+    const training_part *part = training_judged(set);
+    double *own = malloc((size_t)(2 * part->n + 1) * sizeof *own), *other = own + part->n;
+    if (own == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)part->n);
+    training_row_losses(set, part, job->made->after, own);
+    training_row_losses(set, part, job->made->baseline, other);
+    for (int64_t i = 0; i < part->n; i++) own[i] = (own[i] - other[i]) / training_loss_unit(set, part);
+    job->made->result.difference = training_mean(own, part->n, job->options->seed);
+    free(own);
+    return CIRCE_OK;
+}
+
+static circe_status score_both(training_job *job) {
+    circe_training *r = &job->made->result;
+    const training_part *part = training_judged(job->set);
+    circe_status status = job_progress(job->watch, 1, "judging");
+    if (status == CIRCE_OK) status = training_score(job, part, job->made->after, true, &r->score);
+    if (status == CIRCE_OK && job->made->baseline != NULL) {
+        status = training_score(job, part, job->made->baseline, true, &r->baseline_score);
+        if (status == CIRCE_OK) status = compare_errors(job);
+    }
+    return status == CIRCE_OK ? training_compare_groups(job) : status;
+}
+
+/* Of the network that was kept, in the unit of the judged rows' error. */
+static void score_validation(training_job *job) {
+    const training_part *part = &job->set->validation;
+    double *loss = small_alloc((size_t)part->n * sizeof *loss), sum = 0.0;
+    training_row_losses(job->set, part, job->made->watched, loss);
+    for (int64_t i = 0; i < part->n; i++) sum += loss[i] / (double)part->n;
+    job->made->result.validation_error = sum / training_loss_unit(job->set, training_judged(job->set));
+    free(loss);
+}
+
+static circe_training_score unknown_score(void) {
+    const circe_training_estimate unknown = {NAN, NAN, NAN};
+    return (circe_training_score){0, unknown, NAN, NAN, NAN, NAN, unknown, NAN};
+}
+
 circe_status training_judge(training_job *job) {
     circe_training *r = &job->made->result;
     r->outputs = job->outputs;
     r->r2 = r->spread = r->accuracy = r->majority = r->floor = NAN;
+    r->score = r->baseline_score = unknown_score();
+    r->difference = unknown_score().error;
     for (int i = 0; i < CIRCE_TRAINING_STATES * CIRCE_TRAINING_MEASURES; i++) (&r->dependence[0][0])[i] = NAN;
     if (job->set->loss == TRAIN_MSE)
         score_numbers(job);
     else
         score_classes(job);
+    score_validation(job);
     circe_status status = measure_dependence(job);
+    if (status == CIRCE_OK) status = score_both(job);
     if (status == CIRCE_OK) status = estimate_floor(job);
     if (status == CIRCE_OK) note_collapse(job);
     return status;

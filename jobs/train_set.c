@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/small.h"
+#include "base/small.h"
+#include "core/hash.h"
 #include "train/checkpoint_hash.h"
 
 enum {
@@ -168,7 +169,8 @@ static circe_status use_table(training_set *set, const name_list *wanted) {
     input *group[] = {&set->table.in};
     for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) locate(&set->table, wanted, roles[r]);
     set->given_is_target = same_columns(&set->given, &set->target);
-    circe_status status = set->has_images ? note_rows(set) : CIRCE_OK;
+    bool named = set->has_images || set->options->baseline != NULL; /* rows are those of the file elsewhere too */
+    circe_status status = named ? note_rows(set) : CIRCE_OK;
     if (status == CIRCE_OK) status = inputs_check(&cells, group, 1, 2, &set->dropped);
     if (status == CIRCE_OK) status = check_constants(set);
     if (status == CIRCE_OK && !set->has_images) {
@@ -215,34 +217,51 @@ static circe_status read_table(const circe_table *table, training_set *set) {
     return status;
 }
 
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t bytes) {
-    for (const unsigned char *at = data; bytes > 0; bytes--, at++) hash = (hash ^ *at) * UINT64_C(1099511628211);
-    return hash;
-}
-
-/* FNV-1a over names, categories and values. */
+/* Of names, categories and values. */
 static uint64_t hash_table(const column_table *table) {
     const circe_mat *m = &table->in.values;
-    uint64_t hash = UINT64_C(14695981039346656037);
+    uint64_t hash = CIRCE__HASH_START;
     for (int64_t c = 0; c < m->cols; c++) {
-        hash = hash_bytes(hash, column_name(table, c), strlen(column_name(table, c)) + 1);
+        hash = circe__hash(hash, column_name(table, c), strlen(column_name(table, c)) + 1);
         for (char *const *text = column_categories(table, c); text != NULL && *text != NULL; text++)
-            hash = hash_bytes(hash, *text, strlen(*text) + 1);
+            hash = circe__hash(hash, *text, strlen(*text) + 1);
     }
-    return hash_bytes(hash, m->data, (size_t)(m->rows * m->cols) * circe_dtype_size(m->dtype));
+    return circe__hash(hash, m->data, (size_t)(m->rows * m->cols) * circe_dtype_size(m->dtype));
 }
 
 /* ---- the target -------------------------------------------------------------------------------------------------- */
 
+/* "regression" or "classification"; NULL: nobody said. */
+static circe_status asked_task(const circe_train_options *o, const char **task) {
+    const char *of_loss = o->loss == NULL ? NULL : strcmp(o->loss, "mse") == 0 ? "regression" : "classification";
+    *task = o->task != NULL ? o->task : of_loss;
+    if (o->task == NULL || of_loss == NULL || strcmp(o->task, of_loss) == 0) return CIRCE_OK;
+    return circe_fail(CIRCE_ERR_ARGUMENT, "--task %s and --loss %s contradict each other: leave one of them out",
+                      o->task, o->loss);
+}
+
+static bool is_zero_or_one(const training_set *set, int64_t col) {
+    for (int64_t i = 0; i < set->table.in.values.rows; i++) {
+        double value = column_value(&set->table, i, col);
+        if (value != 0.0 && value != 1.0) return false;
+    }
+    return true;
+}
+
 static circe_status choose_loss(training_set *set) {
-    const char *asked = set->options->loss, *text = NULL; /* a column of text */
+    const char *task = NULL, *text = NULL; /* a column of text */
+    circe_status status = asked_task(set->options, &task);
+    if (status != CIRCE_OK) return status;
     for (int64_t i = 0; i < set->target.n; i++) {
         if (column_categories(&set->table, set->target.cols[i]) != NULL) text = training_column(set, &set->target, i);
     }
-    if (text != NULL && asked != NULL && strcmp(asked, "mse") == 0)
+    if (text != NULL && task != NULL && strcmp(task, "regression") == 0)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "--target: column '%s' holds text, which are classes: take --loss cross-entropy", text);
-    set->loss = text != NULL || (asked != NULL && strcmp(asked, "mse") != 0) ? TRAIN_CROSS_ENTROPY : TRAIN_MSE;
+                          "--target: column '%s' holds text, which are classes: take --task classification", text);
+    set->taken_for_classes =
+        task == NULL && set->target.n == 1 && text == NULL && is_zero_or_one(set, set->target.cols[0]);
+    bool classes = text != NULL || set->taken_for_classes || (task != NULL && strcmp(task, "classification") == 0);
+    set->loss = classes ? TRAIN_CROSS_ENTROPY : TRAIN_MSE;
     if (set->loss == TRAIN_CROSS_ENTROPY && set->target.n > 1)
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "--target: classes are predicted one column at a time, and %" PRId64 " are given",
@@ -279,7 +298,7 @@ static circe_status name_classes(training_set *set, const double *values, int64_
         char number[32];
         if (texts == NULL && values[i] != floor(values[i]))
             return circe_fail(CIRCE_ERR_ARGUMENT,
-                              "--target: column '%s' holds %g; for --loss cross-entropy its numbers are classes, and "
+                              "--target: column '%s' holds %g; for --task classification its numbers are classes, and "
                               "whole",
                               name, values[i]);
         snprintf(number, sizeof number, "%.15g", values[i]);
@@ -321,31 +340,53 @@ static circe_status check_batch(const training_set *set) {
     int64_t batch = set->options->batch, n = set->split.n_training;
     if (n >= batch) return CIRCE_OK;
     circe_fail(CIRCE_ERR_ARGUMENT,
-               "%s: %" PRId64 " rows are left for training (of %" PRId64 ", after %" PRId64
-               " for validation and %" PRId64 " for the holdout), fewer than a batch of %" PRId64,
-               input_source(&set->table.in), n, set->table.in.values.rows, set->split.n_validation,
-               set->split.n_holdout, batch);
+               "%s: %" PRId64 " rows are left for training (of %" PRId64 ", after %" PRId64 " for validation, %" PRId64
+               " for the test and %" PRId64 " for the holdout), fewer than a batch of %" PRId64,
+               input_source(&set->table.in), n, set->table.in.values.rows, set->split.n_validation, set->split.n_test,
+               set->shares_rows ? 0 : set->split.n_holdout, batch);
     return circe_fail_hint(CIRCE_ERR_ARGUMENT, "give a smaller batch, --batch %" PRId64 ", or more rows",
                            n >= 64 ? 32 * (n / 64) : (n + 1) / 2);
+}
+
+/* Without a holdout the conditional mean is learnt from training rows. */
+static circe_status share_training_rows(training_set *set) {
+    train_split *split = &set->split;
+    int64_t most = training_most_shared(set), n = split->n_training < most ? split->n_training : most;
+    int64_t *rows = malloc((size_t)(n + 1) * sizeof *rows);
+    if (rows == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", n);
+    memcpy(rows, split->training, (size_t)n * sizeof *rows);
+    free(split->holdout);
+    split->holdout = rows;
+    split->n_holdout = n;
+    set->shares_rows = true;
+    return CIRCE_OK;
 }
 
 static circe_status split_rows(training_set *set, bool needs_holdout) {
     double validation = set->options->validation, holdout = set->has_invariant ? set->options->holdout : 0.0;
     int64_t n = set->table.in.values.rows;
-    circe_status status = train_split_make(n, validation, holdout, (uint64_t)set->options->seed, &set->split);
+    double test = set->options->test;
+    circe_status status = train_split_make(n, validation, holdout, test, (uint64_t)set->options->seed, &set->split);
+    if (status != CIRCE_OK) return status;
+    if (holdout == 0.0 && set->has_invariant) status = share_training_rows(set);
     if (status != CIRCE_OK) return status;
     if (set->split.n_validation < LEAST_ROWS)
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "--validation %g of %" PRId64 " rows are %" PRId64
                           ": too few to report an error; at least %d are needed",
                           validation, n, set->split.n_validation, LEAST_ROWS);
+    if (test > 0.0 && set->split.n_test < LEAST_ROWS)
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "--test %g of %" PRId64 " rows are %" PRId64
+                          ": too few to report an error; at least %d are needed, or --test 0",
+                          test, n, set->split.n_test, LEAST_ROWS);
     if (needs_holdout && set->split.n_holdout < LEAST_ROWS) {
         circe_fail(CIRCE_ERR_ARGUMENT,
                    "--holdout %g of %" PRId64 " rows are %" PRId64
                    ": none or too few are left to learn the mean of --invariant-to given --given; at least %d are "
                    "needed",
                    holdout, n, set->split.n_holdout, LEAST_ROWS);
-        return circe_fail_hint(CIRCE_ERR_ARGUMENT, "they are rows that the network is not trained on; 0.1 is usual");
+        return circe_fail_hint(CIRCE_ERR_ARGUMENT, "--holdout 0 learns it from the training rows");
     }
     return check_batch(set);
 }

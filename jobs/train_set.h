@@ -1,5 +1,5 @@
 /* From the columns of a table, and images where there are some, to what a network, a regulariser and the measures see:
- * roles, classes, categories, standardised columns, and the rows split in training, validation and holdout. */
+ * roles, classes, categories, standardised columns, and the rows split in training, validation, holdout and test. */
 #ifndef JOBS_TRAIN_SET_H
 #define JOBS_TRAIN_SET_H
 
@@ -40,12 +40,14 @@ typedef struct training_set {
     bool given_is_target, has_invariant;
     int64_t dropped;
     train_loss_kind loss;
-    encoding encode;   /* of the features */
-    name_list inputs;  /* of the network: features, with one input a category */
-    name_list classes; /* of a cross-entropy target */
+    bool taken_for_classes; /* a target of 0 and 1, and nobody said what it is */
+    encoding encode;        /* of the features */
+    name_list inputs;       /* of the network: features, with one input a category */
+    name_list classes;      /* of a cross-entropy target */
     train_scaler feature_scale, target_scale;
     train_split split;
-    training_part training, validation, holdout;
+    bool shares_rows; /* the holdout are training rows: the network sees them too */
+    training_part training, validation, holdout, test;
     char *kernel_y, *kernel_z; /* NULL: gaussian */
     uint64_t hash;             /* of the content */
 } training_set;
@@ -58,9 +60,22 @@ circe_status training_set_read(const circe_table *table, const circe_train_optio
 circe_status training_set_fill(circe_context *context, const circe_watch *watch, training_set *set);
 void training_set_free(training_set *set);
 
-/* From table, images, classes and split to the three parts, scales and kernels (train_points.c). */
+/* From table, images, classes and split to the parts, scales and kernels (train_points.c). */
 circe_status training_points_make(training_set *set);
 void training_points_free(training_set *set);
+
+/* The part that is made of rows at[0..n) of training and validation rows in one list: training rows first. */
+circe_status training_part_gather(const training_set *set, const int64_t *at, int64_t n, training_part *out);
+void training_part_free(training_part *part);
+
+/* Training rows that the conditional mean is learnt from where there is no holdout, at most: many columns leave no low
+ * rank, and the cost grows with the cube of the rows. */
+static inline int64_t training_most_shared(const training_set *set) { return set->given.n <= 2 ? 10000 : 2000; }
+
+/* The rows that error and dependence are reported on: the test rows, or without such those of validation. */
+static inline const training_part *training_judged(const training_set *set) {
+    return set->test.n > 0 ? &set->test : &set->validation;
+}
 
 /* Whether a column holds text, or numbers that stand for classes; the class of a row's target. */
 bool training_is_category(const training_set *set, int64_t col);

@@ -13,17 +13,26 @@ typedef struct trained {
     circe_training result; /* first: what the caller holds */
     training_set set;
     circe_measure_kind kind;
-    float *before, *after; /* (validation rows, outputs): predictions as the network gives them */
-    cJSON *settings;       /* data, columns, split and every option that shapes the result */
-    char *yaml;            /* the run as a file of settings */
+    float *baseline, *after; /* (judged rows, outputs): predictions as the network gives them; NULL: none */
+    float *watched;          /* (validation rows, outputs) */
+    cJSON *settings;         /* data, columns, split and every option that shapes the result */
+    char *yaml;              /* the run as a file of settings */
 } trained;
 
 static inline const trained *trained_of(const circe_training *result) { return (const trained *)(const void *)result; }
+
+/* What was said, and the spread of the features in the first epoch. */
+enum { TRAINING_NARROW = 1, TRAINING_CONSTANT = 2, TRAINING_DRIFT = 4 };
+typedef struct training_watchman {
+    unsigned said;
+    double spread;
+} training_watchman;
 
 /* A run on its way to one. */
 typedef struct training_job {
     circe_context *context;
     const circe_train_options *options;
+    const circe_table *table; /* NULL: files */
     const circe_watch *watch;
     trained *made;
     training_set *set; /* of `made` */
@@ -44,6 +53,11 @@ typedef struct training_job {
     train_result result;
     double began, reported; /* on the clock: this process's first step; the last word to the watch */
     int64_t began_step;     /* its number */
+    double from, to;        /* the share of the whole that the training at hand is */
+    char stage[96];         /* what it is for: "gamma 300, fold 2 of 5: "; "": the network itself */
+    circe_model *compared;  /* --baseline; NULL: none is named */
+    bool search_resumed;    /* gammas were read from a file */
+    training_watchman watchman;
 } training_job;
 
 /* The regulariser's options as the job has them, for any kind. */
@@ -55,6 +69,62 @@ bool training_brings_activation(const char *net);
 /* z as a regulariser of this kind sees it. */
 const circe_mat *training_z(const training_part *part, circe_measure_kind kind);
 
+/* ---- trainings (train.c) ----------------------------------------------------------------------------------------- */
+
+/* A network that is trained beside the one that is asked for. */
+typedef struct training_trial {
+    const training_part *rows, *watched; /* to learn from; for the curve, NULL: none */
+    circe_measure *regularizer;          /* NULL: none */
+    double gamma;
+    uint64_t seed;
+    int64_t epochs, patience;
+} training_trial;
+
+/* Trains job->network anew, without checkpoints. */
+circe_status training_try(training_job *job, const training_trial *trial);
+/* out (part's rows, outputs) := what job->network makes of them; to be freed. */
+circe_status training_ask(const training_job *job, const training_part *part, float **out);
+/* The regulariser of the job for these rows, of which `holdout` (NULL: they themselves) teach the conditional mean. */
+circe_status training_regularizer_for(const training_job *job, const training_part *rows, const training_part *holdout,
+                                      circe_measure **regularizer);
+
+/* ---- the watchman (train_watchman.c) ----------------------------------------------------------------------------- */
+
+void training_watch_epoch(training_job *job, const train_progress *progress);
+/* Of the network that was asked for, once it is judged. */
+void training_watch_end(training_job *job);
+
+/* ---- the choice of gamma (train_gamma.c, train_search_file.c) ---------------------------------------------------- */
+
+/* Where gamma is to be chosen, or a sweep is asked for: job->gamma and the result's trials. */
+circe_status training_choose_gamma(training_job *job);
+/* What the search has found, in a file beside the model: read where the run is resumed. Removed with `forget`. */
+circe_status training_search_load(training_job *job, circe_training_trial **trials, int64_t *n);
+circe_status training_search_save(const training_job *job, const circe_training_trial *trials, int64_t n);
+void training_search_forget(const training_job *job);
+
+/* ---- what a prediction is worth (train_score.c, train_groups.c) -------------------------------------------------- */
+
+/* loss (n) := of every row, MSE over its columns or cross-entropy. */
+void training_row_losses(const training_set *set, const training_part *part, const float *outputs, double *loss);
+/* What they are divided by: the variance of the part's target, a mean over its columns; 1 of classes. */
+double training_loss_unit(const training_set *set, const training_part *part);
+/* The mean of n values with its interval, by drawing rows again. */
+circe_training_estimate training_mean(const double *values, int64_t n, int64_t seed);
+/* Error, rates, tests and effect; `intervals`: of KPC too, which take long. */
+circe_status training_score(const training_job *job, const training_part *part, const float *outputs, bool intervals,
+                            circe_training_score *score);
+/* Rates or errors of the groups of --invariant-to, into the result. */
+circe_status training_compare_groups(training_job *job);
+
+/* ---- the comparison (train_baseline.c) --------------------------------------------------------------------------- */
+
+/* Whether there is one; that of --baseline is loaded before anything takes long. */
+bool training_has_baseline(const training_job *job);
+circe_status training_open_baseline(training_job *job);
+/* job->made->baseline: of the same network without the regulariser, or of --baseline. */
+circe_status training_make_baseline(training_job *job);
+
 /* Error, measures, floor: into the result (train_scores.c). */
 circe_status training_judge(training_job *job);
 
@@ -63,7 +133,7 @@ circe_status training_judge(training_job *job);
 circe_status training_conditional_mean(circe_context *context, const training_set *set, const circe_mat *y,
                                        const circe_mat *x, const circe_mat *at, circe_mat *mean);
 
-/* Of validation row `row`: its target (of numbers) and its prediction in the table's units; its class. */
+/* Of judged row `row`: its target (of numbers) and its prediction in the table's units; its class. */
 double training_target_in_units(const trained *t, int64_t row, int64_t col);
 double training_prediction_in_units(const trained *t, int64_t row, int64_t col);
 int64_t training_true_class(const trained *t, int64_t row);
@@ -79,8 +149,10 @@ void training_ranks_divide(training_set *set);
 
 /* ---- texts (train_json.c) ---------------------------------------------------------------------------------------- */
 
-/* Into the result, from a job that is done but for its model. */
+/* Into the result, from a job whose network is trained. */
 void training_describe(training_job *job);
+/* What shapes the result, as a file of settings; to be freed. */
+char *training_yaml(const training_job *job);
 
 /* ---- the report (train_report.c, train_figures.c) ---------------------------------------------------------------- */
 
@@ -95,6 +167,8 @@ typedef struct training_page {
 
 /* Each draws a figure into the folder and adds it to the page. */
 void training_show_history(training_page *p);
+void training_show_features(training_page *p);
+void training_show_sweep(training_page *p);
 void training_show_predictions(training_page *p);
 void training_show_residuals(training_page *p);
 

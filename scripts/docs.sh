@@ -3,6 +3,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 
+if ! command -v sphinx-build doxygen >/dev/null; then
+    echo "skipped: Sphinx or Doxygen is not installed (scripts/setup.sh docs)"
+    exit 77
+fi
 circe=build/circe
 pages=build/docs/pages
 rm -rf build/docs

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing on Debian or Ubuntu, and nothing where everything is there.
-# Usage: setup.sh build|check|blas|fuzz|tsan|lint|bench|python|cuda|mpi|matrix|aarch64|docs
-# CIRCE_CHECK_TORCH=0 keeps `check` from installing PyTorch.
+# Usage: setup.sh build|check|r|blas|fuzz|tsan|lint|bench|python|cuda|mpi|matrix|aarch64|docs
+# CIRCE_CHECK_TORCH=0 keeps `check` from installing PyTorch, CIRCE_CHECK_R=0 from installing R.
 set -eu
 
 what=${1:-build}
@@ -12,8 +12,10 @@ build) packages="gcc g++ make cmake ninja-build pkg-config libopenblas-openmp-de
 check)
     packages="python3-numpy python3-pytest"
     optional="python3-threadpoolctl python3-joblib" # where the system offers them
+    [ "${CIRCE_CHECK_R:-1}" = 0 ] || optional="$optional r-base-core r-cran-knitr r-cran-markdown"
     [ "${CIRCE_CHECK_TORCH:-1}" = 0 ] || optional="$optional python3-torch"
     ;;
+r) packages="r-base-core r-cran-knitr r-cran-markdown" ;;
 blas) packages="libopenblas-pthread-dev libblis-openmp-dev libblas-dev liblapack-dev" ;; # the choices of CIRCE_BLAS
 fuzz) packages="clang cmake ninja-build" ;;
 tsan) packages="clang libomp-dev" ;;
@@ -26,7 +28,7 @@ matrix) packages="clang libomp-dev libopenblas-pthread-dev libblis-openmp-dev li
 docs) packages="python3-sphinx python3-myst-parser furo python3-breathe doxygen python3-numpy" ;;
 aarch64) packages="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user" ;;
 *)
-    echo "setup.sh: '$what' is none of build, check, blas, fuzz, tsan, lint, bench, python, cuda, mpi, matrix, aarch64, docs" >&2
+    echo "setup.sh: '$what' is none of build, check, r, blas, fuzz, tsan, lint, bench, python, cuda, mpi, matrix, aarch64, docs" >&2
     exit 2
     ;;
 esac
@@ -74,6 +76,7 @@ install_optional() {
         if ! installed "$package" && apt-cache show "$package" >/dev/null 2>&1; then
             echo "setup: installing $package, for the tests that use it: $(amount "$package")."
             [ "$package" != python3-torch ] || echo "setup: To leave PyTorch out and skip these tests, set CIRCE_CHECK_TORCH=0."
+            [ "$package" != r-base-core ] || echo "setup: To leave R out and skip its test, set CIRCE_CHECK_R=0."
             install "$package" || echo "setup: $package could not be installed. Its tests will be skipped." >&2
         fi
     done
@@ -89,9 +92,9 @@ else
 fi
 
 # Debian's arm64 libraries, unpacked where cmake/aarch64.cmake looks. apt-get has a state of its own here, so that the system
-# stays free of a second architecture.
-if [ "$what" = aarch64 ] && [ ! -e build-aarch64/sysroot/ready ]; then
-    libraries="libc6-dev libopenblas-openmp-dev libcjson-dev libcmocka-dev libzip-dev zlib1g-dev libpng-dev libturbojpeg0-dev librandom123-dev"
+# stays free of a second architecture. The file `ready` has the list that was unpacked.
+libraries="libc6-dev libopenblas-openmp-dev libcjson-dev libcmocka-dev libyaml-dev libzip-dev zlib1g-dev libpng-dev libturbojpeg0-dev librandom123-dev"
+if [ "$what" = aarch64 ] && [ "$(cat build-aarch64/sysroot/ready 2>/dev/null)" != "$libraries" ]; then
     root=$PWD/build-aarch64
     mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial" "$root/sysroot"
     : >"$root/apt/status"
@@ -104,7 +107,7 @@ if [ "$what" = aarch64 ] && [ ! -e build-aarch64/sysroot/ready ]; then
         dpkg -x "$package" "$root/sysroot"
     done
     rm -rf "$root/apt"
-    touch "$root/sysroot/ready"
+    echo "$libraries" >"$root/sysroot/ready"
 fi
 
 if [ "$what" = matrix ]; then

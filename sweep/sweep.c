@@ -8,11 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/small.h"
 #include "circe/circe.h"
+#include "core/hash.h"
 #include "io/io.h"
 #include "io/paths.h"
-#include "io/small.h"
-#include "jobs/clock.h"
+#include "mpi/ranks.h"
 #include "sweep/sweep_parts.h"
 
 int sweep__tell(const circe_watch *watch, double done, const char *text) {
@@ -21,15 +23,12 @@ int sweep__tell(const circe_watch *watch, double done, const char *text) {
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-/* FNV-1a of 64 bits: nobody makes settings collide on purpose. */
 void sweep_fingerprint(const cJSON *settings, const char *left_out, char fingerprint[SWEEP_FINGERPRINT_BYTES]) {
-    uint64_t hash = UINT64_C(14695981039346656037);
     cJSON *json = cJSON_Duplicate(settings, true);
     if (left_out != NULL) cJSON_DeleteItemFromObjectCaseSensitive(json, left_out);
     cJSON_AddStringToObject(json, "version", circe_version());
     char *text = cJSON_PrintUnformatted(json);
-    for (const char *c = text != NULL ? text : ""; *c != '\0'; c++)
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
+    uint64_t hash = circe__hash(CIRCE__HASH_START, text, text != NULL ? strlen(text) : 0);
     cJSON_free(text);
     cJSON_Delete(json);
     snprintf(fingerprint, SWEEP_FINGERPRINT_BYTES, "%016" PRIx64, hash);
@@ -81,6 +80,14 @@ void sweep_release(sweep *s, int64_t run, const char *name, double weight, cJSON
 void sweep_fail(sweep *s, int64_t run, const char *error) {
     s->runs[run].state = SWEEP_FAILED;
     s->runs[run].error = arena_text(&s->owner, error);
+}
+
+int64_t sweep_side_by_side(int64_t asked, int64_t threads, const char *device) {
+    enum { MOST_ON_A_GPU = 8 }; /* more do not fill it any better */
+    if (asked > 0) return asked;
+    int64_t jobs = ranks_cores() / threads;
+    if (device != NULL && strcmp(device, "cpu") != 0 && jobs > MOST_ON_A_GPU) jobs = MOST_ON_A_GPU;
+    return jobs < 1 ? 1 : jobs;
 }
 
 int64_t sweep_count(const sweep *s, sweep_state state) {

@@ -169,33 +169,46 @@ static int64_t *copy_part(const int64_t *order, int64_t n) {
     return part;
 }
 
-circe_status train_split_make(int64_t n, double validation, double holdout, uint64_t seed, train_split *split) {
-    if (split == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "split must not be NULL");
-    *split = (train_split){0};
+static bool is_share(double share) { return share >= 0.0 && share < 1.0; }
+
+static circe_status check_shares(int64_t n, double validation, double holdout, double test) {
     if (n < 1 || n > (INT64_C(1) << 48))
         return circe_fail(CIRCE_ERR_ARGUMENT, "%lld rows cannot be split: it takes 1 to 2^48", (long long)n);
-    if (!(validation >= 0.0 && validation < 1.0) || !(holdout >= 0.0 && holdout < 1.0))
+    if (!is_share(validation) || !is_share(holdout) || !is_share(test))
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "shares of %g for validation and %g for the holdout: each is from 0 to below 1", validation,
-                          holdout);
-    int64_t n_validation = share_of(n, validation), n_holdout = share_of(n, holdout);
-    if (n_validation + n_holdout >= n)
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "of %lld rows, %lld for validation (a share of %g) and %lld for the holdout (%g) leave none "
-                          "for training",
-                          (long long)n, (long long)n_validation, validation, (long long)n_holdout, holdout);
-    int64_t *order = malloc((size_t)n * sizeof *order);
+                          "shares of %g for validation, %g for the holdout and %g for the test: each is from 0 to "
+                          "below 1",
+                          validation, holdout, test);
+    int64_t of_validation = share_of(n, validation), of_holdout = share_of(n, holdout), of_test = share_of(n, test);
+    if (of_validation + of_holdout + of_test < n) return CIRCE_OK;
+    return circe_fail(CIRCE_ERR_ARGUMENT,
+                      "of %lld rows, %lld for validation (a share of %g), %lld for the holdout (%g) and %lld for the "
+                      "test (%g) leave none for training",
+                      (long long)n, (long long)of_validation, validation, (long long)of_holdout, holdout,
+                      (long long)of_test, test);
+}
+
+circe_status train_split_make(int64_t n, double validation, double holdout, double test, uint64_t seed,
+                              train_split *split) {
+    if (split == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "split must not be NULL");
+    *split = (train_split){0};
+    circe_status status = check_shares(n, validation, holdout, test);
+    if (status != CIRCE_OK) return status;
+    int64_t *order = malloc((size_t)n * sizeof *order), *at = order;
     if (order != NULL) {
         circe_random_permutation((circe_random){.seed = seed, .stream = SPLIT_STREAM}, n, order);
-        split->n_holdout = n_holdout;
-        split->n_validation = n_validation;
-        split->n_training = n - n_holdout - n_validation;
-        split->holdout = copy_part(order, n_holdout);
-        split->validation = copy_part(order + n_holdout, n_validation);
-        split->training = copy_part(order + n_holdout + n_validation, split->n_training);
+        split->n_holdout = share_of(n, holdout);
+        split->n_validation = share_of(n, validation);
+        split->n_test = share_of(n, test);
+        split->n_training = n - split->n_holdout - split->n_validation - split->n_test;
+        split->holdout = copy_part(at, split->n_holdout), at += split->n_holdout;
+        split->validation = copy_part(at, split->n_validation), at += split->n_validation;
+        split->test = copy_part(at, split->n_test), at += split->n_test;
+        split->training = copy_part(at, split->n_training);
     }
     free(order);
-    if (split->holdout != NULL && split->validation != NULL && split->training != NULL) return CIRCE_OK;
+    if (split->holdout != NULL && split->validation != NULL && split->test != NULL && split->training != NULL)
+        return CIRCE_OK;
     train_split_free(split);
     return circe_fail(CIRCE_ERR_MEMORY, "no memory to split %lld rows", (long long)n);
 }
@@ -205,5 +218,6 @@ void train_split_free(train_split *split) {
     free(split->training);
     free(split->validation);
     free(split->holdout);
+    free(split->test);
     *split = (train_split){0};
 }

@@ -1,5 +1,5 @@
 /* Columns of a table as a network sees them: standardised by the statistics of the training rows, which the model
- * keeps; rows split into training, validation and holdout by a seed. */
+ * keeps; rows split into training, validation, holdout and test by a seed. */
 #ifndef TRAIN_TABLE_H
 #define TRAIN_TABLE_H
 
@@ -21,14 +21,15 @@ circe_status train_scaler_apply(const train_scaler *scaler, const circe_mat *val
 /* out := back to the units of the data. */
 circe_status train_scaler_invert(const train_scaler *scaler, const circe_mat *values, circe_mat *out);
 
-/* A partition of n rows: shares of validation and holdout (rounded; a share above 0 is at least one row), the rest is
- * for training. In random order. Owned. */
+/* A partition of n rows: shares of validation, holdout and test (rounded; a share above 0 is at least one row), the
+ * rest is for training. In random order. Owned. */
 typedef struct train_split {
-    int64_t *training, *validation, *holdout;
-    int64_t n_training, n_validation, n_holdout;
+    int64_t *training, *validation, *holdout, *test;
+    int64_t n_training, n_validation, n_holdout, n_test;
 } train_split;
 
-circe_status train_split_make(int64_t n, double validation, double holdout, uint64_t seed, train_split *split);
+circe_status train_split_make(int64_t n, double validation, double holdout, double test, uint64_t seed,
+                              train_split *split);
 void train_split_free(train_split *split);
 
 #endif

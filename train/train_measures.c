@@ -164,21 +164,21 @@ circe_status train_measures_batch(train_device *device, train_measures *m, const
 }
 
 /* Several ranks measure in turn. */
-static circe_status rows_on_host(train_device *device, train_measures *m, int64_t first, int64_t n, int64_t cols,
-                                 const float *from, double *value) {
+static circe_status rows_on_host(train_device *device, train_measures *m, int64_t place, int64_t first, int64_t n,
+                                 int64_t cols, const float *from, double *value) {
     const train_ranks *ranks = m->plan.ranks;
     circe_mat x = fetch(device, m, n, cols, from), z = rows_of(m->plan.z, first, n);
     circe_mat y = m->plan.y->cols > 0 ? rows_of(m->plan.y, first, n) : *m->plan.y;
     *value = 0.0;
     if (ranks != NULL && first / m->plan.batch % ranks->size != ranks->rank) return CIRCE_OK;
-    return as_value(m, circe_measure_points(m->regularizer, &x, &y, &z, value, NULL), value);
+    return as_value(m, circe_measure_points_at(m->regularizer, place, &x, &y, &z, value, NULL), value);
 }
 
-circe_status train_measures_rows(train_device *device, train_measures *m, int64_t first, int64_t n, int64_t cols,
-                                 const float *from, double *value) {
+circe_status train_measures_rows(train_device *device, train_measures *m, int64_t place, int64_t first, int64_t n,
+                                 int64_t cols, const float *from, double *value) {
     circe_mat x = circe_mat_f32(from, n, cols);
-    if (m->checking == NULL) return rows_on_host(device, m, first, n, cols, from, value);
-    circe_status status = circe_measure_evaluate(m->checking, m->rows + first, n, &x, m->value, NULL);
+    if (m->checking == NULL) return rows_on_host(device, m, place, first, n, cols, from, value);
+    circe_status status = circe_measure_evaluate_at(m->checking, place, 0, m->rows + first, n, &x, m->value, NULL);
     if (status != CIRCE_OK) return status;
     device->ops->download(device, value, m->value, sizeof *value);
     return device->ops->check(device);

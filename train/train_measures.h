@@ -42,7 +42,7 @@ bool train_measures_queue(const train_measures *measures);
  * of all; `rows`, which are validation rows first .. first + n - 1, the first and n of all, with an x of the slice, and
  * gives a value that is to be summed over the processes. It lies in host memory. */
 circe_status train_measures_batch(train_device *device, train_measures *measures, const train_measured *points);
-circe_status train_measures_rows(train_device *device, train_measures *measures, int64_t first, int64_t n, int64_t cols,
-                                 const float *x, double *value);
+circe_status train_measures_rows(train_device *device, train_measures *measures, int64_t place, int64_t first,
+                                 int64_t n, int64_t cols, const float *x, double *value);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "cli/audit/audit_text.h"
 #include "cli/commands.h"
 #include "cli/common/message.h"
@@ -14,7 +15,6 @@
 #include "cli/common/session.h"
 #include "cli/common/text.h"
 #include "io/paths.h"
-#include "io/small.h"
 #include "jobs/audit_parts.h"
 #include "jobs/test_json.h"
 

@@ -27,7 +27,7 @@ static int tell(void *user, double done, const char *text) {
     telling *t = user;
     int tenths = (int)(10 * done + 1e-9);
     if (ranks_first()) progress_show(done, text);
-    if (ranks_first() && !t->quiet && !progress_is_shown() && tenths > t->tenths && strncmp(text, "epoch ", 6) == 0) {
+    if (ranks_first() && !t->quiet && !progress_is_shown() && tenths > t->tenths && strstr(text, "epoch ") != NULL) {
         fprintf(stderr, "%s\n", text);
         t->tenths = tenths;
     }
@@ -45,21 +45,27 @@ static void print_run(const circe_training *t) {
     char time[32];
     text_row("network", "%s", t->network);
     if (t->images != NULL) text_row("images", "%s", t->images);
-    text_row("rows", "%" PRId64 " training, %" PRId64 " validation, %" PRId64 " holdout", t->training_rows,
-             t->validation_rows, t->holdout_rows);
+    text_row("rows", "%" PRId64 " training, %" PRId64 " validation, %" PRId64 " test", t->training_rows,
+             t->validation_rows, t->test_rows);
+    if (t->invariant_to != NULL) text_row("conditional mean", "learnt from %" PRId64 " rows", t->holdout_rows);
     text_columns(&t->columns);
     printf("  %-18s  ", "regulariser");
     text_wrap(stdout, t->regularizer, 22, 22, text_width());
-    if (t->regularised) text_row("gamma", "%g", t->gamma);
+    if (t->regularised)
+        text_row("gamma", "%g%s", t->gamma,
+                 !t->gamma_chosen   ? ""
+                 : t->gamma_reached ? ", the smallest with which no dependence is found on rows left out"
+                                    : ", with which the least dependence is found on rows left out");
     text_row("epochs", "%" PRId64 "%s%s, %" PRId64 " steps in %s", t->epochs,
              t->stopped_early ? " (no better one came)" : "", t->resumed ? " (resumed)" : "", t->steps,
              text_seconds(t->seconds, time, sizeof time));
 }
 
 static void print_errors(const circe_training *t) {
-    printf("\nOn the %" PRId64 " validation rows\n\n", t->validation_rows);
+    printf("\nOn the %" PRId64 " %s rows\n\n", t->score.rows, t->test_rows > 0 ? "test" : "validation");
     if (t->classes != NULL) {
         text_row("accuracy", "%.4g (always the most frequent class: %.4g)", t->accuracy, t->majority);
+        if (isfinite(t->score.auc)) text_row("AUC", "%.4g", t->score.auc);
         text_row("cross-entropy", "%.4g", t->loss);
         return;
     }
@@ -71,6 +77,33 @@ static void print_errors(const circe_training *t) {
     }
     if (isfinite(t->floor))
         text_row("floor", "about %.4g of the variance: the error of predicting from %s alone", t->floor, t->given);
+}
+
+static void print_score(const char *name, const circe_training_score *s) {
+    printf("  %-24s  %8.4g (%.3g to %.3g)  p %.2g (kci), %.2g (gcm)  KPC %.3g (%.2g to %.2g)\n", name, s->error.value,
+           s->error.lower, s->error.upper, s->p_kci, s->p_gcm, s->kpc.value, s->kpc.lower, s->kpc.upper);
+}
+
+/* What invariance bought and cost. */
+static void print_comparison(const circe_training *t) {
+    bool compared = t->baseline != NULL;
+    printf("\n%s, tests and share of the dependence on %s given %s, with 95 %% intervals\n\n",
+           t->classes != NULL ? "Cross-entropy" : "Error over the variance", t->invariant_to, t->given);
+    print_score(t->regularised ? "with the regulariser" : "the network", &t->score);
+    if (compared) print_score("without", &t->baseline_score);
+    if (compared)
+        text_row("cost", "%+.3g of error (%.3g to %.3g)", t->difference.value, t->difference.lower,
+                 t->difference.upper);
+}
+
+static void print_trials(const circe_training *t) {
+    printf("\nAlong gamma, on %" PRId64 " rows left out of training\n\n  %10s  %8s  %9s  %9s  %8s\n", t->trial_rows,
+           "gamma", "error", "p (kci)", "p (gcm)", "KPC");
+    for (int64_t i = 0; i < t->n_trials; i++) {
+        const circe_training_score *s = &t->trials[i].score;
+        printf("  %10g  %8.4g  %9.2g  %9.2g  %8.3g%s\n", t->trials[i].gamma, s->error.value, s->p_kci, s->p_gcm,
+               s->kpc.value, t->trials[i].chosen ? "  <- taken" : "");
+    }
 }
 
 static void print_state(const double *value, const char *name) {
@@ -90,11 +123,11 @@ static void print_state(const double *value, const char *name) {
 static void print_measures(const circe_training *t) {
     char *itself = small_format("%s itself", t->target);
     printf("\nDependence on %s given %s", t->invariant_to, t->given);
-    if (t->measured_rows < t->validation_rows) printf(", on %" PRId64 " of these rows", t->measured_rows);
+    if (t->measured_rows < t->score.rows) printf(", on %" PRId64 " of these rows", t->measured_rows);
     printf("\n\n  %-18s  %10s  %10s  %10s  %10s\n", "", "CIRCE", "HSCIC", "GCM", "HSIC");
     print_state(t->dependence[CIRCE_TRAINING_TARGET], itself);
-    print_state(t->dependence[CIRCE_TRAINING_BEFORE], "before training");
-    print_state(t->dependence[CIRCE_TRAINING_AFTER], "after training");
+    print_state(t->dependence[CIRCE_TRAINING_BASELINE], "without");
+    print_state(t->dependence[CIRCE_TRAINING_AFTER], t->regularised ? "with regulariser" : "the network");
     putchar('\n');
     free(itself);
 }
@@ -102,8 +135,10 @@ static void print_measures(const circe_training *t) {
 static void explain_measures(const circe_training *t) {
     char *text = small_format(
         "0: independent. CIRCE and HSIC are unbiased and scatter around 0; GCM is at most about 3 by chance; HSIC "
-        "asks for independence whatever is given. \"Before\" is the network before its first step%s%s",
-        t->given_is_target ? "." : "; the target itself is what a perfect predictor without a regulariser would show.",
+        "asks for independence whatever is given. KPC is the share of what is left of the prediction, once that is "
+        "known, "
+        "that must not matter and does.%s%s",
+        t->given_is_target ? "" : " The target itself is what a perfect predictor without a regulariser would show.",
         isfinite(t->floor) ? " The floor is an estimate, by kernel regression. A prediction that is invariant can go "
                              "below it only by what other features tell of the target independently of what must not "
                              "matter."
@@ -116,7 +151,9 @@ static void explain_measures(const circe_training *t) {
 static void print_training(const circe_training *t, const char *report, bool quiet) {
     printf("%s\n\n", t->path);
     print_run(t);
+    if (t->n_trials > 0) print_trials(t);
     print_errors(t);
+    if (t->invariant_to != NULL) print_comparison(t);
     if (t->invariant_to != NULL) print_measures(t);
     if (t->invariant_to != NULL && !quiet) explain_measures(t);
     if (report != NULL) printf("%sreport: %s/report.html\n", t->invariant_to != NULL ? "" : "\n", report);
@@ -180,6 +217,7 @@ int cmd_train(const args *arguments) {
         status = message_refused(
             circe_fail(CIRCE_ERR_ARGUMENT, "--audit needs --invariant-to: on what should the prediction not depend?"));
     progress_catch_termination();
+    progress_overall();
     const circe_watch watch = {.user = &t, .progress = tell, .warning = t.quiet ? NULL : warn};
     if (status == EXIT_DONE) status = train(&s, &options, &watch, report, &training);
     if (status == EXIT_DONE && ranks_first() && arguments->own.json)

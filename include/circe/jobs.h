@@ -10,6 +10,7 @@
 #include "circe/measure_job.h"
 #include "circe/options.h"
 #include "circe/predict.h"
+#include "circe/sweep.h"
 #include "circe/test_job.h"
 #include "circe/train.h"
 

@@ -15,7 +15,7 @@ typedef enum circe_estimator {
     CIRCE_BIASED = 1,   /* the theorem, algorithm 1:     Q / (B(B-1)),  Q = K_yy o K^c */
     CIRCE_DEBIASED = 2, /* the corollary, off-diagonal:  offdiag(Q) / (B(B-1)) */
     CIRCE_CENTERED = 3, /* the corollary:                HQH / (B(B-1)) */
-    CIRCE_USTAT = 4,    /* the unbiased HSIC weights of Q */
+    CIRCE_USTAT = 4,    /* the unbiased HSIC weights of Q: scatters around 0 where there is no dependence */
 } circe_estimator;
 
 CIRCE_API const char *circe_estimator_name(circe_estimator estimator);

@@ -12,6 +12,7 @@
 #define CIRCE_MEASURING_H
 
 #include "circe/gcm.h"
+#include "circe/scaling.h"
 
 CIRCE_BEGIN_DECLS
 
@@ -72,13 +73,20 @@ CIRCE_API int circe_measure_find(const char *name);
 
 typedef struct circe_measure circe_measure;
 
+/* Widths of x's kernel that are no numbers. Those that follow the features are for the factors of x's kernel that have
+ * no width, gaussian and laplace; linear and delta have none, and gcm has no kernel of x: there they mean nothing. */
+#define CIRCE_SIGMA2_FIRST 0.0      /* the median heuristic on the first x of so many columns, kept from then on */
+#define CIRCE_SIGMA2_MEDIAN (-1.0)  /* that of each batch (circe/scaling.h) */
+#define CIRCE_SIGMA2_RUNNING (-2.0) /* a moving average of those, by place */
+
 /* Kernels are given bound or free, as objects or as texts for circe_kernel_parse. Free widths are those of sigma2. */
 typedef struct circe_measure_options {
     circe_measure_kind kind;
-    circe_estimator estimator;                  /* circe; hsic: biased or ustat (unbiased) */
+    circe_estimator estimator;                  /* circe; hsic: biased or ustat */
     circe_kernels kernels;                      /* copied; NULL: those of the texts */
     const char *kernel_x, *kernel_y, *kernel_z; /* NULL: gaussian */
-    double sigma2_x;        /* 0: the median heuristic on the first x of so many columns, kept from then on */
+    double sigma2_x;                            /* positive, or one of the above */
+    circe_normalize normalize_x;                /* before the kernel; not for gcm */
     const double *sigma2_y; /* grid, of which leave-one-out chooses in a fit; n = 0: the library's, or the median */
     int64_t n_sigma2_y;
     double sigma2_z;   /* 0: the median heuristic on the first z */
@@ -98,7 +106,8 @@ typedef struct circe_measure_options {
     uint64_t seed;
 } circe_measure_options;
 
-/* What training takes: ustat, float32, widths of .1 (x) and 1 (z) times the columns, gcm on the batch before. */
+/* What training takes: ustat, float32, the width of x the median of the batch, that of z 1 times its columns, gcm on
+ * the batch before. */
 CIRCE_API void circe_measure_options_init(circe_measure_options *options, circe_measure_kind kind);
 
 /* Copies what it needs of the options. */
@@ -128,6 +137,10 @@ CIRCE_API circe_status circe_measure_set_mean(circe_measure *measure, const circ
  * it y may have no columns. Binding again forgets the data set before. */
 CIRCE_API circe_status circe_measure_bind(circe_measure *measure, const circe_mat *y, const circe_mat *z);
 
+/* For circe, a data set by its residual features, which must outlive the measure and be of the mean that it was given.
+ * Its batches leave no figures where x comes with widths and is not normalised. */
+CIRCE_API circe_status circe_measure_bind_features(circe_measure *measure, const circe_features *features);
+
 /* A measure with the kernels, the widths and the mean of another, which must outlive it; to be bound to other points.
  * It carries nothing from batch to batch. */
 CIRCE_API circe_status circe_measure_like(const circe_measure *other, circe_measure **measure);
@@ -145,13 +158,29 @@ CIRCE_API circe_status circe_measure_evaluate_at(circe_measure *measure, int64_t
                                                  circe_mat *grad);
 
 /* Of points that are not bound, in host memory and in the dtype of x, without a trace in the state: gcm regresses them
- * on themselves, and circe uses no random features where it has fitted the mean itself. */
+ * on themselves, circe uses no random features where it has fitted the mean itself, and a running width is the one that
+ * the batches left (of place 0 where none is named). */
 CIRCE_API circe_status circe_measure_points(circe_measure *measure, const circe_mat *x, const circe_mat *y,
                                             const circe_mat *z, double *value, circe_mat *grad);
+CIRCE_API circe_status circe_measure_points_at(circe_measure *measure, int64_t place, const circe_mat *x,
+                                               const circe_mat *y, const circe_mat *z, double *value, circe_mat *grad);
+
+/* ---- what the batches were like ---------------------------------------------------------------------------------- */
+
+/* Means over the batches of a place since the last call. */
+typedef struct circe_x_figures {
+    int64_t batches;
+    double mean_kernel; /* of k(x_i, x_j), i != j; near 0 or 1 the measure sees nothing. NaN: the kernel has no width */
+    double spread;      /* the standard deviation of x */
+    double sigma2;      /* of the last batch, of the first factor that has a width; NaN: there is none */
+} circe_x_figures;
+
+/* On a GPU this waits for what is queued. */
+CIRCE_API circe_status circe_measure_figures(circe_measure *measure, int64_t place, circe_x_figures *figures);
 
 /* ---- what it carries, what it is --------------------------------------------------------------------------------- */
 
-/* What it carries from batch to batch (gcm: the x and rows of the batch before), for checkpoints. */
+/* What it carries from batch to batch (gcm: the x and rows of the batch before; a running width), for checkpoints. */
 CIRCE_API circe_status circe_measure_state_bytes(circe_measure *measure, size_t *bytes);
 CIRCE_API circe_status circe_measure_get_state(const circe_measure *measure, void *state);
 /* 0 bytes: it carries nothing. CIRCE_ERR_FORMAT where the state is damaged or of another measure. */

@@ -7,7 +7,8 @@
  *     FLAG                            int            0 or 1
  *     INTEGER, BYTES                  int64_t        CIRCE_UNSET: not given
  *     COUNT                           int64_t        0: not given; on the command line the number may be left out
- *     NUMBER, POSITIVE                double         NaN: not given; CIRCE_AUTO: the word in `words` ("median")
+ *     NUMBER, POSITIVE                double         NaN: not given; CIRCE_AUTO: the word in `words` ("median");
+ *                                                    CIRCE_AUTO - 1: the second, where there are several
  *     TEXT, PATH, CHOICE              const char *   NULL: not given; CHOICE is one of `words`
  *     LIST, POSITIVES                 const char *   as on the command line: a,b,"c,d"
  *
@@ -35,7 +36,7 @@ typedef enum circe_option_kind {
     CIRCE_OPTION_INTEGER = 5,   /* low <= value <= high */
     CIRCE_OPTION_COUNT = 6,     /* the same; without a value it is `fallback` */
     CIRCE_OPTION_NUMBER = 7,    /* low <= a number <= high; high = 0: no upper limit */
-    CIRCE_OPTION_POSITIVE = 8,  /* a number > 0 and < high, or the word in `words` */
+    CIRCE_OPTION_POSITIVE = 8,  /* a number > 0 and < high, or one of `words` */
     CIRCE_OPTION_POSITIVES = 9, /* a comma-separated list of them, or the word */
     CIRCE_OPTION_BYTES = 10,    /* 512M, 4G, ... */
 } circe_option_kind;

@@ -99,6 +99,10 @@ typedef enum circe__slot {
     CIRCE__SLOT_PREVIOUS_Y,
     CIRCE__SLOT_WIDE_X,
     CIRCE__SLOT_WIDE_GRAD,
+    CIRCE__SLOT_SCALED,
+    CIRCE__SLOT_SCALED_RAW,
+    CIRCE__SLOT_SCALED_X,
+    CIRCE__SLOT_SCALING,
     CIRCE__N_SLOTS,
 } circe__slot;
 

@@ -106,16 +106,44 @@ static circe_status square_sums(const circe__data *data, const circe__pair *pair
     return status;
 }
 
+/* Sums over the diagonal of W and over its squares, in blocks that are added in their order. */
+enum { DIAGONAL_BLOCKS = 32 };
+
+typedef struct diagonals {
+    const circe__pair *pair;
+    double trace[DIAGONAL_BLOCKS], square[DIAGONAL_BLOCKS];
+} diagonals;
+
+static void run_diagonal(void *user, int64_t block) {
+    diagonals *d = user;
+    double trace = 0.0, square = 0.0;
+    int64_t end = circe__cut(d->pair->n, DIAGONAL_BLOCKS, block + 1);
+    for (int64_t i = circe__cut(d->pair->n, DIAGONAL_BLOCKS, block); i < end; i++) {
+        double w = diagonal_at(d->pair, i);
+        trace += w;
+        square += w * w;
+    }
+    d->trace[block] = trace;
+    d->square[block] = square;
+}
+
+static void sum_diagonal(const circe__data *data, const circe__pair *pair, double *trace, double *square) {
+    diagonals d = {.pair = pair};
+    int64_t threads = circe_context_parts(data->context, pair->n * (pair->p + pair->q + 8), 1 << 14);
+    circe__run_on((int)threads, DIAGONAL_BLOCKS, run_diagonal, &d);
+    *trace = *square = 0.0;
+    for (int64_t block = 0; block < DIAGONAL_BLOCKS; block++) {
+        *trace += d.trace[block];
+        *square += d.square[block];
+    }
+}
+
 circe_status circe__moments(const circe__data *data, const circe__pair *pair, int64_t most, double *mean,
                             double *variance) {
     int64_t n = pair->n;
-    double trace = 0.0, diagonal = 0.0, off = 0.0;
+    double trace, diagonal, off = 0.0;
     sample s;
-    for (int64_t i = 0; i < n; i++) {
-        double w = diagonal_at(pair, i);
-        trace += w;
-        diagonal += w * w;
-    }
+    sum_diagonal(data, pair, &trace, &diagonal);
     *mean = trace;
     *variance = 0.0;
     if (pair->p == 0 || pair->q == 0) return CIRCE_OK;

@@ -42,6 +42,10 @@ CIRCE_ROOMS size_t circe__gram_bytes(const circe_context *context, circe_dtype d
 CIRCE_ROOMS void circe__gram(const circe_context *context, circe__factors kernel, const circe_mat *a,
                              const circe_mat *b, circe_mat *out, void *scratch);
 
+/* The median of v[0..n), numbers of at least 0, which it reorders; where more than half are 0, of the others; 0: all
+ * are. */
+double circe__median_of_squares(double *v, int64_t n);
+
 bool circe__has_width(circe_kernel_kind kind);
 const char *circe__kernel_name(circe_kernel_kind kind);
 

@@ -42,6 +42,17 @@ static double kth_smallest(double *v, int64_t n, int64_t k) {
     return v[k];
 }
 
+/* ---- selection in one ---------------------------------------------------------------------------------------------
+ */
+
+/* The k-th smallest has those before it on its left. */
+static double median_here(double *v, int64_t n) {
+    double upper = kth_smallest(v, n, n / 2), lower = 0.0;
+    if (n % 2 == 1) return upper;
+    for (int64_t i = 0; i < n / 2; i++) lower = fmax(lower, v[i]);
+    return 0.5 * (lower + upper);
+}
+
 /* ---- selection in parts -------------------------------------------------------------------------------------------
  */
 
@@ -111,6 +122,13 @@ static int64_t drop_zeros(double *v, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (v[i] > 0.0) v[kept++] = v[i];
     return kept;
+}
+
+double circe__median_of_squares(double *v, int64_t n) {
+    double found = n > 0 ? median_here(v, n) : 0.0;
+    if (found > 0.0 || n < 1) return found;
+    int64_t kept = drop_zeros(v, n);
+    return kept > 0 ? median_here(v, kept) : 0.0;
 }
 
 /* ---- distances ----------------------------------------------------------------------------------------------------

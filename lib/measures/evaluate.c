@@ -136,12 +136,13 @@ static circe_status check_rows(const circe_measure *m, const int64_t *rows, int6
 
 circe_status circe_measure_evaluate_at(circe_measure *m, int64_t place, int64_t step, const int64_t *rows, int64_t n,
                                        const circe_mat *x, double *value, circe_mat *grad) {
-    circe_mat y, z, previous_x, previous_y;
+    circe_mat y, z, previous_x, previous_y, room;
     circe__measured_points points = {.rows = rows, .step = step, .x = x, .y = &y, .z = &z};
     circe_status status = check_batch(m, place, rows, n, x, value);
     if (status == CIRCE_OK && m->device != NULL) return m->device->evaluate(m, place, rows, n, x, value, grad);
-    if (status == CIRCE_OK) status = check_rows(m, rows, n);
-    if (status == CIRCE_OK) status = circe__measure_kernel_x(m, x, &points.kernel_x);
+    if (status == CIRCE_OK && m->features == NULL) status = check_rows(m, rows, n); /* or circe_cached does */
+    if (status == CIRCE_OK) status = circe__measure_scale(m, place, true, x, &room, &points.x);
+    if (status == CIRCE_OK) status = circe__measure_kernel_x(m, points.x, &points.kernel_x);
     if (status == CIRCE_OK && rows == NULL) status = all_rows(m, n, &points.rows);
     if (status == CIRCE_OK && m->y != NULL)
         status = gather(m, CIRCE__SLOT_BATCH_Y, m->y, m->cols_y, points.rows, n, &y);
@@ -150,6 +151,7 @@ circe_status circe_measure_evaluate_at(circe_measure *m, int64_t place, int64_t 
     bool carries = status == CIRCE_OK && circe__measure_carries(m);
     if (carries) status = recall(m, place, &previous_x, &previous_y, &points);
     if (status == CIRCE_OK) status = measure_batch(m, &points, value, grad);
+    if (status == CIRCE_OK && grad != NULL) status = circe__measure_scale_back(m, x, grad);
     return status == CIRCE_OK && carries ? circe__measure_remember(m, place, points.rows, x) : status;
 }
 
@@ -158,22 +160,31 @@ circe_status circe_measure_evaluate(circe_measure *m, const int64_t *rows, int64
     return circe_measure_evaluate_at(m, 0, 0, rows, n, x, value, grad);
 }
 
-circe_status circe_measure_points(circe_measure *m, const circe_mat *x, const circe_mat *y, const circe_mat *z,
-                                  double *value, circe_mat *grad) {
+circe_status circe_measure_points_at(circe_measure *m, int64_t place, const circe_mat *x, const circe_mat *y,
+                                     const circe_mat *z, double *value, circe_mat *grad) {
+    circe_mat room;
     circe__measured_points points = {.x = x, .y = y, .z = z};
-    if (m == NULL || x == NULL || y == NULL || z == NULL || value == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "measure, x, y, z and value must not be NULL");
+    if (m == NULL || x == NULL || y == NULL || z == NULL || value == NULL || place < 0 || place >= CIRCE__MOST_PLACES)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "measure, x, y, z and value must not be NULL, and place not below 0");
     if (m->n_rows >= 0 && ((m->cols_y > 0 && y->cols != m->cols_y) || z->cols != m->cols_z))
         return circe_fail(CIRCE_ERR_SHAPE,
                           "y and z have %lld and %lld columns; those of the data set have %lld "
                           "and %lld",
                           (long long)y->cols, (long long)z->cols, (long long)m->cols_y, (long long)m->cols_z);
     circe_status status = circe__measure_settle(m, y, z);
-    if (status == CIRCE_OK) status = circe__measure_kernel_x(m, x, &points.kernel_x);
-    return status == CIRCE_OK ? m->measure(m, &points, value, grad) : status;
+    if (status == CIRCE_OK) status = circe__measure_scale(m, place, false, x, &room, &points.x);
+    if (status == CIRCE_OK) status = circe__measure_kernel_x(m, points.x, &points.kernel_x);
+    if (status == CIRCE_OK) status = m->measure(m, &points, value, grad);
+    return status == CIRCE_OK && grad != NULL ? circe__measure_scale_back(m, x, grad) : status;
 }
 
-/* ---- state: the number of places, then for each its rows, columns, row numbers and x ------------------------------
+circe_status circe_measure_points(circe_measure *m, const circe_mat *x, const circe_mat *y, const circe_mat *z,
+                                  double *value, circe_mat *grad) {
+    return circe_measure_points_at(m, 0, x, y, z, value, grad);
+}
+
+/* ---- state: running widths (following.c), or the number of places and of each its rows, columns, row numbers and x
+ * ------------------------------
  */
 
 /* Added to the columns of an x of float64. */
@@ -184,7 +195,9 @@ static size_t x_bytes(const circe__previous *p) { return (size_t)(p->n * p->cols
 circe_status circe_measure_state_bytes(circe_measure *m, size_t *bytes) {
     *bytes = 0;
     circe_status status = m != NULL && m->device != NULL ? m->device->collect(m) : CIRCE_OK;
-    if (status != CIRCE_OK || m == NULL || m->n_places == 0) return status;
+    if (status != CIRCE_OK || m == NULL) return status;
+    *bytes = circe__measure_widths_bytes(m);
+    if (m->n_places == 0) return status;
     *bytes = sizeof(int64_t);
     for (int64_t p = 0; p < m->n_places; p++)
         *bytes += (2 + (size_t)m->places[p].n) * sizeof(int64_t) + x_bytes(&m->places[p]);
@@ -198,8 +211,13 @@ static void put(char **at, const void *from, size_t bytes) {
 
 circe_status circe_measure_get_state(const circe_measure *m, void *state) {
     char *at = state;
-    if (m == NULL || m->n_places == 0) return CIRCE_OK;
+    size_t widths = m != NULL ? circe__measure_widths_bytes(m) : 0;
+    if (m == NULL || (m->n_places == 0 && widths == 0)) return CIRCE_OK;
     if (state == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "state must not be NULL");
+    if (widths > 0) {
+        circe__measure_get_widths(m, state);
+        return CIRCE_OK;
+    }
     put(&at, &m->n_places, sizeof m->n_places);
     for (int64_t k = 0; k < m->n_places; k++) {
         const circe__previous *p = &m->places[k];
@@ -253,6 +271,7 @@ static circe_status read_place(circe_measure *m, int64_t place, reader *in) {
 static circe_status read_places(circe_measure *m, reader in) {
     int64_t places = 0;
     if (in.left == 0) return CIRCE_OK;
+    if (m != NULL && in.at != NULL && circe__measure_runs(m)) return circe__measure_set_widths(m, in.at, in.left);
     if (m == NULL || in.at == NULL || !circe__measure_carries(m)) return damaged();
     if (!take(&in, &places, sizeof places) || places < 0 || places > CIRCE__MOST_PLACES) return damaged();
     circe_status status = CIRCE_OK;
@@ -260,9 +279,14 @@ static circe_status read_places(circe_measure *m, reader in) {
     return status == CIRCE_OK && in.left > 0 ? damaged() : status;
 }
 
+static void forget_all(circe_measure *m) {
+    circe__measure_forget(m);
+    circe__measure_forget_widths(m);
+}
+
 circe_status circe_measure_set_state(circe_measure *m, const void *state, size_t bytes) {
-    if (m != NULL) circe__measure_forget(m);
+    if (m != NULL) forget_all(m);
     circe_status status = read_places(m, (reader){state, bytes});
-    if (status != CIRCE_OK && m != NULL) circe__measure_forget(m);
+    if (status != CIRCE_OK && m != NULL) forget_all(m);
     return status == CIRCE_OK && m != NULL && m->device != NULL ? m->device->adopt(m) : status;
 }

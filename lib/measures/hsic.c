@@ -1,7 +1,7 @@
 /* HSIC (Gretton et al. 2005; unbiased: Song et al. 2012): the marginal dependence of x and z, as a witness.
  *
  *     biased     H K_zz H / B^2
- *     unbiased   the ustat weights of K_zz (estimator.c)
+ *     ustat      the ustat weights of K_zz (estimator.c)
  *
  * K_zz is Q with a residual feature that is 1 everywhere, so the loops are CIRCE's. O(B^2 d_z). */
 #include "measures/measure_parts.h"
@@ -11,7 +11,7 @@ const char *circe_hsic_estimator_name(circe_hsic_estimator estimator) {
         case CIRCE_HSIC_BIASED:
             return "biased";
         case CIRCE_HSIC_UNBIASED:
-            return "unbiased";
+            return "ustat";
     }
     return "unknown";
 }
@@ -21,7 +21,7 @@ static circe_status check_hsic(circe_hsic_estimator estimator, const circe_kerne
     if (status != CIRCE_OK) return status;
     if (kernel_z == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "the kernel of z must not be NULL");
     if (estimator != CIRCE_HSIC_BIASED && estimator != CIRCE_HSIC_UNBIASED)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "HSIC estimator %d is neither biased nor unbiased", (int)estimator);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "HSIC estimator %d is neither biased nor ustat", (int)estimator);
     int64_t least = estimator == CIRCE_HSIC_UNBIASED ? 4 : 2;
     if (z->rows < least)
         return circe_fail(CIRCE_ERR_SHAPE, "%s HSIC needs at least %lld rows; there %s %lld",

@@ -17,7 +17,7 @@ void circe_measure_options_init(circe_measure_options *options, circe_measure_ki
     if (options == NULL) return;
     *options = (circe_measure_options){.kind = kind,
                                        .estimator = CIRCE_USTAT,
-                                       .sigma2_x = 0.1,
+                                       .sigma2_x = CIRCE_SIGMA2_MEDIAN,
                                        .sigma2_z = 1.0,
                                        .per_dimension = 1,
                                        .epsilon = 1e-3,
@@ -54,7 +54,12 @@ static circe_status check_options(const circe_measure_options *o) {
     if (o->method == CIRCE_METHOD_RFF && o->rff_features < 1)
         return circe_fail(CIRCE_ERR_ARGUMENT, "the number of random features is %lld; it must be positive",
                           (long long)o->rff_features);
-    circe_status status = check_width(o->sigma2_x, "x");
+    if (o->normalize_x < CIRCE_NORMALIZE_NONE || o->normalize_x > CIRCE_NORMALIZE_BATCH)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "normalize_x %d is none of none, rows, batch", (int)o->normalize_x);
+    if (o->normalize_x != CIRCE_NORMALIZE_NONE && !(row->uses & CIRCE_USES_KERNEL_X))
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s has no kernel of x, so x is not normalised for one", row->name);
+    bool word = o->sigma2_x == CIRCE_SIGMA2_MEDIAN || o->sigma2_x == CIRCE_SIGMA2_RUNNING;
+    circe_status status = word ? CIRCE_OK : check_width(o->sigma2_x, "x");
     return status == CIRCE_OK ? check_width(o->sigma2_z, "z") : status;
 }
 
@@ -135,6 +140,7 @@ void circe_measure_destroy(circe_measure *m) {
     circe_kernel_destroy(m->asked_y);
     circe_kernel_destroy(m->kernel_z);
     for (int64_t k = 0; k < m->n_x_kernels; k++) circe_kernel_destroy(m->x_kernels[k].kernel);
+    circe__measure_forget_widths(m);
     circe__free(m->context, m->x_kernels);
     circe__free(m->context, m->sigma2_y);
     circe__free(m->context, m->ridges);
@@ -153,6 +159,7 @@ circe_status circe_measure_like(const circe_measure *other, circe_measure **meas
     m->ridge = other->ridge;
     m->cols_y = other->cols_y;
     m->cols_z = other->cols_z;
+    m->leader = other->leader != NULL ? other->leader : other;
     if (other->kernel_y != NULL) status = circe_kernel_copy(other->kernel_y, &m->kernel_y);
     if (status == CIRCE_OK) return CIRCE_OK;
     circe_measure_destroy(m);
@@ -183,6 +190,7 @@ static circe_status bind_width(const circe_measure *m, double sigma2, const circ
     return circe_fail(status, "the width of %s's kernel by the median heuristic: %s", name, circe_last_error());
 }
 
+/* With a median of the first x this x is what comes to the kernel. */
 circe_status circe__measure_kernel_x(circe_measure *m, const circe_mat *x, const circe_kernel **kernel) {
     *kernel = m->asked_x;
     if (m->asked_x == NULL || circe_kernel_n_free(m->asked_x) == 0) return CIRCE_OK;
@@ -194,7 +202,9 @@ circe_status circe__measure_kernel_x(circe_measure *m, const circe_mat *x, const
     circe_kernel *made = NULL;
     circe__x_kernel *grown = circe__alloc(m->context, m->n_x_kernels + 1, sizeof *grown);
     circe_status status = grown == NULL ? CIRCE_ERR_MEMORY : circe_kernel_copy(m->asked_x, &made);
-    if (status == CIRCE_OK) status = bind_width(m, m->options.sigma2_x, x, "x", made);
+    if (status == CIRCE_OK)
+        status =
+            circe__measure_follows(m) ? circe_kernel_bind(made, 1.0) : bind_width(m, m->options.sigma2_x, x, "x", made);
     if (status != CIRCE_OK) {
         circe_kernel_destroy(made);
         circe__free(m->context, grown);
@@ -357,10 +367,11 @@ void circe__measure_unbind(circe_measure *m) {
     if (m->device != NULL) m->device->close(m);
     m->device = NULL;
     circe__measure_forget(m);
-    circe_features_destroy(m->features);
+    circe__measure_forget_widths(m);
+    circe_features_destroy(m->own_features);
     circe__free(m->context, m->y);
     circe__free(m->context, m->z);
-    m->features = NULL;
+    m->features = m->own_features = NULL;
     m->y = m->z = NULL;
     m->n_rows = -1;
 }
@@ -388,8 +399,11 @@ static circe_status copy_rows(circe_measure *m, const circe_mat *from, int64_t c
 static circe_status keep_rows(circe_measure *m, const circe_mat *y, const circe_mat *z) {
     circe_cme_info info = {0};
     if (m->mean != NULL) circe_cme_get_info(m->mean, &info);
-    if (m->options.kind == CIRCE_MEASURE_CIRCE && info.method != CIRCE_METHOD_RFF)
-        return circe_features_create(m->context, m->mean, y, z, m->options.dtype, &m->features);
+    if (m->options.kind == CIRCE_MEASURE_CIRCE && info.method != CIRCE_METHOD_RFF) {
+        circe_status made = circe_features_create(m->context, m->mean, y, z, m->options.dtype, &m->own_features);
+        m->features = m->own_features;
+        return made;
+    }
     circe_status status = copy_rows(m, z, m->cols_z, &m->z);
     return status == CIRCE_OK ? copy_rows(m, m->cols_y > 0 ? y : z, m->cols_y, &m->y) : status;
 }
@@ -408,6 +422,21 @@ circe_status circe_measure_bind(circe_measure *m, const circe_mat *y, const circ
         return status;
     }
     m->n_rows = z->rows;
+    circe__measure_describe(m);
+    return CIRCE_OK;
+}
+
+circe_status circe_measure_bind_features(circe_measure *m, const circe_features *features) {
+    circe_mat y;
+    if (m == NULL || features == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure and features must not be NULL");
+    if (m->options.kind != CIRCE_MEASURE_CIRCE || m->mean == NULL)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "residual features are for circe with a mean; %s is bound to y and z",
+                          m->row->name);
+    circe_status status = circe_features_get(features, &y, NULL);
+    if (status != CIRCE_OK) return status;
+    circe__measure_unbind(m);
+    m->features = features;
+    m->n_rows = y.rows;
     circe__measure_describe(m);
     return CIRCE_OK;
 }
@@ -434,7 +463,12 @@ static void say_kernel_x(circe_measure *m) {
     else if (o->sigma2_x > 0.0)
         say(m, "; kernel of x gaussian(%g)%s", o->sigma2_x, o->per_dimension ? " times its columns" : "");
     else
-        say(m, "; kernel of x gaussian(median)");
+        say(m, "; kernel of x gaussian(%s)",
+            circe__measure_runs(m)      ? "running median of the batches"
+            : circe__measure_follows(m) ? "median of the batch"
+                                        : "median");
+    if (o->normalize_x != CIRCE_NORMALIZE_NONE)
+        say(m, ", x normalised by %s", o->normalize_x == CIRCE_NORMALIZE_ROWS ? "rows" : "batch");
 }
 
 static void say_fit(circe_measure *m) {

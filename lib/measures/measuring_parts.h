@@ -22,6 +22,12 @@ typedef struct circe__previous {
     circe_dtype dtype;
 } circe__previous;
 
+/* How x is scaled at one place, and what its batches were like. */
+typedef struct circe__x_place {
+    double *widths; /* one for each factor of x's kernel */
+    double figures[CIRCE_N_FIGURES];
+} circe__x_place;
+
 /* Points to measure. */
 typedef struct circe__measured_points {
     const int64_t *rows; /* of the data set; NULL: other points */
@@ -41,6 +47,8 @@ typedef struct circe__measure_device {
     /* The batches before, to the measure's places and from there. */
     circe_status (*collect)(circe_measure *m);
     circe_status (*adopt)(circe_measure *m);
+    /* Figures and widths of a place to the measure's x_places; the device's figures begin again. */
+    circe_status (*report)(circe_measure *m, int64_t place);
     void (*close)(circe_measure *m);
 } circe__measure_device;
 
@@ -59,12 +67,17 @@ struct circe_measure {
     circe_cme *own_mean;
     circe_cme *exact; /* method rff: the mean without random features, for values; else NULL */
     int64_t n_rows;   /* of the data set; -1: none is bound */
-    circe_features *features;
-    double *y, *z; /* (n_rows, cols) of the data set, where batches are gathered; else NULL */
+    const circe_features *features;
+    circe_features *own_features; /* the same, or NULL: the caller's */
+    double *y, *z;                /* (n_rows, cols) of the data set, where batches are gathered; else NULL */
     circe__x_kernel *x_kernels;
     int64_t n_x_kernels;
     circe__previous *places;
     int64_t n_places;
+    circe__x_place *x_places;
+    int64_t n_x_places;
+    double *widths;                      /* those of the x at work */
+    const circe_measure *leader;         /* whose running widths it uses; NULL: its own */
     const circe__measure_device *device; /* NULL: rows are evaluated in host memory */
     void *on_device;                     /* the device's own */
     char text[640];
@@ -89,6 +102,26 @@ circe_hsic_estimator circe__measure_hsic_estimator(const circe_measure *m);
 circe_status circe__measure_settle(circe_measure *m, const circe_mat *y, const circe_mat *z);
 /* The kernel of this x; the measure's. */
 circe_status circe__measure_kernel_x(circe_measure *m, const circe_mat *x, const circe_kernel **kernel);
+
+/* ---- following.c: how x comes to its kernel -----------------------------------------------------------------------
+ */
+
+/* Whether the width of x's kernel follows the features, as a moving average, and whether x is changed at all. */
+bool circe__measure_follows(const circe_measure *m);
+bool circe__measure_runs(const circe_measure *m);
+bool circe__measure_scales(const circe_measure *m);
+circe_scaling circe__measure_scaling(const circe_measure *m, bool frozen);
+/* The place's, made where there is none yet; NULL: there is no memory. */
+circe__x_place *circe__measure_x_place(circe_measure *m, int64_t place);
+/* x as the kernel sees it, in the workspace, or x itself; and the gradient back. */
+circe_status circe__measure_scale(circe_measure *m, int64_t place, bool in_step, const circe_mat *x, circe_mat *room,
+                                  const circe_mat **scaled);
+circe_status circe__measure_scale_back(circe_measure *m, const circe_mat *x, circe_mat *grad);
+void circe__measure_forget_widths(circe_measure *m);
+/* As a state: of running widths alone; 0 bytes: there is none. */
+size_t circe__measure_widths_bytes(const circe_measure *m);
+void circe__measure_get_widths(const circe_measure *m, void *state);
+circe_status circe__measure_set_widths(circe_measure *m, const void *state, size_t bytes);
 
 /* The batch before at a place (NULL: none yet), and setting it; forgetting all. */
 const circe__previous *circe__measure_previous(const circe_measure *m, int64_t place);

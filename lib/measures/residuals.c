@@ -34,79 +34,95 @@ static double unit_of(double largest) {
     return ldexp(1.0, exponent > RANGE ? -RANGE : exponent < -RANGE ? RANGE : -exponent);
 }
 
-/* Columns [first, end) of (n, cols). Work on columns goes in parts of at least a cache line of them: sums and maxima
- * are then each part's own. */
-typedef struct span {
-    int64_t n, cols, first, end;
-} span;
-
-static void run_columns(int64_t n, int64_t cols, circe__range_fn run, void *user) {
-    enum { LEAST = 1 << 18, LINE = 8 };
-    circe__run_ranges(circe__threads_bracketed(), cols, circe__max(LINE, LEAST / n), run, user);
+/* Work on columns goes by rows, in ROW_BLOCKS blocks that each find sums or maxima of their own. They are put together
+ * in their order: the same bits on any number of threads. */
+static void run_rows(int64_t elements, circe_part_fn run, void *user) {
+    enum { LEAST = 8192 }; /* numbers: 5 microseconds */
+    int threads = (int)circe__count_parts(circe__threads_bracketed(), elements, LEAST);
+    circe__run_on(threads, CIRCE__ROW_BLOCKS, run, user);
 }
 
+/* Rows [first, end) of (n, cols). */
+typedef struct span {
+    int64_t first, end, cols;
+} span;
+
+static span block_of(int64_t n, int64_t cols, int64_t block) {
+    return (span){circe__cut(n, CIRCE__ROW_BLOCKS, block), circe__cut(n, CIRCE__ROW_BLOCKS, block + 1), cols};
+}
+
+static double *found_by(const circe__side *s, int64_t block) { return s->found + block * s->cols; }
+
 /* largest := max(largest, column maxima of |a|). */
-static void column_maxima(span s, const double *a, double *largest) {
-    for (int64_t i = 0; i < s.n; i++)
-        for (int64_t c = s.first; c < s.end; c++) {
+static void column_maxima(span s, const double *a, double *restrict largest) {
+    for (int64_t i = s.first; i < s.end; i++)
+        for (int64_t c = 0; c < s.cols; c++) {
             double size = fabs(a[i * s.cols + c]);
             largest[c] = size > largest[c] ? size : largest[c]; /* fmax would be a call */
         }
 }
 
-static void scale(span s, double *a, const double *by) {
-    for (int64_t i = 0; i < s.n; i++)
-        for (int64_t c = s.first; c < s.end; c++) a[i * s.cols + c] *= by[c];
+static void scale(span s, double *restrict a, const double *by) {
+    for (int64_t i = s.first; i < s.end; i++)
+        for (int64_t c = 0; c < s.cols; c++) a[i * s.cols + c] *= by[c];
+}
+
+/* The largest that the blocks found in each column. */
+static void largest_found(const circe__side *s, double *largest) {
+    memset(largest, 0, (size_t)s->cols * sizeof *largest);
+    for (int64_t block = 0; block < CIRCE__ROW_BLOCKS; block++)
+        for (int64_t c = 0; c < s->cols; c++) largest[c] = fmax(largest[c], found_by(s, block)[c]);
 }
 
 typedef struct scaling {
-    double *a;
-    int64_t n, cols;
+    double *a, *others; /* (n, cols); (n_others, cols) or NULL */
+    int64_t n, n_others, cols;
     const double *by;
 } scaling;
 
-static void run_scale(void *user, int64_t first, int64_t end) {
+static void run_scale(void *user, int64_t block) {
     const scaling *w = user;
-    scale((span){w->n, w->cols, first, end}, w->a, w->by);
+    scale(block_of(w->n, w->cols, block), w->a, w->by);
+    if (w->others != NULL) scale(block_of(w->n_others, w->cols, block), w->others, w->by);
 }
 
 void circe__scale_columns(double *a, int64_t n, int64_t cols, const double *by) {
-    scaling w = {a, n, cols, by};
-    run_columns(n, cols, run_scale, &w);
+    scaling w = {.a = a, .n = n, .cols = cols, .by = by};
+    run_rows(n * cols, run_scale, &w);
 }
 
 typedef struct loading {
     circe__side *side;
     const circe_mat *from;
-    double *others;
+    const double *others;
     int64_t n_others;
 } loading;
 
-static void run_load(void *user, int64_t first, int64_t end) {
+static void run_load(void *user, int64_t block) {
     const loading *w = user;
-    circe__side *s = w->side;
-    span own = {w->from->rows, s->cols, first, end}, others = {w->n_others, s->cols, first, end};
-    circe_mat from = *w->from;
-    circe_mat to = {s->points + first, own.n, end - first, s->cols, CIRCE_FLOAT64};
-    from.data = (char *)from.data + (size_t)first * circe_dtype_size(from.dtype);
-    from.cols = end - first;
+    const circe__side *s = w->side;
+    span own = block_of(w->from->rows, s->cols, block);
+    circe_mat from = circe__rows(w->from, own.first, own.end - own.first);
+    circe_mat to = circe__mat(s->points + own.first * s->cols, from.rows, s->cols, CIRCE_FLOAT64);
+    double *largest = found_by(s, block);
     circe__copy_mat(&from, &to);
-    memset(s->blur + first, 0, (size_t)(end - first) * sizeof *s->blur);
-    column_maxima(own, s->points, s->blur);
-    if (w->others != NULL) column_maxima(others, w->others, s->blur);
-    for (int64_t c = first; c < end; c++) {
-        s->unit[c] = unit_of(s->blur[c]);
-        s->blur[c] *= noise_of(from.dtype, from.rows) * s->unit[c];
-    }
-    scale(own, s->points, s->unit);
-    if (w->others != NULL) scale(others, w->others, s->unit);
+    memset(largest, 0, (size_t)s->cols * sizeof *largest);
+    column_maxima(own, s->points, largest);
+    if (w->others != NULL) column_maxima(block_of(w->n_others, s->cols, block), w->others, largest);
 }
 
 /* Points of the side, and `others` (n_others, cols) that belong to the same units, or NULL; and the noise that comes
  * of subtracting numbers of this size. */
 static void load(circe__side *s, const circe_mat *from, double *others, int64_t n_others) {
     loading w = {s, from, others, n_others};
-    run_columns(from->rows, s->cols, run_load, &w);
+    scaling by_unit = {s->points, others, from->rows, n_others, s->cols, s->unit};
+    run_rows(from->rows * s->cols, run_load, &w);
+    largest_found(s, s->blur);
+    for (int64_t c = 0; c < s->cols; c++) {
+        s->unit[c] = unit_of(s->blur[c]);
+        s->blur[c] *= noise_of(from->dtype, from->rows) * s->unit[c];
+    }
+    run_rows(from->rows * s->cols, run_scale, &by_unit);
 }
 
 typedef struct settling {
@@ -114,34 +130,47 @@ typedef struct settling {
     int64_t n;
 } settling;
 
-static void run_settle(void *user, int64_t first, int64_t end) {
+static void run_maxima(void *user, int64_t block) {
     const settling *w = user;
-    circe__side *s = w->side;
-    span own = {w->n, s->cols, first, end};
-    memset(s->gain + first, 0, (size_t)(end - first) * sizeof *s->gain);
-    column_maxima(own, s->r, s->gain);
-    for (int64_t c = first; c < end; c++) {
-        s->gain[c] = unit_of(s->gain[c]);
-        s->blur[c] *= s->gain[c];
-        s->rms[c] = 0.0;
-    }
+    const circe__side *s = w->side;
+    memset(found_by(s, block), 0, (size_t)s->cols * sizeof(double));
+    column_maxima(block_of(w->n, s->cols, block), s->r, found_by(s, block));
+}
+
+/* Residuals times the gain, and the sums of their squares. */
+static void run_settle(void *user, int64_t block) {
+    const settling *w = user;
+    const circe__side *s = w->side;
+    span own = block_of(w->n, s->cols, block);
+    double *restrict squares = found_by(s, block);
     scale(own, s->r, s->gain);
-    for (int64_t i = 0; i < w->n; i++)
-        for (int64_t c = first; c < end; c++) s->rms[c] += s->r[i * s->cols + c] * s->r[i * s->cols + c];
-    for (int64_t c = first; c < end; c++) s->rms[c] = sqrt(s->rms[c] / (double)w->n);
+    memset(squares, 0, (size_t)s->cols * sizeof *squares);
+    for (int64_t i = own.first; i < own.end; i++)
+        for (int64_t c = 0; c < s->cols; c++) squares[c] += s->r[i * s->cols + c] * s->r[i * s->cols + c];
 }
 
 /* Residuals in units of their own; noise grows with them, to 1 or more where there is nothing else. The root of a mean
  * of squares of at most 1 is finite unless one of them was not. */
 static circe_status settle(circe__side *s, int64_t n, const char *name) {
     settling w = {s, n};
-    run_columns(n, s->cols, run_settle, &w);
-    for (int64_t c = 0; c < s->cols; c++)
+    run_rows(n * s->cols, run_maxima, &w);
+    largest_found(s, s->gain);
+    for (int64_t c = 0; c < s->cols; c++) {
+        s->gain[c] = unit_of(s->gain[c]);
+        s->blur[c] *= s->gain[c];
+    }
+    run_rows(n * s->cols, run_settle, &w);
+    memset(s->rms, 0, (size_t)s->cols * sizeof *s->rms);
+    for (int64_t block = 0; block < CIRCE__ROW_BLOCKS; block++)
+        for (int64_t c = 0; c < s->cols; c++) s->rms[c] += found_by(s, block)[c];
+    for (int64_t c = 0; c < s->cols; c++) {
+        s->rms[c] = sqrt(s->rms[c] / (double)n);
         if (!isfinite(s->rms[c]))
             return circe_fail(CIRCE_ERR_NUMERIC,
                               "the regression of %s gives numbers beyond the range of float64: its points lie far "
                               "outside of those it was fitted on",
                               name);
+    }
     return CIRCE_OK;
 }
 

@@ -5,6 +5,8 @@
 #include "circe/gcm.h"
 #include "measures/measure_parts.h"
 
+enum { CIRCE__ROW_BLOCKS = 32 };
+
 /* x or z. Its columns times `unit` are at most 1, their residuals times `gain` at most 1 and at least 1/2 somewhere. */
 typedef struct circe__side {
     int64_t cols;
@@ -12,6 +14,7 @@ typedef struct circe__side {
     double *r;           /* (n, cols): residuals */
     double *unit, *gain; /* (cols) */
     double *blur, *rms;  /* (cols): the rounding noise in r, at most, and the root of mean r^2 */
+    double *found;       /* (CIRCE__ROW_BLOCKS, cols): scratch */
 } circe__side;
 
 /* One call, checked, with room for its sides. */

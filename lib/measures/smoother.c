@@ -297,7 +297,7 @@ static void run_copy(void *user, int64_t first, int64_t end) {
 }
 
 static void copy_in_parts(const double *in, int64_t n, double *out) {
-    enum { LEAST = 1 << 18 };
+    enum { LEAST = 1 << 14 };
     copying c = {in, out};
     circe__run_ranges(circe__threads_bracketed(), n, LEAST, run_copy, &c);
 }

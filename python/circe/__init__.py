@@ -5,7 +5,7 @@
 
 In a PyTorch training loop:
 
-    circe_loss = circe.torch.CirceLoss(mean, sigma2_x=0.1)
+    circe_loss = circe.torch.CirceLoss(mean)
     loss = criterion(prediction, b) + gamma * circe_loss(features, y, z)
 
 From tables to predictors and audits:
@@ -23,7 +23,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Dict, List
 
 if TYPE_CHECKING:  # with `as`, by which a type checker knows that a name is exported
-    from . import causallearn as causallearn, errors as errors, sklearn as sklearn, torch as torch
+    from . import causallearn as causallearn, errors as errors, jax as jax, sklearn as sklearn, torch as torch
     from ._blocks import BlockMeasurement as BlockMeasurement, SampleWarning as SampleWarning, blocks as blocks
     from ._inference import (
         Along as Along, Calibration as Calibration, Effect as Effect, Effects as Effects, TestResult as TestResult,
@@ -42,6 +42,8 @@ if TYPE_CHECKING:  # with `as`, by which a type checker knows that a name is exp
         hscic as hscic, hsic as hsic, kci as kci, kpc as kpc, measure as measure, nocco as nocco, spectral as spectral,
         transform as transform)
     from ._runtime import get_threads as get_threads, set_threads as set_threads
+    from ._sweeps import (
+        Experiment as Experiment, Sweep as Sweep, experiment as experiment, experiments as experiments, sweep as sweep)
     from .errors import (
         ArgumentError as ArgumentError, CancelledError as CancelledError, CirceError as CirceError,
         ClosedError as ClosedError, CommandError as CommandError, DataError as DataError, DeviceError as DeviceError,
@@ -57,12 +59,13 @@ _WHERE = {
     "_mean": "ConditionalMean FitWarning LooTable ResidualFeatures",
     "_measures": "MEASURES Measurement circe circe_cached gcm hscic hsic kci kpc measure nocco spectral transform",
     "_runtime": "get_threads set_threads",
+    "_sweeps": "Experiment Sweep experiment experiments sweep",
     "errors": "ArgumentError CancelledError CirceError ClosedError CommandError DTypeError DataError DeviceError FileError "
               "FormatError NotFittedError NumericError OutOfMemoryError RankError ShapeError UnsupportedError VersionError "
               "WriteError",
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
-_MODULES = ("causallearn", "errors", "sklearn", "torch")
+_MODULES = ("causallearn", "errors", "jax", "sklearn", "torch")
 
 __all__ = sorted({*_MODULE_OF, "build_info"} - {"circe"})  # which would rebind the package's own name
 

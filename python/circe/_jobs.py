@@ -15,7 +15,7 @@ import os
 import tempfile
 import warnings
 from dataclasses import dataclass, fields
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 import numpy as np
 
@@ -114,10 +114,13 @@ def schema(job: str) -> Schema:
     return _schemas[job]
 
 
-def _described(job: str, *left_out: str):
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _described(job: str, *left_out: str) -> Callable[[Function], Function]:
     """Gives a function the signature and the documentation of its job's options."""
 
-    def decorate(function):
+    def decorate(function: Function) -> Function:
         own = [p for p in inspect.signature(function).parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
         try:
             rows = schema(job)
@@ -265,11 +268,13 @@ def predict(model, data=None, *, progress: Optional[Progress] = None, **options)
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Training(_Record):
-    """What came of a training: `predictor`, which predicts; `error` on the validation rows; `measures` of the dependence of the
-    target, of the network before training and after; `floor`: the error that no invariant predictor can go below; `history`,
-    one row per epoch, a structured array; `results`: all of it, as `circe train --json` writes it."""
+    """What came of a training: `predictor`, which predicts; `error` on the test rows (with test=0, on the validation rows);
+    `gamma`, given or chosen; `comparison`: error, tests and KPC of this network and of the same one without the regulariser, on
+    those rows; `trials`: error and dependence along gamma, where it was chosen or swept, one dictionary per gamma; `measures` of
+    the dependence of the target, of the baseline and of this network; `floor`: the error that no invariant predictor can go
+    below; `history`, one row per epoch, a structured array; `results`: all of it, as `circe train --json` writes it."""
 
-    _shown = ("error", "floor", "epochs", "seconds")
+    _shown = ("error", "gamma", "floor", "epochs", "seconds")
 
     predictor: Predictor
     error: Dict[str, Any]
@@ -283,6 +288,18 @@ class Training(_Record):
     results: Dict[str, Any]
     _handle: _runtime.Handle
 
+    @property
+    def gamma(self) -> float:
+        return self.results["settings"]["gamma"]
+
+    @property
+    def comparison(self) -> Dict[str, Any]:
+        return self.results["comparison"]
+
+    @property
+    def trials(self) -> List[Dict[str, Any]]:
+        return self.results.get("search", {}).get("trials", [])
+
     def predict(self, data, **options) -> Predictions:
         """As circe.predict with this training's predictor."""
         return predict(self.predictor, data, **options)
@@ -292,7 +309,7 @@ class Training(_Record):
         self.predictor.save(path)
 
     def report(self, folder) -> None:
-        """report.html with its figures, results.json, results.csv, predictions.csv and run.yaml into a folder."""
+        """report.html with its figures, results.json, results.csv, predictions.csv, sweep.csv and run.yaml into a folder."""
         _native.check(_native.jobs().circe_training_report(_runtime.context().pointer, self._handle.pointer, _folder(folder)))
 
     def __reduce__(self):

@@ -25,7 +25,9 @@ VERSION = (0, 1)  # major and minor of the headers that this file mirrors
 FLOAT32, FLOAT64 = 1, 2
 METHODS = {"auto": 0, "lowrank": 1, "dense": 2, "rff": 3}
 ESTIMATORS = {"biased": 1, "debiased": 2, "centered": 3, "ustat": 4}
-HSIC_ESTIMATORS = {"biased": 1, "unbiased": 2}
+HSIC_ESTIMATORS = {"biased": 1, "ustat": 2, "unbiased": 2}  # the last is an older word for ustat
+NORMALIZATIONS = {"none": 0, "rows": 1, "batch": 2}
+N_FIGURES = 3
 GCM_REGRESSIONS = {"kernel": 1, "linear": 2}
 TEST_MEANS = {"auto": 0, "rows": 1, "split": 2}
 TRANSFORMS = {"none": 0, "ranks": 1, "normal-scores": 2}
@@ -65,8 +67,9 @@ class Allocator(ctypes.Structure):
     _fields_ = [("allocate", c_void_p), ("release", c_void_p), ("user", c_void_p)]
 
 
-# Called during long work; what it returns, if not 0, ends it.
-Progress = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_int64, c_int64)
+# Called during long work; what it returns, if not 0, ends it. The library hands over a stage and numbers, which nobody here
+# looks at: a function may take fewer arguments than it is called with.
+Progress = ctypes.CFUNCTYPE(c_int)
 
 
 class ContextOptions(ctypes.Structure):
@@ -82,6 +85,10 @@ class KernelFactor(ctypes.Structure):
     _fields_ = [("kind", c_int), ("sigma2", c_double), ("first_col", c_int64), ("n_cols", c_int64)]
 
 
+class Scaling(ctypes.Structure):
+    _fields_ = [("normalize", c_int), ("keep", c_double), ("frozen", c_int)]
+
+
 class BatchOptions(ctypes.Structure):
     _fields_ = [("ridge", c_double), ("method", c_int), ("tolerance", c_double)]
 
@@ -93,6 +100,15 @@ class NormalizedOptions(ctypes.Structure):
 class GcmOptions(ctypes.Structure):
     _fields_ = [("regression", c_int), ("combine", c_int), ("sharpness", c_double), ("batch", BatchOptions),
                 ("previous_x", c_char_p), ("previous_y", c_char_p), ("holdout", c_void_p)]
+
+
+class MeasureOptions(ctypes.Structure):
+    _fields_ = [("kind", c_int), ("estimator", c_int), ("kernels", Kernels), ("kernel_x", c_char_p), ("kernel_y", c_char_p),
+                ("kernel_z", c_char_p), ("sigma2_x", c_double), ("normalize_x", c_int), ("sigma2_y", POINTER(c_double)),
+                ("n_sigma2_y", c_int64), ("sigma2_z", c_double), ("per_dimension", c_int), ("ridge", POINTER(c_double)),
+                ("n_ridge", c_int64), ("epsilon", c_double), ("method", c_int), ("tolerance", c_double), ("rff_features", c_int64),
+                ("dtype", c_int), ("regress_z_on_holdout", c_int), ("gcm_regression", c_int), ("gcm_combine", c_int),
+                ("gcm_sharpness", c_double), ("gcm_previous_batch", c_int), ("seed", c_uint64)]
 
 
 class Metadata(ctypes.Structure):
@@ -133,7 +149,7 @@ class TestOptions(ctypes.Structure):
 class TestRegression(ctypes.Structure):
     _fields_ = [("used", c_int), ("sigma2_multiple", c_double), ("ridge_chosen", c_double), ("ridge", c_double),
                 ("loo_error", c_double), ("degrees", c_double), ("rows", c_int64), ("rank", c_int64), ("left_out", c_double),
-                ("remaining", c_double), ("check_p", c_double)]
+                ("remaining", c_double), ("check_p", c_double), ("basis", c_char * 48)]
 
 
 class TestResult(ctypes.Structure):
@@ -142,7 +158,8 @@ class TestResult(ctypes.Structure):
                 ("null_mean", c_double), ("null_sd", c_double), ("x", TestRegression), ("z", TestRegression),
                 ("rank_x", c_int64), ("rank_z", c_int64), ("left_out_x", c_double), ("left_out_z", c_double),
                 ("kernel_x", c_char * 192), ("kernel_y", c_char * 192), ("kernel_z", c_char * 192), ("trust", c_int),
-                ("verdict", c_char * 640), ("effective_rows", c_double), ("robust_p", c_double), ("mid_p", c_double)]
+                ("verdict", c_char * 640), ("effective_rows", c_double), ("robust_p", c_double), ("mid_p", c_double),
+                ("misfit", c_double), ("expected_count", c_double)]
 
 
 class Calibration(ctypes.Structure):
@@ -198,7 +215,12 @@ class Training(ctypes.Structure):
                 ("warnings", Notes)]
 
 
-TRAINING_EPOCH = ("loss", "regularizer", "validation_loss", "validation_regularizer", "rate", "gamma", "seconds")
+TRAINING_EPOCH = ("loss", "regularizer", "validation_loss", "validation_regularizer", "rate", "gamma", "seconds",
+                  "mean_kernel", "spread")
+
+
+class ExperimentEntry(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("path", c_char_p), ("title", c_char_p), ("error", c_char_p)]
 
 
 class PredictionError(ctypes.Structure):
@@ -247,6 +269,8 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_kernel_text": (_text, _handle),
     "circe_median_sigma2": ("status", _handle, _mat, c_int64, c_int64, _value),
     "circe_gram": ("status", _handle, _handle, _mat, _mat, _mat),
+    "circe_scale": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, c_void_p, _mat),
+    "circe_scale_gradient": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, _mat),
     # the conditional mean
     "circe_cme_options_init": (None, POINTER(CmeOptions)),
     "circe_cme_fit": ("status", _handle, _mat, _mat, _handle, _handle, POINTER(CmeOptions), _out),
@@ -272,6 +296,14 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_features_gather": ("status", _handle, _index, c_int64, _mat, _mat),
     "circe_transform_columns": ("status", _handle, _mat, c_int, c_char_p, _mat),
     # measures
+    "circe_measure_options_init": (None, POINTER(MeasureOptions), c_int),
+    "circe_measure_find": (c_int, _text),
+    "circe_measure_create": ("status", _handle, POINTER(MeasureOptions), _out),
+    "circe_measure_destroy": (None, _handle),
+    "circe_measure_set_mean": ("status", _handle, _handle),
+    "circe_measure_bind_features": ("status", _handle, _handle),
+    "circe_measure_points": ("status", _handle, _mat, _mat, _mat, _value, _mat),
+    "circe_measure_evaluate": ("status", _handle, _index, c_int64, _mat, _value, _mat),
     "circe_measure_circe": ("status", _handle, _handle, _handle, _mat, _mat, _mat, c_int, _value, _mat),
     "circe_measure_circe_cached": ("status", _handle, _handle, _handle, _index, c_int64, _handle, _mat, c_int, _value, _mat),
     "circe_measure_circe_spectral": ("status", _handle, _handle, _handle, _mat, _mat, _mat, _value, _mat),
@@ -307,6 +339,9 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     # on a GPU: pointers are of the device
     "circe_cuda_open": ("status", _handle, c_int, c_void_p, _out),
     "circe_cuda_close": (None, _handle),
+    "circe_cuda_scale_bytes": (c_size_t, c_int64, c_int64),
+    "circe_cuda_scale": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, c_void_p, c_void_p, _mat),
+    "circe_cuda_scale_gradient": ("status", _handle, _handle, POINTER(Scaling), _mat, c_void_p, c_void_p, _mat),
     "circe_cuda_measure_circe": ("status", _handle, _handle, _mat, _mat, _index, c_int64, _handle, _mat, c_int, c_void_p,
                                  _mat),
     "circe_cuda_measure_hsic": ("status", _handle, POINTER(Kernels), _mat, _mat, c_int, c_void_p, _mat),
@@ -344,6 +379,14 @@ JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_audit_result_free": (None, _handle),
     "circe_audit_json": (c_void_p, _handle),
     "circe_audit_report": ("status", _handle, _text),
+    "circe_sweep": ("status", _handle, _handle, c_void_p, c_void_p, POINTER(Watch), _out),
+    "circe_sweep_result_free": (None, _handle),
+    "circe_sweep_json": (c_void_p, _handle),
+    "circe_experiment": ("status", _handle, _text, c_void_p, POINTER(Watch), _out),
+    "circe_experiment_result_free": (None, _handle),
+    "circe_experiment_json": (c_void_p, _handle),
+    "circe_experiment_list": ("status", POINTER(POINTER(ExperimentEntry)), POINTER(c_int64)),
+    "circe_experiment_list_free": (None, POINTER(ExperimentEntry)),
     "circe_text_free": (None, c_void_p),
     "circe_table_create": ("status", c_int64, _out),
     "circe_table_free": (None, _handle),

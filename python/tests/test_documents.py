@@ -12,8 +12,10 @@ import pytest
 
 from conftest import SOURCE
 
-MODULES = ["circe._inference", "circe._kernels", "circe._runtime", "circe._mean", "circe._measures", "circe.torch._data", "circe.torch._losses", "circe.sklearn"]
-NEEDS = {"circe.torch._data": "torch", "circe.torch._losses": "torch", "circe.sklearn": "sklearn"}
+MODULES = ["circe._inference", "circe._kernels", "circe._runtime", "circe._mean", "circe._measures", "circe.torch._data", "circe.torch._losses", "circe.sklearn",
+           "circe.jax", "circe.jax._losses"]
+NEEDS = {"circe.torch._data": "torch", "circe.torch._losses": "torch", "circe.sklearn": "sklearn",
+         "circe.jax": "jax", "circe.jax._losses": "jax"}
 EXAMPLES = sorted((SOURCE / "python" / "examples").glob("*.py"))
 
 

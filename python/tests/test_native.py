@@ -30,7 +30,8 @@ STRUCTURES = {"circe_mat": _native.Mat, "circe_cme_options": _native.CmeOptions,
               "circe_metadata": _native.Metadata, "circe_option": _native.Option, "circe_schema": _native.Schema,
               "circe_watch": _native.Watch, "circe_notes": _native.Notes, "circe_columns": _native.ColumnsRead,
               "circe_training": _native.Training, "circe_predictions": _native.Predictions,
-              "circe_prediction_error": _native.PredictionError}
+              "circe_prediction_error": _native.PredictionError,
+              "circe_measure_options": _native.MeasureOptions}
 
 
 def declarations():

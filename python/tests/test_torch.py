@@ -5,6 +5,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import warnings
 import weakref
 
 import numpy as np
@@ -158,7 +159,7 @@ def test_features_may_be_written_to(batch):
 def test_the_last_batch_may_be_small(mean, points):
     """As a DataLoader leaves it: 0, with zeros for a gradient, and one warning."""
     y, z = torch.tensor(points.y), torch.tensor(points.z)
-    losses = [(ct.CirceLoss(mean, sigma2_x=1.0, estimator="ustat"), 4), (ct.CirceLoss(mean, sigma2_x=1.0), 2)]
+    losses = [(ct.CirceLoss(mean, sigma2_x=1.0), 4), (ct.CirceLoss(mean, sigma2_x=1.0, estimator="centered"), 2)]
     for loss, least in losses:
         with pytest.warns(ct.SmallBatchWarning, match=f"which needs {least}") as caught:
             for n in (1, least - 1):
@@ -209,7 +210,7 @@ def test_training_makes_it_smaller(points, mean):
 
 def test_modules(batch):
     module, _ = batch.loss("circe")
-    assert "estimator='centered'" in repr(module) and not list(module.parameters()) and module.state_dict() == {}
+    assert "estimator='ustat'" in repr(module) and not list(module.parameters()) and module.state_dict() == {}
     twin = copy.deepcopy(module)
     assert twin(batch.x, batch.y, batch.z).item() == module(batch.x, batch.y, batch.z).item()
 
@@ -361,7 +362,7 @@ def test_refused(points, mean, change, error, text):
 
 
 def test_row_numbers_refused(points, mean):
-    loss = ct.CirceLoss(ct.residual_features(mean, points.y, points.z), sigma2_x=1.0)
+    loss = ct.CirceLoss(ct.residual_features(mean, points.y, points.z), sigma2_x=1.0, estimator="centered")
     x = torch.zeros(2, 1)
     for arguments, error, text in (
             ({"index": torch.tensor([0, 160])}, circe.ArgumentError, r"index\[1\] is 160; there are 160 rows"),
@@ -376,9 +377,87 @@ def test_row_numbers_refused(points, mean):
         ct.CirceLoss(mean, sigma2_x=1.0)(x, x, x, index=[0, 1])
 
 
+# ---- widths that follow the features ------------------------------------------------------------------------------------
+
+
+def _grad(loss, x, *given):
+    x = x.detach().requires_grad_()
+    value = loss(x, *given)
+    value.backward()
+    return value.item(), x.grad
+
+
+@pytest.mark.parametrize("normalize", ["none", "rows", "batch"])
+def test_the_width_follows_the_features(points, mean, normalize):
+    """The median of the batch: the scale of x does not count. As torch itself would compute it."""
+    x, y, z = (torch.tensor(v[:60]) for v in (points.x, points.y, points.z))
+    loss = ct.CirceLoss(mean, normalize_x=normalize)
+    value, grad = _grad(loss, x, y, z)
+    assert _grad(loss, 1000 * x, y, z)[0] == pytest.approx(value, rel=1e-9)
+    own = x.clone().requires_grad_()
+    seen = own
+    if normalize == "rows":
+        seen = own / own.norm(dim=1, keepdim=True)
+    if normalize == "batch":
+        seen = (own - own.mean(0)) / own.std(0, unbiased=False)
+    width = circe.median_sigma2(seen.detach().numpy())  # of 60 rows all pairs count
+    expected = ct.CirceLoss(mean, sigma2_x=width)(seen, y, z)
+    expected.backward()
+    assert value == pytest.approx(expected.item(), rel=1e-9)
+    torch.testing.assert_close(grad, own.grad, rtol=1e-7, atol=1e-10)
+
+
+def test_the_running_width_is_a_buffer(points, mean, tmp_path):
+    x, y, z = (torch.tensor(v[:60]) for v in (points.x, points.y, points.z))
+    loss = ct.CirceLoss(mean, sigma2_x="running")
+    loss(x, y, z)
+    first = loss.state_dict()["running_sigma2"].item()
+    assert first == pytest.approx(circe.median_sigma2(points.x[:60]), rel=1e-9)
+    twin = copy.deepcopy(loss)
+    loss(3 * x, y, z)
+    assert loss.running_sigma2.item() == pytest.approx(0.9 * first + 0.1 * 9 * first) and twin.running_sigma2.item() == first
+    torch.save(loss, tmp_path / "loss.pt")
+    again = torch.load(tmp_path / "loss.pt", **({} if torch.__version__ < "1.13" else {"weights_only": False}))
+    twin.load_state_dict(loss.state_dict())
+    for other in (again, twin):
+        assert other(x, y, z).item() == copy.deepcopy(loss)(x, y, z).item()
+    loss.eval()
+    kept = loss.running_sigma2.item()
+    before = loss(x, y, z).item()
+    loss(100 * x, y, z)
+    assert loss.running_sigma2.item() == kept and loss(x, y, z).item() == before
+    loss.train().float()
+    loss(x, y, z)
+    assert loss.running_sigma2.item() != kept
+
+
+def test_the_watchman(points, mean):
+    """A kernel that sees nothing, and features that grow or shrink: said once each; silent where all is well."""
+    x, y, z = (torch.tensor(v[:60]) for v in (points.x, points.y, points.z))
+    for options, factor, text in (({"sigma2_x": 1e-5}, 1.0, "so narrow that the loss sees hardly any dependence"),
+                                  ({"sigma2_x": 1e5}, 1.0, "x hardly varies for it"),
+                                  ({"sigma2_x": 1.0}, 1.1, "no longer measures what it did"),
+                                  ({}, 1.1, "has grown from"), ({}, 0.9, "about to collapse")):
+        loss = ct.CirceLoss(mean, **options)
+        with pytest.warns(ct.InvarianceWarning, match=text) as caught:
+            for step in range(60):
+                loss(x * factor**step, y, z)
+        assert sum(text in str(w.message) for w in caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for loss in (ct.CirceLoss(mean), ct.CirceLoss(mean, sigma2_x="running", normalize_x="batch")):
+            for step in range(60):
+                loss(x + step, y, z)
+        loss.eval()
+        for step in range(60):
+            loss(x * 1.1**step, y, z)
+
+
+
 @pytest.mark.parametrize("make,text", [
-    (lambda m: ct.CirceLoss(None, sigma2_x=1.0), "mean is None"), (lambda m: ct.CirceLoss(m), "kernel_x 'gaussian' has no width"),
-    (lambda m: ct.CirceLoss(m, sigma2_x="median"), "kernel_x 'gaussian' has no width"),
+    (lambda m: ct.CirceLoss(None, sigma2_x=1.0), "mean is None"), (lambda m: ct.CirceLoss(m, sigma2_x=None), "kernel_x 'gaussian' has no width"),
+    (lambda m: ct.CirceLoss(m, sigma2_x="mean"), "sigma2_x is 'mean'"),
+    (lambda m: ct.CirceLoss(m, normalize_x="columns"), "normalize_x is 'columns'; it must be one of none, rows, batch"),
     (lambda m: ct.CirceLoss(m, sigma2_x=0), "sigma2_x is 0"), (lambda m: ct.CirceLoss(m, sigma2_x=1.0, estimator="best"), "estimator is"),
     (lambda m: ct.CirceLoss(circe.ConditionalMean(), sigma2_x=1.0), "not fitted"),
     (lambda m: ct.HSICLoss(sigma2_x=1.0), "kernel_z 'gaussian' has no width"),

@@ -1,7 +1,7 @@
 """Every command and every line of Python that the documentation shows is run, page by page, in the order in which a reader meets it.
 
 A page has one folder and one Python session. In a console block a line that starts with "$ " is a command, and what follows is what
-it prints. Numbers may differ, and so may the width of columns; a line "..." stands for any lines. A comment before a block,
+it prints. Numbers may differ, and so may the width of columns; "..." stands for anything, alone on a line for any lines. A comment before a block,
 <!-- not run: why -->, leaves it out; <!-- needs: torch, data --> leaves it out where a module, or the real tables (CIRCE_DATA), are missing.
 
 CIRCE_BINARY names the command, CIRCE_SOURCE the project. Only the standard library is needed; pages of Python need what they import."""
@@ -23,6 +23,8 @@ PAGES = [SOURCE / "README.md", *sorted((SOURCE / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"(?:<!--\s*(not run|needs):\s*(.*?)\s*-->\s*\n)?^```(\w+)\n(.*?)^```$", re.M | re.S)
 NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?|\bnan\b", re.I)
 TIMEOUT_S = 300
+sys.path.insert(0, str(SOURCE / "python"))
+os.environ.setdefault("CIRCE_LIBRARY", str(BINARY.parent / "libcirce.so"))
 
 
 def plain(line):
@@ -32,7 +34,7 @@ def plain(line):
 
 def expected_pattern(lines):
     """What a command prints, as a pattern over plain lines."""
-    parts = [r"(?:.*\n)*?" if line.strip() == "..." else re.escape(plain(line)) + r"\n" for line in lines]
+    parts = [r"(?:.*\n)*?" if line.strip() == "..." else re.escape(plain(line)).replace(r"\.\.\.", ".*") + r"\n" for line in lines]
     return re.compile("".join(parts) + r"\s*\Z")
 
 
@@ -59,7 +61,7 @@ def missing(needs):
     return None
 
 
-class Page(unittest.TestCase):
+class Pages(unittest.TestCase):
     def run_console(self, block, environment):
         for command, lines in commands(block):
             done = subprocess.run(command, shell=True, executable="/bin/bash", env=environment, capture_output=True, text=True,
@@ -76,22 +78,26 @@ class Page(unittest.TestCase):
             exec(compile(block, where, "exec"), names)
 
     def run_page(self, path):
+        """Returns what was missing for blocks that were left out."""
+        text = path.read_text()
         environment = {**os.environ, "PATH": f"{BINARY.parent}:{os.environ['PATH']}", "COLUMNS": "80"}
-        names, left_out = {"__name__": "__main__"}, []
-        for match in BLOCK.finditer(path.read_text()):
-            mark, text, language, block = match.groups()
+        names, left_out = {"__name__": "__main__"}, set()
+        for match in BLOCK.finditer(text):
+            mark, note, language, block = match.groups()
             if language not in ("console", "python") or mark == "not run":
                 continue
-            absent = missing(text if mark == "needs" else "") or (missing("numpy") if language == "python" else None)
-            if absent:
-                left_out.append(absent)
+            absent = missing(note) if mark == "needs" else None
+            if absent or (left_out and language == "python"):  # what follows builds on what was left out
+                left_out.add(absent or min(left_out))
                 continue
-            where = f"{path.relative_to(SOURCE)}, line {path.read_text()[: match.start()].count(chr(10)) + 1}"
+            where = f"{path.relative_to(SOURCE)}, line {text[: match.start()].count(chr(10)) + 1}"
             with self.subTest(where):
-                if language == "console":
-                    self.run_console(block, environment)
-                else:
-                    self.run_python(block, names, where)
+                try:
+                    self.run_console(block, environment) if language == "console" else self.run_python(block, names, where)
+                except ModuleNotFoundError as error:
+                    if error.name.startswith("circe"):
+                        raise
+                    left_out.add(error.name)
         return left_out
 
 
@@ -105,10 +111,10 @@ def add_page(path):
             finally:
                 os.chdir(before)
         if left_out:
-            self.skipTest(f"blocks left out, for want of {', '.join(sorted(set(left_out)))}")
+            self.skipTest(f"blocks left out, for want of {', '.join(sorted(left_out))}")
 
     name = re.sub(r"\W+", "_", str(path.relative_to(SOURCE).with_suffix("")))
-    setattr(Page, f"test_{name}", test)
+    setattr(Pages, f"test_{name}", test)
 
 
 for page in PAGES:
@@ -116,6 +122,4 @@ for page in PAGES:
         add_page(page)
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(SOURCE / "python"))
-    os.environ.setdefault("CIRCE_LIBRARY", str(BINARY.parent / "libcirce.so"))
     unittest.main()

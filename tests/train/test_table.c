@@ -135,10 +135,10 @@ static void scaler_refusals(void **state) {
 
 static void check_partition(const train_split *split, int64_t n) {
     int *seen = test_memory((size_t)n * sizeof *seen);
-    const int64_t *parts[] = {split->training, split->validation, split->holdout};
-    const int64_t sizes[] = {split->n_training, split->n_validation, split->n_holdout};
-    assert_int_equal(sizes[0] + sizes[1] + sizes[2], n);
-    for (int p = 0; p < 3; p++)
+    const int64_t *parts[] = {split->training, split->validation, split->holdout, split->test};
+    const int64_t sizes[] = {split->n_training, split->n_validation, split->n_holdout, split->n_test};
+    assert_int_equal(sizes[0] + sizes[1] + sizes[2] + sizes[3], n);
+    for (int p = 0; p < 4; p++)
         for (int64_t i = 0; i < sizes[p]; i++) {
             assert_true(parts[p][i] >= 0 && parts[p][i] < n);
             assert_int_equal(seen[parts[p][i]]++, 0);
@@ -149,16 +149,23 @@ static void split_partition(void **state) {
     (void)state;
     static const struct {
         int64_t n;
-        double validation, holdout;
-        int64_t n_validation, n_holdout;
-    } cases[] = {
-        {1000, 0.1, 0.2, 100, 200}, {7, 0.25, 0.25, 2, 2}, {1, 0.0, 0.0, 0, 0},    {10, 0.01, 0.0, 1, 0},
-        {3, 0.3, 0.3, 1, 1},        {5, 0.0, 0.8, 0, 4},   {11, 0.45, 0.45, 5, 5}, {10007, 0.123, 0.0456, 1231, 456}};
+        double validation, holdout, test;
+        int64_t n_validation, n_holdout, n_test;
+    } cases[] = {{1000, 0.1, 0.2, 0.0, 100, 200, 0},
+                 {7, 0.25, 0.25, 0.0, 2, 2, 0},
+                 {1, 0.0, 0.0, 0.0, 0, 0, 0},
+                 {10, 0.01, 0.0, 0.0, 1, 0, 0},
+                 {3, 0.3, 0.3, 0.0, 1, 1, 0},
+                 {5, 0.0, 0.8, 0.0, 0, 4, 0},
+                 {11, 0.45, 0.45, 0.0, 5, 5, 0},
+                 {1000, 0.1, 0.0, 0.15, 100, 0, 150},
+                 {10007, 0.123, 0.0456, 0.2, 1231, 456, 2001}};
     for (int64_t k = 0; k < COUNT(cases); k++) {
         train_split split;
-        train_ok(train_split_make(cases[k].n, cases[k].validation, cases[k].holdout, 5, &split));
+        train_ok(train_split_make(cases[k].n, cases[k].validation, cases[k].holdout, cases[k].test, 5, &split));
         assert_int_equal(split.n_validation, cases[k].n_validation);
         assert_int_equal(split.n_holdout, cases[k].n_holdout);
+        assert_int_equal(split.n_test, cases[k].n_test);
         check_partition(&split, cases[k].n);
         train_split_free(&split);
         train_split_free(&split);
@@ -169,9 +176,9 @@ static void split_seeds(void **state) {
     enum { N = 1000 };
     (void)state;
     train_split one, again, other;
-    train_ok(train_split_make(N, 0.1, 0.2, 5, &one));
-    train_ok(train_split_make(N, 0.1, 0.2, 5, &again));
-    train_ok(train_split_make(N, 0.1, 0.2, 6, &other));
+    train_ok(train_split_make(N, 0.1, 0.2, 0.0, 5, &one));
+    train_ok(train_split_make(N, 0.1, 0.2, 0.0, 5, &again));
+    train_ok(train_split_make(N, 0.1, 0.2, 0.0, 6, &other));
     assert_memory_equal(one.training, again.training, (size_t)one.n_training * sizeof *one.training);
     assert_memory_equal(one.validation, again.validation, (size_t)one.n_validation * sizeof *one.validation);
     assert_memory_equal(one.holdout, again.holdout, (size_t)one.n_holdout * sizeof *one.holdout);
@@ -189,13 +196,13 @@ static void split_seeds(void **state) {
 static void split_refusals(void **state) {
     (void)state;
     train_split split;
-    train_refused(train_split_make(0, 0.1, 0.1, 1, &split), CIRCE_ERR_ARGUMENT, "0 rows");
-    train_refused(train_split_make(100, 0.5, 0.5, 1, &split), CIRCE_ERR_ARGUMENT, "leave none for training");
-    train_refused(train_split_make(2, 0.1, 0.1, 1, &split), CIRCE_ERR_ARGUMENT, "leave none for training");
+    train_refused(train_split_make(0, 0.1, 0.1, 0.0, 1, &split), CIRCE_ERR_ARGUMENT, "0 rows");
+    train_refused(train_split_make(100, 0.5, 0.5, 0.0, 1, &split), CIRCE_ERR_ARGUMENT, "leave none for training");
+    train_refused(train_split_make(2, 0.1, 0.1, 0.0, 1, &split), CIRCE_ERR_ARGUMENT, "leave none for training");
     assert_null(split.training);
-    train_refused(train_split_make(100, -0.1, 0.5, 1, &split), CIRCE_ERR_ARGUMENT, "from 0 to below 1");
-    train_refused(train_split_make(100, 0.1, 1.0, 1, &split), CIRCE_ERR_ARGUMENT, "from 0 to below 1");
-    train_refused(train_split_make(100, NAN, 0.1, 1, &split), CIRCE_ERR_ARGUMENT, "from 0 to below 1");
+    train_refused(train_split_make(100, -0.1, 0.5, 0.0, 1, &split), CIRCE_ERR_ARGUMENT, "from 0 to below 1");
+    train_refused(train_split_make(100, 0.1, 1.0, 0.0, 1, &split), CIRCE_ERR_ARGUMENT, "from 0 to below 1");
+    train_refused(train_split_make(100, NAN, 0.1, 0.0, 1, &split), CIRCE_ERR_ARGUMENT, "from 0 to below 1");
 }
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */

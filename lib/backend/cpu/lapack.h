@@ -10,9 +10,6 @@ void dsytrd_(const char *uplo, const int *n, double *a, const int *lda, double *
 void dlarfg_(const int *n, double *alpha, double *x, const int *incx, double *tau);
 void dstedc_(const char *compz, const int *n, double *d, double *e, double *z, const int *ldz, double *work,
              const int *lwork, int *iwork, const int *liwork, int *info);
-void dlaed2_(int *k, const int *n, const int *n1, double *d, double *q, const int *ldq, int *indxq, double *rho,
-             const double *z, double *dlamda, double *w, double *q2, int *indx, int *indxc, int *indxp, int *coltyp,
-             int *info);
 void dlaed4_(const int *n, const int *i, const double *d, const double *z, double *delta, const double *rho,
              double *dlam, int *info);
 void dlamrg_(const int *n1, const int *n2, const double *a, const int *dtrd1, const int *dtrd2, int *index);

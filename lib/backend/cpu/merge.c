@@ -5,18 +5,20 @@
  * Without rho at each tear the halves are independent; here T is torn into up to 16 pieces at once, each solved by
  * dstedc, which are merged two by two. A merge:
  *
- *  - dlaed2 finds what stays as it is (z_i = 0 or D_i = D_j, to rounding: for kernel matrices nearly all of it) and
- *    puts the other K columns of Q together, without the zeros of the halves;
+ *  - what stays as it is (z_i = 0, or D_i = D_j after a rotation of both, to rounding: for kernel matrices nearly all
+ *    of it) goes to the end of Q, and the other K vectors together into Q2, without the zeros of the halves;
  *  - dlaed4 finds each of K eigenvalues as a root of its own;
  *  - from these z is made again, such that they are its exact eigenvalues: vectors are orthogonal then, whatever the
  *    distance of their eigenvalues;
  *  - the vectors are Q times those of D + rho z z': 2 n K^2 operations and nearly all of the time.
  *
- * All but the first go by eigenvalues, in parts. Symbols are those of LAPACK's dlaed1, dlaed2 and dlaed3, whose method
- * this is. n^3 operations in the last merge, 4/3 n^3 in all, where nothing stays. */
+ * All go in parts, by eigenvalues or, rotations, by elements of the vectors; one thread decides what stays. Symbols are
+ * those of LAPACK's dlaed1, dlaed2 and dlaed3, whose method this is. n^3 operations in the last merge, 4/3 n^3 in all,
+ * where nothing stays. */
 #include "backend/cpu/merge.h"
 
 #include <cblas.h>
+#include <float.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -28,11 +30,20 @@
 
 enum {
     MOST_PIECES = 16,
-    PIECE_LEAST = 32,  /* rows */
-    ROOTS_LEAST = 16,  /* eigenvalues to a part */
-    ROWS_LEAST = 64,   /* elements of z to a part */
-    COLUMNS_LEAST = 16 /* vectors to a part */
+    PIECE_LEAST = 32,   /* rows */
+    ROOTS_LEAST = 16,   /* eigenvalues to a part */
+    ROWS_LEAST = 64,    /* elements of z to a part */
+    COLUMNS_LEAST = 16, /* vectors to a part */
+    MOVED_LEAST = 8192  /* numbers that are copied or rotated: 5 microseconds */
 };
+
+/* The kinds of vectors, in the order in which they are put together: zero in the second half, full, zero in the first
+ * half, staying. */
+typedef enum kind { UPPER, FULL, LOWER, STAYS, KINDS } kind;
+
+typedef struct rotation {
+    int from, to;
+} rotation;
 
 /* ---- one merge ------------------------------------------------------------------------------------------------------
  */
@@ -43,8 +54,9 @@ typedef struct merge {
     int *order;        /* (n) */
     double rho;
     double *z, *lambda, *w, *old_w, *Q2, *S; /* old_w takes the place of z */
-    int *columns, *counts;                   /* INDXC; how many columns of each type */
-    int64_t K, n12, n23;
+    int *columns, *kinds, *sorted, *placed;  /* (n): INDXC, COLTYP, INDX, INDXP, all from 0 */
+    int64_t counts[KINDS], K, n12, n23, rotations;
+    rotation *rotated; /* (n); their cosines and sines lie at the ends of lambda and w, of which K are used */
     int threads;
     atomic_int info;
 } merge;
@@ -85,7 +97,7 @@ static void inner_vector(const merge *m, int64_t j, double *scratch) {
     if (m->K == 1) return;
     for (int64_t i = 0; i < m->K; i++) scratch[i] = m->K == 2 ? q[i] : m->w[i] / q[i];
     if (m->K > 2) norm = cblas_dnrm2((int)m->K, scratch, 1);
-    for (int64_t i = 0; i < m->K; i++) q[i] = scratch[m->columns[i] - 1] / norm;
+    for (int64_t i = 0; i < m->K; i++) q[i] = scratch[m->columns[i]] / norm;
 }
 
 /* rows of the vectors := Q2 S, S (inner, cols) being copied from their elements `from` on. */
@@ -103,38 +115,170 @@ static void multiply_half(const merge *m, const double *Q2, int64_t rows, int64_
 static void run_vectors(void *user, int64_t first, int64_t end) {
     const merge *m = user;
     double *scratch = m->S + first * circe__max(m->n12, m->n23);
+    if (circe__stopped()) return;
     for (int64_t j = first; j < end; j++) inner_vector(m, j, scratch);
     multiply_half(m, m->Q2 + m->n1 * m->n12, m->n - m->n1, m->n23, first, end - first, m->counts[0], m->n1);
     multiply_half(m, m->Q2, m->n1, m->n12, first, end - first, 0, 0);
 }
 
-/* Symbols of dlaed2 in its order: z, lambda, w of n each, then Q2; of integers INDXC, COLTYP, INDX, INDXP. */
+/* ---- what stays -----------------------------------------------------------------------------------------------------
+ */
+
+/* The order of both halves' eigenvalues together. */
+static void sort_halves(merge *m) {
+    int n1 = (int)m->n1, n2 = (int)(m->n - m->n1), up = 1;
+    for (int64_t i = m->n1; i < m->n; i++) m->order[i] += n1;
+    for (int64_t i = 0; i < m->n; i++) m->lambda[i] = m->D[m->order[i] - 1];
+    dlamrg_(&n1, &n2, m->lambda, &up, &up, m->columns);
+    for (int64_t i = 0; i < m->n; i++) m->sorted[i] = m->order[m->columns[i] - 1] - 1;
+}
+
+static double largest_of(const double *v, int64_t n) {
+    double largest = 0.0;
+    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(v[i]));
+    return largest;
+}
+
+/* Vector j stays: it is placed before `end`, among those that stay in descending order of their eigenvalues. */
+static void place_staying(merge *m, int j, int64_t end, bool in_order) {
+    int64_t at = end;
+    m->kinds[j] = STAYS;
+    for (; in_order && at + 1 < m->n && m->D[j] < m->D[m->placed[at + 1]]; at++) m->placed[at] = m->placed[at + 1];
+    m->placed[at] = j;
+}
+
+static void place_changing(merge *m, int j) {
+    m->lambda[m->K] = m->D[j];
+    m->w[m->K] = m->z[j];
+    m->placed[m->K++] = j;
+}
+
+/* Whether a rotation of vectors a and b leaves a with no part in z, and next to nothing beside the diagonal: then that
+ * is what they and their eigenvalues become. */
+static bool rotates_out(merge *m, int a, int b, double tolerance) {
+    double *z = m->z, *D = m->D, length = hypot(z[a], z[b]), c = z[b] / length, s = -z[a] / length;
+    if (fabs((D[b] - D[a]) * c * s) > tolerance) return false;
+    double of_a = D[a] * c * c + D[b] * s * s;
+    D[b] = D[a] * s * s + D[b] * c * c;
+    D[a] = of_a;
+    z[b] = length;
+    z[a] = 0.0;
+    if (m->kinds[b] != m->kinds[a]) m->kinds[b] = FULL;
+    m->rotated[m->rotations] = (rotation){a, b};
+    m->rotations++;
+    m->lambda[m->n - m->rotations] = c;
+    m->w[m->n - m->rotations] = s;
+    return true;
+}
+
+/* Which vectors stay, and the rotations that must come before. Each rotation lets one stay, so that there is room for
+ * its numbers behind those of the vectors that change. */
+static void find_staying(merge *m, double tolerance) {
+    int64_t end = m->n;
+    int before = -1; /* the last one that changes, which the next may yet let stay */
+    for (int64_t i = 0; i < m->n; i++) m->kinds[i] = i < m->n1 ? UPPER : LOWER;
+    for (int64_t i = 0; i < m->n; i++) {
+        int j = m->sorted[i];
+        if (m->rho * fabs(m->z[j]) <= tolerance) {
+            place_staying(m, j, --end, false);
+            continue;
+        }
+        if (before >= 0 && rotates_out(m, before, j, tolerance))
+            place_staying(m, before, --end, true);
+        else if (before >= 0)
+            place_changing(m, before);
+        before = j;
+    }
+    if (before >= 0) place_changing(m, before);
+}
+
+/* Elements [first, end) of all vectors that are rotated. */
+static void run_rotations(void *user, int64_t first, int64_t end) {
+    const merge *m = user;
+    for (int64_t r = 0; r < m->rotations; r++) {
+        rotation t = m->rotated[r];
+        cblas_drot((int)(end - first), vector_of(m, t.from) + first, 1, vector_of(m, t.to) + first, 1,
+                   m->lambda[m->n - 1 - r], m->w[m->n - 1 - r]);
+    }
+}
+
+/* By kinds: sorted := the vectors, columns := which of the eigenvalues each has. */
+static void sort_kinds(merge *m) {
+    int64_t at[KINDS] = {0};
+    for (int64_t i = 0; i < m->n; i++) m->counts[m->kinds[i]]++;
+    for (int k = 1; k < KINDS; k++) at[k] = at[k - 1] + m->counts[k - 1];
+    for (int64_t i = 0; i < m->n; i++) {
+        int64_t to = at[m->kinds[m->placed[i]]]++;
+        m->sorted[to] = m->placed[i];
+        m->columns[to] = (int)i;
+    }
+}
+
+/* Vectors [first, end), by kinds, into Q2: upper halves, lower halves, then whole ones. */
+static void run_gather(void *user, int64_t first, int64_t end) {
+    const merge *m = user;
+    int64_t n2 = m->n - m->n1, upper = m->counts[UPPER];
+    double *lower = m->Q2 + m->n12 * m->n1, *whole = lower + m->n23 * n2;
+    for (int64_t i = first; i < end; i++) {
+        const double *q = vector_of(m, m->sorted[i]);
+        if (i >= m->K) memcpy(whole + (i - m->K) * m->n, q, (size_t)m->n * sizeof *q);
+        if (i < m->n12) memcpy(m->Q2 + i * m->n1, q, (size_t)m->n1 * sizeof *q);
+        if (i >= upper && i < m->K) memcpy(lower + (i - upper) * n2, q + m->n1, (size_t)n2 * sizeof *q);
+    }
+}
+
+static void run_return(void *user, int64_t first, int64_t end) {
+    const merge *m = user;
+    const double *whole = m->Q2 + m->n12 * m->n1 + m->n23 * (m->n - m->n1);
+    for (int64_t i = first; i < end; i++)
+        memcpy(vector_of(m, m->K + i), whole + i * m->n, (size_t)m->n * sizeof *whole);
+}
+
+/* K, lambda, w and Q2 of what changes; what stays, with its eigenvalues, from K on. */
+static void deflate(merge *m) {
+    int64_t least = MOVED_LEAST / m->n + 1;
+    if (m->rho < 0.0)
+        for (int64_t i = m->n1; i < m->n; i++) m->z[i] = -m->z[i];
+    for (int64_t i = 0; i < m->n; i++) m->z[i] *= sqrt(0.5); /* of length 1 */
+    m->rho = fabs(2.0 * m->rho);
+    sort_halves(m);
+    find_staying(m, 8.0 * (0.5 * DBL_EPSILON) * fmax(largest_of(m->D, m->n), largest_of(m->z, m->n)));
+    if (m->rotations > 0) circe__run_ranges(m->threads, m->n, MOVED_LEAST / m->rotations + 8, run_rotations, m);
+    sort_kinds(m);
+    m->n12 = m->counts[UPPER] + m->counts[FULL];
+    m->n23 = m->counts[FULL] + m->counts[LOWER];
+    circe__run_ranges(m->threads, m->n, least, run_gather, m);
+    for (int64_t i = m->K; i < m->n; i++) m->z[i] = m->D[m->sorted[i]];
+    memcpy(m->D + m->K, m->z + m->K, (size_t)(m->n - m->K) * sizeof *m->D);
+    circe__run_ranges(m->threads, m->n - m->K, least, run_return, m);
+}
+
+/* ---- all of a merge -------------------------------------------------------------------------------------------------
+ */
+
+/* Of numbers z, lambda and w, n each, then Q2, n^2 and the rotations. */
 static void place(merge *m, double *work, int *iwork) {
     m->z = m->old_w = work;
     m->lambda = work + m->n;
     m->w = work + 2 * m->n;
     m->Q2 = work + 3 * m->n;
+    m->rotated = (void *)(m->Q2 + m->n * m->n);
     m->columns = iwork;
-    m->counts = iwork + m->n;
+    m->kinds = iwork + m->n;
+    m->sorted = iwork + 2 * m->n;
+    m->placed = iwork + 3 * m->n;
 }
 
 static int run_merge(merge *m, double *work, int *iwork) {
-    int n = (int)m->n, n1 = (int)m->n1, ld = (int)m->ld, K = 0, info = 0, up = 1, down = -1;
+    int n = (int)m->n, up = 1, down = -1;
     place(m, work, iwork);
     for (int64_t j = 0; j < m->n; j++) m->z[j] = vector_of(m, j)[j < m->n1 ? m->n1 - 1 : m->n1];
-    dlaed2_(&K, &n, &n1, m->D, m->Q, &ld, m->order, &m->rho, m->z, m->lambda, m->w, m->Q2, iwork + 2 * n, m->columns,
-            iwork + 3 * n, m->counts, &info);
-    m->K = K;
-    if (info != 0) return info;
-    for (int64_t j = 0; K == 0 && j < m->n; j++) m->order[j] = (int)j + 1;
-    if (K == 0) return 0;
-    m->n12 = m->counts[0] + m->counts[1];
-    m->n23 = m->counts[1] + m->counts[2];
+    deflate(m);
+    int K = (int)m->K, rest = n - K;
     m->S = m->Q2 + m->n12 * m->n1 + m->n23 * (m->n - m->n1);
-    circe__run_ranges(m->threads, K, ROOTS_LEAST, run_roots, m);
+    if (K > 0) circe__run_ranges(m->threads, K, ROOTS_LEAST, run_roots, m);
     if (K > 2) circe__run_ranges(m->threads, K, ROWS_LEAST, run_weights, m);
-    circe__run_ranges(m->threads, K, COLUMNS_LEAST, run_vectors, m);
-    int rest = n - K;
+    if (K > 0) circe__run_ranges(m->threads, K, COLUMNS_LEAST, run_vectors, m);
     dlamrg_(&K, &rest, m->D, &up, &down, m->order);
     return m->info;
 }
@@ -203,12 +347,6 @@ static void scale(double *v, int64_t n, double by) {
     for (int64_t i = 0; i < n; i++) v[i] *= by;
 }
 
-static double largest_of(const double *v, int64_t n) {
-    double largest = 0.0;
-    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(v[i]));
-    return largest;
-}
-
 /* Order from 1, right but for eigenvalues that are equal to rounding, to order from 0. */
 static void sort(const double *d, int64_t n, int *order) {
     for (int64_t i = 0; i < n; i++) {
@@ -233,7 +371,11 @@ int circe__tridiagonal_eigen(int64_t n, double *d, double *e, double *z, double 
         d[at] -= fabs(e[at - 1]);
     }
     circe__run_on(threads, t.pieces, run_piece, &t);
-    for (t.step = 2; t.info == 0 && t.step <= t.pieces; t.step *= 2) merge_level(&t, threads);
+    for (t.step = 2; t.info == 0 && t.step <= t.pieces; t.step *= 2) {
+        if (circe__stopped()) return -1;
+        merge_level(&t, threads);
+    }
+    if (circe__stopped()) return -1;
     scale(d, n, size);
     sort(d, n, order);
     return t.info;

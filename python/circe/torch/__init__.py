@@ -1,7 +1,7 @@
 """Conditional independence as a loss in PyTorch.
 
     mean = circe.ConditionalMean().fit(y_holdout, z_holdout)
-    circe_loss = circe.torch.CirceLoss(mean, sigma2_x=0.1)
+    circe_loss = circe.torch.CirceLoss(mean)
     loss = criterion(prediction, b) + gamma * circe_loss(features, y, z)
 
 Values and gradients are libcirce's, computed together in the forward pass; the backward pass multiplies. Tensors of the CPU
@@ -11,6 +11,7 @@ DistributedDataParallel.
 
 from ._data import IndexedDataset, residual_features
 from ._losses import CirceLoss, GCMLoss, HSCICLoss, HSICLoss, SmallBatchWarning
+from ._scaling import InvarianceWarning
 
-__all__ = ["CirceLoss", "GCMLoss", "HSCICLoss", "HSICLoss", "IndexedDataset", "SmallBatchWarning",
+__all__ = ["CirceLoss", "GCMLoss", "HSCICLoss", "HSICLoss", "IndexedDataset", "InvarianceWarning", "SmallBatchWarning",
            "residual_features"]

@@ -158,6 +158,17 @@ def _call(plan: _plans.Plan, x, y, z, grad, index: Optional[int]) -> float:
 def evaluate(plan: _plans.Plan, x: Tensor, y: Optional[Tensor], z: Optional[Tensor], index: Optional[Tensor],
              with_grad: bool, gather: bool) -> Tuple[Value, Optional[Tensor]]:
     """The value, a number or a tensor of the device, and d value / d x."""
+    if plan.scaling is None or gather or x.device.type not in ("cpu", "cuda"):  # all ranks' rows are scaled together, later
+        return _evaluate(plan, x, y, z, index, with_grad, gather)
+    points = _rows(x.detach(), "x")
+    seen, *scaled = plan.scaling.forward(points)
+    value, grad = _evaluate(plan, seen, y, z, index, with_grad, gather)
+    if grad is not None:
+        grad = plan.scaling.backward(points, *scaled, grad)
+    return value, grad if grad is None or grad.shape == x.shape else grad.view(x.shape)
+
+
+def _evaluate(plan, x, y, z, index, with_grad, gather):
     if gather:
         found = None
     elif plan.features is None:
@@ -215,7 +226,12 @@ def _compute_global(plan, x, y, z, index, with_grad):
     group = plan.group
     counts = _gather.sizes(len(x), x.device, group, plan.same_size)
     every = [None if part is None else _gather.rows(part, counts, group) for part in (x, y, z, index)]
+    points, scaled = every[0], None
+    if plan.scaling is not None:
+        every[0], *scaled = plan.scaling.forward(points)
     value, grad = _compute(plan, *every, with_grad)
+    if grad is not None and scaled is not None:
+        grad = plan.scaling.backward(points, *scaled, grad)
     if grad is not None:
         first = sum(counts[:torch.distributed.get_rank(group)])
         grad = grad[first:first + len(x)] * len(counts)

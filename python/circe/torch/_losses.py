@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Optional, Union
 
@@ -15,6 +16,7 @@ from . import _evaluate, _gather, _plans
 
 
 _SMALL = {"zero": 0, "refuse": 1}
+Sigma2 = Union[float, str, None]  # of the features: a number, "median" or "running"
 
 
 class SmallBatchWarning(UserWarning):
@@ -28,7 +30,18 @@ class _Loss(torch.nn.Module):
     DistributedDataParallel's averaging makes right. Ranks may have batches of different sizes; same_size=True promises that
     they have not, and spares an exchange of sizes that waits for the device.
 
-    A batch of fewer rows than the estimator needs (4 for "ustat" and "unbiased", otherwise 2), as the last one of an epoch may
+    sigma2_x is the squared width of the features' kernel: "median", the squared median distance of each batch, a constant of
+    the gradient; "running", a moving average of that, which is a buffer (running_sigma2, in the state_dict), is updated in
+    training mode and used as it is in eval mode; or a number. normalize_x: "rows" divides each row of the features by its
+    norm, "batch" standardises each column over the batch, with their gradients. Under torch.distributed, with gather, medians
+    and means are those of all ranks' rows, so that every rank has the same; without it each rank has its own, and
+    DistributedDataParallel sends rank 0's buffer to all where the loss is a part of the wrapped module. Kernels without a
+    width (linear, delta) and factors with one of their own are left as they are.
+
+    In training mode an InvarianceWarning is given once where the kernel of the features is nearly constant or nearly the
+    identity on average, and where their scale changes by a factor of 5: the loss then sees little.
+
+    A batch of fewer rows than the estimator needs (4 for "ustat", otherwise 2), as the last one of an epoch may
     be, is 0 with a gradient of zeros, and one SmallBatchWarning; small_batch="refuse" raises instead.
     """
 
@@ -38,6 +51,10 @@ class _Loss(torch.nn.Module):
         self._least, self._said = least, False
         plan.group, plan.same_size = group, bool(same_size)
         self._plan, self._gather, self._group = plan, bool(gather), group
+        if plan.scaling is not None:
+            plan.scaling.owned_by(self)
+            if plan.scaling.runs:
+                self.register_buffer("running_sigma2", torch.zeros(plan.scaling.factors, dtype=torch.float64))
 
     def _measure(self, x: Tensor, y, z, index=None) -> Tensor:
         gather = self._gather and self.training and _gather.active() and _gather.world(self._group) > 1
@@ -62,17 +79,23 @@ class _Loss(torch.nn.Module):
         if self._group is not None:
             raise TypeError(f"a {type(self).__name__} with a group of processes cannot be pickled: make it anew where they are")
         arguments, options = self._made
-        return _remade, (type(self), arguments, options, self.training)
+        return _remade, (type(self), arguments, options, self.training, dict(self._buffers))
 
     def __deepcopy__(self, memo):
-        """Shares the plan, which does not change."""
+        """Shares what the plan was made of, which does not change."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
+        other._buffers = copy.deepcopy(self._buffers, memo)
+        other._plan = self._plan.copied()
+        if other._plan.scaling is not None:
+            other._plan.scaling.owned_by(other)
         return other
 
 
-def _remade(kind, arguments, options, training: bool) -> _Loss:
-    return kind(*arguments, **options).train(training)
+def _remade(kind, arguments, options, training: bool, buffers) -> _Loss:
+    made = kind(*arguments, **options).train(training)
+    made._buffers.update(buffers)
+    return made
 
 
 class CirceLoss(_Loss):
@@ -80,7 +103,7 @@ class CirceLoss(_Loss):
 
     `mean` is the ConditionalMean of z given y, fitted on rows that are not trained on: circe_loss(x, y, z). Or it is the
     ResidualFeatures of the training set (residual_features): circe_loss(x, index=index), with the row numbers of the batch,
-    which costs less. The estimator "ustat" is the safest where gamma is large: the others also fall when x shrinks.
+    which costs less. The estimator "ustat" is unbiased: the others also fall when x shrinks.
 
     On CUDA devices without `index`, points of z outside the span of the holdout's have up to 8 columns more: enough for a
     few in its tails. For a holdout that covers z worse, use ResidualFeatures, which take as many as it needs.
@@ -98,12 +121,12 @@ class CirceLoss(_Loss):
     (True, (200, 1))
     """
 
-    def __init__(self, mean: Union[ConditionalMean, ResidualFeatures], *, sigma2_x: Optional[float] = None,
-                 kernel_x: KernelLike = "gaussian", estimator: str = "centered", gather: bool = True, group=None,
+    def __init__(self, mean: Union[ConditionalMean, ResidualFeatures], *, sigma2_x: Sigma2 = "median",
+                 normalize_x: str = "none", kernel_x: KernelLike = "gaussian", estimator: str = "ustat", gather: bool = True, group=None,
                  same_size: bool = False, small_batch: str = "zero"):
-        super().__init__(_plans.CircePlan(mean, kernel_x, sigma2_x, estimator), gather, group, same_size, small_batch,
+        super().__init__(_plans.CircePlan(mean, kernel_x, sigma2_x, normalize_x, estimator), gather, group, same_size, small_batch,
                          4 if estimator == "ustat" else 2)
-        self.kernel_x, self.sigma2_x, self.estimator = kernel_x, sigma2_x, estimator
+        self.kernel_x, self.sigma2_x, self.normalize_x, self.estimator = kernel_x, sigma2_x, normalize_x, estimator
 
     def forward(self, x: Tensor, y: Optional[Tensor] = None, z: Optional[Tensor] = None, *, index=None) -> Tensor:
         if self._plan.features is None:
@@ -116,7 +139,8 @@ class CirceLoss(_Loss):
         return self._measure(x, y, z, index)
 
     def extra_repr(self) -> str:
-        return f"kernel_x={str(self.kernel_x)!r}, sigma2_x={self.sigma2_x}, estimator={self.estimator!r}"
+        return (f"kernel_x={str(self.kernel_x)!r}, sigma2_x={self.sigma2_x!r}, normalize_x={self.normalize_x!r}, "
+                f"estimator={self.estimator!r}")
 
 
 class HSICLoss(_Loss):
@@ -128,11 +152,11 @@ class HSICLoss(_Loss):
     True
     """
 
-    def __init__(self, *, sigma2_x: Optional[float] = None, sigma2_z: Optional[float] = None,
-                 kernel_x: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", estimator: str = "biased",
+    def __init__(self, *, sigma2_x: Sigma2 = "median", sigma2_z: Optional[float] = None, normalize_x: str = "none",
+                 kernel_x: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", estimator: str = "ustat",
                  gather: bool = True, group=None, same_size: bool = False, small_batch: str = "zero"):
-        super().__init__(_plans.HsicPlan(kernel_x, kernel_z, sigma2_x, sigma2_z, estimator), gather, group, same_size,
-                         small_batch, 4 if estimator == "unbiased" else 2)
+        super().__init__(_plans.HsicPlan(kernel_x, kernel_z, sigma2_x, sigma2_z, normalize_x, estimator), gather, group,
+                         same_size, small_batch, 2 if estimator == "biased" else 4)
 
     def forward(self, x: Tensor, z: Tensor) -> Tensor:
         return self._measure(x, None, z)
@@ -148,11 +172,11 @@ class HSCICLoss(_Loss):
     True
     """
 
-    def __init__(self, *, mean: Optional[ConditionalMean] = None, sigma2_x: Optional[float] = None,
-                 sigma2_y: Optional[float] = None, sigma2_z: Optional[float] = None, kernel_x: KernelLike = "gaussian",
+    def __init__(self, *, mean: Optional[ConditionalMean] = None, sigma2_x: Sigma2 = "median",
+                 sigma2_y: Optional[float] = None, sigma2_z: Optional[float] = None, normalize_x: str = "none", kernel_x: KernelLike = "gaussian",
                  kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", ridge: Optional[float] = None,
                  gather: bool = True, group=None, same_size: bool = False, small_batch: str = "zero"):
-        plan = _plans.HscicPlan(mean, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z, ridge)
+        plan = _plans.HscicPlan(mean, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z, normalize_x, ridge)
         super().__init__(plan, gather, group, same_size, small_batch, 2)
 
     def forward(self, x: Tensor, y: Tensor, z: Tensor) -> Tensor:

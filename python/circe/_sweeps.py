@@ -1,0 +1,197 @@
+"""Many trainings in this process: a sweep over the options of one, and the experiments of the paper.
+
+Runs are threads of the library, each with a context of its own; Python waits for them without its lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import html
+import itertools
+import json
+import os
+import warnings
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+
+import numpy as np
+
+from . import _native, _runtime, errors
+from ._inference import _Record
+from ._jobs import Job, JobWarning, Progress, _described, schema
+from ._options import Options, _unknown, text_of
+
+
+class _Runs(_Record):
+    """Runs as dictionaries, and as a table."""
+
+    runs: Tuple[Dict[str, Any], ...]
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def to_pandas(self):
+        """A DataFrame, one row per run."""
+        import pandas
+
+        return pandas.DataFrame([{name: value for name, value in run.items() if name != "warnings"} for run in self.runs])
+
+    def _repr_html_(self) -> str:
+        names = [name for name in dict.fromkeys(name for run in self.runs for name in run) if name not in ("run", "warnings")]
+        rows = [[_cell(run.get(name)) for name in names] for run in self.runs]
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else html.escape(str(value))
+
+
+def _warn_of_failures(runs: Iterable[Dict[str, Any]]) -> None:
+    for run in runs:
+        if run.get("error"):
+            warnings.warn(f"the run {run['run']} failed: {run['error']}", JobWarning, stacklevel=3)
+
+
+# ---- sweeps -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Sweep(_Runs):
+    """`runs`: of every combination a dictionary of its options and of its numbers on the validation rows: loss, r2 or accuracy,
+    floor, circe, hscic, gcm, hsic, epochs, seconds; `model`, the path of its file, where there is a folder; `error` where it
+    failed. The last option varies fastest. to_pandas() makes a table of them."""
+
+    _shown = ("options", "failed", "seconds", "folder")
+
+    options: Tuple[str, ...]
+    runs: Tuple[Dict[str, Any], ...]
+    failed: int
+    seconds: float
+    folder: Optional[str]
+
+    def best(self, number: str = "loss", largest: bool = False) -> Dict[str, Any]:
+        """The run in which this number is smallest, or largest."""
+        known = [run for run in self.runs if run.get(number) is not None]
+        if not known:
+            raise errors.ArgumentError(f"no run has the number {number!r}")
+        return (max if largest else min)(known, key=lambda run: run[number])
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if any(c in text for c in ',;"') else text
+
+
+def _over_text(job: Job, over: Mapping[str, Any]) -> str:
+    """The axes as the library reads them."""
+    axes: List[str] = []
+    for name, values in over.items():
+        row = job.schema.by_name.get(name)
+        if row is None:
+            raise _unknown(job.schema, name)
+        if not values:
+            raise errors.ArgumentError(f"over[{name!r}] has no value to try")
+        given = (job.table.expanded(v) if job.table is not None and row.kind == "list" else v for v in values)
+        axes.append(f"{row.option}={','.join(_quoted(text_of(row, value)) for value in given)}")
+    return ";".join(axes)
+
+
+def _values(over) -> Dict[str, List[Any]]:
+    if not isinstance(over, Mapping) or not over:
+        raise errors.DTypeError(f"over is {over!r}; it must be options of the training with the values to try: "
+                                "{'gamma': [0, 10, 100], 'seed': range(3)}")
+    for name, values in over.items():
+        if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+            raise errors.DTypeError(f"over[{name!r}] is {values!r}; it must be a list of the values to try")
+    return {name: values.tolist() if isinstance(values, np.ndarray) else list(values) for name, values in over.items()}
+
+
+class _SweepJob(Job):
+    """Its errors speak of options of the sweep too."""
+
+    def check(self, status: int) -> None:
+        try:
+            super().check(status)
+        except errors.CirceError as failure:
+            raise type(failure)(schema("sweep").spelled(str(failure))) from None
+
+
+@_described("train", "data", "output", "resume")
+def sweep(data=None, over: Optional[Mapping[str, Any]] = None, *, jobs: Optional[int] = None, threads: int = 1, folder=None,
+          progress: Optional[Progress] = None, **options) -> Sweep:
+    """Trains with every combination of some options, side by side in this process.
+
+    data, progress and the options are those of circe.train. over: options and the values to try. jobs: trainings side by side;
+    None: as many as the cores have room for. threads: of each training. folder: where results and models go; a run whose result
+    is there already, of the same settings and data, is not done again. Without one nothing is written.
+
+    >>> import numpy as np
+    >>> y, e, f = np.random.default_rng(0).normal(size=(3, 600))
+    >>> table = {"x": y + e, "w": e + 0.1 * f, "y": y, "e": e}
+    >>> found = sweep(table, {"gamma": [0, 100], "seed": [1, 2]}, features=["x", "w"], target="y", invariant_to="e", epochs=2)
+    >>> len(found), [run["gamma"] for run in found.runs]
+    (4, [0, 0, 100, 100])
+
+    The options are those of `circe train`:
+    """
+    values = _values(over)
+    job, made = _SweepJob("train", data, options, progress), ctypes.c_void_p()
+    training, table = job.options, None if job.table is None else job.table.pointer
+    job.options = Options(schema("sweep"), {"over": _over_text(job, values), "jobs": jobs, "threads": threads, "folder": folder})
+    job.call("circe_sweep", job.context.pointer, table, training.pointer, ctypes.byref(made))
+    handle = _runtime.Handle(made.value or 0, _native.jobs().circe_sweep_result_free, job.context.handle)
+    found = json.loads(_native.taken_text(_native.jobs().circe_sweep_json(handle.pointer)))
+    runs = []
+    for run, combination in zip(found["runs"], itertools.product(*values.values())):
+        numbers = {name: value for name, value in run.items() if name not in ("run", "options")}
+        runs.append({"run": run["run"], **dict(zip(values, combination)), **numbers})
+    _warn_of_failures(runs)
+    return Sweep(tuple(values), tuple(runs), found["failed"], found["seconds"], found.get("folder"))
+
+
+# ---- experiments --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Experiment(_Runs):
+    """`runs`: every run with its model, method, gamma, seed, role and numbers. `summary`: medians over the seeds of every model,
+    method and choice, `chosen` the one that validation data prefer. `folder`: with report.html, results.json and results.csv.
+    `results`: all of it, as `circe experiment --json` writes it."""
+
+    _shown = ("name", "title", "failed", "folder")
+
+    name: str
+    title: str
+    runs: Tuple[Dict[str, Any], ...]
+    summary: Tuple[Dict[str, Any], ...]
+    failed: int
+    folder: str
+    results: Dict[str, Any]
+
+
+@_described("experiment")
+def experiment(name: Optional[str] = None, *, progress: Optional[Progress] = None, **options) -> Experiment:
+    """Runs one of the paper's experiments (circe.experiments() lists them), or that of the file `config`, in this process.
+
+    What is finished already in its folder is not done again, and one that is stopped goes on from there when it is called again.
+    The options are those of `circe experiment`:
+    """
+    job, made = Job("experiment", None, options, progress), ctypes.c_void_p()
+    named = None if name is None else os.fsencode(name)
+    job.call("circe_experiment", job.context.pointer, named, ctypes.byref(made))
+    handle = _runtime.Handle(made.value or 0, _native.jobs().circe_experiment_result_free, job.context.handle)
+    found = json.loads(_native.taken_text(_native.jobs().circe_experiment_json(handle.pointer)))
+    return Experiment(found["experiment"], found["title"], tuple(found["runs"]), tuple(found["summary"]), found["failed"],
+                      found["folder"], found)
+
+
+def experiments() -> Dict[str, str]:
+    """The experiments that there are, by name, with their titles."""
+    entries, n = ctypes.POINTER(_native.ExperimentEntry)(), ctypes.c_int64()
+    library = _native.jobs()
+    _native.check(library.circe_experiment_list(ctypes.byref(entries), ctypes.byref(n)))
+    try:
+        return {entries[i].name.decode(): (entries[i].title or entries[i].error).decode() for i in range(n.value)}
+    finally:
+        library.circe_experiment_list_free(entries)

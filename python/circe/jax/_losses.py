@@ -1,0 +1,244 @@
+"""The losses, as functions of arrays: checks, the gradient, and batches across devices."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any, Optional, Tuple, Union
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from .. import _native, errors
+from .._kernels import KernelLike
+from .._mean import ConditionalMean, ResidualFeatures
+from . import _ffi, _plans
+
+try:  # moved there in JAX 0.8
+    _x64 = functools.partial(jax.enable_x64, True)
+except AttributeError:
+    from jax.experimental import enable_x64 as _x64  # type: ignore[no-redef]
+
+AxisName = Union[str, Tuple[str, ...], None]
+_SMALL = {"zero": 0, "refuse": 1}
+
+
+class SmallBatchWarning(UserWarning):
+    """A batch had fewer rows than the loss needs, and counted as 0."""
+
+
+# ---- value and gradient -------------------------------------------------------------------------------------------------
+
+
+def _called(plan: _plans.Plan, x, points, with_grad: bool):
+    """(value,) or (value, gradient); vmap calls it once for each batch."""
+    grad = (jax.ShapeDtypeStruct(x.shape, x.dtype),) if with_grad else ()
+    if _ffi.shim() is None:
+        shapes = (jax.ShapeDtypeStruct((), x.dtype), *grad)
+        return jax.pure_callback(functools.partial(_in_python, plan, with_grad), shapes, x, *points, vmap_method="sequential")
+    with _x64():  # the library counts rows in int64, and writes the value as float64
+        points = (points[0].astype(np.int64),) if len(points) == 1 else points
+        call = jax.ffi.ffi_call("circe_rows" if len(points) == 1 else "circe_points", (jax.ShapeDtypeStruct((), np.float64), *grad),
+                                vmap_method="sequential")
+        value, *rest = call(x, *points, plan=np.int64(plan.number))
+        return (value.astype(x.dtype), *rest)
+
+
+def _in_python(plan: _plans.Plan, with_grad: bool, x, *points):
+    value, grad = plan.call(*(np.asarray(array) for array in (x, *points)), with_grad)
+    value = np.asarray(value, x.dtype)
+    return (value, grad) if with_grad else (value,)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _measure(plan: _plans.Plan, x, *points):
+    return _called(plan, x, points, False)[0]
+
+
+def _forward(plan: _plans.Plan, x, *points):
+    for name, point in zip(("z", "y") if len(points) > 1 else (), reversed(points)):  # without a y, z is in its place
+        if point.perturbed and jnp.issubdtype(point.value.dtype, jnp.floating):
+            raise errors.ArgumentError(f"{name} is differentiated, but the loss has a gradient in x only: pass "
+                                       f"jax.lax.stop_gradient({name})")
+    value, grad = _called(plan, x.value, tuple(point.value for point in points), True)
+    return value, (grad, len(points))
+
+
+def _backward(plan: _plans.Plan, saved, cotangent):
+    grad, n = saved
+    if isinstance(cotangent, jax.custom_derivatives.SymbolicZero):
+        return (jnp.zeros_like(grad), *n * (None,))
+    return (cotangent * grad, *n * (None,))
+
+
+_measure.defvjp(_forward, _backward, symbolic_zeros=True)
+
+
+# ---- checks -------------------------------------------------------------------------------------------------------------
+
+
+def _rows(array, name: str, dtype=None) -> Array:
+    """(n, columns), of `dtype`."""
+    if array is None:
+        raise errors.ArgumentError(f"{name} is missing")
+    try:
+        array = jnp.asarray(array)
+    except (TypeError, ValueError):
+        raise errors.DTypeError(f"{name} is {type(array).__name__}; it must be an array of numbers") from None
+    if jnp.issubdtype(array.dtype, jnp.complexfloating):
+        raise errors.DTypeError(f"{name} holds {array.dtype}; it must hold real numbers")
+    if array.ndim not in (1, 2):
+        raise errors.ShapeError(f"{name} has {array.ndim} dimensions; it must be (n,) or (n, columns)")
+    if array.size == 0:
+        raise errors.ShapeError(f"{name} is empty, of shape {array.shape}; it needs at least one row and column")
+    array = array[:, None] if array.ndim == 1 else array
+    return array if dtype is None or array.dtype == dtype else array.astype(dtype)
+
+
+def _features_of(x) -> Array:
+    """x as float32 or float64: half precision is widened, with its gradient."""
+    x = _rows(x, "x")
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        raise errors.DTypeError(f"x holds {x.dtype}; it must hold floating-point numbers")
+    return x if x.dtype in (jnp.float32, jnp.float64) else x.astype(jnp.float32)
+
+
+def _index_of(index, n: int) -> Array:
+    index = jnp.asarray(index)
+    if not jnp.issubdtype(index.dtype, jnp.integer):
+        raise errors.DTypeError(f"index holds {index.dtype}; it must hold row numbers")
+    if index.shape != (n,):
+        raise errors.ShapeError(f"index has shape {index.shape} and x has {n} rows; give one row number for each")
+    return index
+
+
+def _same_rows(x, **others) -> None:
+    for name, array in others.items():
+        if array.shape[0] != x.shape[0]:
+            raise errors.ShapeError(f"x has {x.shape[0]} rows and {name} has {array.shape[0]}; they must be the same points")
+
+
+_told = set()
+
+
+def _too_small(name: str, n: int, least: int, small_batch: str) -> bool:
+    """The sizes of batches are known when a function is traced."""
+    if _native.choice(_SMALL, "small_batch", small_batch) or n >= least:
+        return False
+    if name not in _told:
+        warnings.warn(f"a batch of {n} rows is too small for {name}, which needs {least}: it counts as 0", SmallBatchWarning,
+                      stacklevel=4)
+    _told.add(name)
+    return True
+
+
+def _of_all(array, axis_name: AxisName):
+    return array if axis_name is None else jax.lax.all_gather(array, axis_name, tiled=True)
+
+
+def _loss(name: str, plan: _plans.Plan, x, points: Tuple[Any, ...], least: int, small_batch: str, axis_name: AxisName) -> Array:
+    x = _of_all(x, axis_name)
+    points = tuple(_of_all(array, axis_name) for array in points)
+    if _too_small(name, x.shape[0], least, small_batch):
+        return (x * 0).sum()
+    return _measure(plan, x, *points)
+
+
+# ---- the losses ---------------------------------------------------------------------------------------------------------
+
+
+def circe_loss(x, y=None, z=None, mean: Union[ConditionalMean, ResidualFeatures, None] = None, *, index=None,
+               sigma2_x: Optional[float] = None, kernel_x: KernelLike = "gaussian", estimator: str = "centered",
+               axis_name: AxisName = None, small_batch: str = "zero") -> Array:
+    """CIRCE of a batch: small where the features x tell nothing about z that y does not.
+
+    `mean` is the ConditionalMean of z given y, fitted on rows that are not trained on: circe_loss(x, y, z, mean). Or it is the
+    ResidualFeatures of the training set: circe_loss(x, mean=features, index=index), with the row numbers of the batch, which
+    costs less; x must have their dtype. The estimator "ustat" is the safest where gamma is large.
+
+    axis_name: inside shard_map or pmap, the axes that the batch is split over: the loss is then of the batch of all devices, and
+    its gradient such that averaging the parameters' gradients over the axes (lax.pmean) makes it right. A batch of fewer rows
+    than the estimator needs is 0, with one warning; small_batch="refuse" raises instead.
+
+    >>> import numpy as np, jax, circe
+    >>> y, z = np.random.default_rng(0).normal(size=(2, 300))
+    >>> mean = circe.ConditionalMean(sigma2_z=1.0).fit(y[:200], z[:200])
+    >>> features = mean.residual_features(y[200:], z[200:], np.float32)
+    >>> loss = lambda x, index: circe_loss(x, mean=features, index=index, sigma2_x=1.0)
+    >>> jax.jit(jax.grad(loss))(z[210:230, None].astype(np.float32), np.arange(10, 30)).shape
+    (20, 1)
+    """
+    x = _features_of(x)
+    if mean is None:
+        raise errors.ArgumentError("mean is missing; give a fitted ConditionalMean, or the ResidualFeatures of a training set")
+    plan = _plans.circe(mean, sigma2_x, kernel_x, estimator)
+    points: Tuple[Any, ...]
+    if isinstance(mean, ResidualFeatures):
+        if index is None or y is not None or z is not None:
+            raise errors.ArgumentError("index: with ResidualFeatures the loss takes the row numbers of the batch: circe_loss(x, "
+                                       "mean=features, index=index)")
+        if x.dtype != mean.dtype:
+            raise errors.DTypeError(f"x holds {x.dtype} and the ResidualFeatures {np.dtype(mean.dtype)}; make them with dtype={x.dtype}")
+        points = (_index_of(index, x.shape[0]),)
+    else:
+        if index is not None:
+            raise errors.ArgumentError("index: with a ConditionalMean the loss takes y and z; give ResidualFeatures to take row numbers")
+        points = _rows(y, "y", x.dtype), _rows(z, "z", x.dtype)
+        _same_rows(x, y=points[0], z=points[1])
+    return _loss("circe_loss", plan, x, points, 4 if estimator == "ustat" else 2, small_batch, axis_name)
+
+
+def hsic_loss(x, z, *, sigma2_x: Optional[float] = None, sigma2_z: Optional[float] = None, kernel_x: KernelLike = "gaussian",
+              kernel_z: KernelLike = "gaussian", estimator: str = "biased", axis_name: AxisName = None,
+              small_batch: str = "zero") -> Array:
+    """HSIC of a batch: small where x and z are independent, whatever they share through other variables.
+
+    >>> import jax.numpy as jnp
+    >>> x = jnp.linspace(-1, 1, 50)
+    >>> bool(hsic_loss(x, x, sigma2_x=1.0, sigma2_z=1.0) > 0.01)
+    True
+    """
+    x = _features_of(x)
+    z = _rows(z, "z", x.dtype)
+    _same_rows(x, z=z)
+    plan = _plans.hsic(sigma2_x, sigma2_z, kernel_x, kernel_z, estimator)
+    return _loss("hsic_loss", plan, x, (z, z), 4 if estimator == "unbiased" else 2, small_batch, axis_name)
+
+
+def hscic_loss(x, y, z, *, mean: Optional[ConditionalMean] = None, sigma2_x: Optional[float] = None,
+               sigma2_y: Optional[float] = None, sigma2_z: Optional[float] = None, kernel_x: KernelLike = "gaussian",
+               kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", ridge: Optional[float] = None,
+               axis_name: AxisName = None, small_batch: str = "zero") -> Array:
+    """HSCIC of a batch, which is regressed on its own y; with `mean` the conditional mean of z is the holdout's, and kernels
+    and ridge are the model's where they are not given.
+
+    >>> import jax.numpy as jnp
+    >>> x = jnp.linspace(-1, 1, 50)
+    >>> bool(hscic_loss(x, x**2, x, sigma2_x=1.0, sigma2_y=1.0, sigma2_z=1.0, ridge=0.1) > 0)
+    True
+    """
+    x = _features_of(x)
+    points = _rows(y, "y", x.dtype), _rows(z, "z", x.dtype)
+    _same_rows(x, y=points[0], z=points[1])
+    plan = _plans.hscic(mean, sigma2_x, sigma2_y, sigma2_z, kernel_x, kernel_y, kernel_z, ridge)
+    return _loss("hscic_loss", plan, x, points, 2, small_batch, axis_name)
+
+
+def gcm_loss(x, y, z, *, mean: Optional[ConditionalMean] = None, sigma2_y: Optional[float] = None,
+             kernel_y: KernelLike = "gaussian", ridge: Optional[float] = None, regression: str = "kernel",
+             combine: str = "logsumexp", sharpness: float = 1.0, axis_name: AxisName = None, small_batch: str = "zero") -> Array:
+    """GCM of a batch: the correlation of what y leaves of x and of z. combine="logsumexp", the default here, is a smooth
+    maximum over pairs of columns.
+
+    >>> import jax.numpy as jnp
+    >>> y = jnp.linspace(-1, 1, 60)
+    >>> bool(gcm_loss(jnp.sin(y) ** 2, y, jnp.sin(y) ** 2, regression="linear") > 2)
+    True
+    """
+    x = _features_of(x)
+    points = _rows(y, "y", x.dtype), _rows(z, "z", x.dtype)
+    _same_rows(x, y=points[0], z=points[1])
+    plan = _plans.gcm(mean, sigma2_y, kernel_y, ridge, regression, combine, sharpness)
+    return _loss("gcm_loss", plan, x, points, 2, small_batch, axis_name)

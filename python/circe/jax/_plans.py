@@ -1,0 +1,162 @@
+"""What a loss computes: kernels with every width, options, and the fitted objects it needs; and the two ways of calling it.
+
+A plan of custom calls (_ffi.cc) is a number that compiled programs hold. It lives as long as the ConditionalMean or
+ResidualFeatures that it is of; one without them lives as long as the process. A program whose plan is gone says so.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from .. import _kernels, _measures, _native, _runtime, errors
+from .._mean import ConditionalMean, ResidualFeatures
+from . import _ffi
+
+KINDS = {"circe": 0, "hsic": 1, "hscic": 2, "gcm": 3}  # as _ffi.cc numbers them
+
+
+class Spec(NamedTuple):
+    """Kernels are texts with every width, or None."""
+
+    kind: str
+    form: int = 0
+    x: Optional[str] = None
+    y: Optional[str] = None
+    z: Optional[str] = None
+    ridge: float = 0.0
+    regression: int = 0
+    combine: int = 0
+    sharpness: float = 1.0
+
+
+class Plan:
+    """`call` is (x, *points, grad) -> value and gradient in NumPy, for the way through Python."""
+
+    def __init__(self, spec: Spec, mean: Optional[ConditionalMean], features: Optional[ResidualFeatures], call: Callable):
+        self.spec, self.call = spec, call
+        self.number = 0
+        shim = _ffi.shim()
+        if shim is not None:
+            self._register(shim, mean, features)
+
+    def _register(self, shim, mean, features) -> None:
+        keep = [owner.handle for owner in (None if mean is None else mean.model, features) if owner is not None]
+        texts = [None if text is None else text.encode() for text in (self.spec.x, self.spec.y, self.spec.z)]
+        self.number = shim.circe_jax_plan(KINDS[self.spec.kind], self.spec.form, *texts, keep[0].pointer if mean is not None else None,
+                                          features.pointer if features is not None else None, self.spec.ridge,
+                                          self.spec.regression, self.spec.combine, self.spec.sharpness)
+        if not self.number:
+            raise errors.ArgumentError(f"the library refuses {self.spec}")
+        self._handle = _runtime.Handle(self.number, shim.circe_jax_forget, *keep)  # before what it borrows is freed
+
+
+_lone: Dict[Spec, Plan] = {}
+_of: "weakref.WeakKeyDictionary[Any, Dict[Spec, Plan]]" = weakref.WeakKeyDictionary()
+
+
+def plan(spec: Spec, mean: Optional[ConditionalMean], features: Optional[ResidualFeatures], call: Callable) -> Plan:
+    """One for each loss that is asked for."""
+    owner = features if features is not None else mean.model if mean is not None else None
+    found = _lone if owner is None else _of.setdefault(owner, {})
+    if spec not in found:
+        found[spec] = Plan(spec, mean, features, call)
+    return found[spec]
+
+
+# ---- the four losses ----------------------------------------------------------------------------------------------------
+
+
+def _text(kernel, sigma2, variable: str) -> str:
+    """The kernel's text with its width."""
+    return _kernels.text(_kernels.bound(_runtime.context(), kernel, sigma2, None, variable).pointer)
+
+
+def _fitted(mean, random: str) -> ConditionalMean:
+    if not isinstance(mean, ConditionalMean):
+        raise errors.ArgumentError(f"mean is {mean!r}; it must be a fitted ConditionalMean")
+    if mean.model.random:
+        raise errors.UnsupportedError(f"mean was fitted by method='rff', whose features change from step to step; {random} takes "
+                                      "one fitted by another method")
+    mean.model.pointer  # not closed
+    return mean
+
+
+def _measured(found) -> Tuple[np.ndarray, Optional[np.ndarray]]:
+    return np.float64(found.value), found.grad
+
+
+def circe(mean, sigma2_x, kernel_x, estimator) -> Plan:
+    form = _native.choice(_native.ESTIMATORS, "estimator", estimator)
+    spec = Spec("circe", form, x=_text(kernel_x, sigma2_x, "x"))
+    options = {"kernel_x": spec.x, "sigma2_x": None, "estimator": estimator}
+    if isinstance(mean, ResidualFeatures):
+        features = mean
+        held = weakref.ref(features)
+        return plan(spec, _fitted(features.mean, "circe_loss"), features,
+                    lambda x, index, grad: _measured(_measures.circe_cached(_alive(held), x, index, grad=grad, **options)))
+    model = weakref.ref(_fitted(mean, "circe_loss"))
+    return plan(spec, mean, None,
+                lambda x, y, z, grad: _measured(_measures.circe(x, y, z, _alive(model), grad=grad, **options)))
+
+
+def _alive(reference):
+    found = reference()
+    if found is None:
+        raise errors.ClosedError("the ConditionalMean of this compiled function is gone; trace it again with the one in use")
+    return found
+
+
+def hsic(sigma2_x, sigma2_z, kernel_x, kernel_z, estimator) -> Plan:
+    form = _native.choice(_native.HSIC_ESTIMATORS, "estimator", estimator)
+    spec = Spec("hsic", form, x=_text(kernel_x, sigma2_x, "x"), z=_text(kernel_z, sigma2_z, "z"))
+    options = {"kernel_x": spec.x, "kernel_z": spec.z, "sigma2_x": None, "sigma2_z": None, "estimator": estimator}
+    return plan(spec, None, None, lambda x, y, z, grad: _measured(_measures.hsic(x, z, grad=grad, **options)))
+
+
+def _ridge(ridge, mean, otherwise: str) -> float:
+    if ridge is None and mean is not None:
+        ridge = mean.ridge_
+    if ridge is None:
+        raise errors.ArgumentError(f"ridge is missing; give lambda in (K + lambda I), or {otherwise}")
+    return _kernels.positive(ridge, "ridge")
+
+
+def hscic(mean, sigma2_x, sigma2_y, sigma2_z, kernel_x, kernel_y, kernel_z, ridge) -> Plan:
+    if mean is not None:
+        _fitted(mean, "hscic_loss")
+    number = _ridge(ridge, mean, "mean=")
+    spec = Spec("hscic", x=_text(kernel_x, sigma2_x, "x"), ridge=number,
+                y=None if mean is not None else _text(kernel_y, sigma2_y, "y"),
+                z=None if mean is not None else _text(kernel_z, sigma2_z, "z"))
+    if mean is None:
+        options = {"kernel_x": spec.x, "kernel_y": spec.y, "kernel_z": spec.z, "ridge": number, **dict.fromkeys(_WIDTHS)}
+        return plan(spec, None, None, lambda x, y, z, grad: _measured(_measures.hscic(x, y, z, grad=grad, **options)))
+    held = weakref.ref(mean)
+    return plan(spec, mean, None, lambda x, y, z, grad: _measured(
+        _measures.hscic(x, y, z, mean=_alive(held), kernel_x=spec.x, sigma2_x=None, ridge=number, grad=grad)))
+
+
+_WIDTHS = ("sigma2_x", "sigma2_y", "sigma2_z")
+
+
+def gcm(mean, sigma2_y, kernel_y, ridge, regression, combine, sharpness) -> Plan:
+    if mean is not None:
+        _fitted(mean, "gcm_loss")
+    by_kernel = _native.choice(_native.GCM_REGRESSIONS, "regression", regression) == _native.GCM_REGRESSIONS["kernel"]
+    number = _ridge(ridge, mean, "regression='linear'") if by_kernel else 0.0
+    kernel = None
+    if by_kernel:
+        kernel = mean.kernel_y_ if mean is not None else _text(kernel_y, sigma2_y, "y")
+    spec = Spec("gcm", y=None if kernel is None else str(kernel), ridge=number, regression=_native.GCM_REGRESSIONS[regression],
+                combine=_native.choice(_native.GCM_COMBINES, "combine", combine), sharpness=_kernels.positive(sharpness, "sharpness"))
+    options: Dict[str, Any] = {"regression": regression, "combine": combine, "sharpness": spec.sharpness}
+    if by_kernel:
+        options.update(ridge=number, **({} if mean is not None else {"kernel_y": spec.y, "sigma2_y": None}))
+    if mean is None:
+        return plan(spec, None, None, lambda x, y, z, grad: _measured(_measures.gcm(x, y, z, grad=grad, **options)))
+    held = weakref.ref(mean)
+    return plan(spec, mean, None,
+                lambda x, y, z, grad: _measured(_measures.gcm(x, y, z, mean=_alive(held), grad=grad, **options)))

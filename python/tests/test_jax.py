@@ -1,0 +1,254 @@
+"""The losses for JAX: values and gradients of the library, under jit, grad, vmap and shard_map, by custom calls and through
+Python."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+
+import circe  # noqa: E402
+import circe.jax as losses  # noqa: E402
+from conftest import run_python  # noqa: E402
+
+KERNELS = {"sigma2_x": 1.0, "sigma2_y": 0.5, "sigma2_z": 1.0, "ridge": 0.1}
+
+
+@pytest.fixture(scope="module")
+def cases(points, mean):
+    """name: (the loss of x, the same in NumPy)."""
+    y, z = points.y, points.z
+    linear = circe.ConditionalMean(kernel_z="linear", sigma2_y=1.0).fit(points.Y, points.Z)
+    return {
+        "circe": (lambda x: losses.circe_loss(x, y, z, mean, sigma2_x=1.0),
+                  lambda x: circe.circe(x, y, z, mean, sigma2_x=1.0, grad=True)),
+        "ustat": (lambda x: losses.circe_loss(x, y, z, mean, kernel_x="laplace(2)", estimator="ustat"),
+                  lambda x: circe.circe(x, y, z, mean, kernel_x="laplace(2)", sigma2_x=None, estimator="ustat", grad=True)),
+        "hsic": (lambda x: losses.hsic_loss(x, z, sigma2_x=1.0, sigma2_z=2.0, estimator="unbiased"),
+                 lambda x: circe.hsic(x, z, sigma2_x=1.0, sigma2_z=2.0, estimator="unbiased", grad=True)),
+        "hscic": (lambda x: losses.hscic_loss(x, y, z, **KERNELS), lambda x: circe.hscic(x, y, z, grad=True, **KERNELS)),
+        "hscic holdout": (lambda x: losses.hscic_loss(x, y, z, mean=mean, sigma2_x=1.0),
+                          lambda x: circe.hscic(x, y, z, mean=mean, sigma2_x=1.0, grad=True)),
+        "gcm": (lambda x: losses.gcm_loss(x, y, z, sigma2_y=0.5, ridge=0.1),
+                lambda x: circe.gcm(x, y, z, sigma2_y=0.5, ridge=0.1, combine="logsumexp", grad=True)),
+        "gcm linear": (lambda x: losses.gcm_loss(x, y, z, regression="linear", combine="squares"),
+                       lambda x: circe.gcm(x, y, z, regression="linear", combine="squares", grad=True)),
+        "gcm holdout": (lambda x: losses.gcm_loss(x, y, z, mean=linear),
+                        lambda x: circe.gcm(x, y, z, mean=linear, combine="logsumexp", grad=True)),
+    }
+
+
+NAMES = ["circe", "ustat", "hsic", "hscic", "hscic holdout", "gcm", "gcm linear", "gcm holdout"]
+
+
+def near(a, b, tolerance):
+    assert np.max(np.abs(np.asarray(a, float) - np.asarray(b, float))) <= tolerance * (np.max(np.abs(np.asarray(b, float))) + 1e-12)
+
+
+# ---- values -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_value_and_gradient(cases, points, name):
+    loss, reference = cases[name]
+    x = points.x.astype(np.float32)
+    expected = reference(x)  # y and z are float64 there: rounding of float32 is what is left
+    value, grad = jax.jit(jax.value_and_grad(loss))(x)
+    assert value.dtype == jnp.float32 and value.shape == () and grad.shape == x.shape
+    near(value, expected.value, 1e-4)
+    near(grad, expected.grad, 1e-3)
+    near(loss(x), expected.value, 1e-4)  # without jit, and without a gradient
+
+
+def test_float64(points):
+    out = run_python(f"""
+import jax; jax.config.update("jax_enable_x64", True)
+import numpy as np, circe, circe.jax, sys
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+from conftest import Points
+p = Points()
+mean = circe.ConditionalMean(sigma2_y=[1.0, 0.1], sigma2_z=1.0, method="lowrank").fit(p.Y, p.Z)
+value, grad = jax.jit(jax.value_and_grad(lambda x: circe.jax.circe_loss(x, p.y, p.z, mean, sigma2_x=1.0)))(p.x)
+known = circe.circe(p.x, p.y, p.z, mean, sigma2_x=1.0, grad=True)
+assert value.dtype == grad.dtype == np.float64
+print(abs(float(value) / known.value - 1) < 1e-12, np.allclose(grad, known.grad, rtol=1e-12, atol=0))""")
+    assert out == "True True"
+
+
+def test_half_precision_is_widened(points, mean):
+    x = jnp.asarray(points.x, jnp.bfloat16)
+    value, grad = jax.value_and_grad(lambda x: losses.circe_loss(x, points.y, points.z, mean, sigma2_x=1.0))(x)
+    assert value.dtype == jnp.float32 and grad.dtype == jnp.bfloat16
+    near(value, circe.circe(np.asarray(x, np.float32), points.y, points.z, mean, sigma2_x=1.0).value, 1e-4)
+
+
+def test_rows_of_residual_features(points, mean):
+    features = mean.residual_features(points.y, points.z, np.float32)
+    index = np.array([5, 3, 90, 17, 44, 2, 8, 120])
+    x = points.x[index].astype(np.float32)
+    found = jax.jit(jax.value_and_grad(lambda x, i: losses.circe_loss(x, mean=features, index=i, sigma2_x=1.0)))(x, index)
+    known = circe.circe_cached(features, x, index, sigma2_x=1.0, grad=True)
+    near(found[0], known.value, 1e-6)
+    near(found[1], known.grad, 1e-6)
+    with pytest.raises(Exception, match="160"):  # rows, and not one more
+        losses.circe_loss(x, mean=features, index=index + 100, sigma2_x=1.0).block_until_ready()
+    with pytest.raises(circe.DTypeError, match="dtype=float32"):
+        losses.circe_loss(x, mean=mean.residual_features(points.y, points.z, np.float64), index=index, sigma2_x=1.0)
+
+
+# ---- transformations ----------------------------------------------------------------------------------------------------
+
+
+def test_vmap_is_the_loop(cases, points):
+    loss, _ = cases["circe"]
+    stack = jnp.stack([points.x, 2 * points.x, -points.x]).astype(jnp.float32)
+    near(jax.vmap(loss)(stack), [loss(x) for x in stack], 1e-6)
+    near(jax.jit(jax.vmap(jax.grad(loss)))(stack), jnp.stack([jax.grad(loss)(x) for x in stack]), 1e-6)
+
+
+def test_in_a_training_step(points, mean):
+    """scan, and a network below the loss: dependence falls."""
+    features = jnp.asarray(points.x, jnp.float32)
+
+    def loss(weights):
+        return losses.circe_loss(jnp.tanh(features @ weights), points.y, points.z, mean, sigma2_x=1.0)
+
+    def step(weights, _):
+        value, grad = jax.value_and_grad(loss)(weights)
+        return weights - 5.0 * grad, value
+
+    start = jnp.array([[1.0], [0.2]])
+    _, values = jax.jit(lambda w: jax.lax.scan(step, w, None, length=60))(start)
+    assert values[-1] < 0.5 * values[0]
+
+
+def test_second_derivatives_and_gradients_in_y_are_refused(cases, points, mean):
+    x = jnp.asarray(points.x[:20], jnp.float32)
+    y, z = jnp.asarray(points.y[:20], jnp.float32), jnp.asarray(points.z[:20], jnp.float32)
+    with pytest.raises(Exception, match="differentiat|JVP"):
+        jax.hessian(lambda x: losses.circe_loss(x, y, z, mean, sigma2_x=1.0))(x)
+    with pytest.raises(circe.ArgumentError, match="stop_gradient\\(y\\)"):
+        jax.grad(lambda y: losses.circe_loss(x, y, z, mean, sigma2_x=1.0))(y)
+    with pytest.raises(circe.ArgumentError, match="stop_gradient\\(z\\)"):
+        jax.grad(lambda z: losses.hsic_loss(x, z, sigma2_x=1.0, sigma2_z=1.0))(z)
+
+
+SHARDED = """
+import numpy as np, jax, jax.numpy as jnp, circe, circe.jax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+assert len(jax.devices()) == 2
+random = np.random.default_rng(0)
+y, z = random.normal(size=(2, 300)).astype(np.float32)
+mean = circe.ConditionalMean(sigma2_z=1.0).fit(y[:200], z[:200])
+x, y, z = random.normal(size=(100, 3)).astype(np.float32) + z[200:, None], y[200:], z[200:]
+weights = jnp.array([[1.0], [0.5], [-0.3]])
+whole = lambda w, x, y, z: circe.jax.circe_loss(jnp.tanh(x @ w), y, z, mean, sigma2_x=1.0)
+value, grad = jax.value_and_grad(whole)(weights, x, y, z)
+
+def step(w, x, y, z):
+    part = lambda w: circe.jax.circe_loss(jnp.tanh(x @ w), y, z, mean, sigma2_x=1.0, axis_name="batch")
+    value, grad = jax.value_and_grad(part)(w)
+    return jax.lax.pmean(value, "batch"), jax.lax.pmean(grad, "batch")
+
+mesh = Mesh(np.array(jax.devices()), ("batch",))
+spread = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=(P(), P("batch"), P("batch"), P("batch")), out_specs=(P(), P()), check_vma=False))
+found = spread(weights, x, y, z)
+print(np.allclose(found[0], value, rtol=1e-5), np.allclose(found[1], grad, rtol=1e-4, atol=1e-8))
+mapped = jax.pmap(step, axis_name="batch", in_axes=(None, 0, 0, 0))(weights, *(a.reshape(2, 50, *a.shape[1:]) for a in (x, y, z)))
+print(np.allclose(mapped[1][0], grad, rtol=1e-4, atol=1e-8))
+sharded = [jax.device_put(a, NamedSharding(mesh, P("batch"))) for a in (x, y, z)]
+print(np.allclose(jax.jit(whole)(weights, *sharded), value, rtol=1e-5))
+"""
+
+
+def test_batches_across_devices():
+    out = run_python(SHARDED, XLA_FLAGS="--xla_force_host_platform_device_count=2")
+    assert out.split() == ["True"] * 4
+
+
+# ---- refusals, and small batches ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call, error, words", [
+    (lambda p, m: losses.circe_loss(p.x, p.y, p.z), circe.ArgumentError, "mean is missing"),
+    (lambda p, m: losses.circe_loss(p.x, p.y, p.z, m), circe.ArgumentError, "give sigma2_x"),
+    (lambda p, m: losses.circe_loss(p.x, p.y, p.z, m, sigma2_x=-1.0), circe.ArgumentError, "positive"),
+    (lambda p, m: losses.circe_loss(p.x, p.y, p.z, m, sigma2_x=1.0, estimator="best"), circe.ArgumentError, "must be one of biased"),
+    (lambda p, m: losses.circe_loss(p.x[:9], p.y, p.z, m, sigma2_x=1.0), circe.ShapeError, "x has 9 rows and y has 160"),
+    (lambda p, m: losses.circe_loss(p.x[None], p.y, p.z, m, sigma2_x=1.0), circe.ShapeError, "x has 3 dimensions"),
+    (lambda p, m: losses.circe_loss(np.arange(160), p.y, p.z, m, sigma2_x=1.0), circe.DTypeError, "x holds int32"),
+    (lambda p, m: losses.circe_loss(p.x, p.y, None, m, sigma2_x=1.0), circe.ArgumentError, "z is missing"),
+    (lambda p, m: losses.circe_loss(p.x, p.y, p.z, m, sigma2_x=1.0, index=[1]), circe.ArgumentError, "takes y and z"),
+    (lambda p, m: losses.circe_loss(p.x, p.y, p.z, "mean", sigma2_x=1.0), circe.ArgumentError, "fitted ConditionalMean"),
+    (lambda p, m: losses.hscic_loss(p.x, p.y, p.z, sigma2_x=1.0, sigma2_y=1.0, sigma2_z=1.0), circe.ArgumentError, "ridge is missing"),
+    (lambda p, m: losses.gcm_loss(p.x, p.y, p.z, regression="cubic"), circe.ArgumentError, "must be one of kernel, linear"),
+    (lambda p, m: losses.hsic_loss(p.x[:3], p.z[:3], sigma2_x=1.0, sigma2_z=1.0, estimator="unbiased", small_batch="refuse"),
+     Exception, "4"),
+])
+def test_refusals(points, mean, call, error, words):
+    with pytest.raises(error, match=words):
+        jax.block_until_ready(call(points, mean))
+
+
+def test_not_a_number_is_told(points, mean):
+    x = points.x.astype(np.float32).copy()
+    x[7, 1] = np.nan
+    with pytest.raises(Exception, match="row 7, column 1"):
+        jax.jit(lambda x: losses.circe_loss(x, points.y, points.z, mean, sigma2_x=1.0))(x).block_until_ready()
+
+
+def test_a_small_batch_counts_as_0(points, mean):
+    losses._losses._told.clear()
+    x = points.x[:3].astype(np.float32)
+
+    def loss(x):
+        return losses.circe_loss(x, points.y[:3], points.z[:3], mean, sigma2_x=1.0, estimator="ustat")
+
+    with pytest.warns(losses.SmallBatchWarning, match="a batch of 3 rows"):
+        value, grad = jax.value_and_grad(loss)(x)
+    assert value == 0 and not np.any(grad)
+
+
+def test_a_mean_that_is_fitted_again_is_another_loss(points):
+    mean = circe.ConditionalMean(sigma2_z=1.0).fit(points.Y, points.Z)
+    x = points.x.astype(np.float32)
+    first = losses.circe_loss(x, points.y, points.z, mean, sigma2_x=1.0)
+    mean.fit(points.Y, points.Z[::-1].copy())
+    second = losses.circe_loss(x, points.y, points.z, mean, sigma2_x=1.0)
+    near(second, circe.circe(x, points.y, points.z, mean, sigma2_x=1.0).value, 1e-4)
+    assert abs(first - second) > 1e-4 * abs(first)
+
+
+# ---- without a compiler -------------------------------------------------------------------------------------------------
+
+
+def test_custom_calls_are_used_where_there_is_a_compiler():
+    if losses._ffi._compiler() is None:
+        pytest.skip("there is no C++ compiler")
+    assert losses.backend() == "ffi"
+
+
+def test_through_python(tmp_path):
+    """The same tests by jax.pure_callback."""
+    if os.environ.get("CIRCE_JAX") == "callback":
+        pytest.skip("these are they")
+    done = subprocess.run([sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", __file__, "-k",
+                           "not compiler"],
+                          env={**os.environ, "CIRCE_JAX": "callback"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_a_missing_compiler_is_told(tmp_path):
+    out = run_python("""
+import warnings, numpy as np, circe.jax
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    value = circe.jax.hsic_loss(np.arange(9.0, dtype=np.float32), np.arange(9.0), sigma2_x=1.0, sigma2_z=1.0)
+print(circe.jax.backend(), float(value) > 0, any("through Python" in str(w.message) for w in told))
+""", CXX="/nonexistent/c++", CIRCE_CACHE=str(tmp_path))
+    assert out == "callback True True"

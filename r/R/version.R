@@ -1,0 +1,1 @@
+circe_version <- function() .Call(circe_r_version)
