@@ -11,7 +11,7 @@
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/scaling_kernels.h"
 #include "backend/cuda/values.cuh"
-#include "measures/pairs.h"
+#include "core/pairs.h"
 
 namespace circe {
 
