@@ -226,8 +226,8 @@ _PARAMETERS = """
     threads : None: as circe.set_threads says.
     progress : called with the share that is done and a text; where it returns True, fit stops with a CancelledError.
 
-    Attributes after fit: gamma_, trials_ (what a search or a sweep saw: one dictionary per gamma), report_ (all that `circe
-    train --json` says), error_ (on the validation rows), measures_, floor_, n_iter_, predictor_ (see
+    Attributes after fit: gamma_, trials_ (what a search or a sweep saw: one dictionary per gamma), report_ (what
+    `circe train --json` says), error_ (on the validation rows), measures_, floor_, n_iter_, predictor_ (see
     circe.predict), n_features_in_.
 """
 
