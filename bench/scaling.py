@@ -46,7 +46,7 @@ CASES = {"circe_cached_4096_64": "CIRCE cached, B = 4,096, d_x = 64",
          "test_kci_4000": "test kci, 4,000 rows",
          "test_gcm_4000": "test gcm, 4,000 rows",
          "test_rcot_100000": "test rcot, 100,000 rows"}
-SLOW = {"fit_dense_2000", "eigen_2000", "fit_1000000", "fit_normal_1000000"}  # one run in every other round
+SLOW = {"fit_dense_2000", "eigen_2000", "fit_1000000", "fit_normal_1000000", "test_rcot_100000"}  # one run in every other round
 TRAINING = "training"
 STEPS = {"none": "training step 9x64, batch 256", "circe": "the same with CIRCE", "hscic": "with HSCIC", "gcm": "with GCM"}
 LIMITS = {"separate_processes": ("circe_cached_1024_64", "*limit: as many processes, CIRCE cached, B = 1,024*"),

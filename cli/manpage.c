@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "circe/version.h"
 #include "cli/common/message.h"
 #include "cli/help.h"
@@ -193,7 +194,7 @@ static int write_page(const char *directory, const spec_command *command) {
     fclose(out);
     char *path =
         small_format("%s/circe%s%s.1", directory, command != NULL ? "-" : "", command != NULL ? command->name : "");
-    int status = message_refused(io_write_text(path, text, bytes));
+    int status = message_refused(file_write_text(path, text, bytes));
     free(path);
     free(text);
     return status;

@@ -58,7 +58,11 @@ OWN(train, THREADS, MEMORY,
     ROW(PATH, report, "report", .value = "DIR", .group = "Output",
         .help = "Folder for report.html, figures, results.csv and results.json. Default: MODEL-report, without MODEL's "
                 "ending."),
-    ROW(FLAG, no_report, "no-report", .group = "Output", .help = "Leave the report out."), CONFIG, JSON, QUIET, VERBOSE,
+    ROW(FLAG, no_report, "no-report", .group = "Output", .help = "Leave the report out."),
+    ROW(FLAG, audit, "audit", .group = "Output",
+        .help = "Also audit the predictions of the validation rows, as `circe audit` does: do they depend on "
+                "--invariant-to once the target is known? Into the folder audit of the report."),
+    CONFIG, JSON, QUIET, VERBOSE,
     HELP)
 OWN(predict, THREADS, CONFIG, JSON, QUIET, VERBOSE, HELP)
 OWN(experiment, JSON, QUIET, HELP)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "cli/common/message.h"
 #include "cli/help.h"
 #include "io/io.h"
@@ -105,7 +106,7 @@ static int write_page(const char *directory, const spec_command *command) {
     put_page(out, command);
     fclose(out);
     char *path = small_format("%s/%s.md", directory, command->name);
-    int status = message_refused(io_write_text(path, text, bytes));
+    int status = message_refused(file_write_text(path, text, bytes));
     free(path);
     free(text);
     return status;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "circe/status.h"
 #include "files/mapped.h"
 #include "images/jpeg_file.h"
@@ -68,6 +69,6 @@ void image_picture_grey(image_picture *picture) {
 }
 
 circe_status image_write_bytes(const char *path, const void *data, size_t bytes) {
-    circe_status status = io_write_text(path, data, bytes);
+    circe_status status = file_write_text(path, data, bytes);
     return status == CIRCE_OK ? CIRCE_OK : circe_fail(status, "%s", circe_last_error());
 }

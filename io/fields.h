@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "io/arena.h"
+#include "base/arena.h"
 #include "io/json_values.h"
 #include "io/yaml.h"
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "io/memory_table.h"
-#include "io/small.h"
 #include "io/suggest.h"
 
 const char *variable_label(variable of) {

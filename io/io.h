@@ -119,9 +119,6 @@ circe_status io_table_keep_rows(io_table *table, const bool *keep);
  * renamed; pipes and devices are written directly. Errors of a full disk are reported. */
 circe_status io_write_npy(const char *path, const circe_mat *values);
 
-/* Writes text the same way. */
-circe_status io_write_text(const char *path, const char *text, size_t bytes);
-
 /* An output that one process at a time works on: refused while another holds it, and let go by the kernel should this
  * one be killed. What killed processes left half-written beside it is removed. */
 typedef struct io_lock io_lock;
@@ -133,9 +130,6 @@ void io_lock_release(io_lock *lock); /* takes NULL */
 /* A copy in which everything is visible that a terminal would obey, to be freed; NULL: no memory. `lines`: line ends
  * and tabs are the caller's own and stay. */
 char *io_visible(const char *text, size_t bytes, bool lines);
-
-/* Bytes of the UTF-8 character at the start of `left` bytes; 0: there is none. */
-size_t io_utf8_bytes(const char *text, size_t left);
 
 /* A copy as UTF-8, to be freed: what is UTF-8 stays, other bytes are read as Latin-1. NULL: no memory. */
 char *io_to_utf8(const char *text, size_t bytes);

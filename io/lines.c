@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "files/mapped.h"
 #include "io/csv.h"
 #include "io/place.h"
-#include "io/small.h"
 
 static void end_row(char *at, char *end) {
     while (end > at && (end[-1] == '\n' || end[-1] == '\r')) end--;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
+#include "base/small.h"
 
 void name_list_add(name_list *list, const char *name) {
     list->names = small_grow(list->names, (size_t)(list->n + 1) * sizeof *list->names);

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "core/hash.h"
 #include "io/io_parts.h"
-#include "io/small.h"
 
 typedef struct column {
     double *numbers; /* (rows), or */

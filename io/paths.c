@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/small.h"
+#include "base/small.h"
 
 circe_status path_check_writable(const char *option, const char *path) {
     struct stat info;

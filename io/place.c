@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "io/small.h"
+#include "base/small.h"
 
 enum { PIECE = 1 << 16, GZIP_OR_ZLIB = 15 + 32 };
 

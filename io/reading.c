@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
+#include "base/small.h"
 
 /* Whom an item of --categories may concern. */
 typedef struct owner {

@@ -17,11 +17,6 @@ char *io_visible(const char *text, size_t bytes, bool lines) {
     return out;
 }
 
-size_t io_utf8_bytes(const char *text, size_t left) {
-    uint32_t code;
-    return circe__utf8_bytes(text, left, &code);
-}
-
 char *io_to_utf8(const char *text, size_t bytes) {
     if (bytes > SIZE_MAX / 2 - 1) return NULL;
     char *out = malloc(2 * bytes + 1);

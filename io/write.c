@@ -1,20 +1,12 @@
-/* Writing arrays and text; how a file is replaced whole or not at all is in files/atomic.c. */
+/* Writing arrays; how a file is replaced whole or not at all is in files/atomic.c. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "files/atomic.h"
 #include "io/io_parts.h"
 
 enum { NPY_ALIGNMENT = 64, MAX_NPY_HEADER = 256, PACKED_BYTES = 1 << 16 };
-
-/* Closes the file whatever `problem` came before, and makes the status of both. */
-static circe_status finish(circe__atomic *file, const char *path, int problem) {
-    if (problem == 0)
-        problem = circe__atomic_commit(file);
-    else
-        circe__atomic_abandon(file);
-    return problem == 0 ? CIRCE_OK : circe_fail(CIRCE_ERR_WRITE, "%s: cannot be written: %s", path, strerror(problem));
-}
 
 /* Magic, version 1.0, length, and the dictionary, padded with blanks so that the data begin at a multiple of 64. */
 static size_t npy_header(const circe_mat *values, char *header) {
@@ -59,19 +51,12 @@ circe_status io_write_npy(const char *path, const circe_mat *values) {
     if (values->rows < 0 || values->cols < 0 || values->ld < values->cols)
         return circe_fail(CIRCE_ERR_ARGUMENT, "%s: cannot be written: the matrix has an impossible shape", path);
     int problem = circe__atomic_open(&file, path);
-    if (problem != 0) return circe_fail(CIRCE_ERR_WRITE, "%s: cannot be written: %s", path, strerror(problem));
+    if (problem != 0) return file_refuse(path, problem);
     problem = circe__atomic_write(&file, header, npy_header(values, header));
     if (problem == 0 && values->ld == values->cols)
         problem = circe__atomic_write(&file, values->data,
                                       (size_t)values->rows * (size_t)values->cols * circe_dtype_size(values->dtype));
     else if (problem == 0)
         problem = write_strided(&file, values);
-    return finish(&file, path, problem);
-}
-
-circe_status io_write_text(const char *path, const char *text, size_t bytes) {
-    circe__atomic file;
-    int problem = circe__atomic_open(&file, path);
-    if (problem != 0) return circe_fail(CIRCE_ERR_WRITE, "%s: cannot be written: %s", path, strerror(problem));
-    return finish(&file, path, circe__atomic_write(&file, text, bytes));
+    return file_finish(&file, path, problem);
 }

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "io/arena.h"
-#include "io/small.h"
+#include "base/arena.h"
+#include "base/small.h"
 
 enum { MOST_BYTES = 1 << 20, MOST_DEPTH = 64 };
 

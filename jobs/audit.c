@@ -2,12 +2,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/small.h"
 #include "circe/circe.h"
 #include "io/place.h"
-#include "io/small.h"
 #include "jobs/audit_parts.h"
 #include "jobs/calibration.h"
-#include "jobs/clock.h"
 #include "jobs/columns.h"
 #include "jobs/machine.h"
 #include "jobs/test_json.h"
@@ -101,8 +101,7 @@ static void describe(audit_run *run, const circe_table *table) {
 
 static void run_free(audit_run *run) {
     for (int64_t c = 0; c < run->n_contrasts; c++) {
-        free(run->contrasts[c].high);
-        free(run->contrasts[c].low);
+        free(run->contrasts[c].slot);
         free(run->contrasts[c].used);
     }
     for (int64_t p = 0; run->selected != NULL && p < run->r->n_predictions; p++) {
@@ -125,8 +124,10 @@ static void run_free(audit_run *run) {
 circe_status circe_audit(circe_context *context, const circe_table *table, const circe_audit_options *options,
                          const circe_watch *watch, circe_audit_result **result) {
     double start = job_clock();
+    unsigned mark;
     *result = NULL;
-    circe_status status = check_options(table, options);
+    circe_status status = small_begin(&mark);
+    if (status == CIRCE_OK) status = check_options(table, options);
     if (status != CIRCE_OK) return status;
     audit_run run = {.options = options,
                      .context = context,
@@ -140,6 +141,7 @@ circe_status circe_audit(circe_context *context, const circe_table *table, const
     run.r->warnings = notes_hand_over(&run.warnings);
     run.r->seconds = job_clock() - start;
     run_free(&run);
+    status = small_end(mark, status);
     if (status == CIRCE_OK)
         *result = run.r;
     else

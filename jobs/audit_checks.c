@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "io/io.h"
 #include "io/list.h"
-#include "io/small.h"
 #include "io/suggest.h"
 #include "jobs/audit_parts.h"
 

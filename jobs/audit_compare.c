@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/small.h"
 #include "io/quantile.h"
-#include "io/small.h"
 #include "jobs/audit_parts.h"
 
 /* Where more is better, and where less is. */

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "jobs/audit_page.h"
 #include "report/cells.h"
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "io/column_table.h"
-#include "io/small.h"
 #include "jobs/audit_parts.h"
 #include "jobs/audit_roles.h"
 #include "jobs/columns.h"

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/small.h"
 #include "circe/random.h"
-#include "io/small.h"
 #include "jobs/audit_page.h"
 #include "jobs/calibration.h"
 

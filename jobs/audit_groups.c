@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "circe/random.h"
 #include "io/quantile.h"
-#include "io/small.h"
 #include "jobs/audit_parts.h"
 
 static void group_categories(const circe_audit_column *c, int64_t n, int64_t smallest, circe_audit_groups *g) {

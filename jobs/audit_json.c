@@ -1,8 +1,8 @@
 /* An audit for programs. */
 #include <stdlib.h>
 
+#include "base/small.h"
 #include "circe/circe.h"
-#include "io/small.h"
 #include "jobs/audit_parts.h"
 #include "jobs/calibration.h"
 #include "jobs/columns.h"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "circe/circe.h"
-#include "io/small.h"
 #include "jobs/audit_parts.h"
 #include "jobs/calibration.h"
 #include "jobs/test_json.h"

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "circe/circe.h"
-#include "io/small.h"
 #include "jobs/audit_parts.h"
 
 enum { MOST_MEASURED = 2000 };

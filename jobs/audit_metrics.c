@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "jobs/audit_parts.h"
 
 struct audit_sums {

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "io/io.h"
-#include "io/small.h"
 #include "jobs/audit_parts.h"
 #include "jobs/predictor.h"
 
@@ -19,12 +19,11 @@ static circe_predict_options predict_options(const circe_audit_options *o) {
     return p;
 }
 
-/* Of two classes, that which make_binary of audit_data.c takes. */
-static int64_t positive_class(const circe_predictions *p, const char *asked) {
+int64_t classes_positive(const char *const *classes, const char *asked) {
     double a, b;
-    if (asked != NULL) return strcmp(asked, p->names[0]) == 0 ? 0 : 1;
-    if (io_number(p->names[0], &a) && io_number(p->names[1], &b)) return a > b ? 0 : 1;
-    return strcmp(p->names[0], p->names[1]) > 0 ? 0 : 1;
+    if (asked != NULL) return strcmp(asked, classes[0]) == 0 ? 0 : 1;
+    if (io_number(classes[0], &a) && io_number(classes[1], &b)) return a > b ? 0 : 1;
+    return strcmp(classes[0], classes[1]) > 0 ? 0 : 1;
 }
 
 static circe_status add_column(audit_model *m, const circe_predictions *p, int64_t output, const char *suffix) {
@@ -61,7 +60,7 @@ static circe_status take_columns(const circe_audit_options *o, const circe_predi
     if (status != CIRCE_OK) return status;
     m->target = small_format("%s", predicted_of(p)->target.names[output]);
     if (p->target == NULL) return add_column(m, p, output, "predicted");
-    if (p->outputs == 2) return add_column(m, p, positive_class(p, o->positive), "predicted");
+    if (p->outputs == 2) return add_column(m, p, classes_positive(p->names, o->positive), "predicted");
     for (int64_t c = 0; c < p->outputs && status == CIRCE_OK; c++) status = add_column(m, p, c, p->names[c]);
     return status;
 }

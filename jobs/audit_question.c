@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "circe/circe.h"
-#include "io/small.h"
 #include "jobs/audit_parts.h"
 
 const char *circe_audit_notion_name(circe_audit_notion notion) {

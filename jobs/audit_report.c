@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/small.h"
 #include "io/io.h"
 #include "io/paths.h"
-#include "io/small.h"
 #include "jobs/audit_page.h"
 #include "jobs/json.h"
 #include "jobs/test_json.h"
@@ -26,6 +27,20 @@ static void show_table(audit_page *w, const char *caption, const char *const *co
     table.marked = marked;
     report_add_table(w->page, &table);
     cells_free(list);
+}
+
+/* Which prediction a row is of, where there are several: tables begin with it. */
+static bool names_predictions(const circe_audit_result *r) { return r->n_predictions > 1; }
+
+static void add_prediction(cells *list, const circe_audit_result *r, const circe_audit_finding *f) {
+    if (names_predictions(r)) cells_add(list, "%s", audit_prediction(r, f)->name);
+}
+
+/* A table whose first column is that of the prediction, where there are several. */
+static void show_by_prediction(audit_page *w, const char *caption, const char *const *columns, int64_t n_columns,
+                               int text_columns, cells *list) {
+    int left_out = names_predictions(w->r) ? 0 : 1;
+    show_table(w, caption, columns + left_out, n_columns - left_out, text_columns - left_out, -1, list);
 }
 
 static void add_p(cells *list, double p) {
@@ -164,8 +179,8 @@ static char *question_of(const circe_audit_result *r, const circe_audit_finding 
 }
 
 static void add_verdict(cells *list, const circe_audit_result *r, const circe_audit_finding *f) {
+    add_prediction(list, r, f);
     cells_add(list, "%s", audit_attribute(r, f)->name);
-    cells_add(list, "%s", audit_prediction(r, f)->name);
     cells_add(list, "%s %s", sign_of(f->decision), circe_audit_decision_name(f->decision));
     add_effect(list, f->has_effects, &f->effects.kpc);
     add_p(list, f->p_adjusted);
@@ -174,8 +189,8 @@ static void add_verdict(cells *list, const circe_audit_result *r, const circe_au
 }
 
 static void show_notion(audit_page *w, int64_t k) {
-    static const char *const columns[] = {"attribute", "prediction", "verdict", "KPC (95 % interval)",
-                                          "adjusted",  "p-value",    "trust"};
+    static const char *const columns[] = {"prediction", "attribute", "verdict", "KPC (95 % interval)",
+                                          "adjusted",   "p-value",   "trust"};
     const circe_audit_result *r = w->r;
     const circe_audit_finding *f = audit_at(r, k, 0, 0);
     cells list = {0};
@@ -192,7 +207,7 @@ static void show_notion(audit_page *w, int64_t k) {
                      : f->notion == CIRCE_NOTION_SUFFICIENCY  ? "what the prediction leaves of the outcome"
                      : f->notion == CIRCE_NOTION_INDEPENDENCE ? "what the given columns leave of the prediction"
                                                               : "what the outcome leaves of the prediction");
-    show_table(w, caption, columns, 7, 3, -1, &list);
+    show_by_prediction(w, caption, columns, 7, 3, &list);
     free(given);
     free(question);
     free(caption);
@@ -268,7 +283,7 @@ static void show_tests(audit_page *w, int64_t k, int64_t attribute) {
         const circe_audit_finding *f = audit_at(r, k, p, attribute);
         for (int i = 0; i < f->n_tests; i++) {
             const circe_test_result *t = &f->tests[i].result;
-            cells_add(&list, "%s", audit_prediction(r, f)->name);
+            add_prediction(&list, r, f);
             cells_add(&list, "%s%s", f->tests[i].name, i < f->n_deciding ? " (decides)" : "");
             if (f->tests[i].failed) {
                 cells_add(&list, "%s", f->tests[i].error);
@@ -282,14 +297,14 @@ static void show_tests(audit_page *w, int64_t k, int64_t attribute) {
             cells_add(&list, "%" PRId64, t->n_tested);
         }
     }
-    show_table(
+    show_by_prediction(
         w,
         "Tests. Those that decide were named before the data were seen; the others are here to compare. `gcm` sees "
         "correlation only, and that well; `kci` and `circe` see any dependence; `splitkci` regresses on other "
         "rows than it tests, and finds less for it. x is the prediction, y what is given, z the attribute; for "
         "sufficiency "
         "x is the outcome.",
-        columns, 7, 4, -1, &list);
+        columns, 7, 4, &list);
 }
 
 static void show_effects(audit_page *w, int64_t k, int64_t attribute) {
@@ -299,7 +314,7 @@ static void show_effects(audit_page *w, int64_t k, int64_t attribute) {
     cells list = {0};
     for (int64_t p = 0; p < r->n_predictions; p++) {
         const circe_audit_finding *f = audit_at(r, k, p, attribute);
-        cells_add(&list, "%s", audit_prediction(r, f)->name);
+        add_prediction(&list, r, f);
         add_effect(&list, f->has_effects, &f->effects.kpc);
         cells_add(&list, "%.3f", f->effects.kpc.chance);
         add_effect(&list, f->has_effects, &f->effects.circe);
@@ -309,7 +324,7 @@ static void show_effects(audit_page *w, int64_t k, int64_t attribute) {
                                  " rows. Both lie in [0, 1]: 0 is none, 1 the most there could be. `by chance` is what "
                                  "they show on average where there is no dependence: compare with that.",
                                  audit_at(r, k, 0, attribute)->effects.rows);
-    show_table(w, caption, columns, 5, 1, -1, &list);
+    show_by_prediction(w, caption, columns, 5, 1, &list);
     free(caption);
 }
 
@@ -319,27 +334,34 @@ static void show_measures(audit_page *w, int64_t k, int64_t attribute) {
     cells list = {0};
     for (int64_t p = 0; p < r->n_predictions; p++) {
         const circe_audit_finding *f = audit_at(r, k, p, attribute);
-        cells_add(&list, "%s", audit_prediction(r, f)->name);
+        add_prediction(&list, r, f);
         for (int m = 0; m < CIRCE_AUDIT_MEASURES; m++) cells_add_number(&list, f->measures[m]);
     }
     char *given = audit_given_text(r, audit_at(r, k, 0, attribute));
-    char *caption = small_format(
-        "Measures of dependence, as `circe measure` and `circe train` have them, on %" PRId64
-        " rows. The first three "
-        "are given %s; GCM is about a standard normal score where there is no dependence. HSIC counts also what is "
-        "shared with the attribute through what is given.",
-        audit_at(r, k, 0, attribute)->measured_rows, given[0] != '\0' ? given : "something, which nothing is here");
-    show_table(w, caption, columns, 5, 1, -1, &list);
+    long long rows = (long long)audit_at(r, k, 0, attribute)->measured_rows;
+    char *caption =
+        given[0] == '\0'
+            ? small_format(
+                  "HSIC as `circe measure` has it, on %lld rows. The other measures need something that is given.",
+                  rows)
+            : small_format(
+                  "Measures of dependence, as `circe measure` and `circe train` have them, on %lld rows. The first "
+                  "three "
+                  "are given %s; GCM is about a standard normal score where there is no dependence. HSIC counts also "
+                  "what "
+                  "is shared with the attribute through what is given.",
+                  rows, given);
+    show_by_prediction(w, caption, columns, 5, 1, &list);
     free(given);
     free(caption);
 }
 
 static void add_gap(cells *list, const circe_audit_result *r, const circe_audit_finding *f, const circe_audit_gap *g) {
-    cells_add(list, "%s", audit_prediction(r, f)->name);
+    add_prediction(list, r, f);
     cells_add(list, "%s", circe_audit_gap_name(g->kind));
-    cells_add(list, "%" PRId64, g->n_groups);
-    add_estimate(list, &g->gap);
     cells_add(list, "%s, %s", g->high, g->low);
+    add_estimate(list, &g->gap);
+    cells_add(list, "%" PRId64, g->n_groups);
     cells_add_number(list, g->chance);
     cells_add_number(list, g->chance_upper);
 }
@@ -384,7 +406,7 @@ static char *gap_caption(const circe_audit_result *r, const circe_audit_finding 
 
 static void show_gaps(audit_page *w, int64_t k, int64_t attribute) {
     static const char *const columns[] = {
-        "prediction", "gap in", "groups", "gap (95 % interval)", "between", "by chance", "95 % of chance below"};
+        "prediction", "gap in", "between", "gap (95 % interval)", "groups", "by chance", "95 % of chance below"};
     const circe_audit_result *r = w->r;
     cells list = {0};
     for (int64_t p = 0; p < r->n_predictions; p++) {
@@ -397,7 +419,7 @@ static void show_gaps(audit_page *w, int64_t k, int64_t attribute) {
     }
     if (list.n == 0) return;
     char *caption = gap_caption(r, audit_at(r, k, 0, attribute));
-    show_table(w, caption, columns, 7, 2, -1, &list);
+    show_by_prediction(w, caption, columns, 7, 3, &list);
     free(caption);
 }
 
@@ -539,7 +561,7 @@ static circe_status write_json(const circe_audit_result *r, const char *folder) 
     cJSON *json = audit_json(r, folder);
     char *text = json_utf8(json, true), *path = small_format("%s/results.json", folder);
     cJSON_Delete(json);
-    circe_status status = text != NULL ? io_write_text(path, text, strlen(text))
+    circe_status status = text != NULL ? file_write_text(path, text, strlen(text))
                                        : circe_fail(CIRCE_ERR_MEMORY, "out of memory for %s", path);
     free(text);
     free(path);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "io/suggest.h"
 
 static circe_status check_roles(const audit_roles *r) {

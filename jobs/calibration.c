@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "io/small.h"
-#include "jobs/clock.h"
+#include "base/clock.h"
+#include "base/small.h"
 #include "jobs/json.h"
 
 circe_status calibration_run(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,

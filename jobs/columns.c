@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "jobs/json.h"
 
 static void describe(const input *in, int64_t c, circe_columns *out) {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/small.h"
 #include "images/dsprites.h"
 #include "images/faces.h"
 #include "images/png_file.h"
@@ -122,7 +123,9 @@ circe_status circe_data(circe_context *context, const char *set, const circe_dat
                         const circe_watch *watch, circe_data_made *made) {
     const struct data_set *chosen = find_set(set);
     data_job job = {context, options, watch, made};
+    unsigned mark;
     circe_status status = chosen != NULL ? circe_options_check(&circe_data_schema, options) : CIRCE_ERR_ARGUMENT;
+    if (status == CIRCE_OK) status = small_begin(&mark);
     if (status == CIRCE_OK) status = check_options(options, chosen);
-    return status == CIRCE_OK ? chosen->write(&job) : status;
+    return status == CIRCE_OK ? small_end(mark, chosen->write(&job)) : status;
 }

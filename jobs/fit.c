@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "io/paths.h"
-#include "io/small.h"
 #include "jobs/columns.h"
 #include "jobs/fitting.h"
 #include "jobs/json.h"
@@ -117,13 +117,15 @@ static circe_status fit_and_save(fit_job *j) {
 
 circe_status circe_fit(circe_context *context, const circe_table *table, const circe_fit_options *options,
                        const circe_watch *watch, circe_fit_result **result) {
+    unsigned mark;
+    circe_status status = small_begin(&mark);
     fit_job j = {.context = context,
                  .options = options,
                  .watch = watch,
                  .inputs = inputs_of(options, table),
                  .warnings = {.watch = watch},
                  .result = small_alloc(sizeof *j.result)};
-    circe_status status = begin(&j);
+    if (status == CIRCE_OK) status = begin(&j);
     if (status == CIRCE_OK) status = foresee(&j);
     if (status == CIRCE_OK) status = read_rows(&j);
     status = ranks_agree(status);
@@ -133,6 +135,7 @@ circe_status circe_fit(circe_context *context, const circe_table *table, const c
     input_free(&j.z);
     fitting_close(&j.fitting);
     notes_free(&j.warnings);
+    status = small_end(mark, status);
     if (status != CIRCE_OK) {
         circe_fit_result_free(j.result);
         j.result = NULL;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "mpi/mpi_fit.h"
 
 /* ---- options ------------------------------------------------------------------------------------------------------

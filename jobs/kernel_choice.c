@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "io/suggest.h"
 
 /* The index of the column called name[0..length), or -1. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "jobs/kernel_choice.h"
 #include "jobs/model_file.h"
 #include "jobs/sentinels.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
+#include "base/small.h"
 
 enum {
     LEAST_BLOCK = 512,     /* as the library's */

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/small.h"
 #include "io/paths.h"
-#include "io/small.h"
-#include "jobs/clock.h"
 #include "jobs/columns.h"
 #include "jobs/measuring_job.h"
 
@@ -192,19 +192,21 @@ static void describe(measure_job *j, measure_result *to) {
 circe_status circe_measure_run(circe_context *context, const circe_table *table, const char *name,
                                const circe_measure_job_options *options, const circe_watch *watch,
                                circe_measure_job_result **result) {
+    unsigned mark;
+    circe_status status = small_begin(&mark);
     measure_job j = {.context = context,
                      .options = options,
                      .watch = watch,
                      .inputs = inputs_of(options, table),
                      .warnings = {.watch = watch}};
     measure_result *made = small_alloc(sizeof *made);
-    circe_status status = measure_job_choose(&j, name);
+    if (status == CIRCE_OK) status = measure_job_choose(&j, name);
     if (status == CIRCE_OK && options->grad != NULL) status = path_check_writable("--grad", options->grad);
     if (status == CIRCE_OK) status = measure_job_prepare(&j);
     if (status == CIRCE_OK) status = evaluate_job(&j, &made->shown);
-    if (status == CIRCE_OK) {
-        describe(&j, made);
-    } else {
+    if (status == CIRCE_OK) describe(&j, made);
+    status = small_end(mark, status);
+    if (status != CIRCE_OK) {
         circe_measure_job_result_free(&made->shown);
         made = NULL;
     }

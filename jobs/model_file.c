@@ -9,7 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "io/small.h"
+#include "base/small.h"
 
 static const char categories_key[] = "circe_categories";
 

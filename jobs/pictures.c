@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/small.h"
 #include "io/paths.h"
-#include "io/small.h"
 #include "jobs/json.h"
 #include "jobs/notes.h"
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/small.h"
 #include "io/io.h"
-#include "io/small.h"
-#include "jobs/clock.h"
 #include "jobs/columns.h"
 #include "jobs/notes.h"
 #include "jobs/pictures.h"
@@ -314,6 +314,8 @@ static void close_job(prediction_job *job) {
 
 circe_status circe_predict(circe_context *context, const circe_model *model, const circe_table *table,
                            const circe_predict_options *options, const circe_watch *watch, circe_predictions **made) {
+    unsigned mark;
+    circe_status status = small_begin(&mark);
     predicted *p = small_alloc(sizeof *p);
     circe_model *own = NULL;
     prediction_job job = {.context = context,
@@ -325,7 +327,7 @@ circe_status circe_predict(circe_context *context, const circe_model *model, con
                           .warnings = {.watch = watch}};
     double began = job_clock();
     *made = NULL;
-    circe_status status = check_options(&job);
+    if (status == CIRCE_OK) status = check_options(&job);
     if (status == CIRCE_OK && model == NULL) {
         status = circe_model_load(context, options->model, &own);
         job.predictor = own;
@@ -333,6 +335,7 @@ circe_status circe_predict(circe_context *context, const circe_model *model, con
     if (status == CIRCE_OK) status = run(&job, table);
     p->result.warnings = notes_hand_over(&job.warnings);
     p->result.seconds = job_clock() - began;
+    status = small_end(mark, status);
     if (status == CIRCE_OK)
         *made = &p->result;
     else

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/small.h"
 #include "io/io.h"
 #include "io/paths.h"
-#include "io/small.h"
 #include "jobs/columns.h"
 #include "jobs/json.h"
 #include "jobs/notes.h"
@@ -217,7 +218,7 @@ static circe_status write_text(const char *path, const circe_predictions *r, con
     else
         predictions_put_csv(r, out);
     if (fclose(out) != 0 && status == CIRCE_OK) status = circe_fail(CIRCE_ERR_MEMORY, "out of memory");
-    if (status == CIRCE_OK) status = io_write_text(path, text, bytes);
+    if (status == CIRCE_OK) status = file_write_text(path, text, bytes);
     free(text);
     return status;
 }

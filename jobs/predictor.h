@@ -31,6 +31,9 @@ typedef struct predicted {
 
 static inline predicted *predicted_of(const circe_predictions *result) { return (predicted *)(uintptr_t)result; }
 
+/* Of two classes the one that an audit takes for positive: `asked`, or the larger number, or the later word. */
+int64_t classes_positive(const char *const *classes, const char *asked);
+
 /* As circe_predictions_write writes a .csv. */
 void predictions_put_csv(const circe_predictions *result, FILE *out);
 

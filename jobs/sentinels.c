@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/small.h"
 #include "io/quantile.h"
-#include "io/small.h"
 
 static double element(const circe_mat *m, int64_t i, int64_t j) {
     int64_t at = i * m->ld + j;

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "circe/test_job.h"
 #include "io/inputs.h"
-#include "io/small.h"
 #include "io/suggest.h"
 #include "jobs/calibration.h"
 #include "jobs/columns.h"
@@ -411,16 +411,19 @@ static void free_job(test_job *j) {
 circe_status circe_test_run(circe_context *context, const circe_table *table, const char *method,
                             const circe_test_job_options *options, const circe_watch *watch,
                             circe_test_job_result **result) {
+    unsigned mark;
+    circe_status status = small_begin(&mark);
     test_job j = {.context = context,
                   .options = options,
                   .watch = watch,
                   .inputs = inputs_of(options, table),
                   .warnings = {.watch = watch},
                   .result = small_alloc(sizeof *j.result)};
-    circe_status status = prepare(&j, method);
+    if (status == CIRCE_OK) status = prepare(&j, method);
     if (status == CIRCE_OK) status = run(&j);
     j.result->warnings = notes_hand_over(&j.warnings);
     free_job(&j);
+    status = small_end(mark, status);
     if (status != CIRCE_OK) {
         circe_test_job_result_free(j.result);
         j.result = NULL;

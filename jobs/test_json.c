@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "jobs/calibration.h"
 #include "jobs/columns.h"
 #include "jobs/json.h"
@@ -36,6 +36,7 @@ static void json_regression(cJSON *out, const char *name, const circe_test_regre
         return;
     }
     cJSON *object = cJSON_AddObjectToObject(out, name);
+    cJSON_AddStringToObject(object, "basis", r->basis);
     json_number(object, "sigma2_multiple", r->sigma2_multiple);
     json_number(object, "ridge_chosen", r->ridge_chosen);
     json_number(object, "ridge", r->ridge);
@@ -81,6 +82,8 @@ void test_json(cJSON *out, const circe_test_result *r) {
     json_number(d, "effective_rows", r->effective_rows);
     json_number(d, "robust_p", r->robust_p);
     json_number(d, "mid_p", r->mid_p);
+    json_number(d, "misfit", r->misfit);
+    json_number(d, "expected_count", r->expected_count);
     json_regression(d, "regression_x", &r->x);
     json_regression(d, "regression_z", &r->z);
 }

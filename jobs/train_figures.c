@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "jobs/training.h"
 
 enum { MOST_SHOWN = 500, MOST_PANELS = 3, MOST_TEXTS = 6 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "jobs/columns.h"
 #include "jobs/json.h"
 #include "jobs/kernel_choice.h"

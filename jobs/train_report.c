@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/small.h"
 #include "io/io.h"
-#include "io/small.h"
 #include "jobs/machine.h"
 #include "jobs/training.h"
 #include "report/cells.h"
@@ -89,7 +90,7 @@ static void write_trials(training_page *p) {
 
 static void write_text(training_page *p, const char *name, const char *text) {
     char *path = small_format("%s/%s", p->folder, name);
-    if (p->status == CIRCE_OK) p->status = io_write_text(path, text, strlen(text));
+    if (p->status == CIRCE_OK) p->status = file_write_text(path, text, strlen(text));
     free(path);
 }
 
@@ -175,14 +176,16 @@ static void say_comparison(training_page *p) {
     const circe_training *r = &p->t->result;
     const circe_training_estimate *d = &r->difference;
     if (r->baseline == NULL || r->invariant_to == NULL) return;
-    report_text(p->page,
-                "What invariance bought: without the regulariser %s (p = %.2g), with it %s (p = %.2g); KPC, the share "
-                "of what %s leaves of the prediction that %s explains, went from %.3g to %.3g, and chance alone gives "
-                "about %.2g. What it cost: the error rose by %.3g (95 %% interval %.3g to %.3g), from %.4g to %.4g.",
-                found_words(&r->baseline_score), fmin(r->baseline_score.p_kci, r->baseline_score.p_gcm),
-                found_words(&r->score), fmin(r->score.p_kci, r->score.p_gcm), r->given, r->invariant_to,
-                r->baseline_score.kpc.value, r->score.kpc.value, r->score.kpc_chance, d->value, d->lower, d->upper,
-                r->baseline_score.error.value, r->score.error.value);
+    report_text(
+        p->page,
+        "What invariance bought: without the regulariser %s (p = %.2g), with it %s (p = %.2g). KPC, the share "
+        "of what %s leaves of the prediction that %s explains, is %.3g instead of %.3g; chance alone gives "
+        "about %.2g. What it cost: the error is %.4g instead of %.4g, a difference of %.3g (95 %% interval %.3g "
+        "to %.3g).",
+        found_words(&r->baseline_score), fmin(r->baseline_score.p_kci, r->baseline_score.p_gcm), found_words(&r->score),
+        fmin(r->score.p_kci, r->score.p_gcm), r->given, r->invariant_to, r->score.kpc.value,
+        r->baseline_score.kpc.value, r->score.kpc_chance, r->score.error.value, r->baseline_score.error.value, d->value,
+        d->lower, d->upper);
 }
 
 static void show_comparison(training_page *p) {

@@ -6,9 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "base/small.h"
 #include "io/io.h"
 #include "io/json_values.h"
-#include "io/small.h"
 #include "jobs/training.h"
 #include "train/checkpoint_hash.h"
 
@@ -54,7 +55,7 @@ circe_status training_search_save(const training_job *job, const circe_training_
     cJSON_AddStringToObject(object, "run", identity);
     json_table(object, "trials", numbers, n, NUMBERS);
     text = json_utf8(object, false);
-    circe_status status = path == NULL || text == NULL ? CIRCE_OK : io_write_text(path, text, strlen(text));
+    circe_status status = path == NULL || text == NULL ? CIRCE_OK : file_write_text(path, text, strlen(text));
     cJSON_Delete(object);
     free(numbers);
     free(identity);

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/small.h"
 #include "core/hash.h"
-#include "io/small.h"
 #include "train/checkpoint_hash.h"
 
 enum {

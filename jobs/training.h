@@ -55,6 +55,7 @@ typedef struct training_job {
     int64_t began_step;     /* its number */
     double from, to;        /* the share of the whole that the training at hand is */
     char stage[96];         /* what it is for: "gamma 300, fold 2 of 5: "; "": the network itself */
+    circe_model *compared;  /* --baseline; NULL: none is named */
     bool search_resumed;    /* gammas were read from a file */
     training_watchman watchman;
 } training_job;
@@ -118,8 +119,9 @@ circe_status training_compare_groups(training_job *job);
 
 /* ---- the comparison (train_baseline.c) --------------------------------------------------------------------------- */
 
-/* Whether there is one. */
+/* Whether there is one; that of --baseline is loaded before anything takes long. */
 bool training_has_baseline(const training_job *job);
+circe_status training_open_baseline(training_job *job);
 /* job->made->baseline: of the same network without the regulariser, or of --baseline. */
 circe_status training_make_baseline(training_job *job);
 

@@ -86,7 +86,7 @@ void ranks_close(void) {
     here.engine = NULL;
 }
 
-void ranks_abort(int status) {
+__attribute__((noreturn)) static void abort_all(int status) {
     if (here.engine != NULL) here.engine->abort(status);
     exit(status);
 }
@@ -102,7 +102,7 @@ void ranks_give_up(const char *text) {
     else
         snprintf(named, sizeof named, "%s", text);
     if (last_words != NULL) last_words(named);
-    ranks_abort(1);
+    abort_all(1);
 }
 
 /* ---- places -------------------------------------------------------------------------------------------------------
@@ -115,8 +115,6 @@ int ranks_size(void) { return here.place.size; }
 int ranks_neighbours(void) { return here.place.neighbours; }
 
 const char *ranks_host(void) { return here.place.host; }
-
-const char *ranks_name(void) { return here.engine != NULL ? here.engine->name() : NULL; }
 
 const ranks_engine *ranks_engine_used(void) { return here.engine; }
 
@@ -149,7 +147,7 @@ void ranks_gather(const void *own, size_t bytes, void *everyones) {
 
 int ranks_first_report(int report, char *text, int *who) {
     int *reports = malloc((size_t)here.place.size * sizeof *reports), found = 0;
-    if (reports == NULL) ranks_abort(1);
+    if (reports == NULL) abort_all(1);
     ranks_gather(&report, sizeof report, reports);
     for (int rank = 0; rank < here.place.size && found == 0; rank++) {
         found = reports[rank];

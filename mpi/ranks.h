@@ -15,10 +15,8 @@
 circe_status ranks_open(void);
 /* All: waits for the others. */
 void ranks_close(void);
-/* Ends every process at once, with this exit status. */
-__attribute__((noreturn)) void ranks_abort(int status);
-/* The same for a failure of this process that the others cannot know of, with its text, after the process's name, to
- * whoever speaks for the program. */
+/* Ends every process at once, with status 1, for a failure that the others cannot know of, with its text, after the
+ * process's name, to whoever speaks for the program. */
 __attribute__((noreturn)) void ranks_give_up(const char *text);
 void ranks_speak_last(void (*speak)(const char *text));
 
@@ -29,8 +27,6 @@ static inline bool ranks_first(void) { return ranks_rank() == 0; }
 /* Processes on this machine, with this one. */
 int ranks_neighbours(void);
 const char *ranks_host(void);
-/* "Open MPI v4.1.4"; NULL: one process. */
-const char *ranks_name(void);
 /* Cores for this process: those it is bound to, or its share of the machine's. */
 int64_t ranks_cores(void);
 

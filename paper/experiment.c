@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "io/suggest.h"
 #include "paper/paper_parts.h"
 

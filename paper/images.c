@@ -22,7 +22,7 @@ typedef struct picture_task {
     const image_part *part[IMAGE_PARTS]; /* points in random order */
     train_source source[IMAGE_PARTS];    /* the same as a network is fed them */
     /* what they are made of */
-    circe_tensor_file *file;
+    paper_album *album;
     dsprites_task dsprites;
     yaleb_store store;
     yaleb_task yaleb;
@@ -32,10 +32,22 @@ typedef struct picture_task {
 
 static int64_t rows_or(int64_t rows, int64_t all) { return rows > 0 ? rows : all; }
 
-static circe_status show_sprites(circe_context *context, const paper_settings *s, unsigned parts, picture_task *task) {
+/* A run alone draws what it shows. Runs together draw all pictures, once, unless each shows but few of them. */
+static circe_status draw_sprites(circe_context *context, bool together, unsigned parts, picture_task *task) {
+    enum { MANY = DSPRITES_IMAGES / 4 };
+    int64_t shown = 0;
+    for (int p = 0; p < IMAGE_PARTS; p++) shown += (parts >> p & 1u) != 0 ? task->dsprites.parts[p].points.n : 0;
+    if (!together || shown < MANY) return dsprites_task_render(context, parts, &task->dsprites);
+    circe_status status = paper_album_open(NULL, &task->album);
+    if (status == CIRCE_OK) dsprites_task_use(&task->dsprites, paper_album_drawn(task->album));
+    return status;
+}
+
+static circe_status show_sprites(circe_context *context, const paper_job *work, unsigned parts, picture_task *task) {
+    const paper_settings *s = work->settings;
     circe_tensor pixels;
-    if (s->model.pictures == NULL) return dsprites_task_render(context, parts, &task->dsprites);
-    circe_status status = paper_pictures_open(context, &s->model, &task->file, &pixels);
+    if (s->model.pictures == NULL) return draw_sprites(context, work->together, parts, task);
+    circe_status status = paper_pictures_open(&s->model, &task->album, &pixels);
     if (status != CIRCE_OK) return status;
     if (pixels.shape[0] != DSPRITES_IMAGES || pixels.shape[1] != DSPRITES_BYTES)
         return circe_fail(CIRCE_ERR_FORMAT, "%s: these are not the pictures of dSprites", s->model.pictures);
@@ -43,7 +55,8 @@ static circe_status show_sprites(circe_context *context, const paper_settings *s
     return CIRCE_OK;
 }
 
-static circe_status open_sprites(circe_context *context, const paper_settings *s, unsigned parts, picture_task *task) {
+static circe_status open_sprites(circe_context *context, const paper_job *work, unsigned parts, picture_task *task) {
+    const paper_settings *s = work->settings;
     dsprites_task_options options;
     dsprites_task_options_init(&options);
     options.dependence = (dsprites_dependence)(s->model.dependence + (int)DSPRITES_LINEAR);
@@ -54,7 +67,7 @@ static circe_status open_sprites(circe_context *context, const paper_settings *s
     options.n_holdout = rows_or(s->data.holdout, DSPRITES_MOST_HOLDOUT);
     options.holdout_in_training = s->model.holdout_in_training;
     circe_status status = dsprites_task_make(context, &options, &task->dsprites);
-    if (status == CIRCE_OK) status = show_sprites(context, s, parts, task);
+    if (status == CIRCE_OK) status = show_sprites(context, work, parts, task);
     for (int p = 0; p < IMAGE_PARTS && status == CIRCE_OK; p++) {
         task->part[p] = &task->dsprites.parts[p].points;
         task->source[p] = dsprites_task_source(&task->dsprites, (image_part_kind)p);
@@ -89,13 +102,13 @@ static circe_status shuffle(image_part *part, uint64_t seed, int p, int64_t rows
     return status;
 }
 
-static circe_status open_faces(circe_context *context, const paper_settings *s, picture_task *task) {
+static circe_status open_faces(const paper_settings *s, picture_task *task) {
     const paper_data *d = &s->data;
     const int64_t rows[IMAGE_PARTS] = {d->train, d->validation, d->test, d->holdout, d->train, d->validation, d->test};
     yaleb_task_options options;
     yaleb_task_options_init(&options);
     options.seed = (uint64_t)s->seed;
-    circe_status status = paper_pictures_faces(context, &s->model, &task->file, &task->store);
+    circe_status status = paper_pictures_faces(&s->model, &task->album, &task->store);
     if (status == CIRCE_OK) status = yaleb_task_make(&task->store, &options, &task->yaleb);
     for (int p = 0; p < IMAGE_PARTS && status == CIRCE_OK; p++) {
         status = shuffle(&task->yaleb.parts[p], options.seed, p, rows[p]);
@@ -108,8 +121,8 @@ static circe_status open_faces(circe_context *context, const paper_settings *s, 
 static void close_task(picture_task *task) {
     dsprites_task_free(&task->dsprites);
     yaleb_task_free(&task->yaleb);
-    free(task->store.names); /* its pixels belong to the file */
-    circe_tensor_file_close(task->file);
+    free(task->store.names); /* its pixels belong to the album */
+    paper_album_close(task->album);
 }
 
 /* ---- training ---------------------------------------------------------------------------------------------------- */
@@ -157,8 +170,8 @@ static circe_status prepare(job *j) {
     const train_source *source = &j->images.source[p];
     unsigned parts = 1u << p | 1u << IMAGE_VALIDATION | 1u << IMAGE_TEST | 1u << IMAGE_OOD_TEST;
     circe_status status = j->settings->model.word == MODEL_DSPRITES
-                              ? open_sprites(j->learner.context, j->settings, parts, &j->images)
-                              : open_faces(j->learner.context, j->settings, &j->images);
+                              ? open_sprites(j->learner.context, j->learner.job, parts, &j->images)
+                              : open_faces(j->settings, &j->images);
     if (status == CIRCE_OK) status = check_rows(j);
     if (status != CIRCE_OK) return status;
     train_shape input = {.n_dims = 3, .size = {source->channels * source->repeat, source->height, source->width}};

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "jobs/clock.h"
+#include "base/clock.h"
 #include "paper/paper_parts.h"
 
 static const double checkpoint_minutes = 3;

@@ -7,24 +7,22 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "circe/circe.h"
 #include "io/io.h"
 #include "io/paths.h"
+#include "jobs/machine.h"
 #include "paper/paper_parts.h"
 
 /* ---- the machine ------------------------------------------------------------------------------------------------- */
 
 /* "Intel Xeon ..., 2 cores, Linux 6.1 x86_64, OpenBLAS 0.3.21 for SkylakeX" */
 static const char *machine(arena *owner) {
-    char line[256], model[200] = "";
+    char processor[200];
     struct utsname system = {0};
-    FILE *in = fopen("/proc/cpuinfo", "r");
-    while (in != NULL && model[0] == '\0' && fgets(line, sizeof line, in) != NULL)
-        if (strncmp(line, "model name", 10) == 0) sscanf(line, "model name : %199[^\n]", model);
-    if (in != NULL) fclose(in);
     uname(&system);
     const char *core = circe_blas_core();
-    return arena_format(owner, "%s%s%ld cores, %s %s %s, %s%s%s", model, model[0] != '\0' ? ", " : "",
+    return arena_format(owner, "%s, %ld cores, %s %s %s, %s%s%s", machine_processor(processor, sizeof processor),
                         sysconf(_SC_NPROCESSORS_ONLN), system.sysname, system.release, system.machine,
                         circe_blas_name(), core[0] != '\0' ? " for " : "", core);
 }
@@ -144,7 +142,7 @@ static circe_status write_json(paper *p, const cJSON *json) {
     if (text == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the results");
     p->json = arena_text(&p->config.owner, text);
     free(text);
-    return io_write_text(arena_format(&p->config.owner, "%s/results.json", p->folder), p->json, strlen(p->json));
+    return file_write_text(arena_format(&p->config.owner, "%s/results.json", p->folder), p->json, strlen(p->json));
 }
 
 /* ---- results.csv ------------------------------------------------------------------------------------------------- */

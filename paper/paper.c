@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
-#include "jobs/clock.h"
+#include "base/clock.h"
+#include "base/small.h"
 #include "jobs/notes.h"
 #include "mpi/ranks.h"
 #include "paper/paper_parts.h"
@@ -19,29 +19,39 @@ static const char *device_of(const circe_experiment_options *options) {
     return options->device != NULL ? options->device : "cpu";
 }
 
-/* Before every run fails for want of it. */
-static circe_status try_device(circe_context *context, const char *name, const char *precision) {
+/* Before every run fails for want of it. Processes would take turns on a GPU, each with its own copy of the data there:
+ * runs on one are threads of this process. */
+static circe_status try_device(circe_context *context, const char *name, const char *precision, sweep_options *how) {
     train_device *device = NULL;
     circe_status status = train_device_choose(context, name, precision != NULL ? precision : "float32", &device);
+    if (status == CIRCE_OK && device->ops->queues) how->program = NULL;
     train_device_destroy(device);
     return status;
 }
 
 /* ---- all runs ---------------------------------------------------------------------------------------------------- */
 
-static circe_status work(void *device, sweep_task *task);
+/* Where a run is done. */
+typedef struct workplace {
+    const char *device;
+    bool together; /* with others, in threads of one process */
+} workplace;
+
+static circe_status work(void *here, sweep_task *task);
 
 /* The words of a run's command: "-o PATH" of its result is the last. */
 enum { COMMAND_WORDS = 5 };
 
 static sweep_options sweep_of(const circe_context *context, const circe_experiment_options *options,
-                              const char *command[COMMAND_WORDS]) {
+                              const char *command[COMMAND_WORDS], workplace *here) {
     const char *const words[COMMAND_WORDS] = {"experiment-run", "--device", device_of(options), "-o", NULL};
+    int64_t jobs = sweep_side_by_side(options->jobs, options->threads, options->device);
     memcpy(command, words, sizeof words);
-    return (sweep_options){.jobs = sweep_side_by_side(options->jobs, options->threads, options->device),
+    *here = (workplace){.device = device_of(options), .together = jobs > 1};
+    return (sweep_options){.jobs = jobs,
                            .threads = options->threads,
                            .function = work,
-                           .function_user = (void *)(uintptr_t)device_of(options),
+                           .function_user = here,
                            .context = context,
                            .program = options->program,
                            .command = command,
@@ -78,11 +88,12 @@ static circe_status conclude(paper *p) {
 static circe_status run(circe_context *context, const char *name, const circe_experiment_options *options,
                         const circe_watch *watch, paper *p) {
     const char *command[COMMAND_WORDS];
-    sweep_options how = sweep_of(context, options, command);
+    workplace here;
+    sweep_options how = sweep_of(context, options, command, &here);
     p->watch = watch;
     circe_status status = circe_options_check(&circe_experiment_schema, options);
     if (status == CIRCE_OK) status = paper_config_read(name, options, &p->config);
-    if (status == CIRCE_OK) status = try_device(context, device_of(options), p->config.training.precision);
+    if (status == CIRCE_OK) status = try_device(context, device_of(options), p->config.training.precision, &how);
     if (status != CIRCE_OK) return sweep_call_off(status);
     p->folder = options->output != NULL
                     ? arena_text(&p->config.owner, options->output)
@@ -105,8 +116,10 @@ static circe_status run(circe_context *context, const char *name, const circe_ex
 /* A rank that is not the first. */
 static circe_status serve(circe_context *context, const circe_experiment_options *options, const circe_watch *watch) {
     const char *command[COMMAND_WORDS];
-    sweep_options how = sweep_of(context, options, command);
-    return sweep_serve(try_device(context, device_of(options), options->precision), &how, watch);
+    workplace here;
+    sweep_options how = sweep_of(context, options, command, &here);
+    circe_status status = try_device(context, device_of(options), options->precision, &how);
+    return sweep_serve(status, &how, watch);
 }
 
 /* The watch with warnings that are kept too. */
@@ -128,10 +141,13 @@ circe_status circe_experiment(circe_context *context, const char *name, const ci
                               const circe_watch *watch, circe_experiment_result **result) {
     *result = NULL;
     if (!ranks_first()) return serve(context, options, watch);
+    unsigned mark;
+    circe_status status = small_begin(&mark);
+    if (status != CIRCE_OK) return sweep_call_off(status);
     keeper k = {.watch = watch, .warnings = {.watch = watch}};
     const circe_watch kept = {&k, tell_progress, keep_warning, tell_note};
     paper *p = small_alloc(sizeof *p);
-    circe_status status = run(context, name, options, &kept, p);
+    status = small_end(mark, run(context, name, options, &kept, p));
     p->result.warnings = notes_hand_over(&k.warnings);
     p->watch = NULL;
     if (status == CIRCE_OK)
@@ -143,7 +159,8 @@ circe_status circe_experiment(circe_context *context, const char *name, const ci
 
 /* ---- one run ----------------------------------------------------------------------------------------------------- */
 
-static circe_status work(void *device, sweep_task *task) {
+static circe_status work(void *user, sweep_task *task) {
+    const workplace *here = user;
     paper_settings settings;
     paper_numbers numbers;
     arena owner = {0};
@@ -154,7 +171,11 @@ static circe_status work(void *device, sweep_task *task) {
     if (status == CIRCE_OK) {
         task->understood = paper_settings_json(&settings);
         sweep_fingerprint(task->understood, PAPER_LEFT_OUT, fingerprint);
-        paper_job job = {.settings = &settings, .device = device, .task = task, .fingerprint = fingerprint};
+        paper_job job = {.settings = &settings,
+                         .device = here->device,
+                         .together = here->together,
+                         .task = task,
+                         .fingerprint = fingerprint};
         status = settings.kind->run(&job, &numbers);
         numbers.at[NUMBER_SECONDS] = job_clock() - start + job.seconds_before;
         if (status == CIRCE_OK && job.stopped)
@@ -170,5 +191,6 @@ static circe_status work(void *device, sweep_task *task) {
 }
 
 circe_status paper_work(const char *path, const char *device, bool (*stop)(void)) {
-    return sweep_work(path, PAPER_LEFT_OUT, work, (void *)(uintptr_t)device, stop);
+    workplace here = {.device = device};
+    return sweep_work(path, PAPER_LEFT_OUT, work, &here, stop);
 }

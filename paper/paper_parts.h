@@ -87,6 +87,7 @@ bool paper_numbers_get(const cJSON *object, const paper_kind *kind, paper_number
 typedef struct paper_job {
     const paper_settings *settings;
     const char *device; /* by its name: device.h */
+    bool together;      /* with other runs in this process: what they have in common is to be there once */
     const sweep_task *task;
     const char *fingerprint;
     bool stopped;          /* it was asked to */
@@ -206,12 +207,18 @@ enum { TUNING_SEEDS_AFTER = 1000 };
  * needs none of this: a run draws what it shows in a fraction of a second. CIRCE_ERR_ARGUMENT: something cannot be
  * read. */
 circe_status paper_pictures_prepare(paper *p);
-/* The file again, in a run; closed by circe_tensor_file_close, which voids what points into it. */
-circe_status paper_pictures_open(circe_context *context, const paper_model *model, circe_tensor_file **file,
-                                 circe_tensor *pixels);
+/* The file again, in a run; closed by paper_album_close, which voids what points into it. */
+typedef struct paper_album paper_album;
+circe_status paper_pictures_open(const paper_model *model, paper_album **album, circe_tensor *pixels);
 /* With the names that faces have; names are copied, pixels point into the file. */
-circe_status paper_pictures_faces(circe_context *context, const paper_model *model, circe_tensor_file **file,
-                                  yaleb_store *store);
+circe_status paper_pictures_faces(const paper_model *model, paper_album **album, yaleb_store *store);
+
+/* A file, or dSprites as drawn (path NULL: then there is no file). Runs of this process that use the same at the same
+ * time have it once. */
+circe_status paper_album_open(const char *path, paper_album **album);
+void paper_album_close(paper_album *album); /* takes NULL */
+const circe_tensor_file *paper_album_file(const paper_album *album);
+const uint8_t *paper_album_drawn(const paper_album *album); /* all of them */
 
 /* What a sweep asks for: lays out all runs; gives the final runs of a group their choice once all its tuning ended. */
 circe_status paper_plan(void *p, sweep *s);

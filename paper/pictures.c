@@ -131,11 +131,11 @@ static bool needs_file(paper_model *model) {
     return true;
 }
 
-static bool is_there(circe_context *context, const paper_model *model) {
-    circe_tensor_file *file = NULL;
+static bool is_there(const paper_model *model) {
+    paper_album *album = NULL;
     circe_tensor pixels;
-    bool good = paper_pictures_open(context, model, &file, &pixels) == CIRCE_OK;
-    circe_tensor_file_close(file);
+    bool good = paper_pictures_open(model, &album, &pixels) == CIRCE_OK;
+    paper_album_close(album);
     return good;
 }
 
@@ -160,7 +160,7 @@ static circe_status prepare(circe_context *context, paper *p, paper_model *model
     model->mark = arena_format(owner, "%016" PRIx64, hash);
     model->pictures = arena_format(owner, "%s/%s-%s.safetensors", data, paper_model_name(model->word), model->mark);
     if (status == CIRCE_OK) status = path_make_folder(data);
-    if (status == CIRCE_OK && !is_there(context, model)) status = make(context, p, model);
+    if (status == CIRCE_OK && !is_there(model)) status = make(context, p, model);
     return status;
 }
 
@@ -175,27 +175,26 @@ circe_status paper_pictures_prepare(paper *p) {
 
 /* ---- in a run ---------------------------------------------------------------------------------------------------- */
 
-circe_status paper_pictures_open(circe_context *context, const paper_model *model, circe_tensor_file **file,
-                                 circe_tensor *pixels) {
-    circe_status status = circe_tensor_file_open(context, model->pictures, file);
+circe_status paper_pictures_open(const paper_model *model, paper_album **album, circe_tensor *pixels) {
+    circe_status status = paper_album_open(model->pictures, album);
     if (status != CIRCE_OK) return status;
-    const char *mark = circe_tensor_file_metadata(*file, "mark");
-    status = circe_tensor_file_find(*file, "pixels", pixels);
+    const circe_tensor_file *file = paper_album_file(*album);
+    const char *mark = circe_tensor_file_metadata(file, "mark");
+    status = circe_tensor_file_find(file, "pixels", pixels);
     bool good = status == CIRCE_OK && mark != NULL && strcmp(mark, model->mark) == 0 &&
                 strcmp(pixels->dtype, "U8") == 0 && pixels->n_dims == 2;
     if (good) return CIRCE_OK;
-    circe_tensor_file_close(*file);
-    *file = NULL;
+    paper_album_close(*album);
+    *album = NULL;
     return circe_fail(CIRCE_ERR_FORMAT, "%s: it does not hold the pictures that this run was planned with",
                       model->pictures);
 }
 
-circe_status paper_pictures_faces(circe_context *context, const paper_model *model, circe_tensor_file **file,
-                                  yaleb_store *store) {
+circe_status paper_pictures_faces(const paper_model *model, paper_album **album, yaleb_store *store) {
     circe_tensor pixels, names;
     *store = (yaleb_store){0};
-    circe_status status = paper_pictures_open(context, model, file, &pixels);
-    if (status == CIRCE_OK) status = circe_tensor_file_find(*file, "names", &names);
+    circe_status status = paper_pictures_open(model, album, &pixels);
+    if (status == CIRCE_OK) status = circe_tensor_file_find(paper_album_file(*album), "names", &names);
     if (status != CIRCE_OK) return status;
     if (pixels.shape[1] != model->size * model->size || strcmp(names.dtype, "I32") != 0 || names.n_dims != 2 ||
         names.shape[0] != pixels.shape[0] || names.shape[1] != NAME_NUMBERS)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "paper/paper_parts.h"
 
 static const double detectable = 2; /* standard errors */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/small.h"
+#include "base/small.h"
 
 void cells_column(cells *list, const char *name, bool numeric) {
     list->columns[list->n_columns] = name;

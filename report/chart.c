@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "io/small.h"
+#include "base/small.h"
 
 /* Below this the axis ends: a prediction that collapsed would stretch it to 1e-20. */
 static const double least_shown = 1e-6;

@@ -2,7 +2,7 @@
 #ifndef REPORT_CHART_H
 #define REPORT_CHART_H
 
-#include "io/arena.h"
+#include "base/arena.h"
 #include "report/report.h"
 
 enum { CHART_SERIES = 24, CHART_PANELS = 24 };

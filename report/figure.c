@@ -184,12 +184,18 @@ static void put_log_tics(FILE *out, char axis, const range *r) {
     fputs(")\n", out);
 }
 
-/* Names at 0, 1, ...: cut where they are long, and aslant where they would not fit beside each other. */
-static void put_names(FILE *out, const report_panel *panel) {
-    enum { MOST_LETTERS = 18, LETTERS_OF_AN_AXIS = 36 };
+/* Whether names at 0, 1, ... would not fit beside each other. */
+static bool are_aslant(const report_panel *panel) {
+    enum { LETTERS_OF_AN_AXIS = 36 };
     size_t letters = 0;
     for (int64_t k = 0; k < panel->n_x_names; k++) letters += strlen(panel->x_names[k]) + 2;
-    fprintf(out, "set xtics %s (", letters > LETTERS_OF_AN_AXIS ? "rotate by -30" : "norotate");
+    return letters > LETTERS_OF_AN_AXIS;
+}
+
+/* Names at 0, 1, ...: cut where they are long, and aslant where they would not fit beside each other. */
+static void put_names(FILE *out, const report_panel *panel) {
+    enum { MOST_LETTERS = 18 };
+    fprintf(out, "set xtics %s (", are_aslant(panel) ? "rotate by -30" : "norotate");
     for (int64_t k = 0; k < panel->n_x_names; k++) {
         char *name = strdup(panel->x_names[k]);
         if (name == NULL) continue;
@@ -218,6 +224,10 @@ static void put_axis(FILE *out, char axis, const char *label, const range *r) {
         fprintf(out, "set %ctics norotate autofreq\n", axis);
 }
 
+static bool has_band(const report_series *s) {
+    return s->low != NULL && s->high != NULL && s->style != REPORT_HORIZONTAL;
+}
+
 /* The panel whose first curve is block `index` of the data. */
 static void put_panel(FILE *out, const report_figure *figure, const report_panel *panel, int64_t index) {
     range x, y;
@@ -229,9 +239,9 @@ static void put_panel(FILE *out, const report_figure *figure, const report_panel
     if (panel->n_x_names > 0) put_names(out, panel);
     put_axis(out, 'y', panel->y_label, &y);
     fputs("plot ", out);
-    for (int64_t k = 0; k < panel->n_series; k++) {
+    for (int64_t k = 0; k < panel->n_series; k++) { /* in the order of report__plot */
         const report_series *s = &panel->series[k];
-        if (s->low == NULL || s->high == NULL || s->style == REPORT_HORIZONTAL) continue;
+        if (!has_band(s)) continue;
         bool bars = s->style == REPORT_INTERVALS;
         fprintf(out, "'%s.dat' index %" PRId64 " using %s lc rgb '%s' %s notitle, \\\n     ", figure->name, index + k,
                 bars ? "1:2:3:4 with yerrorbars" : "1:3:4 with filledcurves", palette[colour_of(s)].rgb,
@@ -305,12 +315,36 @@ int report__width(const report_figure *figure) {
     return columns * (columns <= 1 ? 600 : columns == 2 ? 480 : 350);
 }
 
+/* Bands, then curves; of the strip below, what it explains. */
+const report_series *report__plot(const report_figure *figure, int64_t panel, int64_t number, bool *points) {
+    legend l;
+    *points = false;
+    find_legend(figure, report__width(figure), &l);
+    if (panel == figure->n_panels) return number >= 0 && number < l.n ? l.curves[number] : NULL;
+    if (panel < 0 || panel > figure->n_panels || number < 0) return NULL;
+    const report_panel *p = &figure->panels[panel];
+    for (int64_t k = 0; k < p->n_series; k++)
+        if (has_band(&p->series[k]) && number-- == 0) return &p->series[k];
+    if (number >= p->n_series) return NULL;
+    const report_series *s = &p->series[number];
+    *points = s->style == REPORT_POINTS || s->style == REPORT_LINE_POINTS || s->style == REPORT_INTERVALS;
+    return s;
+}
+
+/* Names that stand aslant need room of their own. */
+static int panel_height(const report_figure *figure) {
+    enum { MORE = 60 };
+    for (int64_t p = 0; p < figure->n_panels; p++)
+        if (are_aslant(&figure->panels[p])) return PANEL_HEIGHT + MORE;
+    return PANEL_HEIGHT;
+}
+
 static void put_script(FILE *out, const report_figure *figure) {
     int64_t columns = columns_of(figure), rows = (figure->n_panels + columns - 1) / columns;
-    int width = report__width(figure);
+    int width = report__width(figure), one = panel_height(figure);
     legend l;
     find_legend(figure, width, &l);
-    int below = l.rows * LEGEND_ROW, height = PANEL_HEIGHT * (int)rows + below;
+    int below = l.rows * LEGEND_ROW, height = one * (int)rows + below;
     fprintf(out,
             "# Draws %s.svg from %s.dat. To draw it again: gnuplot %s.gp\n"
             "if (!exists(\"output\")) output = '%s.svg'\n"
@@ -323,9 +357,8 @@ static void put_script(FILE *out, const report_figure *figure) {
     int64_t index = 0;
     for (int64_t p = 0; p < figure->n_panels; p++) {
         double x = (double)(p % columns) / (double)columns;
-        double y = (double)(below + PANEL_HEIGHT * (int)(rows - 1 - p / columns)) / height;
-        fprintf(out, "set origin %.6g, %.6g\nset size %.6g, %.6g\n", x, y, 1.0 / (double)columns,
-                (double)PANEL_HEIGHT / height);
+        double y = (double)(below + one * (int)(rows - 1 - p / columns)) / height;
+        fprintf(out, "set origin %.6g, %.6g\nset size %.6g, %.6g\n", x, y, 1.0 / (double)columns, (double)one / height);
         put_panel(out, figure, &figure->panels[p], index);
         index += figure->panels[p].n_series;
     }

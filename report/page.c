@@ -190,7 +190,7 @@ void report_add_figure(report *page, const report_figure *figure, const char *fo
         open_box(out, figure->caption);
         fprintf(out, "<div style=\"min-width:%dpx;max-width:%dpx;margin:0 auto\">\n",
                 figure->columns > 1 && figure->n_panels > 1 ? width * 2 / 3 : width / 2, width);
-        shown = report__inline_svg(out, svg, figure->name, figure->caption);
+        shown = report__inline_svg(out, svg, figure);
         fputs("</div>\n</div>\n", out);
     }
     if (!shown)
@@ -238,7 +238,7 @@ static void put_together(report *page, FILE *out) {
         fprintf(out, "<nav aria-label=\"Contents\"><ul>\n%s</ul></nav>\n", page->contents.text);
     fputs(page->body.text, out);
     if (page->facts.bytes > 0) fprintf(out, "<h2>How this was made</h2>\n<dl>\n%s</dl>\n", page->facts.text);
-    fputs("</body>\n</html>\n", out);
+    fprintf(out, "<script>\n%s</script>\n</body>\n</html>\n", report__script);
 }
 
 bool report_end(report *page, const char *path) {

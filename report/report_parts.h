@@ -29,12 +29,19 @@ bool report__gnuplot(const char *folder, const char *script, const char *output)
 /* Pixels across a figure at its natural size. */
 int report__width(const report_figure *figure);
 
-/* Copies an SVG into a page: without its XML header and gnuplot's titles, which say nothing to people, with `label` for
- * those who cannot see it, and with `name` before every id, since ids must not repeat within a page. false: it is no
- * SVG, or one with a script in it. */
-bool report__inline_svg(FILE *out, const char *svg, const char *name, const char *label);
+/* Copies the SVG of a figure into a page: without its XML header and gnuplot's titles, which say nothing to people,
+ * with the caption for those who cannot see it, with the figure's name before every id, since ids must not repeat
+ * within a page, and with the names of curves and the values of points. false: it is no SVG, or one with a script in
+ * it. */
+bool report__inline_svg(FILE *out, const char *svg, const report_figure *figure);
+
+/* What gnuplot's plot `number` of a panel draws, as the script of the figure has them, the strip that explains the
+ * curves being the panel behind the last. *points: its points are those of the curve. NULL: nothing with a name. */
+const report_series *report__plot(const report_figure *figure, int64_t panel, int64_t number, bool *points);
 
 /* The style sheet of the page. */
 extern const char report__style[];
+/* Tables that can be sorted, curves that can be hidden, values at a touch: the page is whole without it. */
+extern const char report__script[];
 
 #endif

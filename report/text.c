@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/io.h"
+#include "base/file.h"
+#include "core/core.h"
 #include "report/report_parts.h"
 
 void report__open(report__text *text) {
@@ -22,7 +23,7 @@ bool report__close(report__text *text) {
 
 bool report__save(report__text *text, const char *path) {
     if (!report__close(text)) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", path), false;
-    circe_status status = io_write_text(path, text->text, text->bytes);
+    circe_status status = file_write_text(path, text->text, text->bytes);
     free(text->text);
     text->text = NULL;
     return status == CIRCE_OK;
@@ -30,8 +31,9 @@ bool report__save(report__text *text, const char *path) {
 
 void report__escape(FILE *out, const char *text) {
     const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);
+    uint32_t code;
     while (at < end) {
-        size_t bytes = io_utf8_bytes((const char *)at, (size_t)(end - at));
+        size_t bytes = circe__utf8_bytes((const char *)at, (size_t)(end - at), &code);
         if (bytes == 0) {
             fputs("\xef\xbf\xbd", out); /* U+FFFD */
             at++;

@@ -10,7 +10,7 @@ cmake --build --preset dev -j "$jobs"
 
 without="backend/cpu/loops.c|/cuda/"
 grep -q mpi/engine_ build-dev/compile_commands.json || without="$without|mpi/engine_"
-sources=$(git ls-files 'lib/*.c' 'io/*.c' 'train/*.c' 'images/*.c' 'report/*.c' 'mpi/*.c' 'jobs/*.c' 'sweep/*.c' 'paper/*.c' 'cli/*.c' | grep -v -E "$without")
+sources=$(git ls-files 'lib/*.c' 'base/*.c' 'io/*.c' 'train/*.c' 'images/*.c' 'report/*.c' 'mpi/*.c' 'jobs/*.c' 'sweep/*.c' 'paper/*.c' 'cli/*.c' | grep -v -E "$without")
 echo "lint: clang-tidy over $(echo "$sources" | wc -l) files"
 echo "$sources" | xargs -P "$jobs" -n 4 clang-tidy --quiet -p build-dev
 echo "lint: cppcheck"

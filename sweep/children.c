@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "io/small.h"
+#include "base/small.h"
 #include "sweep/sweep_parts.h"
 
 typedef struct child {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/small.h"
-#include "jobs/clock.h"
+#include "base/clock.h"
+#include "base/small.h"
 #include "mpi/ranks.h"
 #include "sweep/sweep_parts.h"
 

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/small.h"
-#include "jobs/clock.h"
+#include "base/clock.h"
+#include "base/small.h"
 #include "mpi/ranks.h"
 #include "sweep/sweep_parts.h"
 

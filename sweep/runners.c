@@ -1,5 +1,5 @@
 /* Runs of this process, whichever way they go: threads, or children. */
-#include "jobs/clock.h"
+#include "base/clock.h"
 #include "sweep/sweep_parts.h"
 
 void sweep__runners_open(const sweep_options *options, sweep__runners *runners) {

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/small.h"
 #include "circe/circe.h"
 #include "core/hash.h"
 #include "io/io.h"
 #include "io/paths.h"
-#include "io/small.h"
-#include "jobs/clock.h"
 #include "mpi/ranks.h"
 #include "sweep/sweep_parts.h"
 
@@ -83,7 +83,7 @@ void sweep_fail(sweep *s, int64_t run, const char *error) {
 }
 
 int64_t sweep_side_by_side(int64_t asked, int64_t threads, const char *device) {
-    enum { MOST_ON_A_GPU = 4 };
+    enum { MOST_ON_A_GPU = 8 }; /* more do not fill it any better */
     if (asked > 0) return asked;
     int64_t jobs = ranks_cores() / threads;
     if (device != NULL && strcmp(device, "cpu") != 0 && jobs > MOST_ON_A_GPU) jobs = MOST_ON_A_GPU;

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
 #include "circe/job.h"
-#include "io/arena.h"
 #include "io/json_values.h"
 
 enum { SWEEP_FINGERPRINT_BYTES = 17 }; /* 16 digits and the end of the text */
@@ -90,8 +90,8 @@ circe_status sweep_serve(circe_status status, const sweep_options *options, cons
 /* On rank 0 instead of sweep_go, where something failed before it. Returns the status. */
 circe_status sweep_call_off(circe_status status);
 
-/* How many runs to do side by side on this machine: as asked, or (CIRCE_UNSET) as many as the cores of this process have
- * room for, and 4 at most on a GPU, where they take turns. */
+/* How many runs to do side by side on this machine: as asked, or (CIRCE_UNSET) as many as the cores of this process
+ * have room for, and 8 at most on a GPU. */
 int64_t sweep_side_by_side(int64_t asked, int64_t threads, const char *device);
 
 int64_t sweep_count(const sweep *s, sweep_state state);

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/small.h"
 #include "core/core.h"
-#include "io/small.h"
 #include "sweep/sweep_parts.h"
 
 typedef struct runner {
@@ -42,6 +42,16 @@ static int tell(void *user, double share) {
     return stop;
 }
 
+/* The text of this thread's error, its hints in the same line. */
+static void take_error(char why[SWEEP__WHY_BYTES]) {
+    size_t used = 0;
+    for (const char *c = circe_last_error(); *c != '\0' && used + 3 < SWEEP__WHY_BYTES; c++) {
+        if (*c == '\n') why[used++] = ';';
+        why[used++] = *c == '\n' ? ' ' : *c;
+    }
+    why[used] = '\0';
+}
+
 static void *run(void *user) {
     runner *r = user;
     const sweep_options *o = r->crew->options;
@@ -54,7 +64,7 @@ static void *run(void *user) {
     pthread_mutex_lock(&r->crew->lock);
     r->status = status;
     r->result = result;
-    if (status != CIRCE_OK) snprintf(r->why, sizeof r->why, "%s", circe_last_error());
+    if (status != CIRCE_OK) take_error(r->why);
     r->ended = true;
     pthread_cond_signal(&r->crew->news);
     pthread_mutex_unlock(&r->crew->lock);

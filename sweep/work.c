@@ -7,10 +7,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/small.h"
 #include "circe/circe.h"
 #include "io/io.h"
-#include "io/small.h"
-#include "jobs/clock.h"
 #include "sweep/sweep_parts.h"
 
 /* The result's file; NULL: no memory. */
@@ -46,7 +47,7 @@ circe_status sweep__perform(const char *path, const char *text, const char *left
     circe_status status =
         settings != NULL ? function(user, task) : circe_fail(CIRCE_ERR_ARGUMENT, "there is no JSON: settings of a run");
     if (status == CIRCE_OK && (*result = result_text(left_out, task)) == NULL) status = CIRCE_ERR_MEMORY;
-    if (status == CIRCE_OK && path != NULL) status = io_write_text(path, *result, strlen(*result));
+    if (status == CIRCE_OK && path != NULL) status = file_write_text(path, *result, strlen(*result));
     if (status == CIRCE_OK && path != NULL) unlink(task->checkpoint);
     if (status != CIRCE_OK) free(*result), *result = NULL;
     cJSON_Delete(task->understood);

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "cli/common/message.h"
 #include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "io/quantile.h"
-#include "jobs/clock.h"
 
 enum { MAX_REPETITIONS = 2001 };
 

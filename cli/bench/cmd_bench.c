@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/clock.h"
 #include "circe/circe.h"
 #include "cli/bench/bench_images.h"
 #include "cli/bench/bench_measures.h"
@@ -17,7 +18,7 @@
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
 #include "io/quantile.h"
-#include "jobs/clock.h"
+#include "jobs/machine.h"
 
 enum { MAX_REPETITIONS = 2001, MAX_ROWS = 64, MAX_FITS = 8, CACHED_ROWS = 16384 };
 
@@ -279,19 +280,6 @@ static int run_growth(bench *b, bool quick) {
     return status;
 }
 
-static void read_cpu_name(char *out, size_t size) {
-    char line[512];
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    snprintf(out, size, "unknown");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        const char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || colon == NULL) continue;
-        snprintf(out, size, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
-        break;
-    }
-    if (file != NULL) fclose(file);
-}
-
 static cJSON *row_json(const bench_row *row) {
     cJSON *out = cJSON_CreateObject();
     cJSON_AddStringToObject(out, "name", row->name);
@@ -419,7 +407,7 @@ int cmd_bench(const args *arguments) {
     int status = session_open(&arguments->own, &b->s);
     if (status == EXIT_DONE) status = run(b);
     progress_clear();
-    read_cpu_name(cpu, sizeof cpu);
+    machine_processor(cpu, sizeof cpu);
     if (status == EXIT_DONE && arguments->own.json)
         status = print_json(b, cpu);
     else if (status == EXIT_DONE)

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/small.h"
 #include "circe/status.h"
-#include "io/small.h"
 #include "jobs/notes.h"
 
 enum {

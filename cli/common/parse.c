@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/small.h"
 #include "cli/common/config.h"
 #include "cli/common/message.h"
-#include "io/small.h"
 #include "io/suggest.h"
 
 static int refuse(const spec_command *command, const char *problem, const char *text) {

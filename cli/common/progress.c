@@ -8,10 +8,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "cli/common/message.h"
 #include "cli/common/session.h"
 #include "io/io.h"
-#include "jobs/clock.h"
 
 enum { BAR_WIDTH = 30 };
 
@@ -138,6 +138,7 @@ int progress_watch(void *user, double share, const char *text) {
 
 int progress_step(void *user, const char *name, int64_t done, int64_t total) {
     (void)user;
+    if (total == 0) return interrupted != 0; /* nothing is to be shown */
     if (stage.told) begin_stage(name);
     if (stage.told && done >= total) end_stage();
     if (bar_wanted && total > 0 && overall_since < 0) {

@@ -2,12 +2,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "circe/data.h"
 #include "cli/commands.h"
 #include "cli/common/output.h"
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
-#include "jobs/clock.h"
 
 static int print_json(const char *set, const circe_data_options *o, const circe_data_made *made, double seconds) {
     cJSON *object = cJSON_CreateObject();

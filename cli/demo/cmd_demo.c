@@ -8,13 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/common/message.h"
 #include "cli/common/progress.h"
 #include "cli/demo/demo.h"
 #include "io/io.h"
 #include "io/paths.h"
-#include "jobs/clock.h"
 
 enum { TEST_POINTS = 2000, VCF_POINTS = 1000, VCF_DRAWS = 100 };
 
@@ -59,7 +60,7 @@ static circe_status write_table(const demo *d, const char *name, const synthetic
             fputc('\n', out);
         }
     }
-    circe_status status = out != NULL && fclose(out) == 0 ? io_write_text(path, text, bytes)
+    circe_status status = out != NULL && fclose(out) == 0 ? file_write_text(path, text, bytes)
                                                           : circe_fail(CIRCE_ERR_MEMORY, "out of memory");
     free(text);
     free(path);

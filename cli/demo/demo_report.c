@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/small.h"
 #include "cli/demo/demo.h"
-#include "io/small.h"
 #include "jobs/machine.h"
 #include "report/cells.h"
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "circe/experiment.h"
 #include "cli/commands.h"
 #include "cli/common/message.h"
@@ -11,7 +12,6 @@
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
 #include "cli/common/together.h"
-#include "jobs/clock.h"
 #include "paper/paper.h"
 
 /* The first line of an error, and its hint. */

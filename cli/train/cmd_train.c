@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "circe/train.h"
+#include "circe/audit.h"
+#include "cli/audit/audit_text.h"
 #include "cli/commands.h"
 #include "cli/common/output.h"
 #include "cli/common/progress.h"
@@ -26,7 +27,7 @@ static int tell(void *user, double done, const char *text) {
     telling *t = user;
     int tenths = (int)(10 * done + 1e-9);
     if (ranks_first()) progress_show(done, text);
-    if (ranks_first() && !t->quiet && !progress_is_shown() && tenths > t->tenths && strncmp(text, "epoch ", 6) == 0) {
+    if (ranks_first() && !t->quiet && !progress_is_shown() && tenths > t->tenths && strstr(text, "epoch ") != NULL) {
         fprintf(stderr, "%s\n", text);
         t->tenths = tenths;
     }
@@ -125,8 +126,8 @@ static void print_measures(const circe_training *t) {
     if (t->measured_rows < t->score.rows) printf(", on %" PRId64 " of these rows", t->measured_rows);
     printf("\n\n  %-18s  %10s  %10s  %10s  %10s\n", "", "CIRCE", "HSCIC", "GCM", "HSIC");
     print_state(t->dependence[CIRCE_TRAINING_TARGET], itself);
-    print_state(t->dependence[CIRCE_TRAINING_BASELINE], "without regulariser");
-    print_state(t->dependence[CIRCE_TRAINING_AFTER], t->regularised ? "with it" : "the network");
+    print_state(t->dependence[CIRCE_TRAINING_BASELINE], "without");
+    print_state(t->dependence[CIRCE_TRAINING_AFTER], t->regularised ? "with regulariser" : "the network");
     putchar('\n');
     free(itself);
 }
@@ -185,6 +186,26 @@ static int train(const session *s, const circe_train_options *options, const cir
     return status;
 }
 
+/* Into REPORT/audit, or MODEL-audit where there is no report. */
+static int audit(const session *s, const args *arguments, const circe_training *training, const char *report) {
+    circe_audit_options options;
+    circe_audit_result *result = NULL;
+    const circe_watch watch = session_watch(&arguments->own);
+    char *folder = report != NULL ? small_format("%s/audit", report) : small_format("%s-audit", training->path);
+    circe_audit_options_init(&options);
+    options.seed = training->seed;
+    circe_status status = circe_training_audit(s->context, training, &options, &watch, &result);
+    progress_clear();
+    if (status == CIRCE_OK) status = circe_audit_report(result, folder);
+    if (status == CIRCE_OK && !arguments->own.json) {
+        printf("\nAudit of the %" PRId64 " validation rows\n\n", training->validation_rows);
+        audit_text(result, folder, arguments->own.quiet);
+    }
+    circe_audit_result_free(result);
+    free(folder);
+    return message_refused(status);
+}
+
 int cmd_train(const args *arguments) {
     session s = {0};
     circe_train_options options = *(const circe_train_options *)arguments->options;
@@ -192,13 +213,18 @@ int cmd_train(const args *arguments) {
     telling t = {.quiet = arguments->own.quiet};
     char *report = report_folder(arguments);
     int status = session_open(&arguments->own, &s);
+    if (status == EXIT_DONE && arguments->own.audit && options.invariant_to == NULL)
+        status = message_refused(
+            circe_fail(CIRCE_ERR_ARGUMENT, "--audit needs --invariant-to: on what should the prediction not depend?"));
     progress_catch_termination();
+    progress_overall();
     const circe_watch watch = {.user = &t, .progress = tell, .warning = t.quiet ? NULL : warn};
     if (status == EXIT_DONE) status = train(&s, &options, &watch, report, &training);
     if (status == EXIT_DONE && ranks_first() && arguments->own.json)
         status = output_json(circe_training_json(training, report));
     else if (status == EXIT_DONE && ranks_first())
         print_training(training, report, t.quiet);
+    if (status == EXIT_DONE && ranks_first() && arguments->own.audit) status = audit(&s, arguments, training, report);
     circe_training_free(training);
     session_close(&s);
     free(report);

@@ -10,6 +10,7 @@
 #define CIRCE_AUDIT_H
 
 #include "circe/test_job.h"
+#include "circe/train.h"
 
 CIRCE_BEGIN_DECLS
 
@@ -244,6 +245,13 @@ typedef struct circe_audit_result {
 CIRCE_API circe_status circe_audit(circe_context *context, const circe_table *table, const circe_audit_options *options,
                                    const circe_watch *watch, circe_audit_result **result);
 CIRCE_API void circe_audit_result_free(circe_audit_result *result);
+
+/* Of what a training predicts for its validation rows, to which it was not fitted: whether that depends on
+ * --invariant-to once the target is known. The options' data, model, prediction, target and sensitive are not looked
+ * at. */
+CIRCE_API circe_status circe_training_audit(circe_context *context, const circe_training *training,
+                                            const circe_audit_options *options, const circe_watch *watch,
+                                            circe_audit_result **result);
 
 /* How many checks failed. */
 CIRCE_API int64_t circe_audit_failed(const circe_audit_result *result);

@@ -19,7 +19,8 @@ typedef enum circe_log_level {
 
 typedef void (*circe_log_fn)(void *user, circe_log_level level, const char *text);
 
-/* Called now and then during long work, from the calling thread. Return non-zero to cancel it. */
+/* Called now and then during long work, from the calling thread. Return non-zero to cancel it. A total of 0: nothing is
+ * to be shown, the question is only whether to go on. */
 typedef int (*circe_progress_fn)(void *user, const char *stage, int64_t done, int64_t total);
 
 /* malloc and free in the caller's hands. Blocks need the alignment of malloc only. */

@@ -137,6 +137,10 @@ CIRCE_API circe_status circe_measure_set_mean(circe_measure *measure, const circ
  * it y may have no columns. Binding again forgets the data set before. */
 CIRCE_API circe_status circe_measure_bind(circe_measure *measure, const circe_mat *y, const circe_mat *z);
 
+/* For circe, a data set by its residual features, which must outlive the measure and be of the mean that it was given.
+ * Its batches leave no figures where x comes with widths and is not normalised. */
+CIRCE_API circe_status circe_measure_bind_features(circe_measure *measure, const circe_features *features);
+
 /* A measure with the kernels, the widths and the mean of another, which must outlive it; to be bound to other points.
  * It carries nothing from batch to batch. */
 CIRCE_API circe_status circe_measure_like(const circe_measure *other, circe_measure **measure);

@@ -130,7 +130,7 @@ circe_status circe_features_create(circe_context *context, const circe_cme *cme,
         unsigned rounding = circe__flush_begin();
         status = build(cme, y, y64, z64, dtype, made);
         circe__flush_end(rounding);
-        circe__threads_end(previous);
+        status = circe__threads_finish(previous, status);
     }
     circe_workspace_destroy(workspace);
     if (status == CIRCE_OK)

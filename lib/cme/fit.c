@@ -475,7 +475,7 @@ circe_status circe__cme_fit(circe_context *context, const circe__fit_by *by, con
 
 done:
     circe__flush_end(rounding);
-    circe__threads_end(previous);
+    status = circe__threads_finish(previous, status);
     circe__free(context, copy_y);
     circe__free(context, copy_z);
     if (status != CIRCE_OK)

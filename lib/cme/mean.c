@@ -56,7 +56,7 @@ circe_status circe_cme_mean(circe_workspace *workspace, const circe_cme *cme, co
     circe_mat mean = circe__mat(block + 2 * n * r, n, d, CIRCE_FLOAT64);
     int previous = circe__threads_begin(cme->context);
     status = mean_into(workspace, cme, y64, n, block, block + n * r, mean.data);
-    circe__threads_end(previous);
+    status = circe__threads_finish(previous, status);
     if (status == CIRCE_OK) circe__copy_mat(&mean, out);
     return status;
 }

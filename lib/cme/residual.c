@@ -310,7 +310,7 @@ circe_status circe_residual_gram(circe_workspace *workspace, const circe_cme *cm
     if (K == NULL) return CIRCE_ERR_MEMORY;
     int previous = circe__threads_begin(cme->context);
     status = circe__cme_gram(workspace, cme, y64, z64, n, K);
-    circe__threads_end(previous);
+    status = circe__threads_finish(previous, status);
     if (status != CIRCE_OK) return status;
     circe_mat gram = circe__mat(K, n, n, CIRCE_FLOAT64);
     circe__copy_mat(&gram, out);

@@ -17,11 +17,13 @@
  * pieces are taken, and a piece that is not taken keeps its caller waiting, so that what the job points to is there.
  *
  * A helper that finds no mail spins for a little while, because the next call of a training step comes within
- * microseconds and waking takes longer. It stops spinning on a machine that is busy, which it sees from its own clock:
- * it was not running although it was ready to. */
+ * microseconds and waking takes longer. Nobody spins on a machine that is busy, which threads see from their own
+ * clocks: they were not running although they were ready to. One of many that was not, once, says nothing: something
+ * runs somewhere at all times, below a virtual machine too. */
 #define _GNU_SOURCE /* affinity */
 #include "core/threads.h"
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <math.h>
 #include <pthread.h>
@@ -52,7 +54,8 @@ enum {
     HELPER_SPIN =
         200000, /* nanoseconds without mail before a helper sleeps: the serial stretches of a step are shorter */
     CALLER_SPIN = 20000,  /* nanoseconds a caller spins for helpers that finish */
-    PREEMPTED = 100000,   /* nanoseconds between two looks at the clock: another process had the processor */
+    PREEMPTED = 500000,   /* nanoseconds between two looks at the clock: another process had the processor */
+    BUSY_SHARE = 4,       /* one of so many processors lost within BUSY_REST: the machine is busy */
     BUSY_REST = 50000000, /* nanoseconds without spinning after that */
     PAUSES = 32,          /* between two looks at the clock */
 };
@@ -75,6 +78,7 @@ typedef struct job {
     void *user;
     int64_t parts;
     unsigned modes;                 /* the caller's rounding */
+    const atomic_bool *stop;        /* the caller's */
     atomic_uint waiting;            /* a futex: the caller sleeps until a place is done */
     _Alignas(64) atomic_int looked; /* of the n helpers, those that somebody has seen to be awake, or woken */
     uint64_t last;                  /* serial, the caller's own */
@@ -93,6 +97,7 @@ static struct {
     atomic_int sleepers;
     atomic_uint taken; /* set of slots in use */
     word busy_until;
+    word losses; /* the stretch of BUSY_REST that it is, and below it how often a thread lost its processor in it */
     job jobs[N_JOBS];
     helper helpers[MAX_HELPERS];
 } pool = {.grow = PTHREAD_MUTEX_INITIALIZER, .may_grow = 1};
@@ -100,6 +105,16 @@ static struct {
 static int processors;                    /* that this process may use; written once */
 static _Thread_local bool inside = false; /* this thread is running a part */
 static _Thread_local int bracketed = 1;   /* threads of the innermost call or part that this thread is in */
+
+/* Brackets that this thread has opened: how many, the context of the outermost, and whether its caller stopped it. */
+static _Thread_local struct {
+    int depth;
+    const circe_context *context;
+    double asked; /* when, in seconds */
+    atomic_bool stop;
+} brackets;
+static _Thread_local const atomic_bool
+    *stop_of_part; /* of the call whose part this thread runs, if it is not its own */
 
 /* ---- waiting ------------------------------------------------------------------------------------------------------
  */
@@ -124,6 +139,14 @@ static void futex_wait(atomic_uint *at, unsigned value) {
 
 static void futex_wake(atomic_uint *at) { syscall(SYS_futex, at, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
 
+static void note_loss(uint64_t now) {
+    uint64_t stretch = now / BUSY_REST << COUNT_BITS, seen = atomic_load(&pool.losses), next;
+    do next = (seen >> COUNT_BITS << COUNT_BITS == stretch ? seen : stretch) + 1;
+    while (!atomic_compare_exchange_weak(&pool.losses, &seen, next));
+    if ((next - stretch) * BUSY_SHARE >= (uint64_t)processors)
+        atomic_store_explicit(&pool.busy_until, now + BUSY_REST, memory_order_relaxed);
+}
+
 /* Spins until *at is no longer `value` or `limit` nanoseconds have passed. Returns whether it has changed. */
 static bool spin(word *at, uint64_t value, uint64_t limit) {
     uint64_t start = nanoseconds(), last = start;
@@ -134,7 +157,7 @@ static bool spin(word *at, uint64_t value, uint64_t limit) {
             relax();
         }
         uint64_t now = nanoseconds();
-        if (now - last > PREEMPTED) atomic_store_explicit(&pool.busy_until, now + BUSY_REST, memory_order_relaxed);
+        if (now - last > PREEMPTED) note_loss(now);
         if (now - last > PREEMPTED || now - start > limit) return false;
         last = now;
     }
@@ -201,7 +224,9 @@ static void mark_done(const work *w, int place) {
 static void run_pieces(const work *w, int place, int64_t piece) {
     const job *j = w->job;
     int before = bracketed;
+    const atomic_bool *stop_before = stop_of_part;
     inside = true;
+    stop_of_part = j->stop;
     bracketed = 1;
     for (; piece >= 0; piece = take(w, &place)) {
         int64_t end = circe__cut(j->parts, w->pieces, piece + 1);
@@ -210,6 +235,7 @@ static void run_pieces(const work *w, int place, int64_t piece) {
     }
     inside = false;
     bracketed = before;
+    stop_of_part = stop_before;
 }
 
 /* ---- helpers ------------------------------------------------------------------------------------------------------
@@ -397,9 +423,17 @@ static int available_processors(void) {
     return processors;
 }
 
+/* Of a list, one number for each level of nesting, the first; 0: it is not set, or no number. */
+static int number_in_environment(void) {
+    const char *text = getenv("OMP_NUM_THREADS");
+    long number = text != NULL ? strtol(text, NULL, 10) : 0;
+    return number > 0 && number <= INT_MAX ? (int)number : 0;
+}
+
+/* The variable counts where no OpenMP reads it, too. */
 int circe__default_threads(void) {
     int all = available_processors(), openmp = circe__openmp_threads();
-    if (openmp == 0) return all;
+    if (openmp == 0) return number_in_environment() > 0 ? number_in_environment() : all;
     return openmp < all || getenv("OMP_NUM_THREADS") != NULL ? openmp : all;
 }
 
@@ -467,6 +501,7 @@ static work publish(job *j, int helpers, int64_t parts, circe_part_fn run, void 
     j->user = user;
     j->parts = parts;
     j->modes = get_modes();
+    j->stop = stop_of_part != NULL ? stop_of_part : &brackets.stop;
     atomic_store_explicit(&j->serial, w.serial, memory_order_release);
     return w;
 }
@@ -526,14 +561,37 @@ void circe__run_on(int threads, int64_t parts, circe_part_fn run, void *user) {
 
 int circe__threads_begin(const circe_context *context) {
     int previous = bracketed;
+    if (brackets.depth++ == 0) {
+        brackets.context = context;
+        brackets.asked = circe__seconds();
+        atomic_store(&brackets.stop, false);
+    }
     bracketed = context->threads;
     circe__blas_alone_begin();
     return previous;
 }
 
-void circe__threads_end(int previous) {
+circe_status circe__threads_finish(int previous, circe_status status) {
     circe__blas_alone_end();
     bracketed = previous;
+    if (--brackets.depth > 0) return status;
+    bool stop = atomic_exchange(&brackets.stop, false);
+    return stop ? circe_fail(CIRCE_ERR_CANCELLED, "cancelled by the caller") : status;
+}
+
+void circe__threads_end(int previous) { (void)circe__threads_finish(previous, CIRCE_OK); }
+
+bool circe__stopped(void) {
+    static const double often = 0.05; /* seconds */
+    if (brackets.depth == 0) return stop_of_part != NULL && atomic_load_explicit(stop_of_part, memory_order_relaxed);
+    if (atomic_load_explicit(&brackets.stop, memory_order_relaxed)) return true;
+    const circe_context_options *options = &brackets.context->options;
+    double now = options->progress != NULL ? circe__seconds() : 0.0;
+    if (options->progress == NULL || now - brackets.asked < often) return false;
+    brackets.asked = now;
+    if (options->progress(options->progress_user, "working", 0, 0) == 0) return false;
+    atomic_store(&brackets.stop, true);
+    return true;
 }
 
 void circe__blas_together_begin(const circe_context *context) {

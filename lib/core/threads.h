@@ -7,6 +7,7 @@
 #ifndef CIRCE_THREADS_H
 #define CIRCE_THREADS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "circe/context.h"
@@ -29,6 +30,15 @@ CIRCE_ROOMS void circe__run_on(int threads, int64_t parts, circe_part_fn run, vo
  * it runs on one. What begin returns is for end; brackets may be nested. */
 int circe__threads_begin(const circe_context *context);
 void circe__threads_end(int previous);
+
+/* The same, where the work has a status: CIRCE_ERR_CANCELLED in its place where the caller stopped the outermost
+ * bracket, which ends here. */
+circe_status circe__threads_finish(int previous, circe_status status);
+
+/* Did the caller stop the work of this thread's bracket, or of the call whose part it runs? The thread that opened the
+ * bracket asks the context's progress function, about twenty times a second at most. Once stopped, the work only has to
+ * come to its end: nobody looks at what it leaves behind. So it may leave numbers out, but no index. */
+bool circe__stopped(void);
 
 /* Brackets calls of a library that leaves dividing to BLAS (ScaLAPACK): BLAS has as many of the
  * context's threads as are to be had. */

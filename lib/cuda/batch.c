@@ -135,7 +135,7 @@ static circe_status multiply_lowrank(circe_cuda *cuda, const batch *b) {
     const circe__cuda_lowrank *l = &b->lowrank;
     int64_t n = b->n;
     double *W = b->regression.K, *P = l->P, *F = l->F;
-    circe_status status = circe__cuda_lowrank_make(cuda, &b->kernel_y, b->own_y, b->y.points.cols, l);
+    circe_status status = circe__cuda_lowrank_make(cuda, &b->kernel_y, b->y.points.cols, b->own_y, l, NULL, NULL);
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 1, 0, n, n, R, 1.0, P, n, P, n, 0.0, W, n);
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 0, 0, R, n, n, 1.0, P, n, b->Z, n, 0.0, F, n);
     if (status == CIRCE_OK) status = circe__cuda_gemm(cuda, 1, 0, n, n, R, 1.0, F, n, P, n, 0.0, b->V, n);
@@ -230,7 +230,7 @@ static circe_status set_regression(circe_cuda *cuda, const circe_kernel *kernel_
     if (status == CIRCE_OK) status = circe__cuda_set_kernel(cuda, kernel_y, y->cols, "y", &b->kernel_y);
     if (status != CIRCE_OK) return status;
     b->regression = (circe__cuda_regression){.n = b->n, .ridge = options->ridge};
-    b->is_lowrank = circe__cuda_lowrank_wanted(options, b->n);
+    b->is_lowrank = circe__cuda_lowrank_wanted(cuda, options, b->n);
     b->lowrank.ridge = options->ridge;
     b->lowrank.tolerance = circe__batch_tolerance(options->tolerance, dtype);
     if (b->n >= 2) return CIRCE_OK;

@@ -111,10 +111,9 @@ static circe_status copy(circe_cuda *cuda, double *to, const double *from, int64
 
 /* K + ridge I of points (n, d), factored. */
 static circe_status factor_points(circe_cuda *cuda, const call *c, const circe__cuda_rows *rows, double *points,
-                                  const circe__cuda_regression *regression, const circe__cuda_lowrank *low) {
+                                  const circe__cuda_regression *regression) {
     int cols = rows->points.cols;
     circe_status status = circe__cuda_launched(circe__cuda_load(rows, cols, 1, points, cuda->stream));
-    if (status == CIRCE_OK && c->is_lowrank) return circe__cuda_lowrank_make(cuda, &c->kernel_y, points, cols, low);
     if (status == CIRCE_OK)
         status = circe__cuda_launched(
             circe__cuda_gram(&c->kernel_y, points, rows->n, points, rows->n, cols, regression->K, cuda->stream));
@@ -139,9 +138,21 @@ static circe_status project(circe_cuda *cuda, const call *c, double *r, int64_t 
     return circe__cuda_gemm(cuda, 0, 0, cols, n, most, -1.0, c->inner, most, Q, ld, 1.0, r, n);
 }
 
+/* Of low rank, the batch and the one before it at a time. */
+static circe_status smooth_lowrank(circe_cuda *cuda, const call *c) {
+    int cols = c->y.points.cols;
+    circe_status status = circe__cuda_launched(circe__cuda_load(&c->y, cols, 1, c->y_points, cuda->stream));
+    if (status == CIRCE_OK && c->m > 0)
+        status = circe__cuda_launched(circe__cuda_load(&c->previous_y, cols, 1, c->old_points, cuda->stream));
+    if (status != CIRCE_OK) return status;
+    return circe__cuda_lowrank_make(cuda, &c->kernel_y, cols, c->y_points, on_batch(c) ? &c->low : NULL, c->old_points,
+                                    c->m > 0 ? &c->low_before : NULL);
+}
+
 static circe_status smooth_batch(circe_cuda *cuda, const call *c) {
+    if (!is_linear(c) && c->is_lowrank) return smooth_lowrank(cuda, c);
     if (!on_batch(c)) return CIRCE_OK;
-    if (!is_linear(c)) return factor_points(cuda, c, &c->y, c->y_points, &c->batch, &c->low);
+    if (!is_linear(c)) return factor_points(cuda, c, &c->y, c->y_points, &c->batch);
     int64_t n = c->n, d = c->y.points.cols;
     circe_status status = circe__cuda_launched(circe__cuda_load(&c->y, 1, n, c->C, cuda->stream));
     if (status != CIRCE_OK) return status;
@@ -164,11 +175,13 @@ static circe_status subtract_kernel(circe_cuda *cuda, const call *c) {
     int64_t n = c->n, m = c->m, p = c->g.x.cols;
     int cols = c->y.points.cols;
     double share = c->is_lowrank ? 1.0 / c->options.batch.ridge : 1.0;
-    circe_status status = factor_points(cuda, c, &c->previous_y, c->old_points, &c->before, &c->low_before);
+    circe_status status = CIRCE_OK;
+    if (!c->is_lowrank) status = factor_points(cuda, c, &c->previous_y, c->old_points, &c->before);
     if (status == CIRCE_OK)
         status = c->is_lowrank ? circe__cuda_lowrank_subtract(cuda, &c->low_before, c->old, p, c->inner)
                                : solve(cuda, c, &c->before, c->old, p, 1.0);
-    if (status == CIRCE_OK) status = circe__cuda_launched(circe__cuda_load(&c->y, cols, 1, c->y_points, cuda->stream));
+    if (status == CIRCE_OK && !c->is_lowrank)
+        status = circe__cuda_launched(circe__cuda_load(&c->y, cols, 1, c->y_points, cuda->stream));
     if (status == CIRCE_OK)
         status = circe__cuda_launched(
             circe__cuda_gram(&c->kernel_y, c->y_points, n, c->old_points, m, cols, c->cross, cuda->stream));
@@ -235,13 +248,19 @@ static circe_status residuals(circe_cuda *cuda, const call *c) {
 
 /* ---- the table, and back --------------------------------------------------------------------------------- */
 
-static circe_status table(circe_cuda *cuda, const call *c) {
+static circe_status means(circe_cuda *cuda, const call *c) {
+    enum { FEW_PAIRS = 1024 };
     const circe__cuda_side *x = &c->g.x, *z = &c->g.z;
     int64_t n = c->n, p = x->cols, q = z->cols;
     double share = 1.0 / (double)n;
+    if (p * q <= FEW_PAIRS) return circe__cuda_launched(circe__cuda_gcm_means(&c->g, cuda->stream));
     circe_status status = circe__cuda_gemm(cuda, 0, 1, p, q, n, share, x->r, n, z->r, n, 0.0, c->g.mean, q);
-    if (status == CIRCE_OK)
-        status = circe__cuda_gemm(cuda, 0, 1, p, q, n, share, x->points, n, z->points, n, 0.0, c->g.variance, q);
+    if (status != CIRCE_OK) return status;
+    return circe__cuda_gemm(cuda, 0, 1, p, q, n, share, x->points, n, z->points, n, 0.0, c->g.variance, q);
+}
+
+static circe_status table(circe_cuda *cuda, const call *c) {
+    circe_status status = means(cuda, c);
     return status == CIRCE_OK ? circe__cuda_launched(circe__cuda_gcm_table(&c->g, cuda->stream)) : status;
 }
 
@@ -351,8 +370,8 @@ static circe_status run(circe_cuda *cuda, call *c, double *value, const circe_ma
     c->batch.ridge = c->before.ridge = c->low.ridge = c->low_before.ridge = c->options.batch.ridge;
     c->low.tolerance = c->low_before.tolerance =
         circe__batch_tolerance(c->options.batch.tolerance, c->x.double_precision ? CIRCE_FLOAT64 : CIRCE_FLOAT32);
-    c->is_lowrank = circe__cuda_lowrank_wanted(&c->options.batch, c->n) &&
-                    (c->m == 0 || circe__cuda_lowrank_wanted(&c->options.batch, c->m));
+    c->is_lowrank = circe__cuda_lowrank_wanted(cuda, &c->options.batch, c->n) &&
+                    (c->m == 0 || circe__cuda_lowrank_wanted(cuda, &c->options.batch, c->m));
     if (status == CIRCE_OK) status = residuals(cuda, c);
     if (status == CIRCE_OK) status = table(cuda, c);
     if (status == CIRCE_OK && grad != NULL) status = gradient(cuda, c, grad);

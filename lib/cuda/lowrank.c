@@ -11,9 +11,11 @@
 
 enum { MOST = CIRCE__CUDA_BATCH_RANK };
 
-bool circe__cuda_lowrank_wanted(const circe_batch_options *options, int64_t n) {
-    return options->method == CIRCE_METHOD_LOWRANK && n > MOST;
+bool circe__cuda_lowrank_wanted(const circe_cuda *cuda, const circe_batch_options *options, int64_t n) {
+    return options->method == CIRCE_METHOD_LOWRANK && n > MOST && cuda->large_tiles;
 }
+
+static int has_clusters(const circe_cuda *cuda) { return cuda->overlap && cuda->large_tiles; }
 
 void circe__cuda_lowrank_take(circe__cuda_pieces *pieces, circe__cuda_lowrank *l) {
     l->P = circe__cuda_doubles(pieces, MOST * l->n);
@@ -35,20 +37,30 @@ static circe__cuda_lowrank_job job_of(const circe__cuda_lowrank *l, const circe_
                                      .ridge = l->ridge,
                                      .F = l->F,
                                      .left = l->left,
-                                     .rank = l->rank};
+                                     .rank = l->rank,
+                                     .S = l->S,
+                                     .X = l->X};
 }
 
-circe_status circe__cuda_lowrank_make(circe_cuda *cuda, const circe__cuda_kernel *kernel, const double *points,
-                                      int cols, const circe__cuda_lowrank *l) {
-    circe__cuda_lowrank_job job = job_of(l, kernel, points, cols);
-    int64_t n = l->n;
-    circe_status status = circe__cuda_launched(circe__cuda_lowrank_factor(&job, cuda->stream));
-    if (status == CIRCE_OK)
-        status = circe__cuda_gemm(cuda, 0, 1, MOST, MOST, n, 1.0, l->F, n, l->F, n, 0.0, l->S, MOST);
-    if (status == CIRCE_OK)
-        status = circe__cuda_launched(circe__cuda_lowrank_invert(l->S, l->ridge, l->rank, l->X, cuda->stream));
-    if (status != CIRCE_OK) return status;
-    return circe__cuda_gemm(cuda, 0, 0, MOST, n, MOST, 1.0, l->X, MOST, l->F, n, 0.0, l->P, n);
+circe_status circe__cuda_lowrank_make(circe_cuda *cuda, const circe__cuda_kernel *kernel, int cols,
+                                      const double *points, const circe__cuda_lowrank *l, const double *others,
+                                      const circe__cuda_lowrank *of_others) {
+    const circe__cuda_lowrank *wanted[2] = {NULL, NULL};
+    circe__cuda_lowrank_pair jobs = {.n = 0};
+    if (l != NULL) jobs.of[jobs.n] = job_of(l, kernel, points, cols), wanted[jobs.n++] = l;
+    if (of_others != NULL) jobs.of[jobs.n] = job_of(of_others, kernel, others, cols), wanted[jobs.n++] = of_others;
+    if (jobs.n == 0) return CIRCE_OK;
+    circe_status status = circe__cuda_launched(circe__cuda_lowrank_factor(&jobs, has_clusters(cuda), cuda->stream));
+    for (int k = 0; k < jobs.n && status == CIRCE_OK; k++) {
+        const circe__cuda_lowrank *w = wanted[k];
+        status = circe__cuda_gemm(cuda, 0, 1, MOST, MOST, w->n, 1.0, w->F, w->n, w->F, w->n, 0.0, w->S, MOST);
+    }
+    if (status == CIRCE_OK) status = circe__cuda_launched(circe__cuda_lowrank_invert(&jobs, cuda->stream));
+    for (int k = 0; k < jobs.n && status == CIRCE_OK; k++) {
+        const circe__cuda_lowrank *w = wanted[k];
+        status = circe__cuda_gemm(cuda, 0, 0, MOST, w->n, MOST, 1.0, w->X, MOST, w->F, w->n, 0.0, w->P, w->n);
+    }
+    return status;
 }
 
 circe_status circe__cuda_lowrank_subtract(circe_cuda *cuda, const circe__cuda_lowrank *l, double *r, int64_t cols,
@@ -73,9 +85,10 @@ static circe_status count_pivots(circe_cuda *cuda, const circe__cuda_kernel *ker
     pieces = (circe__cuda_pieces){scratch, 0};
     points = circe__cuda_doubles(&pieces, l->n * cols);
     circe__cuda_lowrank_take(&pieces, l);
-    circe__cuda_lowrank_job job = job_of(l, kernel, points, cols);
+    circe__cuda_lowrank_pair jobs = {.of = {job_of(l, kernel, points, cols)}, .n = 1};
     status = circe__cuda_launched(circe__cuda_load(rows, cols, 1, points, cuda->stream));
-    if (status == CIRCE_OK) status = circe__cuda_launched(circe__cuda_lowrank_factor(&job, cuda->stream));
+    if (status == CIRCE_OK)
+        status = circe__cuda_launched(circe__cuda_lowrank_factor(&jobs, has_clusters(cuda), cuda->stream));
     if (status == CIRCE_OK)
         status = circe__cuda_status(cudaMemcpyAsync(rank, l->rank, sizeof *rank, cudaMemcpyDeviceToHost, cuda->stream),
                                     "copying a rank");

@@ -14,15 +14,16 @@ typedef struct circe__cuda_lowrank {
     int *rank;
 } circe__cuda_lowrank;
 
-/* Whether low rank is asked for, and saves anything. */
-bool circe__cuda_lowrank_wanted(const circe_batch_options *options, int64_t n);
+/* Whether low rank is asked for, saves anything, and the device has the shared memory for it: else dense. */
+bool circe__cuda_lowrank_wanted(const circe_cuda *cuda, const circe_batch_options *options, int64_t n);
 
 /* Its pieces; n is set. */
 void circe__cuda_lowrank_take(circe__cuda_pieces *pieces, circe__cuda_lowrank *lowrank);
 
-/* Makes P of points (n, cols). */
-circe_status circe__cuda_lowrank_make(circe_cuda *cuda, const circe__cuda_kernel *kernel, const double *points,
-                                      int cols, const circe__cuda_lowrank *lowrank);
+/* Makes P of points (n, cols); of two sets of points, one or both of which may be wanted (NULL: not), at a time. */
+circe_status circe__cuda_lowrank_make(circe_cuda *cuda, const circe__cuda_kernel *kernel, int cols,
+                                      const double *points, const circe__cuda_lowrank *lowrank, const double *others,
+                                      const circe__cuda_lowrank *of_others);
 
 /* r (cols, n) := r - r P'P; inner (cols, CIRCE__CUDA_BATCH_RANK) is scratch. */
 circe_status circe__cuda_lowrank_subtract(circe_cuda *cuda, const circe__cuda_lowrank *lowrank, double *r, int64_t cols,

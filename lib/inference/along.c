@@ -204,7 +204,7 @@ circe_status circe_test_along(circe_context *context, const circe_mat *x, const 
     if (status == CIRCE_OK) status = interval(&w, value, lower, upper);
     if (status == CIRCE_OK) status = null_bound(&w, null_upper);
     circe__flush_end(rounding);
-    circe__threads_end(threads);
+    status = circe__threads_finish(threads, status);
     circe__sides_free(context, &w.sides);
     circe__free(context, w.M);
     circe__free(context, w.t);

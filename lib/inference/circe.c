@@ -5,7 +5,8 @@
  * .05 rejects a quarter of the time (N = 200, arXiv 2402.13196). What helps: a tenth of the ridge that leave-one-out
  * likes best; signs on the noise of every row that the mean was fitted on (pair.c); and the left side centred on the
  * tested rows by functions of y, where the centred estimator takes off a constant: what is left of the bias is then its
- * product with what that centring leaves.
+ * product with what that centring leaves. Those functions are the ones that suit x where y's kernel is not given, since
+ * those of z may not follow x at all; otherwise, and with auxiliary rows, z's.
  *
  *   rows    the mean is fitted on the tested rows themselves (and auxiliary ones)
  *   split   on others: with Q and s of outside.c the rows of the fit have the left features
@@ -82,10 +83,9 @@ static circe_status settle_right(const circe__data *data, const circe__fold *fol
 
 /* left: the features of (x, y) of the tested rows, centred by functions of y. */
 static circe_status split_left(const circe__data *data, const circe__fold *fold, const circe__regressor *regressor,
-                               circe__table *left, circe_test_result *result) {
+                               const circe__sight *sight, circe__table *left, circe_test_result *result) {
     circe__local local = {0};
-    circe_status status =
-        circe__local_make(data, fold->test, fold->n_test, regressor->info.sigma2_multiple, regressor->ridge, &local);
+    circe_status status = circe__local_make(data, fold->test, fold->n_test, sight, regressor->ridge, &local);
     if (status == CIRCE_OK) status = circe__joint_features(&local.part, 1e-5, MOST_LEFT, left, &result->left_out_x);
     if (status == CIRCE_OK) circe__weigh(&local.part, left);
     if (status == CIRCE_OK) status = circe__residual(&local.regressor, left);
@@ -95,7 +95,7 @@ static circe_status split_left(const circe__data *data, const circe__fold *fold,
 
 /* z's features, and y's at the width that suits them. */
 static circe_status split_features(const circe__data *data, circe__table *target, circe__table *features,
-                                   circe_test_result *result) {
+                                   circe__sight *sight, circe_test_result *result) {
     const circe__variable *z = &data->z;
     circe__regressions regressions = {0};
     circe__table centered = {0};
@@ -107,7 +107,8 @@ static circe_status split_features(const circe__data *data, circe__table *target
     if (status == CIRCE_OK) status = circe__regress(data, targets, &regressions);
     if (status == CIRCE_OK) {
         result->z = regressions.side[1].info;
-        status = circe__features_y(data, result->z.sigma2_multiple, features, &result->z.left_out);
+        *sight = regressions.side[1].spectrum->sight;
+        status = circe__features_y(data, sight, features, &result->z.left_out);
     }
     circe__table_free(data->context, &centered);
     circe__regressions_free(data->context, &regressions);
@@ -118,6 +119,7 @@ static void report_split(const circe__data *data, const circe__outside *fit, con
                          circe_test_result *result) {
     circe_test_regression before = result->z;
     result->z = fit->regressor.info;
+    memcpy(result->z.basis, before.basis, sizeof before.basis);
     result->z.sigma2_multiple = before.sigma2_multiple;
     result->z.left_out = before.left_out;
     result->n_tested = fold->n_test;
@@ -131,13 +133,13 @@ static circe_status split_pair(const circe__data *data, circe__pair *pair, circe
     circe__table target = {0}, features = {0};
     circe__outside fit = {0};
     circe__fold fold = {0};
+    circe__sight sight = {0};
     int64_t *order = NULL;
     *pair = (circe__pair){0};
     circe_status status = split_order(data, &order, &fold);
-    if (status == CIRCE_OK) status = split_features(data, &target, &features, result);
+    if (status == CIRCE_OK) status = split_features(data, &target, &features, &sight, result);
     if (status == CIRCE_OK) status = circe__outside_fit(data, &features, &target, &fold, &fit);
-    fit.regressor.info.sigma2_multiple = result->z.sigma2_multiple;
-    if (status == CIRCE_OK) status = split_left(data, &fold, &fit.regressor, &pair->left, result);
+    if (status == CIRCE_OK) status = split_left(data, &fold, &fit.regressor, &sight, &pair->left, result);
     if (status == CIRCE_OK) status = circe__outside_residual(data, &fit, &target, &fold, &pair->noise);
     if (status == CIRCE_OK) status = append_training(data, &fit, &target, &fold, pair);
     if (status == CIRCE_OK) status = settle_right(data, &fold, pair);
@@ -151,7 +153,9 @@ static circe_status split_pair(const circe__data *data, circe__pair *pair, circe
 }
 
 circe_status circe__test_circe(const circe__data *data, circe_test_result *result) {
-    const circe__pair_plan plan = {.center_y = true};
+    const bool own =
+        data->faces != NULL && data->total == data->n; /* x's own functions of y, where they can be chosen */
+    const circe__pair_plan plan = {.center_y = !own, .regress_x = own};
     circe__regressions regressions = {0};
     circe__pair pair;
     circe_status status = data->options.mean == CIRCE_MEAN_SPLIT

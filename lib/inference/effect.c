@@ -262,7 +262,7 @@ circe_status circe_test_effects(circe_context *context, const circe_mat *x, cons
     if (status == CIRCE_OK) status = by_chance(&part, &small, workspace, effects);
     effects->rows = part.n;
     circe__flush_end(rounding);
-    circe__threads_end(threads);
+    status = circe__threads_finish(threads, status);
     circe_workspace_destroy(workspace);
     circe__free(context, index);
     circe__free(context, few);

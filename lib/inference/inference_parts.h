@@ -34,6 +34,26 @@ typedef struct circe__variable {
     bool constant;
 } circe__variable;
 
+typedef struct circe__faces circe__faces; /* faces.h */
+
+/* How a regression sees y. */
+enum {
+    CIRCE__KERNEL = 1,
+    CIRCE__SCORES = 2,
+    CIRCE__ROUGH = 4,
+    CIRCE__ADDITIVE = 8,
+    CIRCE__METRIC = 16,
+    CIRCE__LEAVES = 32,
+    CIRCE__VALUES = 64,
+    CIRCE__LINEAR = 128,
+    CIRCE__PRODUCTS = 256,
+};
+typedef struct circe__sight {
+    unsigned parts;  /* of the above (faces.h) */
+    int side;        /* whose target metric and leaves were fitted to: 0, x; 1, z */
+    double multiple; /* of the median width */
+} circe__sight;
+
 typedef struct circe__data {
     circe_context *context;
     circe_test_options options; /* complete */
@@ -41,10 +61,11 @@ typedef struct circe__data {
     int64_t n;                  /* of positive weight */
     int64_t total;              /* with auxiliary rows of (y, z), which come last */
     circe__variable x, y, z;
-    double *root;  /* (total): roots of the weights, whose mean is 1; auxiliary rows weigh 1 */
-    double *unit;  /* (total): root over its length */
-    int64_t *row;  /* (n): which of the given rows */
-    bool by_value; /* y has few values, each of many rows: it is regressed on value by value (regression.c) */
+    double *root;        /* (total): roots of the weights, whose mean is 1; auxiliary rows weigh 1 */
+    double *unit;        /* (total): root over its length */
+    int64_t *row;        /* (n): which of the given rows */
+    bool by_value;       /* y has few values, each of many rows: it is regressed on value by value (regression.c) */
+    circe__faces *faces; /* owned; NULL: y's kernel is the only one */
 } circe__data;
 
 circe_status circe__data_begin(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
@@ -54,6 +75,21 @@ void circe__data_free(circe__data *data);
 /* A copy of y's kernel with its free widths multiplied; the caller's. */
 circe_status circe__scaled_kernel(const circe__data *data, const circe__variable *variable, double multiple,
                                   circe_kernel **kernel);
+
+/* Columns about their means and over their standard deviations, both of the first n rows. */
+void circe__standardize(double *points, int64_t n, int64_t rows, int64_t dim);
+
+/* v->kernel, with free widths bound to the median of its points. */
+circe_status circe__bind_kernel(const circe__data *data, circe__variable *v, const circe_kernel *given);
+void circe__variable_free(const circe_context *context, circe__variable *v);
+circe_status circe__variable_subset(const circe__data *data, const circe__variable *from, const int64_t *index,
+                                    int64_t n, circe__variable *to);
+/* The face of points that it takes over, under one kernel of median width (faces.c). */
+circe_status circe__face_set(const circe__data *data, double *points, int64_t dim, circe_kernel_kind kind,
+                             circe__variable *face);
+
+/* y alone of the rows index[0..n), auxiliary ones among them. */
+circe_status circe__data_rows_of_y(const circe__data *data, const int64_t *index, int64_t n, circe__data *subset);
 
 /* The rows index[0..n) of a data set without auxiliary rows, as one of its own. */
 circe_status circe__data_subset(const circe__data *data, const int64_t *index, int64_t n, circe__data *subset);
@@ -88,6 +124,9 @@ void circe__weigh(const circe__data *data, circe__table *table);
 circe_status circe__compress(const circe__data *data, circe__table *table, circe__table *along, int64_t most,
                              double *lost);
 
+/* Of doubles, for qsort. */
+int circe__ascending(const void *a, const void *b);
+
 /* Sum of squares. */
 double circe__square_norm(const double *a, int64_t n);
 
@@ -99,13 +138,13 @@ double circe__square_norm(const double *a, int64_t n);
 /* K_yy ~ Q Q' after centring, Q'Q = diag(s): S = Q diag(1/(s + ridge)) Q' + unit unit'. */
 typedef struct circe__spectrum {
     int64_t n, rank;
-    double multiple; /* of the median width */
-    double *Q;       /* (n, rank) */
-    double *s;       /* (rank) */
+    circe__sight sight;
+    double *Q; /* (n, rank) */
+    double *s; /* (rank) */
     double left_out;
 } circe__spectrum;
 
-circe_status circe__spectrum_make(const circe__data *data, double multiple, circe__spectrum *spectrum);
+circe_status circe__spectrum_make(const circe__data *data, const circe__sight *sight, circe__spectrum *spectrum);
 circe_status circe__spectrum_linear(const circe__data *data, circe__spectrum *spectrum);
 /* From centred, weighted features F (n, r), which are consumed. */
 circe_status circe__decompose(const circe__data *data, circe__table *F, circe__table *also, circe__spectrum *spectrum);
@@ -186,12 +225,13 @@ typedef struct circe__local {
     circe__regressor regressor;
 } circe__local;
 
-circe_status circe__local_make(const circe__data *data, const int64_t *index, int64_t n, double multiple, double ridge,
-                               circe__local *local);
+circe_status circe__local_make(const circe__data *data, const int64_t *index, int64_t n, const circe__sight *sight,
+                               double ridge, circe__local *local);
 void circe__local_free(const circe_context *context, circe__local *local);
 
-/* Features of y at a multiple of its median width, all rows. */
-circe_status circe__features_y(const circe__data *data, double multiple, circe__table *features, double *left);
+/* Features of y as a regression sees it, all rows. */
+circe_status circe__features_y(const circe__data *data, const circe__sight *sight, circe__table *features,
+                               double *left);
 
 /* ---- pair.c ----------------------------------------------------------------------------------------------------- */
 
@@ -207,6 +247,7 @@ typedef struct circe__pair_plan {
     bool regress_x; /* the left side as well */
     bool center_y;  /* the left side is centred, function of y by function of y, with the right side's smoother */
     bool columns;   /* the columns themselves, not kernel features (gcm) */
+    bool weighted;  /* each also times signs along y (wgcm) */
 } circe__pair_plan;
 
 circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *plan, circe__pair *pair,
@@ -249,6 +290,12 @@ bool circe__should_permute(const circe__data *data, const circe__pair *pair);
 circe_status circe__permute_within_y(const circe__data *data, const circe__pair *pair, bool largest,
                                      circe_test_result *result);
 
+/* result->expected_count; and, where that is small, the larger of the p-value that is there and that of residuals in
+ * random order within the classes among y's columns. */
+void circe__count_classes(const circe__data *data, circe_test_result *result);
+circe_status circe__permute_residuals(const circe__data *data, const circe__pair *pair, bool largest,
+                                      circe_test_result *result);
+
 /* ---- moments.c -------------------------------------------------------------------------------------------------- */
 
 /* Mean and variance of that null: W_ij = (left_i . left_j) (noise_i . noise_j), trace and 2 |W|^2. Beyond `most` rows
@@ -275,6 +322,11 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
                                    const circe__table *noise);
 void circe__verdict(const circe__data *data, circe_test_result *result);
 
+/* result->misfit, from what the two regressions leave of their targets: residual = noise (1 - leverage). */
+circe_status circe__check_misfit(const circe__data *data, const circe__regressor sides[2],
+                                 const circe__table *const targets[2], const circe__table *const noise[2],
+                                 circe_test_result *result);
+
 /* result->effective_rows; `columns`: the sides are columns themselves, not features of kernels. */
 void circe__check_rows(const circe__data *data, const circe__pair *pair, bool columns, circe_test_result *result);
 /* The same where the rows that carry the statistic are counted already, by circe__carried_by of their v_i. */
@@ -298,6 +350,7 @@ circe_status circe__test_splitkci(const circe__data *data, circe_test_result *re
 circe_status circe__test_gcm(const circe__data *data, circe_test_result *result);
 circe_status circe__test_rcot(const circe__data *data, circe_test_result *result);
 circe_status circe__test_hsic(const circe__data *data, circe_test_result *result);
+circe_status circe__test_pcm(const circe__data *data, circe_test_result *result);
 
 /* The whole of circe_test on data that were prepared. */
 circe_status circe__test_run(const circe__data *data, circe_test_result *result);

@@ -121,11 +121,11 @@ circe_status circe__outside_residual(const circe__data *data, const circe__outsi
 /* ---- on some rows, with a ridge that is given ---------------------------------------------------------------------
  */
 
-circe_status circe__local_make(const circe__data *data, const int64_t *index, int64_t n, double multiple, double ridge,
-                               circe__local *local) {
+circe_status circe__local_make(const circe__data *data, const int64_t *index, int64_t n, const circe__sight *sight,
+                               double ridge, circe__local *local) {
     *local = (circe__local){0};
     circe_status status = circe__data_subset(data, index, n, &local->part);
-    if (status == CIRCE_OK) status = circe__spectrum_make(&local->part, multiple, &local->spectrum);
+    if (status == CIRCE_OK) status = circe__spectrum_make(&local->part, sight, &local->spectrum);
     if (status == CIRCE_OK) status = circe__regressor_set(&local->part, &local->spectrum, ridge, &local->regressor);
     if (status != CIRCE_OK) circe__local_free(data->context, local);
     return status;

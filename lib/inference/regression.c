@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "inference/inference_parts.h"
+#include "inference/faces.h"
 
 enum {
     BLOCK = 64,       /* rows at a time in a pass */
@@ -86,12 +86,13 @@ done:
     return status;
 }
 
-circe_status circe__features_y(const circe__data *data, double multiple, circe__table *features, double *left) {
+circe_status circe__features_y(const circe__data *data, const circe__sight *sight, circe__table *features,
+                               double *left) {
     circe_kernel *kernel = NULL;
     *left = 0.0;
     if (data->y.dim == 0) return circe__table_new(data->context, data->total, 0, features);
-    circe_status status = data->by_value ? circe_kernel_create(data->context, CIRCE_KERNEL_DELTA, 0.0, &kernel)
-                                         : circe__scaled_kernel(data, &data->y, multiple, &kernel);
+    if (!data->by_value) return circe__face_features(data, sight, 1e-8, most_rank(data), features, left);
+    circe_status status = circe_kernel_create(data->context, CIRCE_KERNEL_DELTA, 0.0, &kernel);
     if (status == CIRCE_OK)
         status = circe__features_of(data, kernel, data->y.points, data->total, data->y.dim, 1e-8, most_rank(data), "y",
                                     features, left);
@@ -99,10 +100,10 @@ circe_status circe__features_y(const circe__data *data, double multiple, circe__
     return status;
 }
 
-circe_status circe__spectrum_make(const circe__data *data, double multiple, circe__spectrum *spectrum) {
+circe_status circe__spectrum_make(const circe__data *data, const circe__sight *sight, circe__spectrum *spectrum) {
     circe__table F = {0};
-    *spectrum = (circe__spectrum){.multiple = multiple};
-    circe_status status = circe__features_y(data, multiple, &F, &spectrum->left_out);
+    *spectrum = (circe__spectrum){.sight = *sight};
+    circe_status status = circe__features_y(data, sight, &F, &spectrum->left_out);
     if (status == CIRCE_OK) circe__weigh(data, &F);
     if (status == CIRCE_OK) status = circe__decompose(data, &F, NULL, spectrum);
     if (status != CIRCE_OK) circe__spectrum_free(data->context, spectrum);
@@ -113,7 +114,7 @@ circe_status circe__spectrum_make(const circe__data *data, double multiple, circ
 circe_status circe__spectrum_linear(const circe__data *data, circe__spectrum *spectrum) {
     int64_t n = data->total, d = data->y.dim, kept = 0;
     circe__table F = {0};
-    *spectrum = (circe__spectrum){0};
+    *spectrum = (circe__spectrum){.sight.parts = CIRCE__LINEAR};
     circe_status status = circe__table_new(data->context, n, d, &F);
     if (status != CIRCE_OK) return status;
     if (d > 0) memcpy(F.data, data->y.points, (size_t)(n * d) * sizeof(double));
@@ -261,7 +262,8 @@ circe_status circe__regressor_set(const circe__data *data, const circe__spectrum
     regressor->leverage = leverage;
     circe_test_regression *info = &regressor->info;
     info->used = 1;
-    info->sigma2_multiple = spectrum->multiple;
+    circe__sight_text(&spectrum->sight, info->basis, sizeof info->basis);
+    info->sigma2_multiple = spectrum->sight.multiple;
     info->ridge = ridge;
     info->degrees = degrees;
     info->rows = n;
@@ -284,8 +286,20 @@ double circe__undersmoothed(const circe__spectrum *spectrum, double chosen, doub
 }
 
 typedef struct choice {
-    double error, alone, width, ridge;
+    double error, alone, ridge;
+    circe__sight sight;
 } choice;
+
+/* The best ridge of a spectrum for a target, if it is better than what is there. */
+static circe_status try_ridges(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
+                               double *errors, choice *best) {
+    const circe_test_options *o = &data->options;
+    double alone = 0.0;
+    circe_status status = circe__loo(data, spectrum, target, o->ridge, o->n_ridge, errors, &alone);
+    for (int64_t l = 0; status == CIRCE_OK && l < o->n_ridge; l++)
+        if (errors[l] < best->error) *best = (choice){errors[l], alone, o->ridge[l], spectrum->sight};
+    return status;
+}
 
 /* Every width of the grid against both targets. */
 static circe_status search(const circe__data *data, const circe__table *const targets[2], choice best[2]) {
@@ -298,15 +312,13 @@ static circe_status search(const circe__data *data, const circe__table *const ta
     circe_status status = errors == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int64_t w = 0; status == CIRCE_OK && w < widths; w++) {
         circe__spectrum spectrum = {0};
-        double width = data->by_value ? 0.0 : any ? o->width[w] : 1.0;
-        status = circe__spectrum_make(data, width, &spectrum);
-        for (int t = 0; status == CIRCE_OK && t < 2; t++) {
-            double alone = 0.0;
-            if (targets[t] == NULL) continue;
-            status = circe__loo(data, &spectrum, targets[t], o->ridge, o->n_ridge, errors, &alone);
-            for (int64_t l = 0; status == CIRCE_OK && l < o->n_ridge; l++)
-                if (errors[l] < best[t].error) best[t] = (choice){errors[l], alone, width, o->ridge[l]};
-        }
+        circe__sight sight = {data->by_value ? CIRCE__VALUES : CIRCE__KERNEL, 0,
+                              data->by_value ? 0.0
+                              : any          ? o->width[w]
+                                             : 1.0};
+        status = circe__spectrum_make(data, &sight, &spectrum);
+        for (int t = 0; status == CIRCE_OK && t < 2; t++)
+            if (targets[t] != NULL) status = try_ridges(data, &spectrum, targets[t], errors, &best[t]);
         circe__spectrum_free(data->context, &spectrum);
         if (status == CIRCE_OK) status = circe__progress(data->context, "regressions on y", w + 1, widths);
     }
@@ -314,16 +326,27 @@ static circe_status search(const circe__data *data, const circe__table *const ta
     return status;
 }
 
+static bool same_sight(const circe__sight *a, const circe__sight *b) {
+    bool own = (a->parts & (CIRCE__METRIC | CIRCE__LEAVES)) != 0;
+    return a->parts == b->parts && a->multiple == b->multiple && (!own || a->side == b->side);
+}
+
+/* The spectrum of a sight, which both sides may share. */
+static circe_status spectrum_of(const circe__data *data, const circe__sight *sight, circe__regressions *made,
+                                const circe__spectrum **spectrum) {
+    for (int64_t k = 0; k < made->n_spectra; k++) {
+        *spectrum = &made->spectra[k];
+        if (same_sight(&made->spectra[k].sight, sight)) return CIRCE_OK;
+    }
+    circe_status status = circe__spectrum_make(data, sight, &made->spectra[made->n_spectra]);
+    if (status == CIRCE_OK) *spectrum = &made->spectra[made->n_spectra++];
+    return status;
+}
+
 static circe_status settle(const circe__data *data, const choice *best, circe__regressions *made, int t) {
     const circe__spectrum *spectrum = NULL;
-    for (int64_t k = 0; k < made->n_spectra; k++)
-        if (made->spectra[k].multiple == best->width) spectrum = &made->spectra[k];
-    circe_status status = CIRCE_OK;
-    if (spectrum == NULL) {
-        status = circe__spectrum_make(data, best->width, &made->spectra[made->n_spectra]);
-        if (status != CIRCE_OK) return status;
-        spectrum = &made->spectra[made->n_spectra++];
-    }
+    circe_status status = spectrum_of(data, &best->sight, made, &spectrum);
+    if (status != CIRCE_OK) return status;
     circe__regressor *regressor = &made->side[t];
     double ridge = circe__undersmoothed(spectrum, best->ridge, data->options.undersmoothing);
     status = circe__regressor_set(data, spectrum, data->by_value ? CIRCE__NO_RIDGE : ridge, regressor);
@@ -333,10 +356,28 @@ static circe_status settle(const circe__data *data, const choice *best, circe__r
     return CIRCE_OK;
 }
 
+/* The face that screening chose, and its ridge by leave-one-out. */
+static circe_status adapt(const circe__data *data, const circe__table *const targets[2], choice best[2],
+                          circe__regressions *made) {
+    const circe__spectrum *spectrum = NULL;
+    circe__sight sights[2];
+    double *errors = circe__alloc(data->context, data->options.n_ridge, sizeof *errors);
+    circe_status status = errors == NULL ? CIRCE_ERR_MEMORY : circe__screen(data, targets, sights);
+    for (int t = 0; status == CIRCE_OK && t < 2; t++) {
+        if (targets[t] == NULL) continue;
+        status = spectrum_of(data, &sights[t], made, &spectrum);
+        if (status == CIRCE_OK) status = try_ridges(data, spectrum, targets[t], errors, &best[t]);
+        best[t].sight.side = t;
+    }
+    circe__free(data->context, errors);
+    return status;
+}
+
 circe_status circe__regress(const circe__data *data, const circe__table *const targets[2], circe__regressions *made) {
-    choice best[2] = {{HUGE_VAL, 0.0, 1.0, 1.0}, {HUGE_VAL, 0.0, 1.0, 1.0}};
+    const choice none = {HUGE_VAL, 0.0, 1.0, {CIRCE__KERNEL, 0, 1.0}};
+    choice best[2] = {none, none};
     *made = (circe__regressions){0};
-    circe_status status = search(data, targets, best);
+    circe_status status = data->faces == NULL ? search(data, targets, best) : adapt(data, targets, best, made);
     for (int t = 0; status == CIRCE_OK && t < 2; t++)
         if (targets[t] != NULL) status = settle(data, &best[t], made, t);
     if (status != CIRCE_OK) circe__regressions_free(data->context, made);

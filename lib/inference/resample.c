@@ -11,13 +11,17 @@
 #include <math.h>
 #include <string.h>
 
+#include "inference/faces.h"
+
 enum { PROPOSALS = 64 };
 
 void circe__resampler_free(const circe_context *context, circe__resampler *r) {
     circe__free(context, r->fitted);
     circe__free(context, r->residual);
     circe__free(context, r->factors);
-    circe_kernel_destroy(r->near);
+    circe__free(context, r->near.points);
+    circe__free(context, r->near.free);
+    circe_kernel_destroy(r->near.kernel);
     *r = (circe__resampler){0};
 }
 
@@ -47,7 +51,20 @@ static circe_status scaled_columns(const circe__data *part, circe__table *target
     return CIRCE_OK;
 }
 
-static circe_status fit_columns(circe__resampler *r, circe__data *part, double *multiple) {
+/* r->near: y as the regression saw it, at a tenth of its sigma2. */
+static circe_status set_near(circe__resampler *r, const circe__data *part, const circe__regressor *regressor,
+                             const int64_t *index) {
+    const circe__sight *sight = &regressor->spectrum->sight;
+    const circe__variable *face = circe__face_of(part, sight);
+    if (face->dim == 0) return CIRCE_OK;
+    double multiple = part->by_value ? 1e-3 : 0.1 * sight->multiple;
+    circe_status status = circe__variable_subset(part, face, index, part->n, &r->near);
+    for (int64_t f = 0; status == CIRCE_OK && f < r->near.kernel->n_factors; f++)
+        if (r->near.free[f]) r->near.kernel->factors[f].sigma2 *= multiple;
+    return status == CIRCE_OK ? circe__resolve(r->near.kernel, face->dim, "y", &r->factors) : status;
+}
+
+static circe_status fit_columns(circe__resampler *r, circe__data *part, const int64_t *index) {
     int64_t n = part->n, dim = part->x.dim;
     circe__table target = {0};
     circe__regressions made = {0};
@@ -64,7 +81,7 @@ static circe_status fit_columns(circe__resampler *r, circe__data *part, double *
             r->fitted[i * dim + c] = scale[c] > 0.0 ? x - e : 0.0;
             r->residual[i * dim + c] = scale[c] > 0.0 ? e / sqrt(rest) : x;
         }
-    if (status == CIRCE_OK) *multiple = made.side[0].info.sigma2_multiple;
+    if (status == CIRCE_OK) status = set_near(r, part, &made.side[0], index);
     circe__free(part->context, scale);
     circe__table_free(part->context, &target);
     circe__regressions_free(part->context, &made);
@@ -74,7 +91,6 @@ static circe_status fit_columns(circe__resampler *r, circe__data *part, double *
 circe_status circe__resampler_make(const circe__data *data, circe__resampler *r) {
     int64_t n = data->n, dim = data->x.dim;
     circe__data part = {0};
-    double multiple = 1.0;
     *r = (circe__resampler){.data = data};
     int64_t *index = circe__alloc(data->context, n, sizeof *index);
     r->fitted = circe__alloc(data->context, n * dim, sizeof *r->fitted);
@@ -84,10 +100,7 @@ circe_status circe__resampler_make(const circe__data *data, circe__resampler *r)
         for (int64_t i = 0; i < n; i++) index[i] = i;
         status = circe__data_subset(data, index, n, &part);
     }
-    if (status == CIRCE_OK) status = fit_columns(r, &part, &multiple);
-    if (status == CIRCE_OK && data->y.dim > 0)
-        status = circe__scaled_kernel(data, &data->y, data->by_value ? 1e-3 : 0.1 * multiple, &r->near);
-    if (status == CIRCE_OK && data->y.dim > 0) status = circe__resolve(r->near, data->y.dim, "y", &r->factors);
+    if (status == CIRCE_OK) status = fit_columns(r, &part, index);
     circe__free(data->context, index);
     circe__data_free(&part);
     if (status != CIRCE_OK) circe__resampler_free(data->context, r);
@@ -102,9 +115,9 @@ static int64_t neighbour(const circe__resampler *r, int64_t i, const double *uni
     for (int64_t t = 0; t < PROPOSALS; t++) {
         int64_t j = (int64_t)(uniform[2 * t] * (double)(d->n - 1));
         if (j >= i) j++; /* never the row itself */
-        if (r->near == NULL) return j;
-        circe__factors kernel = {r->factors, r->near->n_factors};
-        double k = circe__kernel_value(kernel, d->y.points + i * d->y.dim, d->y.points + j * d->y.dim);
+        if (r->near.dim == 0) return j;
+        circe__factors kernel = {r->factors, r->near.kernel->n_factors};
+        double k = circe__kernel_value(kernel, r->near.points + i * r->near.dim, r->near.points + j * r->near.dim);
         if (uniform[2 * t + 1] < k) return j;
         if (k > highest) {
             highest = k;

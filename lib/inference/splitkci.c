@@ -62,8 +62,8 @@ static circe_status gather(const circe__data *data, material *m, circe_test_resu
     const circe__table *targets[2] = {&m->x, &m->z};
     if (status == CIRCE_OK) status = circe__regress(data, targets, &m->regressions);
     const circe__regressor *sides = m->regressions.side;
-    if (status == CIRCE_OK) status = circe__features_y(data, sides[0].info.sigma2_multiple, &m->Fx, &left);
-    if (status == CIRCE_OK) status = circe__features_y(data, sides[1].info.sigma2_multiple, &m->Fz, &left);
+    if (status == CIRCE_OK) status = circe__features_y(data, &sides[0].spectrum->sight, &m->Fx, &left);
+    if (status == CIRCE_OK) status = circe__features_y(data, &sides[1].spectrum->sight, &m->Fz, &left);
     if (status != CIRCE_OK || data->y.dim == 0) return status;
     double width = data->by_value ? 0.01 : 0.1 * fmin(sides[0].info.sigma2_multiple, sides[1].info.sigma2_multiple);
     status = circe__scaled_kernel(data, &data->y, width, &kernel);
@@ -113,7 +113,10 @@ static circe_status fold_residual(const circe__data *data, const circe__table *f
     status = circe__outside_residual(data, &fit, applied, fold, residual);
     if (info != NULL) {
         double multiple = info->sigma2_multiple, left = info->left_out, remaining = info->remaining;
+        char basis[CIRCE_TEST_BASIS_TEXT];
+        memcpy(basis, info->basis, sizeof basis);
         *info = fit.regressor.info;
+        memcpy(info->basis, basis, sizeof basis);
         info->sigma2_multiple = multiple;
         info->left_out = left;
         info->remaining = remaining;
@@ -227,11 +230,11 @@ static circe_status split_null(const circe__data *data, const residuals *r, int6
 
 /* a and b centred by functions of y on the test rows, twice so that its own bias is squared, and the check of z's
  * residuals there. */
-static circe_status center_tested(const circe__data *data, const int64_t *order, int64_t tested, residuals *r,
-                                  circe_test_result *result) {
+static circe_status center_tested(const circe__data *data, const circe__sight *sight, const int64_t *order,
+                                  int64_t tested, residuals *r, circe_test_result *result) {
     circe__local local = {0};
     circe__table noise = {0};
-    circe_status status = circe__local_make(data, order, tested, result->z.sigma2_multiple, result->z.ridge, &local);
+    circe_status status = circe__local_make(data, order, tested, sight, result->z.ridge, &local);
     for (int times = 0; status == CIRCE_OK && times < 2; times++) {
         status = circe__residual(&local.regressor, &r->a);
         if (status == CIRCE_OK) status = circe__residual(&local.regressor, &r->b);
@@ -270,7 +273,7 @@ static circe_status make_residuals(const circe__data *data, const material *m, c
     if (status == CIRCE_OK) {
         result->x.remaining = share_left(&r->a, &m->joint, order);
         result->z.remaining = share_left(&r->c, &m->z, order);
-        status = center_tested(data, order, tested, r, result);
+        status = center_tested(data, &m->regressions.side[1].spectrum->sight, order, tested, r, result);
     }
     return status;
 }

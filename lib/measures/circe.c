@@ -106,7 +106,7 @@ static circe_status residuals_of(circe_workspace *workspace, const circe_cme *cm
         return take_curves(workspace, cme, y64, z64, Q->dtype, out);
     int previous = circe__threads_begin(workspace->context);
     status = circe__cme_zeta(workspace, cme, y64, z64, n, circe__accuracy(cme, Q->dtype), &zeta, &q);
-    circe__threads_end(previous);
+    status = circe__threads_finish(previous, status);
     out->zeta = circe_mat_f64(zeta, n, q);
     return status;
 }

@@ -140,7 +140,7 @@ circe_status circe_measure_evaluate_at(circe_measure *m, int64_t place, int64_t 
     circe__measured_points points = {.rows = rows, .step = step, .x = x, .y = &y, .z = &z};
     circe_status status = check_batch(m, place, rows, n, x, value);
     if (status == CIRCE_OK && m->device != NULL) return m->device->evaluate(m, place, rows, n, x, value, grad);
-    if (status == CIRCE_OK) status = check_rows(m, rows, n);
+    if (status == CIRCE_OK && m->features == NULL) status = check_rows(m, rows, n); /* or circe_cached does */
     if (status == CIRCE_OK) status = circe__measure_scale(m, place, true, x, &room, &points.x);
     if (status == CIRCE_OK) status = circe__measure_kernel_x(m, points.x, &points.kernel_x);
     if (status == CIRCE_OK && rows == NULL) status = all_rows(m, n, &points.rows);

@@ -99,9 +99,9 @@ static circe_status scale(circe_measure *m, int64_t place, bool in_step, const c
 
 circe_status circe__measure_scale(circe_measure *m, int64_t place, bool in_step, const circe_mat *x, circe_mat *room,
                                   const circe_mat **scaled) {
-    bool scales = circe__measure_scales(m);
+    bool scales = circe__measure_scales(m), watched = in_step && m->features == m->own_features;
     *scaled = x;
-    if (!scales && !in_step) return CIRCE_OK;
+    if (!scales && !watched) return CIRCE_OK;
     circe_status status = circe__check_mat(x, "x", 1);
     if (status == CIRCE_OK && circe__measure_x_place(m, place) == NULL) status = CIRCE_ERR_MEMORY;
     if (status != CIRCE_OK) return status;

@@ -378,7 +378,7 @@ circe_status circe_measure_gcm(circe_workspace *workspace, const circe_kernel *k
         *value = combine(&g);
         if (grad != NULL) status = backward(&g, grad);
     }
-    circe__threads_end(previous);
+    status = circe__threads_finish(previous, status);
     return status;
 }
 
@@ -392,7 +392,7 @@ circe_status circe_gcm_table(circe_workspace *workspace, const circe_kernel *ker
     if (status != CIRCE_OK) return status;
     int previous = circe__threads_begin(workspace->context);
     status = forward(&g);
-    circe__threads_end(previous);
+    status = circe__threads_finish(previous, status);
     if (status != CIRCE_OK) return status;
     circe_mat T = circe__mat(g.T, x->cols, z->cols, CIRCE_FLOAT64);
     circe__copy_mat(&T, table);

@@ -238,7 +238,7 @@ static circe_status hscic_witness(circe_workspace *workspace, const circe_kernel
                                   const circe_mat *z, const circe_batch_options *options, circe_mat *witness) {
     int previous = circe__threads_begin(workspace->context);
     circe_status status = hscic_work(workspace, kernels, y, z, options, witness);
-    circe__threads_end(previous);
+    status = circe__threads_finish(previous, status);
     return status;
 }
 
@@ -254,7 +254,7 @@ static circe_status holdout_witness(circe_workspace *workspace, const circe_cme 
     int previous = circe__threads_begin(workspace->context);
     status = smooth_y(workspace, cme->kernel_y, y, options, witness->dtype, &smoother);
     if (status == CIRCE_OK) status = hscic_from_gram(workspace, &smoother, K, witness);
-    circe__threads_end(previous);
+    status = circe__threads_finish(previous, status);
     return status;
 }
 

@@ -42,7 +42,7 @@ static circe_status kci_witness(circe_workspace *workspace, const circe_kernels 
     circe_mat zeta;
     int previous = circe__threads_begin(workspace->context);
     circe_status status = kci_zeta(workspace, kernels, y, z, options, witness->dtype, &zeta);
-    circe__threads_end(previous);
+    status = circe__threads_finish(previous, status);
     if (status != CIRCE_OK) return status;
     return circe__product(workspace, kernels->y, y, "y", &zeta, 1.0 / (double)y->rows, witness, NULL);
 }

@@ -249,6 +249,6 @@ circe_status circe_measure_kpc(circe_workspace *workspace, const circe_kernels *
     if (status == CIRCE_OK) status = circe__normalized_zy(&m, &S_yz);
     if (status == CIRCE_OK)
         status = S_y.dense || S_yz.dense ? kpc_dense(&m, &S_y, &S_yz) : kpc_lowrank(&m, &S_y, &S_yz);
-    circe__threads_end(previous);
+    status = circe__threads_finish(previous, status);
     return status;
 }

@@ -364,10 +364,10 @@ void circe__measure_unbind(circe_measure *m) {
     m->device = NULL;
     circe__measure_forget(m);
     circe__measure_forget_widths(m);
-    circe_features_destroy(m->features);
+    circe_features_destroy(m->own_features);
     circe__free(m->context, m->y);
     circe__free(m->context, m->z);
-    m->features = NULL;
+    m->features = m->own_features = NULL;
     m->y = m->z = NULL;
     m->n_rows = -1;
 }
@@ -395,8 +395,11 @@ static circe_status copy_rows(circe_measure *m, const circe_mat *from, int64_t c
 static circe_status keep_rows(circe_measure *m, const circe_mat *y, const circe_mat *z) {
     circe_cme_info info = {0};
     if (m->mean != NULL) circe_cme_get_info(m->mean, &info);
-    if (m->options.kind == CIRCE_MEASURE_CIRCE && info.method != CIRCE_METHOD_RFF)
-        return circe_features_create(m->context, m->mean, y, z, m->options.dtype, &m->features);
+    if (m->options.kind == CIRCE_MEASURE_CIRCE && info.method != CIRCE_METHOD_RFF) {
+        circe_status made = circe_features_create(m->context, m->mean, y, z, m->options.dtype, &m->own_features);
+        m->features = m->own_features;
+        return made;
+    }
     circe_status status = copy_rows(m, z, m->cols_z, &m->z);
     return status == CIRCE_OK ? copy_rows(m, m->cols_y > 0 ? y : z, m->cols_y, &m->y) : status;
 }
@@ -415,6 +418,21 @@ circe_status circe_measure_bind(circe_measure *m, const circe_mat *y, const circ
         return status;
     }
     m->n_rows = z->rows;
+    circe__measure_describe(m);
+    return CIRCE_OK;
+}
+
+circe_status circe_measure_bind_features(circe_measure *m, const circe_features *features) {
+    circe_mat y;
+    if (m == NULL || features == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure and features must not be NULL");
+    if (m->options.kind != CIRCE_MEASURE_CIRCE || m->mean == NULL)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "residual features are for circe with a mean; %s is bound to y and z",
+                          m->row->name);
+    circe_status status = circe_features_get(features, &y, NULL);
+    if (status != CIRCE_OK) return status;
+    circe__measure_unbind(m);
+    m->features = features;
+    m->n_rows = y.rows;
     circe__measure_describe(m);
     return CIRCE_OK;
 }

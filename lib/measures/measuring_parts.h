@@ -67,8 +67,9 @@ struct circe_measure {
     circe_cme *own_mean;
     circe_cme *exact; /* method rff: the mean without random features, for values; else NULL */
     int64_t n_rows;   /* of the data set; -1: none is bound */
-    circe_features *features;
-    double *y, *z; /* (n_rows, cols) of the data set, where batches are gathered; else NULL */
+    const circe_features *features;
+    circe_features *own_features; /* the same, or NULL: the caller's */
+    double *y, *z;                /* (n_rows, cols) of the data set, where batches are gathered; else NULL */
     circe__x_kernel *x_kernels;
     int64_t n_x_kernels;
     circe__previous *places;

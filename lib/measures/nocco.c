@@ -130,6 +130,6 @@ circe_status circe_measure_nocco(circe_workspace *workspace, const circe_kernels
     int previous = circe__threads_begin(workspace->context);
     status = make_regressions(&m, &R);
     if (status == CIRCE_OK) status = R.z.dense ? nocco_dense(&m, &R) : nocco_lowrank(&m, &R);
-    circe__threads_end(previous);
+    status = circe__threads_finish(previous, status);
     return status;
 }

@@ -129,6 +129,6 @@ circe_status circe_measure_circe_spectral(circe_workspace *workspace, const circ
         if (rank == 0) memset(s.w, 0, (size_t)n * sizeof *s.w);
         if (grad != NULL) status = spectral_gradient(workspace, kernel_x, x, s.w, lambda, grad);
     }
-    circe__threads_end(previous);
+    status = circe__threads_finish(previous, status);
     return status;
 }

@@ -23,7 +23,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Dict, List
 
 if TYPE_CHECKING:  # with `as`, by which a type checker knows that a name is exported
-    from . import causallearn as causallearn, errors as errors, sklearn as sklearn, torch as torch
+    from . import causallearn as causallearn, errors as errors, jax as jax, sklearn as sklearn, torch as torch
     from ._blocks import BlockMeasurement as BlockMeasurement, SampleWarning as SampleWarning, blocks as blocks
     from ._inference import (
         Along as Along, Calibration as Calibration, Effect as Effect, Effects as Effects, TestResult as TestResult,

@@ -7,6 +7,7 @@ mask, NA). Defaults are those of the command `circe measure`.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import inspect
@@ -82,7 +83,16 @@ def transform(values, kind: str = "normal-scores") -> np.ndarray:
     return found
 
 
-def _options_of_rows(*own: str):
+_LONG = 256  # rows; of fewer no measure takes long
+_at_once = contextlib.nullcontext()
+
+
+def _long(x):
+    """Ctrl-C ends what may take long."""
+    return _runtime.interruptible() if hasattr(x, "__len__") and len(x) >= _LONG else _at_once
+
+
+def _options_of_rows(*own: str) -> Callable[[Callable[..., Measurement]], Callable[..., Measurement]]:
     """Gives a measure the options `missing` and, where `own` names it, `transform`: both look at the rows of all its variables
     together."""
 
@@ -96,7 +106,8 @@ def _options_of_rows(*own: str):
         def measured(*given, **options):
             if "missing" not in options and "transform" not in options:  # the common case, and the quick one
                 try:
-                    return function(*given, **options)
+                    with _long(given[0] if given else options.get("x")):
+                        return function(*given, **options)
                 except errors.DataError as error:
                     found = {**dict(zip(signature.parameters, given)), **options}
                     raise _arrays.explained(error, {name: found.get(name) for name in variables}) from None
@@ -121,11 +132,35 @@ def _measured_rows(function, options: dict, variables: Sequence[str], missing: s
             raise errors.ArgumentError("transform ranks all rows together, and has no gradient: it does not go with mean, "
                                        "previous or grad")
         given = {name: None if values is None else transform(values, kind) for name, values in given.items()}
-    found = function(**{**options, **given})
+    with _long(given["x"]):
+        found = function(**{**options, **given})
     if kept is not None and found.grad is not None:  # rows that are left out change nothing
         grad = np.zeros((len(kept), *found.grad.shape[1:]), found.grad.dtype)
         grad[kept], found.grad = found.grad, grad
     return found
+
+
+def _given_mean(name: str, function: str, x, y, z, mean: ConditionalMean, kernel_x, sigma2_x, grad: bool, dtype, *more,
+                estimator: Optional[str] = None) -> Measurement:
+    """A measure by the conditional mean of a holdout; `more`: what its function takes after the points."""
+    model = _model(mean, name)
+    context = _runtime.context()
+    mat_x, x = _arrays.view(x, "x", _dtype(dtype))
+    mat_y, keep_y = mean._view(y, "y")
+    mat_z, keep_z = mean._view(z, "z")
+    kernel = _kernels.bound(context, _columns.kernel_of(kernel_x, x), sigma2_x, mat_x, "x")
+    mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
+    value = ctypes.c_double()
+    measure_it = getattr(_native.library(), function)
+    arguments = (context.work, model.pointer, kernel.pointer, mat_x, mat_y, mat_z, *more, value, mat_grad)
+    if model.random or name != "circe":
+        with model.guard:
+            status = measure_it(*arguments)
+    else:  # a quarter of a microsecond less
+        status = measure_it(*arguments)
+    if status:
+        raise _native.fail(status)
+    return Measurement(name, estimator, value.value, gradient, len(x), columns=_columns.described(x=x, y=keep_y, z=keep_z))
 
 
 @_options_of_rows()
@@ -147,25 +182,7 @@ def circe(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", 
     (True, (1000,))
     """
     form = _native.choice(_native.ESTIMATORS, "estimator", estimator)
-    model = _model(mean, "circe")
-    context = _runtime.context()
-    mat_x, x = _arrays.view(x, "x", _dtype(dtype))
-    mat_y, keep_y = mean._view(y, "y")
-    mat_z, keep_z = mean._view(z, "z")
-    kernel = _kernels.bound(context, _columns.kernel_of(kernel_x, x), sigma2_x, mat_x, "x")
-    mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
-    value = ctypes.c_double()
-    measure_it = _native.library().circe_measure_circe
-    arguments = (context.work, model.pointer, kernel.pointer, mat_x, mat_y, mat_z, form, value, mat_grad)
-    if model.random:
-        with model.guard:
-            status = measure_it(*arguments)
-    else:  # a quarter of a microsecond less
-        status = measure_it(*arguments)
-    if status:
-        raise _native.fail(status)
-    return Measurement("circe", estimator, value.value, gradient, len(x),
-                       columns=_columns.described(x=x, y=keep_y, z=keep_z))
+    return _given_mean("circe", "circe_measure_circe", x, y, z, mean, kernel_x, sigma2_x, grad, dtype, form, estimator=estimator)
 
 
 def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelLike = "gaussian",
@@ -210,20 +227,7 @@ def spectral(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian
     >>> spectral(z[200:], y[200:], z[200:], mean).value > spectral(y[200:], y[200:], z[200:], mean).value
     True
     """
-    model = _model(mean, "circe-spectral")
-    context = _runtime.context()
-    mat_x, x = _arrays.view(x, "x", _dtype(dtype))
-    mat_y, keep_y = mean._view(y, "y")
-    mat_z, keep_z = mean._view(z, "z")
-    kernel = _kernels.bound(context, _columns.kernel_of(kernel_x, x), sigma2_x, mat_x, "x")
-    mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
-    value = ctypes.c_double()
-    with model.guard:
-        status = _native.library().circe_measure_circe_spectral(context.work, model.pointer, kernel.pointer, mat_x, mat_y,
-                                                                mat_z, value, mat_grad)
-    _native.check(status)
-    return Measurement("circe-spectral", None, value.value, gradient, len(x),
-                       columns=_columns.described(x=x, y=keep_y, z=keep_z))
+    return _given_mean("circe-spectral", "circe_measure_circe_spectral", x, y, z, mean, kernel_x, sigma2_x, grad, dtype)
 
 
 @_options_of_rows("transform")
@@ -321,19 +325,9 @@ def hscic(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_x: KernelLi
     if mean is None:
         return _regressed("hscic", "circe_measure_hscic", x, y, z, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z,
                           ridge, method, tolerance, grad, dtype)
-    model = _model(mean, "hscic")
-    context = _runtime.context()
-    mat_x, x = _arrays.view(x, "x", _dtype(dtype))
-    mat_y, keep_y = mean._view(y, "y")
-    mat_z, keep_z = mean._view(z, "z")
-    kernel = _kernels.bound(context, _columns.kernel_of(kernel_x, x), sigma2_x, mat_x, "x")
+    _model(mean, "hscic")
     options = _batch_options(mean.ridge_ if ridge is None else _kernels.positive(ridge, "ridge"), method, tolerance)
-    mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
-    value = ctypes.c_double()
-    with model.guard:
-        _native.check(_native.library().circe_measure_hscic_holdout(
-            context.work, model.pointer, kernel.pointer, mat_x, mat_y, mat_z, options, value, mat_grad))
-    return Measurement("hscic", None, value.value, gradient, len(x), columns=_columns.described(x=x, y=keep_y, z=keep_z))
+    return _given_mean("hscic", "circe_measure_hscic_holdout", x, y, z, mean, kernel_x, sigma2_x, grad, dtype, options)
 
 
 @_options_of_rows("transform")

@@ -67,8 +67,9 @@ class Allocator(ctypes.Structure):
     _fields_ = [("allocate", c_void_p), ("release", c_void_p), ("user", c_void_p)]
 
 
-# Called during long work; what it returns, if not 0, ends it.
-Progress = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_int64, c_int64)
+# Called during long work; what it returns, if not 0, ends it. The library hands over a stage and numbers, which nobody here
+# looks at: a function may take fewer arguments than it is called with.
+Progress = ctypes.CFUNCTYPE(c_int)
 
 
 class ContextOptions(ctypes.Structure):
@@ -99,6 +100,15 @@ class NormalizedOptions(ctypes.Structure):
 class GcmOptions(ctypes.Structure):
     _fields_ = [("regression", c_int), ("combine", c_int), ("sharpness", c_double), ("batch", BatchOptions),
                 ("previous_x", c_char_p), ("previous_y", c_char_p), ("holdout", c_void_p)]
+
+
+class MeasureOptions(ctypes.Structure):
+    _fields_ = [("kind", c_int), ("estimator", c_int), ("kernels", Kernels), ("kernel_x", c_char_p), ("kernel_y", c_char_p),
+                ("kernel_z", c_char_p), ("sigma2_x", c_double), ("normalize_x", c_int), ("sigma2_y", POINTER(c_double)),
+                ("n_sigma2_y", c_int64), ("sigma2_z", c_double), ("per_dimension", c_int), ("ridge", POINTER(c_double)),
+                ("n_ridge", c_int64), ("epsilon", c_double), ("method", c_int), ("tolerance", c_double), ("rff_features", c_int64),
+                ("dtype", c_int), ("regress_z_on_holdout", c_int), ("gcm_regression", c_int), ("gcm_combine", c_int),
+                ("gcm_sharpness", c_double), ("gcm_previous_batch", c_int), ("seed", c_uint64)]
 
 
 class Metadata(ctypes.Structure):
@@ -139,7 +149,7 @@ class TestOptions(ctypes.Structure):
 class TestRegression(ctypes.Structure):
     _fields_ = [("used", c_int), ("sigma2_multiple", c_double), ("ridge_chosen", c_double), ("ridge", c_double),
                 ("loo_error", c_double), ("degrees", c_double), ("rows", c_int64), ("rank", c_int64), ("left_out", c_double),
-                ("remaining", c_double), ("check_p", c_double)]
+                ("remaining", c_double), ("check_p", c_double), ("basis", c_char * 48)]
 
 
 class TestResult(ctypes.Structure):
@@ -148,7 +158,8 @@ class TestResult(ctypes.Structure):
                 ("null_mean", c_double), ("null_sd", c_double), ("x", TestRegression), ("z", TestRegression),
                 ("rank_x", c_int64), ("rank_z", c_int64), ("left_out_x", c_double), ("left_out_z", c_double),
                 ("kernel_x", c_char * 192), ("kernel_y", c_char * 192), ("kernel_z", c_char * 192), ("trust", c_int),
-                ("verdict", c_char * 640), ("effective_rows", c_double), ("robust_p", c_double), ("mid_p", c_double)]
+                ("verdict", c_char * 640), ("effective_rows", c_double), ("robust_p", c_double), ("mid_p", c_double),
+                ("misfit", c_double), ("expected_count", c_double)]
 
 
 class Calibration(ctypes.Structure):
@@ -285,6 +296,14 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_features_gather": ("status", _handle, _index, c_int64, _mat, _mat),
     "circe_transform_columns": ("status", _handle, _mat, c_int, c_char_p, _mat),
     # measures
+    "circe_measure_options_init": (None, POINTER(MeasureOptions), c_int),
+    "circe_measure_find": (c_int, _text),
+    "circe_measure_create": ("status", _handle, POINTER(MeasureOptions), _out),
+    "circe_measure_destroy": (None, _handle),
+    "circe_measure_set_mean": ("status", _handle, _handle),
+    "circe_measure_bind_features": ("status", _handle, _handle),
+    "circe_measure_points": ("status", _handle, _mat, _mat, _mat, _value, _mat),
+    "circe_measure_evaluate": ("status", _handle, _index, c_int64, _mat, _value, _mat),
     "circe_measure_circe": ("status", _handle, _handle, _handle, _mat, _mat, _mat, c_int, _value, _mat),
     "circe_measure_circe_cached": ("status", _handle, _handle, _handle, _index, c_int64, _handle, _mat, c_int, _value, _mat),
     "circe_measure_circe_spectral": ("status", _handle, _handle, _handle, _mat, _mat, _mat, _value, _mat),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import itertools
 import operator
 import os
@@ -94,8 +95,17 @@ class Context:
         return kernel
 
 
-# One for all contexts: those of the library live as long as a model that was made in them, longer than a Context.
-_progress = _native.Progress(lambda user, stage, done, total: getattr(_local, "stop", 0))
+class _Asked:
+    """Added up, it is 1 where the call of this thread is to end. That runs Python, and with it the handlers of signals."""
+
+    def __radd__(self, other: int) -> int:
+        return other + getattr(_local, "stop", 0)
+
+
+# One function for all contexts: those of the library live as long as a model that was made in them, longer than a Context. It
+# runs no Python but inside interruptible(): elsewhere Ctrl-C would be raised in it, and be lost.
+_asked: list = []
+_progress = _native.Progress(functools.partial(sum, _asked))
 
 
 def is_stopping() -> bool:
@@ -121,9 +131,11 @@ def interruptible():
         noted.append(frame)
 
     signal.signal(signal.SIGINT, note)
+    _asked.append(_Asked())
     try:
         yield
     finally:
+        _asked.pop()
         signal.signal(signal.SIGINT, usual)
         _local.stop = 0
         if noted:

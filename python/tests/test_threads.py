@@ -298,6 +298,32 @@ def test_default_number():
     assert one_of_many.endswith(" 1")
 
 
+INTERRUPTED = """
+import circe, numpy as np, os, signal, threading, time
+y, z, x = np.random.default_rng(0).normal(size=(3, {rows}))
+long = {{"kpc": lambda: circe.kpc(x, y, z, method="dense"), "nocco": lambda: circe.nocco(x, y, z, method="dense"),
+        "hscic": lambda: circe.hscic(x, y, z, method="dense", sigma2_y=1.0, ridge=0.1),
+        "fit": lambda: circe.ConditionalMean(method="dense").fit(y, z)}}["{name}"]
+sent = []
+def interrupt():
+    sent.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Timer(0.4, interrupt).start()
+try:
+    while True:
+        long()
+except KeyboardInterrupt:
+    print(time.monotonic() - sent[0])
+assert circe.hsic(x[:100], z[:100]).value >= 0  # the next call is none the worse
+"""
+
+
+@pytest.mark.parametrize("name", ["kpc", "nocco", "hscic", "fit"])
+def test_ctrl_c_in_a_long_call(name):
+    """Half a second where the machine is free; minutes where dense algebra would not be left."""
+    assert float(run_python(INTERRUPTED.format(name=name, rows=4000))) < 5
+
+
 def test_threads_do_not_change_results(points):
     values = []
     for threads in (1, 2, 3):

@@ -445,8 +445,21 @@ addEventListener('load', () => {
   const boxes = [...document.querySelectorAll('figure svg')].map(s => s.getBoundingClientRect());
   const out = document.createElement('pre');
   out.id = 'probe';
+  const table = [...document.querySelectorAll('table')].find(t => t.tBodies[0].rows.length > 3);
+  const head = table.tHead.rows[0].cells[1], column = () => [...table.tBodies[0].rows].map(r => parseFloat(r.cells[1].textContent));
+  head.click();
+  const up = column();
+  head.click();
+  const down = column(), sorted = [...up].sort((a, b) => a - b);
+  const legend = [...document.querySelectorAll('.legend[role=button]')][0], svg = legend.closest('svg');
+  const drawn = () => [...svg.querySelectorAll('[data-curve]:not(.legend)')].filter(c => getComputedStyle(c).display !== 'none').length;
+  const before = drawn();
+  legend.dispatchEvent(new Event('click'));
+  const after = drawn();
   out.textContent = JSON.stringify({figures: boxes.filter(b => b.width > 100 && b.height > 100).length,
     loaded: performance.getEntriesByType('resource').map(e => e.name),
+    sorts: String(up) === String(sorted) ? String(down) === String(sorted.reverse()) : false, before, after,
+    values: document.querySelectorAll('use title').length,
     wide: document.documentElement.scrollWidth > innerWidth,
     curves: document.querySelectorAll('figure svg path').length});
   document.body.append(out);
@@ -461,6 +474,9 @@ addEventListener('load', () => {
                     seen = json.loads(found.group(1).replace("&gt;", ">").replace("&amp;", "&"))
                     self.assertEqual(seen["figures"], 8 if name == "numbers" else 5, (name, width, seen))
                     self.assertGreater(seen["curves"], 20)
+                    self.assertTrue(seen["sorts"])
+                    self.assertLess(seen["after"], seen["before"])
+                    self.assertGreater(seen["values"], 10)
                     self.assertEqual(seen["loaded"], [])
                     self.assertFalse(seen["wide"], "the page is wider than a window of %d pixels" % width)
 

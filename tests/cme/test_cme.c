@@ -797,6 +797,7 @@ typedef struct progress_record {
 
 static int record_progress(void *user, const char *stage, int64_t done, int64_t total) {
     progress_record *record = user;
+    if (total == 0) return 0; /* it only asks whether to go on: on a slow machine, here and there */
     bool same = strcmp(record->stage, stage) == 0;
     /* A stage counts from 1 up to its total; rff starts it again, to build its features from the best cell. */
     bool follows = !same || done > record->last || done == 1;

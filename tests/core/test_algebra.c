@@ -91,6 +91,9 @@ static const product_case products[] = {
     {0, 0, 0, 64, 64, 1.0, 0.0},      {0, 0, 513, 511, 700, 1.0, 0.25}, {0, 0, 1, 4000, 300, 1.0, 0.0},
 };
 
+/* In several steps on few threads. */
+static const product_case long_products[] = {{0, 1, 1100, 1300, 1200, 2.0, 0.5}, {1, 0, 1500, 1200, 900, 1.0, 0.0}};
+
 static void products_are_right(void **state) {
     (void)state;
     for (int64_t i = 0; i < COUNT(products); i++)
@@ -98,6 +101,7 @@ static void products_are_right(void **state) {
             check_product(&products[i], team[t], false);
             check_product(&products[i], team[t], true);
         }
+    for (int64_t i = 0; i < COUNT(long_products); i++) check_product(&long_products[i], 1, false);
 }
 
 static void grams_are_right(void **state) {
@@ -320,6 +324,7 @@ static void large_eigenvectors_are_right(void **state) {
     check_eigen(1500, random_symmetric(1500), 16);
     check_eigen(1500, kernel_matrix(1500, 1), 3);
     check_eigen(1500, kernel_matrix(1500, 5), 16);
+    check_eigen(1600, kernel_matrix(1600, 1), 1); /* on one thread, too, it is no longer LAPACK's */
 }
 
 /* Zero, one, huge and tiny elements. */
@@ -445,8 +450,49 @@ static void bits_do_not_depend_on_who_runs_the_parts(void **state) {
     }
 }
 
+/* ---- stopping -----------------------------------------------------------------------------------------------------
+ */
+
+static int stop_at_once(void *user, const char *stage, int64_t done, int64_t total) {
+    (void)stage, (void)done;
+    ++*(int *)user;
+    return total == 0;
+}
+
+/* What takes a second or more ends soon after the caller says so, and the bracket says why. */
+static void long_work_is_stopped(void **state) {
+    (void)state;
+    enum { ROWS = 2500 };
+    for (int t = 1; t <= 2; t++) {
+        int asked = 0;
+        circe_context_options options;
+        circe_context_options_init(&options);
+        options.threads = t;
+        options.progress = stop_at_once;
+        options.progress_user = &asked;
+        circe_context *context = test_context_with(&options);
+        double *a = numbers(51, ROWS * ROWS), *c = numbers(52, ROWS * ROWS), *w = numbers(53, ROWS);
+        int *iwork = test_memory((3 + 5 * ROWS) * sizeof *iwork);
+        for (int64_t i = 0; i < ROWS; i++) c[i * ROWS + i] += 4.0 * ROWS;
+        int previous = circe__threads_begin(context), inner = circe__threads_begin(context);
+        double start = circe__seconds();
+        while (circe__seconds() - start < 0.06) {
+        }
+        assert_int_not_equal(algebra()->invert_spd(ROWS, c), 0);
+        assert_int_not_equal(algebra()->eigen(ROWS, a, w, eigen_work(ROWS), iwork), 0);
+        algebra()->gemm(0, 0, ROWS, ROWS, ROWS, 1.0, a, ROWS, a, ROWS, 0.0, c, ROWS);
+        assert_int_equal(circe__threads_finish(inner, CIRCE_OK), CIRCE_OK); /* it is the outer one's */
+        assert_int_equal(circe__threads_finish(previous, CIRCE_ERR_NUMERIC), CIRCE_ERR_CANCELLED);
+        assert_int_equal(asked, 1);
+        previous = circe__threads_begin(context); /* and the next one begins anew */
+        assert_false(circe__stopped());
+        assert_int_equal(circe__threads_finish(previous, CIRCE_OK), CIRCE_OK);
+        test_clean(NULL);
+    }
+}
+
 TEST_MAIN("algebra", TEST(products_are_right), TEST(grams_are_right), TEST(rows_times_a_triangle_are_right),
           TEST(inverses_are_right), TEST(what_is_not_positive_is_refused), TEST(triangular_inverses_are_right),
           TEST(a_singular_triangle_is_refused), TEST(eigenvectors_are_right), TEST(large_eigenvectors_are_right),
           TEST(eigenvectors_of_odd_matrices_are_right), TEST(orthonormal_rows_are_right),
-          TEST(pivoted_factors_are_right), TEST(bits_do_not_depend_on_who_runs_the_parts))
+          TEST(pivoted_factors_are_right), TEST(bits_do_not_depend_on_who_runs_the_parts), TEST(long_work_is_stopped))

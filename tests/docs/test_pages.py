@@ -1,7 +1,7 @@
 """Every command and every line of Python that the documentation shows is run, page by page, in the order in which a reader meets it.
 
 A page has one folder and one Python session. In a console block a line that starts with "$ " is a command, and what follows is what
-it prints. Numbers may differ, and so may the width of columns; a line "..." stands for any lines. A comment before a block,
+it prints. Numbers may differ, and so may the width of columns; "..." stands for anything, alone on a line for any lines. A comment before a block,
 <!-- not run: why -->, leaves it out; <!-- needs: torch, data --> leaves it out where a module, or the real tables (CIRCE_DATA), are missing.
 
 CIRCE_BINARY names the command, CIRCE_SOURCE the project. Only the standard library is needed; pages of Python need what they import."""
@@ -34,7 +34,7 @@ def plain(line):
 
 def expected_pattern(lines):
     """What a command prints, as a pattern over plain lines."""
-    parts = [r"(?:.*\n)*?" if line.strip() == "..." else re.escape(plain(line)) + r"\n" for line in lines]
+    parts = [r"(?:.*\n)*?" if line.strip() == "..." else re.escape(plain(line)).replace(r"\.\.\.", ".*") + r"\n" for line in lines]
     return re.compile("".join(parts) + r"\s*\Z")
 
 

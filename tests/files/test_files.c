@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "core/core.h"
 #include "files/atomic.h"
 #include "files/mapped.h"
@@ -104,7 +105,7 @@ static void killed_while_writing(void **state) {
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     circe__sweep(directory); /* another folder: the first is then looked at again */
-    assert_int_equal(io_write_text(path, "whole", 5), CIRCE_OK);
+    assert_int_equal(file_write_text(path, "whole", 5), CIRCE_OK);
     assert_false(exists(temporary));
     close(ends[0]);
     close(ends[1]);

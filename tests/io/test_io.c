@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "tests/io/io_support.h"
 
 static int count_files(void) {
@@ -128,7 +129,7 @@ static void write_is_whole_or_not(void **state) {
     char data[64], *large = calloc(1, 1 << 16);
     assert_non_null(large);
     const char *path = in_directory("kept.txt");
-    assert_int_equal(io_write_text(path, "old", 3), CIRCE_OK);
+    assert_int_equal(file_write_text(path, "old", 3), CIRCE_OK);
     assert_int_equal(chmod(path, 0640), 0);
     int n_files = count_files();
 
@@ -138,7 +139,7 @@ static void write_is_whole_or_not(void **state) {
     small.rlim_max = limit.rlim_max;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    circe_status status = io_write_text(path, large, 1 << 16);
+    circe_status status = file_write_text(path, large, 1 << 16);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     signal(SIGXFSZ, SIG_DFL);
     assert_int_equal(status, CIRCE_ERR_WRITE);
@@ -146,7 +147,7 @@ static void write_is_whole_or_not(void **state) {
     assert_int_equal(get_file(path, data, sizeof data), 3);
     assert_int_equal(count_files(), n_files);
 
-    assert_int_equal(io_write_text(path, "newer", 5), CIRCE_OK);
+    assert_int_equal(file_write_text(path, "newer", 5), CIRCE_OK);
     assert_int_equal(get_file(path, data, sizeof data), 5);
     assert_memory_equal(data, "newer", 5);
     assert_int_equal(count_files(), n_files);
@@ -160,9 +161,9 @@ static void write_keeps_links(void **state) {
     (void)state;
     struct stat info;
     char data[16];
-    assert_int_equal(io_write_text(in_directory("behind.txt"), "1", 1), CIRCE_OK);
+    assert_int_equal(file_write_text(in_directory("behind.txt"), "1", 1), CIRCE_OK);
     assert_int_equal(symlink("behind.txt", in_directory("link.txt")), 0);
-    assert_int_equal(io_write_text(in_directory("link.txt"), "22", 2), CIRCE_OK);
+    assert_int_equal(file_write_text(in_directory("link.txt"), "22", 2), CIRCE_OK);
     assert_int_equal(lstat(in_directory("link.txt"), &info), 0);
     assert_true(S_ISLNK(info.st_mode));
     assert_int_equal(get_file(in_directory("behind.txt"), data, sizeof data), 2);
@@ -174,13 +175,13 @@ static void write_refusals(void **state) {
     circe_mat mat = circe_mat_f64(&value, 1, 1);
     assert_int_equal(io_write_npy("/dev/full", &mat), CIRCE_ERR_WRITE);
     assert_says("/dev/full: cannot be written: No space left on device");
-    assert_int_equal(io_write_text("/dev/full", "x", 1), CIRCE_ERR_WRITE);
+    assert_int_equal(file_write_text("/dev/full", "x", 1), CIRCE_ERR_WRITE);
     assert_says("No space left on device");
-    assert_int_equal(io_write_text(in_directory("no/such/dir.txt"), "x", 1), CIRCE_ERR_WRITE);
+    assert_int_equal(file_write_text(in_directory("no/such/dir.txt"), "x", 1), CIRCE_ERR_WRITE);
     assert_says("No such file or directory");
-    assert_int_equal(io_write_text(directory, "x", 1), CIRCE_ERR_WRITE);
+    assert_int_equal(file_write_text(directory, "x", 1), CIRCE_ERR_WRITE);
     assert_says("Is a directory");
-    assert_int_equal(io_write_text("", "x", 1), CIRCE_ERR_WRITE);
+    assert_int_equal(file_write_text("", "x", 1), CIRCE_ERR_WRITE);
     mat.ld = 0;
     assert_int_equal(io_write_npy(in_directory("x.npy"), &mat), CIRCE_ERR_ARGUMENT);
 }

@@ -1,4 +1,5 @@
 /* Tables in memory: read as a file of the same cells is read, as columns of x, y and z, and by their names. */
+#include "base/file.h"
 #include "io/column_table.h"
 #include "io/inputs.h"
 #include "tests/support.h"
@@ -51,7 +52,7 @@ static void like_a_file(void **state) {
     name_list all = {0};
     reading how;
     column_table file = {0}, memory = {0};
-    assert_ok(io_write_text(test_path("people.csv"), text, sizeof text - 1));
+    assert_ok(file_write_text(test_path("people.csv"), text, sizeof text - 1));
     assert_ok(name_list_split("columns", "age,sex,height,\"region, code\"", &all));
     assert_ok(reading_open(&options, &how));
     assert_ok(column_table_read(NULL, test_path("people.csv"), &all, &how, false, &file));

@@ -154,6 +154,38 @@ static void equals_circe(void **state) {
     }
 }
 
+/* Features that the caller made: the bits of those that the measure makes; they stay the caller's. */
+static void features_of_the_caller(void **state) {
+    (void)state;
+    points p = make_points();
+    circe_cme_options fit = test_options(CIRCE_METHOD_AUTO, one_ridge);
+    circe_cme *cme = test_fit(p.context, &p.holdout_y, &p.holdout_z, "gaussian(0.7)", "gaussian(1.3)", &fit);
+    circe_measure_options o = settled(CIRCE_MEASURE_CIRCE), other = settled(CIRCE_MEASURE_HSIC);
+    circe_features *features = NULL;
+    circe_measure *m = NULL, *own = NULL, *hsic = NULL;
+    assert_ok(circe_features_create(p.context, cme, &p.y, &p.z, CIRCE_FLOAT32, &features));
+    assert_ok(circe_measure_create(p.context, &o, &m));
+    assert_refused(circe_measure_bind_features(m, features), CIRCE_ERR_ARGUMENT, "with a mean");
+    assert_ok(circe_measure_set_mean(m, cme));
+    assert_ok(circe_measure_bind_features(m, features));
+    assert_ok(circe_measure_create(p.context, &o, &own));
+    assert_ok(circe_measure_set_mean(own, cme));
+    assert_ok(circe_measure_bind(own, &p.y, &p.z));
+    batch b = take(&p, 0), c = take(&p, 0);
+    run(m, 0, &b);
+    run(own, 0, &c);
+    assert_true(b.value == c.value);
+    b.index[1] = N;
+    assert_refused(circe_measure_evaluate(m, b.index, B, &b.x, &b.value, NULL), CIRCE_ERR_ARGUMENT,
+                   "index[1] is 60; there are 60 rows");
+    assert_ok(circe_measure_create(p.context, &other, &hsic));
+    assert_refused(circe_measure_bind_features(hsic, features), CIRCE_ERR_ARGUMENT, "hsic is bound to y and z");
+    circe_measure_destroy(hsic);
+    circe_measure_destroy(own);
+    circe_measure_destroy(m);
+    circe_features_destroy(features);
+}
+
 /* z of ten dimensions and a narrow kernel: no low rank, so features without coordinates, in float32; the value is that
  * of the points. */
 static void circe_of_high_rank(void **state) {
@@ -996,8 +1028,8 @@ static void refusals(void **state) {
 
 TEST_MAIN("measuring", TEST(names), TEST(table), TEST(none), TEST(equals_the_others), TEST(given_mean_and_kernels),
           TEST(all_rows_and_others), TEST(medians), TEST(carried_in_float64), TEST(refusals_of_order),
-          TEST(equals_circe), TEST(circe_of_high_rank), TEST(equals_hscic), TEST(equals_gcm), TEST(equals_hsic),
-          TEST(value_alone), TEST(per_dimension), TEST(median_width), TEST(kernel_texts), TEST(choices),
-          TEST(default_grid), TEST(holdout_needed), TEST(random_features), TEST(gradients), TEST(carried), TEST(places),
-          TEST(damaged_state), TEST(in_float64), TEST(gradient_in_float64), TEST(no_allocation), TEST(out_of_memory),
-          TEST(refusals))
+          TEST(equals_circe), TEST(features_of_the_caller), TEST(circe_of_high_rank), TEST(equals_hscic),
+          TEST(equals_gcm), TEST(equals_hsic), TEST(value_alone), TEST(per_dimension), TEST(median_width),
+          TEST(kernel_texts), TEST(choices), TEST(default_grid), TEST(holdout_needed), TEST(random_features),
+          TEST(gradients), TEST(carried), TEST(places), TEST(damaged_state), TEST(in_float64),
+          TEST(gradient_in_float64), TEST(no_allocation), TEST(out_of_memory), TEST(refusals))

@@ -266,7 +266,7 @@ static void page_escapes_everything(void **state) {
     (void)state;
     char *html = make_page(NULL, "<script>alert('1')</script> & \"q\"");
     check_markup(html);
-    assert_null(strstr(html, "<script"));
+    assert_int_equal(count(html, "<script"), 1); /* the page's own */
     assert_null(strstr(html, "alert('1')"));
     /* title, h1, subtitle, heading, text, note; caption, label of the box, column, cell; summary, text; fact twice */
     assert_int_equal(count(html, "&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt; &amp; &quot;q&quot;"), 14);
@@ -318,8 +318,36 @@ static void figure_names_categories(void **state) {
     assert_true(report_end(page, test_path("names.html")));
     char *html = read_whole(test_path("names.html"));
     assert_non_null(strstr(html, "<svg role=\"img\" aria-label=\"what it shows\""));
-    assert_null(strstr(html, "<title>gnuplot"));
+    assert_null(strstr(html, "gnuplot_plot"));
     assert_null(strstr(html, "GNUPLOT"));
+    assert_int_equal(count(html, "data-curve=\"s\""), 3); /* bars, points, legend */
+    assert_int_equal(count(html, "class=\"legend\""), 1);
+    assert_int_equal(count(html, "<title>s: it&#39;s, 1 (0 to 2)</title>"), 1);
+    assert_int_equal(count(html, "<title>s: a name that is longer than an axis has room for, 2 (1 to 3)</title>"), 1);
+}
+
+/* A point that is not drawn has no value, and the next keeps its own; a cloud tells none. */
+static void figure_tells_values(void **state) {
+    (void)state;
+    double x[200], y[200];
+    for (int i = 0; i < 200; i++) x[i] = i, y[i] = i == 1 ? (double)NAN : i;
+    const report_series few = {.label = "few", .n = 3, .x = x, .y = y, .style = REPORT_LINE_POINTS},
+                        many = {.label = "many", .n = 200, .x = x, .y = y, .style = REPORT_POINTS, .colour = 1};
+    const report_panel panels[] = {{.x_label = "x", .series = &many, .n_series = 1},
+                                   {.x_label = "x", .series = &few, .n_series = 1}};
+    report_figure figure = {.name = "told", .caption = "c", .panels = panels, .n_panels = 2, .columns = 2};
+    bool drawn = false;
+    assert_true(report_draw(&figure, test_directory(), &drawn));
+    if (!drawn) return;
+    report *page = report_begin("title", NULL);
+    report_add_figure(page, &figure, test_directory());
+    assert_true(report_end(page, test_path("told.html")));
+    char *html = read_whole(test_path("told.html"));
+    check_markup(html);
+    assert_int_equal(count(html, "<title>few: 0, 0</title>"), 1);
+    assert_int_equal(count(html, "<title>few: 2, 2</title>"), 1);
+    assert_int_equal(count(html, "<title>few: "), 2);
+    assert_int_equal(count(html, "<title>many"), 0);
 }
 
 static void page_asks_for_nothing(void **state) {
@@ -376,5 +404,5 @@ TEST_MAIN("report", TEST(csv_quotes_what_needs_it), TEST(figure_is_drawn_with_it
           TEST(panels_can_share_a_range), TEST(figure_without_gnuplot_keeps_script_and_data),
           TEST(figure_of_a_failing_gnuplot_is_not_drawn), TEST(what_cannot_be_written_is_said),
           TEST(page_escapes_everything), TEST(page_has_signs_and_contents), TEST(figure_names_categories),
-          TEST(page_asks_for_nothing), TEST(page_replaces_what_is_no_text), TEST(page_holds_the_figures_themselves),
-          TEST(page_refuses_an_svg_with_a_script))
+          TEST(figure_tells_values), TEST(page_asks_for_nothing), TEST(page_replaces_what_is_no_text),
+          TEST(page_holds_the_figures_themselves), TEST(page_refuses_an_svg_with_a_script))

@@ -2,8 +2,9 @@
  * first, and then this very program, started with the word "square". */
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/file.h"
 #include "io/io.h"
-#include "jobs/clock.h"
 #include "sweep/sweep.h"
 #include "tests/support.h"
 
@@ -146,7 +147,7 @@ static void a_result_that_is_damaged_is_made_again(void **state) {
     char path[256];
     snprintf(path, sizeof path, "%s", s.runs[1].path);
     sweep_free(&s);
-    assert_int_equal(io_write_text(path, "{\"result\": ", 11), CIRCE_OK);
+    assert_int_equal(file_write_text(path, "{\"result\": ", 11), CIRCE_OK);
     assert_int_equal(go(&again, &s), CIRCE_OK);
     assert_int_equal(again.started, 1);
     assert_true(again.got[1] == 25);

@@ -7,6 +7,8 @@
  * number near 0 can be positive on one device and not on the other, a gradient changes by its share: 5e-3.
  * Runs of some steps: 1e-3 of the loss, since AdamW divides small gradients by their own size; 2e-2 where batch norm
  * divides by the spread of a small batch as well (one thread against two, on the CPU, makes 3e-3). */
+#include <pthread.h>
+
 #include "circe/status.h"
 #include "tests/train/train_support.h"
 #include "train/layers.h"
@@ -996,6 +998,95 @@ static void runs_repeat(void **state) {
     }
 }
 
+/* Runs in threads of their own, each with a device of its own, end with the bits that they have alone: layers of other
+ * sizes, steps that are recorded and devices that are opened and closed meanwhile do not disturb them. The points are
+ * the same arrays for all. */
+typedef struct companion {
+    const run_case *c;
+    circe_context *context;
+    const train_data *data, *checking;
+    circe_status status;
+    char text[256];
+    double loss[EPOCHS];
+    float *params; /* (n_params), found by the test */
+    int64_t n_params;
+} companion;
+
+static circe_status train_companion(companion *r, train_device **device, train_network **network) {
+    train_shape picture = {3, {1, SIDE, SIDE}};
+    train_layer_spec *specs = NULL;
+    train_options options;
+    train_result result = {0};
+    int64_t n = 0;
+    circe_status status = train_device_cuda(r->context, 0, device);
+    if (status == CIRCE_OK) status = train_network_parse(r->c->net, TRAIN_LEAKY_RELU, 1, &specs, &n);
+    if (status == CIRCE_OK) status = train_network_create(*device, picture, specs, n, BATCH, network);
+    if (status == CIRCE_OK) status = train_network_initialise(*network, TRAIN_START_HE, 5);
+    free(specs);
+    if (status != CIRCE_OK) return status;
+    train_options_init(&options);
+    options.epochs = EPOCHS;
+    options.batch = BATCH;
+    options.rate = 3e-3;
+    options.seed = 3;
+    status = train_run(*network, NULL, r->data, r->checking, &options, &result);
+    for (int64_t e = 0; e < result.epochs_done; e++) r->loss[e] = result.history[e].loss;
+    train_result_free(&result);
+    if (status != CIRCE_OK) return status;
+    r->n_params = train_network_n_params(*network);
+    r->params = malloc((size_t)r->n_params * sizeof *r->params);
+    if (r->params == NULL) return CIRCE_ERR_MEMORY;
+    (*device)->ops->download(*device, r->params, train_network_params(*network),
+                             (size_t)r->n_params * sizeof *r->params);
+    return (*device)->ops->check(*device);
+}
+
+static void *run_companion(void *user) {
+    companion *r = user;
+    train_device *device = NULL;
+    train_network *network = NULL;
+    r->status = train_companion(r, &device, &network);
+    snprintf(r->text, sizeof r->text, "%s", r->status != CIRCE_OK ? circe_last_error() : "");
+    train_network_destroy(network);
+    train_device_destroy(device);
+    return NULL;
+}
+
+static void assert_companion(const companion *got, const outcome *wanted) {
+    if (got->status != CIRCE_OK) fail_msg("%s: %s", got->c->name, got->text);
+    bool same = memcmp(got->params, wanted->params, (size_t)wanted->n_params * 4) == 0;
+    for (int64_t e = 0; e < EPOCHS; e++) same = same && got->loss[e] == wanted->history[e].loss;
+    if (!same) fail_msg("%s: not the bits that it has alone", got->c->name);
+}
+
+static void runs_go_side_by_side(void **state) {
+    enum { THREADS = 8, TIMES = 3 };
+    static const run_case sizes[] = {
+        {.name = "large layers", .net = "dsprites", .images = true, .loss = TRAIN_MSE},
+        {.name = "small layers", .net = "conv8s2,conv8s2,16", .images = true, .loss = TRAIN_MSE},
+        {.name = "cuDNN's", .net = "conv8s2,res8,average,8", .images = true, .loss = TRAIN_MSE}};
+    outcome alone[COUNT(sizes)];
+    (void)state;
+    open_devices();
+    for (int64_t k = 0; k < COUNT(sizes); k++) train_ok(run(&sizes[k], devices[GPU], &(run_how){0}, &alone[k]));
+    train_data data = draw(&sizes[0], 29, ROWS), checking = draw(&sizes[0], 30, CHECKED);
+    for (int time = 0; time < TIMES; time++) {
+        companion runs[THREADS];
+        pthread_t threads[THREADS];
+        for (int t = 0; t < THREADS; t++) {
+            runs[t] = (companion){.c = &sizes[t % COUNT(sizes)], .data = &data, .checking = &checking};
+            assert_ok(circe_context_create(NULL, &runs[t].context));
+            assert_int_equal(pthread_create(&threads[t], NULL, run_companion, &runs[t]), 0);
+        }
+        for (int t = 0; t < THREADS; t++) pthread_join(threads[t], NULL);
+        for (int t = 0; t < THREADS; t++) {
+            assert_companion(&runs[t], &alone[t % COUNT(sizes)]);
+            free(runs[t].params);
+            circe_context_destroy(runs[t].context);
+        }
+    }
+}
+
 /* A run that began on one device ends on the other as it would have ended on the first. */
 static void checkpoints_move(void **state) {
     static const int places[] = {2, 8, 11, 12}; /* of run_cases */
@@ -1086,7 +1177,7 @@ static void divergence_is_told(void **state) {
 
 TEST_MAIN("gpu_train", TEST(knows_names), TEST(knows_precisions), TEST(steps_wait), TEST(operations_agree),
           TEST(points_are_the_same), TEST(layers_agree), TEST(precisions_are_near), TEST(choices_are_kept),
-          TEST(nan_is_seen), TEST(runs_agree), TEST(runs_repeat), TEST(checkpoints_move),
+          TEST(nan_is_seen), TEST(runs_agree), TEST(runs_repeat), TEST(runs_go_side_by_side), TEST(checkpoints_move),
           TEST(precisions_keep_the_curve), TEST(divergence_is_told))
 
 #endif

@@ -144,15 +144,20 @@ static circe_status halve(const train_cuda_device *cuda, const train_layer *laye
                              "a convolution");
 }
 
+/* Both gradients, side by side: neither fills the GPU to its end. */
 static circe_status halve_back(const train_cuda_device *cuda, const train_layer *layer, const train_layer_state *s,
                                const train_visit *pass) {
     cuda_window window = train_cuda_window(layer, pass->rows);
     cuda_bend f = train_cuda_merged(layer);
-    cudaError_t error = train_cuda_halve_weights(window, f, s->tensor_units, layer->bias, pass->in, pass->out,
-                                                 pass->grad_out, cuda->workspace, pass->grads, cuda->stream);
-    if (error == cudaSuccess && pass->grad_in != NULL)
+    bool both = pass->grad_in != NULL;
+    cudaError_t error = both ? train_cuda_fork(cuda) : cudaSuccess;
+    if (error == cudaSuccess)
+        error = train_cuda_halve_weights(window, f, s->tensor_units, layer->bias, pass->in, pass->out, pass->grad_out,
+                                         cuda->workspace, pass->grads, both ? cuda->beside : cuda->stream);
+    if (error == cudaSuccess && both)
         error = (s->tensor_units ? train_cuda_halve_data_tf32 : train_cuda_halve_data)(
             window, f, pass->out, pass->grad_out, pass->params, pass->grad_in, cuda->stream);
+    if (error == cudaSuccess && both) error = train_cuda_join(cuda);
     return train_cuda_status(error, "a convolution's gradient");
 }
 

@@ -46,6 +46,8 @@ typedef struct train_cuda_device {
     train_precision precision;
     cudaStream_t stream;
     cudaEvent_t marks[2];
+    cudaStream_t beside; /* for work that others of the same layer need not wait for */
+    cudaEvent_t forked, joined;
     bool marked[2], recording;
     train_cuda_blas blas;
     cublasHandle_t blas_handle;
@@ -81,6 +83,15 @@ circe_status train_cuda_blas_status(cublasStatus_t error, const char *what);
 circe_status train_cuda_dnn_status(const train_cuda_device *cuda, cudnnStatus_t error, const char *what);
 /* The first failure is kept for `check`. */
 void train_cuda_note(train_cuda_device *cuda, cudaError_t error, const char *what);
+
+/* Work on `beside` begins where `stream` is now; and `stream` goes on once it has ended. */
+cudaError_t train_cuda_fork(const train_cuda_device *cuda);
+cudaError_t train_cuda_join(const train_cuda_device *cuda);
+
+/* Around the recording of a stream, and around what opens and closes a device: closing waits for the whole GPU, which
+ * CUDA forbids while another thread records. */
+void train_cuda_alone_begin(void);
+void train_cuda_alone_end(void);
 
 /* Opens the libraries: cuBLAS with the device, cuDNN when it is first needed. */
 circe_status train_cuda_open_blas(train_cuda_device *cuda);

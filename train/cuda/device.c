@@ -2,6 +2,7 @@
  * allocates, so a step can be recorded as a CUDA graph and started with one call.
  *
  * Functions of the table that return nothing keep their first failure for `check`. */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "circe/status.h"
@@ -10,6 +11,12 @@
 struct train_recording {
     cudaGraphExec_t graph;
 };
+
+static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
+
+void train_cuda_alone_begin(void) { pthread_mutex_lock(&alone); }
+
+void train_cuda_alone_end(void) { pthread_mutex_unlock(&alone); }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -63,13 +70,26 @@ static circe_status set_precision(train_device *device, train_precision precisio
     return train_cuda_set_math(cuda);
 }
 
+/* ---- two streams ------------------------------------------------------------------------------------------------- */
+
+static cudaError_t follow(cudaStream_t leader, cudaEvent_t event, cudaStream_t follower) {
+    cudaError_t error = cudaEventRecord(event, leader);
+    return error == cudaSuccess ? cudaStreamWaitEvent(follower, event, 0) : error;
+}
+
+cudaError_t train_cuda_fork(const train_cuda_device *cuda) { return follow(cuda->stream, cuda->forked, cuda->beside); }
+
+cudaError_t train_cuda_join(const train_cuda_device *cuda) { return follow(cuda->beside, cuda->joined, cuda->stream); }
+
 /* ---- recording --------------------------------------------------------------------------------------------------- */
 
 static circe_status record(train_device *device) {
     train_cuda_device *cuda = train_cuda_of(device);
+    train_cuda_alone_begin();
     circe_status status =
         train_cuda_status(cudaStreamBeginCapture(cuda->stream, cudaStreamCaptureModeThreadLocal), "recording a step");
     cuda->recording = status == CIRCE_OK;
+    if (!cuda->recording) train_cuda_alone_end();
     return status;
 }
 
@@ -80,6 +100,7 @@ static circe_status record_end(train_device *device, train_recording **recording
     if (!cuda->recording) return CIRCE_OK;
     cuda->recording = false;
     circe_status status = train_cuda_status(cudaStreamEndCapture(cuda->stream, &graph), "recording a step");
+    train_cuda_alone_end();
     train_recording *made = calloc(1, sizeof *made);
     if (status == CIRCE_OK && made == NULL) status = circe_fail(CIRCE_ERR_MEMORY, "no memory to record a step");
     if (status == CIRCE_OK)
@@ -223,13 +244,18 @@ static const train_device_ops ops = {
 
 static void close_device(train_device *device) {
     train_cuda_device *cuda = train_cuda_of(device);
+    train_cuda_alone_begin();
     circe_cuda_close(cuda->measure);
     if (cuda->stream != NULL) cudaStreamSynchronize(cuda->stream);
     train_cuda_close_libraries(cuda);
     for (int k = 0; k < 2; k++)
         if (cuda->marks[k] != NULL) cudaEventDestroy(cuda->marks[k]);
+    if (cuda->forked != NULL) cudaEventDestroy(cuda->forked);
+    if (cuda->joined != NULL) cudaEventDestroy(cuda->joined);
     cudaFree(cuda->partial);
+    if (cuda->beside != NULL) cudaStreamDestroy(cuda->beside);
     if (cuda->stream != NULL) cudaStreamDestroy(cuda->stream);
+    train_cuda_alone_end();
     free(cuda);
 }
 
@@ -244,7 +270,10 @@ static circe_status open_device(train_cuda_device *cuda) {
     if (error == cudaSuccess) error = cudaMemGetInfo(&left, &memory);
     cuda->memory = (int64_t)memory;
     if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&cuda->stream, cudaStreamNonBlocking);
+    if (error == cudaSuccess) error = cudaStreamCreateWithFlags(&cuda->beside, cudaStreamNonBlocking);
     for (int k = 0; k < 2 && error == cudaSuccess; k++) error = cudaEventCreate(&cuda->marks[k]);
+    if (error == cudaSuccess) error = cudaEventCreateWithFlags(&cuda->forked, cudaEventDisableTiming);
+    if (error == cudaSuccess) error = cudaEventCreateWithFlags(&cuda->joined, cudaEventDisableTiming);
     if (error == cudaSuccess)
         error = cudaMalloc((void **)&cuda->partial, TRAIN_CUDA_LOSS_PARTIALS * sizeof *cuda->partial);
     if (error != cudaSuccess) return train_cuda_status(error, "opening the GPU");
@@ -259,7 +288,9 @@ circe_status train_device_cuda(circe_context *context, int gpu, train_device **d
     if (cuda == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a device");
     cuda->device = (train_device){.ops = &ops, .context = context};
     cuda->gpu = gpu;
+    train_cuda_alone_begin();
     circe_status status = open_device(cuda);
+    train_cuda_alone_end();
     if (status == CIRCE_OK)
         *device = &cuda->device;
     else

@@ -350,12 +350,13 @@ static float time_once(train_cuda_device *cuda, const train_cuda_engine *e, cons
 static cudaGraphExec_t record(train_cuda_device *cuda, const train_cuda_engine *e, const trial *t) {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t made = NULL;
-    if (cudaStreamBeginCapture(cuda->stream, cudaStreamCaptureModeThreadLocal) != cudaSuccess) return NULL;
     circe_status status = CIRCE_OK;
-    for (int k = 0; k < RUNS && status == CIRCE_OK; k++) status = run_trial(cuda, e, t);
-    if (cudaStreamEndCapture(cuda->stream, &graph) == cudaSuccess && status == CIRCE_OK &&
-        cudaGraphInstantiate(&made, graph, 0) != cudaSuccess)
-        made = NULL;
+    train_cuda_alone_begin();
+    bool good = cudaStreamBeginCapture(cuda->stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess;
+    for (int k = 0; k < RUNS && good && status == CIRCE_OK; k++) status = run_trial(cuda, e, t);
+    if (good) good = cudaStreamEndCapture(cuda->stream, &graph) == cudaSuccess && status == CIRCE_OK;
+    train_cuda_alone_end();
+    if (good && cudaGraphInstantiate(&made, graph, 0) != cudaSuccess) made = NULL;
     if (graph != NULL) cudaGraphDestroy(graph);
     cudaGetLastError();
     return made;

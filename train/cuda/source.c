@@ -1,19 +1,48 @@
 /* Points on the GPU: what is stored (bits, bytes or floats, as they are), which rows are shown, and how far they are
- * moved, are copied there once. */
+ * moved, are copied there once. What is stored is shared: sources that are open at the same time and borrow the same
+ * array of the host, as training and validation points or several runs of a sweep do, have one copy of it. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "circe/status.h"
 #include "train/cuda/cuda_device.h"
 
+/* An array of the host on a GPU. While a source is open its arrays stay as they are, so the address says what it is. */
+typedef struct shared {
+    const void *from;
+    size_t bytes;
+    int gpu;
+    int64_t users;
+    void *values;
+    struct shared *next;
+} shared;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list, and while one is copied */
+static shared *all_shared;
+
 struct train_source_handle {
     cuda_points points;
-    void *values, *stored, *shift;
+    shared *values;
+    void *stored, *shift;
 };
+
+static void give_back(train_device *device, shared *values) {
+    if (values == NULL) return;
+    pthread_mutex_lock(&lock);
+    if (--values->users == 0) {
+        shared **at = &all_shared;
+        while (*at != values) at = &(*at)->next;
+        *at = values->next;
+        device->ops->release(device, values->values);
+        free(values);
+    }
+    pthread_mutex_unlock(&lock);
+}
 
 void train_cuda_source_close(train_device *device, train_source_handle *handle) {
     if (handle == NULL) return;
-    device->ops->release(device, handle->values);
+    give_back(device, handle->values);
     device->ops->release(device, handle->stored);
     device->ops->release(device, handle->shift);
     free(handle);
@@ -27,6 +56,35 @@ static circe_status bring(train_device *device, const void *from, size_t bytes, 
     return device->ops->check(device);
 }
 
+static circe_status bring_shared(train_device *device, const void *from, size_t bytes, shared **made) {
+    shared *values = calloc(1, sizeof *values);
+    if (values == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the description of points");
+    *values = (shared){.from = from, .bytes = bytes, .gpu = train_cuda_of(device)->gpu, .next = all_shared};
+    circe_status status = bring(device, from, bytes, &values->values);
+    if (status == CIRCE_OK) {
+        *made = all_shared = values;
+    } else {
+        device->ops->release(device, values->values);
+        free(values);
+    }
+    return status;
+}
+
+static circe_status share(train_device *device, const void *from, size_t bytes, shared **values) {
+    circe_status status = CIRCE_OK;
+    int gpu = train_cuda_of(device)->gpu;
+    pthread_mutex_lock(&lock);
+    shared *found = all_shared;
+    while (found != NULL && (found->from != from || found->bytes != bytes || found->gpu != gpu)) found = found->next;
+    if (found == NULL) status = bring_shared(device, from, bytes, &found);
+    if (status == CIRCE_OK) {
+        found->users++;
+        *values = found;
+    }
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
 /* The last row may end before its stride. */
 static size_t stored_bytes(const train_source *s) {
     const char *start = s->values, *last = train_source_row_start(s, s->n_stored - 1);
@@ -38,11 +96,11 @@ static circe_status fill(train_device *device, const train_source *s, train_sour
     if (train_source_cols(s) > INT32_MAX)
         return circe_fail(CIRCE_ERR_SHAPE, "points of %lld numbers; on a GPU there may be %d",
                           (long long)train_source_cols(s), INT32_MAX);
-    circe_status status = s->n_stored > 0 ? bring(device, s->values, stored_bytes(s), &handle->values) : CIRCE_OK;
+    circe_status status = s->n_stored > 0 ? share(device, s->values, stored_bytes(s), &handle->values) : CIRCE_OK;
     if (status == CIRCE_OK) status = bring(device, s->stored, n * sizeof *s->stored, &handle->stored);
     if (status == CIRCE_OK) status = bring(device, s->shift, n * sizeof *s->shift, &handle->shift);
     handle->points = (cuda_points){.element = (int)s->element,
-                                   .values = handle->values,
+                                   .values = handle->values != NULL ? handle->values->values : NULL,
                                    .stride = s->stride,
                                    .stored = handle->stored,
                                    .shift = handle->shift,

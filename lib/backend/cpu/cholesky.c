@@ -9,7 +9,7 @@
  *    cannot take L's place at the same time; it is kept as Y, above the diagonal, where nothing of use is.
  *  - A^-1 = Y Y' by tiles below the diagonal, where L was; then its diagonal blocks; then the upper triangle.
  *
- * Small matrices, and all on one thread, go to LAPACK. */
+ * Small matrices, and on one thread those up to SERIAL_ALONE, go to LAPACK, which cannot be stopped. */
 #include <cblas.h>
 #include <string.h>
 
@@ -21,6 +21,7 @@ enum {
     BLOCK = 64,
     SERIAL_SPD = 256, /* rows up to which one thread is as fast */
     SERIAL_LOWER = 256,
+    SERIAL_ALONE = 1536,
     LEAST_ROWS = 32,   /* of a panel to a part */
     LEAST_COLUMNS = 16 /* of X to a part */
 };
@@ -114,6 +115,7 @@ static int factorise(inversion *v) {
     v->at = 0;
     factorise_block(v, 0);
     for (; v->info == 0 && v->at + BLOCK < v->n; v->at += BLOCK) {
+        if (circe__stopped()) return -1;
         int64_t below = v->n - v->at - BLOCK, left = below - block_rows(v, v->at + BLOCK);
         v->parts = circe__count_parts(v->threads, below, LEAST_ROWS);
         circe__run_on(v->threads, v->parts, run_panel, v);
@@ -152,7 +154,7 @@ static void run_columns(void *user, int64_t part) {
     part = from_both_ends(part, rounded_up(v->n, BLOCK) * pieces);
     int64_t first = part / pieces * BLOCK, own = block_rows(v, first);
     int64_t c = part % pieces * v->width;
-    if (c < own) substitute(v, first, first + c, circe__min(v->width, own - c));
+    if (c < own && !circe__stopped()) substitute(v, first, first + c, circe__min(v->width, own - c));
 }
 
 /* The first columns take n^2 operations each, all of them n^3 / 3: narrow blocks, so that the first go round. */
@@ -176,6 +178,7 @@ static void multiply_block(const inversion *v, int64_t i, int64_t j) {
 
 static void run_product(void *user, int64_t part) {
     int64_t row, col, blocks = rounded_up(((inversion *)user)->n, BLOCK);
+    if (circe__stopped()) return;
     circe__tile_at(blocks, from_both_ends(part, circe__tiles(blocks) - blocks), &row, &col);
     multiply_block(user, row * BLOCK, col * BLOCK);
 }
@@ -242,7 +245,7 @@ static int invert_spd_alone(int64_t n, double *a) {
 int circe__invert_spd(int64_t n, double *a) {
     inversion v = {.n = n, .ld = n, .a = a, .threads = circe__threads_bracketed()};
     int64_t blocks = rounded_up(n, BLOCK);
-    if (n <= SERIAL_SPD || v.threads == 1) return invert_spd_alone(n, a);
+    if (n <= SERIAL_SPD || (v.threads == 1 && n <= SERIAL_ALONE)) return invert_spd_alone(n, a);
     int info = factorise(&v);
     if (info != 0) return info;
     invert_factor(&v);
@@ -255,7 +258,7 @@ int circe__invert_spd(int64_t n, double *a) {
 int circe__invert_lower(int64_t n, double *l, int64_t ldl) {
     inversion v = {.n = n, .ld = ldl, .a = l, .threads = circe__threads_bracketed()};
     int order = (int)n, ld = (int)ldl, info = 0;
-    if (n <= SERIAL_LOWER || v.threads == 1) {
+    if (n <= SERIAL_LOWER || (v.threads == 1 && n <= SERIAL_ALONE)) {
         if (n > 0) dtrtri_("U", "N", &order, l, &ld, &info);
         return info;
     }

@@ -14,7 +14,10 @@
 #include "backend/cpu/tridiagonal.h"
 #include "core/core.h"
 
-enum { SERIAL = 320 }; /* rows up to which the threads would meet too often */
+enum {
+    SERIAL = 320,       /* rows up to which the threads would meet too often */
+    SERIAL_ALONE = 1536 /* and up to which one thread leaves it to LAPACK, which cannot be stopped */
+};
 
 static int eigen_alone(int64_t n, double *a, double *w, double *work, int *iwork) {
     int order = (int)n, lwork = (int)circe__min(1 + 6 * n + 2 * n * n, INT32_MAX), liwork = 3 + 5 * order, info = 0;
@@ -65,7 +68,8 @@ static void run_sort(void *user, int64_t first, int64_t end) {
 int circe__eigen(int64_t n, double *a, double *w, double *work, int *iwork) {
     int threads = (int)circe__min(circe__threads_bracketed(), n / 4), *order = iwork + 4 * n;
     double *e = work, *tau = e + n, *Z = tau + n, *rest = Z + n * n;
-    if (n <= SERIAL || threads == 1 || !is_ordinary(n, a, work, threads)) return eigen_alone(n, a, w, work, iwork);
+    if (n <= SERIAL || (threads == 1 && n <= SERIAL_ALONE) || !is_ordinary(n, a, work, threads))
+        return eigen_alone(n, a, w, work, iwork);
     int info = circe__tridiagonal(n, a, w, e, tau, Z, threads);
     if (info == 0) info = circe__tridiagonal_eigen(n, w, e, Z, rest, iwork, order, threads);
     if (info != 0) return info;

@@ -115,6 +115,7 @@ static void multiply_half(const merge *m, const double *Q2, int64_t rows, int64_
 static void run_vectors(void *user, int64_t first, int64_t end) {
     const merge *m = user;
     double *scratch = m->S + first * circe__max(m->n12, m->n23);
+    if (circe__stopped()) return;
     for (int64_t j = first; j < end; j++) inner_vector(m, j, scratch);
     multiply_half(m, m->Q2 + m->n1 * m->n12, m->n - m->n1, m->n23, first, end - first, m->counts[0], m->n1);
     multiply_half(m, m->Q2, m->n1, m->n12, first, end - first, 0, 0);
@@ -370,7 +371,11 @@ int circe__tridiagonal_eigen(int64_t n, double *d, double *e, double *z, double 
         d[at] -= fabs(e[at - 1]);
     }
     circe__run_on(threads, t.pieces, run_piece, &t);
-    for (t.step = 2; t.info == 0 && t.step <= t.pieces; t.step *= 2) merge_level(&t, threads);
+    for (t.step = 2; t.info == 0 && t.step <= t.pieces; t.step *= 2) {
+        if (circe__stopped()) return -1;
+        merge_level(&t, threads);
+    }
+    if (circe__stopped()) return -1;
     scale(d, n, size);
     sort(d, n, order);
     return t.info;

@@ -22,7 +22,8 @@ enum {
     STACK_ROOM = 16384, /* numbers: 128 KB */
     LONG = 40000000,    /* operations of a part that is worth being halved, so that nobody waits long for the last */
     PARTS_A_THREAD = 4,
-    SYRK_LEAST = 32, /* rows of a tile */
+    STEP = 1500000000, /* and of a step, after which a caller who wants to stop is heard; for each thread */
+    SYRK_LEAST = 32,   /* rows of a tile */
 };
 
 typedef struct product {
@@ -202,10 +203,7 @@ static __attribute__((noinline)) void multiply_by_sums(grid *g, int threads) {
     }
 }
 
-static void multiply_in_parts(product *p) {
-    if (p->m == 0 || p->n == 0) return;
-    if (p->k == 0) p->lda = p->ldb = circe__max(p->m, p->n); /* BLAS refuses a zero distance though it reads nothing */
-    int threads = circe__threads_bracketed();
+static void multiply_at_once(product *p, int threads) {
     grid g = {.whole = p, .cuts = choose(p, threads)};
     if (g.cuts.k > 1)
         multiply_by_sums(&g, threads);
@@ -213,6 +211,22 @@ static void multiply_in_parts(product *p) {
         circe__run_on(threads, g.cuts.m * g.cuts.n, run_block, &g);
     else
         multiply(p);
+}
+
+/* Of work that takes long, so many rows of the result at once that a step has about STEP operations for each thread. */
+static void multiply_in_parts(product *p) {
+    if (p->m == 0 || p->n == 0) return;
+    if (p->k == 0) p->lda = p->ldb = circe__max(p->m, p->n); /* BLAS refuses a zero distance though it reads nothing */
+    int threads = circe__threads_bracketed();
+    int64_t steps = (int64_t)((double)p->m * (double)p->n * (double)p->k / ((double)STEP * threads)) + 1;
+    for (int64_t step = 0; step < steps && (steps == 1 || !circe__stopped()); step++) {
+        int64_t first = circe__cut(p->m, steps, step);
+        product part = *p;
+        part.m = circe__cut(p->m, steps, step + 1) - first;
+        part.a += (size_t)(first * (p->trans_a ? 1 : p->lda)) * size_of(p);
+        part.c += (size_t)(first * p->ldc) * size_of(p);
+        if (part.m > 0) multiply_at_once(&part, threads);
+    }
 }
 
 void circe__gemm(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, double alpha, const double *a, int64_t lda,
@@ -327,9 +341,8 @@ static int64_t square_pieces(int threads, int64_t n, int64_t k) {
     return pieces;
 }
 
-void circe__gram_update(int64_t n, int64_t k, const double *a, int64_t lda, double beta, double *c, int64_t ldc) {
-    if (n == 0) return;
-    int threads = circe__threads_bracketed();
+static void square_at_once(int64_t n, int64_t k, const double *a, int64_t lda, double beta, double *c, int64_t ldc,
+                           int threads) {
     syrk s = {.n = n, .k = k, .lda = lda, .ldc = ldc, .a = a, .beta = beta, .c = c};
     double work = (double)n * (double)n * (double)k;
     s.width = circe__tile_width(threads, n, SYRK_LEAST);
@@ -340,6 +353,16 @@ void circe__gram_update(int64_t n, int64_t k, const double *a, int64_t lda, doub
         circe__run_on(threads, circe__tiles(rounded_up(n, s.width)), run_tile, &s);
     else
         square(n, k, a, lda, beta, c, ldc);
+}
+
+void circe__gram_update(int64_t n, int64_t k, const double *a, int64_t lda, double beta, double *c, int64_t ldc) {
+    if (n == 0) return;
+    int threads = circe__threads_bracketed();
+    int64_t steps = (int64_t)((double)n * (double)n / 2.0 * (double)k / ((double)STEP * threads)) + 1;
+    for (int64_t step = 0; step < steps && (steps == 1 || !circe__stopped()); step++) {
+        int64_t first = circe__cut(k, steps, step), rows = circe__cut(k, steps, step + 1) - first;
+        square_at_once(n, rows, a + first * lda, lda, step == 0 ? beta : 1.0, c, ldc, threads);
+    }
 }
 
 /* ---- rows times a triangle ------------------------------------------------------------------------------------------

@@ -211,7 +211,10 @@ int circe__tridiagonal(int64_t n, double *a, double *d, double *e, double *tau, 
     r.dots = r.sums + threads * n;
     r.total = r.dots + threads * (2 * PANEL + 1);
     int64_t left = n;
-    for (; left > SMALL + PANEL; left -= PANEL) reduce_panel(&r, left - 1, d, e);
+    for (; left > SMALL + PANEL; left -= PANEL) {
+        if (circe__stopped()) return -1;
+        reduce_panel(&r, left - 1, d, e);
+    }
     int order = (int)left, ld = (int)n, room = (int)(PANEL * n), info = 0;
     dsytrd_("U", &order, a, &ld, d, e, tau, scratch, &room, &info);
     return info;
@@ -243,7 +246,7 @@ static void run_vectors(void *user, int64_t slice) {
     const way_back *b = user;
     int64_t begin = circe__cut(b->n, b->slices, slice), end = circe__cut(b->n, b->slices, slice + 1);
     int cols = (int)(end - begin), ld = (int)b->n, ldt = CIRCE__REFLECTORS;
-    for (int64_t first = 0; first < b->n - 1; first += CIRCE__REFLECTORS) {
+    for (int64_t first = 0; first < b->n - 1 && !circe__stopped(); first += CIRCE__REFLECTORS) {
         int k = block_size(b, first), rows = (int)first + k;
         dlarfb_("L", "N", "B", "C", &rows, &cols, &k, b->a + (first + 1) * b->n, &ld, b->T + first * CIRCE__REFLECTORS,
                 &ldt, b->z + begin * b->n, &ld, b->work + begin * CIRCE__REFLECTORS, &cols);

@@ -75,12 +75,21 @@ typedef struct circe__cuda_lowrank_job {
     double tolerance, limit, ridge;
     double *F, *left;
     int *rank; /* device memory; -1: more would be needed, or the ridge is lost in rounding */
+    const double *S;
+    double *X;
 } circe__cuda_lowrank_job;
-int circe__cuda_lowrank_factor(const circe__cuda_lowrank_job *job, void *stream);
+
+/* One, or two that have nothing to do with each other. */
+typedef struct circe__cuda_lowrank_pair {
+    circe__cuda_lowrank_job of[2];
+    int n;
+} circe__cuda_lowrank_pair;
+/* clusters: the device has clusters of blocks (sm_90) and CIRCE__CUDA_LARGE_BYTES of shared memory a block. */
+int circe__cuda_lowrank_factor(const circe__cuda_lowrank_pair *jobs, int clusters, void *stream);
 
 /* X := L^-1 with L L' = S + ridge I within the rank, 0 beyond; NaN where the rank is -1. Both are square, of
  * CIRCE__CUDA_BATCH_RANK. */
-int circe__cuda_lowrank_invert(const double *S, double ridge, const int *rank, double *X, void *stream);
+int circe__cuda_lowrank_invert(const circe__cuda_lowrank_pair *jobs, void *stream);
 
 /* ---- gcm.cu ---------------------------------------------------------------------------------------------- */
 
@@ -119,6 +128,10 @@ typedef struct circe__cuda_gcm {
     double *value;
     double *gradient, *inner; /* (p, n) */
 } circe__cuda_gcm;
+
+/* mean := r_x' r_z / n and variance := (r_x^2)'(r_z^2) / n, where pairs of columns are few: a product of matrices would
+ * be all sums and no tiles. */
+int circe__cuda_gcm_means(const circe__cuda_gcm *g, void *stream);
 
 /* T from the products mean = r_x' r_z and variance = (r_x^2)'(r_z^2), both divided by n already; value and weight. */
 int circe__cuda_gcm_table(const circe__cuda_gcm *g, void *stream);

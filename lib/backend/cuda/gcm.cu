@@ -163,6 +163,22 @@ __global__ __launch_bounds__(WIDE) void linear_basis(double *C, int64_t d, int64
 
 /* ---- the table ------------------------------------------------------------------------------------------- */
 
+/* A block has a pair of columns. */
+__global__ __launch_bounds__(THREADS) void pair_means(const __grid_constant__ circe__cuda_gcm g) {
+    int64_t q = g.z.cols, n = g.x.n, a = blockIdx.x / q, b = blockIdx.x % q;
+    const double *x = g.x.r + a * n, *z = g.z.r + b * n, *xx = g.x.points + a * n, *zz = g.z.points + b * n;
+    double mean = 0, variance = 0;
+    for (int64_t i = threadIdx.x; i < n; i += THREADS) {
+        mean += x[i] * z[i];
+        variance += xx[i] * zz[i];
+    }
+    mean = block_total(mean);
+    variance = block_total(variance);
+    if (threadIdx.x > 0) return;
+    g.mean[blockIdx.x] = mean / (double)n;
+    g.variance[blockIdx.x] = variance / (double)n;
+}
+
 /* T of a pair, by a warp. A pair so dependent that mean R^2 - mean^2 would cancel is summed in two passes. */
 __global__ __launch_bounds__(THREADS) void make_table(const __grid_constant__ circe__cuda_gcm g) {
     int64_t e = (int64_t)blockIdx.x * (THREADS / 32) + threadIdx.x / 32, q = g.z.cols, n = g.x.n;
@@ -308,6 +324,11 @@ extern "C" int circe__cuda_gcm_settle(const circe__cuda_side *side, void *stream
 extern "C" int circe__cuda_gcm_basis(double *C, int64_t cols, int64_t m, int64_t N, double noise, double *Q,
                                      int64_t most, double *scratch, void *stream) {
     linear_basis<<<1, WIDE, 0, in(stream)>>>(C, cols, m, N, noise * sqrt((double)m), Q, most, scratch);
+    return (int)cudaPeekAtLastError();
+}
+
+extern "C" int circe__cuda_gcm_means(const circe__cuda_gcm *g, void *stream) {
+    pair_means<<<(unsigned)(g->x.cols * g->z.cols), THREADS, 0, in(stream)>>>(*g);
     return (int)cudaPeekAtLastError();
 }
 

@@ -13,22 +13,37 @@ __device__ __forceinline__ survey better(survey a, survey b) {
     return {keep ? a.best : b.best, keep ? a.at : b.at, a.sum + b.sum};
 }
 
-/* Of a block's threads, for every one of them. */
-template <int THREADS>
-__device__ __forceinline__ survey survey_block(survey s) {
-    __shared__ survey parts[THREADS / 32];
+/* Of a warp's threads, for every one of them. */
+__device__ __forceinline__ survey survey_warp(survey s) {
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) {
         survey other = {__shfl_xor_sync(0xffffffffu, s.best, step), __shfl_xor_sync(0xffffffffu, s.at, step),
                         __shfl_xor_sync(0xffffffffu, s.sum, step)};
         s = better(s, other);
     }
+    return s;
+}
+
+/* The first lane's, for all: with NaN among them, lanes may have come to other results. */
+__device__ __forceinline__ survey survey_agreed(survey s) {
+    return {__shfl_sync(0xffffffffu, s.best, 0), __shfl_sync(0xffffffffu, s.at, 0), __shfl_sync(0xffffffffu, s.sum, 0)};
+}
+
+/* Of the first n of these, for every thread; n is 32 at most. */
+__device__ __forceinline__ survey survey_parts(const survey *parts, int n) {
+    int lane = threadIdx.x % 32;
+    return survey_agreed(survey_warp(lane < n ? parts[lane] : survey{-1, 0, 0}));
+}
+
+/* Of a block's threads, for every one of them. */
+template <int THREADS>
+__device__ __forceinline__ survey survey_block(survey s) {
+    __shared__ survey parts[THREADS / 32];
+    s = survey_warp(s);
     __syncthreads();
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = s;
     __syncthreads();
-    s = parts[0];
-    for (int w = 1; w < THREADS / 32; w++) s = better(s, parts[w]);
-    return s;
+    return survey_parts(parts, THREADS / 32);
 }
 
 }  // namespace circe

@@ -2,8 +2,9 @@
 
 A plan is given tensors that were checked (_evaluate.py) and does or queues the work; it returns a status.
 
-On the CPU a training step calls the same function with the same arguments, but for addresses and sizes. A Frame holds them
-ready for ctypes, one for each thread that uses the plan: a call writes its views into it, and makes nothing anew.
+On the CPU a plan holds a circe_measure, one for each thread that uses it, and a training step calls the same function with the
+same arguments, but for addresses and sizes. A Frame holds both ready for ctypes: a call writes its views into it, and makes
+nothing anew. On a GPU it calls the functions of the measures, on PyTorch's own stream.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def find(number: int) -> "Plan":
 _VIEW = "PqqqI4x"  # a circe_mat, as _native.mat
 _address: Any = ctypes.c_void_p.from_param
 NO_VIEW = (0, 0, 0, 0, 0)
-INDEX_AT = 3  # of circe_measure_circe_cached
+INDEX_AT = 1  # of circe_measure_evaluate
 
 
 class Frame:
@@ -68,9 +69,12 @@ def _nothing() -> None:
 
 
 class Plan:
-    """Base. `uses_y`: whether y is asked for. `features`: residual features that rows are taken from, or None."""
+    """Base. `kind`: the measure's name. `uses_y`: whether y is asked for. `mean` of z given y, or None. `features`: residual
+    features that rows are taken from, or None."""
 
+    kind = ""
     uses_y = True
+    mean: Optional[ConditionalMean] = None
     features: Optional[ResidualFeatures] = None
     group = None  # of ranks; set by the loss, with the next
     same_size = False
@@ -101,6 +105,18 @@ class Plan:
         """The bound kernel of x, y or z in this thread's context."""
         return _kernels.bound(context, getattr(self, f"kernel_{variable}"), getattr(self, f"sigma2_{variable}"), None, variable)
 
+    def _options(self, context: _runtime.Context, variables: str, ridge: Optional[float] = None):
+        """Options of the kind with the kernels of these variables."""
+        options = _native.MeasureOptions()
+        _native.library().circe_measure_options_init(options, _native.library().circe_measure_find(self.kind.encode()))
+        options.kernels, keep = self.kernels(context, variables)
+        options.sigma2_x = 1.0  # every kernel has its widths; those that follow x are _scaling.py's
+        options.gcm_previous_batch, options.regress_z_on_holdout = 0, self.mean is not None
+        if ridge is not None:
+            value = ctypes.c_double(ridge)
+            options.ridge, options.n_ridge = ctypes.pointer(value), 1
+        return options, keep
+
     def kernels(self, context: _runtime.Context, variables: str):
         """(structure of the bound kernels, what keeps them)."""
         keep = {variable: self.kernel(context, variable) for variable in variables}
@@ -108,11 +124,30 @@ class Plan:
 
     def held(self) -> Optional[_runtime.Handle]:
         """The library's object that a call needs, which keeps all others; raises where one was closed."""
-        return None
+        if self.mean is None:
+            return None
+        model = self.mean.model.handle
+        return model if self.features is None else self.features.handle
+
+    def options(self, context: _runtime.Context):
+        """(options of the measure, what keeps their pointers alive until it is made)."""
+        raise NotImplementedError
 
     def fill(self, frame: Frame) -> None:
-        """Sets the frame's function and arguments."""
-        raise NotImplementedError
+        """Makes the measure, and sets the frame's function and arguments."""
+        library, (x, y, z, _) = _native.library(), frame.views
+        options, keep = self.options(frame.context)
+        measure = _runtime.make("circe_measure_create", "circe_measure_destroy", frame.context.pointer, ctypes.byref(options),
+                                parents=[frame.context.handle])  # not the mean, which may be closed before
+        if self.mean is not None:
+            model = self.mean.model
+            _native.check(library.circe_measure_set_mean(measure.pointer, model.pointer))
+            frame.guard = model.guard if model.random or self.kind != "circe" else None
+        if self.features is None:
+            frame.set(library.circe_measure_points, measure.pointer, x, y, z, keep=measure)
+        else:  # INDEX_AT: between these come row numbers, and how many
+            _native.check(library.circe_measure_bind_features(measure.pointer, self.features.pointer))
+            frame.set(library.circe_measure_evaluate, measure.pointer, x, keep=measure)
 
     def frame(self) -> Frame:
         """This thread's."""
@@ -129,6 +164,8 @@ class Plan:
 
 
 class CircePlan(Plan):
+    kind = "circe"
+
     def __init__(self, source, kernel_x, sigma2_x, normalize_x, estimator):
         self.form = _native.choice(_native.ESTIMATORS, "estimator", estimator)
         if isinstance(source, ResidualFeatures):
@@ -150,19 +187,10 @@ class CircePlan(Plan):
                                          for values in (features.y, features.zeta))
         return self._on_device[key]
 
-    def held(self):
-        model = self.mean.model.handle
-        return model if self.features is None else self.features.handle
-
-    def fill(self, frame):
-        library, work, (x, y, z, _) = _native.library(), frame.context.work, frame.views
-        kernel, model = self.kernel(frame.context, "x"), self.mean.model.pointer
-        frame.guard = self.mean.model.guard if self.mean.model.random else None
-        if self.features is None:
-            frame.set(library.circe_measure_circe, work, model, kernel.pointer, x, y, z, self.form, keep=kernel)
-        else:  # INDEX_AT: between these come row numbers, and how many
-            frame.set(library.circe_measure_circe_cached, work, model, self.features.pointer, kernel.pointer, x, self.form,
-                      keep=kernel)
+    def options(self, context):
+        options, keep = self._options(context, "x")
+        options.estimator = self.form
+        return options, keep
 
     def on_cuda(self, gpu, x, y, z, index, n, value, grad):
         context = gpu.context
@@ -177,7 +205,7 @@ class CircePlan(Plan):
 
 
 class HsicPlan(Plan):
-    uses_y = False
+    kind, uses_y = "hsic", False
 
     def __init__(self, kernel_x, kernel_z, sigma2_x, sigma2_z, normalize_x, estimator):
         self.form = _native.choice(_native.HSIC_ESTIMATORS, "estimator", estimator)
@@ -185,10 +213,10 @@ class HsicPlan(Plan):
         super().__init__(kernel_x, sigma2_x, normalize_x)
         self.kernel(_runtime.context(), "z")
 
-    def fill(self, frame):
-        kernels, keep = self.kernels(frame.context, "xz")
-        x, _, z, _ = frame.views
-        frame.set(_native.library().circe_measure_hsic, frame.context.work, kernels, x, z, self.form, keep=keep)
+    def options(self, context):
+        options, keep = self._options(context, "xz")
+        options.estimator = _native.ESTIMATORS["biased" if self.form == _native.HSIC_ESTIMATORS["biased"] else "ustat"]
+        return options, keep
 
     def on_cuda(self, gpu, x, y, z, index, n, value, grad):
         kernels, keep = self.kernels(gpu.context, "xz")
@@ -203,6 +231,8 @@ def _batch_options(ridge) -> _native.BatchOptions:
 
 
 class HscicPlan(Plan):
+    kind = "hscic"
+
     def __init__(self, mean, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z, normalize_x, ridge):
         self.mean = mean
         if mean is not None:
@@ -210,48 +240,38 @@ class HscicPlan(Plan):
             ridge = mean.ridge_ if ridge is None else ridge
         if ridge is None:
             raise errors.ArgumentError("ridge is missing; give lambda in (K + lambda I), or mean=")
-        self.options = _batch_options(ridge)
+        self._batch = _batch_options(ridge)
         self.kernel_y, self.kernel_z, self.sigma2_y, self.sigma2_z = kernel_y, kernel_z, sigma2_y, sigma2_z
         super().__init__(kernel_x, sigma2_x, normalize_x)
         if mean is None:
             self.kernels(_runtime.context(), "xyz")
 
-    def held(self):
-        return None if self.mean is None else self.mean.model.handle
-
-    def fill(self, frame):
-        library, work, (x, y, z, _) = _native.library(), frame.context.work, frame.views
-        options = ctypes.byref(self.options)
-        if self.mean is None:
-            kernels, keep = self.kernels(frame.context, "xyz")
-            frame.set(library.circe_measure_hscic, work, kernels, x, y, z, options, keep=keep)
-        else:
-            kernel = self.kernel(frame.context, "x")
-            frame.set(library.circe_measure_hscic_holdout, work, self.mean.model.pointer, kernel.pointer, x, y, z, options,
-                      keep=kernel)
-            frame.guard = self.mean.model.guard
+    def options(self, context):
+        return self._options(context, "xyz" if self.mean is None else "x", self._batch.ridge)
 
     def on_cuda(self, gpu, x, y, z, index, n, value, grad):
         library, context = _native.library(), gpu.context
         if self.mean is None:
             kernels, keep = self.kernels(context, "xyz")
             return library.circe_cuda_measure_hscic(gpu.pointer, kernels, gpu.view(x), gpu.view(y), gpu.view(z), None,
-                                                    self.options, value, grad)
+                                                    self._batch, value, grad)
         zeta = gpu.residual_features(self.mean.model, y, z)
         kernel_y = _kernels.bound(context, self.mean.kernel_y_, None, None, "y").pointer
         return library.circe_cuda_measure_hscic_holdout(gpu.pointer, kernel_y, gpu.view(y), gpu.view(zeta), None,
-                                                        self.kernel(context, "x").pointer, gpu.view(x), self.options, value,
+                                                        self.kernel(context, "x").pointer, gpu.view(x), self._batch, value,
                                                         grad)
 
 
 class GcmPlan(Plan):
+    kind = "gcm"
+
     def __init__(self, mean, kernel_y, sigma2_y, ridge, regression, combine, sharpness):
         self.mean, self.kernel_y, self.sigma2_y = mean, kernel_y, sigma2_y
-        self.options = _native.GcmOptions()
-        _native.library().circe_gcm_options_init(self.options)
-        self.options.regression = _native.choice(_native.GCM_REGRESSIONS, "regression", regression)
-        self.options.combine = _native.choice(_native.GCM_COMBINES, "combine", combine)
-        self.options.sharpness = _kernels.positive(sharpness, "sharpness")
+        self._gcm = _native.GcmOptions()
+        _native.library().circe_gcm_options_init(self._gcm)
+        self._gcm.regression = _native.choice(_native.GCM_REGRESSIONS, "regression", regression)
+        self._gcm.combine = _native.choice(_native.GCM_COMBINES, "combine", combine)
+        self._gcm.sharpness = _kernels.positive(sharpness, "sharpness")
         self.by_kernel = regression == "kernel"
         if self.by_kernel:
             if mean is not None:
@@ -259,7 +279,7 @@ class GcmPlan(Plan):
                 self.kernel_y, self.sigma2_y = mean.kernel_y_, None
             if ridge is None:
                 raise errors.ArgumentError("ridge is missing; give lambda in (K + lambda I), or regression='linear'")
-            self.options.batch = _batch_options(ridge)
+            self._gcm.batch = _batch_options(ridge)
         super().__init__()
         self._kernel_y(_runtime.context())
         if mean is not None:
@@ -268,15 +288,11 @@ class GcmPlan(Plan):
     def _kernel_y(self, context):
         return self.kernel(context, "y") if self.by_kernel else None
 
-    def held(self):
-        return None if self.mean is None else self.mean.model.handle
-
-    def fill(self, frame):
-        x, y, z, _ = frame.views
-        kernel, options = self._kernel_y(frame.context), _native.GcmOptions.from_buffer_copy(self.options)
-        options.holdout = None if self.mean is None else self.mean.model.pointer
-        frame.set(_native.library().circe_measure_gcm, frame.context.work, kernel and kernel.pointer, x, y, z, options,
-                  keep=kernel)
+    def options(self, context):
+        options, keep = self._options(context, "y" if self.by_kernel else "", self._gcm.batch.ridge if self.by_kernel else None)
+        options.gcm_regression, options.gcm_combine = self._gcm.regression, self._gcm.combine
+        options.gcm_sharpness = self._gcm.sharpness
+        return options, keep
 
     def on_cuda(self, gpu, x, y, z, index, n, value, grad):
         if self.mean is not None:
@@ -284,4 +300,4 @@ class GcmPlan(Plan):
         kernel = self._kernel_y(gpu.context)
         return _native.library().circe_cuda_measure_gcm(
             gpu.pointer, kernel and kernel.pointer, gpu.view(x), gpu.view(y), gpu.view(z), None, None,
-            ctypes.byref(self.options), value, grad)
+            ctypes.byref(self._gcm), value, grad)

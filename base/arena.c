@@ -1,10 +1,10 @@
-#include "io/arena.h"
+#include "base/arena.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/small.h"
+#include "base/small.h"
 
 struct arena_block {
     struct arena_block *before;

@@ -1,6 +1,6 @@
 /* Seconds on a clock that only moves forward. */
-#ifndef JOBS_CLOCK_H
-#define JOBS_CLOCK_H
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
 
 #include <time.h>
 

@@ -1,6 +1,6 @@
-/* Memory of texts and lists that live together and are freed all at once: small, as of io/small.h. */
-#ifndef IO_ARENA_H
-#define IO_ARENA_H
+/* Memory of texts and lists that live together and are freed all at once: small, as of base/small.h. */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
 
 #include <stddef.h>
 

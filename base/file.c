@@ -1,0 +1,24 @@
+#include "base/file.h"
+
+#include <string.h>
+
+#include "files/atomic.h"
+
+circe_status file_refuse(const char *path, int problem) {
+    return circe_fail(CIRCE_ERR_WRITE, "%s: cannot be written: %s", path, strerror(problem));
+}
+
+circe_status file_finish(circe__atomic *file, const char *path, int problem) {
+    if (problem == 0)
+        problem = circe__atomic_commit(file);
+    else
+        circe__atomic_abandon(file);
+    return problem == 0 ? CIRCE_OK : file_refuse(path, problem);
+}
+
+circe_status file_write_text(const char *path, const char *text, size_t bytes) {
+    circe__atomic file;
+    int problem = circe__atomic_open(&file, path);
+    if (problem != 0) return file_refuse(path, problem);
+    return file_finish(&file, path, circe__atomic_write(&file, text, bytes));
+}

@@ -1,0 +1,16 @@
+/* Text files, written whole or not at all. */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stddef.h>
+
+#include "circe/status.h"
+
+circe_status file_write_text(const char *path, const char *text, size_t bytes);
+
+struct circe__atomic;
+/* Ends the writing of a file (files/atomic.h), whatever problem (an errno) came before: CIRCE_ERR_WRITE names it. */
+circe_status file_finish(struct circe__atomic *file, const char *path, int problem);
+circe_status file_refuse(const char *path, int problem);
+
+#endif

@@ -1,0 +1,226 @@
+"""Named data sets with a known answer: x, y, z as arrays (n, d) for a generator of random numbers and n rows.
+
+NULLS: x and z are independent given y. ALTERNATIVES: they are not. Each has its number of rows, and `kept` is true for
+those that no setting of circe was chosen on.
+"""
+
+from dataclasses import dataclass
+from typing import Callable
+
+import numpy as np
+
+import inference_data as data
+
+
+@dataclass(frozen=True)
+class Generator:
+    name: str
+    make: Callable
+    n: int
+    kept: bool = False
+
+    def __call__(self, rng, n=None):
+        return tuple(np.asarray(part, float).reshape(n or self.n, -1) for part in self.make(rng, n or self.n))
+
+
+NULLS, ALTERNATIVES = {}, {}
+
+
+def null(name, n, kept=False):
+    return lambda make: NULLS.setdefault(name, Generator(name, make, n, kept)) and make
+
+
+def alternative(name, n, kept=False):
+    return lambda make: ALTERNATIVES.setdefault(name, Generator(name, make, n, kept)) and make
+
+
+def normal(rng, n, d=1):
+    return rng.standard_normal((n, d))
+
+
+# ---- classes and values -------------------------------------------------------------------------------------------------
+
+
+def classes(rng, n, rate_x, rate_z, levels=2):
+    y = rng.integers(levels, size=n)
+    tilt = 1 + 0.5 * np.cos(y)
+    return rng.random(n) < rate_x * tilt, y, rng.random(n) < rate_z * tilt
+
+
+null("sparse classes, 3 % x 2.5 %", 500)(lambda rng, n: classes(rng, n, 0.03, 0.025))
+null("sparse classes, 3 % x 2.5 %, n = 2,000", 2000)(lambda rng, n: classes(rng, n, 0.03, 0.025))
+null("classes, 10 % x 2 %", 1000)(lambda rng, n: classes(rng, n, 0.10, 0.02))
+null("classes of 5, 4 % x 5 %", 800, kept=True)(lambda rng, n: classes(rng, n, 0.04, 0.05, 5))
+
+
+def mixed(rng, n, dependent=0.0):
+    """Classes and a number: the effect of the number changes from class to class."""
+    group, age = rng.integers(3, size=n), rng.standard_normal(n)
+    mean = np.where(group == 0, age, np.where(group == 1, -age, np.abs(age)))
+    shared = dependent * rng.standard_normal(n)
+    x, z = mean + 0.5 * rng.standard_normal(n) + shared, 2 * mean + rng.standard_normal(n) + shared
+    return x, np.column_stack([group, age]), z
+
+
+null("mixed, classes and a number", 500)(mixed)
+null("mixed, rare classes of x and z", 500, kept=True)(
+    lambda rng, n: (lambda y: (rng.random(n) < 0.03 * (1 + y[0]), np.column_stack(y), rng.random(n) < 0.04 * (1 + y[0])))(
+        (rng.integers(2, size=n), rng.standard_normal(n))))
+alternative("mixed, classes and a number", 500)(lambda rng, n: mixed(rng, n, 0.4))
+
+
+def levels_of(rng, n, count):
+    y = rng.integers(count, size=n)
+    mean = np.random.default_rng(5).standard_normal((2, count))
+    return mean[0][y] + 0.5 * rng.standard_normal(n), y, mean[1][y] + 0.5 * rng.standard_normal(n)
+
+
+null("50 unordered levels", 2000)(lambda rng, n: levels_of(rng, n, 50))
+null("120 unordered levels", 1000, kept=True)(lambda rng, n: levels_of(rng, n, 120))
+
+# ---- one rough or skewed column -----------------------------------------------------------------------------------------
+
+
+def waves(rng, n, frequency, noise):
+    y = normal(rng, n)
+    return np.sin(frequency * y) + noise * normal(rng, n), y, np.cos(frequency * y) + noise * normal(rng, n)
+
+
+null("waves, sin(10 y)", 5000)(lambda rng, n: waves(rng, n, 10, 1.0))
+null("waves, sin(4 y), noise .3", 5000)(lambda rng, n: waves(rng, n, 4, 0.3))
+null("waves, sin(6 y), noise .5", 600, kept=True)(lambda rng, n: waves(rng, n, 6, 0.5))
+
+
+def steps(rng, n, count, noise):
+    y = rng.random(n)
+    mean = np.random.default_rng(3).standard_normal((2, count))
+    at = np.minimum((count * y).astype(int), count - 1)
+    return mean[0][at] + noise * rng.standard_normal(n), y, mean[1][at] + noise * rng.standard_normal(n)
+
+
+def jump(rng, n, noise=0.3):
+    y = normal(rng, n)
+    return (y > 0.3) + noise * normal(rng, n), y, (y > 0.3) + noise * normal(rng, n)
+
+
+null("12 steps", 500)(lambda rng, n: steps(rng, n, 12, 0.3))
+null("7 steps, n = 1,500", 1500, kept=True)(lambda rng, n: steps(rng, n, 7, 0.4))
+null("one jump, noise .3", 500)(jump)
+null("one jump, noise .3, n = 5,000", 5000)(jump)
+
+
+def lognormal(rng, n, scale=1.0):
+    y = np.exp(scale * normal(rng, n))
+    return np.log(y) + 0.3 * normal(rng, n), y, np.log(y) + 0.3 * normal(rng, n)
+
+
+null("lognormal y", 500)(lognormal)
+null("pareto y", 600, kept=True)(
+    lambda rng, n: (lambda y: (np.sqrt(np.log(y)) + 0.2 * normal(rng, n), y, np.log(y) + 0.3 * normal(rng, n)))(
+        rng.random((n, 1)) ** (-1 / 1.5)))
+null("x nearly determined", 500)(
+    lambda rng, n: (lambda y: (y**2 + 0.01 * normal(rng, n), y, np.sin(2 * y) + 0.3 * normal(rng, n)))(normal(rng, n)))
+null("z nearly determined", 500, kept=True)(
+    lambda rng, n: (lambda y: (np.abs(y) + 0.3 * normal(rng, n), y, np.tanh(y) + 0.01 * normal(rng, n)))(normal(rng, n)))
+null("heteroscedastic", 500)(
+    lambda rng, n: (lambda y: (y + np.abs(y) * normal(rng, n), y, y + np.exp(y / 2) * normal(rng, n)))(normal(rng, n)))
+null("heavy tails", 500, kept=True)(
+    lambda rng, n: (lambda y: (y + rng.standard_t(3, (n, 1)), y, y + rng.standard_t(3, (n, 1))))(normal(rng, n)))
+null("post-nonlinear, 1-D", 500)(lambda rng, n: data.postnonlinear(rng, n, 1))
+null("circle", 200)(lambda rng, n: data.circle(rng, n))
+null("hardness, 1-D", 400)(lambda rng, n: data.sine(rng, n))
+
+# ---- many columns -------------------------------------------------------------------------------------------------------
+
+
+def hardness(rng, n, separate, dependent=False):
+    """The synthetic task of arXiv 2512.14000 in three dimensions: means by cos and exp, the noises' correlation by sin, all
+    of the first column (shared) or each of its own (separate)."""
+    y = normal(rng, n, 3)
+    a, b = rng.standard_normal((2, n))
+    if dependent:
+        gamma = np.sin(3.0 * y[:, 2 if separate else 0])
+        b = gamma * a + np.sqrt(1 - gamma**2) * b
+    return np.cos(y[:, 0]) + 0.1 * a, y, np.exp(y[:, 1 if separate else 0]) + 0.1 * b
+
+
+null("hardness, 3-D shared", 400)(lambda rng, n: hardness(rng, n, False))
+null("hardness, 3-D shared, n = 1,200", 1200)(lambda rng, n: hardness(rng, n, False))
+null("hardness, 3-D separate", 400, kept=True)(lambda rng, n: hardness(rng, n, True))
+alternative("hardness, 3-D shared", 400)(lambda rng, n: hardness(rng, n, False, True))
+alternative("hardness, 3-D separate", 400)(lambda rng, n: hardness(rng, n, True, True))
+alternative("hardness, 1-D", 400)(lambda rng, n: data.sine(rng, n, dependent=True))
+
+
+def linear(rng, n, dim, noise=1.0, rho=0.0):
+    weights = np.random.default_rng(7).standard_normal((2, dim))
+    y, e = normal(rng, n, dim), rng.standard_normal(n)
+    f = rho * e + np.sqrt(1 - rho * rho) * rng.standard_normal(n)
+    return y @ (weights[0] + weights[1]) + noise * e, y, y @ (weights[0] - 0.5 * weights[1]) + noise * f
+
+
+def interaction(rng, n, dim, noise=0.5):
+    y = normal(rng, n, dim)
+    mean = np.sin(2 * y[:, :1]) + y[:, 1:2] * y[:, 2:3]
+    return mean + noise * normal(rng, n), y, mean + noise * normal(rng, n)
+
+
+def products(rng, n, dim):
+    y = normal(rng, n, dim)
+    mean = y.prod(1, keepdims=True)
+    return mean + 0.2 * normal(rng, n), y, mean + 0.2 * normal(rng, n)
+
+
+null("10-D linear", 500)(lambda rng, n: linear(rng, n, 10))
+null("10-D sin(2 y1) + y2 y3", 500)(lambda rng, n: interaction(rng, n, 10))
+null("10-D post-nonlinear", 500)(lambda rng, n: data.postnonlinear(rng, n, 10))
+null("3-D post-nonlinear", 500)(lambda rng, n: data.postnonlinear(rng, n, 3))
+null("5-D post-nonlinear", 500)(lambda rng, n: data.postnonlinear(rng, n, 5))
+null("20-D linear", 800, kept=True)(lambda rng, n: linear(rng, n, 20))
+null("products in 3-D", 500)(lambda rng, n: products(rng, n, 3))
+null("products in 5-D", 500)(lambda rng, n: products(rng, n, 5))
+null("6-D additive, sines and steps", 600, kept=True)(
+    lambda rng, n: (lambda y, m: (m(y) + 0.4 * normal(rng, n), y, 2 * m(y) + 0.8 * normal(rng, n)))(
+        rng.uniform(-2, 2, (n, 6)), lambda y: (np.sin(2 * y[:, :1]) + (y[:, 1:2] > 0) + 0.5 * y[:, 2:3] ** 2)))
+null("8-D single index, kept", 500, kept=True)(
+    lambda rng, n: (lambda y: (lambda a: (np.cos(a) + 0.3 * normal(rng, n), y, a**2 + 0.5 * normal(rng, n)))(
+        y @ np.array([[1.0, -1, 1, 0.5, 0, 0, 0, 0]]).T / 2))(normal(rng, n, 8)))
+null("4-D, two of them matter", 500, kept=True)(
+    lambda rng, n: (lambda y: (np.sin(2 * y[:, :1]) * y[:, 1:2] + 0.3 * normal(rng, n), y,
+                               np.cos(2 * y[:, :1]) + y[:, 1:2] + 0.3 * normal(rng, n)))(normal(rng, n, 4)))
+
+# ---- alternatives -------------------------------------------------------------------------------------------------------
+
+
+def correlated(rng, n, rho, dim=1):
+    return linear(rng, n, dim, 1.0, rho)
+
+
+alternative("rho = .2", 500)(lambda rng, n: correlated(rng, n, 0.2))
+alternative("rho = .2, 5-D", 500)(lambda rng, n: correlated(rng, n, 0.2, 5))
+alternative("rho = .3, 10-D", 500, kept=True)(lambda rng, n: correlated(rng, n, 0.3, 10))
+alternative("square", 500)(lambda rng, n: data.square(rng, n))
+alternative("sine", 500)(lambda rng, n: data.sine(rng, n, dependent=True))
+alternative("circle", 200)(lambda rng, n: data.circle(rng, n, dependent=True))
+alternative("post-nonlinear, 3-D", 500)(lambda rng, n: data.postnonlinear(rng, n, 3, dependent=True))
+alternative("variance", 500, kept=True)(
+    lambda rng, n: (lambda y, z: (y + np.exp(0.7 * z) * normal(rng, n), y, y + z))(normal(rng, n), normal(rng, n)))
+
+
+def hyppo_like(kind, rng, n, dim=1):
+    """Markov triples of textbooks: x -> y -> z has none, x <- y -> z none, a common cause beside y has some."""
+    y, hidden = normal(rng, n, dim), normal(rng, n)
+    x, z = y[:, :1] + normal(rng, n), np.tanh(y[:, :1]) + normal(rng, n)
+    if kind == "linear":
+        return x + 0.5 * hidden, y, z + 0.5 * hidden
+    if kind == "quadratic":
+        return x + hidden, y, z + hidden**2
+    if kind == "sine":
+        return x + hidden, y, z + np.sin(3 * hidden)
+    angle = rng.uniform(0, 2 * np.pi, (n, 1))
+    return y[:, :1] + 2 * np.cos(angle) + 0.3 * x, y, 2 * np.sin(angle) + 0.3 * z
+
+
+for _kind in ("linear", "quadratic", "sine", "circle"):
+    alternative(f"hidden cause, {_kind}", 400, kept=_kind in ("sine", "quadratic"))(
+        lambda rng, n, kind=_kind: hyppo_like(kind, rng, n))

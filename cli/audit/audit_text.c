@@ -1,0 +1,99 @@
+/* What an audit found, as text. */
+#include "cli/audit/audit_text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/common/output.h"
+#include "cli/common/text.h"
+#include "jobs/audit_parts.h"
+#include "jobs/test_json.h"
+
+static int widest(const circe_audit_column *columns, int64_t n, int least) {
+    int width = least;
+    for (int64_t i = 0; i < n; i++) {
+        int length = (int)strlen(columns[i].name);
+        width = length > width ? length : width;
+    }
+    return width;
+}
+
+static void print_finding(const circe_audit_result *r, const circe_audit_finding *f, int prediction, int attribute) {
+    char p[32], adjusted[32], kpc[64] = "-";
+    const circe_effect *e = &f->effects.kpc;
+    if (f->has_effects) snprintf(kpc, sizeof kpc, "%.3f [%.3f, %.3f]", e->value, e->lower, e->upper);
+    printf("  %-*s  %-*s  %9s  %9s  %-9s  %-22s  %s\n", prediction, audit_prediction(r, f)->name, attribute,
+           audit_attribute(r, f)->name, test_p_text(f->p_value, p, sizeof p),
+           test_p_text(f->p_adjusted, adjusted, sizeof adjusted), circe_trust_name(f->trust), kpc,
+           circe_audit_decision_name(f->decision));
+}
+
+static void print_question(const circe_audit_result *r, const circe_audit_finding *f) {
+    char *given = audit_given_text(r, f);
+    bool outcome = f->notion == CIRCE_NOTION_SUFFICIENCY;
+    if (r->n_notions > 1) printf("%s: ", circe_audit_notion_name(f->notion));
+    if (given[0] == '\0')
+        printf("Does the prediction depend on the attribute?");
+    else
+        printf("Given %s, does the %s still depend on the attribute?",
+               outcome && r->n_predictions > 1 ? "the prediction" : given, outcome ? "outcome" : "prediction");
+    printf(" %" PRId64 " rows, test %s.\n\n", r->n, r->test);
+    free(given);
+}
+
+static void print_findings(const circe_audit_result *r, int64_t notion) {
+    int prediction = widest(r->predictions, r->n_predictions, 10),
+        attribute = widest(r->attributes, r->n_attributes, 9);
+    print_question(r, audit_at(r, notion, 0, 0));
+    printf("  %-*s  %-*s  %9s  %9s  %-9s  %-22s  %s\n", prediction, "prediction", attribute, "attribute", "p-value",
+           "adjusted", "trust", "KPC, 95 % interval", "verdict");
+    for (int64_t a = 0; a < r->n_attributes; a++) {
+        for (int64_t p = 0; p < r->n_predictions; p++)
+            print_finding(r, audit_at(r, notion, p, a), prediction, attribute);
+    }
+}
+
+/* "  score      AUC 0.71 [0.70, 0.72], accuracy 0.65 [0.64, 0.66]" */
+static void print_quality(const circe_audit_result *r) {
+    static const circe_audit_metric shown[] = {CIRCE_METRIC_AUC, CIRCE_METRIC_ACCURACY, CIRCE_METRIC_R2,
+                                               CIRCE_METRIC_MEAN_ERROR, CIRCE_METRIC_ROOT_MEAN_SQUARE_ERROR};
+    int width = widest(r->predictions, r->n_predictions, 10);
+    printf("How good the predictions are, with 95 %% intervals:\n\n");
+    for (int64_t p = 0; p < r->n_predictions; p++) {
+        const char *between = "";
+        printf("  %-*s  ", width, r->predictions[p].name);
+        for (size_t m = 0; m < sizeof shown / sizeof shown[0]; m++) {
+            const circe_audit_estimate *e = &r->quality[p].of[shown[m]];
+            if (!isfinite(e->value)) continue;
+            printf("%s%s %.3g [%.3g, %.3g]", between, circe_audit_metric_name(shown[m]), e->value, e->lower, e->upper);
+            between = ", ";
+        }
+        putchar('\n');
+    }
+    putchar('\n');
+}
+
+static void print_verdicts(const circe_audit_result *r, int64_t notion) {
+    for (int64_t a = 0; a < r->n_attributes; a++) {
+        for (int64_t p = 0; p < r->n_predictions; p++) {
+            text_wrap(stdout, audit_at(r, notion, p, a)->verdict, 0, 0, text_width());
+            putchar('\n');
+        }
+    }
+}
+
+void audit_text(const circe_audit_result *r, const char *folder, bool quiet) {
+    if (!quiet) print_quality(r);
+    for (int64_t k = 0; k < r->n_notions; k++) {
+        if (k > 0) putchar('\n');
+        print_findings(r, k);
+    }
+    if (quiet) return;
+    putchar('\n');
+    text_columns(&r->columns);
+    for (int64_t k = 0; k < r->n_notions; k++) print_verdicts(r, k);
+    printf("The report: %s/report.html\n", folder);
+}

@@ -1,0 +1,61 @@
+/* How y is seen by a regression: its own kernel, or coordinates and kernels that suit a target better.
+ *
+ *     kernel     y's kernel at a multiple of its median width
+ *     scores     gaussian of the normal scores of the columns: margins that are skewed or have heavy tails
+ *     rough      laplace of the scores: steps and kinks, in one dimension
+ *     additive   the mean over the columns of gaussians of their scores: many dimensions, no interactions
+ *     metric     gaussian of y A', A learned from the target (metric.c), beside y's columns: few directions matter
+ *     products   of two columns, of up to all of them where they are six or fewer: interactions
+ *     leaves     indicators of the leaves of a regression tree (tree.c): jumps
+ *
+ * and sums of these. Other faces than the first exist where y's kernel was not given. metric and leaves are of one
+ * target: `side`. */
+#ifndef CIRCE_INFERENCE_FACES_H
+#define CIRCE_INFERENCE_FACES_H
+
+#include "inference/inference_parts.h"
+
+struct circe__faces {
+    circe__variable scores, rough, metric[2];
+    circe__variable leaves[2]; /* (total, 1): the leaf of each row */
+    int64_t splits[2];
+};
+
+/* Of y's columns alone; *faces stays NULL where y's kernel is given or y has few values. */
+circe_status circe__faces_make(const circe__data *data, circe__faces **faces);
+void circe__faces_free(const circe_context *context, circe__faces *faces);
+circe_status circe__faces_subset(const circe__data *data, const int64_t *index, int64_t n, circe__faces **subset);
+
+/* metric.c: faces->metric[side] from the target; dim 0 where nothing is learned. `products`: among the columns of y and
+ * the scores of their products. */
+circe_status circe__metric_learn(const circe__data *data, const circe__table *target, int side, bool products);
+
+/* tree.c: faces->leaves[side] from the target; dim 0 where no split pays. */
+circe_status circe__tree_grow(const circe__data *data, const circe__table *target, int side);
+
+/* Coordinates and kernel that say how near two rows are for a regression with this sight. */
+const circe__variable *circe__face_of(const circe__data *data, const circe__sight *sight);
+
+/* out (total, .) := products of the columns of y, neither weighted nor centred; no columns where y has one, or more
+ * than fourteen. */
+circe_status circe__products(const circe__data *data, circe__table *out);
+
+/* In words: "metric+additive". */
+void circe__sight_text(const circe__sight *sight, char *text, size_t size);
+
+/* F (total, r) := features of y under this sight, at most `most` columns. */
+circe_status circe__face_features(const circe__data *data, const circe__sight *sight, double tolerance, int64_t most,
+                                  circe__table *features, double *left);
+
+/* Generalised cross-validation: the least over the ridges of the mean squared residual over (1 - degrees / n)^2, from
+ * features (centred, weighted, and consumed), `extra` degrees being counted in. */
+typedef struct circe__gcv {
+    double error, alone, ridge, degrees;
+} circe__gcv;
+circe_status circe__gcv_of(const circe__data *data, circe__table *F, const circe__table *const targets[2],
+                           const double extra[2], circe__gcv found[2]);
+
+/* The sight and ridge for each target, from low ranks and some rows (screen.c). */
+circe_status circe__screen(const circe__data *data, const circe__table *const targets[2], circe__sight best[2]);
+
+#endif

@@ -1,0 +1,153 @@
+/* Regressions on y that adapt: the faces of y, what is chosen for which data, and what the choice does to p-values.
+ *
+ * Each null is one on which a gaussian of one width for all columns fails: levels of .4 to 1. Four data sets each,
+ * whose p-values must not all be small: a test of the right level fails that with a chance of 6e-6. */
+#include "tests/inference/inference_support.h"
+
+enum { SETS = 4 };
+
+typedef struct null_case {
+    const char *name, *basis; /* a part that z's regression must have; NULL: any */
+    int64_t n, dim;
+    void (*mean)(const double *y, double *x, double *z);
+    double noise;
+} null_case;
+
+static void one_that_matters(const double *y, double *x, double *z) {
+    *x = cos(y[0]);
+    *z = exp(y[0]);
+}
+
+static void index_of_ten(const double *y, double *x, double *z) {
+    double a = 0.0;
+    for (int c = 0; c < 10; c++) a += y[c] / sqrt(10.0);
+    *x = tanh(a);
+    *z = a;
+}
+
+static void jumps(const double *y, double *x, double *z) {
+    int step = (int)floor(3.0 * y[0]);
+    *x = sin(7.0 * step);
+    *z = cos(5.0 * step) + sin(7.0 * step);
+}
+
+static sample draw_case(const null_case *c, uint64_t set) {
+    sample s = {test_normal(900 + 3 * set, c->n, 1), test_normal(901 + 3 * set, c->n, c->dim),
+                test_normal(902 + 3 * set, c->n, 1)};
+    for (int64_t i = 0; i < c->n; i++) {
+        double x, z, y[16];
+        for (int64_t k = 0; k < c->dim; k++) y[k] = test_at(&s.y, i, k);
+        c->mean(y, &x, &z);
+        test_set(&s.x, i, 0, x + c->noise * test_at(&s.x, i, 0));
+        test_set(&s.z, i, 0, z + c->noise * test_at(&s.z, i, 0));
+    }
+    return s;
+}
+
+static void levels(void **state) {
+    (void)state;
+    static const null_case cases[] = {
+        {"columns that do not matter", "metric", 400, 3, one_that_matters, 0.1},
+        {"an index of ten columns", "metric", 400, 10, index_of_ten, 0.3},
+        {"jumps", NULL, 500, 1, jumps, 0.2},
+    };
+    circe_context *context = test_context(1);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        int small = 0;
+        for (uint64_t set = 0; set < SETS; set++) {
+            sample s = draw_case(&cases[k], 10 * k + set);
+            circe_test_options options = options_of(CIRCE_TEST_KCI);
+            circe_test_result r = run(context, &s.x, &s.y, &s.z, &options);
+            small += r.p_value <= 0.05;
+            if (cases[k].basis != NULL) assert_non_null(strstr(r.z.basis, cases[k].basis));
+            assert_true(r.misfit >= 0.0);
+        }
+        if (small == SETS) fail_msg("%s: %d of %d data sets without dependence rejected", cases[k].name, small, SETS);
+    }
+}
+
+/* A kernel that is given stays the only one. */
+static void given_kernel(void **state) {
+    (void)state;
+    circe_context *context = test_context(1);
+    circe_kernel *kernel = NULL;
+    sample s = draw(3, 200, 0.0);
+    circe_test_options options = options_of(CIRCE_TEST_KCI);
+    assert_ok(circe_kernel_create(context, CIRCE_KERNEL_GAUSSIAN, 0.0, &kernel));
+    options.kernel_y = kernel;
+    circe_test_result r = run(context, &s.x, &s.y, &s.z, &options);
+    assert_string_equal(r.x.basis, "kernel");
+    assert_string_equal(r.z.basis, "kernel");
+    circe_kernel_destroy(kernel);
+}
+
+/* x and z follow the same function of all columns, of which there are too few rows: said, if not mended. */
+static void misfit_is_said(void **state) {
+    (void)state;
+    circe_context *context = test_context(1);
+    int64_t n = 300;
+    int flagged = 0;
+    for (uint64_t set = 0; set < SETS; set++) {
+        circe_mat y = test_normal(70 + 3 * set, n, 8), x = test_normal(71 + 3 * set, n, 1),
+                  z = test_normal(72 + 3 * set, n, 1);
+        for (int64_t i = 0; i < n; i++) {
+            double mean = 0.0;
+            for (int64_t c = 0; c < 8; c++) mean += sin(3.0 * test_at(&y, i, c)) * test_at(&y, i, (c + 3) % 8);
+            test_set(&x, i, 0, mean + 0.1 * test_at(&x, i, 0));
+            test_set(&z, i, 0, mean + 0.1 * test_at(&z, i, 0));
+        }
+        circe_test_options options = options_of(CIRCE_TEST_GCM);
+        circe_test_result r = run(context, &x, &y, &z, &options);
+        flagged += r.trust != CIRCE_TRUST_GOOD || r.p_value > 0.05;
+    }
+    assert_true(flagged >= SETS - 1);
+}
+
+/* A correlation of the noises that changes its sign along the third column of y, and squares: who sees what. */
+static void weighted_and_projected(void **state) {
+    (void)state;
+    circe_context *context = test_context(1);
+    int64_t n = 400;
+    circe_mat y = test_normal(40, n, 3), a = test_normal(41, n, 1), b = test_normal(42, n, 1),
+              z = test_normal(43, n, 1);
+    circe_mat s = test_normal(44, n, 1), x = test_normal(45, n, 1);
+    for (int64_t i = 0; i < n; i++) {
+        double gamma = sin(3.0 * test_at(&y, i, 2)), e = test_at(&a, i, 0), f = test_at(&b, i, 0);
+        test_set(&z, i, 0, test_at(&y, i, 1) + gamma * e + sqrt(1.0 - gamma * gamma) * f);
+        test_set(&a, i, 0, cos(test_at(&y, i, 0)) + e);
+        test_set(&x, i, 0, test_at(&y, i, 0) + test_at(&s, i, 0) * test_at(&s, i, 0) + 0.3 * test_at(&x, i, 0));
+    }
+    circe_test_options gcm = options_of(CIRCE_TEST_GCM), wgcm = options_of(CIRCE_TEST_WGCM);
+    circe_test_options pcm = options_of(CIRCE_TEST_PCM);
+    assert_true(run(context, &a, &y, &z, &gcm).p_value > 0.01);
+    assert_true(run(context, &a, &y, &z, &wgcm).p_value < 0.03);
+    assert_true(run(context, &x, &y, &s, &gcm).p_value > 0.01);
+    assert_true(run(context, &x, &y, &s, &pcm).p_value < 1e-4);
+    assert_true(run(context, &x, &y, &b, &pcm).p_value > 0.01); /* b is noise of others */
+    assert_true(run(context, &x, &y, &b, &wgcm).p_value > 0.01);
+    circe_mat few = test_normal(46, 30, 1);
+    circe_test_result result;
+    assert_int_equal(circe_test(context, &few, NULL, &few, &pcm, &result), CIRCE_ERR_SHAPE);
+}
+
+/* rcot checks its regressions as the others do. */
+static void rcot_is_checked(void **state) {
+    (void)state;
+    circe_context *context = test_context(1);
+    sample s = draw(5, 300, 0.0);
+    circe_test_options options = options_of(CIRCE_TEST_RCOT);
+    circe_test_result r = run(context, &s.x, &s.y, &s.z, &options);
+    assert_true(r.x.check_p >= 0.0 && r.z.check_p >= 0.0 && r.misfit >= 0.0);
+    sample many = draw(6, 21000, 0.0);
+    for (int64_t i = 0; i < 21000; i++) { /* faster than its features of y can follow */
+        double y = test_at(&many.y, i, 0);
+        test_set(&many.x, i, 0, sin(15.0 * y) + 0.1 * test_at(&many.x, i, 0));
+        test_set(&many.z, i, 0, sin(15.0 * y) + 0.1 * test_at(&many.z, i, 0));
+    }
+    r = run(context, &many.x, &many.y, &many.z, &options);
+    assert_true(r.x.check_p >= 0.0 && r.z.check_p >= 0.0);
+    assert_true(r.p_value > 0.05 || r.trust != CIRCE_TRUST_GOOD);
+}
+
+TEST_MAIN("adaptive", TEST(weighted_and_projected), TEST(rcot_is_checked), TEST(levels), TEST(given_kernel),
+          TEST(misfit_is_said))
