@@ -259,8 +259,9 @@ class BatchMeasureTest(CliTest):
                 text = self.succeed(*self.measure_args(name=name), *grids).stdout
                 self.assertRegex(text, r"leave-one-out +chose width of y and ridge .* 3 x 4")
                 default = self.measure(name)["loo"]
-                self.assertEqual((default["sigma2_y"], default["ridge"]),
-                                 ([10, 1, 0.1, 0.01, 0.001], [0.01, 0.1, 1, 10, 100]))
+                self.assertEqual([round(default["sigma2_y"][0] / width) for width in default["sigma2_y"]],
+                                 [1, 10, 100, 1000, 10000])
+                self.assertEqual(default["ridge"], [0.01, 0.1, 1, 10, 100])
         self.assertEqual(self.measure("kci", "--sigma2-y", "0.5")["loo"]["sigma2_y"], [0.5])
         self.assertEqual(self.measure("kci", "--sigma2-y", "median", "--ridge", "1,2")["loo"]["ridge"], [1, 2])
         self.assertNotIn("loo", self.measure("kci", "--sigma2-y", "median", "--ridge", "1"))
