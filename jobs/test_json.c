@@ -83,6 +83,7 @@ void test_json(cJSON *out, const circe_test_result *r) {
     json_number(d, "robust_p", r->robust_p);
     json_number(d, "mid_p", r->mid_p);
     json_number(d, "misfit", r->misfit);
+    json_number(d, "expected_count", r->expected_count);
     json_regression(d, "regression_x", &r->x);
     json_regression(d, "regression_z", &r->z);
 }

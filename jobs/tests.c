@@ -33,6 +33,16 @@ const test_kind tests[] = {
      .method = CIRCE_TEST_HSIC,
      .uses = TEST_KERNELS,
      .summary = "Marginal: does x depend on z at all? y is not used and --y not needed."},
+    {.name = "wgcm",
+     .method = CIRCE_TEST_WGCM,
+     .uses = TEST_CONDITIONS | TEST_REGRESSION,
+     .summary = "Conditional. As gcm, and also with signs that change along y: sees correlation that is positive here "
+                "and negative there."},
+    {.name = "pcm",
+     .method = CIRCE_TEST_PCM,
+     .uses = TEST_CONDITIONS,
+     .summary = "Conditional. Does z help to predict x beyond y? One half of the rows learns how, the other tests it. "
+                "Sees squares and interactions that gcm does not; blind to dependence in the spread of x alone."},
 };
 
 const size_t n_tests = sizeof tests / sizeof tests[0];

@@ -238,6 +238,7 @@ static circe_status open_job(training_job *job) {
     circe_status status = check_settings(job);
     if (output != NULL) job->checkpoint = small_format("%s.checkpoint", output);
     if (status == CIRCE_OK && output != NULL && is_first()) status = hold_output(job);
+    if (status == CIRCE_OK) status = training_open_baseline(job);
     if (status == CIRCE_OK)
         status = training_set_read(job->table, job->options, job->net, needs_holdout(job), job->set);
     if (status == CIRCE_OK) status = parse_network(job, &specs, &n_specs);
@@ -256,6 +257,7 @@ static circe_status open_job(training_job *job) {
 
 static void close_job(training_job *job) {
     train_result_free(&job->result);
+    circe_model_free(job->compared);
     circe_measure_destroy(job->regularizer);
     train_network_destroy(job->network);
     train_device_destroy(job->device);
@@ -272,15 +274,11 @@ static void close_job(training_job *job) {
 
 /* The most important first: a narrow terminal cuts the end off. */
 static void describe_progress(const training_job *job, const train_progress *p, char *text, size_t size) {
-    double passed = job->reported - job->began, done = (double)(p->step - job->began_step);
-    double left = passed / done * (double)(p->steps - p->step);
     FILE *out = fmemopen(text, size, "w");
     if (out == NULL) return;
     fprintf(out, "%sepoch %" PRId64 "/%" PRId64, job->stage, p->epoch, p->epochs);
-    if (job->stage[0] == '\0' && done > 0 && passed > 0.5 && left > 0)
-        fprintf(out, left >= 90 ? ", %.0f min left" : ", %.0f s left", ceil(left >= 90 ? left / 60 : left));
     fprintf(out, ", loss %.2g", p->loss);
-    if (job->kind != CIRCE_MEASURE_NONE) fprintf(out, ", %s %.1e", circe_measure_name(job->kind), p->regularizer);
+    if (p->gamma > 0) fprintf(out, ", %s %.1e", circe_measure_name(job->kind), p->regularizer);
     if (isfinite(p->validation_loss)) fprintf(out, ", validation %.2g", p->validation_loss);
     fclose(out);
 }
@@ -291,11 +289,8 @@ static int on_progress(void *user, const train_progress *p) {
     training_job *job = user;
     char text[256] = "";
     double share = (double)p->step / (double)p->steps, now = job_clock();
+    training_watch_epoch(job, p);
     if (job->watch == NULL || job->watch->progress == NULL) return 0;
-    if (job->began == 0) {
-        job->began = job->reported = now;
-        job->began_step = p->step;
-    }
     if (!p->epoch_ended && (now - job->reported < pause || p->batch == p->batches)) return 0;
     job->reported = now;
     describe_progress(job, p, text, sizeof text);
@@ -430,7 +425,6 @@ circe_status training_try(training_job *job, const training_trial *trial) {
     options.gamma = kind == CIRCE_MEASURE_NONE ? 0.0 : trial->gamma;
     options.checkpoint = NULL;
     options.resume = 0;
-    job->began = 0;
     status =
         train_run(job->network, trial->regularizer, &rows, trial->watched != NULL ? &watched : NULL, &options, &run);
     if (status == CIRCE_ERR_NUMERIC) status = refuse_numbers(job, status);
@@ -451,7 +445,6 @@ static circe_status run_network(training_job *job) {
     if (status != CIRCE_OK) return status;
     fill_options(job, &options);
     job->stage[0] = '\0';
-    job->began = 0;
     status = train_run(job->network, job->regularizer, &training, &validation, &options, &job->result);
     if (status == CIRCE_ERR_NUMERIC) return refuse_numbers(job, status);
     if (status == CIRCE_OK && job->result.interrupted) return interrupted(job, &job->result);
@@ -541,7 +534,9 @@ static circe_status keep_network(training_job *job) {
 
 static circe_status finish_job(training_job *job) {
     circe_status status = training_judge(job);
-    return status == CIRCE_OK ? save_model(job) : status;
+    if (status != CIRCE_OK) return status;
+    training_watch_end(job);
+    return save_model(job);
 }
 
 static circe_status run_all(training_job *job) {

@@ -14,6 +14,12 @@ bool training_has_baseline(const training_job *job) {
     return job->kind != CIRCE_MEASURE_NONE && (asked == NULL || strcmp(asked, "none") != 0);
 }
 
+circe_status training_open_baseline(training_job *job) {
+    if (!training_has_baseline(job) || job->options->baseline == NULL) return CIRCE_OK;
+    circe_status status = circe_model_load(job->context, job->options->baseline, &job->compared);
+    return status == CIRCE_OK ? status : job_about(status, "--baseline");
+}
+
 static circe_status train_baseline(training_job *job) {
     const training_trial trial = {.rows = &job->set->training,
                                   .watched = &job->set->validation,
@@ -25,7 +31,7 @@ static circe_status train_baseline(training_job *job) {
     snprintf(job->stage, sizeof job->stage, "without the regulariser: ");
     circe_status status = training_try(job, &trial);
     if (status != CIRCE_OK || ranks_rank() != 0) return status;
-    job->made->result.baseline = small_format("the same network without the regulariser");
+    job->made->result.baseline = small_format("without the regulariser");
     return training_ask(job, training_judged(job->set), &job->made->baseline);
 }
 
@@ -77,7 +83,7 @@ static circe_status load_baseline(training_job *job) {
     circe_predict_options options;
     circe_predictions *predictions = NULL;
     circe_predict_options_init(&options);
-    options.model = o->baseline;
+    options.model = o->baseline; /* for messages: it is loaded */
     options.output = "-";
     options.data = o->data;
     options.images = o->images;
@@ -89,7 +95,7 @@ static circe_status load_baseline(training_job *job) {
     options.missing = "empty"; /* rows that were dropped are not judged */
     options.categories = o->categories;
     options.device = o->device;
-    circe_status status = circe_predict(job->context, NULL, job->table, &options, NULL, &predictions);
+    circe_status status = circe_predict(job->context, job->compared, job->table, &options, NULL, &predictions);
     if (status != CIRCE_OK) return job_about(status, "--baseline");
     status = take_predictions(job, predictions);
     circe_predictions_free(predictions);

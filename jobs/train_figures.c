@@ -77,6 +77,38 @@ void training_show_history(training_page *p) {
     for (int f = 0; f < FIELDS; f++) free(field[f]);
 }
 
+/* What the regulariser could see. */
+void training_show_features(training_page *p) {
+    const circe_training *r = &p->t->result;
+    enum { EPOCH, KERNEL, SPREAD, FIELDS };
+    static const double limits[] = {0.05, 0.95};
+    int64_t n = r->epochs;
+    double *field[FIELDS];
+    if (!r->regularised || n == 0 || !isfinite(r->history[n - 1].spread)) return;
+    for (int f = 0; f < FIELDS; f++) field[f] = small_alloc((size_t)n * sizeof(double));
+    for (int64_t e = 0; e < n; e++) {
+        field[EPOCH][e] = (double)(e + 1);
+        field[KERNEL][e] = r->history[e].mean_kernel, field[SPREAD][e] = r->history[e].spread;
+    }
+    report_series kernel[] = {curve("mean over pairs of rows", n, field[EPOCH], field[KERNEL], 0), {0}, {0}};
+    for (int k = 0; k < 2; k++)
+        kernel[1 + k] = (report_series){.label = k == 0 ? "sees nothing below" : "and above",
+                                        .n = 1,
+                                        .y = &limits[k],
+                                        .style = REPORT_HORIZONTAL,
+                                        .colour = -1,
+                                        .dashed = true};
+    const report_series spread[] = {curve("standard deviation", n, field[EPOCH], field[SPREAD], 0)};
+    const report_panel panels[] = {
+        {.title = "spread of the features", .x_label = "epoch", .y_label = "spread", .series = spread, .n_series = 1},
+        {.title = "kernel of the features", .x_label = "epoch", .y_label = "kernel", .series = kernel, .n_series = 3}};
+    show_figure(p, "features",
+                "What the regulariser could see: the standard deviation of the regularised features, and the mean of "
+                "their kernel between two rows. Near 0 or 1 the kernel hides dependence.",
+                panels, isfinite(r->history[n - 1].mean_kernel) ? 2 : 1);
+    for (int f = 0; f < FIELDS; f++) free(field[f]);
+}
+
 /* ---- the trade-off ----------------------------------------------------------------------------------------------- */
 
 /* KPC less what it is by chance, with the error, of every gamma but those that diverged. */

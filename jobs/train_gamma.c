@@ -7,12 +7,15 @@
  *
  * The grid is relative, since a useful gamma depends on loss and measure: gamma = unit 10^(k/2), where the unit
  * balances the loss L of the network without a regulariser with the measure R of z itself, as dependent as a prediction
- * can be. The search begins at START and goes up until dependence is not found twice in a row, so that no single lucky
- * p-value decides, then down until it is found. It takes the smaller gamma of the first such pair, or the larger one
- * where that costs hardly any error. It ends where the error is that of a constant prediction, which is invariant for
- * nothing.
+ * can be.
  *
- * Cost: about 4 to 8 gammas, each of one to three trainings with four fifths of the rows. Long trainings are cut to
+ * The search begins at START, goes up until dependence is not found twice in a row, and down until it is found. Then
+ * p-values are smoothed to rise with gamma (isotonic regression of their normal quantiles), so that no single lucky or
+ * unlucky one decides, and the gamma is taken where the curve crosses `margin`, between the points of the grid, or
+ * where it comes to its most. A p-value at the level itself would be found again on every second set of new rows. The
+ * search ends where the error is that of a constant prediction, which is invariant for nothing.
+ *
+ * Cost: about 5 to 10 gammas, each of one to three trainings with four fifths of the rows. Long trainings are cut to
  * LONG_STEPS steps here, after which the order of gammas is settled. */
 #include <inttypes.h>
 #include <math.h>
@@ -24,9 +27,18 @@
 #include "jobs/training.h"
 #include "mpi/ranks.h"
 
-enum { FOLDS = 5, MOST_ROWS = 2000, LONG_STEPS = 4000, LOWEST = -6, START = 0, HIGHEST = 6, MOST_TRIALS = 64 };
-static const double start_share = 100.0; /* of the unit, at k = 0 */
-static const double level = 0.05, free_error = 1.03, search_share = 0.7;
+enum {
+    FOLDS = 5,
+    MOST_ROWS = 2000,
+    LONG_STEPS = 4000,
+    LOWEST = -5,
+    START = 0,
+    HIGHEST = 6,
+    MOST_TRIALS = 64,
+    ROUNDS = 2
+};
+static const double start_share = 30.0; /* units that START is */
+static const double level = 0.05, margin = 0.15, near = 1.3, noise = 0.3, free_error = 1.05, search_share = 0.7;
 
 typedef struct fold {
     training_part training, left_out;
@@ -215,75 +227,180 @@ static circe_status find_unit(search *s) {
     if (x.rows > MOST_ROWS) x.rows = y.rows = own.rows = MOST_ROWS;
     if (status == CIRCE_OK) status = circe_measure_points(f->regularizer, &x, &y, &own, &most, NULL);
     if (status != CIRCE_OK) return status;
-    s->trivial = fmax(trivial_error(s), plain->score.error.value); /* too few rows to learn anything: then no better */
+    s->trivial = fmax(trivial_error(s), 1.05 * plain->score.error.value); /* with few rows no network is better */
     s->unit = start_share * plain->score.error.value / (most > 1e-12 ? most : 1e-12);
     return CIRCE_OK;
 }
 
 /* Two digits, so that people can repeat it. */
-static double gamma_at(const search *s, int k) {
-    double gamma = s->unit * pow(10.0, 0.5 * k), decade = pow(10.0, floor(log10(gamma)) - 1);
+static double two_digits(double gamma) {
+    double decade = pow(10.0, floor(log10(gamma)) - 1);
     return round(gamma / decade) * decade;
+}
+
+static double gamma_at(const search *s, int k) { return two_digits(s->unit * pow(10.0, 0.5 * k)); }
+
+/* Of the standard normal distribution, by bisection: a few calls a run. */
+static double normal_quantile(double p) {
+    double low = -10, high = 10;
+    for (int i = 0; i < 60; i++) {
+        double middle = (low + high) / 2;
+        if (erfc(-middle / sqrt(2.0)) / 2 < p)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int by_gamma(const void *a, const void *b) {
+    double x = ((const circe_training_trial *)a)->gamma, y = ((const circe_training_trial *)b)->gamma;
+    return (x > y) - (x < y);
 }
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
 static bool is_useless(const search *s, const circe_training_trial *t) { return !(t->score.error.value <= s->trivial); }
 
-/* The first k from `k` up with which, and with the next one, dependence is not found; HIGHEST + 1: there is none. */
-static circe_status climb(search *s, int *k) {
+static double least_p(const circe_training_trial *t) { return fmin(t->score.p_kci, t->score.p_gcm); }
+
+/* Goes up from START to the second gamma in a row with which dependence is not found. */
+static circe_status climb(search *s) {
     bool before = false;
-    for (int at = START; at <= HIGHEST; at++) {
+    for (int k = START; k <= HIGHEST; k++) {
         circe_training_trial *t = NULL;
-        circe_status status = evaluate(s, gamma_at(s, at), &t);
-        if (status != CIRCE_OK) return status;
-        bool fine = t != NULL && is_invariant(s, &t->score) && !is_useless(s, t);
-        if (fine && before) {
-            *k = at - 1;
-            return CIRCE_OK;
-        }
-        if (t == NULL || is_useless(s, t)) break;
+        circe_status status = evaluate(s, gamma_at(s, k), &t);
+        if (status != CIRCE_OK || t == NULL || is_useless(s, t)) return status;
+        bool fine = is_invariant(s, &t->score);
+        if (fine && before) return CIRCE_OK;
         before = fine;
     }
-    *k = HIGHEST + 1;
     return CIRCE_OK;
 }
 
-static circe_status descend(search *s, int *k) {
-    for (int at = *k - 1; at >= LOWEST; at--) {
+/* Goes down from START to the first gamma that is of use and with which it is found. */
+static circe_status descend(search *s) {
+    for (int k = START; k >= LOWEST; k--) {
         circe_training_trial *t = NULL;
-        circe_status status = evaluate(s, gamma_at(s, at), &t);
-        if (status != CIRCE_OK || t == NULL || !is_invariant(s, &t->score)) return status;
-        *k = at;
+        circe_status status = evaluate(s, gamma_at(s, k), &t);
+        if (status != CIRCE_OK || t == NULL || !(is_useless(s, t) || is_invariant(s, &t->score))) return status;
     }
     return CIRCE_OK;
 }
 
-/* Where dependence was always found: once found no more, else the gamma with which it was found least. */
-static circe_training_trial *best_of(search *s) {
-    circe_training_trial *best = &s->trials[0];
-    for (int64_t i = 0; i < s->n_trials; i++) {
-        circe_training_trial *t = &s->trials[i];
-        double p = fmin(t->score.p_kci, t->score.p_gcm), most = fmin(best->score.p_kci, best->score.p_gcm);
-        if (!is_useless(s, t) && (is_useless(s, best) || p > most)) best = t;
+/* Where dependence is found with every gamma of use: looks between the largest of them and the next one. */
+static circe_status bisect(search *s) {
+    for (int round = 0; round < ROUNDS; round++) {
+        circe_training_trial *last = NULL, *next = NULL, *t = NULL;
+        qsort(s->trials, (size_t)s->n_trials, sizeof s->trials[0], by_gamma);
+        for (int64_t i = 1; i < s->n_trials && next == NULL; i++) {
+            if (is_useless(s, &s->trials[i]))
+                next = &s->trials[i];
+            else
+                last = &s->trials[i];
+        }
+        if (last == NULL || next == NULL || is_invariant(s, &last->score)) return CIRCE_OK;
+        circe_status status = evaluate(s, two_digits(sqrt(last->gamma * next->gamma)), &t);
+        if (status != CIRCE_OK) return status;
     }
-    return best;
+    return CIRCE_OK;
+}
+
+/* What has to rise with gamma: a normal quantile, or with a tolerance the share that is left, turned round. */
+static double height_of(const search *s, const circe_training_trial *t) {
+    if (isfinite(s->job->options->tolerance)) return t->score.kpc_chance - t->score.kpc.value;
+    return normal_quantile(fmin(fmax(least_p(t), 1e-12), 0.999));
+}
+
+/* height (n) := the nearest that never falls: neighbours that do are replaced by their mean. */
+static void smooth(double *height, int64_t n) {
+    for (int64_t i = 1; i < n; i++) {
+        double sum = height[i];
+        int64_t first = i, count = 1;
+        while (first > 0 && height[first - 1] > sum / (double)count) sum += height[--first], count++;
+        for (int64_t j = first; j <= i; j++) height[j] = sum / (double)count;
+    }
+}
+
+/* The gammas that are of use, ascending, and their smoothed heights; returns how many. */
+static int64_t smoothed(search *s, double *gamma, double *height) {
+    int64_t n = 0;
+    qsort(s->trials, (size_t)s->n_trials, sizeof s->trials[0], by_gamma);
+    for (int64_t i = 0; i < s->n_trials; i++) {
+        if (is_useless(s, &s->trials[i])) continue;
+        gamma[n] = s->trials[i].gamma;
+        height[n++] = height_of(s, &s->trials[i]);
+    }
+    smooth(height, n);
+    return n;
+}
+
+/* Where the curve crosses `wanted`, or nearly what it comes to where that is less: its last step up is noise. */
+static double crossing(const double *gamma, const double *height, int64_t n, double wanted, double slack) {
+    int64_t at = n > 1 ? 1 : 0; /* above 0, where there is such a one */
+    wanted = fmin(wanted, height[n - 1] - slack);
+    while (height[at] < wanted) at++;
+    if (at == 0 || gamma[at - 1] == 0.0 || height[at - 1] >= wanted) return gamma[at];
+    double share = (height[at] - wanted) / (height[at] - height[at - 1]);
+    return two_digits(gamma[at] * pow(gamma[at - 1] / gamma[at], share));
+}
+
+/* That of a trial which is hardly larger; itself: there is none. */
+static double known_nearby(const search *s, double gamma) {
+    for (int64_t i = 0; i < s->n_trials; i++) {
+        double ratio = s->trials[i].gamma / gamma;
+        if (ratio <= near && ratio >= 0.95 && !is_useless(s, &s->trials[i])) return s->trials[i].gamma;
+    }
+    return gamma;
+}
+
+/* The largest gamma from `gamma` up whose error is next to the least of them: margin for little. With few rows the
+ * regulariser even lowers the error. */
+static double as_good(const search *s, double gamma) {
+    double least = INFINITY, largest = gamma;
+    for (int64_t i = 0; i < s->n_trials; i++)
+        if (s->trials[i].gamma >= gamma) least = fmin(least, s->trials[i].score.error.value);
+    for (int64_t i = 0; i < s->n_trials; i++)
+        if (s->trials[i].gamma > largest && s->trials[i].score.error.value <= free_error * least)
+            largest = s->trials[i].gamma;
+    return largest;
+}
+
+/* What is found at a crossing is part of the curve then; in the end the first gamma that was tried and is high enough.
+ */
+static circe_status settle(search *s, double *taken, bool *reached) {
+    double tolerance = s->job->options->tolerance, gamma[MOST_TRIALS], height[MOST_TRIALS];
+    bool tolerant = isfinite(tolerance);
+    double wanted = tolerant ? -tolerance : normal_quantile(margin),
+           enough = tolerant ? wanted : normal_quantile(level);
+    circe_status status = CIRCE_OK;
+    int64_t n = 0, at = 1;
+    for (int round = 0; round < ROUNDS && status == CIRCE_OK; round++) {
+        circe_training_trial *t = NULL;
+        n = smoothed(s, gamma, height);
+        status = evaluate(s, known_nearby(s, crossing(gamma, height, n, wanted, tolerant ? 0.0 : noise)), &t);
+    }
+    if (status != CIRCE_OK) return status;
+    n = smoothed(s, gamma, height);
+    wanted = fmin(wanted, height[n - 1] - (tolerant ? 0.0 : noise));
+    while (at < n && height[at] < wanted) at++;
+    *taken = gamma[at < n ? at : n - 1];
+    *reached = height[n - 1] >= enough;
+    if (*reached && !tolerant) *taken = as_good(s, *taken);
+    return CIRCE_OK;
 }
 
 static circe_status choose(search *s) {
     circe_training *r = &s->job->made->result;
-    int k = 0;
-    circe_status status = climb(s, &k);
-    bool found = status == CIRCE_OK && k <= HIGHEST;
-    if (found) status = descend(s, &k);
+    bool reached = false;
+    circe_status status = climb(s);
+    if (status == CIRCE_OK) status = descend(s);
+    if (status == CIRCE_OK) status = bisect(s);
+    if (status == CIRCE_OK) status = settle(s, &s->job->gamma, &reached);
     if (status != CIRCE_OK) return status;
-    circe_training_trial *chosen = found ? find_trial(s, gamma_at(s, k)) : best_of(s);
-    circe_training_trial *larger = found ? find_trial(s, gamma_at(s, k + 1)) : NULL;
-    if (larger != NULL && larger->score.error.value <= free_error * chosen->score.error.value) chosen = larger;
-    chosen->chosen = 1;
-    s->job->gamma = chosen->gamma;
+    find_trial(s, s->job->gamma)->chosen = 1;
     r->gamma_chosen = 1;
-    r->gamma_reached = found || is_invariant(s, &chosen->score);
+    r->gamma_reached = reached;
     return CIRCE_OK;
 }
 
@@ -317,11 +434,6 @@ static circe_status sweep(search *s) {
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */
-
-static int by_gamma(const void *a, const void *b) {
-    double x = ((const circe_training_trial *)a)->gamma, y = ((const circe_training_trial *)b)->gamma;
-    return (x > y) - (x < y);
-}
 
 static void hand_over(search *s) {
     circe_training *r = &s->job->made->result;

@@ -112,8 +112,9 @@ static void describe_run(training_job *job) {
     r->history = small_alloc((size_t)run->epochs_done * sizeof *r->history);
     for (int64_t e = 0; e < run->epochs_done; e++) {
         const train_epoch *h = &run->history[e];
-        r->history[e] = (circe_training_epoch){h->loss, h->regularizer, h->validation_loss, h->validation_regularizer,
-                                               h->rate, h->gamma,       h->seconds};
+        r->history[e] = (circe_training_epoch){h->loss,  h->regularizer, h->validation_loss, h->validation_regularizer,
+                                               h->rate,  h->gamma,       h->seconds,         h->mean_kernel,
+                                               h->spread};
     }
 }
 

@@ -30,17 +30,17 @@ static void write_table(training_page *p, const char *name, const char *const *c
 
 static void write_history(training_page *p) {
     static const char *const columns[] = {"epoch", "loss",  "regularizer", "validation_loss", "validation_regularizer",
-                                          "lr",    "gamma", "seconds"};
+                                          "lr",    "gamma", "mean_kernel", "spread",          "seconds"};
     cells list = {0};
     for (int64_t e = 0; e < p->t->result.epochs; e++) {
         const circe_training_epoch *h = &p->t->result.history[e];
         const double values[] = {h->loss, h->regularizer, h->validation_loss, h->validation_regularizer,
-                                 h->rate, h->gamma};
+                                 h->rate, h->gamma,       h->mean_kernel,     h->spread};
         cells_add(&list, "%" PRId64, e + 1);
         for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) cells_add(&list, "%.17g", values[i]);
         cells_add(&list, "%.3f", h->seconds);
     }
-    write_table(p, "results.csv", columns, 8, false, &list);
+    write_table(p, "results.csv", columns, 10, false, &list);
 }
 
 /* Rows are those of the table, from 0, less those that were dropped. */
@@ -176,14 +176,16 @@ static void say_comparison(training_page *p) {
     const circe_training *r = &p->t->result;
     const circe_training_estimate *d = &r->difference;
     if (r->baseline == NULL || r->invariant_to == NULL) return;
-    report_text(p->page,
-                "What invariance bought: without the regulariser %s (p = %.2g), with it %s (p = %.2g); KPC, the share "
-                "of what %s leaves of the prediction that %s explains, went from %.3g to %.3g, and chance alone gives "
-                "about %.2g. What it cost: the error rose by %.3g (95 %% interval %.3g to %.3g), from %.4g to %.4g.",
-                found_words(&r->baseline_score), fmin(r->baseline_score.p_kci, r->baseline_score.p_gcm),
-                found_words(&r->score), fmin(r->score.p_kci, r->score.p_gcm), r->given, r->invariant_to,
-                r->baseline_score.kpc.value, r->score.kpc.value, r->score.kpc_chance, d->value, d->lower, d->upper,
-                r->baseline_score.error.value, r->score.error.value);
+    report_text(
+        p->page,
+        "What invariance bought: without the regulariser %s (p = %.2g), with it %s (p = %.2g). KPC, the share "
+        "of what %s leaves of the prediction that %s explains, is %.3g instead of %.3g; chance alone gives "
+        "about %.2g. What it cost: the error is %.4g instead of %.4g, a difference of %.3g (95 %% interval %.3g "
+        "to %.3g).",
+        found_words(&r->baseline_score), fmin(r->baseline_score.p_kci, r->baseline_score.p_gcm), found_words(&r->score),
+        fmin(r->score.p_kci, r->score.p_gcm), r->given, r->invariant_to, r->score.kpc.value,
+        r->baseline_score.kpc.value, r->score.kpc_chance, r->score.error.value, r->baseline_score.error.value, d->value,
+        d->lower, d->upper);
 }
 
 static void show_comparison(training_page *p) {
@@ -373,6 +375,7 @@ static void write_page(training_page *p) {
     show_trials(p);
     report_heading(p->page, "Training");
     training_show_history(p);
+    training_show_features(p);
     report_heading(p->page, "Predictions");
     if (r->classes == NULL)
         training_show_predictions(p);

@@ -16,14 +16,7 @@
 #include "io/quantile.h"
 #include "jobs/training.h"
 
-enum {
-    MOST_TESTED = 2000,
-    DRAWS = 1000,
-    MOST_DRAWN = 100000000,
-    LEAST_DRAWS = 200,
-    EFFECT_DRAWS = 100,
-    FEW_DRAWS = 20
-};
+enum { MOST_TESTED = 2000, DRAWS = 1000, MOST_DRAWN = 100000000, LEAST_DRAWS = 200, EFFECT_DRAWS = 50, FEW_DRAWS = 20 };
 enum { STREAM = 0x626f6f74 };
 
 /* ---- error ------------------------------------------------------------------------------------------------------- */

@@ -21,6 +21,13 @@ typedef struct trained {
 
 static inline const trained *trained_of(const circe_training *result) { return (const trained *)(const void *)result; }
 
+/* What was said, and the spread of the features in the first epoch. */
+enum { TRAINING_NARROW = 1, TRAINING_CONSTANT = 2, TRAINING_DRIFT = 4 };
+typedef struct training_watchman {
+    unsigned said;
+    double spread;
+} training_watchman;
+
 /* A run on its way to one. */
 typedef struct training_job {
     circe_context *context;
@@ -48,7 +55,9 @@ typedef struct training_job {
     int64_t began_step;     /* its number */
     double from, to;        /* the share of the whole that the training at hand is */
     char stage[96];         /* what it is for: "gamma 300, fold 2 of 5: "; "": the network itself */
+    circe_model *compared;  /* --baseline; NULL: none is named */
     bool search_resumed;    /* gammas were read from a file */
+    training_watchman watchman;
 } training_job;
 
 /* The regulariser's options as the job has them, for any kind. */
@@ -79,6 +88,12 @@ circe_status training_ask(const training_job *job, const training_part *part, fl
 circe_status training_regularizer_for(const training_job *job, const training_part *rows, const training_part *holdout,
                                       circe_measure **regularizer);
 
+/* ---- the watchman (train_watchman.c) ----------------------------------------------------------------------------- */
+
+void training_watch_epoch(training_job *job, const train_progress *progress);
+/* Of the network that was asked for, once it is judged. */
+void training_watch_end(training_job *job);
+
 /* ---- the choice of gamma (train_gamma.c, train_search_file.c) ---------------------------------------------------- */
 
 /* Where gamma is to be chosen, or a sweep is asked for: job->gamma and the result's trials. */
@@ -104,8 +119,9 @@ circe_status training_compare_groups(training_job *job);
 
 /* ---- the comparison (train_baseline.c) --------------------------------------------------------------------------- */
 
-/* Whether there is one. */
+/* Whether there is one; that of --baseline is loaded before anything takes long. */
 bool training_has_baseline(const training_job *job);
+circe_status training_open_baseline(training_job *job);
 /* job->made->baseline: of the same network without the regulariser, or of --baseline. */
 circe_status training_make_baseline(training_job *job);
 
@@ -151,6 +167,7 @@ typedef struct training_page {
 
 /* Each draws a figure into the folder and adds it to the page. */
 void training_show_history(training_page *p);
+void training_show_features(training_page *p);
 void training_show_sweep(training_page *p);
 void training_show_predictions(training_page *p);
 void training_show_residuals(training_page *p);

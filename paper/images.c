@@ -32,9 +32,12 @@ typedef struct picture_task {
 
 static int64_t rows_or(int64_t rows, int64_t all) { return rows > 0 ? rows : all; }
 
-/* A run alone draws what it shows; runs together draw all pictures, once. */
+/* A run alone draws what it shows. Runs together draw all pictures, once, unless each shows but few of them. */
 static circe_status draw_sprites(circe_context *context, bool together, unsigned parts, picture_task *task) {
-    if (!together) return dsprites_task_render(context, parts, &task->dsprites);
+    enum { MANY = DSPRITES_IMAGES / 4 };
+    int64_t shown = 0;
+    for (int p = 0; p < IMAGE_PARTS; p++) shown += (parts >> p & 1u) != 0 ? task->dsprites.parts[p].points.n : 0;
+    if (!together || shown < MANY) return dsprites_task_render(context, parts, &task->dsprites);
     circe_status status = paper_album_open(NULL, &task->album);
     if (status == CIRCE_OK) dsprites_task_use(&task->dsprites, paper_album_drawn(task->album));
     return status;

@@ -92,9 +92,9 @@ else
 fi
 
 # Debian's arm64 libraries, unpacked where cmake/aarch64.cmake looks. apt-get has a state of its own here, so that the system
-# stays free of a second architecture.
-if [ "$what" = aarch64 ] && [ ! -e build-aarch64/sysroot/ready ]; then
-    libraries="libc6-dev libopenblas-openmp-dev libcjson-dev libcmocka-dev libzip-dev zlib1g-dev libpng-dev libturbojpeg0-dev librandom123-dev"
+# stays free of a second architecture. The file `ready` has the list that was unpacked.
+libraries="libc6-dev libopenblas-openmp-dev libcjson-dev libcmocka-dev libyaml-dev libzip-dev zlib1g-dev libpng-dev libturbojpeg0-dev librandom123-dev"
+if [ "$what" = aarch64 ] && [ "$(cat build-aarch64/sysroot/ready 2>/dev/null)" != "$libraries" ]; then
     root=$PWD/build-aarch64
     mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial" "$root/sysroot"
     : >"$root/apt/status"
@@ -107,7 +107,7 @@ if [ "$what" = aarch64 ] && [ ! -e build-aarch64/sysroot/ready ]; then
         dpkg -x "$package" "$root/sysroot"
     done
     rm -rf "$root/apt"
-    touch "$root/sysroot/ready"
+    echo "$libraries" >"$root/sysroot/ready"
 fi
 
 if [ "$what" = matrix ]; then

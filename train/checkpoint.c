@@ -2,6 +2,7 @@
 #include "train/checkpoint.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,9 @@ static const char format_name[] = "circe training checkpoint";
 
 enum {
     N_COUNTERS = 5,
-    N_NUMBERS = 10,
+    N_NUMBERS = 13,
     N_HISTORY = sizeof(train_epoch) / sizeof(double),
+    N_FIRST = 7, /* columns that every history has, and fewer numbers than there ever were */
     MOST_TENSORS = 10,
     N_OWN = 3, /* metadata of the format itself: format, version, writer */
 };
@@ -53,8 +55,9 @@ void train_state_free(train_state *state) {
 static void pack(const train_standing *now, int64_t *counters, double *numbers) {
     const int64_t whole[N_COUNTERS] = {now->steps, now->epochs, now->batches, now->best_epoch, now->stopped_early};
     const double real[N_NUMBERS] = {
-        now->best,         now->sums.loss, now->sums.regularizer, now->sums.rate, now->sums.gamma,
-        now->sums.seconds, now->loss,      now->regularizer,      now->seconds,   now->regularizer_seconds};
+        now->best,         now->sums.loss,   now->sums.regularizer, now->sums.rate, now->sums.gamma,
+        now->sums.seconds, now->loss,        now->regularizer,      now->seconds,   now->regularizer_seconds,
+        now->sums.kernel,  now->sums.spread, now->sums.looked};
     memcpy(counters, whole, sizeof whole);
     memcpy(numbers, real, sizeof real);
 }
@@ -67,7 +70,7 @@ static train_standing unpack(const int64_t *counters, const double *numbers) {
         .best_epoch = counters[3],
         .stopped_early = counters[4],
         .best = numbers[0],
-        .sums = {numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]},
+        .sums = {numbers[1], numbers[2], numbers[3], numbers[4], numbers[5], numbers[10], numbers[11], numbers[12]},
         .loss = numbers[6],
         .regularizer = numbers[7],
         .seconds = numbers[8],
@@ -201,18 +204,36 @@ static circe_status take(const circe_tensor_file *file, const char *path, const 
     return CIRCE_OK;
 }
 
+/* A table of rows of `cols` numbers; files that were written before some columns were thought of have fewer, and
+ * `missing` stands in for them. */
+static circe_status take_rows(const circe_tensor_file *file, const char *path, const char *name, int64_t rows,
+                              int64_t cols, double missing, double *to) {
+    circe_tensor tensor;
+    circe_status status = circe_tensor_file_find(file, name, &tensor);
+    if (status != CIRCE_OK || rows == 0) return status;
+    int64_t there = (int64_t)(tensor.bytes / sizeof *to) / rows;
+    if (strcmp(tensor.dtype, "F64") != 0 || there > cols || tensor.bytes != (size_t)(rows * there) * sizeof *to ||
+        there < N_FIRST)
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: '%s' is %zu bytes of %s there; this run needs %zu of F64", path, name,
+                          tensor.bytes, tensor.dtype, (size_t)(rows * cols) * sizeof *to);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < cols; c++)
+            to[i * cols + c] = c < there ? ((const double *)tensor.data)[i * there + c] : missing;
+    return CIRCE_OK;
+}
+
 static circe_status take_standing(const circe_tensor_file *file, const char *path, train_state *s) {
     int64_t counters[N_COUNTERS];
-    double numbers[N_NUMBERS];
+    double numbers[N_NUMBERS] = {0};
     circe_status status = take(file, path, "counters", "I64", sizeof counters, counters);
-    if (status == CIRCE_OK) status = take(file, path, "numbers", "F64", sizeof numbers, numbers);
+    if (status == CIRCE_OK) status = take_rows(file, path, "numbers", 1, N_NUMBERS, 0.0, numbers);
     if (status != CIRCE_OK) return status;
     s->now = unpack(counters, numbers);
     if (s->now.epochs < 0 || s->now.epochs > s->epochs || s->now.steps < 0 || s->now.batches < 0 ||
         s->now.best_epoch < -1 || s->now.best_epoch >= s->epochs)
         return circe_fail(CIRCE_ERR_FORMAT, "%s: its counters are those of no run: %lld epochs of %lld, %lld steps",
                           path, (long long)s->now.epochs, (long long)s->epochs, (long long)s->now.steps);
-    return take(file, path, "history", "F64", (size_t)s->now.epochs * sizeof *s->history, s->history);
+    return take_rows(file, path, "history", s->now.epochs, N_HISTORY, NAN, (double *)s->history);
 }
 
 static circe_status take_regularizer(const circe_tensor_file *file, train_state *s) {

@@ -17,6 +17,7 @@ enum { TRAIN_CHECKPOINT_VERSION = 2 };
 /* Sums over the batches of the epoch that is under way. */
 typedef struct train_sums {
     double loss, regularizer, rate, gamma, seconds;
+    double kernel, spread, looked; /* circe_x_figures, times their batches; of how many batches */
 } train_sums;
 
 /* Numbers of a run between two steps. */

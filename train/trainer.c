@@ -176,6 +176,8 @@ static bool report(const train_loop *loop, bool epoch_ended) {
         .rate = o->rate * train_schedule_at(&loop->rate, step),
         .gamma = loop->n_places > 0 ? o->gamma * train_schedule_at(&loop->gamma, step) : 0.0,
         .seconds = now->seconds,
+        .mean_kernel = now->epochs > 0 ? loop->state.history[now->epochs - 1].mean_kernel : NAN,
+        .spread = now->epochs > 0 ? loop->state.history[now->epochs - 1].spread : NAN,
         .epoch_ended = epoch_ended,
     };
     return o->progress(o->user, &progress) != 0;

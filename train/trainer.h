@@ -55,12 +55,15 @@ struct train_progress {
     double loss, regularizer;                       /* of the last batch */
     double validation_loss, validation_regularizer; /* the last there are; NaN before the first */
     double rate, gamma, seconds;
+    double mean_kernel, spread; /* of the last epoch, as below */
     bool epoch_ended;
 };
 
 /* One row of the history, an epoch: means over its batches. Without validation its numbers are NaN. */
 typedef struct train_epoch {
     double loss, regularizer, validation_loss, validation_regularizer, rate, gamma, seconds;
+    double mean_kernel; /* of k(x_i, x_j) at the regularised layer where it is furthest from 1/2; NaN: not known */
+    double spread;      /* the features' standard deviation there */
 } train_epoch;
 
 typedef struct train_result {

@@ -242,6 +242,23 @@ static circe_status count_step(train_loop *loop, const double *values) {
     return CIRCE_OK;
 }
 
+/* What the features of the last steps were like, where the layer is that shows the kernel furthest from 1/2. */
+static circe_status look_at_features(train_loop *loop) {
+    train_sums *sums = &loop->state.now.sums;
+    circe_x_figures shown = {.mean_kernel = NAN, .spread = NAN};
+    for (int64_t p = 0; p < loop->n_places; p++) {
+        circe_x_figures figures;
+        circe_status status = circe_measure_figures(loop->regularizer, p, &figures);
+        if (status != CIRCE_OK) return status;
+        bool further = !(fabs(figures.mean_kernel - 0.5) <= fabs(shown.mean_kernel - 0.5));
+        if (p == 0 || further) shown = figures;
+    }
+    sums->kernel += (double)shown.batches * shown.mean_kernel;
+    sums->spread += (double)shown.batches * shown.spread;
+    sums->looked += (double)shown.batches;
+    return CIRCE_OK;
+}
+
 static circe_status count_steps(train_loop *loop, int64_t n) {
     train_standing *now = &loop->state.now;
     const train_device_ops *ops = loop->device->ops;
@@ -250,7 +267,7 @@ static circe_status count_steps(train_loop *loop, int64_t n) {
     circe_status status = ops->check(loop->device);
     if (status == CIRCE_OK && loop->n_places > 0) now->regularizer_seconds += (double)n * ops->elapsed(loop->device);
     for (int64_t k = 0; k < n && status == CIRCE_OK; k++) status = count_step(loop, loop->seen + k * loop->n_values);
-    return status;
+    return status == CIRCE_OK && loop->measures != NULL ? look_at_features(loop) : status;
 }
 
 circe_status train_loop_steps(train_loop *loop) {
@@ -369,6 +386,8 @@ circe_status train_loop_end_epoch(train_loop *loop) {
                            .regularizer = now->sums.regularizer * each,
                            .rate = now->sums.rate * each,
                            .gamma = now->sums.gamma * each,
+                           .mean_kernel = now->sums.looked > 0.0 ? now->sums.kernel / now->sums.looked : NAN,
+                           .spread = now->sums.looked > 0.0 ? now->sums.spread / now->sums.looked : NAN,
                            .validation_loss = NAN,
                            .validation_regularizer = NAN};
     if (validates(loop)) {

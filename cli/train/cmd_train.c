@@ -27,7 +27,7 @@ static int tell(void *user, double done, const char *text) {
     telling *t = user;
     int tenths = (int)(10 * done + 1e-9);
     if (ranks_first()) progress_show(done, text);
-    if (ranks_first() && !t->quiet && !progress_is_shown() && tenths > t->tenths && strncmp(text, "epoch ", 6) == 0) {
+    if (ranks_first() && !t->quiet && !progress_is_shown() && tenths > t->tenths && strstr(text, "epoch ") != NULL) {
         fprintf(stderr, "%s\n", text);
         t->tenths = tenths;
     }
@@ -126,8 +126,8 @@ static void print_measures(const circe_training *t) {
     if (t->measured_rows < t->score.rows) printf(", on %" PRId64 " of these rows", t->measured_rows);
     printf("\n\n  %-18s  %10s  %10s  %10s  %10s\n", "", "CIRCE", "HSCIC", "GCM", "HSIC");
     print_state(t->dependence[CIRCE_TRAINING_TARGET], itself);
-    print_state(t->dependence[CIRCE_TRAINING_BASELINE], "without regulariser");
-    print_state(t->dependence[CIRCE_TRAINING_AFTER], t->regularised ? "with it" : "the network");
+    print_state(t->dependence[CIRCE_TRAINING_BASELINE], "without");
+    print_state(t->dependence[CIRCE_TRAINING_AFTER], t->regularised ? "with regulariser" : "the network");
     putchar('\n');
     free(itself);
 }
@@ -217,6 +217,7 @@ int cmd_train(const args *arguments) {
         status = message_refused(
             circe_fail(CIRCE_ERR_ARGUMENT, "--audit needs --invariant-to: on what should the prediction not depend?"));
     progress_catch_termination();
+    progress_overall();
     const circe_watch watch = {.user = &t, .progress = tell, .warning = t.quiet ? NULL : warn};
     if (status == EXIT_DONE) status = train(&s, &options, &watch, report, &training);
     if (status == EXIT_DONE && ranks_first() && arguments->own.json)

@@ -17,6 +17,8 @@ array titles[9] = ["CIRCE, B = 4096, d_x = 64", "CIRCE, B = 1024, d_x = 64", "CI
 array colours[9] = ["#1f5fa8", "#5b9bd5", "#9dc3e6", "#c04f15", "#e08a5b", "#3b7d23", "#8cc07a", "#7b4fa0", "#b58fd0"]
 plot x linecolor rgb "#999999" dashtype 2 title "as many times", \
      "bench_scaling.dat" using 1:(column("separate_processes")) with lines linecolor rgb "#333333" linewidth 2 dashtype 3 \
-         title "separate processes", \
+         title "limit: loops in separate processes", \
+     "bench_scaling.dat" using 1:(column("separate_products")) with lines linecolor rgb "#999999" linewidth 2 dashtype 3 \
+         title "limit: products in separate processes", \
      for [k=1:9] "bench_scaling.dat" using 1:(column(cases[k])) with linespoints linecolor rgb colours[k] linewidth 2 \
          pointtype 7 pointsize 0.5 title titles[k]

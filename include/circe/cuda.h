@@ -39,6 +39,18 @@ CIRCE_API circe_status circe_cuda_reserve(circe_cuda *cuda, int64_t n, int64_t c
 /* Bytes of device memory the handle holds. */
 CIRCE_API size_t circe_cuda_bytes(const circe_cuda *cuda);
 
+/* ---- features as their kernel sees them -------------------------------------------------------------------- */
+
+/* As circe_scale and circe_scale_gradient; widths, figures and scratch, of circe_cuda_scale_bytes, are device memory.
+ * The scratch of a batch serves its gradient: nothing may write to it in between. The width stays on the device. */
+CIRCE_API size_t circe_cuda_scale_bytes(int64_t n, int64_t cols);
+CIRCE_API circe_status circe_cuda_scale(circe_cuda *cuda, const circe_kernel *kernel, const circe_scaling *scaling,
+                                        const circe_mat *x, double *widths, double *figures, void *scratch,
+                                        circe_mat *out);
+CIRCE_API circe_status circe_cuda_scale_gradient(circe_cuda *cuda, const circe_kernel *kernel,
+                                                 const circe_scaling *scaling, const circe_mat *x, double *widths,
+                                                 void *scratch, circe_mat *grad);
+
 /* ---- measures -------------------------------------------------------------------------------------------- */
 
 /* CIRCE of n points from residual features: as circe_measure_circe_cached. y (N, d_y) and zeta (N, q) are of a data set

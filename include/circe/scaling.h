@@ -7,9 +7,9 @@
  * A kernel of width 1 on `out` is the kernel of width s2_f on x^, whatever the measure. s2_f is a constant of the
  * gradient; means, standard deviations and norms are not.
  *
- * Pairs: all of up to 64 rows; of more at least 1,024, and at least one for each row: rows i and i + o modulo n, with 16
- * offsets o evenly spaced from 1 to n / 2 that take turns. Where more than half of the pairs coincide, the median is over
- * those that do not. */
+ * Pairs: all of up to 64 rows; of more at least 1,024, and at least one for each row: rows i and i + o modulo n, with
+ * 16 offsets o evenly spaced from 1 to n / 2 that take turns. Where more than half of the pairs coincide, the median is
+ * over those that do not. */
 #ifndef CIRCE_SCALING_H
 #define CIRCE_SCALING_H
 
@@ -31,8 +31,8 @@ typedef struct circe_scaling {
 
 #define CIRCE_RUNNING_KEEP 0.9
 
-/* What sums of figures hold: of each batch the mean of k(x_i, x_j) over the pairs (NaN where a factor is linear), the
- * standard deviation of x, averaged over its columns as a square, and 1. */
+/* What sums of figures hold: of each batch the mean of k(x_i, x_j) over the pairs (every fourth of more than 64 rows;
+ * NaN where a factor is linear), the standard deviation of x, averaged over its columns as a square, and 1. */
 enum { CIRCE_FIGURE_KERNEL = 0, CIRCE_FIGURE_SPREAD = 1, CIRCE_FIGURE_BATCHES = 2, CIRCE_N_FIGURES = 3 };
 
 /* out (n, d) from x (n, d), of one dtype; NULL: only widths and figures. `widths` has one number for each factor of

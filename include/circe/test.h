@@ -7,6 +7,8 @@
  *     gcm        covariances of the columns themselves                     normal, multiplier, permutation
  *     rcot       as kci with a few random Fourier features; a million rows spectral, permutation
  *     hsic       x against z, whatever y                                   permutation, gamma, wild
+ *     wgcm       as gcm, and weighted by signs along y                     multiplier, permutation
+ *     pcm        does z help to predict x beyond y?                        normal
  *
  * docs/testing.md says which to use when and what was measured; docs/math.md, section Tests, has the derivations.
  *
@@ -33,6 +35,8 @@ typedef enum circe_test_method {
     CIRCE_TEST_GCM = 4,
     CIRCE_TEST_RCOT = 5,
     CIRCE_TEST_HSIC = 6,
+    CIRCE_TEST_WGCM = 7,
+    CIRCE_TEST_PCM = 8,
 } circe_test_method;
 
 /* How the distribution under independence is had. */
@@ -83,7 +87,7 @@ typedef struct circe_test_options {
     int64_t n_ridge;
     double
         undersmoothing; /* times the ridge that leave-one-out chose: 0.1; less of it beyond n / 3 degrees of freedom */
-    circe_gcm_regression regression; /* gcm only: kernel or linear */
+    circe_gcm_regression regression; /* gcm, wgcm: kernel or linear */
     int64_t max_rank;                /* of the features of y; 0: n / 4, between 256 and 760 */
 
     /* circe: more pairs (y, z), whose x is not known; both or none. */
@@ -163,6 +167,9 @@ typedef struct circe_test_result {
     /* How far what the two regressions miss could move the statistic, about, in its standard deviations: from their
      * degrees of freedom and from how much alike the two fits are. NaN: not checked. */
     double misfit;
+    /* Of an x and a z of one column and few values each: in how many rows the rarest of both are expected together.
+     * Below 5 little can be seen of them. NaN: other columns. */
+    double expected_count;
 } circe_test_result;
 
 /* x (n, d_x), y (n, d_y) or NULL, z (n, d_z); at least 8 rows of positive weight. options NULL: the defaults. */

@@ -35,6 +35,8 @@ typedef enum circe_training_measure {
 /* One epoch: means over its batches, and the validation rows at its end (NaN: not looked at). */
 typedef struct circe_training_epoch {
     double loss, regularizer, validation_loss, validation_regularizer, rate, gamma, seconds;
+    double mean_kernel; /* of the regularised features between two rows: near 0 or 1 the regulariser sees nothing */
+    double spread;      /* their standard deviation */
 } circe_training_epoch;
 
 /* Of one column of the target, on the judged rows. */

@@ -230,7 +230,7 @@ static circe_status set_regression(circe_cuda *cuda, const circe_kernel *kernel_
     if (status == CIRCE_OK) status = circe__cuda_set_kernel(cuda, kernel_y, y->cols, "y", &b->kernel_y);
     if (status != CIRCE_OK) return status;
     b->regression = (circe__cuda_regression){.n = b->n, .ridge = options->ridge};
-    b->is_lowrank = circe__cuda_lowrank_wanted(options, b->n);
+    b->is_lowrank = circe__cuda_lowrank_wanted(cuda, options, b->n);
     b->lowrank.ridge = options->ridge;
     b->lowrank.tolerance = circe__batch_tolerance(options->tolerance, dtype);
     if (b->n >= 2) return CIRCE_OK;

@@ -370,8 +370,8 @@ static circe_status run(circe_cuda *cuda, call *c, double *value, const circe_ma
     c->batch.ridge = c->before.ridge = c->low.ridge = c->low_before.ridge = c->options.batch.ridge;
     c->low.tolerance = c->low_before.tolerance =
         circe__batch_tolerance(c->options.batch.tolerance, c->x.double_precision ? CIRCE_FLOAT64 : CIRCE_FLOAT32);
-    c->is_lowrank = circe__cuda_lowrank_wanted(&c->options.batch, c->n) &&
-                    (c->m == 0 || circe__cuda_lowrank_wanted(&c->options.batch, c->m));
+    c->is_lowrank = circe__cuda_lowrank_wanted(cuda, &c->options.batch, c->n) &&
+                    (c->m == 0 || circe__cuda_lowrank_wanted(cuda, &c->options.batch, c->m));
     if (status == CIRCE_OK) status = residuals(cuda, c);
     if (status == CIRCE_OK) status = table(cuda, c);
     if (status == CIRCE_OK && grad != NULL) status = gradient(cuda, c, grad);

@@ -11,9 +11,11 @@
 
 enum { MOST = CIRCE__CUDA_BATCH_RANK };
 
-bool circe__cuda_lowrank_wanted(const circe_batch_options *options, int64_t n) {
-    return options->method == CIRCE_METHOD_LOWRANK && n > MOST;
+bool circe__cuda_lowrank_wanted(const circe_cuda *cuda, const circe_batch_options *options, int64_t n) {
+    return options->method == CIRCE_METHOD_LOWRANK && n > MOST && cuda->large_tiles;
 }
+
+static int has_clusters(const circe_cuda *cuda) { return cuda->overlap && cuda->large_tiles; }
 
 void circe__cuda_lowrank_take(circe__cuda_pieces *pieces, circe__cuda_lowrank *l) {
     l->P = circe__cuda_doubles(pieces, MOST * l->n);
@@ -48,7 +50,7 @@ circe_status circe__cuda_lowrank_make(circe_cuda *cuda, const circe__cuda_kernel
     if (l != NULL) jobs.of[jobs.n] = job_of(l, kernel, points, cols), wanted[jobs.n++] = l;
     if (of_others != NULL) jobs.of[jobs.n] = job_of(of_others, kernel, others, cols), wanted[jobs.n++] = of_others;
     if (jobs.n == 0) return CIRCE_OK;
-    circe_status status = circe__cuda_launched(circe__cuda_lowrank_factor(&jobs, cuda->overlap, cuda->stream));
+    circe_status status = circe__cuda_launched(circe__cuda_lowrank_factor(&jobs, has_clusters(cuda), cuda->stream));
     for (int k = 0; k < jobs.n && status == CIRCE_OK; k++) {
         const circe__cuda_lowrank *w = wanted[k];
         status = circe__cuda_gemm(cuda, 0, 1, MOST, MOST, w->n, 1.0, w->F, w->n, w->F, w->n, 0.0, w->S, MOST);
@@ -86,7 +88,7 @@ static circe_status count_pivots(circe_cuda *cuda, const circe__cuda_kernel *ker
     circe__cuda_lowrank_pair jobs = {.of = {job_of(l, kernel, points, cols)}, .n = 1};
     status = circe__cuda_launched(circe__cuda_load(rows, cols, 1, points, cuda->stream));
     if (status == CIRCE_OK)
-        status = circe__cuda_launched(circe__cuda_lowrank_factor(&jobs, cuda->overlap, cuda->stream));
+        status = circe__cuda_launched(circe__cuda_lowrank_factor(&jobs, has_clusters(cuda), cuda->stream));
     if (status == CIRCE_OK)
         status = circe__cuda_status(cudaMemcpyAsync(rank, l->rank, sizeof *rank, cudaMemcpyDeviceToHost, cuda->stream),
                                     "copying a rank");

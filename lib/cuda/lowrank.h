@@ -14,8 +14,8 @@ typedef struct circe__cuda_lowrank {
     int *rank;
 } circe__cuda_lowrank;
 
-/* Whether low rank is asked for, and saves anything. */
-bool circe__cuda_lowrank_wanted(const circe_batch_options *options, int64_t n);
+/* Whether low rank is asked for, saves anything, and the device has the shared memory for it: else dense. */
+bool circe__cuda_lowrank_wanted(const circe_cuda *cuda, const circe_batch_options *options, int64_t n);
 
 /* Its pieces; n is set. */
 void circe__cuda_lowrank_take(circe__cuda_pieces *pieces, circe__cuda_lowrank *lowrank);

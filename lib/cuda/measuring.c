@@ -29,6 +29,10 @@ typedef struct on_cuda {
     circe_mat z_hat;               /* no rows: none */
     float *batch_z;                /* (most, d_z) of hsic */
     circe_method method;           /* of a batch's regressions */
+    float *scaled;                 /* (most, widest): x as its kernel sees it; NULL: x itself */
+    void *scaling;                 /* scratch of circe_cuda_scale; NULL: there is no kernel of x */
+    int64_t n_widths;              /* factors of x's kernel */
+    double *widths, *figures;      /* (places, n_widths + 1), (places, CIRCE_N_FIGURES) */
     previous *places;              /* NULL: nothing is carried */
     void **blocks;                 /* owned device memory */
     int n_blocks;
@@ -38,7 +42,7 @@ static on_cuda *state_of(const circe_measure *m) { return m->on_device; }
 
 /* ---- memory of the GPU ------------------------------------------------------------------------------------------- */
 
-enum { BLOCKS = 6, BLOCKS_OF_PLACE = 3 };
+enum { BLOCKS = 10, BLOCKS_OF_PLACE = 3 };
 
 static circe_status own(on_cuda *s, int64_t count, size_t size, void *block) {
     void *data = NULL;
@@ -229,6 +233,54 @@ static const struct {
     [CIRCE_MEASURE_GCM] = {open_gcm, batch_gcm},
 };
 
+/* ---- x as its kernel sees it ------------------------------------------------------------------------------------- */
+
+static double *widths_of(const on_cuda *s, int64_t place) { return s->widths + place * (s->n_widths + 1); }
+static double *figures_of(const on_cuda *s, int64_t place) { return s->figures + place * CIRCE_N_FIGURES; }
+
+static circe_status open_scaling(circe_measure *m) {
+    on_cuda *s = state_of(m);
+    int64_t room = s->n_places * (s->n_widths + 1 + CIRCE_N_FIGURES);
+    if (m->asked_x == NULL) return CIRCE_OK;
+    circe_status status = own(s, room, sizeof *s->widths, &s->widths);
+    if (status == CIRCE_OK) status = own(s, (int64_t)circe_cuda_scale_bytes(s->most, s->widest), 1, &s->scaling);
+    if (status == CIRCE_OK && circe__measure_scales(m))
+        status = own(s, s->most * s->widest, sizeof *s->scaled, &s->scaled);
+    if (status != CIRCE_OK) return status;
+    s->figures = s->widths + s->n_places * (s->n_widths + 1);
+    return circe__cuda_status(cudaMemsetAsync(s->widths, 0, (size_t)room * sizeof *s->widths, s->cuda->stream),
+                              "opening a measure");
+}
+
+/* Whose widths are used: those of the measure that this one is like, where they run. */
+static double *widths_in_use(const circe_measure *m, int64_t place) {
+    const on_cuda *own_state = state_of(m);
+    const on_cuda *other = m->leader != NULL && m->leader->device == m->device ? m->leader->on_device : NULL;
+    bool follows = circe__measure_runs(m) && other != NULL && place < other->n_places;
+    return widths_of(follows ? other : own_state, follows || place < own_state->n_places ? place : 0);
+}
+
+/* The kernel whose factors without a width follow x, or, for the figures alone, the one in use. */
+static circe_status scale(circe_measure *m, int64_t place, const circe_kernel *kernel, const circe_mat *x,
+                          circe_mat *seen) {
+    const on_cuda *s = state_of(m);
+    bool steps = m->leader == NULL && place < s->n_places, follows = circe__measure_follows(m);
+    circe_scaling scaling = circe__measure_scaling(m, !steps);
+    *seen = s->scaled != NULL ? circe_mat_f32(s->scaled, x->rows, x->cols) : *x;
+    if (s->scaling == NULL || (s->scaled == NULL && !steps)) return CIRCE_OK;
+    return circe_cuda_scale(s->cuda, follows ? m->asked_x : kernel, &scaling, x, widths_in_use(m, place),
+                            steps ? figures_of(s, place) : NULL, s->scaling, s->scaled != NULL ? seen : NULL);
+}
+
+static circe_status scale_back(circe_measure *m, int64_t place, const circe_kernel *kernel, const circe_mat *x,
+                               circe_mat *grad) {
+    const on_cuda *s = state_of(m);
+    circe_scaling scaling = circe__measure_scaling(m, true);
+    if (s->scaled == NULL || grad == NULL) return CIRCE_OK;
+    return circe_cuda_scale_gradient(s->cuda, circe__measure_follows(m) ? m->asked_x : kernel, &scaling, x,
+                                     widths_in_use(m, place), s->scaling, grad);
+}
+
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
 static circe_status remember(circe_measure *m, previous *p, const int64_t *rows, const circe_mat *x) {
@@ -259,8 +311,11 @@ static circe_status evaluate(circe_measure *m, int64_t place, const int64_t *row
         return circe_fail(CIRCE_ERR_ARGUMENT, "the batch before is kept with its row numbers, at %lld places",
                           (long long)s->n_places);
     previous *p = s->places != NULL ? &s->places[place] : NULL;
+    circe_mat seen;
     circe_status status = circe__measure_kernel_x(m, x, &kernels.x);
-    if (status == CIRCE_OK) status = kinds[m->options.kind].batch(m, &kernels, rows, x, p, value, grad);
+    if (status == CIRCE_OK) status = scale(m, place, kernels.x, x, &seen);
+    if (status == CIRCE_OK) status = kinds[m->options.kind].batch(m, &kernels, rows, &seen, p, value, grad);
+    if (status == CIRCE_OK) status = scale_back(m, place, kernels.x, x, grad);
     return status == CIRCE_OK && p != NULL ? remember(m, p, rows, x) : status;
 }
 
@@ -270,9 +325,22 @@ static circe_status download(const on_cuda *s, void *to, const void *from, size_
     return circe__cuda_status(error, "fetching the batch before");
 }
 
-static circe_status collect(circe_measure *m) {
+/* The running widths of every place. */
+static circe_status collect_widths(circe_measure *m) {
     const on_cuda *s = state_of(m);
     circe_status status = CIRCE_OK;
+    for (int64_t k = 0; circe__measure_runs(m) && m->leader == NULL && k < s->n_places && status == CIRCE_OK; k++) {
+        circe__x_place *place = circe__measure_x_place(m, k);
+        status = place == NULL ? CIRCE_ERR_MEMORY
+                               : download(s, place->widths, widths_of(s, k), (size_t)s->n_widths * sizeof(double));
+    }
+    return status;
+}
+
+static circe_status collect(circe_measure *m) {
+    const on_cuda *s = state_of(m);
+    circe_status status = collect_widths(m);
+    if (status != CIRCE_OK) return status;
     int64_t *rows = circe__take(m->workspace, CIRCE__SLOT_BATCH_ROWS, s->most, sizeof *rows);
     float *x = circe__take(m->workspace, CIRCE__SLOT_X, s->most * s->widest, sizeof *x);
     if (rows == NULL || x == NULL) return CIRCE_ERR_MEMORY;
@@ -300,9 +368,17 @@ static circe_status adopt_place(circe_measure *m, previous *p, const circe__prev
     return status;
 }
 
+static circe_status adopt_widths(circe_measure *m) {
+    const on_cuda *s = state_of(m);
+    circe_status status = CIRCE_OK;
+    for (int64_t k = 0; circe__measure_runs(m) && k < s->n_places && k < m->n_x_places && status == CIRCE_OK; k++)
+        status = upload(s, widths_of(s, k), m->x_places[k].widths, (size_t)s->n_widths * sizeof(double));
+    return status;
+}
+
 static circe_status adopt(circe_measure *m) {
     on_cuda *s = state_of(m);
-    circe_status status = CIRCE_OK;
+    circe_status status = adopt_widths(m);
     for (int64_t k = 0; s->places != NULL && k < s->n_places && status == CIRCE_OK; k++)
         status = adopt_place(m, &s->places[k], circe__measure_previous(m, k));
     return status;
@@ -326,8 +402,19 @@ static void close_cuda(circe_measure *m) {
 }
 
 static circe_status report(circe_measure *m, int64_t place) {
-    (void)m, (void)place;
-    return CIRCE_OK;
+    const on_cuda *s = state_of(m);
+    circe__x_place *to = s->figures != NULL && place < s->n_places ? circe__measure_x_place(m, place) : NULL;
+    int before = 0;
+    if (s->figures == NULL || place >= s->n_places) return CIRCE_OK;
+    circe_status status = to == NULL ? CIRCE_ERR_MEMORY : circe__cuda_begin(s->cuda, &before);
+    if (status != CIRCE_OK) return status;
+    status = download(s, to->figures, figures_of(s, place), sizeof to->figures);
+    if (status == CIRCE_OK) status = download(s, to->widths, widths_of(s, place), (size_t)s->n_widths * sizeof(double));
+    if (status == CIRCE_OK)
+        status = circe__cuda_status(cudaMemsetAsync(figures_of(s, place), 0, sizeof to->figures, s->cuda->stream),
+                                    "forgetting figures");
+    circe__cuda_end(s->cuda, before);
+    return status;
 }
 
 static const circe__measure_device cuda_device = {evaluate, collect, adopt, report, close_cuda};
@@ -338,7 +425,6 @@ static circe_status refuse(const circe_measure *m) {
                           m->options.dtype == CIRCE_FLOAT64 ? " in float64" : "");
     if (m->asked_x != NULL && circe_kernel_n_free(m->asked_x) > 0 && m->options.sigma2_x == CIRCE_SIGMA2_FIRST)
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "on a GPU the width of x's kernel must be given, or follow the batch");
-    if (circe__measure_scales(m)) return circe_fail(CIRCE_ERR_UNSUPPORTED, "x is scaled by the host alone");
     return CIRCE_OK;
 }
 
@@ -350,6 +436,7 @@ static circe_status open_cuda(circe_measure *m) {
     circe_status status = circe__cuda_begin(s->cuda, &before);
     if (status != CIRCE_OK) return status;
     status = kinds[m->options.kind].open(m);
+    if (status == CIRCE_OK) status = open_scaling(m);
     if (status == CIRCE_OK) status = circe_cuda_reserve(s->cuda, s->most, s->widest, CIRCE_FLOAT32);
     if (status == CIRCE_OK) status = adopt(m);
     circe__cuda_end(s->cuda, before);
@@ -368,6 +455,7 @@ circe_status circe_measure_to_cuda(circe_measure *m, circe_cuda *cuda, int64_t n
     on_cuda *s = m->on_device = circe__calloc(m->context, 1, sizeof *s);
     if (s == NULL) return CIRCE_ERR_MEMORY;
     *s = (on_cuda){.cuda = cuda, .most = n, .widest = cols, .n_places = places};
+    if (m->asked_x != NULL) s->n_widths = circe_kernel_n_factors(m->asked_x);
     status = open_cuda(m);
     if (status == CIRCE_OK)
         m->device = &cuda_device;

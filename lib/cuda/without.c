@@ -20,6 +20,18 @@ circe_status circe_cuda_reserve(circe_cuda *cuda, int64_t n, int64_t cols, circe
 
 size_t circe_cuda_bytes(const circe_cuda *cuda) { return 0; }
 
+size_t circe_cuda_scale_bytes(int64_t n, int64_t cols) { return 0; }
+
+circe_status circe_cuda_scale(circe_cuda *cuda, const circe_kernel *kernel, const circe_scaling *scaling,
+                              const circe_mat *x, double *widths, double *figures, void *scratch, circe_mat *out) {
+    return refuse();
+}
+
+circe_status circe_cuda_scale_gradient(circe_cuda *cuda, const circe_kernel *kernel, const circe_scaling *scaling,
+                                       const circe_mat *x, double *widths, void *scratch, circe_mat *grad) {
+    return refuse();
+}
+
 circe_status circe_cuda_measure_circe(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
                                       const circe_mat *zeta, const int64_t *index, int64_t n,
                                       const circe_kernel *kernel_x, const circe_mat *x, circe_estimator estimator,

@@ -50,7 +50,7 @@ static void wilson(double share, double n, double *lower, double *upper) {
     *upper = fmin(middle + half, 1.0);
 }
 
-static int ascending(const void *a, const void *b) {
+int circe__ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
@@ -103,7 +103,7 @@ circe_status circe_calibration_summary(const double *p_values, int64_t n, double
     double *sorted = malloc((size_t)n * sizeof *sorted);
     if (sorted == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld p-values", (long long)n);
     memcpy(sorted, p_values, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, ascending);
+    qsort(sorted, (size_t)n, sizeof *sorted, circe__ascending);
     *summary = (circe_calibration){0};
     if (counts != NULL) memset(counts, 0, (size_t)bins * sizeof *counts);
     for (int64_t i = 0; i < n; i++) {

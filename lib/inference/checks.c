@@ -27,6 +27,21 @@ static circe_status copy_columns(const circe__data *data, const circe__table *fr
     return status;
 }
 
+/* Functions that the regression reproduces to a hundredth of their variance: what is left of them is its ridge alone.
+ */
+static void drop_fitted(const circe__table *before, circe__table *left) {
+    const double least = 0.01;
+    for (int64_t c = 0; c < left->cols; c++) {
+        double all = 0.0, rest = 0.0;
+        for (int64_t i = 0; i < left->rows; i++) {
+            all += before->data[i * left->cols + c] * before->data[i * left->cols + c];
+            rest += left->data[i * left->cols + c] * left->data[i * left->cols + c];
+        }
+        if (rest >= least * all) continue;
+        for (int64_t i = 0; i < left->rows; i++) left->data[i * left->cols + c] = 0.0;
+    }
+}
+
 /* p-value of the target's residuals against functions of y, `left` (total rows), which is consumed. */
 static circe_status check_against(const circe__data *data, const circe__regressor *regressor, circe__table *left,
                                   const circe__table *target, const circe__table *noise, double *p) {
@@ -34,8 +49,12 @@ static circe_status check_against(const circe__data *data, const circe__regresso
     double mean = 0.0, variance = 0.0;
     *left = (circe__table){0};
     *p = 1.0;
+    circe__table before = {0};
     circe__weigh(data, &pair.left);
-    circe_status status = circe__residual(regressor, &pair.left);
+    circe_status status = circe__table_copy(data->context, &pair.left, &before);
+    if (status == CIRCE_OK) status = circe__residual(regressor, &pair.left);
+    if (status == CIRCE_OK) drop_fitted(&before, &pair.left);
+    circe__table_free(data->context, &before);
     if (status == CIRCE_OK) status = copy_columns(data, target, CHECK_COLUMNS, &pair.right);
     if (status == CIRCE_OK) status = copy_columns(data, noise, CHECK_COLUMNS, &pair.noise);
     pair.p = pair.left.cols;
@@ -93,7 +112,8 @@ circe_status circe__check_residual(const circe__data *data, circe__regressor *re
  * Where leave-one-out balances them, the squared bias of a regression is about its variance, sigma^2 degrees / n, or
  * all of what y tells, if that is less. The statistic is moved by the product of the two biases, n b_x b_z against a
  * standard deviation of sqrt(n) sigma_x sigma_z, as far as they are errors of the same functions: so much as the two
- * fits are alike. */
+ * fits are alike. The ridge that is used is less than the one that was chosen, which takes most of the bias along
+ * directions that the features hold well, and little of the rest: the geometric mean of both estimates is used. */
 
 /* fitted (n, q): the first columns of target - residual. */
 static circe_status fitted(const circe__data *data, const circe__regressor *side, const circe__table *target,
@@ -115,26 +135,56 @@ static double cross_size(const circe__data *data, const circe__table *a, const c
     return sqrt(circe__square_norm(scratch, a->cols * b->cols));
 }
 
+/* How much of the squared bias at the chosen ridge is left at the ridge that is used, by the energy of the target along
+ * each direction beyond what its noise has: sum (l'/(s + l'))^2 e / sum (l/(s + l))^2 e. */
+static circe_status bias_left(const circe__data *data, const circe__regressor *side, const circe__table *target,
+                              double noise, double *share) {
+    const circe__spectrum *sp = side->spectrum;
+    int64_t r = sp->rank, q = circe__min(target->cols, MISFIT_COLUMNS), n = target->rows;
+    double before = 0.0, after = 0.0, variance = 0.0, *P = circe__alloc(data->context, r * q + 1, sizeof *P);
+    if (P == NULL) return CIRCE_ERR_MEMORY;
+    for (int64_t i = 0; i < n; i++)
+        variance += noise * circe__square_norm(target->data + i * target->cols, q) / (double)n;
+    if (r > 0 && q > 0)
+        data->context->backend->algebra->gemm(1, 0, r, q, n, 1.0, sp->Q, r, target->data, target->cols, 0.0, P, q);
+    for (int64_t k = 0; k < r; k++) {
+        double energy = fmax(circe__square_norm(P + k * q, q) / sp->s[k] - variance, 0.0);
+        double chosen = side->info.ridge_chosen / (sp->s[k] + side->info.ridge_chosen);
+        double used = side->ridge / (sp->s[k] + side->ridge);
+        before += chosen * chosen * energy;
+        after += used * used * energy;
+    }
+    *share = before > 0.0 ? after / before : 1.0;
+    circe__free(data->context, P);
+    return CIRCE_OK;
+}
+
 /* Squared bias over the variance of the noise. */
-static double squared_bias(const circe__regressor *side) {
+static circe_status squared_bias(const circe__data *data, const circe__regressor *side, const circe__table *target,
+                                 double *square) {
     const circe_test_regression *info = &side->info;
-    double degrees = 0.0, noise = fmin(fmax(info->loo_error, 1e-12), 1.0);
+    double degrees = 0.0, noise = fmin(fmax(info->loo_error, 1e-12), 1.0), share = 1.0;
     for (int64_t k = 0; k < side->spectrum->rank; k++)
         degrees += side->spectrum->s[k] / (side->spectrum->s[k] + info->ridge_chosen);
-    return fmin(degrees / (double)info->rows, (1.0 - noise) / noise);
+    circe_status status = bias_left(data, side, target, noise, &share);
+    *square = sqrt(share) * fmin(degrees / (double)info->rows, (1.0 - noise) / noise);
+    return status;
 }
 
 circe_status circe__check_misfit(const circe__data *data, const circe__regressor sides[2],
                                  const circe__table *const targets[2], const circe__table *const noise[2],
                                  circe_test_result *result) {
     circe__table f[2] = {{0}};
-    double *scratch = circe__alloc(data->context, MISFIT_COLUMNS * MISFIT_COLUMNS, sizeof *scratch);
+    double square[2] = {0.0, 0.0},
+           *scratch = circe__alloc(data->context, MISFIT_COLUMNS * MISFIT_COLUMNS, sizeof *scratch);
     circe_status status = scratch == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int t = 0; status == CIRCE_OK && t < 2; t++) status = fitted(data, &sides[t], targets[t], noise[t], &f[t]);
     if (status == CIRCE_OK && f[0].cols > 0 && f[1].cols > 0 && f[0].rows == f[1].rows) {
         double x = cross_size(data, &f[0], &f[0], scratch), z = cross_size(data, &f[1], &f[1], scratch);
         double alike = x * z > 0.0 ? cross_size(data, &f[0], &f[1], scratch) / sqrt(x * z) : 0.0;
-        result->misfit = sqrt((double)data->n * squared_bias(&sides[0]) * squared_bias(&sides[1])) * alike;
+        for (int t = 0; status == CIRCE_OK && t < 2; t++)
+            status = squared_bias(data, &sides[t], targets[t], &square[t]);
+        result->misfit = sqrt((double)data->n * square[0] * square[1]) * alike;
     }
     circe__table_free(data->context, &f[0]);
     circe__table_free(data->context, &f[1]);
@@ -322,6 +372,16 @@ static void judge_misfit(const circe_test_result *t, reasons *r) {
         t->x.degrees, t->z.degrees, t->misfit);
 }
 
+/* Nothing against the p-value, but against hoping for much. */
+static void note_classes(circe_test_result *t) {
+    const double few = 5.0;
+    size_t used = strlen(t->verdict);
+    if (!(t->expected_count < few) || t->rank_x == 0 || t->rank_z == 0) return;
+    snprintf(t->verdict + used, sizeof t->verdict - used,
+             " The rarest classes of x and of z are expected together in %.2g rows: little can be seen of them.",
+             t->expected_count);
+}
+
 static void judge_sizes(const circe_test_result *t, reasons *r) {
     const circe_test_regression *sides[] = {&t->x, &t->z};
     const char *names[] = {"x", "z"};
@@ -369,4 +429,5 @@ void circe__verdict(const circe__data *data, circe_test_result *t) {
                         : r.trust == CIRCE_TRUST_DOUBTFUL ? "Trust it with care: "
                                                           : "Do not trust it: ";
     snprintf(t->verdict + used, sizeof t->verdict - (size_t)used, "%s%s.", trust, r.text);
+    note_classes(t);
 }

@@ -77,7 +77,9 @@ static const circe_test_null *nulls_of(circe_test_method method) {
     static const circe_test_null gcm[] = {CIRCE_NULL_NORMAL, CIRCE_NULL_MULTIPLIER, CIRCE_NULL_PERMUTATION, 0};
     static const circe_test_null rcot[] = {CIRCE_NULL_SPECTRAL, CIRCE_NULL_GAMMA, CIRCE_NULL_PERMUTATION, 0};
     static const circe_test_null hsic[] = {CIRCE_NULL_PERMUTATION, CIRCE_NULL_GAMMA, CIRCE_NULL_WILD, 0};
-    static const circe_test_null *const all[] = {kci, circe, splitkci, gcm, rcot, hsic};
+    static const circe_test_null wgcm[] = {CIRCE_NULL_MULTIPLIER, CIRCE_NULL_PERMUTATION, 0};
+    static const circe_test_null pcm[] = {CIRCE_NULL_NORMAL, 0};
+    static const circe_test_null *const all[] = {kci, circe, splitkci, gcm, rcot, hsic, wgcm, pcm};
     return all[method - CIRCE_TEST_KCI];
 }
 
@@ -97,8 +99,8 @@ static circe_status check_null(const circe_test_options *o) {
 circe_status circe__test_fill(const circe_test_options *given, circe_test_options *options) {
     circe_test_options_init(options);
     if (given != NULL) *options = *given;
-    if (options->method < CIRCE_TEST_KCI || options->method > CIRCE_TEST_HSIC)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "method %d is none of kci, circe, splitkci, gcm, rcot, hsic",
+    if (options->method < CIRCE_TEST_KCI || options->method > CIRCE_TEST_PCM)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "method %d is none of kci, circe, splitkci, gcm, rcot, hsic, wgcm, pcm",
                           (int)options->method);
     if (options->n_width == 0) {
         options->width = default_width;
@@ -156,8 +158,9 @@ static circe_status check_auxiliary(const circe_test_options *o, const circe_mat
 static circe_status take_rows(circe__data *data, int64_t auxiliary) {
     const double *weights = data->options.weights;
     double sum = 0.0;
-    if (weights != NULL && data->options.method == CIRCE_TEST_SPLITKCI)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "splitkci takes no weights; kci, circe, gcm and rcot do");
+    if (weights != NULL && (data->options.method == CIRCE_TEST_SPLITKCI || data->options.method == CIRCE_TEST_PCM))
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s takes no weights; kci, circe, gcm and rcot do",
+                          circe_test_method_name(data->options.method));
     for (int64_t i = 0; i < data->given; i++) {
         double w = weights == NULL ? 1.0 : weights[i];
         if (!isfinite(w) || w < 0.0)
@@ -196,7 +199,7 @@ static bool constant_columns(const double *points, int64_t n, int64_t dim, int64
     return true;
 }
 
-static void standardize(double *points, int64_t n, int64_t rows, int64_t dim) {
+void circe__standardize(double *points, int64_t n, int64_t rows, int64_t dim) {
     for (int64_t c = 0; c < dim; c++) {
         double largest = 0.0, mean = 0.0, square = 0.0;
         for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(points[i * dim + c]));
@@ -280,7 +283,7 @@ static circe_status take_variable(circe__data *data, const circe_mat *mat, const
     circe_status status = transform(data, v, rows, kernel);
     if (status != CIRCE_OK) return status;
     v->constant = constant_columns(v->points, data->n, v->dim, 0, v->dim);
-    if (kernel == NULL) standardize(v->points, data->n, rows, v->dim);
+    if (kernel == NULL) circe__standardize(v->points, data->n, rows, v->dim);
     status = circe__bind_kernel(data, v, kernel);
     circe_kernel_factor *resolved = NULL;
     if (status == CIRCE_OK) status = circe__resolve(v->kernel, v->dim, name, &resolved);
@@ -331,7 +334,7 @@ circe_status circe__data_begin(circe_context *context, const circe_mat *x, const
     return status;
 }
 
-static void variable_free(const circe_context *context, circe__variable *v) {
+void circe__variable_free(const circe_context *context, circe__variable *v) {
     circe__free(context, v->points);
     circe__free(context, v->free);
     circe_kernel_destroy(v->kernel);
@@ -340,9 +343,9 @@ static void variable_free(const circe_context *context, circe__variable *v) {
 
 void circe__data_free(circe__data *data) {
     if (data->context == NULL) return;
-    variable_free(data->context, &data->x);
-    variable_free(data->context, &data->y);
-    variable_free(data->context, &data->z);
+    circe__variable_free(data->context, &data->x);
+    circe__variable_free(data->context, &data->y);
+    circe__variable_free(data->context, &data->z);
     circe__free(data->context, data->root);
     circe__free(data->context, data->unit);
     circe__free(data->context, data->row);

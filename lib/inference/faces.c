@@ -7,18 +7,11 @@
 
 enum { MOST_ADDITIVE = 64, LEAST_COLUMN_RANK = 6, MOST_COLUMN_RANK = 24, MOST_POWERS = 6, MOST_PAIRED = 14 };
 
-static void variable_free(const circe_context *context, circe__variable *v) {
-    circe__free(context, v->points);
-    circe__free(context, v->free);
-    circe_kernel_destroy(v->kernel);
-    *v = (circe__variable){0};
-}
-
 void circe__faces_free(const circe_context *context, circe__faces *faces) {
     if (faces == NULL) return;
     circe__variable *all[] = {&faces->scores,    &faces->rough,     &faces->metric[0],
                               &faces->metric[1], &faces->leaves[0], &faces->leaves[1]};
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++) variable_free(context, all[k]);
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) circe__variable_free(context, all[k]);
     circe__free(context, faces);
 }
 
@@ -26,12 +19,12 @@ void circe__faces_free(const circe_context *context, circe__faces *faces) {
 circe_status circe__face_set(const circe__data *data, double *points, int64_t dim, circe_kernel_kind kind,
                              circe__variable *face) {
     circe_kernel *kernel = NULL;
-    variable_free(data->context, face);
+    circe__variable_free(data->context, face);
     *face = (circe__variable){.dim = dim, .points = points};
     circe_status status = circe_kernel_create(data->context, kind, 0.0, &kernel);
     if (status == CIRCE_OK) status = circe__bind_kernel(data, face, kernel);
     circe_kernel_destroy(kernel);
-    if (status != CIRCE_OK) variable_free(data->context, face);
+    if (status != CIRCE_OK) circe__variable_free(data->context, face);
     return status;
 }
 

@@ -26,8 +26,9 @@ circe_status circe__faces_make(const circe__data *data, circe__faces **faces);
 void circe__faces_free(const circe_context *context, circe__faces *faces);
 circe_status circe__faces_subset(const circe__data *data, const int64_t *index, int64_t n, circe__faces **subset);
 
-/* metric.c: faces->metric[side] from the target; dim 0 where nothing is learned. */
-circe_status circe__metric_learn(const circe__data *data, const circe__table *target, int side);
+/* metric.c: faces->metric[side] from the target; dim 0 where nothing is learned. `products`: among the columns of y and
+ * the scores of their products. */
+circe_status circe__metric_learn(const circe__data *data, const circe__table *target, int side, bool products);
 
 /* tree.c: faces->leaves[side] from the target; dim 0 where no split pays. */
 circe_status circe__tree_grow(const circe__data *data, const circe__table *target, int side);
@@ -49,7 +50,7 @@ circe_status circe__face_features(const circe__data *data, const circe__sight *s
 /* Generalised cross-validation: the least over the ridges of the mean squared residual over (1 - degrees / n)^2, from
  * features (centred, weighted, and consumed), `extra` degrees being counted in. */
 typedef struct circe__gcv {
-    double error, alone, ridge;
+    double error, alone, ridge, degrees;
 } circe__gcv;
 circe_status circe__gcv_of(const circe__data *data, circe__table *F, const circe__table *const targets[2],
                            const double extra[2], circe__gcv found[2]);

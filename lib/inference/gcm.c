@@ -4,7 +4,12 @@
  *
  * with the sides of pair.c: the covariance of residuals over its standard error, the noise being leave-one-out
  * residuals. One pair of columns: standard normal. More: the largest |T| against the same with random signs on the
- * noise. Columns under a delta kernel are indicators of their categories. */
+ * noise. Columns under a delta kernel are indicators of their categories.
+ *
+ * Weighted GCM (Scheidegger, Hoerrmann and Buehlmann 2022): a covariance that changes its sign along y adds up to
+ * nothing. So the left side stands there also times the sign of y_c - q, for some quantiles q of every column c of y,
+ * and the largest |T| of all counts. What a weight makes of the residuals of x is uncorrelated with z's under
+ * independence, as they are: the test stays as robust as GCM. */
 #include <math.h>
 
 #include "inference/inference_parts.h"
@@ -32,7 +37,8 @@ static double table_of(const circe__data *data, const circe__pair *pair, double 
 }
 
 circe_status circe__test_gcm(const circe__data *data, circe_test_result *result) {
-    const circe__pair_plan plan = {.regress_x = true, .columns = true};
+    const bool weighted = data->options.method == CIRCE_TEST_WGCM;
+    const circe__pair_plan plan = {.regress_x = true, .columns = true, .weighted = weighted};
     const circe_context *context = data->context;
     circe__regressions regressions;
     circe__pair pair;
@@ -53,7 +59,7 @@ circe_status circe__test_gcm(const circe__data *data, circe_test_result *result)
         goto done;
     }
     circe__check_rows(data, &pair, true, result);
-    bool normal = pairs <= 1 && data->options.null != CIRCE_NULL_MULTIPLIER;
+    bool normal = pairs <= 1 && data->options.null != CIRCE_NULL_MULTIPLIER && !weighted;
     result->null = normal ? CIRCE_NULL_NORMAL : CIRCE_NULL_MULTIPLIER;
     result->statistic = pairs == 0 ? 0.0 : table_of(data, &pair, T, T + pairs);
     result->null_sd = 1.0;
@@ -71,6 +77,8 @@ circe_status circe__test_gcm(const circe__data *data, circe_test_result *result)
         result->p_value = circe__rank_p(fabs(result->statistic), null, draws);
         result->draws = draws;
     }
+    if (status == CIRCE_OK && result->null != CIRCE_NULL_PERMUTATION)
+        status = circe__permute_residuals(data, &pair, true, result);
 
 done:
     circe__free(context, T);

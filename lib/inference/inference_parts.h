@@ -76,8 +76,12 @@ void circe__data_free(circe__data *data);
 circe_status circe__scaled_kernel(const circe__data *data, const circe__variable *variable, double multiple,
                                   circe_kernel **kernel);
 
+/* Columns about their means and over their standard deviations, both of the first n rows. */
+void circe__standardize(double *points, int64_t n, int64_t rows, int64_t dim);
+
 /* v->kernel, with free widths bound to the median of its points. */
 circe_status circe__bind_kernel(const circe__data *data, circe__variable *v, const circe_kernel *given);
+void circe__variable_free(const circe_context *context, circe__variable *v);
 circe_status circe__variable_subset(const circe__data *data, const circe__variable *from, const int64_t *index,
                                     int64_t n, circe__variable *to);
 /* The face of points that it takes over, under one kernel of median width (faces.c). */
@@ -119,6 +123,9 @@ void circe__weigh(const circe__data *data, circe__table *table);
 /* In place: the leading `most` principal directions; returns the share of the square norm that is lost. */
 circe_status circe__compress(const circe__data *data, circe__table *table, circe__table *along, int64_t most,
                              double *lost);
+
+/* Of doubles, for qsort. */
+int circe__ascending(const void *a, const void *b);
 
 /* Sum of squares. */
 double circe__square_norm(const double *a, int64_t n);
@@ -240,6 +247,7 @@ typedef struct circe__pair_plan {
     bool regress_x; /* the left side as well */
     bool center_y;  /* the left side is centred, function of y by function of y, with the right side's smoother */
     bool columns;   /* the columns themselves, not kernel features (gcm) */
+    bool weighted;  /* each also times signs along y (wgcm) */
 } circe__pair_plan;
 
 circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *plan, circe__pair *pair,
@@ -281,6 +289,12 @@ bool circe__should_permute(const circe__data *data, const circe__pair *pair);
  * right: among draws with the rows of the right side in random order within each value of y. */
 circe_status circe__permute_within_y(const circe__data *data, const circe__pair *pair, bool largest,
                                      circe_test_result *result);
+
+/* result->expected_count; and, where that is small, the larger of the p-value that is there and that of residuals in
+ * random order within the classes among y's columns. */
+void circe__count_classes(const circe__data *data, circe_test_result *result);
+circe_status circe__permute_residuals(const circe__data *data, const circe__pair *pair, bool largest,
+                                      circe_test_result *result);
 
 /* ---- moments.c -------------------------------------------------------------------------------------------------- */
 
@@ -336,6 +350,7 @@ circe_status circe__test_splitkci(const circe__data *data, circe_test_result *re
 circe_status circe__test_gcm(const circe__data *data, circe_test_result *result);
 circe_status circe__test_rcot(const circe__data *data, circe_test_result *result);
 circe_status circe__test_hsic(const circe__data *data, circe_test_result *result);
+circe_status circe__test_pcm(const circe__data *data, circe_test_result *result);
 
 /* The whole of circe_test on data that were prepared. */
 circe_status circe__test_run(const circe__data *data, circe_test_result *result);

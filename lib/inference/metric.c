@@ -19,7 +19,8 @@ static const double FLOOR = 1e-4;
 
 typedef struct learning {
     const circe__data *data;
-    circe__data part;    /* the rows that are learned from: root and unit; y's points */
+    circe__data part;    /* the rows that are learned from: root and unit */
+    double *Y;           /* (m, d): their columns */
     circe__table target; /* (m, q) */
     int64_t m, d;
     double *C;       /* (m, d) */
@@ -152,7 +153,7 @@ static circe_status turn(learning *w) {
     for (int64_t j = 0; j < d; j++)
         for (int64_t k = 0; k < d; k++)
             w->A[j * d + k] = w->M[k * d + j] * sqrt(fmax(values[k], 0.0) / largest + FLOOR);
-    algebra->gemm(0, 0, w->m, d, d, 1.0, w->part.y.points, d, w->A, d, 0.0, w->C, d);
+    algebra->gemm(0, 0, w->m, d, d, 1.0, w->Y, d, w->A, d, 0.0, w->C, d);
     return CIRCE_OK;
 }
 
@@ -199,6 +200,7 @@ static void learning_free(learning *w) {
     const circe_context *context = w->data->context;
     circe__data_free(&w->part);
     circe__table_free(context, &w->target);
+    circe__free(context, w->Y);
     circe__free(context, w->C);
     circe__free(context, w->A);
     circe__free(context, w->M);
@@ -206,51 +208,78 @@ static void learning_free(learning *w) {
     circe__free(context, w->iwork);
 }
 
-static circe_status prepare(const circe__data *data, const circe__table *target, learning *w) {
+static circe_status prepare(const circe__data *data, const circe__table *columns, const circe__table *target,
+                            learning *w) {
     circe_context *context = data->context;
-    int64_t d = data->y.dim, m = circe__min(target->rows, MOST_ROWS), *index = NULL;
+    int64_t d = columns->cols, m = circe__min(target->rows, MOST_ROWS), *index = NULL;
     double lost;
     *w = (learning){.data = data, .m = m, .d = d};
     index = circe__alloc(context, m, sizeof *index);
+    w->Y = circe__alloc(context, m * d, sizeof *w->Y);
     w->C = circe__alloc(context, m * d, sizeof *w->C);
     w->A = circe__calloc(context, d * d, sizeof *w->A);
     w->M = circe__alloc(context, 3 * d * d + 8 * d + 8, sizeof *w->M);
     w->product = circe__alloc(context, m * COLUMNS * (d + 1), sizeof *w->product);
     w->iwork = circe__alloc(context, 5 * d + 3, sizeof *w->iwork);
     circe_status status = CIRCE_ERR_MEMORY;
-    if (index != NULL && w->C != NULL && w->A != NULL && w->M != NULL && w->product != NULL && w->iwork != NULL) {
+    if (index != NULL && w->Y != NULL && w->C != NULL && w->A != NULL && w->M != NULL && w->product != NULL &&
+        w->iwork != NULL) {
         circe_random_subset((circe_random){data->options.seed, CIRCE__STREAM_ROWS}, target->rows, m, index);
         status = circe__data_rows_of_y(data, index, m, &w->part);
     }
     if (status == CIRCE_OK) status = circe__table_rows(context, target, index, m, &w->target);
     if (status == CIRCE_OK) status = circe__compress(&w->part, &w->target, NULL, COLUMNS, &lost);
-    if (status == CIRCE_OK) memcpy(w->C, w->part.y.points, (size_t)(m * d) * sizeof *w->C);
+    for (int64_t i = 0; status == CIRCE_OK && i < m; i++)
+        memcpy(w->Y + i * d, columns->data + index[i] * d, (size_t)d * sizeof *w->Y);
+    if (status == CIRCE_OK) memcpy(w->C, w->Y, (size_t)(m * d) * sizeof *w->C);
     for (int64_t k = 0; status == CIRCE_OK && k < d; k++) w->A[k * d + k] = 1.0;
     circe__free(context, index);
     return status;
 }
 
-circe_status circe__metric_learn(const circe__data *data, const circe__table *target, int side) {
-    int64_t d = data->y.dim;
+/* y's columns and, where asked for, the normal scores of their products. */
+static circe_status columns_of(const circe__data *data, bool products, circe__table *columns) {
+    circe__table more = {0};
+    int64_t n = data->total, d = data->y.dim;
+    circe_status status = products ? circe__products(data, &more) : circe__table_new(data->context, n, 0, &more);
+    if (status == CIRCE_OK && more.cols > 0) {
+        circe_mat mat = circe_mat_f64(more.data, n, more.cols);
+        status = circe_transform_columns(data->context, &mat, CIRCE_TRANSFORM_NORMAL_SCORES, NULL, &mat);
+    }
+    if (status == CIRCE_OK) status = circe__table_new(data->context, n, d + more.cols, columns);
+    for (int64_t i = 0; status == CIRCE_OK && i < n; i++) {
+        double *row = columns->data + i * columns->cols;
+        memcpy(row, data->y.points + i * d, (size_t)d * sizeof *row);
+        if (more.cols > 0) memcpy(row + d, more.data + i * more.cols, (size_t)more.cols * sizeof *row);
+    }
+    circe__table_free(data->context, &more);
+    return status;
+}
+
+circe_status circe__metric_learn(const circe__data *data, const circe__table *target, int side, bool products) {
     learning w;
+    circe__table columns = {0};
     bool learned = false;
     circe__variable *face = &data->faces->metric[side];
     face->dim = 0;
-    if (d < 2 || d > MOST_DIM || target->rows < LEAST_ROWS || target->cols == 0) return CIRCE_OK;
+    if (data->y.dim < 2 || data->y.dim > MOST_DIM || target->rows < LEAST_ROWS || target->cols == 0) return CIRCE_OK;
+    circe_status status = columns_of(data, products, &columns);
+    if (status != CIRCE_OK) return status;
+    int64_t d = columns.cols;
     double *A = circe__alloc(data->context, d * d, sizeof *A);
-    circe_status status = prepare(data, target, &w);
+    status = prepare(data, &columns, target, &w);
     if (A == NULL) status = CIRCE_ERR_MEMORY;
     if (status == CIRCE_OK) status = iterate(&w, A, &learned);
     if (status == CIRCE_OK && learned) {
         double *points = circe__alloc(data->context, data->total * d, sizeof *points);
         status = points == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
         if (status == CIRCE_OK) {
-            data->context->backend->algebra->gemm(0, 0, data->total, d, d, 1.0, data->y.points, d, A, d, 0.0, points,
-                                                  d);
+            data->context->backend->algebra->gemm(0, 0, data->total, d, d, 1.0, columns.data, d, A, d, 0.0, points, d);
             status = circe__face_set(data, points, d, CIRCE_KERNEL_GAUSSIAN, face);
         }
     }
     circe__free(data->context, A);
+    circe__table_free(data->context, &columns);
     learning_free(&w);
     return status;
 }

@@ -12,6 +12,7 @@
  *
  * Auxiliary rows of (y, z) have right features and no x: their left features are 0 before R_z. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "inference/inference_parts.h"
@@ -160,6 +161,42 @@ static circe_status left_remaining(const circe__data *data, const circe__table *
     return status;
 }
 
+/* Where the signs of a weighted covariance change: quantiles of a column of y. */
+static double quantile(const circe__data *data, int64_t column, double share, double *scratch) {
+    int64_t n = data->n, d = data->y.dim;
+    for (int64_t i = 0; i < n; i++) scratch[i] = data->y.points[i * d + column];
+    qsort(scratch, (size_t)n, sizeof *scratch, circe__ascending);
+    return scratch[circe__min((int64_t)(share * (double)n), n - 1)];
+}
+
+/* left (n, p) := [left, left times sign(y_c - q) for every column c and quantile q]. */
+static circe_status weigh_along_y(const circe__data *data, circe__table *left) {
+    enum { MOST_WEIGHTS = 64, MOST_PLACES = 7 };
+    int64_t d = circe__min(data->y.dim, MOST_WEIGHTS), n = left->rows, p = left->cols;
+    int64_t places = d == 0 ? 0 : circe__max(1, circe__min(MOST_PLACES, MOST_WEIGHTS / d)), all = 1 + d * places;
+    circe__table out = {0};
+    double *scratch = circe__alloc(data->context, data->n, sizeof *scratch);
+    circe_status status = scratch == NULL ? CIRCE_ERR_MEMORY : circe__table_new(data->context, n, p * all, &out);
+    for (int64_t i = 0; status == CIRCE_OK && i < n; i++)
+        memcpy(out.data + i * out.cols, left->data + i * p, (size_t)p * sizeof(double));
+    for (int64_t w = 1; status == CIRCE_OK && w < all; w++) {
+        int64_t c = (w - 1) / places, k = (w - 1) % places;
+        double at = quantile(data, c, (double)(k + 1) / (double)(places + 1), scratch);
+        for (int64_t i = 0; i < n; i++) {
+            double sign = data->y.points[i * data->y.dim + c] > at ? 1.0 : -1.0;
+            for (int64_t a = 0; a < p; a++) out.data[i * out.cols + w * p + a] = sign * left->data[i * p + a];
+        }
+    }
+    circe__free(data->context, scratch);
+    if (status != CIRCE_OK) {
+        circe__table_free(data->context, &out);
+        return status;
+    }
+    circe__table_free(data->context, left);
+    *left = out;
+    return CIRCE_OK;
+}
+
 static circe_status left_side(const circe__data *data, const circe__pair_plan *plan, const circe__table *target,
                               circe__regressions *regressions, circe__pair *pair, circe_test_result *result) {
     circe__regressor *sides = regressions->side;
@@ -171,6 +208,7 @@ static circe_status left_side(const circe__data *data, const circe__pair_plan *p
     if (status == CIRCE_OK) status = extend_rows(data, &pair->left);
     if (status == CIRCE_OK && plan->regress_x) status = left_remaining(data, target, &sides[0]);
     if (status == CIRCE_OK && plan->regress_x) status = circe__residual(&sides[0], &pair->left);
+    if (status == CIRCE_OK && plan->weighted) status = weigh_along_y(data, &pair->left);
     if (status == CIRCE_OK) status = circe__residual(&sides[1], &pair->left);
     return status;
 }
@@ -233,7 +271,12 @@ static circe_status check_sides(const circe__data *data, const circe__pair_plan 
                                 circe__regressions *regressions, const circe__pair *pair, circe_test_result *result) {
     circe__table noise = {0};
     circe_status status = circe__check_residual(data, &regressions->side[1], &pair->right, &pair->noise);
-    if (status != CIRCE_OK || !plan->regress_x) return status;
+    if (status != CIRCE_OK || (!plan->regress_x && data->faces == NULL)) return status;
+    if (!plan->regress_x) { /* the left side is centred by the same smoother */
+        const circe__regressor same[2] = {regressions->side[1], regressions->side[1]};
+        const circe__table *twice[2] = {&pair->right, &pair->right}, *noise_twice[2] = {&pair->noise, &pair->noise};
+        return circe__check_misfit(data, same, twice, noise_twice, result);
+    }
     status = circe__noise(data, &regressions->side[0], target, &noise);
     if (status == CIRCE_OK) status = circe__check_residual(data, &regressions->side[0], target, &noise);
     const circe__table *targets[2] = {target, &pair->right}, *noises[2] = {&noise, &pair->noise};
@@ -313,7 +356,10 @@ circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, 
     }
     result->null = null;
     result->statistic = pair->scale * value;
-    if (null == CIRCE_NULL_WILD) return by_draws(data, pair, value, result);
+    if (null == CIRCE_NULL_WILD) {
+        circe_status drawn = by_draws(data, pair, value, result);
+        return drawn == CIRCE_OK ? circe__permute_residuals(data, pair, false, result) : drawn;
+    }
     circe_status status = circe__moments(data, pair, MOMENT_ROWS, &mean, &variance);
     if (status == CIRCE_OK && null == CIRCE_NULL_SPECTRAL) status = circe__null_weights(data, pair, &weights, &n);
     if (status != CIRCE_OK) return status;
@@ -326,5 +372,5 @@ circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, 
     else
         result->p_value = circe__clip_p(circe__weighted_tail(weights, n, value));
     circe__free(data->context, weights);
-    return CIRCE_OK;
+    return circe__permute_residuals(data, pair, false, result);
 }

@@ -415,46 +415,145 @@ static int64_t features_of_y(const circe__data *data) {
     return circe__max(circe__min(circe__min(100 * data->y.dim, 500), data->n / 2), 1);
 }
 
-/* ---- a y of few values ------------------------------------------------------------------------------------------- */
+/* ---- up to some rows, and a y of few values
+ * ------------------------------------------------------------------------------------------- */
 
 /* Features of all rows: memory grows with n here, so this is for what fits anywhere. */
-enum { PAIR_ROWS = 200000 };
+enum { PAIR_ROWS = 200000, ADAPTIVE_ROWS = 20000, CHECKED_ROWS = 8192 };
 
 /* table (n, features): a variable's features, about their means. */
 static circe_status fourier_table(const circe__data *data, const circe__variable *v, int64_t features, uint64_t stream,
                                   const char *name, circe__table *table) {
     circe__fourier fourier = {0};
-    circe_status status = circe__fourier_draw(data, v, 1.0, features, stream, name, &fourier);
+    double *one = circe__alloc(data->context, data->n, sizeof *one); /* weights come with circe__weigh */
+    circe_status status =
+        one == NULL ? CIRCE_ERR_MEMORY : circe__fourier_draw(data, v, 1.0, features, stream, name, &fourier);
+    for (int64_t i = 0; status == CIRCE_OK && i < data->n; i++) one[i] = 1.0;
     if (status == CIRCE_OK) status = circe__table_new(data->context, data->n, fourier.n, table);
-    if (status == CIRCE_OK) circe__fourier_features(&fourier, v->points, data->root, data->n, table->data, table->cols);
+    if (status == CIRCE_OK) circe__fourier_features(&fourier, v->points, one, data->n, table->data, table->cols);
     if (status == CIRCE_OK) circe__weigh(data, table);
     circe__fourier_free(data->context, &fourier);
+    circe__free(data->context, one);
     return status;
 }
 
-/* x and z against what each value of y leaves of them. */
-static circe_status test_by_value(const circe__data *data, circe_test_result *result) {
+/* Are the residuals free of y, and how far could what both miss move the statistic? */
+static circe_status check_pair(const circe__data *data, const circe__table *x, circe__regressions *made,
+                               const circe__pair *pair, circe_test_result *result) {
+    circe__table noise = {0};
+    circe_status status = circe__check_residual(data, &made->side[1], &pair->right, &pair->noise);
+    if (status == CIRCE_OK) status = circe__noise(data, &made->side[0], x, &noise);
+    if (status == CIRCE_OK) status = circe__check_residual(data, &made->side[0], x, &noise);
+    const circe__table *targets[2] = {x, &pair->right}, *noises[2] = {&noise, &pair->noise};
+    if (status == CIRCE_OK && !data->by_value) status = circe__check_misfit(data, made->side, targets, noises, result);
+    circe__table_free(data->context, &noise);
+    return status;
+}
+
+/* The share of the right side that its regression leaves. */
+static double remaining_of(const circe__regressor *side, const circe__table *right, const circe__table *noise) {
+    int64_t q = right->cols;
+    double before = circe__square_norm(right->data, right->rows * q), after = 0.0;
+    for (int64_t i = 0; i < right->rows; i++) {
+        double rest = circe__rest(side, i);
+        after += rest * rest * circe__square_norm(noise->data + i * q, q);
+    }
+    return before > 0.0 ? after / before : 0.0;
+}
+
+/* x and z against what regressions as those of kci, or each value of y, leave of them. */
+static circe_status test_pair(const circe__data *data, circe_test_result *result) {
     const circe_context *context = data->context;
     const circe_test_options *o = &data->options;
     circe__pair pair = {.n = data->n, .scale = 1.0};
     circe__regressions made = {0};
-    circe_status status = fourier_table(data, &data->x, o->features_x, CIRCE__STREAM_FOURIER + 100, "x", &pair.left);
+    circe__table x = {0};
+    circe_status status = fourier_table(data, &data->x, o->features_x, CIRCE__STREAM_FOURIER + 100, "x", &x);
+    if (status == CIRCE_OK) status = circe__table_copy(context, &x, &pair.left);
     if (status == CIRCE_OK)
         status = fourier_table(data, &data->z, o->features_z, CIRCE__STREAM_FOURIER + 200, "z", &pair.right);
-    const circe__table *targets[2] = {&pair.left, &pair.right};
+    const circe__table *targets[2] = {&x, &pair.right};
     if (status == CIRCE_OK) status = circe__regress(data, targets, &made);
     if (status == CIRCE_OK) status = circe__residual(&made.side[0], &pair.left);
+    double size = circe__square_norm(x.data, x.rows * x.cols);
+    double left = status == CIRCE_OK ? circe__square_norm(pair.left.data, x.rows * x.cols) : 0.0;
     if (status == CIRCE_OK) status = circe__residual(&made.side[1], &pair.left);
     if (status == CIRCE_OK) status = circe__noise(data, &made.side[1], &pair.right, &pair.noise);
+    if (status == CIRCE_OK && !o->skip_checks && data->y.dim > 0) status = check_pair(data, &x, &made, &pair, result);
     if (status == CIRCE_OK) {
         result->rank_x = pair.p = pair.left.cols;
         result->rank_z = pair.q = pair.right.cols;
         result->x = made.side[0].info;
         result->z = made.side[1].info;
+        result->x.remaining = size > 0.0 ? left / size : 0.0;
+        result->z.remaining = remaining_of(&made.side[1], &pair.right, &pair.noise);
+        pair.scale = data->by_value ? 1.0 : 1.0 / (double)data->n;
         status = circe__pair_test(data, &pair, o->null == CIRCE_NULL_AUTO ? CIRCE_NULL_SPECTRAL : o->null, result);
     }
+    circe__table_free(context, &x);
     circe__pair_free(context, &pair);
     circe__regressions_free(context, &made);
+    return status;
+}
+
+/* ---- more rows: the residuals of some of them against y ---------------------------------------------------------- */
+
+/* residual[side] (rows of the part, .) under the fit of all rows. */
+static circe_status residuals_of(const layout *l, const maps *m, const circe__data *part, circe__table residual[2]) {
+    const circe__algebra *algebra = part->context->backend->algebra;
+    layout some = *l;
+    int64_t n = part->n, wide = l->fx + l->fz;
+    some.data = part;
+    double *block = circe__alloc(part->context, n * (l->all + l->fy + wide) + 1, sizeof *block);
+    circe_status status = block == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) status = circe__table_new(part->context, n, l->fx, &residual[0]);
+    if (status == CIRCE_OK) status = circe__table_new(part->context, n, l->fz, &residual[1]);
+    if (status == CIRCE_OK) {
+        double *scratch = block + n * l->all, *fitted = scratch + n * l->fy;
+        centered_block(&some, 0, n, block, scratch);
+        memset(fitted, 0, (size_t)(n * wide) * sizeof *fitted);
+        if (l->fy > 0) /* C_x and C_z stand side by side */
+            algebra->gemm(0, 0, n, wide, l->fy, 1.0, block, l->all, m->coefficients + l->fx, m->wide, 0.0, fitted,
+                          wide);
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t c = 0; c < wide; c++) {
+                circe__table *to = &residual[c >= l->fx];
+                to->data[i * to->cols + (c < l->fx ? c : c - l->fx)] =
+                    block[i * l->all + l->fy + c] - fitted[i * wide + c];
+            }
+    }
+    circe__free(part->context, block);
+    return status;
+}
+
+/* The residuals of a part as if nothing had been regressed: with that many rows the fit takes little from them. */
+static circe_status check_some(const layout *l, const maps *m, circe_test_result *result) {
+    const circe__data *data = l->data;
+    int64_t n = circe__min(data->n, CHECKED_ROWS), *index = circe__alloc(data->context, n, sizeof *index);
+    circe__data part = {0};
+    circe__table residual[2] = {{0}};
+    circe_test_regression *info[2] = {&result->x, &result->z};
+    circe_status status = index == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    if (status == CIRCE_OK) {
+        circe__random_subset(data->context->threads, (circe_random){data->options.seed, CIRCE__STREAM_HALVES}, data->n,
+                             n, index);
+        status = circe__data_subset(data, index, n, &part);
+    }
+    if (status == CIRCE_OK) status = residuals_of(l, m, &part, residual);
+    for (int side = 0; status == CIRCE_OK && side < 2; side++) {
+        circe__spectrum none = {.n = n, .sight = {CIRCE__KERNEL, side, info[side]->sigma2_multiple}};
+        circe__regressor mean = {0};
+        circe__table *r = &residual[side];
+        circe__weigh(&part, r);
+        status = circe__regressor_set(&part, &none, 1.0, &mean);
+        if (status == CIRCE_OK) status = circe__check_residual(&part, &mean, r, r);
+        if (status == CIRCE_OK) info[side]->check_p = mean.info.check_p;
+        circe__free(data->context, mean.leverage);
+    }
+    circe__free(data->context, index);
+    circe__table_free(data->context, &residual[0]);
+    circe__table_free(data->context, &residual[1]);
+    circe__data_free(&part);
     return status;
 }
 
@@ -468,7 +567,8 @@ circe_status circe__test_rcot(const circe__data *data, circe_test_result *result
         result->null = o->null == CIRCE_NULL_GAMMA ? CIRCE_NULL_GAMMA : CIRCE_NULL_SPECTRAL;
         return CIRCE_OK; /* statistic 0, p-value 1 */
     }
-    if (circe__may_permute(data) && data->n <= PAIR_ROWS) return test_by_value(data, result);
+    bool adaptive = data->faces != NULL && o->features_y == 0 && data->n <= ADAPTIVE_ROWS;
+    if (adaptive || (circe__may_permute(data) && data->n <= PAIR_ROWS)) return test_pair(data, result);
     if (o->null == CIRCE_NULL_PERMUTATION)
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
                           "the null permutation of rcot needs a y of few values, rows without "
@@ -500,6 +600,7 @@ circe_status circe__test_rcot(const circe__data *data, circe_test_result *result
     if (status == CIRCE_OK) status = make_maps(&l, &m);
     if (status == CIRCE_OK) status = pass(&l, visit_products, &m, size * (size + 1) + NORMS, m.wide + size, sums);
     if (status == CIRCE_OK) status = conclude(&l, sums, result);
+    if (status == CIRCE_OK && !o->skip_checks && data->y.dim > 0) status = check_some(&l, &m, result);
     result->rank_x = l.fx;
     result->rank_z = l.fz;
 

@@ -19,12 +19,13 @@ enum {
     COLUMNS = 48,
     ROUGH_ROWS = 2500,
     MOST_ADDITIVE_DIM = 40,
-    MOST_PAIRED_DIM = 14
+    MOST_PAIRED_DIM = 14,
+    MOST_INTERACTING = 10
 };
 static const double SPLIT_DEGREES = 3.0;
 
 static double gcv_at(const double *s, const double *power, int64_t r, double total, double n, double extra,
-                     double ridge) {
+                     double ridge, double *used) {
     double degrees = 1.0 + extra, left = total;
     for (int64_t k = 0; k < r; k++) {
         double inverse = 1.0 / (s[k] + ridge);
@@ -32,6 +33,7 @@ static double gcv_at(const double *s, const double *power, int64_t r, double tot
         left -= power[k] * (2.0 * inverse - s[k] * inverse * inverse);
     }
     double free = 1.0 - degrees / n;
+    *used = degrees;
     return free > 0.1 ? fmax(left, 0.0) / n / (free * free) : HUGE_VAL;
 }
 
@@ -50,7 +52,7 @@ circe_status circe__gcv_of(const circe__data *data, circe__table *F, const circe
             status = circe_fail(CIRCE_ERR_NUMERIC, "the eigendecomposition of y's features did not converge");
     }
     for (int t = 0; status == CIRCE_OK && t < 2; t++) {
-        found[t] = (circe__gcv){HUGE_VAL, 0.0, 1.0};
+        found[t] = (circe__gcv){HUGE_VAL, 0.0, 1.0, 0.0};
         if (targets[t] == NULL) continue;
         int64_t all = targets[t]->cols, q = circe__min(all, COLUMNS);
         double *s = V + r * r, *cross = s + r, *turned = cross + r * q, *power = turned + r * q, total = 0.0;
@@ -65,8 +67,8 @@ circe_status circe__gcv_of(const circe__data *data, circe__table *F, const circe
         }
         found[t].alone = total / (double)n;
         for (int64_t l = 0; l < o->n_ridge; l++) {
-            double error = gcv_at(s, power, r, total, (double)n, extra[t], o->ridge[l]);
-            if (error < found[t].error) found[t] = (circe__gcv){error, total / (double)n, o->ridge[l]};
+            double degrees, error = gcv_at(s, power, r, total, (double)n, extra[t], o->ridge[l], &degrees);
+            if (error < found[t].error) found[t] = (circe__gcv){error, total / (double)n, o->ridge[l], degrees};
         }
     }
     circe__free(context, V);
@@ -81,7 +83,10 @@ typedef struct screening {
     const circe__data *data; /* the rows that are screened */
     const circe__table *targets[2];
     circe__sight best[2];
-    double least[2];
+    double least[2], degrees[2];
+    const circe__data *all; /* what they are rows of, which: NULL, all of them */
+    const int64_t *index;
+    const circe__table *of_all[2];
 } screening;
 
 /* A candidate for the sides whose flag is set. */
@@ -99,6 +104,7 @@ static circe_status consider(screening *s, circe__sight sight, bool of_x, bool o
     for (int t = 0; status == CIRCE_OK && t < 2; t++)
         if (targets[t] != NULL && found[t].error < s->least[t]) {
             s->least[t] = found[t].error;
+            s->degrees[t] = found[t].degrees;
             s->best[t] = sight;
             s->best[t].side = t;
         }
@@ -134,20 +140,19 @@ static circe_status consider_widths(screening *s, unsigned part, const double *w
     return status;
 }
 
-static circe_status consider_metrics(screening *s) {
+static circe_status consider_metric(screening *s, int t) {
     const double width[] = {0.1, 0.3, 1.0, 3.0};
     circe_status status = CIRCE_OK;
-    for (int t = 0; t < 2; t++)
-        for (size_t k = 0; status == CIRCE_OK && k < sizeof width / sizeof *width; k++)
-            if (s->data->faces->metric[t].dim > 0)
-                status =
-                    consider(s, (circe__sight){CIRCE__METRIC, t, width[k]}, t == 0, t == 1, (double)s->data->y.dim);
+    for (size_t k = 0; status == CIRCE_OK && k < sizeof width / sizeof *width; k++)
+        if (s->targets[t] != NULL && s->data->faces->metric[t].dim > 0)
+            status = consider(s, (circe__sight){CIRCE__METRIC, t, width[k]}, t == 0, t == 1,
+                              (double)s->data->faces->metric[t].dim);
     return status;
 }
 
 /* What the learned parts of a sight count for. */
 static double fitted_degrees(const screening *s, unsigned parts, int t) {
-    return (parts & CIRCE__METRIC ? (double)s->data->y.dim : 0.0) +
+    return (parts & CIRCE__METRIC ? (double)s->data->faces->metric[t].dim : 0.0) +
            (parts & CIRCE__LEAVES ? SPLIT_DEGREES * (double)s->data->faces->splits[t] : 0.0);
 }
 
@@ -171,6 +176,7 @@ static circe_status consider_additive(screening *s, int t) {
     if (status == CIRCE_OK && s->data->faces->splits[t] > 0) status = consider_beside(&own, t, CIRCE__LEAVES);
     if (own.least[t] < s->least[t]) {
         s->least[t] = own.least[t];
+        s->degrees[t] = own.degrees[t];
         s->best[t] = own.best[t];
     }
     return status;
@@ -189,6 +195,28 @@ static circe_status consider_sums(screening *s) {
     return status;
 }
 
+/* Where the best so far takes many degrees of freedom: directions among products of columns as well. */
+static circe_status consider_interactions(screening *s, int t) {
+    const double many = 1.0 / 16.0;
+    circe__variable *face = &s->all->faces->metric[t], before = *face;
+    circe__sight best = s->best[t];
+    if (s->targets[t] == NULL || s->data->y.dim < 2 || s->data->y.dim > MOST_INTERACTING ||
+        s->degrees[t] < many * (double)s->data->total)
+        return CIRCE_OK;
+    *face = (circe__variable){0};
+    circe_status status = circe__metric_learn(s->all, s->of_all[t], t, true);
+    if (status == CIRCE_OK && s->index != NULL) {
+        circe__variable *part = &s->data->faces->metric[t], old = *part;
+        status = circe__variable_subset(s->all, face, s->index, s->data->total, part);
+        circe__variable_free(s->all->context, &old);
+    }
+    if (status == CIRCE_OK) status = consider_metric(s, t);
+    bool better = best.parts != s->best[t].parts || best.multiple != s->best[t].multiple;
+    circe__variable_free(s->all->context, better ? &before : face);
+    if (!better) *face = before;
+    return status;
+}
+
 static circe_status consider_all(screening *s) {
     const double rough[] = {0.1, 1.0, 10.0};
     const circe_test_options *o = &s->data->options;
@@ -198,14 +226,16 @@ static circe_status consider_all(screening *s) {
     if (status == CIRCE_OK && is_skewed(s->data))
         status = consider_widths(s, CIRCE__SCORES, o->width, o->n_width, least);
     if (status == CIRCE_OK && d == 1 && n <= ROUGH_ROWS) status = consider_widths(s, CIRCE__ROUGH, rough, 3, 0.0);
-    if (status == CIRCE_OK) status = consider_metrics(s);
-    return status == CIRCE_OK ? consider_sums(s) : status;
+    for (int t = 0; status == CIRCE_OK && t < 2; t++) status = consider_metric(s, t);
+    if (status == CIRCE_OK) status = consider_sums(s);
+    for (int t = 0; status == CIRCE_OK && t < 2; t++) status = consider_interactions(s, t);
+    return status;
 }
 
 /* The screened rows as a data set of their own, with their targets. */
-static circe_status some_rows(const circe__data *data, const circe__table *const targets[2], circe__data *part,
-                              circe__table rows[2]) {
-    int64_t n = SCREEN_ROWS, *index = circe__alloc(data->context, n, sizeof *index);
+static circe_status some_rows(const circe__data *data, const circe__table *const targets[2], int64_t *index,
+                              circe__data *part, circe__table rows[2]) {
+    int64_t n = SCREEN_ROWS;
     circe_status status = index == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) {
         circe_random_subset((circe_random){data->options.seed, CIRCE__STREAM_ROWS}, data->total, n, index);
@@ -213,28 +243,35 @@ static circe_status some_rows(const circe__data *data, const circe__table *const
     }
     for (int t = 0; status == CIRCE_OK && t < 2; t++)
         if (targets[t] != NULL) status = circe__table_rows(data->context, targets[t], index, n, &rows[t]);
-    circe__free(data->context, index);
     return status;
 }
 
 circe_status circe__screen(const circe__data *data, const circe__table *const targets[2], circe__sight best[2]) {
-    screening s = {.data = data, .targets = {targets[0], targets[1]}, .least = {HUGE_VAL, HUGE_VAL}};
+    screening s = {.data = data,
+                   .all = data,
+                   .targets = {targets[0], targets[1]},
+                   .of_all = {targets[0], targets[1]},
+                   .least = {HUGE_VAL, HUGE_VAL}};
+    int64_t *index = NULL;
     circe__data part = {0};
     circe__table rows[2] = {{0}};
     circe_status status = CIRCE_OK;
     for (int t = 0; status == CIRCE_OK && t < 2; t++) {
         s.best[t] = (circe__sight){CIRCE__KERNEL, t, 1.0};
         if (targets[t] == NULL) continue;
-        status = circe__metric_learn(data, targets[t], t);
+        status = circe__metric_learn(data, targets[t], t, false);
         if (status == CIRCE_OK) status = circe__tree_grow(data, targets[t], t);
     }
     if (status == CIRCE_OK && data->total > SCREEN_ROWS) {
-        status = some_rows(data, targets, &part, rows);
+        index = circe__alloc(data->context, SCREEN_ROWS, sizeof *index);
+        status = some_rows(data, targets, index, &part, rows);
         s.data = &part;
+        s.index = index;
         for (int t = 0; t < 2; t++) s.targets[t] = targets[t] == NULL ? NULL : &rows[t];
     }
     if (status == CIRCE_OK) status = consider_all(&s);
     memcpy(best, s.best, sizeof s.best);
+    circe__free(data->context, index);
     circe__data_free(&part);
     circe__table_free(data->context, &rows[0]);
     circe__table_free(data->context, &rows[1]);

@@ -7,7 +7,11 @@
  *
  *     p = (1 + #{draws >= value}) / (1 + draws)
  *
- * is never too small, also where many orders give the same statistic; mid-p counts such ties as halves. */
+ * is never too small, also where many orders give the same statistic; mid-p counts such ties as halves.
+ *
+ * Where y has numbers beside classes, or numbers alone, and x and z have classes so rare that fewer than five rows are
+ * expected to have both, no limit theorem holds for the other nulls: residuals of z in random order within y's classes
+ * are asked as well, and the larger p-value counts. */
 #include <math.h>
 #include <string.h>
 
@@ -25,14 +29,41 @@ static void strata_free(const circe_context *context, strata *s) {
     circe__free(context, s->start);
 }
 
+/* At most `most` different numbers in column c of a variable: how many; else most + 1. */
+static int64_t count_column(const circe__variable *v, int64_t n, int64_t c, int64_t most, double *values) {
+    int64_t k = 0;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = 0;
+        while (at < k && values[at] != v->points[i * v->dim + c]) at++;
+        if (at < k) continue;
+        if (k == most) return most + 1;
+        values[k++] = v->points[i * v->dim + c];
+    }
+    return k;
+}
+
+/* Classes among the columns of y: all of them where y has few values, else those of few numbers. */
+static bool is_class(const circe__data *data, int64_t c) {
+    enum { MOST = 32, REPEATS = 20 };
+    double values[MOST];
+    if (data->by_value) return true;
+    int64_t most = circe__min(MOST, data->n / REPEATS);
+    return count_column(&data->y, data->n, c, most, values) <= most;
+}
+
+static bool same_classes(const circe__data *data, const bool *used, int64_t i, int64_t j) {
+    const double *a = data->y.points + i * data->y.dim, *b = data->y.points + j * data->y.dim;
+    for (int64_t c = 0; c < data->y.dim; c++)
+        if (used[c] && a[c] != b[c]) return false;
+    return true;
+}
+
 /* of[i]: the value of row i, counted in order of appearance. */
-static int64_t number_values(const circe__data *data, int64_t *of, int64_t *first) {
-    int64_t dim = data->y.dim, k = 0;
-    size_t bytes = (size_t)dim * sizeof(double);
+static int64_t number_values(const circe__data *data, const bool *used, int64_t *of, int64_t *first) {
+    int64_t k = 0;
     for (int64_t i = 0; i < data->n; i++) {
-        const double *row = data->y.points + i * dim;
         int64_t v = 0;
-        while (v < k && memcmp(row, data->y.points + first[v] * dim, bytes) != 0) v++;
+        while (v < k && !same_classes(data, used, i, first[v])) v++;
         if (v == k) first[k++] = i;
         of[i] = v;
     }
@@ -44,14 +75,17 @@ static circe_status strata_make(const circe__data *data, strata *s) {
     int64_t n = data->n, *of = circe__alloc(context, n, sizeof *of), *first = circe__alloc(context, n, sizeof *first);
     *s = (strata){.rows = circe__alloc(context, n, sizeof *s->rows),
                   .start = circe__calloc(context, n + 1, sizeof *s->start)};
-    bool memory = of != NULL && first != NULL && s->rows != NULL && s->start != NULL;
+    bool *used = circe__calloc(context, data->y.dim + 1, sizeof *used);
+    bool memory = of != NULL && first != NULL && used != NULL && s->rows != NULL && s->start != NULL;
     if (memory) {
-        s->k = number_values(data, of, first);
+        for (int64_t c = 0; c < data->y.dim; c++) used[c] = is_class(data, c);
+        s->k = number_values(data, used, of, first);
         for (int64_t i = 0; i < n; i++) s->start[of[i] + 1]++;
         for (int64_t v = 0; v < s->k; v++) s->start[v + 1] += s->start[v];
         memcpy(first, s->start, (size_t)s->k * sizeof *first);
         for (int64_t i = 0; i < n; i++) s->rows[first[of[i]]++] = i;
     }
+    circe__free(context, used);
     circe__free(context, of);
     circe__free(context, first);
     return memory ? CIRCE_OK : CIRCE_ERR_MEMORY;
@@ -144,17 +178,10 @@ static void report(double value, const permuting *w, circe_test_result *result) 
         result->p_value = fmin(result->p_value, circe__clip_p(circe__moment_tail(mean, sd * sd, value)));
 }
 
-circe_status circe__permute_within_y(const circe__data *data, const circe__pair *pair, bool largest,
-                                     circe_test_result *result) {
+static circe_status permute(const circe__data *data, const circe__pair *pair, bool largest, circe_test_result *result) {
     const circe_context *context = data->context;
     int64_t draws = data->options.draws, size = pair->p * pair->q, p = pair->p, q = pair->q;
     permuting w = {.data = data, .pair = pair, .draws = draws};
-    result->null = CIRCE_NULL_PERMUTATION;
-    if (!circe__may_permute(data))
-        return circe_fail(CIRCE_ERR_UNSUPPORTED,
-                          "the null permutation puts rows in random order among rows of equal y: that needs a y of at "
-                          "most 256 values with "
-                          "20 rows each, and neither weights nor a split");
     w.parts = circe__max(1, circe__min(context->threads, draws));
     w.each = pair->n * q + size + 1;
     w.scratch = circe__alloc(context, w.parts * w.each + size + 1, sizeof *w.scratch);
@@ -178,5 +205,53 @@ circe_status circe__permute_within_y(const circe__data *data, const circe__pair 
     circe__free(context, w.scratch);
     circe__free(context, w.orders);
     circe__free(context, w.null);
+    return status;
+}
+
+circe_status circe__permute_within_y(const circe__data *data, const circe__pair *pair, bool largest,
+                                     circe_test_result *result) {
+    result->null = CIRCE_NULL_PERMUTATION;
+    if (!circe__may_permute(data))
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "the null permutation puts rows in random order among rows of equal y: that needs a y of at "
+                          "most 256 values with "
+                          "20 rows each, and neither weights nor a split");
+    return permute(data, pair, largest, result);
+}
+
+/* ---- rare classes of x and z ------------------------------------------------------------------------------------- */
+
+/* The share of rows of the rarest number of a variable of one column and few of them; 1 where it has many. */
+static double rarest(const circe__variable *v, int64_t n) {
+    enum { MOST = 10 };
+    double values[MOST];
+    int64_t k = v->dim == 1 ? count_column(v, n, 0, MOST, values) : MOST + 1, least = n;
+    for (int64_t a = 0; k <= MOST && a < k; a++) {
+        int64_t count = 0;
+        for (int64_t i = 0; i < n; i++) count += v->points[i] == values[a];
+        least = circe__min(least, count);
+    }
+    return (double)least / (double)n;
+}
+
+void circe__count_classes(const circe__data *data, circe_test_result *result) {
+    double x = rarest(&data->x, data->n), z = rarest(&data->z, data->n);
+    if (x < 1.0 && z < 1.0) result->expected_count = x * z * (double)data->n;
+}
+
+circe_status circe__permute_residuals(const circe__data *data, const circe__pair *pair, bool largest,
+                                      circe_test_result *result) {
+    const double few = 5.0;
+    const double most = 4e9; /* operations */
+    circe_test_result permuted = *result;
+    circe__pair residual = *pair;
+    double work = 2.0 * (double)data->options.draws * (double)pair->n * (double)(pair->p + 1) * (double)(pair->q + 1);
+    if (!(result->expected_count < few) || data->by_value || data->y.dim == 0 || work > most ||
+        pair->p * pair->q == 0 || data->options.null != CIRCE_NULL_AUTO || data->options.weights != NULL ||
+        pair->n != data->n)
+        return CIRCE_OK;
+    residual.right = pair->noise;
+    circe_status status = permute(data, &residual, largest, &permuted);
+    if (status == CIRCE_OK) result->p_value = fmax(result->p_value, permuted.p_value);
     return status;
 }

@@ -5,11 +5,11 @@
 
 #include "inference/inference_parts.h"
 
-static const char *const method_names[] = {"kci", "circe", "splitkci", "gcm", "rcot", "hsic"};
+static const char *const method_names[] = {"kci", "circe", "splitkci", "gcm", "rcot", "hsic", "wgcm", "pcm"};
 static const char *const null_names[] = {"auto", "gamma", "spectral", "wild", "permutation", "normal", "multiplier"};
 
 const char *circe_test_method_name(circe_test_method method) {
-    return method >= CIRCE_TEST_KCI && method <= CIRCE_TEST_HSIC ? method_names[method - CIRCE_TEST_KCI] : "unknown";
+    return method >= CIRCE_TEST_KCI && method <= CIRCE_TEST_PCM ? method_names[method - CIRCE_TEST_KCI] : "unknown";
 }
 
 const char *circe_test_null_name(circe_test_null null) {
@@ -30,13 +30,13 @@ const char *circe_test_mean_name(circe_test_mean mean) {
 
 circe_status circe_test_method_parse(const char *name, circe_test_method *method) {
     if (name == NULL || method == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "name and method must not be NULL");
-    for (int k = 0; k <= CIRCE_TEST_HSIC - CIRCE_TEST_KCI; k++)
+    for (int k = 0; k <= CIRCE_TEST_PCM - CIRCE_TEST_KCI; k++)
         if (strcmp(name, method_names[k]) == 0) {
             *method = (circe_test_method)(k + CIRCE_TEST_KCI);
             return CIRCE_OK;
         }
-    return circe_fail(CIRCE_ERR_ARGUMENT, "there is no test '%s'; there are kci, circe, splitkci, gcm, rcot and hsic",
-                      name);
+    return circe_fail(CIRCE_ERR_ARGUMENT,
+                      "there is no test '%s'; there are kci, circe, splitkci, gcm, rcot, hsic, wgcm and pcm", name);
 }
 
 circe_status circe_test_null_parse(const char *name, circe_test_null *null) {
@@ -70,7 +70,9 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
                                   .effective_rows = NAN,
                                   .robust_p = NAN,
                                   .mid_p = NAN,
-                                  .misfit = NAN};
+                                  .misfit = NAN,
+                                  .expected_count = NAN};
+    circe__count_classes(data, result);
     circe_status status = describe_kernel(&data->x, result->kernel_x);
     if (status == CIRCE_OK) status = describe_kernel(&data->y, result->kernel_y);
     if (status == CIRCE_OK) status = describe_kernel(&data->z, result->kernel_z);
@@ -95,6 +97,12 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
             break;
         case CIRCE_TEST_HSIC:
             status = circe__test_hsic(data, result);
+            break;
+        case CIRCE_TEST_WGCM:
+            status = circe__test_gcm(data, result);
+            break;
+        case CIRCE_TEST_PCM:
+            status = circe__test_pcm(data, result);
             break;
     }
     circe__flush_end(rounding);

@@ -19,6 +19,9 @@ CIRCE__BOTH static inline int64_t circe__n_pairs(int64_t n) {
     return n >= CIRCE__LEAST_PAIRS ? n : n * ((CIRCE__LEAST_PAIRS + n - 1) / n);
 }
 
+/* Of many rows every fourth pair tells what the kernel is like: an exponential costs more than a distance. */
+CIRCE__BOTH static inline int64_t circe__figure_step(int64_t n) { return n <= CIRCE__ALL_PAIRS_ROWS ? 1 : 4; }
+
 /* The partner of row i = p % n in pair p. */
 CIRCE__BOTH static inline int64_t circe__pair_partner(int64_t n, int64_t p) {
     int64_t i = p % n, round = p / n, k = (i + round) % CIRCE__OFFSETS;

@@ -165,11 +165,11 @@ static double mean_of(const double *v, int64_t n) {
     return sum / (double)n;
 }
 
-static void add_figures(double *figures, const double *E, double spread, int64_t pairs) {
+static void add_figures(double *figures, const double *E, double spread, int64_t n) {
+    int64_t pairs = circe__n_pairs(n), step = circe__figure_step(n);
     double sum = 0.0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t p = 0; p < pairs; p++) sum += exp(-E[p]);
-    figures[CIRCE_FIGURE_KERNEL] += sum / (double)pairs;
+    for (int64_t p = 0; p < pairs; p += step) sum += exp(-E[p]);
+    figures[CIRCE_FIGURE_KERNEL] += sum / (double)((pairs + step - 1) / step);
     figures[CIRCE_FIGURE_SPREAD] += spread;
     figures[CIRCE_FIGURE_BATCHES] += 1.0;
 }
@@ -200,7 +200,7 @@ static void survey(const circe_mat *normalized, const circe_mat *raw, circe__fac
         spread = sqrt(0.5 * mean_of(D, pairs) / (double)d);
     }
     if (kernel.n == 0) E[0] = NAN;
-    add_figures(figures, E, spread, pairs);
+    add_figures(figures, E, spread, raw->rows);
 }
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */

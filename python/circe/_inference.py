@@ -9,12 +9,12 @@ from __future__ import annotations
 import ctypes
 import time
 import warnings
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import _arrays, _blocks, _columns, _kernels, _native, _runtime, errors
+from . import _arrays, _blocks, _columns, _crossfit, _kernels, _native, _runtime, errors
 from ._kernels import KernelLike
 from ._mean import _grid, _whole
 
@@ -79,6 +79,7 @@ class TestResult(_Record):
     robust_p: float = float("nan")
     mid_p: float = float("nan")
     misfit: float = float("nan")
+    expected_count: float = float("nan")
     columns: Tuple[dict, ...] = ()
 
     @property
@@ -295,14 +296,17 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
          width: Grid = None, ridge: Grid = None, undersmoothing: Optional[float] = None, regression: str = "kernel",
          max_rank: Optional[int] = None, auxiliary=None, mean: str = "auto", test_share: Optional[float] = None,
          features: Optional[Sequence[int]] = None, transform: str = "none", missing: str = "refuse",
-         rows: Union[int, str, None] = None, seconds: float = 20.0) -> TestResult:
+         rows: Union[int, str, None] = None, seconds: float = 20.0, regressor=None, folds: int = 5) -> TestResult:
     """Is x independent of z given y? Small p-values say no.
 
-    method: kci, circe, splitkci, gcm, rcot or hsic; null: auto, gamma, spectral, wild, permutation, normal or multiplier. y: None
+    method: kci, circe, splitkci, gcm, wgcm, pcm, rcot or hsic; null: auto, gamma, spectral, wild, permutation, normal or multiplier. y: None
     tests independence of x and z alone. auxiliary: (y, z) of more rows whose x is not known, for method circe. features: random
     features of x, y and z, for rcot. transform: "normal-scores" or "ranks" of every column of numbers, which no outlier
     outweighs. missing: "drop" leaves out rows in which a variable misses a cell (NaN, None, a mask, NA), of all together.
     Everything random is a function of `seed`.
+
+    regressor: for gcm, anything with fit and predict, as scikit-learn has them, in place of kernel ridge regression; or a pair,
+    for x and for z. Each row's residual comes from a fit on the other `folds` - 1 parts of the rows.
 
     rows: test so many random rows, or "all". By default all rows are tested where that takes about `seconds` or less, which is
     tried on some of them where there are more than 50,000; otherwise a random sample is, with a SampleWarning.
@@ -312,7 +316,10 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
     >>> test(y + e, y, y + e + f).p_value < 0.01, test(y + e, y, y + f).p_value > 0.01
     (True, True)
     """
-    options = {name: value for name, value in locals().items() if name not in ("x", "y", "z", "rows", "seconds")}
+    options = {name: value for name, value in locals().items()
+               if name not in ("x", "y", "z", "rows", "seconds", "regressor", "folds")}
+    if regressor is not None:
+        return _with_regressor(x, y, z, regressor, _whole(folds, "folds", 2), options)
     problem = _limited(x, y, z, rows, seconds, options)
     result, library = _native.TestResult(), _native.library()
     problem.call("circe_test", result)
@@ -325,6 +332,38 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
 
 
 setattr(test, "__test__", False)  # pytest: not one of yours
+
+
+def _free_of_y(left: np.ndarray, y: np.ndarray, seed: int) -> float:
+    """The p-value of: is the mean of the residuals a function of y?"""
+    scaled = (y - y.mean(0)) / np.where(y.std(0) > 0, y.std(0), 1.0)
+    return test(left / max(float(left.std()), 1e-300), None, scaled, method="hsic", null="wild", kernel_x="linear",
+                checks=False, seed=seed).p_value
+
+
+def _with_regressor(x, y, z, regressor, folds: int, options: Dict[str, Any]) -> TestResult:
+    """GCM of residuals that others made; they are checked against the columns of y."""
+    if options["method"] != "gcm":
+        raise errors.ArgumentError(f"regressor is for method gcm, not for {options['method']!r}")
+    if y is None:
+        raise errors.ArgumentError("regressor needs a y to regress on")
+    problem = _Problem(x, y, z, **options)
+    arrays = {v: np.asarray(problem.arrays[v], float).reshape(problem.rows, -1) for v in "xyz"}
+    left, sides = {}, {}
+    plain = {"method": "gcm", "seed": options["seed"], "alpha": options["alpha"]}
+    for v, one in zip("xz", _crossfit.pair(regressor)):
+        left[v] = _crossfit.residuals(one, arrays["y"], arrays[v], folds, options["seed"])
+        check = _free_of_y(left[v], arrays["y"], options["seed"]) if options["checks"] else float("nan")
+        sides[v] = _crossfit.describe(one, arrays[v], left[v], check)
+    found = test(left["x"], None, left["z"], draws=options["draws"], weights=options["weights"], checks=options["checks"], **plain)
+    verdict, trust = found.verdict.replace("x and z depend on each other", "x and z depend on each other given y").replace(
+        "No dependence of x and z was", "No dependence of x and z given y was"), found.trust
+    checks = [sides[v]["check_p"] for v in "xz"]
+    if max(checks) < 0.01:
+        trust = "poor" if max(checks) < 0.002 else "doubtful"
+        verdict += (f" What the regressors leave of x and of z still depends on y (p = {checks[0]:.2g} and "
+                    f"{checks[1]:.2g}), so the p-value may be too small.")
+    return replace(found, x=sides["x"], z=sides["z"], trust=trust, verdict=verdict)
 
 
 def _limited(x, y, z, rows, seconds: float, options: Dict[str, Any]) -> _Problem:

@@ -159,7 +159,7 @@ class TestResult(ctypes.Structure):
                 ("rank_x", c_int64), ("rank_z", c_int64), ("left_out_x", c_double), ("left_out_z", c_double),
                 ("kernel_x", c_char * 192), ("kernel_y", c_char * 192), ("kernel_z", c_char * 192), ("trust", c_int),
                 ("verdict", c_char * 640), ("effective_rows", c_double), ("robust_p", c_double), ("mid_p", c_double),
-                ("misfit", c_double)]
+                ("misfit", c_double), ("expected_count", c_double)]
 
 
 class Calibration(ctypes.Structure):
@@ -215,7 +215,8 @@ class Training(ctypes.Structure):
                 ("warnings", Notes)]
 
 
-TRAINING_EPOCH = ("loss", "regularizer", "validation_loss", "validation_regularizer", "rate", "gamma", "seconds")
+TRAINING_EPOCH = ("loss", "regularizer", "validation_loss", "validation_regularizer", "rate", "gamma", "seconds",
+                  "mean_kernel", "spread")
 
 
 class ExperimentEntry(ctypes.Structure):

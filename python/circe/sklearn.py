@@ -46,10 +46,11 @@ def _is_text(values) -> bool:
 class _InvariantNetwork(BaseEstimator):
     """What both predictors share: parameters, the table that is trained on, prediction."""
 
-    def __init__(self, gamma: float = 1000.0, *, regularizer: str = "circe", estimator: Optional[str] = None,
+    def __init__(self, gamma: Union[float, str] = "auto", *, regularizer: str = "circe", estimator: Optional[str] = None,
                  net: Optional[str] = None, activation: Optional[str] = None, init: Optional[str] = None, epochs: int = 100,
-                 batch_size: int = 256, learning_rate: float = 1e-3, weight_decay: float = 1e-2, patience: int = 0,
-                 sigma2_x: Optional[float] = None, sigma2_y: Union[float, Sequence[float], None] = None,
+                 batch_size: int = 256, learning_rate: float = 1e-3, weight_decay: float = 1.0, patience: int = 0,
+                 tolerance: Optional[float] = None, sweep: Union[str, Sequence[float], None] = None,
+                 sigma2_x: Union[float, str, None] = None, sigma2_y: Union[float, Sequence[float], None] = None,
                  sigma2_z: Union[float, str, None] = None, ridge: Union[float, Sequence[float], None] = None,
                  method: Optional[str] = None, validation: Optional[float] = None, holdout: Optional[float] = None,
                  random_state: Any = 0, threads: Optional[int] = None, device: Optional[str] = None,
@@ -65,6 +66,8 @@ class _InvariantNetwork(BaseEstimator):
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.patience = patience
+        self.tolerance = tolerance
+        self.sweep = sweep
         self.sigma2_x = sigma2_x
         self.sigma2_y = sigma2_y
         self.sigma2_z = sigma2_z
@@ -105,7 +108,7 @@ class _InvariantNetwork(BaseEstimator):
             name += "_"
         return {f"{name}{c}": part for c, part in enumerate(parts)}
 
-    def _fit(self, features: Dict[str, Any], target, loss: str, given, invariant_to) -> None:
+    def _fit(self, features: Dict[str, Any], target, task: str, given, invariant_to) -> None:
         table: Dict[str, Any] = dict(features)
         roles: Dict[str, List[str]] = {"features": list(features)}
         for role, values in (("target", target), ("given", given), ("invariant_to", invariant_to)):
@@ -119,9 +122,10 @@ class _InvariantNetwork(BaseEstimator):
             table.update(own)
             roles[role] = list(own)
         with _runtime.threads_of(self.threads):
-            trained = _jobs.train(table, loss=loss, progress=self.progress, **roles, **self._options(roles, rows))
+            trained = _jobs.train(table, task=task, progress=self.progress, **roles, **self._options(roles, rows))
         self.predictor_, self.report_ = trained.predictor, trained.results
         self.error_, self.measures_ = trained.error, trained.measures
+        self.gamma_, self.trials_ = trained.gamma, trained.trials
         self.floor_, self.n_iter_ = trained.floor, trained.epochs
 
     def _options(self, roles: Dict[str, List[str]], n: int) -> Dict[str, Any]:
@@ -129,15 +133,17 @@ class _InvariantNetwork(BaseEstimator):
         validation = self.validation
         if validation is None:
             validation = min(0.5, max(0.1, (_VALIDATION_ROWS + 0.5) / n))
-        left = n - round(n * validation) - (round(n * (self.holdout or 0.1)) if invariant else 0)
+        left = n - round(n * validation) - (round(n * (self.holdout or 0.0)) if invariant else 0)
         options: Dict[str, Any] = {
             "regularizer": self.regularizer if invariant else "none", "gamma": self.gamma if invariant else None,
-            "validation": validation, "holdout": self.holdout, "epochs": self.epochs,
+            "validation": validation, "test": 0, "baseline": "none" if invariant else None, "holdout": self.holdout,
+            "epochs": self.epochs,
             "batch": max(1, min(self.batch_size, left - 1)), "lr": self.learning_rate, "weight_decay": self.weight_decay,
             "patience": self.patience, "seed": self._seed(), "net": self.net, "activation": self.activation,
             "init": self.init, "method": self.method, "device": self.device}
         if invariant:
-            options.update({name: getattr(self, name) for name in ("estimator", "sigma2_x", "sigma2_y", "sigma2_z", "ridge")})
+            options.update({name: getattr(self, name) for name in ("estimator", "sigma2_x", "sigma2_y", "sigma2_z", "ridge",
+                                                                  "sweep", "tolerance")})
         return options
 
     def _seed(self) -> int:
@@ -204,19 +210,24 @@ class _DependenceScorer:
 _PARAMETERS = """
     Parameters
     ----------
-    gamma : weight of the regulariser; the larger, the more invariant and the less exact.
+    gamma : weight of the regulariser; the larger, the more invariant and the less exact. "auto": the smallest with which no
+        dependence is found on rows left out of training, by a search that costs 5 to 30 trainings.
+    tolerance : for "auto", the share KPC of what `given` leaves of the prediction that `invariant_to` may explain; None: no
+        dependence may be found by a test.
+    sweep : gammas, or "auto": error and dependence along them, in trials_.
     regularizer : "circe", "hscic", "gcm" or "hsic".
     estimator : of circe ("biased", "debiased", "centered", "ustat") and of hsic ("biased", "ustat").
     batch_size : rows of a step; where fewer are left for training, all of those.
     net, activation, init, epochs, learning_rate, weight_decay, patience, sigma2_x, sigma2_y, sigma2_z, ridge, method, device
         As the options of circe.train; None: the library's own.
-    validation, holdout : shares of the rows for the report, and for learning the conditional mean. None: a tenth, and at
-        least 10 rows for the report.
+    validation : share of the rows that training is watched on. None: a tenth, and at least 10 rows.
+    holdout : share of the rows for learning the conditional mean alone. None: it is learnt from the training rows.
     random_state : a whole number; the same numbers give the same network. None, or a RandomState: another one every time.
     threads : None: as circe.set_threads says.
     progress : called with the share that is done and a text; where it returns True, fit stops with a CancelledError.
 
-    Attributes after fit: report_ (all that `circe train --json` says), error_, measures_, floor_, n_iter_, predictor_ (see
+    Attributes after fit: gamma_, trials_ (what a search or a sweep saw: one dictionary per gamma), report_ (all that `circe
+    train --json` says), error_ (on the validation rows), measures_, floor_, n_iter_, predictor_ (see
     circe.predict), n_features_in_.
 """
 
@@ -247,7 +258,7 @@ class InvariantRegressor(RegressorMixin, _InvariantNetwork):
         features = self._features(X, reset=True)
         target = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         self._one_target = target.ndim == 1
-        self._fit(features, target, "mse", given, invariant_to)
+        self._fit(features, target, "regression", given, invariant_to)
         return self
 
     def predict(self, X) -> np.ndarray:
@@ -294,7 +305,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantNetwork):
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class, {self.classes_[0]!r}; a classifier needs two or more")
         names = _class_names(self.classes_)
-        self._fit(features, np.array(names, dtype=object)[codes], "cross-entropy", given, invariant_to)
+        self._fit(features, np.array(names, dtype=object)[codes], "classification", given, invariant_to)
         one_row = {name: column[:1] for name, column in features.items()}
         made = _jobs.predictions_of(self.predictor_, one_row, {}, compare=False).names
         self._order = [made.index(name) if name in made else -1 for name in names]

@@ -183,7 +183,7 @@ def test_frames_with_words(people):
     pandas = pytest.importorskip("pandas")
     X, repaid, group = people
     frame = pandas.DataFrame({"income": X[:, 0], "region": pandas.Categorical(group), "city": group})
-    model = InvariantClassifier(epochs=5, threads=1).fit(frame, repaid, invariant_to=frame[["region"]])
+    model = InvariantClassifier(100.0, epochs=5, threads=1).fit(frame, repaid, invariant_to=frame[["region"]])
     assert list(model.feature_names_in_) == ["income", "region", "city"] and model.predict(frame[:5]).shape == (5,)
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame[["income", "city", "region"]])
@@ -192,11 +192,23 @@ def test_frames_with_words(people):
         model.predict(strange)
 
 
+def test_gamma_is_chosen(table):
+    X, b, y, z = table
+    model = InvariantRegressor(epochs=8, batch_size=128, threads=1, net="16", learning_rate=1e-2).fit(X[:400], y[:400],
+                                                                                                     invariant_to=z[:400])
+    assert model.gamma == "auto" and model.gamma_ in [trial["gamma"] for trial in model.trials_ if trial["chosen"]]
+    assert model.trials_[0]["gamma"] == 0 and all(np.isfinite(trial["error"]["value"]) for trial in model.trials_[:1])
+    swept = InvariantClassifier(3.0, sweep=[1.0, 10.0], epochs=2, threads=1).fit(X[:400], y[:400] > 0, invariant_to=z[:400])
+    assert [trial["gamma"] for trial in swept.trials_] == [0, 1, 10] and swept.gamma_ == 3
+    tolerant = InvariantRegressor(tolerance=1.0, epochs=2, threads=1).fit(X[:400], y[:400], invariant_to=z[:400])
+    assert all(trial["invariant"] for trial in tolerant.trials_)
+
+
 def test_refused(table):
     X, b, y, z = table
     for options, fit, text in (
             ({"net": "3y64"}, {}, "3y64"), ({"regularizer": "magic"}, {"invariant_to": z}, "magic"),
-            ({"gamma": -1.0}, {"invariant_to": z}, "gamma"), ({}, {"given": y[:-1]}, "given has 1499 rows and X has 1500"),
+            ({"gamma": -2.0}, {"invariant_to": z}, "gamma"), ({"gamma": "all"}, {"invariant_to": z}, "auto"), ({}, {"given": y[:-1]}, "given has 1499 rows and X has 1500"),
             ({}, {"invariant_to": np.where(z > 3, np.nan, z)}, "invariant_to|NaN")):
         with pytest.raises(ValueError, match=text) as caught:
             InvariantRegressor(epochs=1, **options).fit(X, b, **fit)

@@ -59,6 +59,8 @@ class Trains(mpi_support.Case):
             line += ["--batch", "50"]
         if "--regularizer" not in more:
             line += ["--regularizer", "circe", "--gamma", "100"]
+        if "--baseline" not in more and "none" not in more:
+            line += ["--baseline", "none"]
         if start:
             return self.start(ranks, *line)
         return self.run_it(ranks, *line, expect=expect, contexts=contexts)
@@ -91,6 +93,19 @@ class Trains(mpi_support.Case):
                 for state, measures in one["measures"].items():
                     for name, value in measures.items():
                         self.assertAlmostEqual(several["measures"][state][name], value, delta=1e-4, msg=kind)
+
+    def test_gamma_and_the_comparison(self):
+        """Ranks choose the gamma that one process chooses, and compare with the same network."""
+        more = ["--regularizer", "circe", "--gamma", "auto", "--epochs", "3", "--json", "--baseline"]
+        one, several = (json.loads(self.train(ranks, name, *more, "d.safetensors" if ranks else "none")[0])
+                        for ranks, name in ((0, "d"), (2, "several")))
+        self.assertEqual([trial["gamma"] for trial in several["search"]["trials"]],
+                         [trial["gamma"] for trial in one["search"]["trials"]])
+        self.assertEqual(several["settings"]["gamma"], one["settings"]["gamma"])
+        self.compare("d", "several", 1e-3)
+        self.assertAlmostEqual(several["comparison"]["difference"]["value"], 0, delta=1e-3)
+        self.train(2, "beside", "--regularizer", "circe", "--gamma", "1", "--epochs", "1", "--json", "--baseline",
+                   "several.safetensors")
 
     def epochs(self, err):
         """Loss, regulariser and validation of every epoch, as people see them: two digits."""
@@ -205,8 +220,11 @@ class Trains(mpi_support.Case):
         os.kill(self.ranks_of(process, 2)[-1], signal.SIGKILL)
         process.communicate(timeout=60)
         self.assertNotEqual(process.returncode, 0)
-        resumed = self.train(2, "run", "--epochs", "100000", "--resume", start=True)
-        time.sleep(1)
+        checkpoint = self.folder / "run.safetensors.checkpoint"
+        before, end = checkpoint.stat().st_mtime_ns, time.monotonic() + 60
+        resumed = self.train(2, "run", "--epochs", "100000", "--resume", "--checkpoint-epochs", "1", start=True)
+        while checkpoint.stat().st_mtime_ns == before and time.monotonic() < end:
+            time.sleep(0.05)
         os.kill(self.ranks_of(resumed, 2)[0], signal.SIGTERM)
         _, err = resumed.communicate(timeout=60)
         self.assertIn("holds the run so far", err)

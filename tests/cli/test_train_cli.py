@@ -95,7 +95,7 @@ class ResultTest(TrainTest):
             self.assertTrue((self.path / out).exists())
             self.assertFalse((self.path / (out + ".checkpoint")).exists())
             for measure in ("circe", "hscic", "gcm", "hsic"):
-                for state in ("target", "before", "after"):
+                for state in ("target", "after") if name == "none" else ("target", "baseline", "after"):
                     self.assertTrue(math.isfinite(result["measures"][measure][state]), (measure, state))
 
     def test_every_estimator_and_method(self):
@@ -123,12 +123,13 @@ class ResultTest(TrainTest):
     def test_json_contract(self):
         result = self.as_json(*self.train_args("json.safetensors", "circe", "--seed", "3"))
         for key in ("model", "rows", "features", "target", "parameters", "epochs", "steps", "best_epoch",
-                    "stopped_early", "resumed", "error", "measures", "measured_rows", "floor", "settings", "report",
+                    "stopped_early", "resumed", "error", "comparison", "groups", "measures", "measured_rows", "floor", "settings", "report",
                     "warnings", "circe_version", "seconds", "regularizer_seconds"):
             self.assertIn(key, result)
-        self.assertEqual(result["rows"], {"training": 336, "validation": 42, "holdout": 42, "dropped": 0})
+        self.assertEqual(result["rows"], {"training": 315, "validation": 42, "test": 63, "holdout": 0,
+                                          "conditional_mean": 315, "dropped": 0})
         self.assertEqual((result["features"], result["target"]), (["a", "y", "z"], ["b"]))
-        self.assertEqual((result["steps"], result["parameters"]), (10, 4 * 16 + 17 * 16 + 17))
+        self.assertEqual((result["steps"], result["parameters"]), (8, 4 * 16 + 17 * 16 + 17))
         self.assertTrue(0.2 < result["floor"] < 1, result["floor"])
         self.assertEqual(result["settings"]["seed"], "3")
         self.assertEqual(json.loads((self.path / "json-report" / "results.json").read_text())["error"],
@@ -136,8 +137,8 @@ class ResultTest(TrainTest):
 
     def test_text_is_a_closing_table(self):
         result = self.succeed(*self.train_args("text.safetensors"))
-        for word in ("336 training, 42 validation, 42 holdout", "error of b", "R2", "floor", "before training",
-                     "after training", "b itself", "CIRCE", "HSCIC", "text-report/report.html"):
+        for word in ("315 training, 42 validation, 63 test", "learnt from 315 rows", "error of b", "R2", "floor",
+                     "with regulariser", "with the regulariser", "without", "cost", "KPC", "b itself", "CIRCE", "HSCIC", "text-report/report.html"):
             self.assertIn(word, result.stdout)
         self.assertRegex(result.stderr, r"(?m)^epoch 2/2.*loss .*circe .*validation ")
         quiet = self.succeed(*self.train_args("text.safetensors"), "--quiet", "--no-report")
@@ -200,10 +201,149 @@ class ResultTest(TrainTest):
         return shown.decode().replace("\033[K", "")
 
     def test_progress_bar_on_a_terminal(self):
-        self.assertRegex(self.bar(100), r"\[#+\] 100%  epoch 40/40, loss .*circe .*validation")
+        wide = self.bar(100)
+        self.assertRegex(wide, r"\]   [0-9]%  epoch [0-9]+/40, loss .*circe ")
+        self.assertRegex(wide, r"\[#+\] 100%  without the regulariser: epoch 40/40, loss .*validation")
         narrow = self.bar(50)
-        self.assertRegex(narrow, r"\[#+\] 100%  epoch 40/40, loss")
+        self.assertRegex(narrow, r"\[#+\] 100%  without the regu")
         self.assertLess(max(len(line) for line in re.split(r"\r|\n", narrow)), 50)
+
+
+class GammaTest(TrainTest):
+    """u tells of y and of z, w of y alone: the smallest gamma that hides z is found, on rows that are not the test's."""
+
+    SEARCH = ["--data", "wide.csv", "--features", "u,w", "--target", "y", "--invariant-to", "z", "--net", "16", "--lr",
+              "1e-2", "--epochs", "30", "--batch", "128", "--threads", "1"]
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        draw = random.Random(3)
+        rows = []
+        for _ in range(800):
+            y, z = draw.gauss(0, 1), draw.gauss(0, 1)
+            rows.append({"u": y + 0.7 * z + 0.2 * draw.gauss(0, 1), "w": y + 0.7 * draw.gauss(0, 1), "y": y, "z": z,
+                         "pass": int(y > 0.3)})
+        cls.write("wide.csv", csv_text(rows))
+
+    def arguments(self, out, *options):
+        """SEARCH with these options in the place of its own."""
+        arguments = ["train", *self.SEARCH, "-o", out]
+        for option, value in zip(options[::2], options[1::2]):
+            if option in arguments:
+                arguments[arguments.index(option) + 1] = value
+            else:
+                arguments += [option, value]
+        return arguments
+
+    def search(self, out, *options):
+        return self.as_json(*self.arguments(out, *options), "--no-report")
+
+    def test_auto_is_the_default_and_hides_z(self):
+        result = self.search("auto.safetensors")
+        search, taken = result["search"], [t for t in result["search"]["trials"] if t["chosen"]]
+        self.assertTrue(search["chosen"] and search["reached"])
+        self.assertEqual([t["gamma"] for t in taken], [result["settings"]["gamma"]])
+        gammas = [t["gamma"] for t in search["trials"]]
+        self.assertEqual(gammas, sorted(gammas))
+        self.assertEqual(gammas[0], 0)
+        self.assertLess(search["trials"][0]["p_kci"], 1e-6)
+        self.assertGreater(min(taken[0]["p_kci"], taken[0]["p_gcm"]), 0.01)
+        found = result["comparison"]
+        self.assertEqual(found["rows"], "test")
+        self.assertLess(found["baseline"]["p_kci"], 1e-3)
+        self.assertGreater(found["network"]["p_kci"], 1e-3)
+        self.assertLess(found["network"]["kpc"]["value"], found["baseline"]["kpc"]["value"] / 3)
+        self.assertFalse((self.path / "auto.safetensors.search").exists())
+        again = self.search("again.safetensors", "--gamma", "auto")
+        self.assertEqual(again["search"], search)
+        self.assertEqual(self.model("auto.safetensors"), self.model("again.safetensors"))
+
+    def test_the_test_rows_are_not_looked_at(self):
+        """Another outcome in the test rows alone changes neither the search nor the network."""
+        result = self.search("first.safetensors")
+        rows = list(csv.DictReader(io.StringIO((self.path / "wide.csv").read_text())))
+        self.succeed(*self.arguments("report.safetensors", "--gamma", "1"))
+        judged = csv.DictReader(io.StringIO((self.path / "report-report" / "predictions.csv").read_text()))
+        for row in judged:
+            rows[int(row["row"])]["u"] = "0.123"
+        self.write("blind.csv", csv_text(rows))
+        blind = self.search("second.safetensors", "--data", "blind.csv")
+        self.assertEqual(blind["search"], result["search"])
+        self.assertNotEqual(blind["error"], result["error"])
+
+    def test_tolerance(self):
+        loose = self.search("loose.safetensors", "--tolerance", "0.5", "--baseline", "none")
+        self.assertEqual(loose["search"]["tolerance"], 0.5)
+        strict = self.search("strict.safetensors", "--baseline", "none")
+        self.assertLess(loose["settings"]["gamma"], strict["settings"]["gamma"])
+        taken = [t for t in loose["search"]["trials"] if t["chosen"]][0]
+        self.assertLess(taken["kpc"]["value"] - taken["kpc_chance"], 0.6)
+        self.refuse(2, ["--tolerance", "between 0 and 1"], *self.arguments("x.safetensors", "--tolerance", "2"))
+
+    def test_sweep(self):
+        self.succeed(*self.arguments("sweep.safetensors", "--gamma", "3", "--sweep", "1,30"))
+        folder = self.path / "sweep-report"
+        table = list(csv.DictReader(io.StringIO((folder / "sweep.csv").read_text())))
+        self.assertEqual([float(row["gamma"]) for row in table], [0, 1, 30])
+        self.assertTrue(all(float(row["error_lower"]) < float(row["error"]) < float(row["error_upper"]) for row in table))
+        self.assertTrue((folder / "sweep.gp").exists())
+        result = json.loads((folder / "results.json").read_text())
+        self.assertEqual(result["settings"]["gamma"], 3)
+        self.assertFalse(result["search"]["chosen"])
+
+    def test_interrupted_and_resumed(self):
+        whole = self.search("whole.safetensors")
+        process = subprocess.Popen([BINARY, *self.arguments("cut.safetensors"), "--no-report"], cwd=self.path, stderr=subprocess.PIPE, text=True)
+        found = self.path / "cut.safetensors.search"
+        end = time.monotonic() + 60
+        while not found.exists() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGTERM)
+        errors = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 1, errors)
+        self.assertIn("--resume", errors)
+        self.refuse(2, ["cut.safetensors.search", "other data, settings or threads"],
+                    *self.arguments("cut.safetensors", "--lr", "1e-3"), "--resume")
+        result = self.as_json(*self.arguments("cut.safetensors"), "--no-report", "--resume")
+        self.assertEqual(result["search"], whole["search"])
+        self.assertEqual(self.model("cut.safetensors"), self.model("whole.safetensors"))
+        self.assertFalse(found.exists())
+
+    def test_a_number_of_0_and_1_is_a_class(self):
+        options = ["--target", "pass", "--gamma", "1"]
+        result = self.search("class.safetensors", *options)
+        self.assertIn("taken as two classes", " ".join(result["warnings"]))
+        for name in ("cross_entropy", "accuracy", "auc"):
+            self.assertTrue(math.isfinite(result["error"][name]), name)
+        self.assertIn("delta", result["settings"]["regularizer_text"])
+        self.assertEqual(len(result["groups"]), 4)
+        for name in ("true_positive_rate", "false_positive_rate", "selection_rate", "accuracy"):
+            self.assertTrue(all(0 <= group[name] <= 1 for group in result["groups"]), name)
+        number = self.search("number.safetensors", *options, "--task", "regression")
+        self.assertIn("r2", number["error"])
+        self.assertNotIn("taken as two classes", " ".join(number["warnings"]))
+
+    def test_one_variance(self):
+        result = self.search("variance.safetensors", "--gamma", "1")
+        column = result["error"]["columns"][0]
+        self.assertAlmostEqual(column["mse_standardised"], 1 - column["r2"], places=12)
+        self.assertAlmostEqual(result["error"]["mse_standardised"], 1 - result["error"]["r2"], places=12)
+        self.assertAlmostEqual(result["comparison"]["network"]["error"]["value"], column["mse_standardised"], places=6)
+
+    def test_compared_with_a_model(self):
+        self.search("plain.safetensors", "--regularizer", "none")
+        trained = self.search("beside.safetensors", "--gamma", "1")
+        given = self.search("given.safetensors", "--gamma", "1", "--baseline", "plain.safetensors")
+        self.assertEqual(given["comparison"]["baseline_is"], "plain.safetensors")
+        for network in ("network", "baseline"):
+            one, other = (r["comparison"][network]["error"]["value"] for r in (trained, given))
+            self.assertAlmostEqual(one, other, places=5)
+        none = self.search("alone.safetensors", "--gamma", "1", "--baseline", "none")
+        self.assertNotIn("baseline", none["comparison"])
+        self.assertIsNone(none["measures"]["circe"]["baseline"])
+        self.refuse(2, ["--baseline", "nosuch.safetensors"],
+                    *self.arguments("x.safetensors", "--baseline", "nosuch.safetensors"))
 
 
 class ReportTest(TrainTest):
@@ -217,7 +357,7 @@ class ReportTest(TrainTest):
         self.assertEqual([row["epoch"] for row in history], ["1", "2"])
         self.assertTrue(all(math.isfinite(float(v)) for row in history for v in row.values()))
         page = (folder / "report.html").read_text()
-        for word in ("Prediction of b", "invariant to z given y", "floor", "after training", "gamma: 10"):
+        for word in ("Prediction of b", "invariant to z given y", "floor", "with the regulariser", "What it cost", "gamma: 10"):
             self.assertIn(word, page)
         self.assertNotIn("http", re.sub(r"http://www.w3.org/[^\"]*", "", page))
         if shutil.which("gnuplot"):
@@ -261,8 +401,7 @@ class SameBitsTest(TrainTest):
         checkpoint = self.path / (out + ".checkpoint")
         self.succeed(*self.train_args(whole, "gcm", *self.LONG), "--no-report", "--quiet")
         draw = random.Random(4)
-        started = time.monotonic()
-        status, errors = self.interrupt(out, signal.SIGTERM, lambda: time.monotonic() > started + 0.3)
+        status, errors = self.interrupt(out, signal.SIGTERM, checkpoint.exists, "--checkpoint-epochs", "20")
         self.assertEqual(status, 1, errors)
         for word in ("interrupted after step", "cut.safetensors.checkpoint", "--resume"):
             self.assertIn(word, errors)
@@ -288,8 +427,7 @@ class SameBitsTest(TrainTest):
 
     def test_another_number_of_threads_goes_on_with_a_warning(self):
         out = "threads.safetensors"
-        started = time.monotonic()
-        self.interrupt(out, signal.SIGTERM, lambda: time.monotonic() > started + 0.2)
+        self.interrupt(out, signal.SIGTERM, (self.path / (out + ".checkpoint")).exists, "--checkpoint-epochs", "20")
         result = self.as_json(*self.train_args(out, "gcm", *self.LONG, "--threads", "2"), "--no-report", "--quiet",
                               "--resume")
         self.assertTrue(result["resumed"])
@@ -299,8 +437,7 @@ class SameBitsTest(TrainTest):
     def test_a_checkpoint_of_another_run_is_refused(self):
         out = "other.safetensors"
         checkpoint = self.path / (out + ".checkpoint")
-        started = time.monotonic()
-        self.interrupt(out, signal.SIGTERM, lambda: time.monotonic() > started + 0.2)
+        self.interrupt(out, signal.SIGTERM, (self.path / (out + ".checkpoint")).exists, "--checkpoint-epochs", "20")
         good = checkpoint.read_bytes()
 
         def resume(status, words, *options, **columns):
@@ -395,7 +532,7 @@ class PredictTest(TrainTest):
         self.succeed(*self.train_args("eq.safetensors"))
         kept = list(csv.DictReader(io.StringIO((self.path / "eq-report" / "predictions.csv").read_text())))
         again = self.predict("eq.safetensors", "table.csv")
-        self.assertEqual((len(again), len(kept)), (ROWS, 42))
+        self.assertEqual((len(again), len(kept)), (ROWS, 63))
         for row in kept:
             self.assertAlmostEqual(float(row["prediction of b"]), float(again[int(row["row"])]["b"]), places=4)
             self.assertAlmostEqual(float(row["b"]), self.rows[int(row["row"])]["b"], places=3)
@@ -470,8 +607,11 @@ class PredictTest(TrainTest):
         self.assertIn("accuracy", result["error"])
         self.assertIn(self.predict("n.safetensors", "new.csv")[0]["count"], ("0", "1", "2"))
         self.refuse(2, ["'b'", "classes", "whole"], *self.train_args(given=None), "--loss", "cross-entropy")
-        self.refuse(2, ["'label'", "text", "cross-entropy"], *self.train_args(target="label", given=None), "--loss",
-                    "mse")
+        for options in (["--loss", "mse"], ["--task", "regression"]):
+            self.refuse(2, ["'label'", "text", "--task classification"],
+                        *self.train_args(target="label", given=None), *options)
+        self.refuse(2, ["--task regression", "--loss cross-entropy", "contradict"], *arguments, "--task", "regression",
+                    "--loss", "cross-entropy")
 
     def test_categories_keep_their_inputs(self):
         self.succeed(*self.train_args("cat.safetensors", features="group,a,y"), "--no-report")
@@ -604,13 +744,12 @@ class BadInputTest(TrainTest):
 
     def test_numbers(self):
         self.refuse(2, ["--gamma", "at least 0", "-1"], *self.train_args("x.safetensors", "circe", "--gamma", "-1"))
-        self.refuse(2, ["--gamma", "required", "1000"], "train", "--data", "table.csv", "--features", "a", "--target",
-                    "b", "--invariant-to", "z", "-o", "x.safetensors")
         self.refuse(2, ["--invariant-to", "required"], "train", "--data", "table.csv", "--features", "a", "--target",
                     "b", "--gamma", "1", "-o", "x.safetensors")
-        self.refuse(2, ["336 rows", "batch of 512", "--batch"],
+        self.refuse(2, ["315 rows", "63 for the test", "batch of 512", "--batch"],
                     *self.train_args("x.safetensors", "circe", "--batch", "512"))
-        self.refuse(2, ["--holdout", "0", "at least 10"], *self.train_args(), "--holdout", "0")
+        self.refuse(2, ["--holdout", "0.01", "at least 10"], *self.train_args(), "--holdout", "0.01")
+        self.refuse(2, ["--test", "0.01", "at least 10", "--test 0"], *self.train_args(), "--test", "0.01")
         self.refuse(2, ["--validation", "at least 10"], *self.train_args(), "--validation", "0.01")
         self.refuse(2, ["--holdout", "between 0 and 0.9"], *self.train_args(), "--holdout", "1.5")
         self.refuse(2, ["leave none", "training"], *self.train_args(), "--holdout", "0.6", "--validation", "0.5")
@@ -626,12 +765,12 @@ class BadInputTest(TrainTest):
         result = self.succeed(*self.train_args("ign.safetensors", "gcm"), "--estimator", "biased", "--no-report")
         self.assertIn("--estimator was ignored", result.stderr)
 
-    def test_no_holdout_where_none_is_needed(self):
-        result = self.as_json(*self.train_args("noh.safetensors", "hsic"), "--holdout", "0", "--no-report")
-        self.assertIsNone(result["measures"]["circe"]["after"])
-        self.assertIsNotNone(result["measures"]["hsic"]["after"])
-        self.succeed(*self.train_args("noh.safetensors", "hscic"), "--holdout", "0", "--sigma2-y", "0.1", "--ridge",
-                     "0.01", "--no-report")
+    def test_without_a_holdout_the_training_rows_teach_the_mean(self):
+        shared = self.as_json(*self.train_args("noh.safetensors"), "--no-report")
+        self.assertEqual((shared["rows"]["holdout"], shared["rows"]["conditional_mean"]), (0, 315))
+        apart = self.as_json(*self.train_args("noh.safetensors"), "--holdout", "0.1", "--no-report")
+        self.assertEqual((apart["rows"]["holdout"], apart["rows"]["conditional_mean"]), (42, 42))
+        self.assertEqual(apart["rows"]["training"], 315 - 42)
 
     def test_missing_cells(self):
         rows = points(ROWS, 1)

@@ -128,15 +128,16 @@ class ResultTest(ImagesTest):
         self.assertLess(free["error"]["mse_standardised"], 0.35)
         ground = self.as_json(*self.train("set/all.csv", *self.LONG, "--gamma", "1000"))
         self.assertLess(ground["error"]["mse_standardised"], 0.7)
-        self.assertGreater(free["measures"]["circe"]["after"], 1e-3)
-        self.assertLess(ground["measures"]["circe"]["after"], free["measures"]["circe"]["after"] / 3)
+        found = ground["comparison"]
+        self.assertLess(found["network"]["kpc"]["value"], found["baseline"]["kpc"]["value"])
+        self.assertGreater(found["difference"]["value"], 0)
 
     def test_predict_says_what_training_said(self):
         arguments = [word for word in self.train("set/all.csv") if word != "--no-report"]
         result = self.as_json(*arguments)
         kept = list(csv.DictReader(io.StringIO((self.path / "m-report" / "predictions.csv").read_text())))
         again = self.predict("m.safetensors", "set/all.csv")
-        self.assertEqual((len(kept), len(again)), (24, ROWS))
+        self.assertEqual((len(kept), len(again)), (36, ROWS))
         for row in kept:
             self.assertAlmostEqual(float(row["prediction of height"]), again[int(row["row"])], places=5)
             self.assertAlmostEqual(float(row["height"]), self.rows[int(row["row"])]["height"], places=5)
@@ -155,14 +156,15 @@ class ResultTest(ImagesTest):
     def test_json_and_text(self):
         result = self.as_json(*self.train("set/all.csv"))
         self.assertEqual(result["features"], [])
-        self.assertEqual(result["rows"], {"training": 192, "validation": 24, "holdout": 24, "dropped": 0})
+        self.assertEqual(result["rows"], {"training": 180, "validation": 24, "test": 36, "holdout": 0,
+                                          "conditional_mean": 180, "dropped": 0})
         about = result["settings"]["images"]
         self.assertEqual((about["file"], about["path_column"], about["images"]), ("set/all.csv", "file", ROWS))
         self.assertEqual((about["channels"], about["height"], about["width"]), (1, HEIGHT, WIDTH))
         self.assertEqual(result["settings"]["net"], NET)
         text = self.succeed(*self.train("set/all.csv")).stdout
         for word in ("240 of 20 by 16 pixels, grey, kept as bytes (0.0768 MB)", "error of height", NET + ", relu",
-                     "before training"):
+                     "with the regulariser"):
             self.assertIn(word, text)
 
     def test_default_network(self):
@@ -435,7 +437,7 @@ class WeightsTest(ImagesTest):
         """Grey pictures are shown as red, green and blue; torchvision's names, checked."""
         few = self.write_table("set/few.csv", self.rows[:48])
         result = self.as_json(*self.train(few, "--net", "resnet18", "--batch", "8", "--epochs", "1", "--validation",
-                                          "0.25", "--holdout", "0.25"))
+                                          "0.25", "--test", "0.25"))
         self.assertEqual(result["settings"]["images"]["channels"], 3)
         data = (self.path / "m.safetensors").read_bytes()
         length = struct.unpack("<Q", data[:8])[0]
@@ -449,10 +451,10 @@ class WeightsTest(ImagesTest):
         self.write("cut.safetensors", struct.pack("<Q", len(text)) + text + data[8 + length:])
         self.refuse(2, ["cut.safetensors", "'layer2.0.downsample.0.weight'"],
                     *self.train(few, "--net", "resnet18", "--batch", "8", "--weights", "cut.safetensors",
-                                "--validation", "0.25", "--holdout", "0.25"))
+                                "--validation", "0.25", "--test", "0.25"))
         self.refuse(2, ["--layers", "'fc'", "avgpool", "fc.3", "output"],
                     *self.train(few, "--net", "resnet18", "--batch", "8", "--layers", "fc", "--validation", "0.25",
-                                "--holdout", "0.25"))
+                                "--test", "0.25"))
 
 
 class ResumeTest(ImagesTest):
@@ -534,7 +536,7 @@ class BadInputTest(ImagesTest):
         self.refuse(2, ["--images", "required"], "train", *TASK, "-o", "m.safetensors")
         self.refuse(2, ["--net", "conv"], *self.train("set/all.csv", "--net", "conv8s2,pol2"))
         self.refuse(2, ["--net"], *self.train("set/all.csv", "--net", "9xconv8s2,9xpool2,8"))
-        self.refuse(2, ["192 rows", "batch of 512", "--batch"], *self.train("set/all.csv", "--batch", "512"))
+        self.refuse(2, ["180 rows", "batch of 512", "--batch"], *self.train("set/all.csv", "--batch", "512"))
         self.refuse(1, ["pictures of 4096 by 4096", "4.0 GB"],
                     *self.train("set/all.csv", "--image-size", "4096", "--memory", "100K"))
 

@@ -167,7 +167,7 @@ static void test_all(tools *t, answers *a) {
 /* A few steps of a network of several layers. */
 static void train(tools *t, circe_measure_kind kind, answers *a) {
     enum { STEPS = 6, TRAIN_BATCH = 160 };
-    static float features[HOLDOUT * COLUMNS], target[HOLDOUT]; /* the same in every call */
+    static _Thread_local float features[HOLDOUT * COLUMNS], target[HOLDOUT];
     circe_mat Y = column(t->holdout->y, HOLDOUT), Z = column(t->holdout->z, HOLDOUT);
     circe_mat in = circe_mat_f32(features, HOLDOUT, COLUMNS), out = circe_mat_f32(target, HOLDOUT, 1);
     train_shape input = {.n_dims = 1, .size = {COLUMNS}};
@@ -189,10 +189,8 @@ static void train(tools *t, circe_measure_kind kind, answers *a) {
     options.steps = STEPS;
     options.gamma = 1.0;
     options.rate = 0.01;
-    for (int64_t i = 0; i < (int64_t)HOLDOUT * COLUMNS; i++)
-        __atomic_store(&features[i], &(float){(float)t->holdout->x[i]}, __ATOMIC_RELAXED);
-    for (int64_t i = 0; i < HOLDOUT; i++)
-        __atomic_store(&target[i], &(float){(float)t->holdout->y[i]}, __ATOMIC_RELAXED);
+    for (int64_t i = 0; i < (int64_t)HOLDOUT * COLUMNS; i++) features[i] = (float)t->holdout->x[i];
+    for (int64_t i = 0; i < HOLDOUT; i++) target[i] = (float)t->holdout->y[i];
     TRY(train_device_cpu(t->context, &device));
     TRY(train_network_parse("3x48", TRAIN_RELU, 1, &specs, &n_specs));
     TRY(train_network_create(device, input, specs, n_specs, TRAIN_BATCH, &network));

@@ -103,4 +103,51 @@ static void misfit_is_said(void **state) {
     assert_true(flagged >= SETS - 1);
 }
 
-TEST_MAIN("adaptive", TEST(levels), TEST(given_kernel), TEST(misfit_is_said))
+/* A correlation of the noises that changes its sign along the third column of y, and squares: who sees what. */
+static void weighted_and_projected(void **state) {
+    (void)state;
+    circe_context *context = test_context(1);
+    int64_t n = 400;
+    circe_mat y = test_normal(40, n, 3), a = test_normal(41, n, 1), b = test_normal(42, n, 1),
+              z = test_normal(43, n, 1);
+    circe_mat s = test_normal(44, n, 1), x = test_normal(45, n, 1);
+    for (int64_t i = 0; i < n; i++) {
+        double gamma = sin(3.0 * test_at(&y, i, 2)), e = test_at(&a, i, 0), f = test_at(&b, i, 0);
+        test_set(&z, i, 0, test_at(&y, i, 1) + gamma * e + sqrt(1.0 - gamma * gamma) * f);
+        test_set(&a, i, 0, cos(test_at(&y, i, 0)) + e);
+        test_set(&x, i, 0, test_at(&y, i, 0) + test_at(&s, i, 0) * test_at(&s, i, 0) + 0.3 * test_at(&x, i, 0));
+    }
+    circe_test_options gcm = options_of(CIRCE_TEST_GCM), wgcm = options_of(CIRCE_TEST_WGCM);
+    circe_test_options pcm = options_of(CIRCE_TEST_PCM);
+    assert_true(run(context, &a, &y, &z, &gcm).p_value > 0.01);
+    assert_true(run(context, &a, &y, &z, &wgcm).p_value < 0.03);
+    assert_true(run(context, &x, &y, &s, &gcm).p_value > 0.01);
+    assert_true(run(context, &x, &y, &s, &pcm).p_value < 1e-4);
+    assert_true(run(context, &x, &y, &b, &pcm).p_value > 0.01); /* b is noise of others */
+    assert_true(run(context, &x, &y, &b, &wgcm).p_value > 0.01);
+    circe_mat few = test_normal(46, 30, 1);
+    circe_test_result result;
+    assert_int_equal(circe_test(context, &few, NULL, &few, &pcm, &result), CIRCE_ERR_SHAPE);
+}
+
+/* rcot checks its regressions as the others do. */
+static void rcot_is_checked(void **state) {
+    (void)state;
+    circe_context *context = test_context(1);
+    sample s = draw(5, 300, 0.0);
+    circe_test_options options = options_of(CIRCE_TEST_RCOT);
+    circe_test_result r = run(context, &s.x, &s.y, &s.z, &options);
+    assert_true(r.x.check_p >= 0.0 && r.z.check_p >= 0.0 && r.misfit >= 0.0);
+    sample many = draw(6, 21000, 0.0);
+    for (int64_t i = 0; i < 21000; i++) { /* faster than its features of y can follow */
+        double y = test_at(&many.y, i, 0);
+        test_set(&many.x, i, 0, sin(15.0 * y) + 0.1 * test_at(&many.x, i, 0));
+        test_set(&many.z, i, 0, sin(15.0 * y) + 0.1 * test_at(&many.z, i, 0));
+    }
+    r = run(context, &many.x, &many.y, &many.z, &options);
+    assert_true(r.x.check_p >= 0.0 && r.z.check_p >= 0.0);
+    assert_true(r.p_value > 0.05 || r.trust != CIRCE_TRUST_GOOD);
+}
+
+TEST_MAIN("adaptive", TEST(weighted_and_projected), TEST(rcot_is_checked), TEST(levels), TEST(given_kernel),
+          TEST(misfit_is_said))

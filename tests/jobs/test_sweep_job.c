@@ -97,6 +97,7 @@ static void what_is_in_the_folder_is_not_done_again(void **state) {
     assert_ok(sweep(table, &base, "seed=1,2", folder, NULL, &first));
     assert_int_equal(first->runs[0].found, 0);
     assert_int_equal(access(first->runs[0].model, R_OK), 0);
+    assert_int_equal(access(test_path("sweep/results.json"), R_OK), 0);
     double loss = first->runs[1].numbers[0];
     circe_sweep_result_free(first);
     assert_ok(sweep(table, &base, "seed=1,2,3", folder, NULL, &more));
@@ -219,6 +220,40 @@ static void an_experiment_runs_in_this_process(void **state) {
     circe_experiment_result_free(r);
 }
 
+/* Runs together have one set of pictures, a run alone its own; the numbers are the same. */
+static void runs_share_their_pictures(void **state) {
+    static const char sprites[] =
+        "title: Sprites\n"
+        "models: [{model: dsprites, dependence: nonlinear}]\n"
+        "data: {train: 200000, validation: 160, test: 80, holdout: 100}\n"
+        "training: {net: '4', steps: 3, batch: 32, rate: 1e-3, decay: 1e-4}\n"
+        "yardstick: {sigma2_x: 0.05, sigma2_z: 0.5, chunk: 16}\n"
+        "seeds: 2\n"
+        "sweep: true\n"
+        "methods:\n"
+        "  - {name: none, regularizer: none}\n"
+        "  - {name: circe, regularizer: circe, sigma2_z: 0.5, gamma: [10]}\n";
+    circe_experiment_options o;
+    circe_experiment_result *r[2] = {NULL, NULL};
+    (void)state;
+    circe_experiment_options_init(&o);
+    o.config = test_path("sprites.yaml");
+    assert_ok(file_write_text(o.config, sprites, strlen(sprites)));
+    for (int k = 0; k < 2; k++) {
+        o.jobs = k == 0 ? 1 : 4;
+        o.output = test_path(k == 0 ? "alone" : "together");
+        assert_ok(circe_experiment(test_context(1), NULL, &o, NULL, &r[k]));
+    }
+    assert_int_equal(r[0]->n_runs, 4);
+    for (int64_t i = 0; i < r[0]->n_runs; i++)
+        for (int64_t c = 0; c < r[0]->n_numbers; c++) {
+            const char *name = r[0]->numbers[c];
+            double alone = r[0]->runs[i].numbers[c], together = r[1]->runs[i].numbers[c];
+            if (strstr(name, "seconds") == NULL) assert_true(alone == together || (isnan(alone) && isnan(together)));
+        }
+    for (int k = 0; k < 2; k++) circe_experiment_result_free(r[k]);
+}
+
 static void an_experiment_is_stopped_and_refused(void **state) {
     (void)state;
     const circe_watch watch = {.progress = stop_at_once};
@@ -250,6 +285,7 @@ int main(void) {
                                        TEST(what_cannot_be_is_refused),
                                        TEST(the_watch_stops_it),
                                        TEST(an_experiment_runs_in_this_process),
+                                       TEST(runs_share_their_pictures),
                                        TEST(an_experiment_is_stopped_and_refused),
                                        TEST(experiments_are_listed)};
     return test_run("sweep_job", tests, NULL, NULL);

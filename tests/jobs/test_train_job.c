@@ -144,7 +144,8 @@ static void results_are_whole(void **state) {
     o.estimator = "biased";
     o.regularizer = "gcm";
     assert_ok(circe_train(test_context(1), table, &o, NULL, &t));
-    assert_int_equal(t->training_rows + t->validation_rows + t->holdout_rows, ROWS);
+    assert_int_equal(t->training_rows + t->validation_rows + t->test_rows, ROWS);
+    assert_int_equal(t->holdout_rows, t->training_rows); /* that the conditional mean is learnt from */
     assert_int_equal(t->epochs, 3);
     assert_string_equal(t->target, "b");
     assert_string_equal(t->invariant_to, "z");
@@ -154,7 +155,6 @@ static void results_are_whole(void **state) {
         for (int m = 0; m < CIRCE_TRAINING_MEASURES; m++) assert_true(isfinite(t->dependence[s][m]));
     assert_int_equal(t->columns.n, 1);
     assert_string_equal(t->columns.column[0].name, "group");
-    assert_int_equal(t->warnings.n, 1);
     assert_string_equal(t->warnings.text[0], "--estimator was ignored: gcm has one form");
     char *json = circe_training_json(t, NULL);
     assert_non_null(strstr(json, "\"mse_standardised\""));
@@ -203,7 +203,7 @@ typedef struct counted {
 static int count(void *user, double done, const char *text) {
     counted *c = user;
     assert_true(done >= c->last && done <= 1);
-    assert_non_null(strstr(text, "epoch"));
+    assert_true(strstr(text, "epoch") != NULL || strcmp(text, "judging") == 0);
     c->last = done;
     return ++c->calls > c->most;
 }
@@ -280,8 +280,10 @@ static void bad_options_are_refused(void **state) {
     circe_table *table = in_memory(draw(1), ROWS);
     REFUSE(target = NULL, ARGUMENT, "--target COLUMN is required");
     REFUSE(features = NULL, ARGUMENT, "--features LIST is required");
-    REFUSE(gamma = -1, ARGUMENT, "--gamma");
-    REFUSE(gamma = NAN, ARGUMENT, "--gamma G is required with --regularizer circe");
+    REFUSE(gamma = -2, ARGUMENT, "--gamma");
+    REFUSE(test = 0.01, ARGUMENT, "--test 0.01 of 420 rows are 4: too few to report an error");
+    REFUSE(baseline = "missing.safetensors", IO, "missing.safetensors");
+    REFUSE(task = "classification", ARGUMENT, "for --task classification its numbers are classes");
     REFUSE(epochs = 0, ARGUMENT, "--epochs must be between 1 and 1000000");
     REFUSE(regularizer = "circ", ARGUMENT, "none|circe|hscic|gcm|hsic");
     REFUSE(holdout = 1.5, ARGUMENT, "--holdout must be between 0 and 0.9");

@@ -154,6 +154,88 @@ static void every_kind(void **state) {
         }
 }
 
+/* Widths that follow x, and x normalised: as on the host, and with its figures. */
+static void following(void **state) {
+    (void)state;
+    static const circe_measure_kind kinds[] = {CIRCE_MEASURE_CIRCE, CIRCE_MEASURE_HSIC, CIRCE_MEASURE_HSCIC,
+                                               CIRCE_MEASURE_KCI};
+    static const double widths[] = {CIRCE_SIGMA2_MEDIAN, CIRCE_SIGMA2_RUNNING, 2.0};
+    points p = make_points(NULL);
+    for (int64_t k = 0; k < COUNT(kinds); k++)
+        for (int64_t w = 0; w < COUNT(widths); w++)
+            for (int normalize = CIRCE_NORMALIZE_NONE; normalize <= CIRCE_NORMALIZE_BATCH; normalize++) {
+                circe_measure_options o = options_of(kinds[k]);
+                o.sigma2_x = widths[w];
+                o.normalize_x = (circe_normalize)normalize;
+                check_kind(&p, &o);
+            }
+}
+
+static void figures(void **state) {
+    (void)state;
+    points p = make_points(NULL);
+    for (int normalize = CIRCE_NORMALIZE_NONE; normalize <= CIRCE_NORMALIZE_BATCH; normalize++) {
+        circe_measure_options o = options_of(CIRCE_MEASURE_CIRCE);
+        o.sigma2_x = CIRCE_SIGMA2_RUNNING;
+        o.normalize_x = (circe_normalize)normalize;
+        circe_measure *host = make(&p, &o), *gpu = make(&p, &o);
+        circe_x_figures wanted, got;
+        assert_ok(circe_measure_to_cuda(gpu, p.cuda, B, DX, 1));
+        for (uint64_t step = 0; step < STEPS; step++) {
+            batch b = take(&p, step);
+            on_host(host, &b);
+            on_gpu(gpu, &b);
+        }
+        assert_ok(circe_measure_figures(host, 0, &wanted));
+        assert_ok(circe_measure_figures(gpu, 0, &got));
+        assert_int_equal(got.batches, STEPS);
+        assert_near(got.mean_kernel, wanted.mean_kernel, 1e-6, 1.0);
+        assert_near(got.spread, wanted.spread, 1e-6, wanted.spread);
+        assert_near(got.sigma2, wanted.sigma2, 1e-6, wanted.sigma2);
+        assert_ok(circe_measure_figures(gpu, 0, &got));
+        assert_int_equal(got.batches, 0);
+        circe_measure_destroy(host);
+        circe_measure_destroy(gpu);
+    }
+}
+
+/* The state of a running width goes from the GPU to the host, and a measure like it uses the width as it is. */
+static void running(void **unused) {
+    (void)unused;
+    points p = make_points(NULL);
+    circe_measure_options o = options_of(CIRCE_MEASURE_CIRCE);
+    o.sigma2_x = CIRCE_SIGMA2_RUNNING;
+    circe_measure *gpu = make(&p, &o), *host = make(&p, &o), *like = NULL;
+    assert_ok(circe_measure_to_cuda(gpu, p.cuda, B, DX, 1));
+    batch first = take(&p, 0), second = take(&p, 1);
+    for (int64_t i = 0; i < B; i++) test_set(&first.x, i, 0, 3.0 * test_at(&first.x, i, 0));
+    first.device_x = device_copy(&first.x, CIRCE_FLOAT32, 0);
+    on_gpu(gpu, &first);
+    size_t bytes;
+    assert_ok(circe_measure_state_bytes(gpu, &bytes));
+    assert_int_equal(bytes, sizeof(int64_t) + sizeof(double));
+    void *state = test_memory(bytes);
+    assert_ok(circe_measure_get_state(gpu, state));
+    assert_ok(circe_measure_set_state(host, state, bytes));
+    assert_ok(circe_measure_like(gpu, &like));
+    assert_ok(circe_measure_bind(like, &p.y, &p.z));
+    assert_ok(circe_measure_to_cuda(like, p.cuda, B, DX, 1));
+    on_gpu(like, &second);
+    circe_mat y = test_rows(&p.y, second.rows, B), z = test_rows(&p.z, second.rows, B);
+    assert_ok(circe_measure_points(host, &second.x, &y, &z, &second.value, NULL));
+    assert_near(host_value(second.device_value), second.value, 2e-4, fmax(fabs(second.value), 1e-2));
+    on_host(host, &second);
+    on_gpu(gpu, &second);
+    assert_agree(&second, fmax(fabs(second.value), 1e-2));
+    assert_ok(circe_measure_set_state(gpu, state, bytes)); /* and back: the same batch once more */
+    batch again = take(&p, 1);
+    on_gpu(gpu, &again);
+    assert_near(host_value(again.device_value), second.value, 2e-4, fmax(fabs(second.value), 1e-2));
+    circe_measure_destroy(like);
+    circe_measure_destroy(host);
+    circe_measure_destroy(gpu);
+}
+
 /* Of a data set: all rows, and another data set by a measure like the first. */
 static void all_rows(void **state) {
     (void)state;
@@ -224,6 +306,8 @@ static void graph(void **state) {
     points p = make_points(error == cudaSuccess ? stream : NULL);
     for (int64_t k = 0; k < COUNT(kinds); k++) {
         circe_measure_options o = options_of(kinds[k]);
+        o.sigma2_x = k % 2 == 0 ? CIRCE_SIGMA2_MEDIAN : 1.0;
+        o.normalize_x = k < 2 ? CIRCE_NORMALIZE_BATCH : CIRCE_NORMALIZE_NONE;
         captured c = {make(&p, &o), take(&p, 0)};
         assert_ok(circe_measure_to_cuda(c.measure, p.cuda, B, DX, 1));
         gpu_step step = {run_captured, &c, p.cuda, c.b.device_x, c.b.device_grad, c.b.device_value};
@@ -267,6 +351,7 @@ static void of_the_host(void **state) {
     circe_measure_destroy(m);
 }
 
-TEST_MAIN("gpu_measuring", TEST(every_kind), TEST(all_rows), TEST(carried), TEST(graph), TEST(of_the_host))
+TEST_MAIN("gpu_measuring", TEST(every_kind), TEST(following), TEST(figures), TEST(running), TEST(all_rows),
+          TEST(carried), TEST(graph), TEST(of_the_host))
 
 #endif

@@ -84,7 +84,7 @@ typedef struct circe__cuda_lowrank_pair {
     circe__cuda_lowrank_job of[2];
     int n;
 } circe__cuda_lowrank_pair;
-/* clusters: the device has clusters of blocks (sm_90). */
+/* clusters: the device has clusters of blocks (sm_90) and CIRCE__CUDA_LARGE_BYTES of shared memory a block. */
 int circe__cuda_lowrank_factor(const circe__cuda_lowrank_pair *jobs, int clusters, void *stream);
 
 /* X := L^-1 with L L' = S + ridge I within the rank, 0 beyond; NaN where the rank is -1. Both are square, of

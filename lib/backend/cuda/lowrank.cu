@@ -7,6 +7,7 @@
 #include <cfloat>
 
 #include "backend/cuda/batch_kernels.h"
+#include "backend/cuda/launching.h"
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/survey.cuh"
 #include "backend/cuda/values.cuh"
@@ -29,7 +30,8 @@ cudaStream_t in(void *stream) { return static_cast<cudaStream_t>(stream); }
 /* A team finds the pivots of one matrix: one block, or from sm_90 on a cluster of TEAM blocks, which see each other's
  * shared memory and wait for each other in less than a microsecond. A thread has the same points in every row. KEPT: F
  * of a block's points is in its shared memory as well. */
-enum { TEAM = 8, MOST_KEPT = 256 };
+enum { TEAM = 8, MOST_KEPT = 192 };
+static_assert(RANK * MOST_KEPT * sizeof(double) + 4096 <= CIRCE__CUDA_LARGE_BYTES, "what is asked for is there");
 
 template <int BLOCKS>
 __device__ int place_in_team() {
@@ -47,12 +49,13 @@ __device__ void wait_for_team() {
  * tells at the next but one. Between two calls all threads of a block meet. */
 template <int BLOCKS>
 __device__ survey survey_team(survey s, int turn) {
-    __shared__ survey parts[32], told[2][TEAM];
+    __shared__ survey parts[32];
     s = survey_warp(s);
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = s;
     __syncthreads();
     s = survey_parts(parts, (int)blockDim.x / 32);
 #if __CUDA_ARCH__ >= 900
+    __shared__ survey told[2][TEAM];
     if (BLOCKS > 1) {
         auto team = cooperative_groups::this_cluster();
         if (threadIdx.x < BLOCKS) *team.map_shared_rank(&told[turn][place_in_team<BLOCKS>()], threadIdx.x) = s;
@@ -200,6 +203,7 @@ extern "C" int circe__cuda_lowrank_factor(const circe__cuda_lowrank_pair *jobs, 
 
 extern "C" int circe__cuda_lowrank_invert(const circe__cuda_lowrank_pair *jobs, void *stream) {
     enum { BYTES = 2 * RANK * LINE * (int)sizeof(double) };
+    static_assert(BYTES <= CIRCE__CUDA_LARGE_BYTES, "what is asked for is there");
     cudaError_t error = cudaFuncSetAttribute(invert, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES);
     if (error != cudaSuccess) return (int)error;
     invert<<<jobs->n, WIDE, BYTES, in(stream)>>>(*jobs);

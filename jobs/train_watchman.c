@@ -1,0 +1,98 @@
+/* The watchman of a training: says once of each what would make the result worthless.
+ *
+ *     the mean of k(x_i, x_j) over pairs of rows outside [.05, .95]    the regulariser sees nothing
+ *     the features' standard deviation five times or a fifth of the first epoch's
+ *     predictions that hardly vary, an error above that of a constant  at the end, on the judged rows
+ *
+ * The first two come with the end of every epoch of the network that was asked for. */
+#include <inttypes.h>
+#include <math.h>
+
+#include "jobs/training.h"
+
+static const double least_kernel = 0.05, most_kernel = 0.95, most_drift = 5.0, least_spread = 0.02;
+
+/* true: for the first time. */
+static bool first_time(training_watchman *w, unsigned what) {
+    bool first = (w->said & what) == 0;
+    w->said |= what;
+    return first;
+}
+
+static void look_at_kernel(training_job *job, const train_progress *p) {
+    training_watchman *w = &job->watchman;
+    if (p->mean_kernel < least_kernel && first_time(w, TRAINING_NARROW))
+        notes_add(&job->warnings,
+                  "epoch %" PRId64
+                  ": the kernel of what is regularised is %.2g between two rows on average: it is so narrow that the "
+                  "regulariser hardly sees dependence, and the features can grow to hide it; use --sigma2-x median",
+                  p->epoch, p->mean_kernel);
+    if (p->mean_kernel > most_kernel && first_time(w, TRAINING_CONSTANT))
+        notes_add(&job->warnings,
+                  "epoch %" PRId64
+                  ": the kernel of what is regularised is %.3f between two rows on average: the features hardly vary "
+                  "for it, so the regulariser is small whatever they depend on; use --sigma2-x median, or a smaller "
+                  "--gamma where the prediction has collapsed",
+                  p->epoch, p->mean_kernel);
+}
+
+static void look_at_scale(training_job *job, const train_progress *p) {
+    training_watchman *w = &job->watchman;
+    double ratio = p->spread / w->spread;
+    bool follows = job->options->sigma2_x < 0;
+    if (!(ratio > most_drift || ratio < 1.0 / most_drift) || !first_time(w, TRAINING_DRIFT)) return;
+    notes_add(
+        &job->warnings, "epoch %" PRId64 ": the standard deviation of what is regularised has %s from %.3g to %.3g; %s",
+        p->epoch, ratio > 1.0 ? "grown" : "shrunk", w->spread, p->spread,
+        !follows      ? "with a number for --sigma2-x the regulariser no longer measures what it did: use "
+                        "--sigma2-x median"
+        : ratio > 1.0 ? "the width follows it, but a larger --weight-decay or a smaller --lr keeps training steady"
+                      : "it may collapse to a constant: try a smaller --gamma");
+}
+
+void training_watch_epoch(training_job *job, const train_progress *p) {
+    training_watchman *w = &job->watchman;
+    if (job->stage[0] != '\0' || !p->epoch_ended) return; /* a trial of the search for gamma, or the baseline */
+    if (!(w->spread > 0.0)) w->spread = p->spread;
+    look_at_kernel(job, p);
+    look_at_scale(job, p);
+}
+
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+/* The standard deviation of output c over the judged rows. */
+static double deviation(const float *outputs, int64_t rows, int64_t cols, int64_t c) {
+    double mean = 0.0, square = 0.0;
+    for (int64_t i = 0; i < rows; i++) mean += (double)outputs[i * cols + c] / (double)rows;
+    for (int64_t i = 0; i < rows; i++)
+        square += ((double)outputs[i * cols + c] - mean) * ((double)outputs[i * cols + c] - mean) / (double)rows;
+    return sqrt(square);
+}
+
+/* Outputs are in units of the target's standard deviation; of classes they are logarithms of odds. */
+static double largest_deviation(const training_job *job) {
+    const float *outputs = job->made->after;
+    double largest = 0.0;
+    for (int64_t c = 0; outputs != NULL && c < job->outputs; c++)
+        largest = fmax(largest, deviation(outputs, training_judged(job->set)->n, job->outputs, c));
+    return outputs != NULL ? largest : NAN;
+}
+
+void training_watch_end(training_job *job) {
+    const circe_training *r = &job->made->result;
+    const char *remedy = r->regularised ? "a smaller --gamma, or more --epochs, may keep what can be predicted"
+                                        : "more --epochs, another --net or other features may help";
+    double spread = largest_deviation(job);
+    if (training_judged(job->set)->n < 2) return;
+    if (spread < least_spread)
+        notes_add(&job->warnings, "the prediction is nearly the same for every row (standard deviation %.2g): %s",
+                  spread, remedy);
+    else if (job->set->loss == TRAIN_MSE && r->score.error.value > 1.0)
+        notes_add(&job->warnings,
+                  "R2 is %.3g, below 0: the mean of the target would be the better prediction of these rows; %s",
+                  1.0 - r->score.error.value, remedy);
+    else if (job->set->loss != TRAIN_MSE && r->score.accuracy < r->majority)
+        notes_add(&job->warnings,
+                  "the accuracy of %.3g is below the %.3g of always choosing the most frequent class: %s",
+                  r->score.accuracy, r->majority, remedy);
+}
