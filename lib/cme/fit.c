@@ -131,7 +131,8 @@ static circe_status warn_of_edge(circe_cme *cme, const circe__holdout *holdout) 
     double median = 0.0;
     cme->info.width_at_edge = is_constant(holdout->y, holdout->rows, holdout->dim_y) ? 0 : edge_of(cme, holdout);
     if (cme->info.width_at_edge == 0) return CIRCE_OK;
-    if (circe_median_sigma2(holdout->context, &y, 0, -1, &median) != CIRCE_OK) return CIRCE_OK;
+    circe_status status = circe_median_sigma2(holdout->context, &y, 0, -1, &median);
+    if (status != CIRCE_OK) return status == CIRCE_ERR_VALUE ? CIRCE_OK : status;
     const char *which = cme->info.width_at_edge < 0 ? "smallest" : "largest";
     return circe__cme_warn(cme,
                            "leave-one-out chose the %s of the widths that were tried for y, sigma2 %.4g: a %s one may "
