@@ -4,9 +4,9 @@
 #include "circe/export.h"
 
 #define CIRCE_VERSION_MAJOR 0
-#define CIRCE_VERSION_MINOR 1
+#define CIRCE_VERSION_MINOR 2
 #define CIRCE_VERSION_PATCH 0
-#define CIRCE_VERSION_STRING "0.1.0"
+#define CIRCE_VERSION_STRING "0.2.0"
 
 CIRCE_BEGIN_DECLS
 
