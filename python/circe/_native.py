@@ -20,7 +20,7 @@ from typing import Any, Dict, Optional, Tuple
 
 from . import errors
 
-VERSION = (0, 1)  # major and minor of the headers that this file mirrors
+VERSION = (0, 2)  # major and minor of the headers that this file mirrors
 
 FLOAT32, FLOAT64 = 1, 2
 METHODS = {"auto": 0, "lowrank": 1, "dense": 2, "rff": 3}
