@@ -4,6 +4,8 @@ import os
 import re
 import sys
 
+from pygments.lexers.shell import BashLexer, ShellSessionBaseLexer
+
 sys.path.insert(0, os.environ["CIRCE_PYTHON"])
 
 project = "circe"
@@ -23,6 +25,9 @@ add_module_names = False
 html_theme = "furo"
 html_title = f"circe {release}"
 html_show_sourcelink = False
+html_show_copyright = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 
 SIGNS = re.compile(r"``.*?``|`[^`]*`|>>>.*|[|*]|(?<=\w)_(?!\w)")
@@ -34,5 +39,14 @@ def escape(app, what, name, obj, options, lines):
     lines[:] = SIGNS.sub(lambda match: match[0] if len(match[0]) > 1 else "\\" + match[0], text).split("\n")
 
 
+class Console(ShellSessionBaseLexer):
+    """A console block. Only "$ " is a prompt: a line of output may start with another sign, such as %."""
+
+    _innerLexerCls = BashLexer
+    _ps1rgx = re.compile(r"^(\$ )(.*\n?)")
+    _ps2 = " "
+
+
 def setup(app):
+    app.add_lexer("console", Console)
     app.connect("autodoc-process-docstring", escape, priority=1)
