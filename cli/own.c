@@ -62,8 +62,9 @@ OWN(train, THREADS, MEMORY,
                 "its ending, followed by -report."),
     ROW(FLAG, no_report, "no-report", .group = "Output", .help = "Write no report."),
     ROW(FLAG, audit, "audit", .group = "Output",
-        .help = "Also audit the predictions for the validation rows, as `circe audit` does: do they depend on "
-                "--invariant-to once the target is known? The result is in the folder audit of the report."),
+        .help = "Also audit the predictions for the test rows (or, with --test 0, the validation rows), as `circe "
+                "audit` does: do they depend on --invariant-to once the target is known? The result is in the folder "
+                "audit of the report."),
     CONFIG, JSON, QUIET, VERBOSE, HELP)
 OWN(predict, THREADS, CONFIG, JSON, QUIET, VERBOSE, HELP)
 OWN(experiment, JSON, QUIET, HELP)

@@ -87,8 +87,8 @@ static circe_status check_all(const test_job *j) {
     static const char *const of_one[] = {"null", "calibrate"};
     for (size_t i = 0; i < sizeof of_one / sizeof of_one[0]; i++)
         if (given(j, of_one[i]))
-            return circe_fail(CIRCE_ERR_ARGUMENT, "--%s is of one test: circe test METHOD --%s ...", of_one[i],
-                              of_one[i]);
+            return circe_fail(CIRCE_ERR_ARGUMENT, "--%s works with one test only: circe test METHOD --%s ...",
+                              of_one[i], of_one[i]);
     return CIRCE_OK;
 }
 
@@ -274,7 +274,7 @@ static circe_status take_sample(test_job *j, int64_t rows, const char *time) {
     variable variables[4];
     notes_add(&j->warnings,
               "a random sample of %" PRId64 " of the %" PRId64 " rows was tested (--rows %" PRId64 " --seed %" PRId64
-              " repeats it): all of them would take about %s; --rows all tests all%s",
+              " repeats it); testing all of them would take about %s; --rows all does that%s",
               rows, j->result->given, rows, j->options->seed, time,
               rcot ? "" : ", and the test rcot takes millions of rows in seconds");
     circe_status status = inputs_sample(j->options->seed, group, group_rows(j, variables, group), rows, LEAST_ROWS);
@@ -305,7 +305,7 @@ static void note_data(test_job *j) {
     if (j->has_y) fitting_note_constant(&j->y, &j->warnings);
     fitting_note_constant(&j->z, &j->warnings);
     if (j->options->y == NULL && (j->what == NULL || (j->what->uses & TEST_CONDITIONS)))
-        notes_add(&j->warnings, "there is no --y: this is the marginal test, of x independent of z");
+        notes_add(&j->warnings, "there is no --y, so this is the marginal test of x against z");
     note_unused(j);
 }
 

@@ -1,4 +1,4 @@
-"""Invariant predictors with scikit-learn's interface. The network and its training are those of circe.train, in this process."""
+"""Invariant predictors with scikit-learn's interface. They train the network of circe.train, in this process."""
 
 from __future__ import annotations
 
@@ -162,15 +162,17 @@ class _InvariantNetwork(BaseEstimator):
         return found.values
 
     def save(self, path) -> None:
-        """The model as a file for `circe predict` and circe.predict: its table has the columns of X by name, or x0, x1, ..."""
+        """Writes the model to a file for `circe predict` and circe.predict. Their tables need the columns of X by name, or
+        x0, x1, ..."""
         check_is_fitted(self, "predictor_")
         self.predictor_.save(path)
 
 
 def dependence_scorer(weight: float = 1.0, measure: str = "kpc", **options):
-    """A scorer for GridSearchCV and the like: the estimator's own score, less `weight` times what its prediction still depends
-    on `invariant_to` once `given` is known (circe.measure by name, kpc in [0, 1] by default, with its options). By score alone
-    the smallest gamma always wins. `given` and `invariant_to` are metadata of the score: set_score_request is done here.
+    """A scorer for GridSearchCV and similar tools: the estimator's own score minus `weight` times the remaining dependence of
+    its prediction on `invariant_to` given `given`. circe.measure computes the dependence, by default kpc in [0, 1], with its
+    options. By the score alone, the smallest gamma would always win. `given` and `invariant_to` are metadata of the score;
+    this function calls set_score_request.
 
     >>> import numpy as np
     >>> y, e = np.random.default_rng(0).normal(size=(2, 400))
@@ -197,7 +199,7 @@ class _DependenceScorer:
         return float(estimator.score(X, y)) - self.weight * max(float(left), 0.0)
 
     def get_metadata_routing(self):
-        """What scikit-learn is to pass on."""
+        """The metadata that scikit-learn should pass on."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
         request = MetadataRequest(owner=self)
@@ -252,9 +254,9 @@ class InvariantRegressor(RegressorMixin, _InvariantNetwork):
     """
 
     def fit(self, X, y, *, given=None, invariant_to=None) -> "InvariantRegressor":
-        """X (n, features); y (n,) or (n, targets): what is predicted. given (n, ...): dependence that runs through it is
-        allowed; None: the target itself. invariant_to (n, ...): what the prediction must not depend on once `given` is
-        known; None: nothing, a plain network."""
+        """X (n, features); y (n,) or (n, targets): the target. given (n, ...): dependence through it is allowed; None: the
+        target itself. invariant_to (n, ...): the prediction must not depend on it once `given` is known; None: train a
+        plain network."""
         if y is None:
             raise ValueError("This InvariantRegressor requires y to be passed, but the target y is None")
         features = self._features(X, reset=True)
@@ -264,7 +266,7 @@ class InvariantRegressor(RegressorMixin, _InvariantNetwork):
         return self
 
     def predict(self, X) -> np.ndarray:
-        """(n,) for a target of one column that was given as (n,), else (n, targets)."""
+        """(n,) if the target was given as (n,), otherwise (n, targets)."""
         values = self._values(X)
         return values[:, 0] if self._one_target else values
 
@@ -296,8 +298,8 @@ class InvariantClassifier(ClassifierMixin, _InvariantNetwork):
     """
 
     def fit(self, X, y, *, given=None, invariant_to=None) -> "InvariantClassifier":
-        """X (n, features); y (n,): classes. given (n, ...): dependence that runs through it is allowed; None: the class itself.
-        invariant_to (n, ...): what the prediction must not depend on once `given` is known; None: nothing."""
+        """X (n, features); y (n,): classes. given (n, ...): dependence through it is allowed; None: the class itself.
+        invariant_to (n, ...): the prediction must not depend on it once `given` is known; None: train a plain network."""
         if y is None:
             raise ValueError("This InvariantClassifier requires y to be passed, but the target y is None")
         features = self._features(X, reset=True)
@@ -323,7 +325,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantNetwork):
         return found
 
     def decision_function(self, X) -> np.ndarray:
-        """Of two classes (n,), the log of their odds; of more (n, classes), logs of probabilities."""
+        """For two classes (n,), the log odds; for more (n, classes), the logs of the probabilities."""
         logs = np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
         return logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
 

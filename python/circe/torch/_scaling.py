@@ -24,8 +24,8 @@ _RUNNING_KEEP = 0.9
 
 
 class InvarianceWarning(UserWarning):
-    """The loss sees little of the features as they are: their kernel is nearly constant or nearly the identity, or their scale
-    has changed a lot."""
+    """The loss sees little of the features: their kernel is nearly constant or nearly the identity, or their scale has
+    changed a lot."""
 
 
 def settled(kernel_x, sigma2_x):
