@@ -91,7 +91,7 @@ def blocks(name: str, x, y=None, z=None, *, rows: Optional[int] = None, block_ro
     parts = [arrays.get(v) for v in "xyz"]
     given = n = len(arrays["x"])
     if any(part is not None and len(part) != n for part in parts):
-        raise errors.ShapeError("x, y and z must have the same rows, as many as each other")
+        raise errors.ShapeError("x, y and z must have the same number of rows")
     n = n if places is None else len(places)
     if rows is not None:
         chosen = sample_rows(n, min(_whole(rows, "rows", 1), n), seed)

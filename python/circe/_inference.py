@@ -364,7 +364,7 @@ def _with_regressor(x, y, z, regressor, folds: int, options: Dict[str, Any]) -> 
     checks = [sides[v]["check_p"] for v in "xz"]
     if max(checks) < 0.01:
         trust = "poor" if max(checks) < 0.002 else "doubtful"
-        verdict += (f" What the regressors leave of x and of z still depends on y (p = {checks[0]:.2g} and "
+        verdict += (f" The residuals of x and of z still depend on y (p = {checks[0]:.2g} and "
                     f"{checks[1]:.2g}), so the p-value may be too small.")
     return replace(found, x=sides["x"], z=sides["z"], trust=trust, verdict=verdict)
 

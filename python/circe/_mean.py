@@ -139,15 +139,15 @@ class ConditionalMean:
     kernel_y, kernel_z : text or Kernel
         "gaussian", "laplace(0.5)", "0-2:gaussian*3:delta".
     sigma2_y : number, several, "median" or None
-        Squared widths of the kernel of y to choose among. None: 1, 0.1, 0.01 and 0.001.
+        Squared widths to try for the kernel of y. None: 10, 1, 0.1, 0.01 and 0.001 times the squared median distance.
     sigma2_z : number or "median"
     ridge : number, several or None
         lambda in (K + lambda I), not scaled by the number of rows. None: 0.01, 0.1, 1, 10 and 100.
     method : "auto", "lowrank", "dense" or "rff"
     missing : "refuse" or "drop"
-        What fit() does with rows that miss a cell.
+        What fit() does with rows that have a missing cell.
     tolerance, max_rank, force_ridge, seed, rff_features, rff_batch, rff_every
-        As the options of `circe fit`; None: the library's own.
+        The options of `circe fit`; None: its defaults.
 
     Attributes after fit: loo_ (LooTable), sigma2_y_, ridge_, loo_error_, method_, rank_y_, rank_z_, kernel_y_, kernel_z_,
     trace_residual_y_, trace_residual_z_, ridge_raised_, n_rows_, n_columns_y_, n_columns_z_, warnings_, seconds_, columns_

@@ -37,7 +37,7 @@ class Measurement:
     def __init__(self, measure: str, estimator: Optional[str], value: float, grad: Optional[np.ndarray], n: int,
                  chosen: Optional[dict] = None, columns: tuple = ()):
         if value != value or value in (float("inf"), float("-inf")):
-            raise errors.NumericError(f"{measure} is no finite number: the data are too large for this kernel; scale them")
+            raise errors.NumericError(f"{measure} is not a finite number: the data are too large for this kernel; scale them")
         self.measure, self.estimator, self.value, self.grad, self.n = measure, estimator, value, grad, n
         self.chosen, self.columns = chosen, columns
 

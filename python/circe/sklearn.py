@@ -192,7 +192,7 @@ class _DependenceScorer:
 
     def __call__(self, estimator, X, y, *, given=None, invariant_to=None) -> float:
         if invariant_to is None:
-            raise errors.ArgumentError("invariant_to is missing; it is what the prediction must not depend on. Of a search, pass "
+            raise errors.ArgumentError("invariant_to is missing; it is what the prediction must not depend on. In a search, pass "
                                        "it to fit, with scikit-learn's metadata routing enabled")
         predicted = estimator.predict_proba(X) if hasattr(estimator, "predict_proba") else estimator.predict(X)
         left = _measures.measure(self.measure, predicted, y if given is None else given, invariant_to, **self.options)
@@ -214,21 +214,22 @@ class _DependenceScorer:
 _PARAMETERS = """
     Parameters
     ----------
-    gamma : weight of the regulariser; the larger, the more invariant and the less exact. "auto": the smallest with which no
-        dependence is found on rows left out of training, by a search that costs 5 to 30 trainings.
-    tolerance : for "auto", the share KPC of what `given` leaves of the prediction that `invariant_to` may explain; None: no
-        dependence may be found by a test.
-    sweep : gammas, or "auto": error and dependence along them, in trials_.
+    gamma : the weight of the regulariser; a larger one makes the predictor more invariant and less accurate. "auto":
+        the smallest with which a test finds no dependence on rows left out of training. The search costs 5 to 40
+        trainings.
+    tolerance : for "auto", the largest accepted KPC: the share of the variation in the prediction, unexplained by
+        `given`, that `invariant_to` may explain. None: a test must find no dependence.
+    sweep : gammas, or "auto"; trials_ then has the error and the dependence of each.
     regularizer : "circe", "hscic", "gcm" or "hsic".
-    estimator : of circe ("biased", "debiased", "centered", "ustat") and of hsic ("biased", "ustat").
-    batch_size : rows of a step; where fewer are left for training, all of those.
+    estimator : the estimator of circe ("biased", "debiased", "centered", "ustat") or of hsic ("biased", "ustat").
+    batch_size : rows per step; if fewer rows are left for training, all of them.
     net, activation, init, epochs, learning_rate, weight_decay, patience, sigma2_x, normalize_x, sigma2_y, sigma2_z, ridge, method, device
-        As the options of circe.train; None: the library's own.
-    validation : share of the rows that training is watched on. None: a tenth, and at least 10 rows.
-    holdout : share of the rows for learning the conditional mean alone. None: it is learnt from the training rows.
-    random_state : a whole number; the same numbers give the same network. None, or a RandomState: another one every time.
-    threads : None: as circe.set_threads says.
-    progress : called with the share that is done and a text; where it returns True, fit stops with a CancelledError.
+        The options of circe.train; None: its defaults.
+    validation : the share of the rows that monitor the training. None: a tenth, and at least 10 rows.
+    holdout : the share of the rows kept to learn only the conditional mean. None: learn it from the training rows.
+    random_state : a whole number; the same number gives the same network. None, or a RandomState: a different one every time.
+    threads : the number of threads; None: that of circe.set_threads.
+    progress : called with the finished share and a text; if it returns True, fit stops with a CancelledError.
 
     Attributes after fit: gamma_, trials_ (what a search or a sweep saw: one dictionary per gamma), report_ (what
     `circe train --json` says), error_ (on the validation rows), measures_, floor_, n_iter_, predictor_ (see
@@ -239,8 +240,8 @@ _PARAMETERS = """
 class InvariantRegressor(RegressorMixin, _InvariantNetwork):
     __doc__ = """A network that predicts b from X, and whose prediction does not depend on `invariant_to` once `given` is known.
 
-    Trains with loss + gamma * regularizer. What is paid is exactness: `floor_` estimates the error that no invariant
-    predictor can go below. X, given and invariant_to are arrays of numbers, or frames whose columns of text and categoricals
+    Trains with loss + gamma * regularizer. Invariance costs accuracy: no invariant predictor can have an error below
+    the floor, which `floor_` estimates. X, given and invariant_to are arrays of numbers, or frames whose columns of text and categoricals
     are categories.
 """ + _PARAMETERS + """
     >>> import numpy as np
