@@ -160,8 +160,9 @@ static circe_status make_binary(circe_audit_result *r, const char *asked) {
     if (asked != NULL && strcmp(asked, c->categories[1 - high]) == 0)
         high = 1 - high;
     else if (asked != NULL && strcmp(asked, c->categories[high]) != 0)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "--positive '%s' is no value of the target '%s': they are '%s' and '%s'",
-                          asked, c->name, c->categories[1 - high], c->categories[high]);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "--positive '%s' is not a value of the target '%s', which has '%s' and '%s'", asked, c->name,
+                          c->categories[1 - high], c->categories[high]);
     r->outcome = CIRCE_OUTCOME_BINARY;
     if (high == 0) {
         char *held = c->categories[0];

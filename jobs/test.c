@@ -101,8 +101,7 @@ static circe_status choose(test_job *j, const char *name) {
     if (!all && j->what == NULL) return refuse_name(name);
     if (all && check_all(j) != CIRCE_OK) return CIRCE_ERR_ARGUMENT;
     if (y != z)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "--auxiliary-%s needs --auxiliary-%s beside it", y ? "y" : "z",
-                          y ? "z" : "y");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--auxiliary-%s needs --auxiliary-%s too", y ? "y" : "z", y ? "z" : "y");
     if (y && o->y == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "--auxiliary-y needs --y: without it there is no mean of z given y to learn");

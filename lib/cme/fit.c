@@ -46,7 +46,8 @@ static circe_status fill_options(const circe_cme_options *given, circe_cme_optio
         options->n_ridge = sizeof default_ridge / sizeof *default_ridge;
     }
     if (options->method < CIRCE_METHOD_AUTO || options->method > CIRCE_METHOD_RFF)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "method %d is none of auto, lowrank, dense, rff", (int)options->method);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "method %d is not one of auto, lowrank, dense, rff",
+                          (int)options->method);
     if (!(options->tolerance > 0.0 && options->tolerance < 1.0))
         return circe_fail(CIRCE_ERR_ARGUMENT, "tolerance is %g; it must lie between 0 and 1", options->tolerance);
     if (options->max_rank < 0)
@@ -397,7 +398,7 @@ static circe_status fit_all(circe_cme *cme, circe__holdout *holdout, const circe
     cme->info.method = options->method == CIRCE_METHOD_RFF ? CIRCE_METHOD_RFF : cme->info.solver;
     if (!isfinite(cme->info.loo_error))
         return circe_fail(CIRCE_ERR_NUMERIC,
-                          "the leave-one-out error is no finite number: the numbers of y or z are too large for the "
+                          "the leave-one-out error is not a finite number: the numbers of y or z are too large for the "
                           "kernel; scale them");
     status = keep_points(cme, holdout);
     if (status == CIRCE_OK) status = collect_warnings(cme, holdout);

@@ -145,7 +145,7 @@ class TestTest(InferenceTest):
         self.assertEqual(result["diagnostics"]["regression_z"]["rows"], ROWS + 200)
         ignored = self.as_json(*self.ask("kci"), *pair)
         self.assertTrue(any("--auxiliary-y" in w for w in ignored["warnings"]), ignored["warnings"])
-        self.refuse(2, ["--auxiliary-z", "beside it"], *self.ask("circe"), *pair[:2])
+        self.refuse(2, ["--auxiliary-z", "too"], *self.ask("circe"), *pair[:2])
         self.refuse(2, ["rows"], *self.ask("circe"), "--auxiliary-y", "more.csv:y", "--auxiliary-z",
                     "table.csv:z")
 
@@ -428,7 +428,7 @@ class BrowserTest(InferenceTest):
             if shutil.which("gnuplot"):
                 self.assertEqual(page.tags.count("svg"), 8 if name == "numbers" else 5)
             text = " ".join(page.text)
-            for word in ("Verdict", "Equalised-odds gaps", "Error along", "Is the test right", "How much",
+            for word in ("Verdict", "Equalised-odds gaps", "Error along", "Is the test calibrated", "How much",
                          "What this audit does and does not say", "How this was made"):
                 self.assertIn(word, text)
 
