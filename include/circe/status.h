@@ -15,7 +15,7 @@ CIRCE_BEGIN_DECLS
     X(ERR_VALUE, 3, "the data hold a NaN, an infinity or are otherwise unusable")     \
     X(ERR_MEMORY, 4, "not enough memory")                                             \
     X(ERR_NUMERIC, 5, "a factorisation failed")                                       \
-    X(ERR_RANK, 6, "the kernel matrix is not of low rank at the requested tolerance") \
+    X(ERR_RANK, 6, "the kernel matrix is not of low rank at the asked tolerance") \
     X(ERR_IO, 7, "a file could not be read")                                          \
     X(ERR_FORMAT, 8, "a file is damaged or of another format")                        \
     X(ERR_UNSUPPORTED, 9, "this combination or build does not offer the operation")   \

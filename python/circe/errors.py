@@ -43,7 +43,7 @@ class NumericError(CirceError, ArithmeticError):
 
 
 class RankError(CirceError, ArithmeticError):
-    """The kernel matrix is not of low rank at the requested tolerance."""
+    """The kernel matrix is not of low rank at the asked tolerance."""
 
     status = 6
 
