@@ -36,12 +36,12 @@ static void text_regressions(const circe_test_result *r) {
     text_line(r, "degrees of freedom", "%.1f", r->x.degrees, r->z.degrees, "effective, including the constant");
     text_line(r, "ridge", "%.3g", r->x.ridge, r->z.ridge, "a fraction of what leave-one-out chose, to undersmooth");
     text_line(r, "rows", "%.0f", (double)r->x.rows, (double)r->z.rows, "used in the regression");
-    text_line(r, "rank", "%.0f", (double)r->x.rank, (double)r->z.rank, "features of y");
+    text_line(r, "rank", "%.0f", (double)r->x.rank, (double)r->z.rank, "number of features of y");
     text_line(r, "free of y", "%.3g", r->x.check_p, r->z.check_p, "p-value; small: the residuals still depend on y");
     if (r->x.used && r->z.used)
-        printf("  %-18s  of x: %s; of z: %s\n", "y seen by", r->x.basis, r->z.basis);
+        printf("  %-18s  for x: %s; for z: %s\n", "features of y", r->x.basis, r->z.basis);
     else
-        printf("  %-18s  %s\n", "y seen by", r->x.used ? r->x.basis : r->z.basis);
+        printf("  %-18s  %s\n", "features of y", r->x.used ? r->x.basis : r->z.basis);
     if (isfinite(r->misfit))
         printf("  %-18s  %12.2f   standard deviations: the shift that the errors of both could cause\n", "misfit",
                r->misfit);
