@@ -298,7 +298,7 @@ const char spec_files[] =
 
 const char spec_exit_status[] =
     "0: success. 1: the work failed (out of memory, a full disk, an interruption). 2: the command line or the input is "
-    "wrong. 3: an audit exceeded a limit of --fail-if.";
+    "wrong. 3: an audit met a condition of --fail-if.";
 
 const spec_example spec_tour[SPEC_MAX_EXAMPLES] = {
     {"See it work on data from the paper", "circe demo"},

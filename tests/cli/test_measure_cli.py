@@ -169,7 +169,7 @@ class BatchMeasureTest(CliTest):
 
     def test_text_says_how_to_read_it(self):
         for name, words in (("hsic", "does not use y"), ("hscic", "at every y"), ("gcm", "N(0, 1)"),
-                            ("kci", "grows with the rows"), ("nocco", "--epsilon"), ("kpc", "explains nothing")):
+                            ("kci", "grows with the number of rows"), ("nocco", "--epsilon"), ("kpc", "explains nothing")):
             text = " ".join(self.succeed(*self.measure_args(name=name)).stdout.split())
             self.assertRegex(text, "^%s = " % name)
             self.assertIn(words, text)
