@@ -88,11 +88,16 @@ void help_overview(FILE *out) {
         if (!spec_commands[i].hidden)
             text_wrap(out, spec_commands[i].summary, fprintf(out, "  %s", spec_commands[i].name), 14, width);
     }
-    fprintf(out, "\nTo begin with\n");
+    fprintf(out,
+            "\n"
+            "Getting started\n");
     for (int i = 0; i < SPEC_MAX_EXAMPLES && spec_tour[i].line != NULL; i++) print_example(out, &spec_tour[i]);
     fprintf(out, "\nFiles\n");
     text_wrap(out, spec_files, 0, 2, width);
     fprintf(out, "\nExit status\n");
     text_wrap(out, spec_exit_status, 0, 2, width);
-    fprintf(out, "\ncirce COMMAND --help  explains a command\ncirce --version       says what this one was built on\n");
+    fprintf(out,
+            "\n"
+            "circe COMMAND --help  explains a command\n"
+            "circe --version       shows the version and the libraries in use\n");
 }

@@ -31,7 +31,7 @@ static circe_status next_number(reader *in, const char *what, int64_t *value) {
     skip_space(in);
     if (in->at == in->end) return circe_fail(CIRCE_ERR_FORMAT, "%s: the file ends before its %s", in->name, what);
     if (*in->at < '0' || *in->at > '9')
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: the %s is no whole number (byte %d)", in->name, what, *in->at);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: the %s is not a whole number (byte %d)", in->name, what, *in->at);
     *value = 0;
     for (; in->at < in->end && *in->at >= '0' && *in->at <= '9'; in->at++) {
         *value = 10 * *value + (*in->at - '0');

@@ -74,7 +74,7 @@ bool io__rows_reserve(const io__layout *layout, io__rows *rows, size_t n) {
 /* NUL bytes would cut texts short, and mean UTF-16 or no text at all. */
 static circe_status refuse_zero(const io__layout *layout, const char *data, const char *zero, int64_t line) {
     for (const char *at = data; at < zero; at++) line += *at == '\n';
-    return circe_fail(CIRCE_ERR_FORMAT, "%s, line %lld: there is a NUL byte; the file is no text, or not in UTF-8",
+    return circe_fail(CIRCE_ERR_FORMAT, "%s, line %lld: there is a NUL byte; the file is not text, or not in UTF-8",
                       layout->name, (long long)line);
 }
 

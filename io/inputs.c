@@ -190,7 +190,7 @@ static circe_status refuse_item(const char *item, input *const *group, int n) {
     }
     const char *nearest = suggest_nearest(item, names, count);
     circe_status status =
-        circe_fail(CIRCE_ERR_ARGUMENT, "--categories: '%s' is none of the columns that were read", item);
+        circe_fail(CIRCE_ERR_ARGUMENT, "--categories: '%s' is not one of the columns that were read", item);
     if (nearest != NULL) return circe_fail_hint(status, "did you mean '%s'?", nearest);
     if (count == 0)
         return circe_fail_hint(status, "their files have no names of columns: z is all of z, z:0 its first column");

@@ -180,7 +180,7 @@ static circe_status read_descr(const char *descr, io_array *array, const char *n
 
 circe_status io_npy_measure(const unsigned char *prefix, size_t available, const char *name, size_t *header_bytes) {
     if (available < sizeof magic || memcmp(prefix, magic, sizeof magic) != 0)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: it is no .npy: it does not begin with \\x93NUMPY", name);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it is not an .npy: it does not begin with \\x93NUMPY", name);
     size_t major = available > VERSION_AT ? prefix[VERSION_AT] : 1, length_bytes = major == 1 ? 2 : 4, length = 0;
     if (available < LENGTH_AT + length_bytes)
         return circe_fail(CIRCE_ERR_FORMAT, "%s: it ends after %zu bytes, before its header", name, available);

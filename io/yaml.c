@@ -33,8 +33,9 @@ static circe_status read_text(const char *path, char **out) {
     fclose(in);
     if (broken) return circe_fail(CIRCE_ERR_IO, "%s: it cannot be read", path);
     if (bytes > MOST_BYTES)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: it has more than a megabyte, which is no file of settings", path);
-    if (strlen(text) != bytes) return circe_fail(CIRCE_ERR_FORMAT, "%s: it is no text: it holds a byte 0", path);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it has more than a megabyte, which is too much for a file of settings",
+                          path);
+    if (strlen(text) != bytes) return circe_fail(CIRCE_ERR_FORMAT, "%s: it is not text: it holds a byte 0", path);
     return CIRCE_OK;
 }
 

@@ -64,7 +64,8 @@ static circe_status work(audit_run *run) {
 static circe_status check_options(const circe_table *table, const circe_audit_options *o) {
     circe_status status = circe_options_check(&circe_audit_schema, o);
     if (status == CIRCE_OK && table == NULL && o->data == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "which table? a .csv with predictions, outcomes and attributes");
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "no table is given: name a .csv with predictions, outcomes and attributes");
     if (status == CIRCE_OK && o->model == NULL && o->prediction == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "--prediction LIST is required, or a --model that predicts");
     if (status == CIRCE_OK && o->model == NULL && o->target == NULL)

@@ -69,9 +69,8 @@ static circe_status check_spread(const circe_audit_column *c, const char *role, 
     double square = c->deviation * c->deviation;
     if (isfinite(square) && square >= DBL_MIN) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_VALUE,
-                      "%s '%s' holds numbers of the size of %.3g, whose squares no double can hold: no distance and no "
-                      "error of it can be had; scale the column",
-                      role, c->name, c->values[n / 2]);
+                      "%s '%s' holds numbers as large as %.3g, whose squares overflow; scale the column", role, c->name,
+                      c->values[n / 2]);
 }
 
 static circe_status take_column(const column_table *table, int64_t asked, const char *role, circe_audit_column *out) {
@@ -161,8 +160,9 @@ static circe_status make_binary(circe_audit_result *r, const char *asked) {
     if (asked != NULL && strcmp(asked, c->categories[1 - high]) == 0)
         high = 1 - high;
     else if (asked != NULL && strcmp(asked, c->categories[high]) != 0)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "--positive '%s' is no value of the target '%s': they are '%s' and '%s'",
-                          asked, c->name, c->categories[1 - high], c->categories[high]);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "--positive '%s' is not a value of the target '%s', which has '%s' and '%s'", asked, c->name,
+                          c->categories[1 - high], c->categories[high]);
     r->outcome = CIRCE_OUTCOME_BINARY;
     if (high == 0) {
         char *held = c->categories[0];
@@ -203,7 +203,7 @@ static circe_status decode_prediction(const circe_audit_result *r, circe_audit_c
     if (!c->is_text) return CIRCE_OK;
     if (r->outcome != CIRCE_OUTCOME_BINARY)
         return circe_fail(CIRCE_ERR_VALUE,
-                          "the prediction '%s' is text, but the target '%s' has not two values; give a column of "
+                          "the prediction '%s' is text, but the target '%s' does not have two values; give a column of "
                           "numbers: the predicted value, or the probability of one class",
                           c->name, r->target.name);
     const char *word = missing_word(r, c);
@@ -227,8 +227,8 @@ static void note_threshold(audit_run *run, const circe_audit_column *c) {
     for (int64_t i = 0; i < r->n; i++) above += c->values[i] >= r->threshold;
     if (r->outcome == CIRCE_OUTCOME_BINARY && (above == 0 || above == r->n))
         notes_add(&run->warnings,
-                  "%s prediction '%s' is at least the threshold %g, so the true and false positive rates say nothing; "
-                  "set --threshold",
+                  "%s prediction '%s' is at least the threshold %g, so the true and false positive rates are "
+                  "meaningless; set --threshold",
                   above == 0 ? "no" : "every", c->name, r->threshold);
 }
 
@@ -237,11 +237,11 @@ static void note_rows(audit_run *run) {
     if (r->dropped > 0)
         notes_add(&run->warnings,
                   "left out %" PRId64
-                  " rows with missing cells: if they are missing for a reason that has "
-                  "to do with the attribute, so is what is found here",
+                  " rows with missing cells; if the reason for the missing cells is related to the attribute, the "
+                  "result is biased",
                   r->dropped);
     if (r->n < FEW_ROWS)
-        notes_add(&run->warnings, "%" PRId64 " rows are few: only strong dependence can be found", r->n);
+        notes_add(&run->warnings, "%" PRId64 " rows are few; the test can find only strong dependence", r->n);
     for (int64_t p = 0; p < r->n_predictions; p++) note_threshold(run, &r->predictions[p]);
 }
 

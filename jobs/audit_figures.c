@@ -138,14 +138,14 @@ static char *residual_caption(const circe_audit_result *r, const circe_audit_fin
     audit_question q = audit_question_of(r, f);
     char *given = audit_given_text(r, f), *what;
     if (given[0] == '\0')
-        what = small_format("The prediction, less its mean, against %s.", q.z->name);
+        what = small_format("The prediction minus its mean, against %s.", q.z->name);
     else
-        what = small_format("What %s %s of %s (its value, less the mean at that %s), against %s.", given,
+        what = small_format("What %s %s unexplained in %s (its value minus the mean at that %s), against %s.", given,
                             q.n_y > 1 ? "leave" : "leaves", q.x_is_classes ? "the outcome" : "the prediction",
                             f->notion == CIRCE_NOTION_SUFFICIENCY ? "prediction" : "outcome", q.z->name);
     char *caption = small_format(
-        "%s Where there is no dependence, group means lie around 0, and the spread is the same everywhere.%s", what,
-        r->n > MOST_SHOWN ? " The points are a random part of the rows, the means are of all." : "");
+        "%s Without dependence, the group means lie around 0 and the spread is the same everywhere.%s", what,
+        r->n > MOST_SHOWN ? " The points are a random sample of the rows; the means use all rows." : "");
     free(given);
     free(what);
     audit_question_free(&q);
@@ -163,7 +163,7 @@ void audit_show_residuals(audit_page *w, int64_t k, int64_t attribute) {
         make_cloud(r, audit_at(r, k, p, attribute), &clouds[p]);
         panels[p] =
             attribute_panel(r, attribute, r->predictions[p].name,
-                            outcome ? "outcome, less its mean" : "prediction, less its mean", clouds[p].series, 3);
+                            outcome ? "outcome minus its mean" : "prediction minus its mean", clouds[p].series, 3);
     }
     char *caption = residual_caption(r, audit_at(r, k, 0, attribute));
     add_figure(w, (place){k, attribute}, "residuals", caption, panels, n);
@@ -210,8 +210,8 @@ static void show_along(audit_page *w, place at, int64_t first, int64_t end, cons
                           .series = series,
                           .n_series = 2 * (end - first)};
     char *caption = small_format(
-        "Where along %s the dependence on %s sits, with 95 %% intervals. Above the dashed line of its colour there is "
-        "dependence; chance stays below it everywhere at once, 95 times of 100.",
+        "Where along %s the dependence on %s occurs, with 95 %% intervals. A curve above the dashed line of its colour "
+        "shows dependence: by chance, the whole curve stays below the line 95 times out of 100.",
         along, r->attributes[at.attribute].name);
     add_figure(w, at, kind, caption, &panel, 1);
     for (int64_t p = first; p < end; p++) free(labels[p - first]);
@@ -258,11 +258,11 @@ static void show_outcomes(audit_page *w, place at) {
         char *levels = small_format("place-%" PRId64, p + 1), *along = small_format("along-%" PRId64, p + 1);
         char *caption = small_format(
             "%s along %s, at every level of %s, with 95 %% intervals. Sufficiency asks for the same height everywhere "
-            "in a panel: the same prediction then means the same for all.",
-            numbers ? "Mean outcome, less its mean at that prediction," : "Mean outcome",
+            "in a panel: then the same prediction means the same for all.",
+            numbers ? "Mean outcome minus the mean at that prediction," : "Mean outcome",
             r->attributes[at.attribute].name, r->predictions[p].name);
         if (f->strata != NULL)
-            show_levels(w, at, p, p + 1, levels, numbers ? "outcome, less its mean" : "mean outcome", caption);
+            show_levels(w, at, p, p + 1, levels, numbers ? "outcome minus its mean" : "mean outcome", caption);
         if (f->along.points > 0) show_along(w, at, p, p + 1, along);
         free(caption);
         free(levels);
@@ -312,14 +312,14 @@ static void show_pair(audit_page *w, place at, const char *kind, const circe_aud
 
 void audit_show_errors(audit_page *w, int64_t attribute) {
     static const circe_audit_metric metrics[] = {CIRCE_METRIC_MEAN_ERROR, CIRCE_METRIC_ROOT_MEAN_SQUARE_ERROR};
-    static const char *const titles[] = {"mean error: prediction less outcome", "size of the error: root mean square"};
+    static const char *const titles[] = {"mean error: prediction minus outcome", "size of the error: root mean square"};
     const circe_audit_result *r = w->r;
     bool any = false;
     for (int64_t p = 0; p < r->n_predictions; p++) any = any || audit_has_errors(r, p);
     if (!any) return;
     char *caption = small_format(
-        "Error along %s, with 95 %% intervals. A mean error above 0 is a group that is predicted too "
-        "high. This can differ between groups although equalised odds holds, and the other way round.",
+        "Error along %s, with 95 %% intervals. A mean error above 0 means that predictions for the group are too high. "
+        "The error can differ between groups although equalised odds holds, and vice versa.",
         r->attributes[attribute].name);
     show_pair(w, (place){0, attribute}, "errors", metrics, titles, caption);
     free(caption);
@@ -345,7 +345,7 @@ static char *rates_caption(const circe_audit_result *r, circe_audit_notion notio
             attribute, r->threshold);
     return small_format(
         "Means along %s, with 95 %% intervals. Independence asks for the same mean prediction everywhere (left), "
-        "whatever the outcomes are (right).",
+        "regardless of the outcomes (right).",
         attribute);
 }
 
@@ -384,9 +384,9 @@ void audit_show_calibration(audit_page *w, int64_t k, int64_t attribute) {
     audit_question q = audit_question_of(r, first);
     char *given = audit_given_text(r, first);
     char *caption = small_format(
-        "Is the test right for data like these? p-values of %" PRId64 " data sets of %" PRId64
-        " rows, in which %s was drawn again%s%s, independently of %s. Level is right; a peak at "
-        "the left would mean that the test finds dependence where there is none.",
+        "Is the test calibrated on data like these? p-values of %" PRId64 " data sets of %" PRId64
+        " rows, in which %s was drawn again%s%s, independently of %s. The histogram should be flat. A peak on the left "
+        "would mean that the test finds dependence where there is none.",
         first->calibration[0].repetitions, first->calibration[0].rows,
         q.x == &r->target ? "the outcome" : "the prediction", given[0] != '\0' ? " given " : "", given, q.z->name);
     add_figure(w, (place){k, attribute}, "calibration", caption, list, n);

@@ -74,7 +74,7 @@ static void note_small_groups(audit_run *run, int64_t attribute) {
     int64_t small = r->groups[attribute].n_groups - audit_groups_compared(&r->groups[attribute]);
     if (small == 0) return;
     notes_add(&run->warnings,
-              "%lld of the groups of '%s' have fewer than %lld rows: they are shown, but no gap counts them "
+              "%lld of the groups of '%s' have fewer than %lld rows; they are shown, but the gaps leave them out "
               "(--smallest-group)",
               (long long)small, r->attributes[attribute].name, (long long)r->smallest_group);
 }

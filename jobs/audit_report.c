@@ -104,13 +104,13 @@ static void show_useless(audit_page *w, int64_t prediction) {
     const char *name = w->r->predictions[prediction].name;
     if (isfinite(auc->lower) && auc->lower <= 0.5)
         report_note(w->page,
-                    "`%s` does not order the outcomes better than chance (AUC %.3g, 95 %% interval %.3g to %.3g). That "
-                    "such a prediction depends on little says nothing for it.",
+                    "`%s` does not order the outcomes better than chance (AUC %.3g, 95 %% interval %.3g to %.3g). It "
+                    "is no merit of such a prediction that it depends on little.",
                     name, auc->value, auc->lower, auc->upper);
     if (isfinite(r2->lower) && r2->lower <= 0)
         report_note(w->page,
                     "`%s` does not predict better than the mean of the outcome (R² %.3g, 95 %% interval %.3g to %.3g). "
-                    "That such a prediction depends on little says nothing for it.",
+                    "It is no merit of such a prediction that it depends on little.",
                     name, r2->value, r2->lower, r2->upper);
 }
 
@@ -135,7 +135,7 @@ static void show_quality(audit_page *w) {
             if (there[m]) add_estimate(&list, &r->quality[p].of[first[m]]);
     }
     report_heading(w->page, "How good the predictions are");
-    show_table(w, "Of all rows, with 95 % intervals. The mean error is the prediction less the outcome.", columns,
+    show_table(w, "For all rows, with 95 % intervals. The mean error is the mean of prediction minus outcome.", columns,
                1 + n, 1, -1, &list);
     for (int64_t p = 0; p < r->n_predictions; p++) show_useless(w, p);
 }
@@ -199,14 +199,15 @@ static void show_notion(audit_page *w, int64_t k) {
         for (int64_t p = 0; p < r->n_predictions; p++) add_verdict(&list, r, audit_at(r, k, p, i));
     }
     char *rule = deciding_rule(f), *question = question_of(r, f), *given = audit_given_text(r, f);
-    char *caption =
-        small_format("The question: %s Decided by %s at level %g; `adjusted` is corrected by Holm across the %" PRId64
-                     " attribute%s of a prediction. KPC is the share of %s that the attribute explains.",
-                     question, rule, r->alpha, r->n_attributes, r->n_attributes == 1 ? "" : "s",
-                     given[0] == '\0'                         ? "the prediction"
-                     : f->notion == CIRCE_NOTION_SUFFICIENCY  ? "what the prediction leaves of the outcome"
-                     : f->notion == CIRCE_NOTION_INDEPENDENCE ? "what the given columns leave of the prediction"
-                                                              : "what the outcome leaves of the prediction");
+    char *caption = small_format(
+        "The question: %s The decision comes from %s at level %g; `adjusted` is the p-value after Holm's correction "
+        "across the %" PRId64
+        " attribute%s of a prediction. KPC is the share of the variation in %s that the attribute explains.",
+        question, rule, r->alpha, r->n_attributes, r->n_attributes == 1 ? "" : "s",
+        given[0] == '\0'                         ? "the prediction"
+        : f->notion == CIRCE_NOTION_SUFFICIENCY  ? "the outcome, unexplained by the prediction,"
+        : f->notion == CIRCE_NOTION_INDEPENDENCE ? "the prediction, unexplained by the given columns,"
+                                                 : "the prediction, unexplained by the outcome,");
     show_by_prediction(w, caption, columns, 7, 3, &list);
     free(given);
     free(question);
@@ -224,7 +225,7 @@ static void show_answer(audit_page *w) {
 
 /* Every two predictions. */
 static void show_differences(audit_page *w) {
-    static const char *const columns[] = {"in", "first", "second", "better", "first less second (95 % interval)"};
+    static const char *const columns[] = {"in", "first", "second", "better", "first minus second (95 % interval)"};
     const circe_audit_result *r = w->r;
     cells list = {0};
     if (r->n_differences == 0) return;
@@ -242,8 +243,8 @@ static void show_differences(audit_page *w) {
     }
     report_heading(w->page, "Which prediction is better at what");
     show_table(w,
-               "Differences between predictions on the same rows. One is better where the 95 % interval of the "
-               "difference excludes 0. Gaps of an attribute of numbers are between four groups of it.",
+               "Differences between predictions on the same rows. One prediction is better if the 95 % interval of the "
+               "difference excludes 0. For an attribute of numbers, gaps are between four groups.",
                columns, 5, 4, -1, &list);
 }
 
@@ -266,11 +267,10 @@ static void show_checks(audit_page *w) {
         if (notions) cells_add(&list, "%s", c->attribute >= 0 ? circe_audit_notion_name(c->notion) : "–");
     }
     report_heading(w->page, "Limits");
-    show_table(
-        w,
-        "The limits of --fail-if. A check fails where the value itself is beyond its limit. The 95 % interval says "
-        "whether these rows can tell: all of it is within the limit, all of it is outside, or neither.",
-        columns, notions ? 7 : 6, 5, -1, &list);
+    show_table(w,
+               "The limits of --fail-if. A check fails if the value itself exceeds its limit. The 95 % interval shows "
+               "whether these rows can decide: it lies within the limit, outside it, or across it.",
+               columns, notions ? 7 : 6, 5, -1, &list);
 }
 
 /* ---- one attribute ----------------------------------------------------------------------------------------------- */
@@ -297,14 +297,12 @@ static void show_tests(audit_page *w, int64_t k, int64_t attribute) {
             cells_add(&list, "%" PRId64, t->n_tested);
         }
     }
-    show_by_prediction(
-        w,
-        "Tests. Those that decide were named before the data were seen; the others are here to compare. `gcm` sees "
-        "correlation only, and that well; `kci` and `circe` see any dependence; `splitkci` regresses on other "
-        "rows than it tests, and finds less for it. x is the prediction, y what is given, z the attribute; for "
-        "sufficiency "
-        "x is the outcome.",
-        columns, 7, 4, &list);
+    show_by_prediction(w,
+                       "Tests. The deciding tests were named before the data were seen; the others are for comparison. "
+                       "`gcm` sees only correlation, but sees it well. `kci` and `circe` see any dependence. "
+                       "`splitkci` uses different rows for its regressions and for its test, and so finds less. x is "
+                       "the prediction, y is what is given, z is the attribute; for sufficiency x is the outcome.",
+                       columns, 7, 4, &list);
 }
 
 static void show_effects(audit_page *w, int64_t k, int64_t attribute) {
@@ -321,8 +319,8 @@ static void show_effects(audit_page *w, int64_t k, int64_t attribute) {
         cells_add(&list, "%.3f", f->effects.circe.chance);
     }
     char *caption = small_format("How much, on %" PRId64
-                                 " rows. Both lie in [0, 1]: 0 is none, 1 the most there could be. `by chance` is what "
-                                 "they show on average where there is no dependence: compare with that.",
+                                 " rows. Both lie in [0, 1]: 0 is none, 1 is the largest possible. `by chance` is "
+                                 "their average without dependence; compare with it.",
                                  audit_at(r, k, 0, attribute)->effects.rows);
     show_by_prediction(w, caption, columns, 5, 1, &list);
     free(caption);
@@ -342,14 +340,13 @@ static void show_measures(audit_page *w, int64_t k, int64_t attribute) {
     char *caption =
         given[0] == '\0'
             ? small_format(
-                  "HSIC as `circe measure` has it, on %lld rows. The other measures need something that is given.",
+                  "HSIC as `circe measure` computes it, on %lld rows. The other measures need a column to condition "
+                  "on.",
                   rows)
             : small_format(
-                  "Measures of dependence, as `circe measure` and `circe train` have them, on %lld rows. The first "
-                  "three "
-                  "are given %s; GCM is about a standard normal score where there is no dependence. HSIC counts also "
-                  "what "
-                  "is shared with the attribute through what is given.",
+                  "Measures of dependence, as `circe measure` and `circe train` compute them, on %lld rows. The first "
+                  "three condition on %s. Without dependence, GCM is about a standard normal score. HSIC does not "
+                  "condition, so it also counts what is shared with the attribute through the given columns.",
                   rows, given);
     show_by_prediction(w, caption, columns, 5, 1, &list);
     free(given);
@@ -368,7 +365,7 @@ static void add_gap(cells *list, const circe_audit_result *r, const circe_audit_
 
 /* At what the groups are compared. */
 static const char *compared_at(const circe_audit_result *r, const circe_audit_finding *f) {
-    if (f->notion == CIRCE_NOTION_INDEPENDENCE) return "of all rows";
+    if (f->notion == CIRCE_NOTION_INDEPENDENCE) return "over all rows";
     if (f->notion == CIRCE_NOTION_SUFFICIENCY) return "at equal prediction";
     return r->outcome == CIRCE_OUTCOME_NUMBERS
                ? "in five groups of the outcome, after subtracting the mean prediction at each outcome"
@@ -379,12 +376,11 @@ static const char *rates_explained(const circe_audit_result *r, const circe_audi
     if (r->outcome != CIRCE_OUTCOME_BINARY)
         return f->notion == CIRCE_NOTION_SUFFICIENCY ? " Calibration is the mean outcome at equal prediction." : "";
     if (f->notion == CIRCE_NOTION_SUFFICIENCY)
-        return " Precision is of the rows that are selected, the negative predictive value of the others; calibration "
-               "is "
+        return " Precision refers to the selected rows, the negative predictive value to the others. Calibration is "
                "the mean outcome at equal prediction.";
     if (f->notion == CIRCE_NOTION_INDEPENDENCE) return " Equal selection rates are demographic parity.";
-    return r->n_notions == 1 ? " Gaps in the selection rate are of all rows (demographic parity), those in "
-                               "precision of the rows that are selected (predictive parity)."
+    return r->n_notions == 1 ? " Gaps in the selection rate refer to all rows (demographic parity), gaps in precision "
+                               "to the selected rows (predictive parity)."
                              : "";
 }
 
@@ -393,11 +389,11 @@ static char *gap_caption(const circe_audit_result *r, const circe_audit_finding 
     const circe_audit_column *c = audit_attribute(r, f);
     char *groups = c->categories != NULL
                        ? small_format("its categories of at least %" PRId64 " rows", r->smallest_group)
-                       : small_format("quantiles of it");
+                       : small_format("its quantiles");
     char *caption = small_format(
-        "%s: between the groups of %s that differ most, %s%s, with the 95 %% interval of the difference "
-        "between these. Groups are %s. `between` names them, the one with the larger value first. The more groups, the "
-        "larger the gap by chance alone: that is what shuffling the groups among such rows shows.%s",
+        "%s between the two groups of %s that differ most, %s%s, with the 95 %% interval of the difference. Groups are "
+        "%s. `between` names the two groups, the one with the larger value first. More groups give larger gaps by "
+        "chance alone; `by chance` comes from shuffling the groups among such rows.%s",
         names[f->notion], c->name, compared_at(r, f), r->n_given > 0 ? " and at equal values of the given columns" : "",
         groups, rates_explained(r, f));
     free(groups);
@@ -489,13 +485,12 @@ static void show_attribute(audit_page *w, int64_t attribute) {
 
 static void show_notions(audit_page *w) {
     static const char *const texts[] = {
-        "Separation (equalised odds) asks: at equal %s, is the prediction the same for all? It allows all dependence "
-        "that "
-        "runs through the outcome.",
-        "Independence (demographic parity) asks: is the prediction the same for all, whatever %s is? It faults a "
-        "prediction that follows a difference in outcomes.",
-        "Sufficiency (predictive parity, calibration within groups) asks: at equal prediction, is %s the same for all? "
-        "Where it holds, a prediction means the same whoever it is about."};
+        "Separation (equalised odds) asks: at equal %s, is the prediction the same for all groups? It allows "
+        "dependence through the outcome.",
+        "Independence (demographic parity) asks: is the prediction the same for all groups, regardless of %s? It "
+        "rejects a prediction that follows a difference in outcomes.",
+        "Sufficiency (predictive parity, calibration within groups) asks: at equal prediction, is %s the same for all "
+        "groups? If so, a prediction means the same for everyone."};
     for (int64_t k = 0; k < w->r->n_notions; k++) {
         char *text = small_format("%s", texts[w->r->notions[k]]), *at = strstr(text, "%s");
         *at = '\0';
@@ -506,22 +501,20 @@ static void show_notions(audit_page *w) {
 
 static void show_caveats(audit_page *w) {
     const circe_audit_result *r = w->r;
-    report_heading(w->page, "What this does and does not say");
+    report_heading(w->page, "What this audit does and does not say");
     show_notions(w);
-    report_text(
-        w->page,
-        "These notions of fairness can contradict each other: where the outcome itself goes with the attribute, "
-        "no useful prediction satisfies all three. Dependence found here is no statement on its cause; that none "
-        "was found is no proof that there is none.");
-    report_text(
-        w->page,
-        "It takes the outcome in the table as the truth. Where that was itself recorded unequally, a prediction "
-        "that follows it passes. The rows should be ones that the predictor has not been trained on, and like "
-        "those it will be used on.");
     report_text(w->page,
-                "A p-value says whether there is dependence, not how much: with many rows it is small for effects that "
-                "do not matter, with few rows large for effects that do. Read it with the effect sizes and their "
-                "intervals.");
+                "These notions of fairness can contradict each other: if the outcome itself depends on the attribute, "
+                "no useful prediction satisfies all three. Dependence says nothing about its cause. If no dependence "
+                "was found, this does not prove that there is none.");
+    report_text(w->page,
+                "The audit takes the outcome in the table as the truth. If the outcome itself was recorded unfairly, a "
+                "prediction that follows it passes. Use rows that the predictor was not trained on, and that resemble "
+                "those it will be used on.");
+    report_text(w->page,
+                "A p-value says whether there is dependence, not how much. With many rows it is small even for effects "
+                "that do not matter; with few rows it can be large for effects that do. Read it together with the "
+                "effect sizes and their intervals.");
     for (size_t i = 0; i < r->warnings.n; i++) report_note(w->page, "%s.", r->warnings.text[i]);
 }
 
@@ -544,7 +537,8 @@ static void show_facts(audit_page *w) {
     for (int64_t g = 0; g < r->n_given; g++)
         report_fact(w->page, "given", "%s, %s", r->given[g].name,
                     r->given[g].categories != NULL ? "categories" : "a number, in five groups for the gaps");
-    report_fact(w->page, "decided by", "%s, level %g, Holm across the attributes of a prediction", r->test, r->alpha);
+    report_fact(w->page, "decided by", "%s, level %g, with Holm's correction across the attributes of a prediction",
+                r->test, r->alpha);
     for (int i = 0; i < f->n_tests; i++) fact_part(w, f->tests[i].name, f->tests[i].rows);
     if (f->has_effects) fact_part(w, "effect sizes", f->effects.rows);
     if (f->has_calibration) fact_part(w, "calibration", f->calibration[0].rows);

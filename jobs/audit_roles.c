@@ -44,7 +44,7 @@ static circe_status check_numbers(const audit_roles *r) {
         const char *name = r->numbers.names[i];
         if (name_list_find(&r->all, name) >= 0) continue;
         const char *nearest = suggest_nearest(name, (const char *const *)r->all.names, (size_t)r->all.n);
-        circe_fail(CIRCE_ERR_ARGUMENT, "--numbers: '%s' is no column of this audit", name);
+        circe_fail(CIRCE_ERR_ARGUMENT, "--numbers: '%s' is not a column of this audit", name);
         return nearest != NULL ? circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean '%s'?", nearest)
                                : CIRCE_ERR_ARGUMENT;
     }

@@ -93,15 +93,16 @@ static void say_effect(const words *w) {
     const circe_effect *e = &w->f->effects.kpc;
     char value[32], lower[32], upper[32], chance[32];
     if (!w->f->has_effects) return;
-    fprintf(w->out, " It explains about %s of ", audit_percent(e->value, value, sizeof value));
+    fprintf(w->out, " The attribute explains about %s of the variation in ",
+            audit_percent(e->value, value, sizeof value));
     if (w->given[0] == '\0')
         fprintf(w->out, "%s", w->x);
     else if (w->f->notion == CIRCE_NOTION_SEPARATION && w->r->n_given == 0)
-        fputs("what the outcome leaves of the prediction", w->out);
+        fputs("the prediction that the outcome leaves unexplained", w->out);
     else
-        fprintf(w->out, "what %s %s of %s", w->given,
-                w->r->n_given > 0 && w->f->notion != CIRCE_NOTION_INDEPENDENCE ? "leave" : "leaves", w->x);
-    fprintf(w->out, " (KPC; 95 %% interval %s to %s; chance alone would show %s).",
+        fprintf(w->out, "%s that %s %s unexplained", w->x, w->given,
+                w->r->n_given > 0 && w->f->notion != CIRCE_NOTION_INDEPENDENCE ? "leave" : "leaves");
+    fprintf(w->out, " (KPC; 95 %% interval %s to %s; chance alone would give %s).",
             audit_percent(e->lower, lower, sizeof lower), audit_percent(e->upper, upper, sizeof upper),
             audit_percent(e->chance, chance, sizeof chance));
 }
@@ -148,7 +149,8 @@ static void say_depends(const words *w) {
     fprintf(w->out, " (p %s%s).", test_p_equals(f->p_adjusted, p, sizeof p), adjusted(w));
     say_effect(w);
     int64_t place = strongest(&f->along);
-    if (place >= 0) fprintf(w->out, " It is strongest around %s = %.3g.", f->along.column, f->along.place[place]);
+    if (place >= 0)
+        fprintf(w->out, " The dependence is strongest around %s = %.3g.", f->along.column, f->along.place[place]);
     say_gaps(w);
 }
 
@@ -160,7 +162,7 @@ static void say_otherwise(const words *w) {
         const circe_test_result *t = &f->tests[i].result;
         char p[40];
         if (f->tests[i].failed || t->trust == CIRCE_TRUST_POOR || others * t->p_value > w->r->alpha) continue;
-        fprintf(w->out, " The %s test, which was not to decide, says otherwise (p %s): look again, on other rows.",
+        fprintf(w->out, " The %s test, which was not chosen to decide, disagrees (p %s). Check this on new rows.",
                 f->tests[i].name, test_p_equals(t->p_value, p, sizeof p));
         return;
     }
@@ -169,13 +171,13 @@ static void say_otherwise(const words *w) {
 static void say_not_found(const words *w) {
     const circe_audit_finding *f = w->f;
     char p[40], upper[32], chance[32];
-    fprintf(w->out, "No dependence of %s on %s%s%s was found (p %s%s). That is not a proof that there is none.", w->x,
+    fprintf(w->out, "No dependence of %s on %s%s%s was found (p %s%s). This is not a proof that there is none.", w->x,
             w->z, w->given[0] != '\0' ? " beyond " : "", w->given, test_p_equals(f->p_adjusted, p, sizeof p),
             adjusted(w));
     if (f->has_effects)
         fprintf(w->out,
                 " The data are compatible with an effect of at most %s (KPC, the upper end of its 95 %% interval; "
-                "chance alone would show %s).",
+                "chance alone would give %s).",
                 audit_percent(f->effects.kpc.upper, upper, sizeof upper),
                 audit_percent(f->effects.kpc.chance, chance, sizeof chance));
     say_otherwise(w);
@@ -192,24 +194,22 @@ static bool rows_object(const circe_audit_result *r, const circe_audit_finding *
 }
 
 static void say_unsure(const words *w) {
-    fprintf(w->out, "Whether %s depends on %s%s%s cannot be said from the %s test: ", w->x, w->z,
-            w->given[0] != '\0' ? " given " : "", w->given, w->f->tests[w->f->smallest].name);
-    fputs(w->f->trust != CIRCE_TRUST_POOR ? "on data like these, where nothing depends, it finds dependence too often."
-          : rows_object(w->r, w->f)
-              ? "a few rows outweigh all others (outliers, or numbers that stand for missing), and by ranks the answer "
-                "is another; --transform normal-scores gives it."
+    fprintf(w->out, "The %s test cannot say whether %s depends on %s%s%s: ", w->f->tests[w->f->smallest].name, w->x,
+            w->z, w->given[0] != '\0' ? " given " : "", w->given);
+    fputs(w->f->trust != CIRCE_TRUST_POOR ? "on data like these, it finds dependence too often where there is none."
+          : rows_object(w->r, w->f) ? "a few rows outweigh all others (outliers, or numbers that stand for missing "
+                                      "values), and the ranks give a different answer. Use --transform normal-scores."
           : w->f->notion == CIRCE_NOTION_SEPARATION
-              ? "its regressions on the outcome are not good enough for its p-value to be used."
-              : "its regressions on what is given are not good enough for its p-value to be used.",
+              ? "its regressions on the outcome are not good enough for a valid p-value."
+              : "its regressions on what is given are not good enough for a valid p-value.",
           w->out);
 }
 
 static void say_care(const words *w) {
     if (w->f->decision == CIRCE_AUDIT_UNSURE || w->f->trust != CIRCE_TRUST_DOUBTFUL) return;
     fputs(rows_object(w->r, w->f)
-              ? " The p-value is to be taken with care: a few rows outweigh all others; compare with "
-                "--transform normal-scores."
-              : " The p-value is to be taken with care: one of the checks of its regressions failed.",
+              ? " Use the p-value with care: a few rows outweigh all others. Compare with --transform normal-scores."
+              : " Use the p-value with care: one of the checks of its regressions failed.",
           w->out);
 }
 

@@ -132,11 +132,10 @@ static void note_width(circe_context *context, const input *in, double sigma2, n
     circe_status status = circe_median_sigma2(context, &in->values, 0, -1, &median);
     if (status == CIRCE_OK && median < far * sigma2 && median > sigma2 / far) return;
     if (status == CIRCE_OK)
-        notes_add(
-            warnings,
-            "--sigma2-%s %g is far from the squared distances in %s, whose median is %g: the kernel sees every two "
-            "rows as %s",
-            variable_label(in->of), sigma2, input_source(in), median, median > sigma2 ? "strangers" : "equal");
+        notes_add(warnings,
+                  "--sigma2-%s %g is far from the squared distances in %s, whose median is %g: to the kernel, all rows "
+                  "are %s",
+                  variable_label(in->of), sigma2, input_source(in), median, median > sigma2 ? "unrelated" : "equal");
     else
         notes_add(warnings, "--sigma2-%s %g is far from the squared distances in %s: %s", variable_label(in->of),
                   sigma2, input_source(in), circe_last_error());
@@ -148,7 +147,7 @@ static circe_status bind_widths(circe_context *context, const kernel_choice *cho
     if (rule == WIDTH_FREE) return CIRCE_OK;
     if (circe_kernel_n_free(kernel) == 0) {
         if (choice->given)
-            notes_add(warnings, "--sigma2-%s was ignored: the kernel of %s, %s, has no width left to set", label, label,
+            notes_add(warnings, "--sigma2-%s was ignored: the kernel of %s, %s, has no free width", label, label,
                       circe_kernel_text(kernel));
         return CIRCE_OK;
     }

@@ -63,7 +63,7 @@ static circe_status scale(measure_job *j, input *in) {
     if (status == CIRCE_OK && exponent != 0)
         notes_add(
             &j->warnings,
-            "%s (%s) reaches %.3g, whose square is beyond %s: it was divided by 2^%d, and its width is in that unit",
+            "%s (%s) reaches %.3g, whose square exceeds %s: it was divided by 2^%d, and its width is in these units",
             variable_label(in->of), input_source(in), largest, j->dtype == CIRCE_FLOAT32 ? "float32" : "any double",
             exponent);
     return status;

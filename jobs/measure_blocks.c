@@ -65,7 +65,7 @@ static circe_status refuse_size(const measure_job *j, double rows, double bytes,
 circe_status measure_blocks_foresee(const measure_job *j, int64_t foreseen) {
     bool grad = j->options->grad != NULL;
     if (asks_for_blocks(j) && (grad || j->wanted == ALL_ROWS))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "%s is of all rows at once: leave out --%s",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s uses all rows at once: leave out --%s",
                           grad ? "--grad" : "--rows all",
                           j->options->block_rows != CIRCE_UNSET ? "block-rows" : "blocks");
     if (foreseen < 0 || j->what == NULL || !(grad || j->wanted == ALL_ROWS)) return CIRCE_OK;

@@ -92,8 +92,7 @@ static circe_status choose_source(measure_job *j) {
         return CIRCE_OK;
     }
     if (y != z)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "--holdout-%s needs --holdout-%s beside it", y ? "y" : "z",
-                          y ? "z" : "y");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--holdout-%s needs --holdout-%s too", y ? "y" : "z", y ? "z" : "y");
     if (data && y) return circe_fail(CIRCE_ERR_ARGUMENT, "--holdout-data and --holdout-y exclude each other");
     if (data && o->data == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "--holdout-data needs --data, whose columns it shares");
@@ -111,7 +110,8 @@ static circe_status check_options(const measure_job *j) {
                                "usage: circe measure NAME --x FILE --y FILE --z FILE [--model MODEL] [options]");
     }
     if (j->what == NULL && o->grad != NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "--grad is of one measure: circe measure NAME --grad %s", o->grad);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--grad works with one measure only: circe measure NAME --grad %s",
+                          o->grad);
     if ((j->uses & CIRCE_USES_BATCH) && (j->uses & CIRCE_USES_REGRESSION) && strcmp(o->method, "rff") == 0)
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "%s regresses the measured rows on themselves: --method is auto, lowrank or dense there; "

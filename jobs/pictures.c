@@ -30,8 +30,9 @@ static circe_status refuse_format(const char *path) {
     else
         circe_fail(CIRCE_ERR_ARGUMENT,
                    "--images %s: a .csv or .tsv with a column of paths, an .npz or an .npy is expected", path);
-    return circe_fail_hint(CIRCE_ERR_ARGUMENT,
-                           "a .csv names one picture a row, and in other columns what is known of it: file,age,light");
+    return circe_fail_hint(
+        CIRCE_ERR_ARGUMENT,
+        "a .csv has one row per picture: its path, and in other columns what is known of it: file,age,light");
 }
 
 /* An option that is for the other kind of file. */
@@ -40,11 +41,12 @@ static circe_status check_options(const asked *a, const pictures_request *r) {
         return circe_fail(CIRCE_ERR_ARGUMENT, "--array names an array of an .npz, and --images %s is a .csv of paths",
                           r->path);
     if (r->by_path && a->labels != NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "--labels goes with an array of images; of a .csv of paths the other columns are the labels");
+        return circe_fail(
+            CIRCE_ERR_ARGUMENT,
+            "--labels goes with an array of images; with a .csv of paths, the other columns are the labels");
     if (!r->by_path && a->path_column != NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "--path-column names a column of a .csv of paths, and --images %s is none", r->path);
+                          "--path-column names a column of a .csv of paths, but --images %s is not one", r->path);
     return CIRCE_OK;
 }
 

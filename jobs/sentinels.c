@@ -36,8 +36,8 @@ static void note_column(const input *in, int64_t c, const double *sorted, int64_
             in->described->names != NULL ? small_format("'%s'", in->described->names[c]) : small_format("%" PRId64, c);
         notes_add(warnings,
                   "column %s of %s is %.10g in %" PRId64
-                  " row%s, far from all other values: where that stands for missing, "
-                  "--na %.10g --missing drop leaves such rows out",
+                  " row%s, far from all other values; if it stands for a missing value, --na %.10g --missing drop "
+                  "leaves these rows out",
                   name, input_source(in), value, count, count == 1 ? "" : "s", value);
         free(name);
     }

@@ -87,8 +87,8 @@ static circe_status check_all(const test_job *j) {
     static const char *const of_one[] = {"null", "calibrate"};
     for (size_t i = 0; i < sizeof of_one / sizeof of_one[0]; i++)
         if (given(j, of_one[i]))
-            return circe_fail(CIRCE_ERR_ARGUMENT, "--%s is of one test: circe test METHOD --%s ...", of_one[i],
-                              of_one[i]);
+            return circe_fail(CIRCE_ERR_ARGUMENT, "--%s works with one test only: circe test METHOD --%s ...",
+                              of_one[i], of_one[i]);
     return CIRCE_OK;
 }
 
@@ -101,8 +101,7 @@ static circe_status choose(test_job *j, const char *name) {
     if (!all && j->what == NULL) return refuse_name(name);
     if (all && check_all(j) != CIRCE_OK) return CIRCE_ERR_ARGUMENT;
     if (y != z)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "--auxiliary-%s needs --auxiliary-%s beside it", y ? "y" : "z",
-                          y ? "z" : "y");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--auxiliary-%s needs --auxiliary-%s too", y ? "y" : "z", y ? "z" : "y");
     if (y && o->y == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "--auxiliary-y needs --y: without it there is no mean of z given y to learn");
@@ -274,7 +273,7 @@ static circe_status take_sample(test_job *j, int64_t rows, const char *time) {
     variable variables[4];
     notes_add(&j->warnings,
               "a random sample of %" PRId64 " of the %" PRId64 " rows was tested (--rows %" PRId64 " --seed %" PRId64
-              " repeats it): all of them would take about %s; --rows all tests all%s",
+              " repeats it); testing all of them would take about %s; --rows all does that%s",
               rows, j->result->given, rows, j->options->seed, time,
               rcot ? "" : ", and the test rcot takes millions of rows in seconds");
     circe_status status = inputs_sample(j->options->seed, group, group_rows(j, variables, group), rows, LEAST_ROWS);
@@ -305,7 +304,7 @@ static void note_data(test_job *j) {
     if (j->has_y) fitting_note_constant(&j->y, &j->warnings);
     fitting_note_constant(&j->z, &j->warnings);
     if (j->options->y == NULL && (j->what == NULL || (j->what->uses & TEST_CONDITIONS)))
-        notes_add(&j->warnings, "there is no --y: this is the marginal test, of x independent of z");
+        notes_add(&j->warnings, "there is no --y, so this is the marginal test of x against z");
     note_unused(j);
 }
 

@@ -7,50 +7,51 @@ const test_kind tests[] = {
     {.name = "kci",
      .method = CIRCE_TEST_KCI,
      .uses = TEST_KERNELS | TEST_CONDITIONS,
-     .summary = "Conditional. What y leaves of (x, y) against what it leaves of z, both sides regressed on all rows. "
-                "Sees every kind of dependence, given enough rows. The one to start with."},
+     .summary = "Conditional. Compares the residuals of (x, y) and of z given y; both regressions use all rows. With "
+                "enough rows it sees every kind of dependence. Start with this one."},
     {.name = "circe",
      .method = CIRCE_TEST_CIRCE,
      .uses = TEST_KERNELS | TEST_CONDITIONS | TEST_AUXILIARY | TEST_SPLIT | TEST_MEAN,
-     .summary = "Conditional. CIRCE's operator: z alone is regressed, so pairs (y, z) without an x help "
+     .summary = "Conditional. Uses CIRCE's operator. Only z is regressed on y, so pairs (y, z) without an x help "
                 "(--auxiliary-y, --auxiliary-z)."},
     {.name = "splitkci",
      .method = CIRCE_TEST_SPLITKCI,
      .uses = TEST_KERNELS | TEST_CONDITIONS | TEST_SPLIT,
-     .summary = "Conditional. As kci, but the regressions see other rows than the test does. The most careful where y "
-                "is hard to regress on; fewer rows are tested, so it finds less."},
+     .summary = "Conditional. Like kci, but the regressions and the test use different rows. It is the most careful "
+                "test if y is hard to regress on. It tests fewer rows, so it finds less."},
     {.name = "gcm",
      .method = CIRCE_TEST_GCM,
      .uses = TEST_CONDITIONS | TEST_REGRESSION,
-     .summary = "Conditional. The correlation of what y leaves of x with what it leaves of z. Fast and robust; blind "
-                "to dependence without correlation, as between e and e^2."},
+     .summary = "Conditional. The correlation between the residuals of x and of z given y. It is fast and robust. It "
+                "is blind to dependence without correlation, such as between e and e^2."},
     {.name = "rcot",
      .method = CIRCE_TEST_RCOT,
      .uses = TEST_KERNELS | TEST_CONDITIONS,
-     .summary = "Conditional. As kci with a few random Fourier features: a million rows in seconds, and blind to what "
-                "these few do not show."},
+     .summary = "Conditional. Like kci, but with a few random Fourier features. It tests a million rows in seconds. It "
+                "is blind to what these features do not show."},
     {.name = "hsic",
      .method = CIRCE_TEST_HSIC,
      .uses = TEST_KERNELS,
-     .summary = "Marginal: does x depend on z at all? y is not used and --y not needed."},
+     .summary = "Marginal: does x depend on z at all? It does not use y, and --y is not needed."},
     {.name = "wgcm",
      .method = CIRCE_TEST_WGCM,
      .uses = TEST_CONDITIONS | TEST_REGRESSION,
-     .summary = "Conditional. As gcm, and also with signs that change along y: sees correlation that is positive here "
-                "and negative there."},
+     .summary = "Conditional. Like gcm, but also with signs that change along y. So it sees a correlation that is "
+                "positive for some y and negative for others."},
     {.name = "pcm",
      .method = CIRCE_TEST_PCM,
      .uses = TEST_CONDITIONS,
-     .summary = "Conditional. Does z help to predict x beyond y? One half of the rows learns how, the other tests it. "
-                "Sees squares and interactions that gcm does not; blind to dependence in the spread of x alone."},
+     .summary =
+         "Conditional. Does z help to predict x beyond y? One half of the rows learns how, and the other half tests "
+         "it. It sees squares and interactions that gcm misses. It is blind to dependence in the spread of x alone."},
 };
 
 const size_t n_tests = sizeof tests / sizeof tests[0];
 
 const char test_all_name[] = "all";
 const char test_all_summary[] =
-    "Every test on the same rows, in one table. To look around with: a p-value that counts is of one test, chosen "
-    "before.";
+    "All tests on the same rows, in one table, for an overview. For a decision, choose one test before you see the "
+    "p-values.";
 
 const test_kind *test_find(const char *name) {
     for (size_t i = 0; i < n_tests; i++) {
@@ -64,17 +65,17 @@ const char *test_null_words(circe_test_null null) {
         case CIRCE_NULL_AUTO:
             break;
         case CIRCE_NULL_GAMMA:
-            return "a gamma distribution of the same mean and variance";
+            return "a gamma distribution with the same mean and variance";
         case CIRCE_NULL_SPECTRAL:
             return "a weighted sum of chi-squares";
         case CIRCE_NULL_WILD:
             return "random signs on the residuals";
         case CIRCE_NULL_PERMUTATION:
-            return "rows of z in random order, among rows of equal y";
+            return "rows of z shuffled among rows of equal y";
         case CIRCE_NULL_NORMAL:
             return "the standard normal distribution";
         case CIRCE_NULL_MULTIPLIER:
-            return "random signs, of the maximum";
+            return "random signs, applied to the maximum";
     }
-    return "none was needed";
+    return "not needed";
 }

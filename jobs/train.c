@@ -63,7 +63,7 @@ static circe_status check_settings(training_job *job) {
     } else if (o->invariant_to == NULL) {
         circe_fail(CIRCE_ERR_ARGUMENT, "--invariant-to LIST is required with --regularizer %s: what must not matter",
                    o->regularizer);
-        return circe_fail_hint(CIRCE_ERR_ARGUMENT, "--regularizer none trains without");
+        return circe_fail_hint(CIRCE_ERR_ARGUMENT, "--regularizer none trains without one");
     }
     return train_device_check(o->device);
 }
@@ -99,7 +99,7 @@ static void note_unused(training_job *job) {
     const input *const group[] = {&job->set->table.in};
     if (job->set->taken_for_classes)
         notes_add(&job->warnings,
-                  "the target '%s' is 0 or 1 and is taken as two classes; --task regression predicts a number",
+                  "the target '%s' is 0 or 1 and is treated as two classes; --task regression predicts a number",
                   training_column(job->set, &job->set->target, 0));
     sentinels_note(group, 1, &job->warnings);
     if (job->set->dropped > 0)
@@ -164,9 +164,10 @@ static circe_status make_network(training_job *job, const train_layer_spec *spec
     if (status != CIRCE_OK) return status;
     status = train_network_create(job->device, shape, specs, n_specs, rows, &job->network);
     if (status == CIRCE_ERR_MEMORY)
-        return circe_fail_hint(
-            status, "a network keeps all it makes of a batch: a smaller --batch than %" PRId64 "%s needs less",
-            o->batch, images ? ", or a smaller --image-size," : "");
+        return circe_fail_hint(status,
+                               "a network keeps everything it computes on a batch: a --batch smaller than %" PRId64
+                               "%s needs less",
+                               o->batch, images ? ", or a smaller --image-size," : "");
     return status == CIRCE_OK ? start_network(job, (uint64_t)o->seed) : job_about(status, "--net");
 }
 
@@ -311,14 +312,15 @@ static circe_status compare_fingerprint(training_job *job) {
     circe_status status = CIRCE_OK;
     if (comma != NULL && strncmp(there, own, length + 1) != 0) {
         circe_fail(CIRCE_ERR_ARGUMENT,
-                   "%s: the checkpoint is of another run: the data differ in columns, rows or values", job->checkpoint);
+                   "%s: the checkpoint belongs to another run: the data differ in columns, rows or values",
+                   job->checkpoint);
         status = circe_fail_hint(CIRCE_ERR_ARGUMENT,
                                  "resume with the data it was made from, or start again without --resume");
     } else if (comma != NULL && strcmp(there, own) != 0) {
-        notes_add(&job->warnings,
-                  "the checkpoint is of a run with%.40s, and this one has%s: it goes on with numbers that are rounded "
-                  "otherwise",
-                  comma + 1, strchr(own, ',') + 1);
+        notes_add(
+            &job->warnings,
+            "the checkpoint comes from a run with%.40s, and this run has%s; it continues, but rounding may differ",
+            comma + 1, strchr(own, ',') + 1);
         free(job->fingerprint);
         job->fingerprint = small_format("%s", there);
     }
@@ -330,7 +332,7 @@ static circe_status check_checkpoint(training_job *job) {
     bool there = job->checkpoint != NULL && access(job->checkpoint, F_OK) == 0;
     if (there && job->options->resume) return compare_fingerprint(job);
     if (there)
-        notes_add(&job->warnings, "%s, left by a run that was not finished, is not used: --resume continues it",
+        notes_add(&job->warnings, "%s, left by a run that was not finished, is not used; --resume would continue it",
                   job->checkpoint);
     if (there || !job->options->resume || job->search_resumed) return CIRCE_OK;
     circe_fail(CIRCE_ERR_ARGUMENT, "there is no checkpoint %s to resume", job->checkpoint);

@@ -77,7 +77,7 @@ static circe_status check(const trained *t) {
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "an audit of a training needs --invariant-to: on what should it not depend?");
     if (t->set.target.n != 1)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "an audit of a training is of one target; this one has %lld",
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "an audit of a training takes one target; this one has %lld",
                           (long long)t->set.target.n);
     return CIRCE_OK;
 }

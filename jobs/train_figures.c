@@ -103,8 +103,8 @@ void training_show_features(training_page *p) {
         {.title = "spread of the features", .x_label = "epoch", .y_label = "spread", .series = spread, .n_series = 1},
         {.title = "kernel of the features", .x_label = "epoch", .y_label = "kernel", .series = kernel, .n_series = 3}};
     show_figure(p, "features",
-                "What the regulariser could see: the standard deviation of the regularised features, and the mean of "
-                "their kernel between two rows. Near 0 or 1 the kernel hides dependence.",
+                "What the regulariser sees: the standard deviation of the regularised features, and the mean of their "
+                "kernel over pairs of rows. If the mean is near 0 or 1, the kernel hides dependence.",
                 panels, isfinite(r->history[n - 1].mean_kernel) ? 2 : 1);
     for (int f = 0; f < FIELDS; f++) free(field[f]);
 }
@@ -178,11 +178,11 @@ void training_show_sweep(training_page *p) {
          .y_label = "error",
          .series = trade,
          .n_series = marked}};
-    show_figure(
-        p, "sweep",
-        "What gamma buys and costs, on rows that were left out: error, and KPC, the share of what is left of the "
-        "prediction that must not matter and does. The leftmost point is gamma 0.",
-        panels, 3);
+    show_figure(p, "sweep",
+                "The benefit and the cost of gamma, on rows that were left out: the error, and KPC, the share of the "
+                "prediction's residual, once --given is known, that the --invariant-to columns explain. The leftmost "
+                "point is gamma 0.",
+                panels, 3);
     for (int f = 0; f < FIELDS; f++) free(field[f]);
 }
 
@@ -275,9 +275,9 @@ static void draw_residuals(training_page *p, int64_t n, double y[2][MOST_SHOWN])
     const char *names[2] = {t->baseline != NULL ? "without the regulariser" : "the target itself",
                             "the trained prediction"};
     if (t->set.loss == TRAIN_MSE)
-        snprintf(shown, sizeof shown, "%s, standardised, less its mean", t->result.errors[0].name);
+        snprintf(shown, sizeof shown, "%s, standardised, minus its mean", t->result.errors[0].name);
     else
-        snprintf(shown, sizeof shown, "P(%s), less its mean", t->result.classes[t->result.outputs - 1]);
+        snprintf(shown, sizeof shown, "P(%s) minus its mean", t->result.classes[t->result.outputs - 1]);
     for (int64_t c = 0; c < cols; c++) {
         int64_t col = t->set.invariant.cols[c];
         shown_column(t, col, n, x[c]);

@@ -408,8 +408,8 @@ static void note_choice(search *s) {
     const circe_training_score *score = &find_trial(s, s->job->gamma)->score;
     if (s->job->made->result.gamma_reached) return;
     notes_add(&s->job->warnings,
-              "no gamma was found with which the prediction does not depend on %s: %g is taken, with which it depends "
-              "least (p = %.2g); more rows, a smaller --net or another --regularizer may help",
+              "with every gamma the prediction still depends on %s; gamma %g was chosen because it leaves the least "
+              "dependence (p = %.2g); more rows, a smaller --net or another --regularizer may help",
               s->job->options->invariant_to, s->job->gamma, fmin(score->p_kci, score->p_gcm));
 }
 
@@ -461,9 +461,10 @@ static circe_status recall(search *s) {
 }
 
 static circe_status interrupted(const training_job *job) {
-    circe_fail(CIRCE_ERR_CANCELLED, "interrupted while gamma was searched for");
+    circe_fail(CIRCE_ERR_CANCELLED, "interrupted during the search for gamma");
     if (job->options->output == NULL) return CIRCE_ERR_CANCELLED;
-    return circe_fail_hint(CIRCE_ERR_CANCELLED, "the same command with --resume goes on behind the gammas in %s.search",
+    return circe_fail_hint(CIRCE_ERR_CANCELLED,
+                           "the same command with --resume continues after the gammas in %s.search",
                            job->options->output);
 }
 

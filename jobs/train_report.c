@@ -169,23 +169,24 @@ static void add_floor(cells *list, const circe_training *r, int64_t n_columns) {
 /* "depends on sex given y" in words, by the smaller of two p-values. */
 static const char *found_words(const circe_training_score *s) {
     double p = fmin(s->p_kci, s->p_gcm);
-    return p < 0.001 ? "dependence is found" : p < 0.05 ? "dependence is found, if weakly" : "no dependence is found";
+    return p < 0.001  ? "dependence is found"
+           : p < 0.05 ? "weak evidence of dependence is found"
+                      : "no dependence is found";
 }
 
 static void say_comparison(training_page *p) {
     const circe_training *r = &p->t->result;
     const circe_training_estimate *d = &r->difference;
     if (r->baseline == NULL || r->invariant_to == NULL) return;
-    report_text(
-        p->page,
-        "What invariance bought: without the regulariser %s (p = %.2g), with it %s (p = %.2g). KPC, the share "
-        "of what %s leaves of the prediction that %s explains, is %.3g instead of %.3g; chance alone gives "
-        "about %.2g. What it cost: the error is %.4g instead of %.4g, a difference of %.3g (95 %% interval %.3g "
-        "to %.3g).",
-        found_words(&r->baseline_score), fmin(r->baseline_score.p_kci, r->baseline_score.p_gcm), found_words(&r->score),
-        fmin(r->score.p_kci, r->score.p_gcm), r->given, r->invariant_to, r->score.kpc.value,
-        r->baseline_score.kpc.value, r->score.kpc_chance, r->score.error.value, r->baseline_score.error.value, d->value,
-        d->lower, d->upper);
+    report_text(p->page,
+                "The benefit of invariance: without the regulariser, %s (p = %.2g); with it, %s (p = %.2g). KPC is the "
+                "share of the variation in the prediction, unexplained by %s, that %s explains. It is %.3g instead of "
+                "%.3g; chance alone gives about %.2g. The cost: the error is %.4g instead of %.4g, a difference of "
+                "%.3g (95 %% interval %.3g to %.3g).",
+                found_words(&r->baseline_score), fmin(r->baseline_score.p_kci, r->baseline_score.p_gcm),
+                found_words(&r->score), fmin(r->score.p_kci, r->score.p_gcm), r->given, r->invariant_to,
+                r->score.kpc.value, r->baseline_score.kpc.value, r->score.kpc_chance, r->score.error.value,
+                r->baseline_score.error.value, d->value, d->lower, d->upper);
 }
 
 static void show_comparison(training_page *p) {
@@ -193,8 +194,9 @@ static void show_comparison(training_page *p) {
     const char *columns[8];
     int64_t n = score_columns(r, columns);
     cells list = {0};
-    char *caption = small_format("On the %" PRId64 " %s rows, which nothing was learnt from%s. With 95 %% intervals.",
-                                 r->score.rows, judged_name(r), r->test_rows > 0 ? " and nothing was chosen by" : "");
+    char *caption =
+        small_format("On the %" PRId64 " %s rows, which were not used for training%s. With 95 %% intervals.",
+                     r->score.rows, judged_name(r), r->test_rows > 0 ? " or for any choice" : "");
     add_score(&list, r->regularised ? "with the regulariser" : "the network", r, &r->score);
     if (r->baseline != NULL) add_score(&list, r->baseline, r, &r->baseline_score);
     if (r->classes != NULL || isfinite(r->floor)) add_floor(&list, r, n);
@@ -215,7 +217,8 @@ static void show_errors(training_page *p) {
         cells_add_number(&list, r->errors[c].r2);
     }
     char *caption =
-        small_format("Error on the %s rows, in the target's units and in those of its variance there.", judged_name(r));
+        small_format("Error on the %s rows, in squared units of the target and relative to its variance on these rows.",
+                     judged_name(r));
     show_table(p, caption, columns, 4, &list);
     free(caption);
 }
@@ -269,7 +272,7 @@ static void show_trials(training_page *p) {
         add_p(&list, t->score.p_kci);
         add_p(&list, t->score.p_gcm);
         add_interval(&list, t->score.kpc);
-        cells_add(&list, "%s%s", t->invariant ? "not found" : "dependence", t->chosen ? ", taken" : "");
+        cells_add(&list, "%s%s", t->invariant ? "not found" : "dependence", t->chosen ? ", chosen" : "");
     }
     char *caption = small_format("On %" PRId64
                                  " training and validation rows, each left out of the network that "
@@ -278,22 +281,22 @@ static void show_trials(training_page *p) {
     show_table(p, caption, columns, 6, &list);
     free(caption);
     if (r->gamma_chosen && !r->gamma_reached)
-        report_note(p->page, "Dependence was found with every gamma; the one is taken with which it is least.");
+        report_note(p->page, "Every gamma left some dependence. The gamma with the least dependence was chosen.");
     training_show_sweep(p);
 }
 
 static void explain_measures(training_page *p) {
     const circe_training *r = &p->t->result;
     report_text(p->page,
-                "CIRCE and HSIC are unbiased and scatter around 0 where there is no dependence; GCM is a score that "
-                "chance takes to about 3 at most; HSIC asks for independence whatever is given.%s",
-                r->given_is_target ? "" : " The target itself is what a perfect predictor would show.");
+                "Without dependence, CIRCE and HSIC scatter around 0, because they are unbiased, and GCM rarely "
+                "exceeds 3. HSIC ignores what is given: it measures marginal dependence.%s",
+                r->given_is_target ? "" : " The row of the target shows what a perfect predictor would show.");
     if (isfinite(r->floor))
         report_note(p->page,
                     "The floor is an estimate of E[Var(target | %s)], the error of predicting from %s alone, by kernel "
                     "regression on %" PRId64
-                    " training rows. A prediction that is invariant can go below it only by "
-                    "what other features tell of the target independently of %s.",
+                    " training rows. An invariant prediction can go below it only if other features tell something "
+                    "about the target independently of %s.",
                     r->given, r->given, r->floor_rows, r->invariant_to);
 }
 
@@ -329,7 +332,7 @@ static void show_confusion(training_page *p) {
         cells_add(&list, "%s", t->result.classes[c]);
         for (int64_t found = 0; found < k; found++) cells_add(&list, "%" PRId64, count[c][found]);
     }
-    show_table(p, "Rows: the class; columns: what was predicted.", columns, k + 1, &list);
+    show_table(p, "Rows: the true class. Columns: the predicted class.", columns, k + 1, &list);
 }
 
 static void show_facts(training_page *p) {

@@ -84,7 +84,7 @@ static void score_numbers(training_job *job) {
         double unit = t->set.target_scale.deviation[c], mse = mean_square(t, c);
         double variance = variance_of((const float *)part->data.target.data + c, n, cols);
         if (!(variance > 0.0))
-            notes_add(&job->warnings, "the target '%s' is constant on the judged rows: there is no R2 of it", name);
+            notes_add(&job->warnings, "the target '%s' is constant on the rows of the report, so it has no R2", name);
         r->errors[c] = (circe_training_error){name, mse * unit * unit, mse / variance, 1.0 - mse / variance};
         r->loss += mse / all / (double)cols;
         r->spread += variance_of(t->after + c, n, cols) / all / (double)cols;
@@ -113,7 +113,7 @@ static void score_classes(training_job *job) {
     r->accuracy = (double)right / (double)n;
     r->majority = (double)most / (double)n;
     if (named == 1)
-        notes_add(&job->warnings, "every row is predicted as '%s': train longer, or take a smaller --gamma",
+        notes_add(&job->warnings, "every row is predicted as '%s'; train longer, or use a smaller --gamma",
                   r->classes[training_found_class(t, 0)]);
     free(count);
     free(guessed);
@@ -205,7 +205,8 @@ static circe_status measure_dependence(training_job *job) {
         if (kind_of[m] == CIRCE_MEASURE_HSIC || set->holdout.n > 0) status = measure_states(job, m, x, n, &choice);
     }
     if (set->holdout.n == 0)
-        notes_add(&job->warnings, "without a holdout only HSIC is measured: the others need rows to regress on");
+        notes_add(&job->warnings,
+                  "without a holdout only HSIC is measured; the other measures need rows to regress on");
     job->made->result.measured_rows = n;
     free(target);
     return status;
@@ -268,8 +269,8 @@ static void note_collapse(training_job *job) {
     double least = known ? 0.4 * (1.0 - r->floor) : 0.02;
     if (job->set->loss != TRAIN_MSE || !(r->spread < least)) return;
     notes_add(&job->warnings, "the prediction has collapsed: its variance is %.2g of the target's%s; %s", r->spread,
-              known ? ", much less than what is given explains" : "",
-              job->kind != CIRCE_MEASURE_NONE ? "a smaller --gamma may help, or more epochs" : "more epochs may help");
+              known ? ", much less than --given explains" : "",
+              job->kind != CIRCE_MEASURE_NONE ? "a smaller --gamma or more epochs may help" : "more epochs may help");
 }
 
 /* ---- both networks ----------------------------------------------------------------------------------------------- */

@@ -99,7 +99,7 @@ circe_status training_search_load(training_job *job, circe_training_trial **tria
         read_trials(cJSON_GetObjectItemCaseSensitive(object, "trials"), trials, n);
         job->search_resumed = true;
     } else if (object != NULL) {
-        status = circe_fail(CIRCE_ERR_ARGUMENT, "%s is of a run with other data, settings or threads", path);
+        status = circe_fail(CIRCE_ERR_ARGUMENT, "%s comes from a run with other data, settings or threads", path);
         circe_fail_hint(status, "resume with those, or start again without --resume");
     }
     cJSON_Delete(object);

@@ -52,7 +52,7 @@ static circe_status check_roles(const training_set *set) {
         const training_role *one, *other;
         const char *options, *because;
     } apart[] = {{&set->target, &set->invariant, "--target and in --invariant-to",
-                  "a prediction of it that tells nothing about it is no prediction"},
+                  "a prediction of a column cannot be independent of that column"},
                  {&set->target, &set->features, "--target and in --features", "a target cannot be its own feature"},
                  {&set->given, &set->invariant, "--given and in --invariant-to", "once it is known, nothing is left"}};
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {

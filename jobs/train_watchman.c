@@ -24,15 +24,15 @@ static void look_at_kernel(training_job *job, const train_progress *p) {
     if (p->mean_kernel < least_kernel && first_time(w, TRAINING_NARROW))
         notes_add(&job->warnings,
                   "epoch %" PRId64
-                  ": the kernel of what is regularised is %.2g between two rows on average: it is so narrow that the "
+                  ": the kernel of the regularised features averages %.2g between two rows; it is so narrow that the "
                   "regulariser hardly sees dependence, and the features can grow to hide it; use --sigma2-x median",
                   p->epoch, p->mean_kernel);
     if (p->mean_kernel > most_kernel && first_time(w, TRAINING_CONSTANT))
         notes_add(&job->warnings,
                   "epoch %" PRId64
-                  ": the kernel of what is regularised is %.3f between two rows on average: the features hardly vary "
-                  "for it, so the regulariser is small whatever they depend on; use --sigma2-x median, or a smaller "
-                  "--gamma where the prediction has collapsed",
+                  ": the kernel of the regularised features averages %.3f between two rows; to the kernel the features "
+                  "hardly vary, so the regulariser is small even if they depend on something; use --sigma2-x median, "
+                  "or a smaller --gamma if the prediction has collapsed",
                   p->epoch, p->mean_kernel);
 }
 
@@ -42,12 +42,12 @@ static void look_at_scale(training_job *job, const train_progress *p) {
     bool follows = job->options->sigma2_x < 0;
     if (!(ratio > most_drift || ratio < 1.0 / most_drift) || !first_time(w, TRAINING_DRIFT)) return;
     notes_add(
-        &job->warnings, "epoch %" PRId64 ": the standard deviation of what is regularised has %s from %.3g to %.3g; %s",
-        p->epoch, ratio > 1.0 ? "grown" : "shrunk", w->spread, p->spread,
-        !follows      ? "with a number for --sigma2-x the regulariser no longer measures what it did: use "
-                        "--sigma2-x median"
-        : ratio > 1.0 ? "the width follows it, but a larger --weight-decay or a smaller --lr keeps training steady"
-                      : "it may collapse to a constant: try a smaller --gamma");
+        &job->warnings,
+        "epoch %" PRId64 ": the standard deviation of the regularised features has %s from %.3g to %.3g; %s", p->epoch,
+        ratio > 1.0 ? "grown" : "shrunk", w->spread, p->spread,
+        !follows ? "with a fixed --sigma2-x, the regulariser no longer measures the same thing; use --sigma2-x median"
+        : ratio > 1.0 ? "the width adapts, but a larger --weight-decay or a smaller --lr would keep training steady"
+                      : "the prediction may collapse to a constant; try a smaller --gamma");
 }
 
 void training_watch_epoch(training_job *job, const train_progress *p) {
@@ -80,19 +80,17 @@ static double largest_deviation(const training_job *job) {
 
 void training_watch_end(training_job *job) {
     const circe_training *r = &job->made->result;
-    const char *remedy = r->regularised ? "a smaller --gamma, or more --epochs, may keep what can be predicted"
+    const char *remedy = r->regularised ? "a smaller --gamma or more --epochs may help"
                                         : "more --epochs, another --net or other features may help";
     double spread = largest_deviation(job);
     if (training_judged(job->set)->n < 2) return;
     if (spread < least_spread)
-        notes_add(&job->warnings, "the prediction is nearly the same for every row (standard deviation %.2g): %s",
+        notes_add(&job->warnings, "the prediction is nearly the same for every row (standard deviation %.2g); %s",
                   spread, remedy);
     else if (job->set->loss == TRAIN_MSE && r->score.error.value > 1.0)
-        notes_add(&job->warnings,
-                  "R2 is %.3g, below 0: the mean of the target would be the better prediction of these rows; %s",
+        notes_add(&job->warnings, "R2 is %.3g, below 0: the mean of the target would predict these rows better; %s",
                   1.0 - r->score.error.value, remedy);
     else if (job->set->loss != TRAIN_MSE && r->score.accuracy < r->majority)
-        notes_add(&job->warnings,
-                  "the accuracy of %.3g is below the %.3g of always choosing the most frequent class: %s",
+        notes_add(&job->warnings, "the accuracy is %.3g, but always choosing the most frequent class gives %.3g; %s",
                   r->score.accuracy, r->majority, remedy);
 }

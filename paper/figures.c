@@ -30,7 +30,7 @@ static bool finish(const paper *p, chart *c, const char *name, const char *capti
     bool drawn, written = chart_draw(c, name, caption, folder, page, &drawn);
     char text[512];
     chart_free(c);
-    snprintf(text, sizeof text, "gnuplot is not here or failed, so %s/%s.svg was not drawn", folder, name);
+    snprintf(text, sizeof text, "gnuplot is not installed or failed, so %s/%s.svg was not drawn", folder, name);
     if (written && !drawn && p->watch != NULL && p->watch->warning != NULL) p->watch->warning(p->watch->user, text);
     return written;
 }
@@ -139,13 +139,12 @@ static bool draw_trade_off(const paper *p, bool support, const char *folder, rep
     chart *c = chart_new();
     fill_trade_off(p, support, c);
     snprintf(caption, sizeof caption,
-             "%s. Further down is more invariant, further left more accurate; the dashed line is the floor, which no "
-             "invariant predictor can be left of; what is below 1e-6 is drawn there. %s",
-             p->config.sweep ? "Medians over seeds, along the weight gamma of each method" : "A point a seed",
-             support
-                 ? "Here z' is drawn from P(Z | Y), as it occurs beside the point's y."
-                 : "z' is drawn from P(Z), as in the paper: most of it does not occur beside the point's y, so that "
-                   "this VCF partly measures extrapolation.");
+             "%s. Lower is more invariant, further left is more accurate. The dashed line is the floor: no invariant "
+             "predictor can lie to its left. Values below 1e-6 are drawn at 1e-6. %s",
+             p->config.sweep ? "Medians over seeds, along the weight gamma of each method" : "One point per seed",
+             support ? "Here z' is drawn from P(Z | Y), as it occurs with the y of the point."
+                     : "z' is drawn from P(Z), as in the paper. Most such values do not occur with the y of the point, "
+                       "so this VCF partly measures extrapolation.");
     return finish(p, c, support ? "vcf_support" : "vcf", caption, folder, page);
 }
 
@@ -157,8 +156,8 @@ bool paper_figures_limits(const paper *p, const char *folder, report *page) {
     chart *c = chart_new();
     fill_limits(p, c);
     return finish(p, c, "limits",
-                  "The floor of any invariant predictor's error, and how far the best unregularised predictor is from "
-                  "invariance, over the dimension.",
+                  "The floor of the error of any invariant predictor, and the distance of the best unregularised "
+                  "predictor from invariance, against the dimension.",
                   folder, page);
 }
 
@@ -227,10 +226,10 @@ bool paper_figures_images(const paper *p, const char *folder, report *page) {
     chart *c = chart_new();
     c->same_y = true;
     for (int64_t group = 0; group < p->n_groups; group++) add_method(p, c, group);
-    return finish(
-        p, c, "loss",
-        "Test loss over the weight gamma: in domain, and out of domain (OOD), where the distractor no longer goes with "
-        "the target. Medians over seeds, the range from the smallest to the largest shaded. The line is the OOD loss "
-        "of an encoder that was trained on OOD data, which no method sees; the dashed one that of no regulariser.",
-        folder, page);
+    return finish(p, c, "loss",
+                  "Test loss against the weight gamma: in domain, and out of domain (OOD), where the distractor is no "
+                  "longer associated with the target. Curves are medians over seeds; the shaded range goes from the "
+                  "smallest to the largest. The solid line is the OOD loss of an encoder trained on OOD data, which no "
+                  "method sees; the dashed line is the OOD loss without a regulariser.",
+                  folder, page);
 }

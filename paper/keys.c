@@ -86,7 +86,7 @@ static circe_status check_training(const io_yaml *file, int64_t line, const void
     train_layer_spec *layers = NULL;
     int64_t n = 0;
     if (t->precision != NULL && train_precision_find(t->precision) < 0)
-        return io_yaml_refuse(file, line, NULL, "precision: '%s' is none of float32, tf32, bf16", t->precision);
+        return io_yaml_refuse(file, line, NULL, "precision: '%s' is not one of float32, tf32, bf16", t->precision);
     circe_status status = train_network_parse(t->net, TRAIN_RELU, 1, &layers, &n);
     free(layers);
     return status == CIRCE_OK ? CIRCE_OK : io_yaml_refuse(file, line, NULL, "net: %s", circe_last_error());
@@ -126,7 +126,7 @@ static circe_status check_methods(const io_yaml *file, int64_t line, const paper
         for (int64_t m = 0; m < c->methods.n; m++)
             found = found || strcmp(paper_method_at(c, m)->name, paper_published_at(c, i)->method) == 0;
         if (!found && !c->quick)
-            return io_yaml_refuse(file, line, NULL, "'paper' names the method '%s', which is none of 'methods'",
+            return io_yaml_refuse(file, line, NULL, "'paper' names the method '%s', which is not one of 'methods'",
                                   paper_published_at(c, i)->method);
     }
     return CIRCE_OK;

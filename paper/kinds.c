@@ -68,28 +68,28 @@ static const paper_kind synthetic = {
     .tuning_columns = paper_columns_synthetic_tuning,
     .figures = paper_figures_synthetic,
     .caption_seeds =
-        "Medians over seeds, with the smallest and the largest in brackets, on test data that nothing was chosen by. "
-        "MSE in units of Var(B); floor: what no invariant predictor can be below; collapsed: the prediction has "
-        "shrunk towards a constant, Var(B̂) < 0.4 (1 - floor), so that a small VCF means nothing.",
+        "Medians over seeds, with the smallest and the largest in brackets, on test data that were not used for any "
+        "choice. MSE is in units of Var(B). floor: no invariant predictor can have a smaller error. collapsed: the "
+        "prediction has shrunk towards a constant, Var(B̂) < 0.4 (1 - floor), so a small VCF means nothing.",
     .caption_seed =
-        "One seed, on test data that nothing was chosen by. MSE in units of Var(B); floor: what no invariant "
-        "predictor can be below; collapsed: the prediction has shrunk towards a constant, Var(B̂) < 0.4 (1 - floor).",
-    .caption_choice =
-        "Chosen on validation data, and by nothing else; medians over the tuning seeds. In units of Var(B).",
+        "One seed, on test data that were not used for any choice. MSE is in units of Var(B). floor: no invariant "
+        "predictor can have a smaller error. collapsed: the prediction has shrunk towards a constant, Var(B̂) < 0.4 (1 "
+        "- floor).",
+    .caption_choice = "Chosen on validation data only; medians over the tuning seeds, in units of Var(B).",
     .text_sweep =
-        "The table above shows, of every method, the gamma with the best mean score on validation data: "
-        "floor + |error - floor| + VCF. These are all of them.",
+        "For every method, the table above shows the gamma with the best mean score on validation data, floor + |error "
+        "- floor| + VCF. This table shows all gammas.",
     .text_tuning =
-        "On validation data, by runs with seeds that are not among those above: the smallest mean of "
-        "floor + |error - floor| + VCF. An error below the floor is had by following Z and counts like one above; a "
-        "constant prediction scores 1, so that collapsing does not pay.",
+        "Chosen on validation data, by runs with seeds other than those above: the smallest mean of floor + |error - "
+        "floor| + VCF. An error below the floor comes from using Z and counts like one above. A constant prediction "
+        "scores 1, so collapsing does not pay.",
     .footer = "floor: no predictor that is invariant to Z can have a smaller error.",
     .footer_choice = "Chosen on validation rows, by floor + |error - floor| + VCF",
 };
 
 static const char limits_caption[] =
     "In units of Var(B), with standard errors. floor: the smallest error of any predictor that is invariant to Z, "
-    "E[Var(B|Y)]/Var(B). vcf, vcf_support: of the best predictor without regard to invariance, E[B|A,Y,Z].";
+    "E[Var(B|Y)]/Var(B). vcf, vcf_support: those of the best predictor without invariance, E[B|A,Y,Z].";
 
 static const paper_kind limits = {
     .name = "limits",
@@ -104,12 +104,12 @@ static const paper_kind limits = {
     .caption_seed = limits_caption,
 };
 
-#define IMAGE_COLUMNS                                                                                                 \
-    "test MSE: in domain; OOD: out of domain, where Z no longer goes with Y. dependence: CIRCE of the prediction on " \
-    "validation pictures, by one yardstick for all methods, beyond what remains when Z is exchanged among pictures "  \
-    "of equal Y, and how many standard errors that is, of all seeds together. chosen: on "                            \
-    "in-domain validation data alone. best OOD is shown for comparison, since the paper's figures show it: it is "    \
-    "no choice that could be made without data from out of domain."
+#define IMAGE_COLUMNS                                                                                               \
+    "test MSE: in domain. OOD: out of domain, where Z is no longer associated with Y. dependence: CIRCE of the "    \
+    "prediction on validation pictures, by one yardstick for all methods, beyond what remains when Z is exchanged " \
+    "among pictures of equal Y; then the same in standard errors, for all seeds together. chosen: on in-domain "    \
+    "validation data only. best OOD is shown for comparison because the paper's figures show it; without "          \
+    "out-of-domain data it could not be chosen."
 
 static const paper_kind images = {
     .name = "images",
@@ -126,20 +126,20 @@ static const paper_kind images = {
     .figures = paper_figures_images,
     .caption_seeds = "Medians over seeds, with the smallest and the largest in brackets. " IMAGE_COLUMNS,
     .caption_seed = "One seed. " IMAGE_COLUMNS,
-    .caption_choice = "Chosen on validation pictures, in domain, and by nothing else; medians over the tuning seeds.",
+    .caption_choice = "Chosen on in-domain validation pictures only; medians over the tuning seeds.",
     .text_sweep =
-        "Of these the table above shows, of every method, the gamma that is chosen: the smallest whose dependence on "
-        "validation pictures cannot be detected any more, being below 2 standard errors (all seeds together); where "
-        "there is none, the one with the fewest standard errors; what predicts no better than a constant is left out. "
-        "Nothing out of domain is looked at.",
+        "For every method, the table above shows the chosen gamma: the smallest whose dependence on validation "
+        "pictures is no longer detectable (below 2 standard errors, all seeds together). If there is none, it is the "
+        "gamma with the fewest standard errors. Gammas that predict no better than a constant are left out. The choice "
+        "uses no out-of-domain data.",
     .text_tuning =
-        "On validation pictures, in domain, by runs with seeds that are not among those above: without a regulariser "
-        "the smallest mean error; with one, the smallest gamma whose dependence is below 2 standard errors, or, where "
+        "Chosen on in-domain validation pictures, by runs with seeds other than those above. Without a regulariser: "
+        "the smallest mean error. With one: the smallest gamma whose dependence is below 2 standard errors or, if "
         "there is none, the one with the fewest.",
     .footer =
-        "OOD: where Z no longer goes with Y. Chosen: the smallest gamma whose dependence on validation pictures, in "
-        "domain, is below 2 standard errors, or, where there is none, the one with the fewest.",
-    .footer_choice = "Chosen on validation pictures, in domain",
+        "OOD: Z is no longer associated with Y. Chosen: the smallest gamma whose dependence on in-domain validation "
+        "pictures is below 2 standard errors or, if there is none, the one with the fewest.",
+    .footer_choice = "Chosen on in-domain validation pictures",
 };
 
 static const paper_kind *const kinds[] = {&synthetic, &limits, &images};

@@ -209,7 +209,7 @@ static void add_choices(report *page, const paper *p) {
     cells list = {0};
     if (!all && p->tuning.n == 0) return;
     report_table table = paper_table(p, all ? SHOW_ALL : SHOW_TUNING, &list);
-    report_heading(page, all ? "Every weight" : "What was chosen, and how");
+    report_heading(page, all ? "All weights" : "The choices, and how they were made");
     report_text(page, "%s", all ? kind->text_sweep : kind->text_tuning);
     report_add_table(page, &table);
     cells_free(&list);
@@ -238,10 +238,10 @@ static void add_seeds(report *page, const paper *p) {
     if (c->limits.samples > 0)
         report_fact(page, "Samples", "%" PRId64 " a model, seed 1", c->limits.samples);
     else if (c->seeds == 0)
-        report_fact(page, "Seeds", "%" PRId64 " from %d on, to choose by", c->tuning_seeds, TUNING_SEEDS_AFTER + 1);
+        report_fact(page, "Seeds", "%" PRId64 " from %d on, for the choice", c->tuning_seeds, TUNING_SEEDS_AFTER + 1);
     else if (p->tuning.n > 0)
-        report_fact(page, "Seeds", "1 to %" PRId64 "; to choose by, %" PRId64 " from %d on", c->seeds, c->tuning_seeds,
-                    TUNING_SEEDS_AFTER + 1);
+        report_fact(page, "Seeds", "1 to %" PRId64 "; for the choice, %" PRId64 " from %d on", c->seeds,
+                    c->tuning_seeds, TUNING_SEEDS_AFTER + 1);
     else
         report_fact(page, "Seeds", "1 to %" PRId64, c->seeds);
 }
@@ -255,12 +255,12 @@ static void add_facts(report *page, paper *p) {
     report_fact(page, "Version", "circe %s (%s)", circe_version(), build(owner));
     add_seeds(page, p);
     report_fact(page, "Machine", "%s", machine(owner));
-    report_fact(page, "Time", "%.0f s of one core in %" PRId64 " runs, %" PRId64 " side by side", seconds,
+    report_fact(page, "Time", "%.0f s of one core in %" PRId64 " runs, %" PRId64 " at the same time", seconds,
                 sweep_count(&p->sweep, SWEEP_DONE), p->sweep.side_by_side);
     report_fact(page, "Written", "%s", today(owner));
     report_fact(page, "Beside this page",
-                "`results.csv` (every run), `results.json`, `figures/` (SVG, with gnuplot "
-                "scripts and data), `runs/` (one file a run)");
+                "`results.csv` (every run), `results.json`, `figures/` (SVG, with gnuplot scripts and data), `runs/` "
+                "(one file per run)");
 }
 
 static circe_status write_page(paper *p) {
@@ -272,8 +272,8 @@ static circe_status write_page(paper *p) {
     add_paragraphs(page, c->explanation, false);
     if (c->quick)
         report_note(page,
-                    "This is the quick version, made to see that everything works: fewer rows, epochs, weights or "
-                    "seeds. Its numbers are not those of the experiment.");
+                    "This is the quick version, with fewer rows, epochs, weights or seeds. It shows that everything "
+                    "works; its numbers are not those of the experiment.");
     add_failures(page, &p->sweep);
     add_results(page, p);
     if (status == CIRCE_OK) {

@@ -132,7 +132,7 @@ static void settle(paper *p, sweep *s, int64_t group) {
     for (int64_t i = 0; i < s->n_runs; i++) {
         if (p->runs[i].group != group || p->runs[i].role != ROLE_FINAL) continue;
         release(p, s, i, &choice);
-        if (!found) sweep_fail(s, i, "nothing could be chosen: every run to choose by failed");
+        if (!found) sweep_fail(s, i, "nothing could be chosen: all runs for the choice failed");
     }
 }
 

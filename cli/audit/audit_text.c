@@ -61,7 +61,7 @@ static void print_quality(const circe_audit_result *r) {
     static const circe_audit_metric shown[] = {CIRCE_METRIC_AUC, CIRCE_METRIC_ACCURACY, CIRCE_METRIC_R2,
                                                CIRCE_METRIC_MEAN_ERROR, CIRCE_METRIC_ROOT_MEAN_SQUARE_ERROR};
     int width = widest(r->predictions, r->n_predictions, 10);
-    printf("How good the predictions are, with 95 %% intervals:\n\n");
+    printf("Quality of the predictions, with 95 %% intervals:\n\n");
     for (int64_t p = 0; p < r->n_predictions; p++) {
         const char *between = "";
         printf("  %-*s  ", width, r->predictions[p].name);

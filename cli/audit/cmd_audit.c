@@ -84,7 +84,8 @@ int cmd_audit(const args *arguments) {
     session s = {0};
     if (arguments->argument != NULL) options.data = arguments->argument;
     if (options.data == NULL) {
-        message_note("which table? a .csv with predictions, outcomes and attributes; - is standard input");
+        message_note(
+            "no table is given: name a .csv with predictions, outcomes and attributes, or - for standard input");
         message_hint("usage: circe audit %s", arguments->command->synopsis);
         return EXIT_INPUT;
     }

@@ -202,12 +202,12 @@ static circe_status find_floor(demo *d) {
 
 static void explain_data(const demo *d) {
     printf(
-        "Predict b, but not by z: an invariant predictor, and what it costs\n\n"
+        "Predict b without relying on z: an invariant predictor, and its cost\n\n"
         "1. Data: %" PRId64
-        " points of a causal model of the CIRCE paper, in %s/train.csv,\n"
-        "   and %d more to judge by, in %s/test.csv.\n\n"
+        " points from a causal model of the CIRCE paper, in %s/train.csv,\n"
+        "   and %d more to judge the predictors, in %s/test.csv.\n\n"
         "     y ~ N(0, 1)   z = y^2 + noise   a = 2 y + z * noise   b = 5 z + a wiggle of a and y + noise\n\n"
-        "   b is predicted from a, y and z. The prediction must not depend on z once y is known.\n\n",
+        "   The network predicts b from a, y and z. Its prediction must not depend on z once y is known.\n\n",
         d->training.n, d->folder, TEST_POINTS, d->folder);
     fflush(stdout);
 }
@@ -215,8 +215,8 @@ static void explain_data(const demo *d) {
 static void explain_training(const demo *d) {
     const circe_training *free_run = d->lines[DEMO_FREE].training, *run = d->lines[DEMO_INVARIANT].training;
     printf("2. Training: a network of 9 layers, %" PRId64
-           " epochs, without a regulariser in %.1f s, and with CIRCE in\n"
-           "   %.1f s: loss + 1000 * CIRCE(prediction, z given y), on every batch.\n\n",
+           " epochs. It took %.1f s without a regulariser and %.1f s\n"
+           "   with CIRCE: loss + 1000 * CIRCE(prediction, z given y) on every batch.\n\n",
            run->epochs, free_run->seconds, run->seconds);
 }
 
@@ -231,31 +231,35 @@ static void explain_result(const demo *d) {
     }
     printf("     %-14s %10.3g %10d %14d %10d\n", "floor", d->floor, 0, 0, 0);
     printf(
-        "\n   MSE is in units of b's variance. vcf is how much the prediction moves when z is set to another\n"
-        "   value and a follows, in the same units; vcf_support takes only values of z that go with y.\n\n"
-        "   Without CIRCE the prediction is nearly exact, because it reads z: set z to something else, and it\n"
-        "   moves as much as b varies. With CIRCE it moves %.0f times less, %.0f times less within the data. The\n"
-        "   price is the floor: who ignores z once y is known has an error of %.3f at least, E[Var(b | y)].\n",
+        "\n"
+        "   MSE is in units of the variance of b. vcf, in the same units, is how much the prediction moves when\n"
+        "   z is set to another value and a follows. vcf_support uses only values of z that are plausible for y.\n\n"
+        "   Without CIRCE the prediction is nearly exact because it uses z: set z to another value, and the\n"
+        "   prediction moves as much as b varies. With CIRCE it moves %.0f times less, and %.0f times less within\n"
+        "   the data. The cost: no invariant predictor can have an error below %.3f, the floor E[Var(b | y)].\n",
         exact->vcf / invariant->vcf, exact->vcf_support / invariant->vcf_support, d->floor);
     if (invariant->mse < d->floor)
-        printf("   (%.3f is a little below it by chance of the test points, and by what is left of z.)\n",
-               invariant->mse);
+        printf(
+            "   (%.3f is slightly below the floor because the test points are a sample and a little of z remains.)\n",
+            invariant->mse);
     putchar('\n');
 }
 
 static void explain_next(const demo *d) {
     const char *p = d->program, *f = d->shell_folder;
-    printf("Report: %s/report.html, with figures, settings and the commands that made it.\n\n", d->folder);
+    printf("Report: %s/report.html, with figures, settings and the commands that produced it.\n\n", d->folder);
     printf(
         "Try next, on the same files:\n\n"
-        "  # every measure of dependence, of the exact prediction and of the invariant one\n"
+        "  # all measures of dependence, for the exact and for the invariant prediction\n"
         "  %s measure all --data %s/test.csv --x free --y y --z z\n"
         "  %s measure all --data %s/test.csv --x invariant --y y --z z\n\n",
         p, f, p, f);
     printf(
         "  # the invariant predictor on another table\n"
         "  %s predict --model %s/invariant.safetensors --data %s/test.csv -o %s/predictions.csv\n\n"
-        "  # the training of it, with a report of its own; try another --gamma\n  %s\n\n  %s --help\n",
+        "  # the training of the invariant predictor, with its own report; try another --gamma\n"
+        "  %s\n\n"
+        "  %s --help\n",
         p, f, f, f, d->lines[DEMO_INVARIANT].command, p);
 }
 

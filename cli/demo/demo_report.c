@@ -86,8 +86,8 @@ static circe_status show_clouds(const demo *d, report *page) {
     for (int k = 0; k < DEMO_LINES; k++) panels[k] = fill_cloud(d, &d->lines[k], &clouds[k]);
     report_figure figure = {.name = "predictions",
                             .caption =
-                                "At a given y (one colour), does the prediction still move with z? Test points; "
-                                "the lines are least squares within a colour.",
+                                "At a given y (one colour), does the prediction still move with z? The dots are test "
+                                "points; each line is a least-squares fit to one colour.",
                             .panels = panels,
                             .n_panels = DEMO_LINES,
                             .columns = DEMO_LINES};
@@ -123,7 +123,7 @@ static circe_status show_history(const demo *d, report *page) {
                           .series = series,
                           .n_series = DEMO_LINES + 1};
     report_figure figure = {.name = "history",
-                            .caption = "Error over the epochs. The floor is that of the test points.",
+                            .caption = "Error over the epochs. The floor belongs to the test points.",
                             .panels = &panel,
                             .n_panels = 1,
                             .columns = 1};
@@ -160,26 +160,26 @@ static void show_facts(const demo *d, report *page) {
     report_fact(page, "data", "univariate case 1 of the paper: %" PRId64 " rows in train.csv, %" PRId64 " in test.csv",
                 d->training.n, d->test.n);
     report_fact(page, "seed", "%" PRId64, d->seed);
-    report_fact(page, "time", "%.1f s in all", d->seconds);
+    report_fact(page, "time", "%.1f s in total", d->seconds);
     report_fact(page, "circe", "%s", machine_text(d->s.context, text, sizeof text));
 }
 
 circe_status demo_report_write(const demo *d) {
     char *path = small_format("%s/report.html", d->folder);
-    report *page = report_begin("Predict b, but not by z", "an invariant predictor, and what it costs");
+    report *page = report_begin("Predict b without relying on z", "an invariant predictor, and its cost");
     report_text(page,
                 "y is drawn from N(0, 1), z = y² + noise, a = 2y + z · noise, b = 5z + a wiggle of a and y + noise. A "
-                "network predicts b from a, y and z, once as exactly as it can, and once such that the prediction does "
+                "network predicts b from a, y and z: once as exactly as it can, and once so that the prediction does "
                 "not depend on z when y is known: loss + 1000 · CIRCE(prediction, z given y).");
     report_heading(page, "Result");
     show_table(d, page);
     report_text(
         page,
-        "`vcf` is the variance of the prediction when z is set to the z of another point and a follows, "
-        "everything else held; `vcf_support` takes only values of z that go with y. Without CIRCE the "
-        "prediction is nearly exact, because it reads z. With CIRCE it has the error of predicting from y, "
-        "which is the price: no predictor that ignores z once y is known has an error below the floor, "
-        "E[Var(b | y)] / Var(b). (An error a little below it is chance of the test points, and what is left of z.)");
+        "`vcf` is the variance of the prediction when z is set to the z of another point and a follows, with "
+        "everything else fixed. `vcf_support` uses only values of z that are plausible for y. Without CIRCE the "
+        "prediction is nearly exact because it uses z. With CIRCE its error is that of predicting from y. This is the "
+        "cost: no invariant predictor can have an error below the floor, E[Var(b | y)] / Var(b). (An error slightly "
+        "below the floor arises because the test points are a sample and a little of z remains.)");
     circe_status status = show_clouds(d, page);
     report_heading(page, "Training");
     if (status == CIRCE_OK) status = show_history(d, page);

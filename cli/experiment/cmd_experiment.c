@@ -102,7 +102,10 @@ static void print_text(const circe_experiment_result *result) {
     print_line(result, result->columns);
     for (int64_t r = 0; r < result->n_lines; r++) print_line(result, result->cells + r * result->n_columns);
     if (result->footer[0] != '\0') printf("\n%s\n", result->footer);
-    printf("\n%s/report.html has the whole, with figures; results.csv every run.\n", result->folder);
+    printf(
+        "\n"
+        "%s/report.html has everything, with figures; results.csv has every run.\n",
+        result->folder);
 }
 
 static int show(const circe_experiment_result *result, bool json) {
@@ -112,9 +115,9 @@ static int show(const circe_experiment_result *result, bool json) {
     else
         print_text(result);
     if (result->n_failed == 0) return status;
-    message_note("%" PRId64 " of %" PRId64 " runs failed; the rest is in the results", result->n_failed,
+    message_note("%" PRId64 " of %" PRId64 " runs failed; the results contain the others", result->n_failed,
                  result->n_runs);
-    message_hint("the same command tries them again: %s", result->command);
+    message_hint("the same command repeats the failed runs: %s", result->command);
     return EXIT_WORK;
 }
 
@@ -134,7 +137,7 @@ static int list(void) {
             say(entries[i].error), status = EXIT_INPUT;
     }
     circe_experiment_list_free(entries);
-    return n > 0 ? status : message_fail(EXIT_INPUT, "no experiments were found; --config FILE takes a file");
+    return n > 0 ? status : message_fail(EXIT_INPUT, "no experiments were found; give a file with --config FILE");
 }
 
 int cmd_experiment(const args *arguments) {

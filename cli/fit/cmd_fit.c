@@ -27,10 +27,13 @@ static void print_text(const circe_fit_result *r) {
     text_row("ridge", "%g%s", info.ridge, info.ridge_raised ? " (raised to the smallest safe one)" : "");
     text_row("rank of y, z", "%" PRId64 ", %" PRId64 " (share of the trace left out: %.1e, %.1e)", info.rank_y,
              info.rank_z, info.trace_residual_y, info.trace_residual_z);
-    printf("\nLeave-one-out error; smaller is better, * is the best.\n\n");
+    printf(
+        "\n"
+        "Leave-one-out error: smaller is better, * marks the best.\n\n");
     text_loo(&loo);
     printf(
-        "\nThe model is in %s. Measure a feature x against it, on other rows:\n"
+        "\n"
+        "The model is in %s. Use it to measure a feature x on other rows:\n"
         "  circe measure circe --x X --y Y --z Z --model %s\n",
         r->model, r->model);
 }

@@ -18,8 +18,8 @@ static void text_mean(const circe_measure_job_result *r) {
     else if (r->source == CIRCE_MEAN_FROM_HOLDOUT)
         text_row("mean of z given y", "fitted on %" PRId64 " holdout rows in %s", info.rows, time);
     else
-        text_row("mean of z given y", "fitted in %s on %" PRId64 " rows that were set aside: %s by --seed %" PRId64,
-                 time, info.rows, r->in_blocks ? "chosen" : "the data were split in two", r->seed);
+        text_row("mean of z given y", "fitted in %s on %" PRId64 " rows set aside: %s by --seed %" PRId64, time,
+                 info.rows, r->in_blocks ? "chosen" : "the data were split into two halves", r->seed);
     text_row("method", "%s, ranks %" PRId64 " and %" PRId64, circe_method_name(info.method), info.rank_y, info.rank_z);
 }
 
@@ -36,10 +36,11 @@ static void text_batch(const circe_measure_job_result *r) {
     else if (!(r->uses & CIRCE_USES_BATCH))
         return;
     else if (r->meaning == NULL)
-        text_row("regression on y", "of all but circe and hsic: the measured rows on themselves, method %s%s", method,
-                 r->hold_out ? "; of z in hscic and gcm: the mean above" : "");
+        text_row("regression on y", "for all but circe and hsic: the measured rows on themselves, method %s%s", method,
+                 r->hold_out ? "; for z in hscic and gcm: the mean above" : "");
     else if (r->hold_out)
-        text_row("regression on y", "of x: the measured rows on themselves, %s%s; of z: the mean above", label, method);
+        text_row("regression on y", "for x: the measured rows on themselves, %s%s; for z: the mean above", label,
+                 method);
     else
         text_row("regression on y", "the measured rows on themselves, %s%s", label, method);
 }
@@ -54,7 +55,7 @@ static void text_choice(const circe_measure_job_result *r) {
     text_seconds(info.seconds, time, sizeof time);
     if (loo.sigma2_y != NULL)
         text_row("leave-one-out",
-                 "chose width of y and ridge on the measured rows, among %" PRId64 " x %" PRId64 ", in %s",
+                 "chose the width of y and the ridge on the measured rows, among %" PRId64 " x %" PRId64 ", in %s",
                  loo.n_sigma2_y, loo.n_ridge, time);
     else
         text_row("leave-one-out", "chose the ridge on the measured rows, among %" PRId64 ", in %s", loo.n_ridge, time);
@@ -90,7 +91,7 @@ static void text_blocks(const circe_measure_job_result *r) {
     }
     if (b != NULL || r->read < r->given)
         text_row("rows given", "%" PRId64 "%s", r->given,
-                 r->read < r->given ? ", of which --rows took a random sample" : "");
+                 r->read < r->given ? "; --rows took a random sample of them" : "");
 }
 
 static void text_one(const circe_measure_job_result *r, bool quiet) {
@@ -105,7 +106,7 @@ static void text_one(const circe_measure_job_result *r, bool quiet) {
     text_run(r);
     if (r->gradient != NULL)
         text_row("gradient", "%s, %" PRId64 " x %" PRId64 "%s", r->gradient, r->grad.rows, r->grad.cols,
-                 r->source == CIRCE_MEAN_FROM_SPLIT ? ", of the measured rows only" : "");
+                 r->source == CIRCE_MEAN_FROM_SPLIT ? ", for the measured rows only" : "");
     putchar('\n');
     text_wrap(stdout, r->meaning, 0, 0, text_width());
 }
@@ -130,8 +131,8 @@ static void text_all(const circe_measure_job_result *r, bool quiet) {
     text_run(r);
     putchar('\n');
     text_wrap(stdout,
-              "Scales differ: compare a measure with itself, on another x or after training. circe measure --help says "
-              "what each is blind to.",
+              "The scales differ: compare each measure only with itself, on another x or after training. `circe "
+              "measure --help` says what each measure cannot see.",
               0, 0, text_width());
 }
 

@@ -17,7 +17,7 @@ static int prepare_figure(const args *arguments, const char *folder) {
     const test_kind *what = arguments->argument != NULL ? test_find(arguments->argument) : NULL;
     if (folder == NULL) return EXIT_DONE;
     if (((const circe_test_job_options *)arguments->options)->calibrate == 0)
-        return message_fail(EXIT_INPUT, "-o is for the figure of --calibrate, which is not asked for");
+        return message_fail(EXIT_INPUT, "-o writes the figure of --calibrate, so it needs --calibrate");
     return what != NULL ? message_refused(path_make_folder(folder)) : EXIT_DONE; /* the job refuses the name */
 }
 

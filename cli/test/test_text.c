@@ -32,20 +32,19 @@ static void text_regressions(const circe_test_result *r) {
     printf("\n  %-18s  %12s  %12s\n", "regression on y", "of x", "of z");
     text_line(r, "left over", "%.3f", r->x.remaining, r->z.remaining, "share of the variance that y does not explain");
     text_line(r, "leave-one-out", "%.3f", r->x.loo_error, r->z.loo_error,
-              "error on rows that were left out, over that of the mean");
-    text_line(r, "degrees of freedom", "%.1f", r->x.degrees, r->z.degrees, "effective, the constant included");
-    text_line(r, "ridge", "%.3g", r->x.ridge, r->z.ridge, "used; a part of what leave-one-out chose, to undersmooth");
-    text_line(r, "rows", "%.0f", (double)r->x.rows, (double)r->z.rows, "regressed on");
-    text_line(r, "rank", "%.0f", (double)r->x.rank, (double)r->z.rank, "features of y");
-    text_line(r, "free of y", "%.3g", r->x.check_p, r->z.check_p,
-              "are the residuals? p-value; small: something was missed");
+              "error on left-out rows, relative to that of the mean");
+    text_line(r, "degrees of freedom", "%.1f", r->x.degrees, r->z.degrees, "effective, including the constant");
+    text_line(r, "ridge", "%.3g", r->x.ridge, r->z.ridge, "a fraction of what leave-one-out chose, to undersmooth");
+    text_line(r, "rows", "%.0f", (double)r->x.rows, (double)r->z.rows, "used in the regression");
+    text_line(r, "rank", "%.0f", (double)r->x.rank, (double)r->z.rank, "number of features of y");
+    text_line(r, "free of y", "%.3g", r->x.check_p, r->z.check_p, "p-value; small: the residuals still depend on y");
     if (r->x.used && r->z.used)
-        printf("  %-18s  of x: %s; of z: %s\n", "y seen by", r->x.basis, r->z.basis);
+        printf("  %-18s  for x: %s; for z: %s\n", "features of y", r->x.basis, r->z.basis);
     else
-        printf("  %-18s  %s\n", "y seen by", r->x.used ? r->x.basis : r->z.basis);
+        printf("  %-18s  %s\n", "features of y", r->x.used ? r->x.basis : r->z.basis);
     if (isfinite(r->misfit))
-        printf("  %-18s  %12.2f   standard deviations that what both miss could move the statistic by, about\n",
-               "misfit", r->misfit);
+        printf("  %-18s  %12.2f   standard deviations: the shift that the errors of both could cause\n", "misfit",
+               r->misfit);
 }
 
 static void text_kernel_row(const char *name, const char *kernel) {
@@ -55,7 +54,7 @@ static void text_kernel_row(const char *name, const char *kernel) {
 
 static void test_text(const circe_test_result *r) {
     char time[32];
-    text_row("statistic", "%.6g; independence would give about %.4g, give or take %.3g", r->statistic, r->null_mean,
+    text_row("statistic", "%.6g; under independence: mean %.4g, standard deviation %.3g", r->statistic, r->null_mean,
              r->null_sd);
     if (r->draws > 0)
         text_row("null", "%s: %s, %" PRId64 " draws", circe_test_null_name(r->null), test_null_words(r->null),
@@ -63,16 +62,17 @@ static void test_text(const circe_test_result *r) {
     else
         text_row("null", "%s: %s", circe_test_null_name(r->null), test_null_words(r->null));
     if (r->n_train > 0)
-        text_row("rows", "%" PRId64 ": %" PRId64 " tested, %" PRId64 " only regressed on; in %s", r->n, r->n_tested,
-                 r->n_train, text_seconds(r->seconds, time, sizeof time));
+        text_row("rows", "%" PRId64 ": %" PRId64 " tested, %" PRId64 " used only in the regressions; in %s", r->n,
+                 r->n_tested, r->n_train, text_seconds(r->seconds, time, sizeof time));
     else
         text_row("rows", "%" PRId64 ", in %s", r->n_tested, text_seconds(r->seconds, time, sizeof time));
     if (isfinite(r->effective_rows))
-        text_row("effective rows", "%.0f: as many carry the statistic, or the column that the fewest carry",
+        text_row("effective rows", "%.0f rows effectively determine the statistic (or, if fewer, one of the columns)",
                  fmax(1.0, r->effective_rows));
     if (isfinite(r->robust_p)) {
         char p[48];
-        text_row("on normal scores", "p %s, since few rows carry much", test_p_equals(r->robust_p, p, sizeof p));
+        text_row("on normal scores", "p %s; computed because few rows carry much weight",
+                 test_p_equals(r->robust_p, p, sizeof p));
     }
     text_kernel_row("kernel of x", r->kernel_x);
     text_kernel_row("kernel of y", r->kernel_y);
@@ -88,8 +88,8 @@ static void text_effect(const char *name, const circe_effect *e, const char *mea
 static void test_text_effects(const circe_effects *effects) {
     char time[32];
     printf("\n  effect size          value   95 %% interval\n");
-    text_effect("KPC", &effects->kpc, "share of what y leaves of x that z explains");
-    text_effect("CIRCE, normalised", &effects->circe, "0 none, 1 the most there could be");
+    text_effect("KPC", &effects->kpc, "share of the residual of x that z explains");
+    text_effect("CIRCE, normalised", &effects->circe, "0: none, 1: the largest possible");
     text_row("rows", "%" PRId64 ", in %s", effects->rows, text_seconds(effects->seconds, time, sizeof time));
 }
 
@@ -110,7 +110,7 @@ static void calibration_text(const circe_calibration_draws *c, double alpha) {
     double scale = expected;
     char time[32];
     for (int b = 0; b < CIRCE_CALIBRATION_BINS; b++) scale = fmax(scale, (double)c->counts[b]);
-    printf("\n  p-values of %" PRId64 " data sets, x drawn again given y, independently of z (in %s)\n\n",
+    printf("\n  p-values of %" PRId64 " data sets with x drawn again given y, independently of z (in %s)\n\n",
            c->repetitions, text_seconds(c->seconds, time, sizeof time));
     int mark = (int)lround(WIDTH * expected / scale);
     for (int b = 0; b < CIRCE_CALIBRATION_BINS; b++) {
@@ -119,10 +119,10 @@ static void calibration_text(const circe_calibration_draws *c, double alpha) {
         for (int i = 1; i <= WIDTH; i++) putchar(i <= length ? '#' : i == mark ? '|' : ' ');
         printf("  %" PRId64 "\n", c->counts[b]);
     }
-    printf("  %*s| %.3g in each, if the test is right\n\n", 12 + mark, "", expected);
-    text_row("at most alpha", "%.1f %% of them (95 %% interval %.1f to %.1f %%), alpha being %g %%",
+    printf("  %*s| %.3g in each if the test is calibrated\n\n", 12 + mark, "", expected);
+    text_row("at most alpha", "%.3g %% of them (95 %% interval %.3g to %.3g %%); alpha is %g %%",
              100 * c->summary.level, 100 * c->summary.level_lower, 100 * c->summary.level_upper, 100 * alpha);
-    text_row("uniform", "p = %.3g by Kolmogorov and Smirnov", c->summary.uniform_p);
+    text_row("uniform", "p = %.3g (Kolmogorov-Smirnov test)", c->summary.uniform_p);
     putchar('\n');
     text_wrap(stdout, c->summary.verdict, 0, 0, text_width());
 }
@@ -149,7 +149,7 @@ static void text_one(const circe_test_job_result *r, bool quiet) {
     text_wrap(stdout, t->verdict, 0, 0, text_width());
     printf("Trust: %s.\n\n", circe_trust_name(t->trust));
     test_text(t);
-    if (r->rows < r->given) text_row("rows given", "%" PRId64 ", of which a random sample was tested", r->given);
+    if (r->rows < r->given) text_row("rows given", "%" PRId64 "; a random sample of them was tested", r->given);
     text_data(r);
     text_size(r);
     if (r->calibration != NULL) calibration_text(r->calibration, r->alpha);
@@ -176,8 +176,8 @@ static void text_all(const circe_test_job_result *r, bool quiet) {
     text_size(r);
     putchar('\n');
     text_wrap(stdout,
-              "Taking the smallest of these p-values would find dependence where there is none: decide on one test "
-              "beforehand. circe test METHOD shows what its p-value rests on.",
+              "Do not take the smallest of these p-values: that would find dependence where there is none. Choose one "
+              "test beforehand. `circe test METHOD` shows the details of its p-value.",
               0, 0, text_width());
 }
 

@@ -54,10 +54,10 @@ static void print_run(const circe_training *t) {
     if (t->regularised)
         text_row("gamma", "%g%s", t->gamma,
                  !t->gamma_chosen   ? ""
-                 : t->gamma_reached ? ", the smallest with which no dependence is found on rows left out"
-                                    : ", with which the least dependence is found on rows left out");
+                 : t->gamma_reached ? ", the smallest that leaves no detectable dependence on left-out rows"
+                                    : ", which leaves the least dependence on left-out rows");
     text_row("epochs", "%" PRId64 "%s%s, %" PRId64 " steps in %s", t->epochs,
-             t->stopped_early ? " (no better one came)" : "", t->resumed ? " (resumed)" : "", t->steps,
+             t->stopped_early ? " (stopped early)" : "", t->resumed ? " (resumed)" : "", t->steps,
              text_seconds(t->seconds, time, sizeof time));
 }
 
@@ -71,7 +71,7 @@ static void print_errors(const circe_training *t) {
     }
     for (int64_t c = 0; c < t->outputs; c++) {
         char *name = small_format("error of %s", t->errors[c].name);
-        text_row(name, "MSE %.4g, which is %.4g of the variance; R2 %.4g", t->errors[c].mse, t->errors[c].standardised,
+        text_row(name, "MSE %.4g, or %.4g of the variance; R2 %.4g", t->errors[c].mse, t->errors[c].standardised,
                  t->errors[c].r2);
         free(name);
     }
@@ -87,22 +87,26 @@ static void print_score(const char *name, const circe_training_score *s) {
 /* What invariance bought and cost. */
 static void print_comparison(const circe_training *t) {
     bool compared = t->baseline != NULL;
-    printf("\n%s, tests and share of the dependence on %s given %s, with 95 %% intervals\n\n",
-           t->classes != NULL ? "Cross-entropy" : "Error over the variance", t->invariant_to, t->given);
+    printf(
+        "\n"
+        "%s, and dependence on %s given %s (p-values and KPC), with 95 %% intervals\n\n",
+        t->classes != NULL ? "Cross-entropy" : "Error over the variance", t->invariant_to, t->given);
     print_score(t->regularised ? "with the regulariser" : "the network", &t->score);
     if (compared) print_score("without", &t->baseline_score);
     if (compared)
-        text_row("cost", "%+.3g of error (%.3g to %.3g)", t->difference.value, t->difference.lower,
+        text_row("cost", "%+.3g in error (%.3g to %.3g)", t->difference.value, t->difference.lower,
                  t->difference.upper);
 }
 
 static void print_trials(const circe_training *t) {
-    printf("\nAlong gamma, on %" PRId64 " rows left out of training\n\n  %10s  %8s  %9s  %9s  %8s\n", t->trial_rows,
-           "gamma", "error", "p (kci)", "p (gcm)", "KPC");
+    printf(
+        "\n"
+        "Search over gamma, on %" PRId64 " rows left out of training\n\n  %10s  %8s  %9s  %9s  %8s\n",
+        t->trial_rows, "gamma", "error", "p (kci)", "p (gcm)", "KPC");
     for (int64_t i = 0; i < t->n_trials; i++) {
         const circe_training_score *s = &t->trials[i].score;
         printf("  %10g  %8.4g  %9.2g  %9.2g  %8.3g%s\n", t->trials[i].gamma, s->error.value, s->p_kci, s->p_gcm,
-               s->kpc.value, t->trials[i].chosen ? "  <- taken" : "");
+               s->kpc.value, t->trials[i].chosen ? "  <- chosen" : "");
     }
 }
 
@@ -134,15 +138,15 @@ static void print_measures(const circe_training *t) {
 
 static void explain_measures(const circe_training *t) {
     char *text = small_format(
-        "0: independent. CIRCE and HSIC are unbiased and scatter around 0; GCM is at most about 3 by chance; HSIC "
-        "asks for independence whatever is given. KPC is the share of what is left of the prediction, once that is "
-        "known, "
-        "that must not matter and does.%s%s",
-        t->given_is_target ? "" : " The target itself is what a perfect predictor without a regulariser would show.",
-        isfinite(t->floor) ? " The floor is an estimate, by kernel regression. A prediction that is invariant can go "
-                             "below it only by what other features tell of the target independently of what must not "
-                             "matter."
-                           : "");
+        "0 means independent. CIRCE and HSIC are unbiased and scatter around 0. By chance, GCM rarely exceeds 3. HSIC "
+        "ignores --given: it measures marginal dependence. KPC is the share of the prediction's residual, once --given "
+        "is known, that the --invariant-to columns explain.%s%s",
+        t->given_is_target ? ""
+                           : " The row of the target shows what a perfect predictor without a regulariser would show.",
+        isfinite(t->floor)
+            ? " The floor is an estimate by kernel regression. An invariant prediction can go below it only if other "
+              "features tell something about the target independently of the --invariant-to columns."
+            : "");
     text_wrap(stdout, text, 0, 0, text_width());
     putchar('\n');
     free(text);

@@ -111,7 +111,7 @@ circe_status circe_features_create(circe_context *context, const circe_cme *cme,
     *features = NULL;
     if (cme->rff != NULL)
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
-                          "a model of method rff has no residual features: its K^c is no Gram matrix");
+                          "a model of method rff has no residual features: its K^c is not a Gram matrix");
     if (dtype != CIRCE_FLOAT32 && dtype != CIRCE_FLOAT64)
         return circe_fail(CIRCE_ERR_ARGUMENT, "dtype must be CIRCE_FLOAT32 or CIRCE_FLOAT64");
     circe_status status = circe_workspace_create(context, &workspace);

@@ -46,7 +46,8 @@ static circe_status fill_options(const circe_cme_options *given, circe_cme_optio
         options->n_ridge = sizeof default_ridge / sizeof *default_ridge;
     }
     if (options->method < CIRCE_METHOD_AUTO || options->method > CIRCE_METHOD_RFF)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "method %d is none of auto, lowrank, dense, rff", (int)options->method);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "method %d is not one of auto, lowrank, dense, rff",
+                          (int)options->method);
     if (!(options->tolerance > 0.0 && options->tolerance < 1.0))
         return circe_fail(CIRCE_ERR_ARGUMENT, "tolerance is %g; it must lie between 0 and 1", options->tolerance);
     if (options->max_rank < 0)
@@ -135,8 +136,8 @@ static circe_status warn_of_edge(circe_cme *cme, const circe__holdout *holdout) 
     if (status != CIRCE_OK) return status == CIRCE_ERR_VALUE ? CIRCE_OK : status;
     const char *which = cme->info.width_at_edge < 0 ? "smallest" : "largest";
     return circe__cme_warn(cme,
-                           "leave-one-out chose the %s of the widths that were tried for y, sigma2 %.4g: a %s one may "
-                           "fit better (the median of the squared distances in y is %.4g)",
+                           "leave-one-out chose the %s width tried for y, sigma2 %.4g; a %s one may fit better (the "
+                           "squared distances in y have the median %.4g)",
                            which, cme->info.sigma2_y, cme->info.width_at_edge < 0 ? "smaller" : "larger", median);
 }
 
@@ -323,9 +324,8 @@ static circe_status check_scale(const circe_mat *y, const circe_kernel *kernel_y
     if (largest == 0.0 || (largest < large && largest > small)) return CIRCE_OK;
     return circe_fail(
         CIRCE_ERR_VALUE,
-        "the numbers of y differ by %.3g, whose square no double can hold, so that no width sees anything "
-        "of it; %s y by %.0e",
-        largest, largest > 1.0 ? "divide" : "multiply", largest > 1.0 ? largest : 1.0 / largest);
+        "the numbers of y differ by %.3g, whose square no double can hold, so no width can work; %s y by %.0e", largest,
+        largest > 1.0 ? "divide" : "multiply", largest > 1.0 ? largest : 1.0 / largest);
 }
 
 static circe_status collect_warnings(circe_cme *cme, const circe__holdout *holdout) {
@@ -339,12 +339,12 @@ static circe_status collect_warnings(circe_cme *cme, const circe__holdout *holdo
     if (status == CIRCE_OK && info->ridge_raised)
         status = circe__cme_warn(cme,
                                  "a ridge below %.3g is lost in the rounding of this kernel matrix and gives wrong "
-                                 "results; %.3g was used instead (forcing keeps what was asked)",
+                                 "results; %.3g was used instead (force_ridge keeps yours)",
                                  info->ridge_safe, info->ridge);
     if (status == CIRCE_OK && options->force_ridge && info->ridge < info->ridge_safe)
         status = circe__cme_warn(cme,
-                                 "the ridge %.3g is below %.3g, what the conditioning of the kernel matrix supports: "
-                                 "the result is dominated by rounding",
+                                 "the ridge %.3g is below %.3g, the smallest that the conditioning of the kernel "
+                                 "matrix supports: rounding dominates the result",
                                  info->ridge, info->ridge_safe);
     if (status == CIRCE_OK && info->trace_residual_y > 100.0 * options->tolerance)
         status = circe__cme_warn(
@@ -397,7 +397,7 @@ static circe_status fit_all(circe_cme *cme, circe__holdout *holdout, const circe
     cme->info.method = options->method == CIRCE_METHOD_RFF ? CIRCE_METHOD_RFF : cme->info.solver;
     if (!isfinite(cme->info.loo_error))
         return circe_fail(CIRCE_ERR_NUMERIC,
-                          "the leave-one-out error is no finite number: the numbers of y or z are too large for the "
+                          "the leave-one-out error is not a finite number: the numbers of y or z are too large for the "
                           "kernel; scale them");
     status = keep_points(cme, holdout);
     if (status == CIRCE_OK) status = collect_warnings(cme, holdout);

@@ -214,7 +214,7 @@ static circe_status read_basis(const reader *r, const circe_kernel *kernel, cons
     circe_tensor t;
     circe_status status = circe_tensor_file_find(r->file, points_name, &t);
     if (status != CIRCE_OK) return status;
-    if (t.n_dims != 2 || t.shape[1] < 1) return damaged(r, "the pivots are no matrix");
+    if (t.n_dims != 2 || t.shape[1] < 1) return damaged(r, "the pivots are not a matrix");
     status = circe__basis_init(r->context, kernel, t.shape[1], name, basis);
     if (status != CIRCE_OK) return status;
     int64_t rank = -1;
@@ -276,7 +276,7 @@ static circe_status read_y(const reader *r, circe_cme *cme) {
     circe_tensor t;
     circe_status status = circe_tensor_file_find(r->file, "y.points", &t);
     if (status != CIRCE_OK) return status;
-    if (t.n_dims != 2 || t.shape[1] < 1) return damaged(r, "y.points is no matrix");
+    if (t.n_dims != 2 || t.shape[1] < 1) return damaged(r, "y.points is not a matrix");
     cme->info.dim_y = t.shape[1];
     if (cme->info.solver == CIRCE_METHOD_LOWRANK) {
         status = read_basis(r, cme->kernel_y, "y", "y.points", "y.L", "scale_y", &cme->y_basis);

@@ -110,7 +110,7 @@ circe_status circe_cuda_model_create(circe_cuda *cuda, const circe_cme *cme, cir
     *model = NULL;
     if (cme->rff != NULL)
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
-                          "a model of method rff has no residual features: its K^c is no Gram matrix");
+                          "a model of method rff has no residual features: its K^c is not a Gram matrix");
     circe_cuda_model *made = circe__calloc(cuda->context, 1, sizeof *made);
     if (made == NULL) return CIRCE_ERR_MEMORY;
     made->cuda = cuda;

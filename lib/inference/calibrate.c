@@ -68,25 +68,29 @@ static double kolmogorov_p(const double *sorted, int64_t n) {
     return fmin(fmax(sum, 0.0), 1.0);
 }
 
+/* What the share of rejections says about the level. */
+static const char *level_words(double alpha, const circe_calibration *s) {
+    if (s->trust == CIRCE_TRUST_POOR) return "Its p-values are too small on data like these. Do not use them.";
+    if (s->trust == CIRCE_TRUST_DOUBTFUL) return "Its p-values are too small on data like these. Use them with care.";
+    if (s->level_upper < alpha) return "The test keeps its level and errs on the safe side.";
+    return NULL;
+}
+
 static void say(double alpha, int64_t n, circe_calibration *s) {
-    if (s->level_lower <= alpha) {
-        s->trust = CIRCE_TRUST_GOOD;
-        snprintf(s->verdict, sizeof s->verdict,
-                 "On %lld data sets like this one, but without dependence, the test rejects %.1f %% of the time at "
-                 "level %g (95 %% interval %.1f to %.1f %%): %s.",
-                 (long long)n, 100.0 * s->level, alpha, 100.0 * s->level_lower, 100.0 * s->level_upper,
-                 s->level_upper < alpha         ? "its level is kept, on the safe side"
-                 : s->level_upper < 2.0 * alpha ? "that agrees with its level"
-                                                : "that may be its level, and more of them would say more");
-        return;
-    }
-    s->trust = s->level_lower <= 1.5 * alpha ? CIRCE_TRUST_DOUBTFUL : CIRCE_TRUST_POOR;
-    snprintf(
-        s->verdict, sizeof s->verdict,
-        "On %lld data sets like this one, but without dependence, the test rejects %.1f %% of the time at level %g "
-        "(95 %% interval %.1f to %.1f %%): its p-values are too small here, %s.",
-        (long long)n, 100.0 * s->level, alpha, 100.0 * s->level_lower, 100.0 * s->level_upper,
-        s->trust == CIRCE_TRUST_POOR ? "do not use them" : "use them with care");
+    s->trust = s->level_lower <= alpha         ? CIRCE_TRUST_GOOD
+               : s->level_lower <= 1.5 * alpha ? CIRCE_TRUST_DOUBTFUL
+                                               : CIRCE_TRUST_POOR;
+    int used = snprintf(s->verdict, sizeof s->verdict,
+                        "On %lld data sets like this one, but without dependence, the test rejects %.3g %% of the time "
+                        "at level %g (95 %% interval %.3g to %.3g %%). ",
+                        (long long)n, 100.0 * s->level, alpha, 100.0 * s->level_lower, 100.0 * s->level_upper);
+    const char *words = level_words(alpha, s);
+    if (words != NULL)
+        snprintf(s->verdict + used, sizeof s->verdict - (size_t)used, "%s", words);
+    else
+        snprintf(s->verdict + used, sizeof s->verdict - (size_t)used, "This is consistent with the nominal %g %%.%s",
+                 100.0 * alpha,
+                 s->level_upper < 2.0 * alpha ? "" : " Use a larger --calibrate for a tighter estimate.");
 }
 
 circe_status circe_calibration_summary(const double *p_values, int64_t n, double alpha, int64_t bins, int64_t *counts,

@@ -330,14 +330,12 @@ static void judge_checks(const circe_test_result *t, reasons *r) {
     bool x = failed(&t->x, level), z = failed(&t->z, level);
     if (t->x.used && x && z)
         object(r, failed(&t->x, sure) && failed(&t->z, sure) ? CIRCE_TRUST_POOR : CIRCE_TRUST_DOUBTFUL,
-               "what the regressions on y leave of x and of z still depends on y (checks: p = %.2g and %.2g), so the "
-               "p-value may be too small",
+               "the residuals of x and of z still depend on y (checks: p = %.2g and %.2g), so the p-value may be too "
+               "small",
                t->x.check_p, t->z.check_p);
     else if (!t->x.used && z)
         object(r, failed(&t->z, sure) ? CIRCE_TRUST_POOR : CIRCE_TRUST_DOUBTFUL,
-               "what the regression on y leaves of z still depends on y (check: p = %.2g), so the p-value may be too "
-               "small",
-               t->z.check_p);
+               "the residuals of z still depend on y (check: p = %.2g), so the p-value may be too small", t->z.check_p);
 }
 
 /* On normal scores dependence is found that was not seen here, or what was found here is not. The factors keep what
@@ -357,19 +355,18 @@ static void judge_rows(const circe_test_result *t, double alpha, reasons *r) {
     if (!missed && !vanished) return;
     snprintf(p, sizeof p, t->robust_p <= 1e-12 ? "p < 1e-12" : "p = %.2g", t->robust_p);
     object(r, t->effective_rows < few ? CIRCE_TRUST_POOR : CIRCE_TRUST_DOUBTFUL,
-           "about %.0f of %lld rows outweigh all others (outliers, or numbers that stand for missing), and on normal "
-           "scores %s: use the transform normal-scores",
+           "about %.0f of %lld rows outweigh all others (outliers, or numbers that stand for missing values), and on "
+           "normal scores %s; use the transform normal-scores",
            fmax(1.0, t->effective_rows), (long long)t->n_tested, p);
 }
 
 static void judge_misfit(const circe_test_result *t, reasons *r) {
     const double some = 1.25, much = 3.0;
     if (isnan(t->misfit) || t->misfit < some) return;
-    object(
-        r, t->misfit < much ? CIRCE_TRUST_DOUBTFUL : CIRCE_TRUST_POOR,
-        "y is regressed on with %.0f and %.0f degrees of freedom, and what the two fits miss in common could move the "
-        "statistic by %.1f standard deviations: the p-value may be too small",
-        t->x.degrees, t->z.degrees, t->misfit);
+    object(r, t->misfit < much ? CIRCE_TRUST_DOUBTFUL : CIRCE_TRUST_POOR,
+           "the regressions on y use %.0f and %.0f degrees of freedom, and what both of them miss could move the "
+           "statistic by %.1f standard deviations, so the p-value may be too small",
+           t->x.degrees, t->z.degrees, t->misfit);
 }
 
 /* Nothing against the p-value, but against hoping for much. */
@@ -377,16 +374,18 @@ static void note_classes(circe_test_result *t) {
     const double few = 5.0;
     size_t used = strlen(t->verdict);
     if (!(t->expected_count < few) || t->rank_x == 0 || t->rank_z == 0) return;
-    snprintf(t->verdict + used, sizeof t->verdict - used,
-             " The rarest classes of x and of z are expected together in %.2g rows: little can be seen of them.",
-             t->expected_count);
+    snprintf(
+        t->verdict + used, sizeof t->verdict - used,
+        " The rarest classes of x and of z are expected to meet in only %.2g rows, so the test can see little of them.",
+        t->expected_count);
 }
 
 static void judge_sizes(const circe_test_result *t, reasons *r) {
     const circe_test_regression *sides[] = {&t->x, &t->z};
     const char *names[] = {"x", "z"};
     if (t->n_tested < 50)
-        object(r, CIRCE_TRUST_DOUBTFUL, "%lld rows are few: small dependence is not seen", (long long)t->n_tested);
+        object(r, CIRCE_TRUST_DOUBTFUL, "there are only %lld rows, so the test misses weak dependence",
+               (long long)t->n_tested);
     for (int k = 0; k < 2; k++) {
         const circe_test_regression *s = sides[k];
         if (!s->used) continue;
@@ -397,7 +396,7 @@ static void judge_sizes(const circe_test_result *t, reasons *r) {
             object(r, CIRCE_TRUST_DOUBTFUL, "the features of y for %s leave out %.0f %% of its kernel", names[k],
                    100.0 * s->left_out);
         if (s->remaining < 1e-6)
-            object(r, CIRCE_TRUST_DOUBTFUL, "y all but determines %s, and little is left to test", names[k]);
+            object(r, CIRCE_TRUST_DOUBTFUL, "y determines %s almost completely, so little is left to test", names[k]);
     }
 }
 
@@ -414,20 +413,22 @@ void circe__verdict(const circe__data *data, circe_test_result *t) {
     if (t->rank_x == 0 || t->rank_z == 0) {
         const char *which = data->x.constant   ? "x is constant"
                             : data->z.constant ? "z is constant"
-                                               : "y leaves nothing but rounding of x or z";
+                                               : "y determines x or z up to rounding";
         t->trust = CIRCE_TRUST_GOOD;
-        snprintf(t->verdict, sizeof t->verdict, "%s: nothing is left that could depend, p = 1.", which);
+        snprintf(t->verdict, sizeof t->verdict, "%s, so there is nothing to test: p = 1.", which);
         return;
     }
-    int used = t->p_value <= data->options.alpha
-                   ? snprintf(t->verdict, sizeof t->verdict, "x and z depend on each other%s (%s, at level %g). ",
-                              given, p, data->options.alpha)
-                   : snprintf(t->verdict, sizeof t->verdict,
-                              "No dependence of x and z%s was found (%s, at level %g); that is no proof of none. ",
-                              given, p, data->options.alpha);
-    const char *trust = r.trust == CIRCE_TRUST_GOOD       ? "Nothing speaks against trusting this p-value"
-                        : r.trust == CIRCE_TRUST_DOUBTFUL ? "Trust it with care: "
-                                                          : "Do not trust it: ";
+    int used =
+        t->p_value <= data->options.alpha
+            ? snprintf(t->verdict, sizeof t->verdict, "x and z depend on each other%s (%s, at level %g). ", given, p,
+                       data->options.alpha)
+            : snprintf(
+                  t->verdict, sizeof t->verdict,
+                  "No dependence of x and z%s was found (%s, at level %g). This does not prove that there is none. ",
+                  given, p, data->options.alpha);
+    const char *trust = r.trust == CIRCE_TRUST_GOOD       ? "The checks found no reason to distrust this p-value"
+                        : r.trust == CIRCE_TRUST_DOUBTFUL ? "Use this p-value with care: "
+                                                          : "Do not trust this p-value: ";
     snprintf(t->verdict + used, sizeof t->verdict - (size_t)used, "%s%s.", trust, r.text);
     note_classes(t);
 }

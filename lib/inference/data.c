@@ -61,9 +61,10 @@ static circe_status check_numbers(const circe_test_options *o) {
     if (o->regression != CIRCE_GCM_KERNEL && o->regression != CIRCE_GCM_LINEAR)
         return circe_fail(CIRCE_ERR_ARGUMENT, "regression %d is neither kernel nor linear", (int)o->regression);
     if (o->transform < CIRCE_TRANSFORM_NONE || o->transform > CIRCE_TRANSFORM_NORMAL_SCORES)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "transform %d is none of none, ranks, normal-scores", (int)o->transform);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "transform %d is not one of none, ranks, normal-scores",
+                          (int)o->transform);
     if (o->mean < CIRCE_MEAN_AUTO || o->mean > CIRCE_MEAN_SPLIT)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "mean %d is none of auto, rows, split", (int)o->mean);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "mean %d is not one of auto, rows, split", (int)o->mean);
     return CIRCE_OK;
 }
 
@@ -100,7 +101,8 @@ circe_status circe__test_fill(const circe_test_options *given, circe_test_option
     circe_test_options_init(options);
     if (given != NULL) *options = *given;
     if (options->method < CIRCE_TEST_KCI || options->method > CIRCE_TEST_PCM)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "method %d is none of kci, circe, splitkci, gcm, rcot, hsic, wgcm, pcm",
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "method %d is not one of kci, circe, splitkci, gcm, rcot, hsic, wgcm, pcm",
                           (int)options->method);
     if (options->n_width == 0) {
         options->width = default_width;

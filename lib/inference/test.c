@@ -108,9 +108,10 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
     circe__flush_end(rounding);
     status = circe__threads_finish(threads, status);
     if (status == CIRCE_OK && !(isfinite(result->statistic) && isfinite(result->p_value)))
-        status = circe_fail(CIRCE_ERR_NUMERIC,
-                            "the statistic is no finite number: the data are too large for the kernel that was given; "
-                            "scale them, or leave out the kernel");
+        status =
+            circe_fail(CIRCE_ERR_NUMERIC,
+                       "the statistic is not a finite number: the data are too large for the kernel that was given; "
+                       "scale them, or leave out the kernel");
     if (status == CIRCE_OK) circe__verdict(data, result);
     result->seconds = circe__seconds() - start;
     return status;

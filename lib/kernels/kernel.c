@@ -25,7 +25,7 @@ const char *circe__kernel_name(circe_kernel_kind kind) {
 
 static circe_status check_factor(const circe_kernel_factor *factor) {
     if (factor->kind < CIRCE_KERNEL_GAUSSIAN || factor->kind > CIRCE_KERNEL_DELTA)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "kernel kind %d is none of gaussian, laplace, linear, delta",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "kernel kind %d is not one of gaussian, laplace, linear, delta",
                           (int)factor->kind);
     if (circe__has_width(factor->kind) && (!isfinite(factor->sigma2) || factor->sigma2 < 0.0))
         return circe_fail(CIRCE_ERR_ARGUMENT, "sigma2 of the %s kernel is %g; it must be positive",

@@ -82,7 +82,7 @@ circe_status circe_transform_columns(circe_context *context, const circe_mat *va
                                      const unsigned char *keep, circe_mat *out) {
     if (context == NULL || out == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and out must not be NULL");
     if (transform < CIRCE_TRANSFORM_NONE || transform > CIRCE_TRANSFORM_NORMAL_SCORES)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "transform %d is none of none, ranks, normal-scores", (int)transform);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "transform %d is not one of none, ranks, normal-scores", (int)transform);
     circe_status status = circe__check_data(values, "the values to transform", 1);
     if (status == CIRCE_OK) status = circe__check_mat(out, "the transformed values", 1);
     if (status != CIRCE_OK) return status;

@@ -25,7 +25,7 @@ const char *circe_estimator_name(circe_estimator estimator) {
 
 circe_status circe__check_estimator(circe_estimator estimator, int64_t n) {
     if (estimator < CIRCE_BIASED || estimator > CIRCE_USTAT)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "estimator %d is none of biased, debiased, centered, ustat",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "estimator %d is not one of biased, debiased, centered, ustat",
                           (int)estimator);
     int64_t least = estimator == CIRCE_USTAT ? 4 : 2;
     if (n < least)

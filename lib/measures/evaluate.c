@@ -129,7 +129,7 @@ static circe_status check_batch(const circe_measure *m, int64_t place, const int
 static circe_status check_rows(const circe_measure *m, const int64_t *rows, int64_t n) {
     for (int64_t i = 0; rows != NULL && i < n; i++)
         if (rows[i] < 0 || rows[i] >= m->n_rows)
-            return circe_fail(CIRCE_ERR_ARGUMENT, "row %lld is none of the %lld of the data set", (long long)rows[i],
+            return circe_fail(CIRCE_ERR_ARGUMENT, "row %lld is not one of the %lld of the data set", (long long)rows[i],
                               (long long)m->n_rows);
     return CIRCE_OK;
 }

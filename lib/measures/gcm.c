@@ -73,7 +73,7 @@ static circe_status check_options(const circe_gcm_options *o, const circe_kernel
     if (o->regression != CIRCE_GCM_KERNEL && o->regression != CIRCE_GCM_LINEAR)
         return circe_fail(CIRCE_ERR_ARGUMENT, "regression %d is neither kernel nor linear", (int)o->regression);
     if (o->combine < CIRCE_GCM_MAX || o->combine > CIRCE_GCM_SUM_OF_SQUARES)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "combine %d is none of max, logsumexp, squares", (int)o->combine);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "combine %d is not one of max, logsumexp, squares", (int)o->combine);
     if (o->combine == CIRCE_GCM_LOGSUMEXP && (!(o->sharpness > 0.0) || !isfinite(o->sharpness)))
         return circe_fail(CIRCE_ERR_ARGUMENT, "the sharpness must be a positive number; it is %g", o->sharpness);
     if (o->regression == CIRCE_GCM_LINEAR) return CIRCE_OK;

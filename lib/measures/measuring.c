@@ -39,7 +39,7 @@ static circe_status check_options(const circe_measure_options *o) {
     const circe_measure_row *row = circe_measure_row_of(o->kind);
     if (row == NULL || o->kind == CIRCE_MEASURE_NONE)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "measure %d is none of circe, circe-spectral, hsic, hscic, gcm, kci, nocco, kpc",
+                          "measure %d is not one of circe, circe-spectral, hsic, hscic, gcm, kci, nocco, kpc",
                           (int)o->kind);
     if (o->dtype != CIRCE_FLOAT32 && o->dtype != CIRCE_FLOAT64)
         return circe_fail(CIRCE_ERR_ARGUMENT, "dtype %d is neither float32 nor float64", (int)o->dtype);
@@ -52,7 +52,7 @@ static circe_status check_options(const circe_measure_options *o) {
         return circe_fail(CIRCE_ERR_ARGUMENT, "the number of random features is %lld; it must be positive",
                           (long long)o->rff_features);
     if (o->normalize_x < CIRCE_NORMALIZE_NONE || o->normalize_x > CIRCE_NORMALIZE_BATCH)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "normalize_x %d is none of none, rows, batch", (int)o->normalize_x);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "normalize_x %d is not one of none, rows, batch", (int)o->normalize_x);
     if (o->normalize_x != CIRCE_NORMALIZE_NONE && !(row->uses & CIRCE_USES_KERNEL_X))
         return circe_fail(CIRCE_ERR_ARGUMENT, "%s has no kernel of x, so x is not normalised for one", row->name);
     bool word = o->sigma2_x == CIRCE_SIGMA2_MEDIAN || o->sigma2_x == CIRCE_SIGMA2_RUNNING;

@@ -60,7 +60,7 @@ circe_status circe__following_factors(circe_workspace *workspace, const circe_ke
 circe_status circe__check_scaling(const circe_scaling *scaling, int64_t cols) {
     if (scaling == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "scaling must not be NULL");
     if (scaling->normalize < CIRCE_NORMALIZE_NONE || scaling->normalize > CIRCE_NORMALIZE_BATCH)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "normalize %d is none of none, rows, batch", (int)scaling->normalize);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "normalize %d is not one of none, rows, batch", (int)scaling->normalize);
     if (scaling->normalize == CIRCE_NORMALIZE_ROWS && cols == 1)
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "x has one column, and its rows over their norms are their signs; normalise "

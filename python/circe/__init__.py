@@ -13,8 +13,8 @@ From tables to predictors and audits:
     training = circe.train(frame, features=["age", "income"], target="risk", invariant_to="group", gamma=1000)
     circe.audit(frame, prediction="score", target="outcome", sensitive=["group", "age"])
 
-Names are loaded when they are first used, so that `import circe` is quick and NumPy, PyTorch and scikit-learn are imported
-only by those who need them.
+Names are loaded on first use. So `import circe` is quick, and NumPy, PyTorch and scikit-learn are imported only if they
+are needed.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _as_array(values, name: str, keep: bool = False) -> np.ndarray:
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise errors.DTypeError(f"{name} is no array of numbers: {error}") from None
+        raise errors.DTypeError(f"{name} is not an array of numbers: {error}") from None
     return array
 
 

@@ -1,4 +1,4 @@
-"""More rows than can be compared with each other at once: random samples of them, and measures as means over random blocks."""
+"""For more rows than can be compared with each other at once: random samples, and measures as means over random blocks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ _CANCELLED = 10  # CIRCE_ERR_CANCELLED
 
 
 class SampleWarning(UserWarning):
-    """A random sample of the rows was used, and not all of them."""
+    """A random sample of the rows was used instead of all rows."""
 
 
 class BlockMeasurement:
-    """The mean of a measure over random blocks of rows: `value` and its `standard_error`, `blocks` of `block_rows` rows each,
-    `rows_given`, `seconds`. float() gives the value. What depends on the number of rows is that of `block_rows` rows."""
+    """The mean of a measure over random blocks of rows: `value` and its `standard_error`, `blocks` of `block_rows` rows
+    each, `rows_given`, `seconds`. float() gives the value. A measure that depends on the number of rows has the value for
+    `block_rows` rows."""
 
     __slots__ = ("measure", "value", "standard_error", "blocks", "block_rows", "rows_given", "seconds")
 
@@ -67,12 +68,12 @@ def _settled(name: str, x, y, z, options: Dict[str, Any]) -> Dict[str, Any]:
 def blocks(name: str, x, y=None, z=None, *, rows: Optional[int] = None, block_rows: Optional[int] = None,
            blocks: Optional[int] = None, seconds: float = 20.0, seed: int = 0, missing: str = "refuse",
            **options) -> BlockMeasurement:
-    """The measure called `name` of many rows, as the mean over random blocks of them with its standard error.
+    """Measures many rows: the mean of the measure `name` over random blocks of rows, with its standard error.
 
-    block_rows: rows of a block; by default 512 to 8,192, by memory and `seconds` (2,048 where a block is regressed on itself).
-    blocks: how many; by default as many as `seconds` allow. rows: take them from so many random rows. Widths and ridge are
-    chosen once, on a sample; missing: "drop" leaves out rows that miss a cell; other options are those of the measure, without
-    grad. Arrays may be memory-mapped.
+    block_rows: rows per block; by default 512 to 8,192, depending on memory and `seconds` (2,048 if a block is regressed on
+    itself). blocks: the number of blocks; by default as many as `seconds` allows. rows: use only this many random rows.
+    missing: "drop" leaves out rows with a missing cell. The other options are those of the measure, except grad. Widths and
+    ridge are chosen once, on a sample. Arrays may be memory-mapped.
 
     >>> import numpy as np
     >>> y, e = np.random.default_rng(0).normal(size=(2, 100000))
@@ -90,7 +91,7 @@ def blocks(name: str, x, y=None, z=None, *, rows: Optional[int] = None, block_ro
     parts = [arrays.get(v) for v in "xyz"]
     given = n = len(arrays["x"])
     if any(part is not None and len(part) != n for part in parts):
-        raise errors.ShapeError("x, y and z must have the same rows, as many as each other")
+        raise errors.ShapeError("x, y and z must have the same number of rows")
     n = n if places is None else len(places)
     if rows is not None:
         chosen = sample_rows(n, min(_whole(rows, "rows", 1), n), seed)

@@ -19,7 +19,7 @@ def command_path() -> str:
     bundled = Path(__file__).parent / "_bundle" / "bin" / "circe"
     found = str(bundled) if bundled.exists() else shutil.which("circe")
     if found is None or os.path.realpath(found) == os.path.realpath(sys.argv[0]):  # the package's own script
-        raise errors.CommandError("the command circe was not found: this installation brought none, and PATH has none")
+        raise errors.CommandError("the command circe was not found: it is neither in this installation nor on PATH")
     return found
 
 

@@ -1,7 +1,7 @@
-"""Tests of x independent of z given y: a p-value and how far it can be trusted, the calibration of the test on data like
-these, and how large the dependence is.
+"""Tests whether x is independent of z given y: a p-value and its trust, the calibration of the test on data like these, and
+the size of the dependence.
 
-The three functions take the same data and options; what they return are records with named fields.
+The three functions take the same data and options. They return records with named fields.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def _short(value) -> str:
 
 @dataclass(frozen=True, repr=False)
 class TestResult(_Record):
-    """`p_value`, `statistic`, `trust` ("good", "doubtful" or "poor") and `verdict`, both in words. float() gives the p-value;
-    `pvalue` is the same by SciPy's name.
+    """`p_value`, `statistic`, `trust` ("good", "doubtful" or "poor") and `verdict` (a sentence). float() gives the p-value;
+    `pvalue` is SciPy's name for it.
 
-    `x` and `z` describe the regressions on y (None where the method has none): ridge, loo_error, degrees, remaining, check_p...
-    `effective_rows`: how many rows carry the statistic or a column; where they are few, `robust_p` is the p-value on normal
-    scores (NaN: not needed). `columns`: those that were read as categories.
+    `x` and `z` describe the regressions on y (None if the method has none): ridge, loo_error, degrees, remaining,
+    check_p... `effective_rows`: the number of rows that effectively determine the statistic or, if fewer, a column. If
+    they are few, `robust_p` is the p-value on normal scores (NaN: not needed). `columns`: the columns read as categories.
     """
 
     __test__ = False  # pytest: not one of yours
@@ -92,11 +92,11 @@ class TestResult(_Record):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Calibration(_Record):
-    """What a test does on data like these without dependence.
+    """How a test behaves on data like these, but without dependence.
 
-    `p_values` (repetitions,): uniform, if the test is right. `level`: the share of them at most `alpha`, with its 95 %
-    interval `level_lower` to `level_upper`. `uniform_p`: by Kolmogorov and Smirnov. `counts` (bins,): their histogram over
-    [0, 1], with the borders `edges` (bins + 1,). `trust` and `verdict` in words.
+    `p_values` (repetitions,): uniform if the test is calibrated. `level`: the share of p-values that are at most `alpha`,
+    with its 95 % interval `level_lower` to `level_upper`. `uniform_p`: the p-value of the Kolmogorov-Smirnov test.
+    `counts` (bins,): the histogram over [0, 1], with the bin edges `edges` (bins + 1,). `trust` and `verdict`: in words.
     """
 
     _shown = ("level", "level_lower", "level_upper", "alpha", "uniform_p", "trust", "repetitions")
@@ -122,8 +122,8 @@ class Calibration(_Record):
 
 @dataclass(frozen=True, repr=False)
 class Effect(_Record):
-    """`value` in [0, 1], its 95 % interval `lower` to `upper`, and `chance`: what it is, on average, where there is no
-    dependence. float() gives the value."""
+    """`value` in [0, 1], its 95 % interval `lower` to `upper`, and `chance`, its average without dependence. float() gives
+    the value."""
 
     _shown = ("value", "lower", "upper", "chance")
 
@@ -138,8 +138,9 @@ class Effect(_Record):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Along(_Record):
-    """Where along a column of y the dependence sits, at quantiles of it: `place`, `value`, its 95 % interval `lower` to
-    `upper`, and `null_upper`, which 95 times in 100 no place exceeds without dependence. `above`: where it does."""
+    """Where along a column of y the dependence occurs, at the column's quantiles: `place`, `value`, its 95 % interval
+    `lower` to `upper`, and `null_upper`. Without dependence, no place exceeds `null_upper` in 95 of 100 cases. `above`:
+    the places that exceed it."""
 
     _shown = ("column", "place", "value", "above")
 
@@ -157,8 +158,9 @@ class Along(_Record):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Effects(_Record):
-    """`kpc`: the share of what y leaves of x that z explains. `circe`: CIRCE over the largest that it could be for these
-    residuals, without the part that is chance. `along`: where (None where not asked for). `rows`: used, at most 4,000."""
+    """`kpc`: the share of the residual of x given y that z explains. `circe`: CIRCE divided by its largest possible value
+    for these residuals, without the part that is due to chance. `along`: where the dependence occurs (None if not
+    requested). `rows`: the number of rows used, at most 4,000."""
 
     _shown = ("kpc", "circe", "rows")
 
@@ -297,19 +299,20 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
          max_rank: Optional[int] = None, auxiliary=None, mean: str = "auto", test_share: Optional[float] = None,
          features: Optional[Sequence[int]] = None, transform: str = "none", missing: str = "refuse",
          rows: Union[int, str, None] = None, seconds: float = 20.0, regressor=None, folds: int = 5) -> TestResult:
-    """Is x independent of z given y? Small p-values say no.
+    """Tests whether x is independent of z given y. A small p-value is evidence of dependence.
 
-    method: kci, circe, splitkci, gcm, wgcm, pcm, rcot or hsic; null: auto, gamma, spectral, wild, permutation, normal or multiplier. y: None
-    tests independence of x and z alone. auxiliary: (y, z) of more rows whose x is not known, for method circe. features: random
-    features of x, y and z, for rcot. transform: "normal-scores" or "ranks" of every column of numbers, which no outlier
-    outweighs. missing: "drop" leaves out rows in which a variable misses a cell (NaN, None, a mask, NA), of all together.
-    Everything random is a function of `seed`.
+    method: kci, circe, splitkci, gcm, wgcm, pcm, rcot or hsic; null: auto, gamma, spectral, wild, permutation, normal or
+    multiplier. y: None tests whether x and z are independent. auxiliary: (y, z) of more rows whose x is unknown, for method
+    circe. features: the numbers of random features of x, y and z, for rcot. transform: "normal-scores" or "ranks" replaces
+    every column of numbers, so that no outlier outweighs the other rows. missing: "drop" leaves out rows with a missing cell
+    in any variable (NaN, None, a mask, NA). `seed` determines everything random.
 
-    regressor: for gcm, anything with fit and predict, as scikit-learn has them, in place of kernel ridge regression; or a pair,
-    for x and for z. Each row's residual comes from a fit on the other `folds` - 1 parts of the rows.
+    regressor: for gcm, any object with scikit-learn's fit and predict, instead of kernel ridge regression; or a pair, for x
+    and for z. The residual of each row comes from a fit on the other `folds` - 1 parts of the rows.
 
-    rows: test so many random rows, or "all". By default all rows are tested where that takes about `seconds` or less, which is
-    tried on some of them where there are more than 50,000; otherwise a random sample is, with a SampleWarning.
+    rows: the number of random rows to test, or "all". By default all rows are tested if that takes about `seconds` or less;
+    with more than 50,000 rows, a trial on some of them estimates the time. Otherwise a random sample is tested, with a
+    SampleWarning.
 
     >>> import numpy as np
     >>> y, e, f = np.random.default_rng(0).normal(size=(3, 300))
@@ -361,7 +364,7 @@ def _with_regressor(x, y, z, regressor, folds: int, options: Dict[str, Any]) -> 
     checks = [sides[v]["check_p"] for v in "xz"]
     if max(checks) < 0.01:
         trust = "poor" if max(checks) < 0.002 else "doubtful"
-        verdict += (f" What the regressors leave of x and of z still depends on y (p = {checks[0]:.2g} and "
+        verdict += (f" The residuals of x and of z still depend on y (p = {checks[0]:.2g} and "
                     f"{checks[1]:.2g}), so the p-value may be too small.")
     return replace(found, x=sides["x"], z=sides["z"], trust=trust, verdict=verdict)
 
@@ -396,8 +399,9 @@ def _regression(found: _native.TestRegression) -> Optional[dict]:
 
 
 def calibrate(x, y, z, *, repetitions: int = 200, bins: int = 20, **options) -> Calibration:
-    """Is the test right for data like these? Draws x again given y, independently of z, `repetitions` times, and tests each:
-    the p-values must then be uniform. Takes as long as so many tests; Ctrl-C ends it. Options as of `test`.
+    """Checks whether the test is calibrated on data like these. Draws x again given y, independently of z, `repetitions`
+    times, and tests each data set: the p-values must be uniform. This takes as long as that many tests; Ctrl-C stops it. The
+    options are those of `test`.
 
     >>> import numpy as np
     >>> y, e, f = np.random.default_rng(0).normal(size=(3, 200))
@@ -422,8 +426,8 @@ def effects(x, y, z, *, draws: int = 200, along: Optional[int] = 0, points: int 
             kernel_x: Optional[KernelLike] = None, kernel_y: Optional[KernelLike] = None,
             kernel_z: Optional[KernelLike] = None, weights=None, width: Grid = None, ridge: Grid = None,
             transform: str = "none", missing: str = "refuse") -> Effects:
-    """How much does x depend on z given y, and where? KPC and a normalised CIRCE in [0, 1], with 95 % intervals from `draws`
-    half-samples, and CIRCE at `points` quantiles of the column `along` of y (None: not asked for).
+    """How much does x depend on z given y, and where? Returns KPC and a normalised CIRCE, both in [0, 1], with 95 % intervals
+    from `draws` half-samples, and CIRCE at `points` quantiles of the column `along` of y (None: leave this out).
 
     >>> import numpy as np
     >>> y, e, f = np.random.default_rng(0).normal(size=(3, 300))

@@ -28,7 +28,7 @@ Progress = Callable[[float, str], Any]
 
 
 class JobWarning(UserWarning):
-    """What a job has to say about its data or its result."""
+    """A warning about the data or the result of a job."""
 
 
 # ---- running a job ------------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def _folder(path) -> bytes:
 
 
 class Predictor:
-    """A trained network with the columns that it needs and their treatment. It can be pickled."""
+    """A trained network, with the columns that it needs and how to treat them. It can be pickled."""
 
     def __init__(self, handle: _runtime.Handle):
         self._handle = handle
@@ -153,13 +153,13 @@ class Predictor:
 
     @classmethod
     def load(cls, path) -> "Predictor":
-        """From a file that save() or `circe train` wrote."""
+        """Loads a file that save() or `circe train` wrote."""
         context = _runtime.context()
         return cls(_runtime.make("circe_model_load", "circe_model_free", context.pointer, os.fsencode(path),
                                  parents=[context.handle], library=_native.jobs()))
 
     def save(self, path) -> None:
-        """As .safetensors, for `circe predict`. An existing file is replaced whole or not at all."""
+        """Writes a .safetensors file for `circe predict`. If writing fails, an existing file stays as it was."""
         _native.check(_native.jobs().circe_model_save(_runtime.context().pointer, self.pointer, os.fsencode(path)))
 
     def predict(self, data, **options) -> "Predictions":
@@ -188,9 +188,9 @@ class Predictor:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Predictions(_Record):
-    """`values` (n, outputs): in the target's units, or the probabilities of classes; NaN where a cell of the row is missing.
-    `names`: columns of the target, or classes. `target`: the column that classes are of; None: numbers. `errors`: how targets
-    that the data have compare. np.asarray() gives the values."""
+    """`values` (n, outputs): in the units of the target, or the probabilities of classes; NaN if a cell of the row is
+    missing. `names`: the columns of the target, or the classes. `target`: the column of the classes; None: numbers.
+    `errors`: the errors, if the data contain the target. np.asarray() gives the values."""
 
     _shown = ("names", "target", "rows_without")
 
@@ -254,11 +254,12 @@ def predictions_of(model: Predictor, data, options: Dict[str, Any], progress: Op
 
 @_described("predict", "model", "data", "output")
 def predict(model, data=None, *, progress: Optional[Progress] = None, **options) -> Predictions:
-    """Predictions of a model.
+    """Predicts with a model.
 
-    model: what circe.train returned, a Predictor, or the path of a model's file. data: a DataFrame (pandas, polars, pyarrow), a
-    dictionary of columns, an array, or the path of a table; it has the columns of the training, in any order. progress: called
-    with the share that is done and a text; where it returns True, the work stops. The options are those of `circe predict`:
+    model: what circe.train returned, a Predictor, or the path of a model's file. data: a DataFrame (pandas, polars,
+    pyarrow), a dictionary of columns, an array, or the path of a table; it needs the columns of the training, in any
+    order. progress: called with the finished share and a text; if it returns True, the work stops. The options are those
+    of `circe predict`:
     """
     return predictions_of(_predictor(model), data, options, progress)
 
@@ -268,11 +269,12 @@ def predict(model, data=None, *, progress: Optional[Progress] = None, **options)
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Training(_Record):
-    """What came of a training: `predictor`, which predicts; `error` on the test rows (with test=0, on the validation rows);
-    `gamma`, given or chosen; `comparison`: error, tests and KPC of this network and of the same one without the regulariser, on
-    those rows; `trials`: error and dependence along gamma, where it was chosen or swept, one dictionary per gamma; `measures` of
-    the dependence of the target, of the baseline and of this network; `floor`: the error that no invariant predictor can go
-    below; `history`, one row per epoch, a structured array; `results`: all of it, as `circe train --json` writes it."""
+    """The result of a training: `predictor`; `error` on the test rows (with test=0, on the validation rows); `gamma`,
+    given or chosen; `comparison`: error, tests and KPC of this network and of the same network without the regulariser, on
+    the same rows; `trials`: error and dependence for each gamma, if it was chosen or swept, one dictionary per gamma;
+    `measures` of the dependence of the target, of the baseline and of this network; `floor`: no invariant predictor can
+    have an error below it; `history`, one row per epoch, a structured array; `results`: all of it, as `circe train --json`
+    writes it."""
 
     _shown = ("error", "gamma", "floor", "epochs", "seconds")
 
@@ -305,11 +307,12 @@ class Training(_Record):
         return predict(self.predictor, data, **options)
 
     def save(self, path) -> None:
-        """The predictor as a file, for `circe predict` and Predictor.load."""
+        """Writes the predictor to a file for `circe predict` and Predictor.load."""
         self.predictor.save(path)
 
     def report(self, folder) -> None:
-        """report.html with its figures, results.json, results.csv, predictions.csv, sweep.csv and run.yaml into a folder."""
+        """Writes report.html with its figures, results.json, results.csv, predictions.csv, sweep.csv and run.yaml into a
+        folder."""
         _native.check(_native.jobs().circe_training_report(_runtime.context().pointer, self._handle.pointer, _folder(folder)))
 
     def __reduce__(self):
@@ -328,9 +331,9 @@ def train(data=None, *, progress: Optional[Progress] = None, **options) -> Train
     """Trains a network whose prediction does not depend on `invariant_to` once `given` is known.
 
     data: a DataFrame (pandas, polars, pyarrow), a dictionary of columns, an array (n, columns) whose columns are called 0, 1,
-    ..., or the path of a table. Of a dictionary, an array of two dimensions is one name for all its columns. Categoricals and
-    text are categories. The model is kept in memory, and written where `output` is given. progress: called with the share that
-    is done and a text; where it returns True, the training stops (CancelledError). Ctrl-C stops it too.
+    ..., or the path of a table. In a dictionary, an array of two dimensions gives all its columns one name. Categoricals and
+    text are categories. The model stays in memory; `output` also writes it to a file. progress: called with the finished
+    share and a text; if it returns True, the training stops (CancelledError). Ctrl-C stops it too.
 
     >>> import numpy as np
     >>> y, e, f = np.random.default_rng(0).normal(size=(3, 600))
@@ -356,8 +359,8 @@ def train(data=None, *, progress: Optional[Progress] = None, **options) -> Train
 
 @_described("data")
 def data(set: str, *, progress: Optional[Progress] = None, **options) -> Tuple[int, int, int]:
-    """Makes the pictures of the image experiments: "faces" or "dsprites", or a "contact-sheet" of a set's pictures. Returns how
-    many there are, their width and their height. The options are those of `circe data`:
+    """Makes the pictures of the image experiments ("faces" or "dsprites"), or a "contact-sheet" of such a set. Returns the
+    number of pictures, their width and their height. The options are those of `circe data`:
     """
     job, made = Job("data", None, options, progress), (ctypes.c_int64 * 3)()
     job.call("circe_data", job.context.pointer, str(set).encode(), made)
@@ -369,9 +372,9 @@ def data(set: str, *, progress: Optional[Progress] = None, **options) -> Tuple[i
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Finding(_Record):
-    """Does one prediction depend on one attribute, once the outcome is known, or as another `notion` asks? `decision`, `verdict`
-    and `trust` in words; `p_value`, and `p_adjusted` for several attributes (Holm); `tests`, `effects`, `along`, `measures`, `gaps` between groups and
-    the `groups` themselves as in the command's JSON."""
+    """Whether one prediction depends on one attribute once the outcome is known, or as another `notion` asks. `decision`,
+    `verdict` and `trust` in words; `p_value`, and `p_adjusted` for several attributes (Holm); `tests`, `effects`, `along`,
+    `measures`, `gaps` between groups and the `groups` themselves, as in the JSON of the command."""
 
     _shown = ("prediction", "attribute", "decision", "p_adjusted", "trust")
 
@@ -393,9 +396,9 @@ class Finding(_Record):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Audit(_Record):
-    """`findings`: one for every prediction and attribute. `quality`: how good each prediction is. `n` rows, `dropped` of them
-    with missing cells. `results`: all of it, as `circe audit --json` writes it. As DataFrames: to_pandas(), `groups`, `gaps`,
-    `overall`; as pictures: plot(); as a page: to_html()."""
+    """`findings`: one per prediction and attribute. `quality`: the quality of each prediction. `n` rows, `dropped` of them
+    with missing cells. `results`: all of it, as `circe audit --json` writes it. As DataFrames: to_pandas(), `groups`,
+    `gaps`, `overall`; as pictures: plot(); as a page: to_html()."""
 
     _shown = ("findings", "n", "dropped")
 
@@ -410,11 +413,11 @@ class Audit(_Record):
     _handle: _runtime.Handle
 
     def report(self, folder) -> None:
-        """report.html with figures, their scripts and data, results.json and results.csv into a folder."""
+        """Writes report.html with figures, their scripts and data, results.json and results.csv into a folder."""
         _native.check(_native.jobs().circe_audit_report(self._handle.pointer, _folder(folder)))
 
     def to_html(self, path=None) -> Optional[str]:
-        """The report as one file that needs nothing beside it; without a path, its text."""
+        """Writes the report as one self-contained file; without a path, returns its text."""
         with tempfile.TemporaryDirectory(prefix="circe-") as folder:
             self.report(folder)
             with open(os.path.join(folder, "report.html"), encoding="utf-8") as file:
@@ -432,16 +435,16 @@ class Audit(_Record):
 
     @property
     def groups(self):
-        """A DataFrame, one row per prediction, attribute and group: `rows`, `compared` (large enough to set a gap), and every
-        metric as fairlearn's MetricFrame.by_group has it, with the ends of its 95 % interval: `true_positive_rate`,
+        """A DataFrame, one row per prediction, attribute and group: `rows`, `compared` (large enough to count in a gap),
+        and every metric as in fairlearn's MetricFrame.by_group, with the ends of its 95 % interval: `true_positive_rate`,
         `true_positive_rate_lower`, `true_positive_rate_upper`."""
         found = self.findings[:len(self.findings) // max(1, len(self.results["notions"]))]
         return _frame([row for finding in found for row in _group_rows(finding)], ["prediction", "attribute", "group"])
 
     @property
     def gaps(self):
-        """A DataFrame, one row per gap between groups: how large, with its interval, between which groups, and what chance
-        shows."""
+        """A DataFrame, one row per gap between groups: its size with an interval, the two groups, and what chance alone
+        gives."""
         return _frame([{"notion": f.notion, "prediction": f.prediction, "attribute": f.attribute, **gap}
                        for f in self.findings for gap in f.gaps])
 
@@ -451,9 +454,9 @@ class Audit(_Record):
         return _frame([{"prediction": one["prediction"], **_with_ends(one)} for one in self.quality], ["prediction"])
 
     def plot(self, metric: Optional[str] = None, axes=None):
-        """Draws a metric of every group with its 95 % interval, by matplotlib: one panel per attribute, one colour per
-        prediction. metric: a column of `groups`; without one, the true positive rate, or the mean error of numbers. Returns the
-        axes."""
+        """Draws a metric of every group with its 95 % interval, using matplotlib: one panel per attribute, one colour per
+        prediction. metric: a column of `groups`; without one, the true positive rate, or the mean error of numbers.
+        Returns the axes."""
         from matplotlib import pyplot
 
         table = self.groups
@@ -471,7 +474,7 @@ class Audit(_Record):
 
     @property
     def metrics(self) -> Tuple[str, ...]:
-        """The metrics that the groups have."""
+        """The names of the metrics of the groups."""
         return tuple(self.findings[0].groups["metrics"])
 
     def _repr_html_(self) -> str:
@@ -551,7 +554,7 @@ def audit(data, *, progress: Optional[Progress] = None, **options) -> Audit:
     """Does a prediction depend on sensitive attributes, once the outcome is known?
 
     data: a DataFrame (pandas, polars, pyarrow), a dictionary of columns, an array, or the path of a table, with predictions,
-    outcomes and attributes. progress: called with the share that is done and a text; where it returns True, the work stops.
+    outcomes and attributes. progress: called with the finished share and a text; if it returns True, the work stops.
 
     >>> import numpy as np
     >>> y, e, f = np.random.default_rng(0).normal(size=(3, 300))
@@ -560,7 +563,7 @@ def audit(data, *, progress: Optional[Progress] = None, **options) -> Audit:
     >>> found.findings[0].decision
     'depends'
 
-    model: what circe.train returned, a Predictor, or the path of a model's file, whose predictions of the data are audited.
+    model: what circe.train returned, a Predictor, or the path of a model file. Its predictions for the data are audited.
 
     The options are those of `circe audit`:
     """

@@ -1,7 +1,7 @@
-"""Kernels as people write them, and as the library holds them.
+"""Kernels, as texts and as objects of the library.
 
-A kernel is a text, "gaussian(0.5)" or "0-2:gaussian*3:delta", or an object that makes such a text. A factor without a width
-is free: sigma2 says how it gets one.
+A kernel is a text, "gaussian(0.5)" or "0-2:gaussian*3:delta", or an object that makes such a text. A factor without a
+width is free: sigma2 determines its width.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def _factor(name: str, sigma2: Optional[float], columns: Columns) -> Kernel:
 
 
 def gaussian(sigma2: Optional[float] = None, columns: Columns = None) -> Kernel:
-    """exp(-|a - b|^2 / (2 sigma2)) on some columns: a number, (first, last), or None for all. Without sigma2 it is free.
+    """exp(-|a - b|^2 / (2 sigma2)) on some columns: a number, (first, last), or None for all. Without sigma2, the width is
+    free.
 
     >>> gaussian(0.5, columns=(0, 2))
     Kernel('0-2:gaussian(0.5)')
@@ -110,7 +111,7 @@ def linear(columns: Columns = None) -> Kernel:
 
 
 def delta(columns: Columns = None) -> Kernel:
-    """1 where a = b in every column, else 0: categories."""
+    """1 if a = b in every column, otherwise 0: for categories."""
     return _factor("delta", None, columns)
 
 
@@ -166,7 +167,7 @@ def text(pointer: int) -> str:
 
 
 def gram(kernel: KernelLike, a, b=None, sigma2=None) -> "np.ndarray":
-    """The matrix of k(a_i, b_j), of the dtype of a; b: None is a itself. sigma2: for a kernel without a width.
+    """The matrix of k(a_i, b_j), in the dtype of a. b: None means a itself. sigma2: the width of a kernel that has none.
 
     >>> gram("linear", [[1.0], [2.0]])
     array([[1., 2.],

@@ -23,7 +23,7 @@ _METHOD_NAMES = {number: name for name, number in _native.METHODS.items()}
 
 
 class FitWarning(UserWarning):
-    """What the library has to say about a fit: a ridge that was raised, a best value at the edge of the grid."""
+    """A warning about a fit: the ridge was raised, or the best value lies at the edge of the grid."""
 
 
 @dataclass(frozen=True)
@@ -131,27 +131,27 @@ def _whole(value, name: str, least: int) -> int:
 class ConditionalMean:
     """The conditional mean embedding of z given y, by kernel ridge regression.
 
-    Width of the kernel of y and ridge are chosen together by the exact leave-one-out error over a grid. Fit it on points
-    that will not be measured or trained on: a model of the measured points makes what y leaves of z look smaller than it is.
+    The exact leave-one-out error over a grid chooses the width of the kernel of y and the ridge together. Fit it on points
+    that you will not measure or train on: a model of the measured points makes the residuals of z look smaller than they are.
 
     Parameters
     ----------
     kernel_y, kernel_z : text or Kernel
         "gaussian", "laplace(0.5)", "0-2:gaussian*3:delta".
     sigma2_y : number, several, "median" or None
-        Squared widths of the kernel of y to choose among. None: 1, 0.1, 0.01 and 0.001.
+        Squared widths to try for the kernel of y. None: 10, 1, 0.1, 0.01 and 0.001 times the squared median distance.
     sigma2_z : number or "median"
     ridge : number, several or None
         lambda in (K + lambda I), not scaled by the number of rows. None: 0.01, 0.1, 1, 10 and 100.
     method : "auto", "lowrank", "dense" or "rff"
     missing : "refuse" or "drop"
-        What fit() does with rows that miss a cell.
+        What fit() does with rows that have a missing cell.
     tolerance, max_rank, force_ridge, seed, rff_features, rff_batch, rff_every
-        As the options of `circe fit`; None: the library's own.
+        The options of `circe fit`; None: its defaults.
 
     Attributes after fit: loo_ (LooTable), sigma2_y_, ridge_, loo_error_, method_, rank_y_, rank_z_, kernel_y_, kernel_z_,
     trace_residual_y_, trace_residual_z_, ridge_raised_, n_rows_, n_columns_y_, n_columns_z_, warnings_, seconds_, columns_
-    (those that were read as categories).
+    (the columns read as categories).
 
     >>> import numpy as np
     >>> random = np.random.default_rng(0)
@@ -191,7 +191,7 @@ class ConditionalMean:
     # ---- scikit-learn's conventions
 
     def get_params(self, deep: bool = True) -> dict:
-        """The parameters by name, as scikit-learn's."""
+        """The parameters by name, as in scikit-learn."""
         return {name: getattr(self, name) for name in self._PARAMETERS}
 
     def set_params(self, **parameters) -> "ConditionalMean":
@@ -218,7 +218,7 @@ class ConditionalMean:
     # ---- fitting
 
     def fit(self, y, z) -> "ConditionalMean":
-        """y (M,) or (M, d_y) and z (M,) or (M, d_z): the same points. The work is done in float64."""
+        """y (M,) or (M, d_y) and z (M,) or (M, d_z): the same points. Computes in float64."""
         if _arrays.drops(self.missing):
             y, z = _arrays.dropped(y=y, z=z)[0].values()
         try:
@@ -261,9 +261,9 @@ class ConditionalMean:
         return _arrays.view(_columns.aligned(array, known, name), name, dtype)
 
     def encode(self, values, variable: str) -> np.ndarray:
-        """Numbers (n, columns) of rows of y or z, for the losses of a training loop: categories (text, categoricals, booleans) by
-        the codes that they had in the fit, whose kernel tells equal from different. A category that the fit has not seen is
-        refused. variable: "y" or "z".
+        """Encodes rows of y or z as numbers (n, columns), for the losses of a training loop. Categories (text, categoricals,
+        booleans) get the codes that they had in the fit; their kernel only compares for equality. A category that the fit has
+        not seen is refused. variable: "y" or "z".
 
         >>> import numpy as np
         >>> group = np.array(["north", "south", "west"])[np.arange(90) % 3]
@@ -343,11 +343,11 @@ class ConditionalMean:
         return model
 
     def close(self) -> None:
-        """Free the model now. What is asked of it afterwards raises ClosedError."""
+        """Frees the model now. Any later use raises ClosedError."""
         self.model.close()
 
     def residual_features(self, y, z, dtype=None) -> "ResidualFeatures":
-        """Residual features of a whole data set: compute once, measure and train by row numbers."""
+        """Residual features of a whole data set: compute them once, then measure and train by row numbers."""
         return ResidualFeatures(self, y, z, dtype)
 
     def residual_gram(self, y, z) -> np.ndarray:
@@ -385,8 +385,8 @@ class ConditionalMean:
     # ---- files, pickles, copies
 
     def save(self, path) -> None:
-        """As .safetensors, readable by `circe measure --model`, with the texts of categories. An existing file is replaced whole
-        or not at all."""
+        """Writes a .safetensors file that `circe measure --model` can read, with the texts of categories. If writing
+        fails, an existing file stays as it was."""
         known = getattr(self, "_categories", {})
         own, n = None, 0
         if any(texts is not None for columns in known.values() for texts in columns):
@@ -439,11 +439,11 @@ class ConditionalMean:
 
 
 class ResidualFeatures:
-    """Residual features zeta = psi(z) - mu(y) of a data set's rows, beside its y.
+    """Residual features zeta = psi(z) - mu(y) of the rows of a data set, together with its y.
 
-    The dot product of two rows of zeta is their K^c. `measure` and the losses of circe.torch take row numbers of it, so that
-    a training step gathers instead of computing. Where z is of high rank, zeta and gather are not offered (RankError);
-    measuring by row numbers is.
+    The dot product of two rows of zeta is their K^c. `measure` and the losses of circe.torch take its row numbers, so a
+    training step looks features up instead of computing them. If z has high rank, zeta and gather are not available
+    (RankError); measuring by row numbers still is.
 
     >>> import numpy as np
     >>> random = np.random.default_rng(0)
@@ -491,7 +491,7 @@ class ResidualFeatures:
         return self.handle.pointer
 
     def close(self) -> None:
-        """Free the features now, once no array of them is in use. What is asked of them afterwards raises ClosedError."""
+        """Frees the features now, or once no array of them is in use. Any later use raises ClosedError."""
         self._handle = self._views = None
         _runtime.changed()
 
@@ -522,7 +522,7 @@ class ResidualFeatures:
         return self.y[rows], self.zeta[rows]
 
     def measure(self, x, index=None, **options):
-        """CIRCE of x, whose row i belongs to row index[i] of the data set; options as of circe.circe."""
+        """CIRCE of x, whose row i belongs to row index[i] of the data set. The options are those of circe.circe."""
         from ._measures import circe_cached
 
         return circe_cached(self, x, index, **options)

@@ -1,8 +1,8 @@
-"""Measures of conditional dependence: a number, and where asked its gradient in x.
+"""Measures of conditional dependence: a number and, on request, its gradient in x.
 
-Each function takes x, y, z as (n,) or (n, columns), views them without a copy where it can, and returns a Measurement. The
-work is done in the dtype of x, or in `dtype`. missing="drop" leaves rows out in which a variable misses a cell (NaN, None, a
-mask, NA). Defaults are those of the command `circe measure`.
+Each function takes x, y, z as (n,) or (n, columns), avoids copies where possible, and returns a Measurement. It computes
+in the dtype of x, or in `dtype`. missing="drop" leaves out rows with a missing cell in any variable (NaN, None, a mask,
+NA). The defaults are those of the command `circe measure`.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _DTYPES = {None: None, "float32": np.dtype(np.float32), "float64": np.dtype(np.f
 
 
 class Measurement:
-    """What was measured: `value`, `grad` (d value / d x, shaped like x; None where not asked for), `measure`, `estimator`
-    (None where the measure has one form), `n` rows, `chosen`: what leave-one-out chose, by name (None: nothing), and
-    `columns`: those that were read as categories. float() gives the value."""
+    """The result of a measure: `value`, `grad` (d value / d x, with the shape of x; None if not requested), `measure`,
+    `estimator` (None if the measure has one form), `n` (rows), `chosen` (what leave-one-out chose, by name; None:
+    nothing), and `columns` (the columns read as categories). float() gives the value."""
 
     __slots__ = ("measure", "estimator", "value", "grad", "n", "chosen", "columns")
 
     def __init__(self, measure: str, estimator: Optional[str], value: float, grad: Optional[np.ndarray], n: int,
                  chosen: Optional[dict] = None, columns: tuple = ()):
         if value != value or value in (float("inf"), float("-inf")):
-            raise errors.NumericError(f"{measure} is no finite number: the data are too large for this kernel; scale them")
+            raise errors.NumericError(f"{measure} is not a finite number: the data are too large for this kernel; scale them")
         self.measure, self.estimator, self.value, self.grad, self.n = measure, estimator, value, grad, n
         self.chosen, self.columns = chosen, columns
 
@@ -65,8 +65,8 @@ def _model(mean, name: str):
 
 
 def transform(values, kind: str = "normal-scores") -> np.ndarray:
-    """The columns of `values` by their ranks: "normal-scores", "ranks" (in (0, 1)) or "none". Categories stay as they are. No
-    outlier, and no number that stands for missing, outweighs the other rows of it.
+    """Replaces the columns of `values` by "normal-scores" or "ranks" (in (0, 1)); "none" keeps them. Categories stay as they
+    are. Then no outlier, and no number that stands for a missing value, outweighs the other rows.
 
     >>> transform([1.0, 1e6, 2.0], "ranks")
     array([0.25, 0.75, 0.5 ])
@@ -166,10 +166,10 @@ def _given_mean(name: str, function: str, x, y, z, mean: ConditionalMean, kernel
 @_options_of_rows()
 def circe(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
           estimator: str = "ustat", grad: bool = False, dtype=None) -> Measurement:
-    """CIRCE: does x tell something about z that y does not? 0 where it does not.
+    """CIRCE: does x say something about z that y does not? 0 if it does not.
 
-    The squared Hilbert-Schmidt norm of the covariance of x and y with what y leaves of z. `mean` is the conditional mean of z
-    given y, fitted on other points. Estimators: ustat (unbiased), biased, debiased, centered.
+    The squared Hilbert-Schmidt norm of the covariance between (x, y) and the residual of z given y. `mean` is the conditional
+    mean of z given y, fitted on other points. Estimators: ustat (unbiased), biased, debiased, centered.
 
     >>> import numpy as np
     >>> random = np.random.default_rng(0)
@@ -187,8 +187,8 @@ def circe(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", 
 
 def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelLike = "gaussian",
                  sigma2_x: Sigma2 = "median", estimator: str = "ustat", grad: bool = False) -> Measurement:
-    """CIRCE of x from residual features that were computed before; row i of x belongs to row index[i] of them. The work is
-    done in the dtype of the features.
+    """CIRCE of x from precomputed residual features; row i of x belongs to their row index[i]. Computes in the dtype of the
+    features.
 
     >>> import numpy as np
     >>> y, z = np.random.default_rng(0).normal(size=(2, 300))
@@ -218,8 +218,8 @@ def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelL
 @_options_of_rows()
 def spectral(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
              grad: bool = False, dtype=None) -> Measurement:
-    """The largest singular value of CIRCE's operator: the single strongest direction counts. Never 0 on a sample; time grows
-    with the cube of the rows.
+    """The largest singular value of CIRCE's operator: only the strongest direction counts. It is never 0 on a sample, and its
+    time grows with the cube of the rows.
 
     >>> import numpy as np
     >>> y, z = np.random.default_rng(0).normal(size=(2, 300))
@@ -233,7 +233,8 @@ def spectral(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian
 @_options_of_rows("transform")
 def hsic(x, z, *, kernel_x: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", sigma2_x: Sigma2 = "median",
          sigma2_z: Sigma2 = "median", estimator: str = "ustat", grad: bool = False, dtype=None) -> Measurement:
-    """HSIC: does x depend on z at all? What they share through a third variable counts. Estimators: ustat (unbiased), biased.
+    """HSIC: does x depend on z at all? This includes what they share through a third variable. Estimators: ustat (unbiased),
+    biased.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=100)
@@ -313,8 +314,8 @@ def hscic(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_x: KernelLi
           tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:
     """HSCIC: the HSIC of x and z at a given y, averaged over y. The rows are regressed on themselves.
 
-    sigma2_y and ridge: one number each is taken as it is; of several, and of None, leave-one-out on these rows chooses.
-    With `mean` the conditional mean of z, the kernels of y and z and the ridge are those of the model.
+    sigma2_y and ridge: a single number is used as given. Among several, and for None, leave-one-out on these rows chooses.
+    With `mean`, the conditional mean of z, the kernels of y and z, and the ridge come from the model.
 
     >>> import numpy as np
     >>> y, z = np.random.default_rng(0).normal(size=(2, 300))
@@ -334,7 +335,8 @@ def hscic(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_x: KernelLi
 def kci(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
         sigma2_x: Sigma2 = "median", sigma2_y: Union[Grid, str] = None, sigma2_z: Sigma2 = "median", ridge: Grid = None,
         method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:
-    """KCI's statistic: the HSIC of what y leaves of (x, y) and of z. Grows with the rows; `circe.test` has its p-value.
+    """KCI's statistic: the HSIC of the residuals of (x, y) and of z given y. It grows with the number of rows; `circe.test`
+    gives its p-value.
 
     >>> import numpy as np
     >>> y, z, e = np.random.default_rng(0).normal(size=(3, 300))
@@ -350,11 +352,11 @@ def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike
         sigma2_y: Union[Grid, str] = None, ridge: Grid = None, regression: str = "kernel", combine: str = "max",
         sharpness: float = 1.0, previous=None, method: str = "auto", tolerance: Optional[float] = None, grad: bool = False,
         dtype=None) -> Measurement:
-    """GCM: the correlation of what y leaves of x with what it leaves of z, as a score about N(0, 1) under independence.
+    """GCM: the correlation between the residuals of x and of z given y, as a score that is about N(0, 1) under independence.
 
     regression: "kernel" or "linear". combine: "max", "logsumexp" (smooth, with `sharpness`) or "squares". previous: (x, y) of
-    the batch before, on which x is regressed instead. mean: a ConditionalMean with a linear kernel of z, for what y leaves of
-    z.
+    the previous batch; x is then regressed on that batch. mean: a ConditionalMean with a linear kernel of z; it then gives
+    the residuals of z.
 
     >>> import numpy as np
     >>> random = np.random.default_rng(0)
@@ -421,8 +423,8 @@ def _normalized(name: str, function: str, x, y, z, kernels, sigma2, epsilon, met
 def nocco(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
           sigma2_x: Sigma2 = "median", sigma2_y: Sigma2 = "median", sigma2_z: Sigma2 = "median", epsilon: float = 1e-3,
           method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:
-    """NOCCO: the covariance divided by the spread of each variable, so that every direction counts alike. The ridge is
-    n * epsilon.
+    """NOCCO: the covariance divided by the spread of each variable, so every direction counts equally. The ridge is n *
+    epsilon.
 
     >>> import numpy as np
     >>> y, z, e = np.random.default_rng(0).normal(size=(3, 300))
@@ -437,7 +439,8 @@ def nocco(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = 
 def kpc(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian",
         sigma2_x: Sigma2 = "median", sigma2_y: Sigma2 = "median", sigma2_z: Sigma2 = "median", epsilon: float = 1e-3,
         method: str = "auto", tolerance: Optional[float] = None, grad: bool = False, dtype=None) -> Measurement:
-    """KPC: the share of what y does not explain of x that z explains, 0 none, 1 all. Not symmetric in x and z.
+    """KPC: of the variation in x that y does not explain, the share that z explains. 0 is none, 1 is all. It is not symmetric
+    in x and z.
 
     >>> import numpy as np
     >>> y, z = np.random.default_rng(0).normal(size=(2, 300))
@@ -456,7 +459,8 @@ MEASURES: Dict[str, Callable[..., Measurement]] = {
 
 
 def measure(name: str, x, y=None, z=None, **options) -> Measurement:
-    """The measure called `name`: circe, circe-spectral, hsic, hscic, gcm, kci, nocco or kpc; options as of its function.
+    """The measure called `name`: circe, circe-spectral, hsic, hscic, gcm, kci, nocco or kpc; it takes the options of that
+    function.
 
     >>> import numpy as np
     >>> y, z = np.random.default_rng(0).normal(size=(2, 300))

@@ -188,10 +188,10 @@ def _number_of_threads(n) -> int:
 
 
 def set_threads(n: int) -> None:
-    """How many threads the library works with, for all calls from now on; 0: OMP_NUM_THREADS, or all there are.
+    """Sets the number of threads of the library for all later calls; 0: OMP_NUM_THREADS, or all processors.
 
-    Results depend on this number by rounding. Fewer threads than that may work, with the same results: there are no more
-    than processors, and limits of threadpoolctl count. A model keeps the number that it was fitted or loaded with.
+    This number changes results only by rounding. The library may use fewer threads, with the same results: never more than
+    processors, and never more than threadpoolctl allows. A model keeps the number that it was fitted or loaded with.
 
     >>> before = get_threads()
     >>> set_threads(1)
@@ -206,7 +206,7 @@ def set_threads(n: int) -> None:
 
 
 def get_threads() -> int:
-    """How many threads the library works with in this thread of Python."""
+    """The number of threads of the library in this thread of Python."""
     return _native.library().circe_context_threads(context().pointer)
 
 

@@ -1,4 +1,4 @@
-"""Many trainings in this process: a sweep over the options of one, and the experiments of the paper.
+"""Many trainings in this process: sweeps over options, and the experiments of the paper.
 
 Runs are threads of the library, each with a context of its own; Python waits for them without its lock.
 """
@@ -59,9 +59,9 @@ def _warn_of_failures(runs: Iterable[Dict[str, Any]]) -> None:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Sweep(_Runs):
-    """`runs`: of every combination a dictionary of its options and of its numbers on the validation rows: loss, r2 or accuracy,
-    floor, circe, hscic, gcm, hsic, gamma, epochs, seconds; `model`, the path of its file, where there is a folder; `error` where it
-    failed. The last option varies fastest. to_pandas() makes a table of them."""
+    """`runs`: one dictionary per combination, with its options and its numbers on the validation rows: loss, r2 or
+    accuracy, floor, circe, hscic, gcm, hsic, gamma, epochs, seconds; `model`, the path of its file, if there is a folder;
+    `error` if it failed. The last option varies fastest. to_pandas() gives a table."""
 
     _shown = ("options", "failed", "seconds", "folder")
 
@@ -120,11 +120,12 @@ class _SweepJob(Job):
 @_described("train", "data", "output", "resume", "sweep")
 def sweep(data=None, over: Optional[Mapping[str, Any]] = None, *, jobs: Optional[int] = None, threads: int = 1, folder=None,
           progress: Optional[Progress] = None, **options) -> Sweep:
-    """Trains with every combination of some options, side by side in this process.
+    """Trains with every combination of some options, several trainings at the same time in this process.
 
-    data, progress and the options are those of circe.train. over: options and the values to try. jobs: trainings side by side;
-    None: as many as the cores have room for. threads: of each training. folder: where results and models go; a run whose result
-    is there already, of the same settings and data, is not done again. Without one nothing is written.
+    data, progress and the options are those of circe.train. over: options and the values to try. jobs: the number of
+    trainings at the same time; None: as many as the cores allow. threads: threads per training. folder: where to write
+    results and models; a run whose result is already there, with the same settings and data, is not repeated. Without a
+    folder, nothing is written.
 
     >>> import numpy as np
     >>> y, e, f = np.random.default_rng(0).normal(size=(3, 600))
@@ -155,9 +156,9 @@ def sweep(data=None, over: Optional[Mapping[str, Any]] = None, *, jobs: Optional
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Experiment(_Runs):
-    """`runs`: every run with its model, method, gamma, seed, role and numbers. `summary`: medians over the seeds of every model,
-    method and choice, `chosen` the one that validation data prefer. `folder`: with report.html, results.json and results.csv.
-    `results`: all of it, as `circe experiment --json` writes it."""
+    """`runs`: every run with its model, method, gamma, seed, role and numbers. `summary`: medians over the seeds for every
+    model, method and choice; `chosen` marks the one that the validation data prefer. `folder`: with report.html,
+    results.json and results.csv. `results`: all of it, as `circe experiment --json` writes it."""
 
     _shown = ("name", "title", "failed", "folder")
 
@@ -172,10 +173,11 @@ class Experiment(_Runs):
 
 @_described("experiment")
 def experiment(name: Optional[str] = None, *, progress: Optional[Progress] = None, **options) -> Experiment:
-    """Runs one of the paper's experiments (circe.experiments() lists them), or that of the file `config`, in this process.
+    """Runs one of the paper's experiments (circe.experiments() lists them), or the experiment in the file `config`, in this
+    process.
 
-    What is finished already in its folder is not done again, and one that is stopped goes on from there when it is called again.
-    The options are those of `circe experiment`:
+    Runs already finished in its folder are not repeated, so a stopped experiment continues when it is called again. The
+    options are those of `circe experiment`:
     """
     job, made = Job("experiment", None, options, progress), ctypes.c_void_p()
     named = None if name is None else os.fsencode(name)
@@ -187,7 +189,7 @@ def experiment(name: Optional[str] = None, *, progress: Optional[Progress] = Non
 
 
 def experiments() -> Dict[str, str]:
-    """The experiments that there are, by name, with their titles."""
+    """The available experiments: names and titles."""
     entries, n = ctypes.POINTER(_native.ExperimentEntry)(), ctypes.c_int64()
     library = _native.jobs()
     _native.check(library.circe_experiment_list(ctypes.byref(entries), ctypes.byref(n)))

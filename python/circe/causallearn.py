@@ -6,8 +6,8 @@
     graph = pc(data, 0.05, indep_test="circe")                        # method kci
     graph = pc(data, 0.05, indep_test="circe", method="rcot")         # options as of circe.test
 
-Importing this module registers the name "circe" with causal-learn, where it takes names (0.1.4.0 and later). Earlier, and
-for whoever calls tests directly, CirceTest is the object.
+Importing this module registers the name "circe" with causal-learn (0.1.4.0 or later). For earlier versions, and to call
+tests directly, use CirceTest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from . import _inference
 
 
 class CirceTest(cit.CIT_Base):
-    """causal-learn's interface: CirceTest(data)(X, Y, condition_set) is the p-value of X independent of Y given the set.
+    """causal-learn's interface: CirceTest(data)(X, Y, condition_set) is the p-value of the test that X is independent of Y
+    given the set.
 
     `checks` is off by default: a search runs thousands of tests.
     """

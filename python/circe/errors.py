@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions. Every status of the C library has a class; the text is the library's own.
+"""The exceptions. Every status of the C library has a class; the text comes from the library.
 
 All derive from CirceError, and each also from the built-in exception that a Python programmer would catch.
 """
@@ -85,19 +85,19 @@ class DeviceError(CirceError, RuntimeError):
 
 
 class DTypeError(CirceError, TypeError):
-    """An argument is of a type that holds no real numbers, or not those asked for."""
+    """An argument has a type that does not hold real numbers, or not the requested type."""
 
 
 class ClosedError(CirceError, ValueError):
-    """The object was closed; nothing can be asked of it any more."""
+    """The object was closed and cannot be used any more."""
 
 
 class NotFittedError(CirceError, ValueError, AttributeError):
-    """fit() was not called yet."""
+    """fit() has not been called yet."""
 
 
 class VersionError(CirceError, ImportError):
-    """The C library that was found is not the one this package was written for, or there is none."""
+    """The C library was not found, or its version does not match this package."""
 
 
 class CommandError(CirceError, ValueError):

@@ -1,4 +1,4 @@
-"""Invariant predictors with scikit-learn's interface. The network and its training are those of circe.train, in this process."""
+"""Invariant predictors with scikit-learn's interface. They train the network of circe.train, in this process."""
 
 from __future__ import annotations
 
@@ -162,15 +162,17 @@ class _InvariantNetwork(BaseEstimator):
         return found.values
 
     def save(self, path) -> None:
-        """The model as a file for `circe predict` and circe.predict: its table has the columns of X by name, or x0, x1, ..."""
+        """Writes the model to a file for `circe predict` and circe.predict. Their tables need the columns of X by name, or
+        x0, x1, ..."""
         check_is_fitted(self, "predictor_")
         self.predictor_.save(path)
 
 
 def dependence_scorer(weight: float = 1.0, measure: str = "kpc", **options):
-    """A scorer for GridSearchCV and the like: the estimator's own score, less `weight` times what its prediction still depends
-    on `invariant_to` once `given` is known (circe.measure by name, kpc in [0, 1] by default, with its options). By score alone
-    the smallest gamma always wins. `given` and `invariant_to` are metadata of the score: set_score_request is done here.
+    """A scorer for GridSearchCV and similar tools: the estimator's own score minus `weight` times the remaining dependence of
+    its prediction on `invariant_to` given `given`. circe.measure computes the dependence, by default kpc in [0, 1], with its
+    options. By the score alone, the smallest gamma would always win. `given` and `invariant_to` are metadata of the score;
+    this function calls set_score_request.
 
     >>> import numpy as np
     >>> y, e = np.random.default_rng(0).normal(size=(2, 400))
@@ -190,14 +192,14 @@ class _DependenceScorer:
 
     def __call__(self, estimator, X, y, *, given=None, invariant_to=None) -> float:
         if invariant_to is None:
-            raise errors.ArgumentError("invariant_to is missing; it is what the prediction must not depend on. Of a search, pass "
+            raise errors.ArgumentError("invariant_to is missing; it is what the prediction must not depend on. In a search, pass "
                                        "it to fit, with scikit-learn's metadata routing enabled")
         predicted = estimator.predict_proba(X) if hasattr(estimator, "predict_proba") else estimator.predict(X)
         left = _measures.measure(self.measure, predicted, y if given is None else given, invariant_to, **self.options)
         return float(estimator.score(X, y)) - self.weight * max(float(left), 0.0)
 
     def get_metadata_routing(self):
-        """What scikit-learn is to pass on."""
+        """The metadata that scikit-learn should pass on."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
         request = MetadataRequest(owner=self)
@@ -212,21 +214,22 @@ class _DependenceScorer:
 _PARAMETERS = """
     Parameters
     ----------
-    gamma : weight of the regulariser; the larger, the more invariant and the less exact. "auto": the smallest with which no
-        dependence is found on rows left out of training, by a search that costs 5 to 30 trainings.
-    tolerance : for "auto", the share KPC of what `given` leaves of the prediction that `invariant_to` may explain; None: no
-        dependence may be found by a test.
-    sweep : gammas, or "auto": error and dependence along them, in trials_.
+    gamma : the weight of the regulariser; a larger one makes the predictor more invariant and less accurate. "auto":
+        the smallest with which a test finds no dependence on rows left out of training. The search costs 5 to 40
+        trainings.
+    tolerance : for "auto", the largest accepted KPC: the share of the variation in the prediction, unexplained by
+        `given`, that `invariant_to` may explain. None: a test must find no dependence.
+    sweep : gammas, or "auto"; trials_ then has the error and the dependence of each.
     regularizer : "circe", "hscic", "gcm" or "hsic".
-    estimator : of circe ("biased", "debiased", "centered", "ustat") and of hsic ("biased", "ustat").
-    batch_size : rows of a step; where fewer are left for training, all of those.
+    estimator : the estimator of circe ("biased", "debiased", "centered", "ustat") or of hsic ("biased", "ustat").
+    batch_size : rows per step; if fewer rows are left for training, all of them.
     net, activation, init, epochs, learning_rate, weight_decay, patience, sigma2_x, normalize_x, sigma2_y, sigma2_z, ridge, method, device
-        As the options of circe.train; None: the library's own.
-    validation : share of the rows that training is watched on. None: a tenth, and at least 10 rows.
-    holdout : share of the rows for learning the conditional mean alone. None: it is learnt from the training rows.
-    random_state : a whole number; the same numbers give the same network. None, or a RandomState: another one every time.
-    threads : None: as circe.set_threads says.
-    progress : called with the share that is done and a text; where it returns True, fit stops with a CancelledError.
+        The options of circe.train; None: its defaults.
+    validation : the share of the rows that monitor the training. None: a tenth, and at least 10 rows.
+    holdout : the share of the rows kept to learn only the conditional mean. None: learn it from the training rows.
+    random_state : a whole number; the same number gives the same network. None, or a RandomState: a different one every time.
+    threads : the number of threads; None: that of circe.set_threads.
+    progress : called with the finished share and a text; if it returns True, fit stops with a CancelledError.
 
     Attributes after fit: gamma_, trials_ (what a search or a sweep saw: one dictionary per gamma), report_ (what
     `circe train --json` says), error_ (on the validation rows), measures_, floor_, n_iter_, predictor_ (see
@@ -237,8 +240,8 @@ _PARAMETERS = """
 class InvariantRegressor(RegressorMixin, _InvariantNetwork):
     __doc__ = """A network that predicts b from X, and whose prediction does not depend on `invariant_to` once `given` is known.
 
-    Trains with loss + gamma * regularizer. What is paid is exactness: `floor_` estimates the error that no invariant
-    predictor can go below. X, given and invariant_to are arrays of numbers, or frames whose columns of text and categoricals
+    Trains with loss + gamma * regularizer. Invariance costs accuracy: no invariant predictor can have an error below
+    the floor, which `floor_` estimates. X, given and invariant_to are arrays of numbers, or frames whose columns of text and categoricals
     are categories.
 """ + _PARAMETERS + """
     >>> import numpy as np
@@ -252,9 +255,9 @@ class InvariantRegressor(RegressorMixin, _InvariantNetwork):
     """
 
     def fit(self, X, y, *, given=None, invariant_to=None) -> "InvariantRegressor":
-        """X (n, features); y (n,) or (n, targets): what is predicted. given (n, ...): dependence that runs through it is
-        allowed; None: the target itself. invariant_to (n, ...): what the prediction must not depend on once `given` is
-        known; None: nothing, a plain network."""
+        """X (n, features); y (n,) or (n, targets): the target. given (n, ...): dependence through it is allowed; None: the
+        target itself. invariant_to (n, ...): the prediction must not depend on it once `given` is known; None: train a
+        plain network."""
         if y is None:
             raise ValueError("This InvariantRegressor requires y to be passed, but the target y is None")
         features = self._features(X, reset=True)
@@ -264,7 +267,7 @@ class InvariantRegressor(RegressorMixin, _InvariantNetwork):
         return self
 
     def predict(self, X) -> np.ndarray:
-        """(n,) for a target of one column that was given as (n,), else (n, targets)."""
+        """(n,) if the target was given as (n,), otherwise (n, targets)."""
         values = self._values(X)
         return values[:, 0] if self._one_target else values
 
@@ -296,8 +299,8 @@ class InvariantClassifier(ClassifierMixin, _InvariantNetwork):
     """
 
     def fit(self, X, y, *, given=None, invariant_to=None) -> "InvariantClassifier":
-        """X (n, features); y (n,): classes. given (n, ...): dependence that runs through it is allowed; None: the class itself.
-        invariant_to (n, ...): what the prediction must not depend on once `given` is known; None: nothing."""
+        """X (n, features); y (n,): classes. given (n, ...): dependence through it is allowed; None: the class itself.
+        invariant_to (n, ...): the prediction must not depend on it once `given` is known; None: train a plain network."""
         if y is None:
             raise ValueError("This InvariantClassifier requires y to be passed, but the target y is None")
         features = self._features(X, reset=True)
@@ -323,7 +326,7 @@ class InvariantClassifier(ClassifierMixin, _InvariantNetwork):
         return found
 
     def decision_function(self, X) -> np.ndarray:
-        """Of two classes (n,), the log of their odds; of more (n, classes), logs of probabilities."""
+        """For two classes (n,), the log odds; for more (n, classes), the logs of the probabilities."""
         logs = np.log(np.maximum(self.predict_proba(X), np.finfo(float).tiny))
         return logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
 

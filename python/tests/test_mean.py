@@ -202,5 +202,5 @@ def test_the_units_of_y_do_not_count(points):
         other = circe.ConditionalMean().fit(factor * y, z)
         assert other.loo_error_ == pytest.approx(own.loo_error_, rel=1e-6)
         assert other.sigma2_y_ == pytest.approx(factor**2 * own.sigma2_y_, rel=1e-9)
-    with pytest.warns(circe.FitWarning, match="chose the largest of the widths that were tried for y"):
+    with pytest.warns(circe.FitWarning, match="chose the largest width tried for y"):
         circe.ConditionalMean(sigma2_y=[1.0, 0.1, 0.01]).fit(100.0 * y, z)

@@ -436,7 +436,7 @@ def test_the_watchman(points, mean):
     x, y, z = (torch.tensor(v[:60]) for v in (points.x, points.y, points.z))
     for options, factor, text in (({"sigma2_x": 1e-5}, 1.0, "so narrow that the loss sees hardly any dependence"),
                                   ({"sigma2_x": 1e5}, 1.0, "x hardly varies for it"),
-                                  ({"sigma2_x": 1.0}, 1.1, "no longer measures what it did"),
+                                  ({"sigma2_x": 1.0}, 1.1, "no longer measures the same thing"),
                                   ({}, 1.1, "has grown from"), ({}, 0.9, "about to collapse")):
         loss = ct.CirceLoss(mean, **options)
         with pytest.warns(ct.InvarianceWarning, match=text) as caught:

@@ -117,7 +117,7 @@ print.circe_audit <- function(x, digits = 3, ...) {
   for (i in seq_len(nrow(x$findings))) cat(strwrap(x$findings$verdict[i], exdent = 2), sep = "\n")
   failed <- if (!is.null(x$checks)) x$checks[x$checks$failed, , drop = FALSE]
   if (!is.null(failed) && nrow(failed) > 0) {
-    cat("\nLimits that were passed:\n")
+    cat("\nLimits exceeded:\n")
     print(failed, row.names = FALSE)
   }
   cat("\n")

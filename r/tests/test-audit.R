@@ -15,7 +15,7 @@ stopifnot(identical(table$attribute, c("sex", "group")), identical(table$decisio
           table$p.adjusted[2] > 0.05, audit$checks$failed[1], all(c("f", "m", "1", "2", "3") %in% audit$groups$group),
           any(audit$quality$metric == "auc"), file.exists(file.path(report, "report.html")), nrow(audit$gaps) > 2)
 shown <- capture.output(print(audit))
-stopifnot(any(grepl("score still depends on sex", shown)), any(grepl("Limits that were passed", shown)))
+stopifnot(any(grepl("score still depends on sex", shown)), any(grepl("Limits exceeded", shown)))
 check_refused(circe_audit(d, "scroe", "repaid", "sex"), "'prediction' names 'scroe', which is not a column")
 check_refused(circe_audit(as.matrix(d["age"]), "score", "repaid", "sex"), "it must be a data frame")
 check_refused(circe_audit(d, "score", "repaid", "sex", fail_if = "kpcc>1"), "kpcc")

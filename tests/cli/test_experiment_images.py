@@ -184,7 +184,7 @@ class WholeTest(ImagesTest):
             if name in ("href", "xlink:href", "src"):
                 self.assertTrue(value.startswith(("#", "data:")), value)
         shown = "".join(page.text)
-        for words in ("Tiny <b>&</b> sprites", "OOD test MSE", "no choice", "Every weight", "gamma: [1, 10, 100]"):
+        for words in ("Tiny <b>&</b> sprites", "OOD test MSE", "could not be chosen", "All weights", "gamma: [1, 10, 100]"):
             self.assertIn(words, shown)
 
     @unittest.skipUnless(shutil.which("gnuplot"), "gnuplot is not installed")

@@ -145,7 +145,7 @@ class TestTest(InferenceTest):
         self.assertEqual(result["diagnostics"]["regression_z"]["rows"], ROWS + 200)
         ignored = self.as_json(*self.ask("kci"), *pair)
         self.assertTrue(any("--auxiliary-y" in w for w in ignored["warnings"]), ignored["warnings"])
-        self.refuse(2, ["--auxiliary-z", "beside it"], *self.ask("circe"), *pair[:2])
+        self.refuse(2, ["--auxiliary-z", "too"], *self.ask("circe"), *pair[:2])
         self.refuse(2, ["rows"], *self.ask("circe"), "--auxiliary-y", "more.csv:y", "--auxiliary-z",
                     "table.csv:z")
 
@@ -185,7 +185,7 @@ class TestTest(InferenceTest):
         text = self.succeed(*self.ask("all")).stdout
         for word in (*TESTS, "p-value", "trust", "beforehand"):
             self.assertIn(word, text)
-        self.refuse(2, ["--null", "of one test"], *self.ask("all"), "--null", "gamma")
+        self.refuse(2, ["--null", "one test only"], *self.ask("all"), "--null", "gamma")
 
     def test_text(self):
         text = self.succeed(*self.ask("kci")).stdout
@@ -372,7 +372,7 @@ class AuditTest(InferenceTest):
         self.refuse(2, ["--positive 'maybe'", "'no' and 'yes'"],
                     *self.audit_args(prediction="score", target="label", out="bad"), "--positive", "maybe")
         self.refuse(2, ["--positive", "two values"], *self.audit_args(out="bad"), "--positive", "1")
-        self.refuse(2, ["which table"], "audit", "--prediction", "free", "--target", "y", "--sensitive", "z", "-o", "bad")
+        self.refuse(2, ["no table is given"], "audit", "--prediction", "free", "--target", "y", "--sensitive", "z", "-o", "bad")
         self.refuse(2, ["-o DIR is required"], *self.audit_args()[:-2])
         self.refuse(1, ["table.csv"], *self.audit_args(out="table.csv"))
         self.refuse(1, ["cannot make the folder"], *self.audit_args(out="no/such/place"))
@@ -427,8 +427,8 @@ class BrowserTest(InferenceTest):
             if shutil.which("gnuplot"):
                 self.assertEqual(page.tags.count("svg"), 8 if name == "numbers" else 5)
             text = " ".join(page.text)
-            for word in ("Verdict", "Equalised-odds gaps", "Error along", "Is the test right", "How much",
-                         "What this does and does not say", "How this was made"):
+            for word in ("Verdict", "Equalised-odds gaps", "Error along", "Is the test calibrated", "How much",
+                         "What this audit does and does not say", "How this was made"):
                 self.assertIn(word, text)
 
     @unittest.skipUnless(CHROMIUM, "Chromium is not installed")

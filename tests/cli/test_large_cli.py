@@ -136,9 +136,9 @@ class TestBlocks(LargeTest):
         self.assertTrue(0.5 < spread / claimed < 2, (spread, claimed))
 
     def test_refusals(self):
-        self.refuse(2, ["--rows all is of all rows at once: leave out --block-rows"], *self.many(), "--rows", "all",
+        self.refuse(2, ["--rows all uses all rows at once: leave out --block-rows"], *self.many(), "--rows", "all",
                     "--block-rows", "100")
-        self.refuse(2, ["--grad is of all rows at once: leave out --blocks"], *self.many(), "--grad", "g.npy", "--blocks", "3")
+        self.refuse(2, ["--grad uses all rows at once: leave out --blocks"], *self.many(), "--grad", "g.npy", "--blocks", "3")
         self.refuse(2, ["2 blocks of 5000 rows need more"], *self.many("hsic"), "--block-rows", "5000")
 
     def test_two_million_rows(self):

@@ -90,7 +90,7 @@ class MeasureTest(CliTest):
         self.assertEqual(a["split"], {"seed": 1, "holdout": 30, "batch": 30})
         self.assertEqual((a["n"], a["value"]), (30, b["value"]))
         self.assertNotEqual(a["value"], c["value"])
-        self.assertIn("split in two by --seed 1", self.succeed(*self.measure_args(), "--seed", 1).stdout)
+        self.assertIn("split into two halves by --seed 1", self.succeed(*self.measure_args(), "--seed", 1).stdout)
 
     def test_estimators_and_spectral(self):
         values = {name: self.as_json(*self.measure_args(), *self.holdout, "--estimator", name)["value"]
@@ -168,8 +168,8 @@ class BatchMeasureTest(CliTest):
                 self.assertNotIn("split", result)
 
     def test_text_says_how_to_read_it(self):
-        for name, words in (("hsic", "y is not used"), ("hscic", "at every y"), ("gcm", "N(0, 1)"),
-                            ("kci", "grows with the rows"), ("nocco", "--epsilon"), ("kpc", "explains nothing")):
+        for name, words in (("hsic", "does not use y"), ("hscic", "at every y"), ("gcm", "N(0, 1)"),
+                            ("kci", "grows with the number of rows"), ("nocco", "--epsilon"), ("kpc", "explains nothing")):
             text = " ".join(self.succeed(*self.measure_args(name=name)).stdout.split())
             self.assertRegex(text, "^%s = " % name)
             self.assertIn(words, text)
@@ -257,7 +257,7 @@ class BatchMeasureTest(CliTest):
                 self.assertEqual(again["value"], result["value"])
                 self.assertNotIn("loo", again)
                 text = self.succeed(*self.measure_args(name=name), *grids).stdout
-                self.assertRegex(text, r"leave-one-out +chose width of y and ridge .* 3 x 4")
+                self.assertRegex(text, r"leave-one-out +chose the width of y and the ridge .* 3 x 4")
                 default = self.measure(name)["loo"]
                 self.assertEqual([round(default["sigma2_y"][0] / width) for width in default["sigma2_y"]],
                                  [1, 10, 100, 1000, 10000])
@@ -445,7 +445,7 @@ class AllTest(CliTest):
         for name in MEASURES:
             self.assertRegex(text, r"(?m)^  %s +(\w+ +)?-?\d\S* +\d\S+  \w" % name)
         for words in ("marginal: y is not used", "in [0, 1]", "N(0, 1)", "0 = independent given y",
-                      "split in two by --seed 2", "rows measured       30", "0.001, a ridge of 0.03"):
+                      "split into two halves by --seed 2", "rows measured       30", "0.001, a ridge of 0.03"):
             self.assertIn(words, text)
         quiet = self.succeed(*self.measure_args(name="all"), "--quiet").stdout
         self.assertEqual(len(quiet.splitlines()), 10)

@@ -60,7 +60,7 @@ class Sweeps(Case):
             out, err = self.experiment(ranks, config, "by%d" % ranks, "--jobs", "1")
             self.assertEqual(self.results("by%d" % ranks), self.results("one"))
             self.nothing_but_results("by%d" % ranks)
-            self.assertEqual(out.count("report.html has the whole"), 1)
+            self.assertEqual(out.count("report.html has everything"), 1)
             self.assertEqual(len(self.said(err)), 1, err)
             self.assertIn("%d side by side" % ranks, err)
             self.assertTrue((self.folder / ("by%d" % ranks) / "report.html").exists())

@@ -313,7 +313,7 @@ class GammaTest(TrainTest):
     def test_a_number_of_0_and_1_is_a_class(self):
         options = ["--target", "pass", "--gamma", "1"]
         result = self.search("class.safetensors", *options)
-        self.assertIn("taken as two classes", " ".join(result["warnings"]))
+        self.assertIn("treated as two classes", " ".join(result["warnings"]))
         for name in ("cross_entropy", "accuracy", "auc"):
             self.assertTrue(math.isfinite(result["error"][name]), name)
         self.assertIn("delta", result["settings"]["regularizer_text"])
@@ -322,7 +322,7 @@ class GammaTest(TrainTest):
             self.assertTrue(all(0 <= group[name] <= 1 for group in result["groups"]), name)
         number = self.search("number.safetensors", *options, "--task", "regression")
         self.assertIn("r2", number["error"])
-        self.assertNotIn("taken as two classes", " ".join(number["warnings"]))
+        self.assertNotIn("treated as two classes", " ".join(number["warnings"]))
 
     def test_one_variance(self):
         result = self.search("variance.safetensors", "--gamma", "1")

@@ -64,7 +64,7 @@ static void instruction_sets(void **state) {
     }
     setenv("CIRCE_ISA", "AVX2", 1);
     assert_refused(circe_context_create(NULL, &context), CIRCE_ERR_ARGUMENT, "CIRCE_ISA is 'AVX2'");
-    assert_refused(circe_context_create(NULL, &context), CIRCE_ERR_ARGUMENT, "can be: baseline");
+    assert_refused(circe_context_create(NULL, &context), CIRCE_ERR_ARGUMENT, "this machine has baseline");
     assert_null(context);
     setenv("CIRCE_ISA", "", 1); /* as good as unset */
     assert_ok(circe_context_create(NULL, &context));

@@ -290,7 +290,7 @@ static void test_bad_options(void **state) {
     (void)state;
     circe_audit_options o = make_options();
     circe_table *table = make_table(make_people(0.4, 9));
-    refuse(NULL, &o, "which table");
+    refuse(NULL, &o, "no table is given");
     o.target = NULL;
     refuse(table, &o, "--target");
     o = make_options();

@@ -327,7 +327,7 @@ static void test_of_texts_with_all_it_offers(void **state) {
     circe_test_job_result_free(r);
     o.calibrate = 20;
     assert_refused(circe_test_run(d.context, d.table, "all", &o, NULL, &r), CIRCE_ERR_ARGUMENT,
-                   "--calibrate is of one test");
+                   "--calibrate works with one test only");
     assert_null(r);
     circe_table_free(d.table);
 }

@@ -114,7 +114,7 @@ static void none(void **state) {
     points p = make_points();
     circe_measure_options o = settled(CIRCE_MEASURE_NONE);
     circe_measure *r = (circe_measure *)&p;
-    assert_refused(circe_measure_create(p.context, &o, &r), CIRCE_ERR_ARGUMENT, "measure 0 is none of circe");
+    assert_refused(circe_measure_create(p.context, &o, &r), CIRCE_ERR_ARGUMENT, "measure 0 is not one of circe");
     assert_null(r);
     assert_string_equal(circe_measure_text(NULL), "none");
     assert_null(circe_measure_mean(NULL));
@@ -984,7 +984,7 @@ static void refusals(void **state) {
     o.estimator = CIRCE_CENTERED;
     assert_refused(CREATE, CIRCE_ERR_ARGUMENT, "hsic has the estimators biased and ustat; not centered");
     o = settled((circe_measure_kind)17);
-    assert_refused(CREATE, CIRCE_ERR_ARGUMENT, "measure 17 is none of");
+    assert_refused(CREATE, CIRCE_ERR_ARGUMENT, "measure 17 is not one of");
     o = settled(CIRCE_MEASURE_CIRCE);
     o.method = CIRCE_METHOD_RFF;
     o.rff_features = 0;
@@ -1014,7 +1014,7 @@ static void refusals(void **state) {
     assert_ok(CREATE);
     b.index[2] = N;
     assert_refused(circe_measure_evaluate_at(r, 0, 0, b.index, B, &b.x, &b.value, NULL), CIRCE_ERR_ARGUMENT,
-                   "row 60 is none of the 60");
+                   "row 60 is not one of the 60");
     b.index[2] = 0;
     assert_refused(circe_measure_evaluate_at(r, 0, 0, b.index, B - 1, &b.x, &b.value, NULL), CIRCE_ERR_SHAPE,
                    "16 rows");

@@ -55,7 +55,7 @@ circe_status circe__backend_cpu(const circe__backend **backend) {
     list_runnable(processor, runnable, sizeof runnable);
     if (found == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "CIRCE_ISA is '%s', which is no instruction set of circe; here it can be: %s", asked,
+                          "CIRCE_ISA is '%s', which is not an instruction set of circe; this machine has %s", asked,
                           runnable);
     if (found->needs > processor)
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "CIRCE_ISA is '%s', which this processor lacks; here it can be: %s",

@@ -28,7 +28,7 @@ _TARGETS = {"cpu": {"circe_points": "circe_jax_points", "circe_rows": "circe_jax
 
 
 class BuildWarning(UserWarning):
-    """The custom calls could not be compiled; the losses go through Python."""
+    """The custom calls could not be compiled, so the losses go through Python."""
 
 
 def _headers() -> Optional[Path]:
@@ -126,5 +126,5 @@ def shim() -> Optional[ctypes.CDLL]:
 
 
 def backend() -> str:
-    """How the losses reach the library: "ffi", by custom calls, or "callback", through Python."""
+    """How the losses reach the library: "ffi" (custom calls) or "callback" (through Python)."""
     return "callback" if shim() is None else "ffi"

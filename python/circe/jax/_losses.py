@@ -27,7 +27,7 @@ _SMALL = {"zero": 0, "refuse": 1}
 
 
 class SmallBatchWarning(UserWarning):
-    """A batch had fewer rows than the loss needs, and counted as 0."""
+    """A batch had fewer rows than the loss needs; it counted as 0."""
 
 
 # ---- value and gradient -------------------------------------------------------------------------------------------------
@@ -154,16 +154,16 @@ def _loss(name: str, plan: _plans.Plan, x, points: Tuple[Any, ...], least: int, 
 def circe_loss(x, y=None, z=None, mean: Union[ConditionalMean, ResidualFeatures, None] = None, *, index=None,
                sigma2_x: Sigma2 = "median", kernel_x: KernelLike = "gaussian", estimator: str = "ustat",
                axis_name: AxisName = None, small_batch: str = "zero") -> Array:
-    """CIRCE of a batch: small where the features x tell nothing about z that y does not.
+    """CIRCE of a batch: small if the features x say nothing about z that y does not.
 
-    `mean` is the ConditionalMean of z given y, fitted on rows that are not trained on: circe_loss(x, y, z, mean). Or it is the
-    ResidualFeatures of the training set: circe_loss(x, mean=features, index=index), with the row numbers of the batch, which
-    costs less; x must have their dtype. sigma2_x is the squared width of the features' kernel: a number, or "median", the squared
-    median distance of each batch, a constant of the gradient (on the CPU).
+    `mean` is the ConditionalMean of z given y, fitted on rows that are not used for training: circe_loss(x, y, z, mean). Or
+    it is the ResidualFeatures of the training set: circe_loss(x, mean=features, index=index), with the row numbers of the
+    batch, which is cheaper; x must have their dtype. sigma2_x is the squared width of the kernel of the features: a number,
+    or (on the CPU) "median", the squared median distance of each batch, which the gradient treats as a constant.
 
-    axis_name: inside shard_map or pmap, the axes that the batch is split over: the loss is then of the batch of all devices, and
-    its gradient such that averaging the parameters' gradients over the axes (lax.pmean) makes it right. A batch of fewer rows
-    than the estimator needs is 0, with one warning; small_batch="refuse" raises instead.
+    axis_name: inside shard_map or pmap, the axes that the batch is split over. Then the loss covers the batches of all
+    devices, and averaging the gradients of the parameters over the axes (lax.pmean) gives the correct gradient. A batch with
+    fewer rows than the estimator needs gives a loss of 0, with one warning. small_batch="refuse" raises an error instead.
 
     >>> import numpy as np, jax, circe
     >>> y, z = np.random.default_rng(0).normal(size=(2, 300))
@@ -196,7 +196,7 @@ def circe_loss(x, y=None, z=None, mean: Union[ConditionalMean, ResidualFeatures,
 def hsic_loss(x, z, *, sigma2_x: Sigma2 = "median", sigma2_z: Optional[float] = None, kernel_x: KernelLike = "gaussian",
               kernel_z: KernelLike = "gaussian", estimator: str = "ustat", axis_name: AxisName = None,
               small_batch: str = "zero") -> Array:
-    """HSIC of a batch: small where x and z are independent, whatever they share through other variables.
+    """HSIC of a batch: small if x and z are independent. What they share through other variables counts as dependence.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.linspace(-1, 1, 50)
@@ -214,8 +214,8 @@ def hscic_loss(x, y, z, *, mean: Optional[ConditionalMean] = None, sigma2_x: Sig
                sigma2_y: Optional[float] = None, sigma2_z: Optional[float] = None, kernel_x: KernelLike = "gaussian",
                kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", ridge: Optional[float] = None,
                axis_name: AxisName = None, small_batch: str = "zero") -> Array:
-    """HSCIC of a batch, which is regressed on its own y; with `mean` the conditional mean of z is the holdout's, and kernels
-    and ridge are the model's where they are not given.
+    """HSCIC of a batch, which is regressed on its own y. With `mean`, the conditional mean of z comes from the holdout;
+    kernels and ridge also come from the model unless they are given.
 
     >>> import jax.numpy as jnp
     >>> x = jnp.linspace(-1, 1, 50)
@@ -232,8 +232,8 @@ def hscic_loss(x, y, z, *, mean: Optional[ConditionalMean] = None, sigma2_x: Sig
 def gcm_loss(x, y, z, *, mean: Optional[ConditionalMean] = None, sigma2_y: Optional[float] = None,
              kernel_y: KernelLike = "gaussian", ridge: Optional[float] = None, regression: str = "kernel",
              combine: str = "logsumexp", sharpness: float = 1.0, axis_name: AxisName = None, small_batch: str = "zero") -> Array:
-    """GCM of a batch: the correlation of what y leaves of x and of z. combine="logsumexp", the default here, is a smooth
-    maximum over pairs of columns.
+    """GCM of a batch: the correlation between the residuals of x and of z given y. combine="logsumexp", the default here, is
+    a smooth maximum over pairs of columns.
 
     >>> import jax.numpy as jnp
     >>> y = jnp.linspace(-1, 1, 60)

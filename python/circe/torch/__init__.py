@@ -4,9 +4,9 @@
     circe_loss = circe.torch.CirceLoss(mean)
     loss = criterion(prediction, b) + gamma * circe_loss(features, y, z)
 
-Values and gradients are libcirce's, computed together in the forward pass; the backward pass multiplies. Tensors of the CPU
-and of CUDA devices, float32 and float64 (others are computed in float32), under autocast, torch.compile and
-DistributedDataParallel.
+libcirce computes value and gradient together in the forward pass; the backward pass only multiplies. The losses take
+tensors on the CPU and on CUDA devices, in float32 and float64 (other types are computed in float32). They work under
+autocast, torch.compile and DistributedDataParallel.
 """
 
 from ._data import IndexedDataset, residual_features

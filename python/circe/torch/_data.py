@@ -13,15 +13,15 @@ _DTYPES = {torch.float32: np.float32, torch.float64: np.float64}
 
 
 def residual_features(mean: ConditionalMean, y, z, dtype: torch.dtype = torch.float32) -> ResidualFeatures:
-    """What a training step needs of y and z, for a whole data set: y (N, ...) and z (N, ...) of its rows, in its order.
-    dtype: that of the training."""
+    """Precomputes what a training step needs of y and z: y (N, ...) and z (N, ...) are the rows of the data set, in its
+    order. dtype: the dtype of the training."""
     if dtype not in _DTYPES:
         raise errors.DTypeError(f"dtype is {dtype}; it must be torch.float32 or torch.float64")
     return mean.residual_features(y, z, _DTYPES[dtype])
 
 
 class IndexedDataset(Dataset):
-    """A data set whose items end in their row number: (*item, index), for losses that take index=.
+    """A data set whose items end with their row number, (*item, index), for losses that take index=.
 
     >>> import torch
     >>> from torch.utils.data import TensorDataset

@@ -199,7 +199,7 @@ def _compute(plan, x, y, z, index, with_grad):
         return _compute_cpu(plan, x, y, z, rows, grad), grad
     if x.device.type == "cuda":
         return _compute_cuda(plan, x, y, z, rows, grad), grad
-    raise errors.DeviceError(f"x is on {x.device}; tensors of the CPU and of CUDA devices are served")
+    raise errors.DeviceError(f"x is on {x.device}; it must be on the CPU or on a CUDA device")
 
 
 def _view(tensor: Optional[Tensor]) -> Tuple[int, int, int, int, int]:

@@ -20,29 +20,29 @@ Sigma2 = Union[float, str, None]  # of the features: a number, "median" or "runn
 
 
 class SmallBatchWarning(UserWarning):
-    """A batch had fewer rows than the loss needs, and counted as 0."""
+    """A batch had fewer rows than the loss needs; it counted as 0."""
 
 
 class _Loss(torch.nn.Module):
     """Base: a plan, and whether to gather the batch across ranks.
 
-    Under torch.distributed and in training mode the loss is of the batch of all ranks (gather=True), with the gradient that
-    DistributedDataParallel's averaging makes right. Ranks may have batches of different sizes; same_size=True promises that
-    they have not, and spares an exchange of sizes that waits for the device.
+    Under torch.distributed, in training mode, the loss covers the batches of all ranks (gather=True). Its gradient is correct
+    after DistributedDataParallel's averaging. Ranks may have batches of different sizes; same_size=True promises equal sizes
+    and saves an exchange of sizes that waits for the device.
 
-    sigma2_x is the squared width of the features' kernel: "median", the squared median distance of each batch, a constant of
-    the gradient; "running", a moving average of that, which is a buffer (running_sigma2, in the state_dict), is updated in
-    training mode and used as it is in eval mode; or a number. normalize_x: "rows" divides each row of the features by its
-    norm, "batch" standardises each column over the batch, with their gradients. Under torch.distributed, with gather, medians
-    and means are those of all ranks' rows, so that every rank has the same; without it each rank has its own, and
-    DistributedDataParallel sends rank 0's buffer to all where the loss is a part of the wrapped module. Kernels without a
-    width (linear, delta) and factors with one of their own are left as they are.
+    sigma2_x is the squared width of the kernel of the features. "median": the squared median distance of each batch, which
+    the gradient treats as a constant. "running": a moving average of it, stored in a buffer (running_sigma2, in the
+    state_dict); training mode updates it, eval mode uses it unchanged. Or a number. normalize_x: "rows" divides each row of
+    the features by its norm, "batch" standardises each column over the batch; the gradient passes through both. Under
+    torch.distributed with gather, medians and means cover the rows of all ranks, so every rank has the same. Without gather
+    each rank has its own, and DistributedDataParallel sends the buffer of rank 0 to all ranks if the loss is part of the
+    wrapped module. Kernels without a width (linear, delta) and factors with their own width stay as they are.
 
-    In training mode an InvarianceWarning is given once where the kernel of the features is nearly constant or nearly the
-    identity on average, and where their scale changes by a factor of 5: the loss then sees little.
+    In training mode, an InvarianceWarning appears once if the kernel of the features is nearly constant or nearly the
+    identity on average, and once if their scale changes by a factor of 5: then the loss sees little.
 
-    A batch of fewer rows than the estimator needs (4 for "ustat", otherwise 2), as the last one of an epoch may
-    be, is 0 with a gradient of zeros, and one SmallBatchWarning; small_batch="refuse" raises instead.
+    A batch with fewer rows than the estimator needs (4 for "ustat", otherwise 2), such as the last batch of an epoch,
+    gives a loss of 0 with a zero gradient, and one SmallBatchWarning. small_batch="refuse" raises an error instead.
     """
 
     def __init__(self, plan: _plans.Plan, gather: bool, group, same_size: bool, small_batch: str, least: int):
@@ -99,14 +99,14 @@ def _remade(kind, arguments, options, training: bool, buffers) -> _Loss:
 
 
 class CirceLoss(_Loss):
-    """CIRCE of a batch: small where the features x tell nothing about z that y does not.
+    """CIRCE of a batch: small if the features x say nothing about z that y does not.
 
-    `mean` is the ConditionalMean of z given y, fitted on rows that are not trained on: circe_loss(x, y, z). Or it is the
-    ResidualFeatures of the training set (residual_features): circe_loss(x, index=index), with the row numbers of the batch,
-    which costs less. The estimator "ustat" is unbiased: the others also fall when x shrinks.
+    `mean` is the ConditionalMean of z given y, fitted on rows that are not used for training: circe_loss(x, y, z). Or it is
+    the ResidualFeatures of the training set (residual_features): circe_loss(x, index=index), with the row numbers of the
+    batch, which is cheaper. The estimator "ustat" is unbiased; the others also fall when x shrinks.
 
-    On CUDA devices without `index`, points of z outside the span of the holdout's have up to 8 columns more: enough for a
-    few in its tails. For a holdout that covers z worse, use ResidualFeatures, which take as many as it needs.
+    On CUDA devices without `index`, points of z outside the span of the holdout get up to 8 additional columns, enough for a
+    few points in the tails. If the holdout covers z less well, use ResidualFeatures, which take as many columns as needed.
 
     >>> import numpy as np, torch, circe
     >>> random = np.random.default_rng(0)
@@ -144,7 +144,7 @@ class CirceLoss(_Loss):
 
 
 class HSICLoss(_Loss):
-    """HSIC of a batch: small where x and z are independent, whatever they share through other variables.
+    """HSIC of a batch: small if x and z are independent. What they share through other variables counts as dependence.
 
     >>> import torch
     >>> x = torch.linspace(-1, 1, 50)
@@ -163,8 +163,8 @@ class HSICLoss(_Loss):
 
 
 class HSCICLoss(_Loss):
-    """HSCIC of a batch, which is regressed on its own y; with `mean` the conditional mean of z is the holdout's, and kernels
-    and ridge are the model's where they are not given.
+    """HSCIC of a batch, which is regressed on its own y. With `mean`, the conditional mean of z comes from the holdout;
+    kernels and ridge also come from the model unless they are given.
 
     >>> import torch
     >>> x = torch.linspace(-1, 1, 50)
@@ -184,8 +184,8 @@ class HSCICLoss(_Loss):
 
 
 class GCMLoss(_Loss):
-    """GCM of a batch: the correlation of what y leaves of x and of z. combine="logsumexp", the default here, is a smooth
-    maximum over pairs of columns.
+    """GCM of a batch: the correlation between the residuals of x and of z given y. combine="logsumexp", the default here, is
+    a smooth maximum over pairs of columns.
 
     >>> import torch
     >>> y, x = torch.linspace(-1, 1, 60), torch.linspace(-1, 1, 60).sin() ** 2

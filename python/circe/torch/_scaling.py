@@ -24,8 +24,8 @@ _RUNNING_KEEP = 0.9
 
 
 class InvarianceWarning(UserWarning):
-    """The loss sees little of the features as they are: their kernel is nearly constant or nearly the identity, or their scale
-    has changed a lot."""
+    """The loss sees little of the features: their kernel is nearly constant or nearly the identity, or their scale has
+    changed a lot."""
 
 
 def settled(kernel_x, sigma2_x):
@@ -160,18 +160,18 @@ class Watch:
     def _judge(self, scaling: Scaling) -> None:
         width = f"sigma2_x={scaling.sigma2_x!r}"
         if self.kernel < self.LOW:
-            self._say("low", f"the kernel of x is {self.kernel:.3g} between two rows on average ({width}): it is so narrow that "
+            self._say("low", f"the kernel of x averages {self.kernel:.3g} between two rows ({width}): it is so narrow that "
                              "the loss sees hardly any dependence, and x can grow to hide it; use sigma2_x='median'")
         if self.kernel > self.HIGH:
-            self._say("high", f"the kernel of x is {self.kernel:.3g} between two rows on average ({width}): x hardly varies for "
-                              "it, so the loss is small whatever x depends on; use sigma2_x='median', or a smaller gamma where "
+            self._say("high", f"the kernel of x averages {self.kernel:.3g} between two rows ({width}): x hardly varies for "
+                              "it, so the loss is small even if x depends on z; use sigma2_x='median', or a smaller gamma if "
                               "x has collapsed to a constant")
         if self.first and not self.first / self.DRIFT <= self.spread <= self.first * self.DRIFT:
             grown = self.spread > self.first
             self._say("drift", f"the standard deviation of x has {'grown' if grown else 'shrunk'} from {self.first:.3g} to "
                                f"{self.spread:.3g} ({width}): " +
                                ("a width that follows x keeps the loss right; weight decay keeps x small" if scaling.follows and
-                                grown else "with a number for sigma2_x the loss no longer measures what it did; use "
+                                grown else "with a number for sigma2_x the loss no longer measures the same thing; use "
                                 "sigma2_x='median'" if not scaling.follows else "x is about to collapse to a constant; use the "
                                 "estimator 'ustat', or a smaller gamma"))
 
