@@ -37,7 +37,7 @@ def built(revision, work):
 
 
 def times(found, where=""):
-    """Every number of milliseconds or seconds in a result of `circe bench`, by the path and the settings of its row."""
+    """Every median in a result of `circe bench`, by the path and the settings of its row."""
     rows = {}
     if isinstance(found, dict):
         named = [f"{key}={found[key]}" for key in ("name", "path", "measure", "regularizer", "B", "M", "d_x", "rank_y", "batch", "net")
@@ -46,7 +46,7 @@ def times(found, where=""):
         for key, value in found.items():
             if isinstance(value, (dict, list)):
                 rows.update(times(value, f"{here} {key}".strip()))
-            elif isinstance(value, (int, float)) and (key.startswith("median") or key == "fit_seconds") and value > 0:
+            elif isinstance(value, (int, float)) and key.startswith("median") and value > 0:
                 rows[f"{here} {key}"] = float(value)
     elif isinstance(found, list):
         for part in found:

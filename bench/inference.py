@@ -2,7 +2,9 @@
 
     python bench/inference.py [--library build/libcirce.so] [--reps 500] [--quick] [--parts levels,power,...] [--json OUT]
 
-Parts: levels (type I error at .05 on the unit circle, post-nonlinear models of 1 to 5 dimensions, the sine task), power,
+Parts: nulls and alternatives (every data set of inference_generators.py, by circe's tests and by the peers' of
+inference_peers.py that are installed: shares rejected, share that `trust` objects to, milliseconds; --generators and
+--methods choose some, --figure draws them), levels (type I error at .05 on the unit circle, post-nonlinear models of 1 to 5 dimensions, the sine task), power,
 insurance (premiums permuted within bins of risk; needs CIRCE_DATA), speed, agreement (both against causal-learn).
 Every share comes with its 95 % interval (Wilson). Each repetition has its own seed: data set r is the same for every
 method and in every run. --quick: 50 repetitions, 20 data sets for the agreement.
@@ -15,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-ALL_PARTS = ["levels", "power", "insurance", "speed", "agreement"]
+ALL_PARTS = ["nulls", "alternatives", "levels", "power", "insurance", "speed", "agreement"]
 
 
 def parse_options():
@@ -24,19 +26,27 @@ def parse_options():
     parser.add_argument("--reps", type=int, default=500, help="data sets a cell [500]")
     parser.add_argument("--quick", action="store_true", help="50 repetitions")
     parser.add_argument("--parts", default="levels,power,insurance,speed,agreement", help="which, with commas")
-    parser.add_argument("--methods", help="only these rows, with commas")
+    parser.add_argument("--methods", help="only these rows, with semicolons")
+    parser.add_argument("--generators", help="nulls, alternatives: only names that hold one of these, with semicolons")
+    parser.add_argument("--peers", action="store_true", help="nulls, alternatives: other packages as well")
+    parser.add_argument("--kept", action="store_true", help="nulls, alternatives: only those no setting was chosen on")
+    parser.add_argument("--first", type=int, default=0, help="the seed of the first data set [0]")
+    parser.add_argument("--figure", metavar="SVG", help="nulls, alternatives: draw the shares")
     parser.add_argument("--threads", type=int, default=1, help="of both sides [1]")
     parser.add_argument("--json", metavar="OUT", help="also write everything here, after every part")
     return parser.parse_args()
 
 
 OPTIONS = parse_options()
+sys.path.append(sys.path.pop(0))  # csv.py here is not the csv of others
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = str(OPTIONS.threads)  # before the libraries start their threads
 
 import numpy as np  # noqa: E402
 
 import inference_data as data  # noqa: E402
+import inference_generators as generators  # noqa: E402
+import inference_peers as peers  # noqa: E402
 from inference_library import Library  # noqa: E402
 
 REPS = 50 if OPTIONS.quick else OPTIONS.reps
@@ -110,6 +120,90 @@ def cell(library, title, make, names, reps=None, bound=None, above=None):
             flush=True,
         )
     return rows
+
+
+CIRCE_TESTS = ["kci", "circe", "gcm", "wgcm", "pcm", "rcot", "splitkci"]
+
+
+def chosen(text, names):
+    return [name for name in names if not text or any(part.strip() in name for part in text.split(";"))]
+
+
+def answers(library, generator, method, reps):
+    """p-values, whether trust objects, and seconds of a method on the generator's data sets."""
+    p_values, objections, seconds = [], [], []
+    for r in range(OPTIONS.first, OPTIONS.first + reps):
+        x, y, z = generator(np.random.default_rng(r))
+        start = time.perf_counter()
+        if method in CIRCE_TESTS:
+            result = library.test(x, y, z, method, seed=r)
+            p_values.append(result.p_value)
+            objections.append(result.trust != "good")
+        else:
+            p_values.append(peers.p_value(method, x, y, z, r))
+        seconds.append(time.perf_counter() - start)
+    return np.array(p_values), objections, seconds
+
+
+def table(library, kinds, title):
+    print(f"\n{title} [95 % interval], share that trust objects to, median milliseconds")
+    methods, rows = list(CIRCE_TESTS), []
+    if OPTIONS.peers:
+        found, missing = peers.available()
+        methods += found
+        for name, why in missing.items():
+            print(f"({name} is left out: {why})")
+    for name in chosen(OPTIONS.generators, kinds):
+        generator = kinds[name]
+        if OPTIONS.kept and not generator.kept:
+            continue
+        for method in chosen(OPTIONS.methods, methods):
+            p_values, objections, seconds = answers(library, generator, method, REPS)
+            hits = int(np.sum(p_values <= ALPHA))
+            low, high = wilson(hits, REPS)
+            row = {"data": name, "n": generator.n, "kept": generator.kept, "method": method, "rejected": hits / REPS,
+                   "interval": [low, high], "reps": REPS, "ms": 1e3 * float(np.median(seconds)),
+                   "objected": float(np.mean(objections)) if objections else None}
+            rows.append(row)
+            objected = "" if row["objected"] is None else f"{row['objected']:.2f}"
+            print(f"{name:42} {method:22} {row['rejected']:5.3f} [{low:.3f}, {high:.3f}] {objected:5} {row['ms']:8.1f} ms",
+                  flush=True)
+    if OPTIONS.figure:
+        draw(rows, title)
+    return rows
+
+
+def nulls(library):
+    return table(library, generators.NULLS, f"Nulls: share rejected at {ALPHA}")
+
+
+def alternatives(library):
+    return table(library, generators.ALTERNATIVES, f"Alternatives: share rejected at {ALPHA}")
+
+
+def draw(rows, title):
+    """One line for each data set, one mark for each method, with its interval."""
+    names, methods = list(dict.fromkeys(r["data"] for r in rows)), list(dict.fromkeys(r["method"] for r in rows))
+    colors = ["#0b5fa5", "#d1495b", "#2e8b57", "#8a5fbf", "#c77d0a", "#4f6d7a", "#00798c", "#999999", "#b08968", "#5c5c5c"]
+    left, top, wide, high = 330, 40, 560, 22
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + wide + 190}" height="{top + high * len(names) + 40}" '
+             'font-family="sans-serif" font-size="12">', f'<text x="10" y="20">{title}</text>']
+    at = {name: top + high * (k + 0.5) for k, name in enumerate(names)}
+    for share in (0, 0.05, 0.25, 0.5, 0.75, 1):
+        x = left + wide * share
+        parts.append(f'<line x1="{x}" x2="{x}" y1="{top}" y2="{top + high * len(names)}" stroke="#ccc"/>'
+                     f'<text x="{x}" y="{top + high * len(names) + 16}" text-anchor="middle">{share:g}</text>')
+    parts += [f'<text x="{left - 10}" y="{at[name] + 4}" text-anchor="end">{name.replace("<", "&lt;")}</text>' for name in names]
+    for row in rows:
+        k = methods.index(row["method"])
+        y, color = at[row["data"]] + 2.4 * (k - (len(methods) - 1) / 2), colors[k % len(colors)]
+        low, high_ = (left + wide * share for share in row["interval"])
+        parts.append(f'<line x1="{low:.1f}" x2="{high_:.1f}" y1="{y:.1f}" y2="{y:.1f}" stroke="{color}" opacity=".5"/>'
+                     f'<circle cx="{left + wide * row["rejected"]:.1f}" cy="{y:.1f}" r="2.4" fill="{color}"/>')
+    for k, method in enumerate(methods):
+        parts.append(f'<circle cx="{left + wide + 24}" cy="{top + 16 * k}" r="4" fill="{colors[k % len(colors)]}"/>'
+                     f'<text x="{left + wide + 34}" y="{top + 16 * k + 4}">{method}</text>')
+    Path(OPTIONS.figure).write_text("\n".join(parts) + "\n</svg>\n")
 
 
 def levels(library):

@@ -6,7 +6,7 @@ trained on KCI and GCM look for what is left, in the features and in the predict
     python3 bench/widths.py --summary widths.csv
 
 A run is one network: features (16 of them, before the last layer) or the prediction carry the penalty, by the estimator
-`ustat`. Rows that are in the output already are not run again. docs/invariance.md has the results.
+`ustat`. Rows that are in the output already are not run again. docs/lab/2026-11-widths.md has the results.
 """
 
 from __future__ import annotations

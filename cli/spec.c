@@ -115,16 +115,16 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
              "equal outcome) for several binnings, the error along the attribute, and whether the test is "
              "calibrated on data like these.\n\n"
              "Two predictions, --prediction before,after, are put side by side. Rows should be ones that the "
-             "predictor was not trained on.",
-         .examples = {{"One prediction, two attributes",
-                       "circe audit people.csv --prediction score --target income --sensitive age,sex -o report"},
-                      {"A predictor before and after it was made invariant",
-                       "circe audit people.csv --prediction before,after --target income --sensitive age -o report"},
-                      {"Classes, with the positive one named",
-                       "circe audit loans.csv --prediction p --target repaid --positive yes --sensitive age -o report"},
-                      {"For a script",
-                       "circe audit people.csv --prediction score --target income --sensitive age -o "
-                       "report --json"}}},
+             "predictor was not trained on. --notion asks other questions than equalised odds.",
+         .examples =
+             {{"One prediction, two attributes",
+               "circe audit people.csv --prediction score --target income --sensitive age,sex -o report"},
+              {"A predictor before and after it was made invariant",
+               "circe audit people.csv --prediction before,after --target income --sensitive age -o report"},
+              {"Classes, with the positive one named",
+               "circe audit loans.csv --prediction p --target repaid --positive yes --sensitive age -o report"},
+              {"A model, by three notions, from a pipe",
+               "zcat people.csv.gz | circe audit - --model m.safetensors --sensitive age --notion all -o report"}}},
     [SPEC_TRAIN] =
         {.job = &circe_train_schema,
          .own = &own_train,

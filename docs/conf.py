@@ -30,7 +30,8 @@ SIGNS = re.compile(r"``.*?``|`[^`]*`|>>>.*|[|*]|(?<=\w)_(?!\w)")
 
 def escape(app, what, name, obj, options, lines):
     """Docstrings are plain text: signs that reStructuredText would read as markup are shown as they are."""
-    lines[:] = [SIGNS.sub(lambda match: match[0] if len(match[0]) > 1 else "\\" + match[0], line) for line in lines]
+    text = "\n".join(lines)
+    lines[:] = SIGNS.sub(lambda match: match[0] if len(match[0]) > 1 else "\\" + match[0], text).split("\n")
 
 
 def setup(app):

@@ -101,8 +101,7 @@ static void describe(audit_run *run, const circe_table *table) {
 
 static void run_free(audit_run *run) {
     for (int64_t c = 0; c < run->n_contrasts; c++) {
-        free(run->contrasts[c].high);
-        free(run->contrasts[c].low);
+        free(run->contrasts[c].slot);
         free(run->contrasts[c].used);
     }
     for (int64_t p = 0; run->selected != NULL && p < run->r->n_predictions; p++) {

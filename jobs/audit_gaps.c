@@ -19,7 +19,7 @@
 #include "io/quantile.h"
 #include "jobs/audit_parts.h"
 
-enum { LEAST_IN_CELL = 5, SHUFFLES = 200 };
+enum { LEAST_IN_CELL = 5, SHUFFLES = 200, PARTS = 16 };
 
 static const int64_t coarse[AUDIT_COARSE] = {2, 4};
 
@@ -114,15 +114,18 @@ typedef struct comparison {
     const double *value; /* (n) */
 } comparison;
 
-/* A block is a cell of a level: level * n_cells + cell. */
+/* A block is a cell of a level: level * n_cells + cell. The rows of groups that are compared, block by block. */
 typedef struct table {
-    int64_t n, n_strata, n_cells, n_groups; /* n: rows of groups that are compared */
-    int64_t from, to;                       /* the levels that count */
-    int64_t *block, *group;                 /* (n), owned; the groups are shuffled */
-    double *value;                          /* (n), owned */
-    double *sum, *count, *size;             /* (blocks, groups) twice, (blocks) */
-    int64_t *high, *low;                    /* (levels): the groups that differ most; -1: none */
+    int64_t n, n_strata, n_cells, n_groups;
+    int64_t from, to;           /* the levels that count */
+    const int64_t *start;       /* (blocks + 1): where the rows of each begin */
+    const double *value;        /* (n) */
+    uint8_t *group;             /* (n): shuffled within a block */
+    double *sum, *count, *size; /* (blocks, groups) twice, (blocks) */
+    int64_t *high, *low;        /* (levels): the groups that differ most; -1: none */
 } table;
+
+static int64_t blocks_of(const table *t) { return t->n_strata * t->n_cells; }
 
 static bool is_there(const table *t, int64_t block, int64_t group) {
     return t->count[block * t->n_groups + group] >= LEAST_IN_CELL;
@@ -179,10 +182,12 @@ static double gap_of(table *t) {
     size_t sums = (size_t)(t->n_strata * t->n_cells * t->n_groups);
     memset(t->sum, 0, sums * sizeof *t->sum);
     memset(t->count, 0, sums * sizeof *t->count);
-    for (int64_t i = 0; i < t->n; i++) {
-        int64_t at = t->block[i] * t->n_groups + t->group[i];
-        t->sum[at] += t->value[i];
-        t->count[at] += 1;
+    for (int64_t b = 0; b < blocks_of(t); b++) {
+        double *sum = t->sum + b * t->n_groups, *count = t->count + b * t->n_groups;
+        for (int64_t i = t->start[b]; i < t->start[b + 1]; i++) {
+            sum[t->group[i]] += t->value[i];
+            count[t->group[i]] += 1;
+        }
     }
     for (int64_t s = 0; s < t->n_strata; s++) {
         t->high[s] = t->low[s] = -1;
@@ -198,83 +203,105 @@ static double gap_of(table *t) {
     return rows > 0 ? total / rows : (double)NAN;
 }
 
-/* Fisher and Yates among the rows of each block, which `rows` lists one block after another. */
-static void shuffle(table *t, const int64_t *rows, circe_random generator, uint64_t first, double *uniform) {
-    circe_random_uniform(generator, first, t->n, uniform);
-    for (int64_t start = 0, b = 0; b < t->n_strata * t->n_cells; b++) {
-        int64_t m = (int64_t)t->size[b];
+/* Fisher and Yates among the rows of each block. */
+static void shuffle(table *t, circe_random generator, uint64_t first, double *uniform) {
+    for (int64_t b = 0; b < blocks_of(t); b++) {
+        uint8_t *group = t->group + t->start[b];
+        int64_t m = t->start[b + 1] - t->start[b];
+        circe_random_uniform(generator, first + (uint64_t)t->start[b], m, uniform);
         for (int64_t k = m - 1; k > 0; k--) {
-            int64_t other = (int64_t)(uniform[start + k] * (double)(k + 1));
-            int64_t *one = &t->group[rows[start + k]], *two = &t->group[rows[start + (other <= k ? other : k)]];
-            int64_t held = *one;
-            *one = *two, *two = held;
+            int64_t other = (int64_t)(uniform[k] * (double)(k + 1));
+            uint8_t held = group[k], *with = &group[other <= k ? other : k];
+            group[k] = *with, *with = held;
         }
-        start += m;
     }
 }
 
-static int64_t *rows_by_block(const table *t) {
-    int64_t blocks = t->n_strata * t->n_cells, at = 0;
-    int64_t *rows = small_alloc((size_t)t->n * sizeof *rows), *next = small_alloc((size_t)blocks * sizeof *next);
-    for (int64_t b = 0; b < blocks; b++) {
-        next[b] = at;
-        at += (int64_t)t->size[b];
-    }
-    for (int64_t i = 0; i < t->n; i++) rows[next[t->block[i]]++] = i;
-    free(next);
-    return rows;
+/* The scratch of a table, whose rows it shares. */
+static table table_like(const table *t) {
+    size_t sums = (size_t)(blocks_of(t) * t->n_groups), strata = (size_t)t->n_strata;
+    table own = *t;
+    own.group = small_alloc((size_t)t->n * sizeof *own.group);
+    own.sum = small_alloc(sums * sizeof *own.sum);
+    own.count = small_alloc(sums * sizeof *own.count);
+    own.high = small_alloc(strata * sizeof *own.high);
+    own.low = small_alloc(strata * sizeof *own.low);
+    return own;
 }
 
-static void gap_by_chance(table *t, circe_random generator, circe_audit_gap *gap) {
-    double drawn[SHUFFLES], *uniform = small_alloc((size_t)t->n * sizeof *uniform);
-    int64_t *rows = rows_by_block(t);
-    gap->chance = 0;
-    for (int64_t d = 0; d < SHUFFLES; d++) {
-        shuffle(t, rows, generator, (uint64_t)(d * t->n), uniform);
-        drawn[d] = gap_of(t);
-        gap->chance += drawn[d] / SHUFFLES;
+static void scratch_free(table *t) {
+    free(t->group);
+    free(t->sum);
+    free(t->count);
+    free(t->high);
+    free(t->low);
+}
+
+typedef struct shuffles {
+    const table *of;
+    circe_random generator;
+    double drawn[SHUFFLES];
+} shuffles;
+
+/* Every shuffle begins with the groups as they are, so that the threads do not matter. */
+static void run_shuffles(void *user, int64_t part) {
+    shuffles *s = user;
+    table t = table_like(s->of);
+    double *uniform = small_alloc((size_t)t.n * sizeof *uniform);
+    for (int64_t d = part; d < SHUFFLES; d += PARTS) {
+        memcpy(t.group, s->of->group, (size_t)t.n * sizeof *t.group);
+        shuffle(&t, s->generator, (uint64_t)(d * t.n), uniform);
+        s->drawn[d] = gap_of(&t);
     }
-    quantile_sort(drawn, SHUFFLES);
-    gap->chance_upper = quantile_at(drawn, SHUFFLES, 0.95);
-    free(rows);
     free(uniform);
+    scratch_free(&t);
 }
 
+static void gap_by_chance(audit_run *run, const table *t, circe_audit_gap *gap) {
+    shuffles s = {.of = t, .generator = {.seed = (uint64_t)run->options->seed, .stream = 77}};
+    circe_context_run(run->context, PARTS, run_shuffles, &s);
+    gap->chance = 0;
+    for (int64_t d = 0; d < SHUFFLES; d++) gap->chance += s.drawn[d] / SHUFFLES;
+    quantile_sort(s.drawn, SHUFFLES);
+    gap->chance_upper = quantile_at(s.drawn, SHUFFLES, 0.95);
+}
+
+/* Counted, then put in their places. */
 static table table_make(const audit_run *run, const circe_audit_groups *groups, const comparison *c) {
-    size_t n = (size_t)run->r->n, n_strata = (size_t)c->n_strata, blocks = n_strata * (size_t)run->n_cells,
-           sums = blocks * (size_t)groups->n_groups;
+    size_t n = (size_t)run->r->n, blocks = (size_t)(c->n_strata * run->n_cells);
+    int64_t *start = small_alloc((blocks + 1) * sizeof *start), *next = small_alloc(blocks * sizeof *next);
+    double *value = small_alloc(n * sizeof *value);
     table t = {.n_strata = c->n_strata,
                .n_cells = run->n_cells,
                .n_groups = groups->n_groups,
                .from = c->from,
                .to = c->to,
-               .block = small_alloc(n * sizeof *t.block),
-               .group = small_alloc(n * sizeof *t.group),
-               .value = small_alloc(n * sizeof *t.value),
-               .sum = small_alloc(sums * sizeof *t.sum),
-               .count = small_alloc(sums * sizeof *t.count),
-               .size = small_alloc(blocks * sizeof *t.size),
-               .high = small_alloc(n_strata * sizeof *t.high),
-               .low = small_alloc(n_strata * sizeof *t.low)};
+               .size = small_alloc(blocks * sizeof *t.size)};
+    for (int64_t i = 0; i < run->r->n; i++)
+        if (groups->compared[groups->of[i]]) t.size[c->stratum[i] * run->n_cells + run->cells[i]] += 1;
+    for (size_t b = 0; b < blocks; b++) {
+        next[b] = start[b];
+        start[b + 1] = start[b] + (int64_t)t.size[b];
+    }
+    t.n = start[blocks];
+    t.start = start;
+    t.value = value;
+    t = table_like(&t);
     for (int64_t i = 0; i < run->r->n; i++) {
         if (!groups->compared[groups->of[i]]) continue;
-        t.block[t.n] = c->stratum[i] * run->n_cells + run->cells[i];
-        t.group[t.n] = groups->of[i];
-        t.value[t.n] = c->value[i];
-        t.size[t.block[t.n++]] += 1;
+        int64_t at = next[c->stratum[i] * run->n_cells + run->cells[i]]++;
+        t.group[at] = (uint8_t)groups->of[i];
+        value[at] = c->value[i];
     }
+    free(next);
     return t;
 }
 
 static void table_free(table *t) {
-    free(t->block);
-    free(t->group);
-    free(t->value);
-    free(t->sum);
-    free(t->count);
+    free((void *)t->start);
+    free((void *)t->value);
     free(t->size);
-    free(t->high);
-    free(t->low);
+    scratch_free(t);
 }
 
 /* The groups at the level where they differ most. */
@@ -292,24 +319,28 @@ static void name_groups(const table *t, const circe_audit_groups *groups, circe_
     gap->low = small_format("%s", low >= 0 ? groups->labels[low] : "");
 }
 
+/* A slot is a block's low group, its high one, or the other ones, of rows that are compared. */
 static void add_contrast(audit_run *run, const circe_audit_finding *f, const circe_audit_groups *groups,
                          const comparison *what, const table *t, circe_audit_gap *gap) {
-    size_t bytes = (size_t)t->n_strata * sizeof *t->high;
+    int64_t n = run->r->n;
     audit_contrast *c = &run->contrasts[run->n_contrasts++];
     *c = (audit_contrast){.gap = gap,
                           .finding = f,
-                          .groups = groups,
-                          .stratum = what->stratum,
-                          .cell = run->cells,
                           .value = what->value,
                           .n_strata = t->n_strata,
                           .n_cells = t->n_cells,
-                          .high = memcpy(small_alloc(bytes), t->high, bytes),
-                          .low = memcpy(small_alloc(bytes), t->low, bytes),
-                          .used = small_alloc((size_t)(t->n_strata * t->n_cells) * sizeof *c->used)};
-    for (int64_t b = 0; b < t->n_strata * t->n_cells; b++) {
+                          .slot = small_alloc((size_t)n * sizeof *c->slot),
+                          .used = small_alloc((size_t)blocks_of(t) * sizeof *c->used)};
+    for (int64_t b = 0; b < blocks_of(t); b++) {
         int64_t high = t->high[b / t->n_cells], low = t->low[b / t->n_cells];
         c->used[b] = high >= 0 && is_there(t, b, high) && is_there(t, b, low);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t s = what->stratum[i], g = groups->of[i];
+        int32_t of = g == t->low[s] ? AUDIT_LOW : g == t->high[s] ? AUDIT_HIGH : AUDIT_OTHER;
+        bool counts = groups->compared[g] && t->high[s] >= 0;
+        int64_t block = counts ? s * t->n_cells + run->cells[i] : blocks_of(t);
+        c->slot[i] = (int32_t)block * AUDIT_SLOTS + (counts ? of : 0);
     }
 }
 
@@ -328,7 +359,7 @@ static void find_gap(audit_run *run, circe_audit_finding *f, const circe_audit_g
     name_groups(&t, groups, gap);
     if (!has_level(f, what->kind)) gap->stratum = -1;
     add_contrast(run, f, groups, what, &t, gap);
-    gap_by_chance(&t, (circe_random){.seed = (uint64_t)run->options->seed, .stream = 77}, gap);
+    gap_by_chance(run, &t, gap);
     table_free(&t);
 }
 

@@ -184,15 +184,16 @@ void audit_metrics_of(const audit_ranking *ranking, const uint8_t *weight, const
 
 /* A gap between fixed groups: sum_s share_s sum_c share_sc (m_sc,high - m_sc,low), over levels s and, within these,
  * over the cells c of --given where both groups are. */
+enum { AUDIT_LOW = 0, AUDIT_HIGH = 1, AUDIT_OTHER = 2, AUDIT_SLOTS = 3 };
+
 typedef struct audit_contrast {
     circe_audit_gap *gap;
     const circe_audit_finding *finding;
-    const circe_audit_groups *groups; /* borrowed, as the next three */
-    const int64_t *stratum, *cell;    /* (n) */
-    const double *value;              /* (n) */
+    const double *value; /* (n), borrowed */
     int64_t n_strata, n_cells;
-    int64_t *high, *low; /* (n_strata): the groups; -1: none. Owned */
-    bool *used;          /* (n_strata, n_cells): both groups are there. Owned */
+    int32_t *slot; /* (n): (level * n_cells + cell) * AUDIT_SLOTS + low, high or other; behind the last: it takes no
+                      part. Owned */
+    bool *used;    /* (n_strata, n_cells): both groups are there. Owned */
 } audit_contrast;
 
 /* Everything that was drawn again. */

@@ -338,12 +338,19 @@ static void show_measures(audit_page *w, int64_t k, int64_t attribute) {
         for (int m = 0; m < CIRCE_AUDIT_MEASURES; m++) cells_add_number(&list, f->measures[m]);
     }
     char *given = audit_given_text(r, audit_at(r, k, 0, attribute));
-    char *caption = small_format(
-        "Measures of dependence, as `circe measure` and `circe train` have them, on %" PRId64
-        " rows. The first three "
-        "are given %s; GCM is about a standard normal score where there is no dependence. HSIC counts also what is "
-        "shared with the attribute through what is given.",
-        audit_at(r, k, 0, attribute)->measured_rows, given[0] != '\0' ? given : "something, which nothing is here");
+    long long rows = (long long)audit_at(r, k, 0, attribute)->measured_rows;
+    char *caption =
+        given[0] == '\0'
+            ? small_format(
+                  "HSIC as `circe measure` has it, on %lld rows. The other measures need something that is given.",
+                  rows)
+            : small_format(
+                  "Measures of dependence, as `circe measure` and `circe train` have them, on %lld rows. The first "
+                  "three "
+                  "are given %s; GCM is about a standard normal score where there is no dependence. HSIC counts also "
+                  "what "
+                  "is shared with the attribute through what is given.",
+                  rows, given);
     show_by_prediction(w, caption, columns, 5, 1, &list);
     free(given);
     free(caption);

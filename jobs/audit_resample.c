@@ -13,7 +13,7 @@
 #include "io/quantile.h"
 #include "jobs/audit_parts.h"
 
-enum { DRAWS = 1000, LEAST_DRAWS = 200, ROWS_AT_MOST = 100000000, ROUNDS = 10, PIECE = 4096, STREAM = 31 };
+enum { DRAWS = 1000, LEAST_DRAWS = 200, ROWS_AT_MOST = 100000000, ROUNDS = 10, PIECE = 4096, STREAM = 31, BANKS = 4 };
 
 /* Everything that is drawn; numbers of one draw lie side by side. */
 typedef struct resampling {
@@ -43,36 +43,47 @@ static void draw_weights(uint64_t seed, int64_t draw, int64_t n, uint8_t *weight
     }
 }
 
-/* The difference between the two groups of level s, over its cells, whose rows are added to *rows. */
-static double level_of(const audit_contrast *c, int64_t s, const double *size, const double *sum, const double *count,
-                       double *rows) {
+/* The difference between the two groups of level s, over its cells; *rows: of the level. */
+static double level_of(const audit_contrast *c, int64_t s, const double *sum, const double *count, double *rows) {
     double total = 0, used = 0;
+    *rows = 0;
     for (int64_t b = s * c->n_cells; b < (s + 1) * c->n_cells; b++) {
-        *rows += size[b];
-        if (!c->used[b] || count[2 * b] == 0.0 || count[2 * b + 1] == 0.0) continue;
-        total += size[b] * (sum[2 * b + 1] / count[2 * b + 1] - sum[2 * b] / count[2 * b]);
-        used += size[b];
+        const double *m = sum + b * AUDIT_SLOTS, *n = count + b * AUDIT_SLOTS;
+        double size = n[AUDIT_LOW] + n[AUDIT_HIGH] + n[AUDIT_OTHER];
+        *rows += size;
+        if (!c->used[b] || n[AUDIT_LOW] == 0.0 || n[AUDIT_HIGH] == 0.0) continue;
+        total += size * (m[AUDIT_HIGH] / n[AUDIT_HIGH] - m[AUDIT_LOW] / n[AUDIT_LOW]);
+        used += size;
     }
     return used > 0 ? total / used : (double)NAN;
 }
 
+/* Sums over the rows of every slot. Neighbouring rows are often of the same slot, and a sum would have to wait for the
+ * one before it: so there are BANKS of them. The last slot is that of rows that take no part. */
+static void add_up(const audit_contrast *c, const uint8_t *weight, int64_t n, int64_t slots, double *sum) {
+    double *count = sum + BANKS * slots;
+    memset(sum, 0, (size_t)(2 * BANKS * slots) * sizeof *sum);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at = (i % BANKS) * slots + c->slot[i];
+        double w = weight[i];
+        sum[at] += w * c->value[i];
+        count[at] += w;
+    }
+    for (int64_t k = 0; k < slots; k++) {
+        for (int64_t bank = 1; bank < BANKS; bank++) {
+            sum[k] += sum[bank * slots + k];
+            count[k] += count[bank * slots + k];
+        }
+    }
+}
+
 /* The gap between the contrast's groups, the shares being those of the rows that were drawn. */
 static double contrast_of(const audit_contrast *c, const uint8_t *weight, int64_t n, double *scratch) {
-    int64_t blocks = c->n_strata * c->n_cells;
-    double *size = scratch, *sum = size + blocks, *count = sum + 2 * blocks, total = 0, all = 0;
-    memset(scratch, 0, (size_t)(5 * blocks) * sizeof *scratch);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t s = c->stratum[i], g = c->groups->of[i], b = s * c->n_cells + c->cell[i];
-        double w = weight[i];
-        if (!c->groups->compared[g]) continue;
-        size[b] += w;
-        if (g != c->high[s] && g != c->low[s]) continue;
-        int64_t side = 2 * b + (g == c->high[s]);
-        sum[side] += w * c->value[i];
-        count[side] += w;
-    }
+    int64_t slots = c->n_strata * c->n_cells * AUDIT_SLOTS + 1;
+    double total = 0, all = 0;
+    add_up(c, weight, n, slots, scratch);
     for (int64_t s = 0; s < c->n_strata; s++) {
-        double rows = 0, d = c->high[s] >= 0 ? level_of(c, s, size, sum, count, &rows) : (double)NAN;
+        double rows, d = level_of(c, s, scratch, scratch + BANKS * slots, &rows);
         if (isnan(d)) continue;
         total += rows * d;
         all += rows;
@@ -100,7 +111,7 @@ static void run_part(void *user, int64_t part) {
     int64_t n = s->run->r->n;
     uint8_t *weight = malloc((size_t)n);
     audit_sums *sums = audit_sums_make(s->most_groups);
-    double *cells = small_alloc((size_t)(5 * s->most_blocks) * sizeof *cells);
+    double *cells = small_alloc((size_t)(2 * BANKS * (AUDIT_SLOTS * s->most_blocks + 1)) * sizeof *cells);
     if (weight == NULL) s->failed = 1;
     for (int64_t d = s->first + part; weight != NULL && d < s->last; d += s->parts) {
         draw_weights((uint64_t)s->run->options->seed, d, n, weight);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/small.h"
 #include "mpi/mpi_fit.h"
@@ -39,15 +40,22 @@ static circe_status take_grids(const circe_schema *schema, const void *job, fitt
                               : status;
 }
 
+/* Neither numbers nor the median. */
+static bool wants_grid(const circe_schema *schema, const void *job) {
+    char text[40];
+    const char *found = circe_options_text(schema, job, "sigma2-y", text, sizeof text);
+    return found != NULL && strcmp(found, "auto") == 0;
+}
+
 circe_status fitting_open(const circe_schema *schema, const void *job, const conditional_options *options,
                           fitting_options *out) {
     *out = (fitting_options){.sigma2_z = options->sigma2_z};
     take_options(options, &out->cme);
     circe_status status = take_grids(schema, job, out);
     out->y = (kernel_choice){options->kernel_y, out->cme.sigma2_y, out->cme.n_sigma2_y,
-                             circe_options_given(schema, job, "sigma2-y")};
+                             circe_options_given(schema, job, "sigma2-y"), wants_grid(schema, job)};
     out->z = (kernel_choice){options->kernel_z, &out->sigma2_z, options->sigma2_z > 0,
-                             circe_options_given(schema, job, "sigma2-z")};
+                             circe_options_given(schema, job, "sigma2-z"), false};
     return status;
 }
 

@@ -152,7 +152,7 @@ static circe_status bind_widths(circe_context *context, const kernel_choice *cho
                       circe_kernel_text(kernel));
         return CIRCE_OK;
     }
-    if (rule == WIDTH_GRID && choice->n_sigma2 > 0) return CIRCE_OK;
+    if (rule == WIDTH_GRID && (choice->n_sigma2 > 0 || choice->automatic)) return CIRCE_OK;
     if (choice->n_sigma2 != 1) return bind_median(in, kernel);
     circe_status status = circe_kernel_bind(kernel, choice->sigma2[0]);
     if (status == CIRCE_OK) note_width(context, in, choice->sigma2[0], warnings);

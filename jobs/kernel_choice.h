@@ -19,7 +19,8 @@ typedef struct kernel_choice {
     const char *kernel;   /* NULL: the default for its columns */
     const double *sigma2; /* none: the median */
     int64_t n_sigma2;
-    bool given; /* the widths are not the default */
+    bool given;     /* the widths are not the default */
+    bool automatic; /* a grid is wanted, and the library has one */
 } kernel_choice;
 
 /* The kernel of one variable. Names of columns come from `in`, and so does the median. Adds a note where --sigma2-* has

@@ -224,7 +224,7 @@ static circe_status check_text(const circe_option *row, const char *text) {
     if (text[0] == '\0') return circe_fail(CIRCE_ERR_ARGUMENT, "--%s has an empty value", row->name);
     if (row->kind == CIRCE_OPTION_CHOICE)
         return circe_word_index(row->words, text) >= 0 ? CIRCE_OK : refuse_word(row, text);
-    bool word = row->words != NULL && strcmp(row->words, text) == 0;
+    bool word = row->words != NULL && circe_word_index(row->words, text) >= 0;
     return row->kind == CIRCE_OPTION_POSITIVES && !word ? read_list(row, text, NULL, &n) : CIRCE_OK;
 }
 
@@ -261,7 +261,7 @@ circe_status circe_options_numbers(const circe_schema *schema, const void *optio
     const circe_option *row = circe_schema_find(schema, name);
     const char *text = *field_of(row, options).text;
     *n = 0;
-    if (text == NULL || (row->words != NULL && strcmp(row->words, text) == 0)) return CIRCE_OK;
+    if (text == NULL || (row->words != NULL && circe_word_index(row->words, text) >= 0)) return CIRCE_OK;
     return read_list(row, text, values, n);
 }
 

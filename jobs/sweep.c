@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/small.h"
 #include "io/list.h"
 #include "io/memory_table.h"
@@ -36,6 +37,7 @@ enum { MOST_AXES = 16, MOST_RUNS = 100000 };
     X("hscic", t->dependence[CIRCE_TRAINING_AFTER][CIRCE_TRAINING_HSCIC]) \
     X("gcm", t->dependence[CIRCE_TRAINING_AFTER][CIRCE_TRAINING_GCM])     \
     X("hsic", t->dependence[CIRCE_TRAINING_AFTER][CIRCE_TRAINING_HSIC])   \
+    X("gamma", t->gamma)                                                  \
     X("epochs", (double)t->epochs)                                        \
     X("seconds", t->seconds)                                              \
     X("regularizer_seconds", t->regularizer_seconds)
@@ -70,8 +72,10 @@ static circe_status refuse_option(const char *name) {
     return nearest != NULL ? circe_fail_hint(status, "did you mean %s?", nearest) : status;
 }
 
-/* Where a run writes, and whether it goes on, is the sweep's to say. */
-static bool is_sweeps_own(const char *name) { return strcmp(name, "output") == 0 || strcmp(name, "resume") == 0; }
+/* Where a run writes, and whether it goes on, is the sweep's to say; and a sweep inside a run is no number of it. */
+static bool is_sweeps_own(const char *name) {
+    return strcmp(name, "output") == 0 || strcmp(name, "resume") == 0 || strcmp(name, "sweep") == 0;
+}
 
 /* Each value is tried, so that a mistake does not wait for its run. */
 static circe_status check_values(const axis *a) {
@@ -94,8 +98,7 @@ static circe_status read_axis(sweep_job *job, const char *text) {
     axis *a = &job->axes[job->n_axes];
     a->option = circe_schema_find(&circe_train_schema, name);
     if (a->option == NULL) return refuse_option(name);
-    if (is_sweeps_own(name))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "--over: --%s cannot be swept over; --folder says where models go", name);
+    if (is_sweeps_own(name)) return circe_fail(CIRCE_ERR_ARGUMENT, "--over: --%s cannot be swept over", name);
     for (int64_t i = 0; i < job->n_axes; i++)
         if (job->axes[i].option == a->option)
             return circe_fail(CIRCE_ERR_ARGUMENT, "--over has %s twice; give it once, with all its values", name);
@@ -215,7 +218,8 @@ static circe_status train(const sweep_job *job, const char *name, const sweep_ta
         options->resume = access(checkpoint, F_OK) == 0;
     }
     circe_status status = circe_train(task->context, job->table, options, &watch, training);
-    if (status != CIRCE_OK && status != CIRCE_ERR_CANCELLED && options->resume && unlink(checkpoint) == 0) {
+    if (status != CIRCE_OK && status != CIRCE_ERR_CANCELLED && checkpoint != NULL && options->resume &&
+        unlink(checkpoint) == 0) {
         options->resume = 0;
         status = circe_train(task->context, job->table, options, &watch, training);
     }
@@ -234,6 +238,7 @@ static circe_status work(void *user, sweep_task *task) {
         if (status == CIRCE_OK)
             status = circe_options_set(&circe_train_schema, &options, value->string, value->valuestring);
     }
+    if (options.baseline == NULL) options.baseline = "none"; /* runs are compared with each other */
     if (status == CIRCE_OK) status = train(job, name, task, &options, &training);
     if (status == CIRCE_OK) {
         task->understood = cJSON_Duplicate(task->settings, true);
@@ -271,7 +276,9 @@ static bool accept(void *user, int64_t i, const cJSON *result) {
     circe_notes *notes = &job->runs[i].warnings;
     notes->text = arena_alloc(&job->owner, (size_t)cJSON_GetArraySize(warnings) * sizeof *notes->text);
     notes->n = 0;
-    cJSON_ArrayForEach(text, warnings) notes->text[notes->n++] = arena_text(&job->owner, cJSON_GetStringValue(text));
+    cJSON_ArrayForEach(text, warnings) {
+        notes->text[notes->n++] = arena_text(&job->owner, cJSON_GetStringValue(text));
+    }
     job->runs[i].numbers = numbers;
     return true;
 }
@@ -286,10 +293,11 @@ static void ended(void *user, sweep *s, int64_t i) {
 static circe_status open_job(sweep_job *job, const circe_sweep_options *options) {
     if (ranks_several())
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "a sweep runs in one process; start it without mpirun");
-    if (job->base->output != NULL || job->base->resume)
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "a sweep takes no --output and no --resume; --folder says where its "
-                          "models go, and what is finished there is not done again");
+    if (job->base->output != NULL || job->base->resume || job->base->sweep != NULL)
+        return circe_fail(
+            CIRCE_ERR_ARGUMENT,
+            "a sweep takes no --output, --resume and --sweep; --folder says where its models go, and what "
+            "is finished there is not done again");
     circe_status status = circe_options_check(&circe_sweep_schema, options);
     if (status == CIRCE_OK) status = read_axes(job, options->over);
     if (status == CIRCE_OK) status = count_runs(job);
@@ -330,6 +338,15 @@ static circe_status check_any(const sweep_job *job) {
                       r->runs[0].error);
 }
 
+static circe_status write_results(sweep_job *job) {
+    char *json = circe_sweep_json(&job->result);
+    if (json == NULL) return CIRCE_ERR_MEMORY;
+    circe_status status =
+        file_write_text(arena_format(&job->owner, "%s/results.json", job->folder), json, strlen(json));
+    circe_text_free(json);
+    return status;
+}
+
 circe_status circe_sweep(circe_context *context, const circe_table *table, const circe_train_options *training,
                          const circe_sweep_options *options, const circe_watch *watch, circe_sweep_result **result) {
     unsigned mark;
@@ -357,6 +374,7 @@ circe_status circe_sweep(circe_context *context, const circe_table *table, const
     if (status == CIRCE_OK) {
         fill(job);
         status = check_any(job);
+        if (status == CIRCE_OK && job->folder != NULL) status = write_results(job);
     }
     status = small_end(mark, status);
     if (status == CIRCE_OK)

@@ -1,4 +1,4 @@
-/* An audit of a training's predictions, on its validation rows: which the network was not fitted to. */
+/* An audit of a training's predictions, on the rows it is judged by, which the network was not fitted to. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,15 +7,15 @@
 #include "circe/audit.h"
 #include "jobs/training.h"
 
-/* A column of the table, of the validation rows. */
+/* A column of the table, of the rows that it is judged by. */
 static circe_status add_column(const trained *t, int64_t col, circe_table *table) {
     const training_set *set = &t->set;
-    int64_t n = set->validation.n;
+    int64_t n = training_judged(set)->n;
     char *const *texts = column_categories(&set->table, col);
     double *numbers = small_alloc((size_t)n * sizeof *numbers);
     const char **words = small_alloc((size_t)n * sizeof *words);
     for (int64_t i = 0; i < n; i++) {
-        numbers[i] = column_value(&set->table, set->validation.rows[i], col);
+        numbers[i] = column_value(&set->table, training_judged(set)->rows[i], col);
         if (texts != NULL) words[i] = texts[(int64_t)numbers[i]];
     }
     const char *name = column_name(&set->table, col);
@@ -35,7 +35,7 @@ static double probability_of(const trained *t, int64_t row, int64_t class) {
 }
 
 static circe_status add_prediction(const trained *t, int64_t output, const char *name, circe_table *table) {
-    int64_t n = t->set.validation.n;
+    int64_t n = training_judged(&t->set)->n;
     double *values = small_alloc((size_t)n * sizeof *values);
     for (int64_t i = 0; i < n; i++)
         values[i] =
@@ -91,7 +91,7 @@ circe_status circe_training_audit(circe_context *context, const circe_training *
     name_list predictions = {0}, attributes = {0};
     *result = NULL;
     circe_status status = check(t);
-    if (status == CIRCE_OK) status = circe_table_create(t->set.validation.n, &table);
+    if (status == CIRCE_OK) status = circe_table_create(training_judged(&t->set)->n, &table);
     if (status == CIRCE_OK) status = make_table(t, options->positive, table, &predictions, &attributes);
     char *prediction = name_list_join(&predictions), *sensitive = name_list_join(&attributes);
     own.prediction = prediction;

@@ -366,22 +366,28 @@ static double as_good(const search *s, double gamma) {
     return largest;
 }
 
-/* What is found at the crossing is part of the curve then. */
+/* What is found at a crossing is part of the curve then; in the end the first gamma that was tried and is high enough.
+ */
 static circe_status settle(search *s, double *taken, bool *reached) {
     double tolerance = s->job->options->tolerance, gamma[MOST_TRIALS], height[MOST_TRIALS];
     bool tolerant = isfinite(tolerance);
     double wanted = tolerant ? -tolerance : normal_quantile(margin),
            enough = tolerant ? wanted : normal_quantile(level);
     circe_status status = CIRCE_OK;
+    int64_t n = 0, at = 1;
     for (int round = 0; round < ROUNDS && status == CIRCE_OK; round++) {
         circe_training_trial *t = NULL;
-        int64_t n = smoothed(s, gamma, height);
-        *taken = known_nearby(s, crossing(gamma, height, n, wanted, tolerant ? 0.0 : noise));
-        *reached = height[n - 1] >= enough;
-        status = evaluate(s, *taken, &t);
+        n = smoothed(s, gamma, height);
+        status = evaluate(s, known_nearby(s, crossing(gamma, height, n, wanted, tolerant ? 0.0 : noise)), &t);
     }
+    if (status != CIRCE_OK) return status;
+    n = smoothed(s, gamma, height);
+    wanted = fmin(wanted, height[n - 1] - (tolerant ? 0.0 : noise));
+    while (at < n && height[at] < wanted) at++;
+    *taken = gamma[at < n ? at : n - 1];
+    *reached = height[n - 1] >= enough;
     if (*reached && !tolerant) *taken = as_good(s, *taken);
-    return status;
+    return CIRCE_OK;
 }
 
 static circe_status choose(search *s) {

@@ -219,11 +219,7 @@ circe_status training_conditional_mean(circe_context *context, const training_se
     circe_workspace *workspace = NULL;
     circe_cme *cme = NULL;
     circe_cme_options options;
-    double widths[] = {1.0, 0.1, 0.01, 0.001};
-    for (int i = 0; i < 4; i++) widths[i] *= (double)set->given.n; /* distances are averaged over columns */
     circe_cme_options_init(&options);
-    options.sigma2_y = widths;
-    options.n_sigma2_y = 4;
     circe_status status = circe_workspace_create(context, &workspace);
     if (status == CIRCE_OK)
         status = circe_kernel_parse(context, set->kernel_y != NULL ? set->kernel_y : "gaussian", &kernel_y);

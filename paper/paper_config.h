@@ -49,8 +49,8 @@ enum paper_regularizer { REGULARIZER_NONE, REGULARIZER_CIRCE, REGULARIZER_HSCIC,
 enum paper_trained_on { ON_DOMAIN, ON_OOD };
 
 /* Words are indices; paper_settings_regularizer makes the library's options of them. init: 0: the training's; else 1 +
- * what the training's would be. trained_on: of pictures. sigma2_y, ridge: without any, the library's grids, among which
- * leave-one-out chooses; sigma2_z = 0: the median heuristic. rate, decay: without any, those of the training. seeds,
+ * what the training's would be. trained_on: of pictures. sigma2_y: without any 1, .1, .01 and .001; ridge: without any
+ * the library's grid; leave-one-out chooses among them; width_x: given: sigma2_x, or a width that follows the features; sigma2_z = 0: the median heuristic. rate, decay: without any, those of the training. seeds,
  * tuning_seeds: at most so many; 0: the experiment's. */
 #define PAPER_METHOD(X)                                                                                  \
     X(NAME, name, "name", "circe", .required = true, .not_in_json = true)                                \
@@ -60,6 +60,8 @@ enum paper_trained_on { ON_DOMAIN, ON_OOD };
     X(NUMBERS, gamma, "gamma", "[100, 1000]", NOT_NEGATIVE, .not_in_json = true)                         \
     X(WORD, estimator, "estimator", "ustat", .words = "biased|debiased|centered|ustat")                  \
     X(NUMBER, sigma2_x, "sigma2_x", "0.1", POSITIVE)                                                     \
+    X(WORD, width_x, "width_x", "median", .words = "given|median|running")                               \
+    X(WORD, normalize_x, "normalize_x", "none", .words = "none|rows|batch")                              \
     X(NUMBERS, sigma2_y, "sigma2_y", "[1, 0.1]", POSITIVE)                                               \
     X(NUMBER, sigma2_z, "sigma2_z", "1", NOT_NEGATIVE)                                                   \
     X(TRUTH, per_dimension, "per_dimension", "true")                                                     \

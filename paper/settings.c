@@ -48,6 +48,18 @@ circe_status paper_settings_parse(const cJSON *json, arena *owner, paper_setting
 
 /* ---- for the library --------------------------------------------------------------------------------------------- */
 
+static double width_of(const paper_method *m) {
+    const double widths[] = {m->sigma2_x, CIRCE_SIGMA2_MEDIAN, CIRCE_SIGMA2_RUNNING};
+    return widths[m->width_x];
+}
+
+/* The paper's own where the file has none: its data are of one scale. */
+static void take_widths_y(const double *values, int64_t n, circe_measure_options *options) {
+    static const double usual[] = {1.0, 0.1, 0.01, 0.001};
+    options->sigma2_y = n > 0 ? values : usual;
+    options->n_sigma2_y = n > 0 ? n : (int64_t)(sizeof usual / sizeof *usual);
+}
+
 void paper_settings_regularizer(const paper_settings *settings, circe_measure_options *options) {
     const paper_method *m = &settings->method;
     circe_measure_options_init(options, CIRCE_MEASURE_NONE);
@@ -55,9 +67,9 @@ void paper_settings_regularizer(const paper_settings *settings, circe_measure_op
     options->estimator = (circe_estimator)(m->estimator + (int)CIRCE_BIASED);
     options->method = (circe_method)m->method;
     options->dtype = settings->training.dtype == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
-    options->sigma2_x = m->sigma2_x;
-    options->sigma2_y = m->sigma2_y.values;
-    options->n_sigma2_y = m->sigma2_y.n;
+    options->sigma2_x = width_of(m);
+    options->normalize_x = (circe_normalize)m->normalize_x;
+    take_widths_y(m->sigma2_y.values, m->sigma2_y.n, options);
     options->sigma2_z = m->sigma2_z;
     options->per_dimension = m->per_dimension;
     options->ridge = m->ridge.values;
@@ -76,8 +88,7 @@ void paper_settings_yardstick(const paper_settings *settings, circe_measure_opti
     options->kind = CIRCE_MEASURE_CIRCE;
     options->estimator = CIRCE_USTAT;
     options->sigma2_x = y->sigma2_x;
-    options->sigma2_y = y->sigma2_y.values;
-    options->n_sigma2_y = y->sigma2_y.n;
+    take_widths_y(y->sigma2_y.values, y->sigma2_y.n, options);
     options->sigma2_z = y->sigma2_z;
     options->ridge = y->ridge.values;
     options->n_ridge = y->ridge.n;

@@ -10,7 +10,7 @@ fi
 circe=build/circe
 pages=build/docs/pages
 rm -rf build/docs
-mkdir -p "$pages" build/docs/doxygen
+mkdir -p "$pages/project" build/docs/doxygen
 cp -r docs/. "$pages"
 cp CHANGELOG.md "$pages/project/changelog.md"
 cp CONTRIBUTING.md "$pages/project/contributing.md"

@@ -246,28 +246,26 @@ static circe_status list_tensors(const train_network *network, const char *prefi
     return status;
 }
 
-circe_status train_network_read_tensors(const train_network *network, const circe_tensor_file *file, const char *prefix,
-                                        float *flat) {
+static circe_status read_flat(const train_network *network, const circe_tensor_file *file, const char *prefix,
+                              float *params, float *buffers) {
     circe_tensor *wanted = NULL;
     int64_t n = 0;
-    if (network == NULL || file == NULL || prefix == NULL || flat == NULL)
+    if (network == NULL || file == NULL || prefix == NULL || (params == NULL && buffers == NULL))
         return circe_fail(CIRCE_ERR_ARGUMENT, "network, file, prefix and flat must not be NULL");
-    circe_status status = list_tensors(network, prefix, flat, NULL, &wanted, &n);
+    circe_status status = list_tensors(network, prefix, params, buffers, &wanted, &n);
     if (status == CIRCE_OK) status = read_tensors(file, wanted, n);
     free(wanted);
     return status;
 }
 
+circe_status train_network_read_tensors(const train_network *network, const circe_tensor_file *file, const char *prefix,
+                                        float *flat) {
+    return read_flat(network, file, prefix, flat, NULL);
+}
+
 circe_status train_network_read_buffers(const train_network *network, const circe_tensor_file *file, const char *prefix,
                                         float *flat) {
-    circe_tensor *wanted = NULL;
-    int64_t n = 0;
-    if (network == NULL || file == NULL || prefix == NULL || flat == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "network, file, prefix and flat must not be NULL");
-    circe_status status = list_tensors(network, prefix, NULL, flat, &wanted, &n);
-    if (status == CIRCE_OK) status = read_tensors(file, wanted, n);
-    free(wanted);
-    return status;
+    return read_flat(network, file, prefix, NULL, flat);
 }
 
 /* ---- weights of others --------------------------------------------------------------------------------------------

@@ -39,6 +39,13 @@ static void text_regressions(const circe_test_result *r) {
     text_line(r, "rank", "%.0f", (double)r->x.rank, (double)r->z.rank, "features of y");
     text_line(r, "free of y", "%.3g", r->x.check_p, r->z.check_p,
               "are the residuals? p-value; small: something was missed");
+    if (r->x.used && r->z.used)
+        printf("  %-18s  of x: %s; of z: %s\n", "y seen by", r->x.basis, r->z.basis);
+    else
+        printf("  %-18s  %s\n", "y seen by", r->x.used ? r->x.basis : r->z.basis);
+    if (isfinite(r->misfit))
+        printf("  %-18s  %12.2f   standard deviations that what both miss could move the statistic by, about\n",
+               "misfit", r->misfit);
 }
 
 static void text_kernel_row(const char *name, const char *kernel) {

@@ -198,7 +198,8 @@ static int audit(const session *s, const args *arguments, const circe_training *
     progress_clear();
     if (status == CIRCE_OK) status = circe_audit_report(result, folder);
     if (status == CIRCE_OK && !arguments->own.json) {
-        printf("\nAudit of the %" PRId64 " validation rows\n\n", training->validation_rows);
+        printf("\nAudit of the %" PRId64 " %s rows\n\n", training->score.rows,
+               training->test_rows > 0 ? "test" : "validation");
         audit_text(result, folder, arguments->own.quiet);
     }
     circe_audit_result_free(result);

@@ -21,7 +21,8 @@ typedef struct circe_cme circe_cme;
 
 typedef struct circe_cme_options {
     circe_method method;
-    const double *sigma2_y; /* grid for the free factors of the kernel of y; n_sigma2_y = 0: {1, .1, .01, .001} */
+    const double *sigma2_y; /* grid for the free factors of the kernel of y; n_sigma2_y = 0: 10, 1, .1, .01 and .001
+                             * times the median heuristic of each factor's columns */
     int64_t n_sigma2_y;
     const double *ridge; /* grid of lambda in (K + lambda I); n_ridge = 0: {.01, .1, 1, 10, 100} */
     int64_t n_ridge;
@@ -56,6 +57,8 @@ typedef struct circe_cme_info {
     int ridge_raised;                          /* the asked ridge was below it and was raised */
     double loo_error;                          /* at the chosen point */
     double seconds;
+    int width_at_edge; /* sigma2_y is the smallest (-1) or largest (1) of the grid: another might be better. 0 of files
+                        */
 } circe_cme_info;
 
 CIRCE_API circe_status circe_cme_get_info(const circe_cme *cme, circe_cme_info *info);

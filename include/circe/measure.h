@@ -61,7 +61,8 @@ typedef struct circe_kernels {
 /* HSIC: does x depend on z at all, whatever y. */
 typedef enum circe_hsic_estimator {
     CIRCE_HSIC_BIASED = 1,   /* tr(H K_xx H K_zz) / B^2 */
-    CIRCE_HSIC_UNBIASED = 2, /* Song et al.: as CIRCE_USTAT with K_zz for Q; at least 4 points */
+    CIRCE_HSIC_USTAT = 2,    /* Song et al.: as CIRCE_USTAT with K_zz for Q; at least 4 points */
+    CIRCE_HSIC_UNBIASED = 2, /* an older name for it */
 } circe_hsic_estimator;
 
 CIRCE_API const char *circe_hsic_estimator_name(circe_hsic_estimator estimator);

@@ -37,7 +37,7 @@ typedef enum circe_option_kind {
     CIRCE_OPTION_COUNT = 6,     /* the same; without a value it is `fallback` */
     CIRCE_OPTION_NUMBER = 7,    /* low <= a number <= high; high = 0: no upper limit */
     CIRCE_OPTION_POSITIVE = 8,  /* a number > 0 and < high, or one of `words` */
-    CIRCE_OPTION_POSITIVES = 9, /* a comma-separated list of them, or the word */
+    CIRCE_OPTION_POSITIVES = 9, /* a comma-separated list of them, or one of the words */
     CIRCE_OPTION_BYTES = 10,    /* 512M, 4G, ... */
 } circe_option_kind;
 

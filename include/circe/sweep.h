@@ -38,10 +38,10 @@ typedef struct circe_sweep_result {
     double seconds;
 } circe_sweep_result;
 
-/* Trains on `table` (NULL: on the file, or the images, that the options of the trainings name) with every combination.
- * A run that fails is no failure of the whole, unless all do. Where the watch stops it, CIRCE_ERR_CANCELLED: with a
- * folder, what is finished is kept and the same call goes on from there. The context is used by the calling thread;
- * every run has one like it, on a thread of its own. */
+/* Trains on `table` (NULL: on the file, or the images, that the options of the trainings name) with every combination;
+ * without a baseline, unless one is named. A run that fails is no failure of the whole, unless all do. Where the watch
+ * stops it, CIRCE_ERR_CANCELLED: with a folder, what is finished is kept and the same call goes on from there. The
+ * context is used by the calling thread; every run has one like it, on a thread of its own. */
 CIRCE_API circe_status circe_sweep(circe_context *context, const circe_table *table,
                                    const circe_train_options *training, const circe_sweep_options *options,
                                    const circe_watch *watch, circe_sweep_result **result);

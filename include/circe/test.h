@@ -7,7 +7,7 @@
  *     gcm        covariances of the columns themselves                     normal, multiplier, permutation
  *     rcot       as kci with a few random Fourier features; a million rows spectral, permutation
  *     hsic       x against z, whatever y                                   permutation, gamma, wild
- *     wgcm       as gcm, and weighted by signs along y                     multiplier
+ *     wgcm       as gcm, and weighted by signs along y                     multiplier, permutation
  *     pcm        does z help to predict x beyond y?                        normal
  *
  * docs/testing.md says which to use when and what was measured; docs/math.md, section Tests, has the derivations.

@@ -113,6 +113,7 @@ typedef struct circe__holdout {
     double trace_residual_z;
     const circe__fit_by *by;         /* NULL: this process alone */
     int64_t steps_done, steps_total; /* of progress */
+    double *units;                   /* of each factor of y's kernel: what a width of the grid is a multiple of */
 } circe__holdout;
 
 /* K_YY (or F_y'F_y, which has the same non-zero spectrum) = sum_k s_k v_k v_k'. With n = r_y (low rank) or M (dense):

@@ -13,7 +13,8 @@ enum {
     DEFAULT_MAX_RANK = 4096,
 };
 
-static const double default_sigma2[] = {1.0, 0.1, 0.01, 0.001}, default_ridge[] = {0.01, 0.1, 1.0, 10.0, 100.0};
+/* Times the median heuristic of the rows: the units of y do not count. */
+static const double default_widths[] = {10.0, 1.0, 0.1, 0.01, 0.001}, default_ridge[] = {0.01, 0.1, 1.0, 10.0, 100.0};
 
 void circe_cme_options_init(circe_cme_options *options) {
     *options = (circe_cme_options){
@@ -37,8 +38,8 @@ static circe_status fill_options(const circe_cme_options *given, circe_cme_optio
     circe_cme_options_init(options);
     if (given != NULL) *options = *given;
     if (options->n_sigma2_y == 0) {
-        options->sigma2_y = default_sigma2;
-        options->n_sigma2_y = sizeof default_sigma2 / sizeof *default_sigma2;
+        options->sigma2_y = default_widths;
+        options->n_sigma2_y = sizeof default_widths / sizeof *default_widths;
     }
     if (options->n_ridge == 0) {
         options->ridge = default_ridge;
@@ -59,6 +60,84 @@ static circe_status fill_options(const circe_cme_options *given, circe_cme_optio
                           (long long)options->rff_pool, (long long)options->rff_batch, (long long)options->rff_every);
     circe_status status = check_grid(options->sigma2_y, options->n_sigma2_y, "sigma2 of y");
     return status == CIRCE_OK ? check_grid(options->ridge, options->n_ridge, "ridge") : status;
+}
+
+static bool is_constant(const double *points, int64_t rows, int64_t dim) {
+    for (int64_t i = 1; i < rows; i++)
+        if (memcmp(points, points + i * dim, (size_t)dim * sizeof *points) != 0) return false;
+    return true;
+}
+
+/* ---- widths of y ------------------------------------------------------------------------------------------------- */
+
+static bool is_relative(const circe_cme_options *options) { return options->sigma2_y == default_widths; }
+
+/* The widths that 1 stands for: of each free factor the median heuristic of its columns, or 1 where these are constant.
+ * Ranks must not differ in the last bits of it. */
+static circe_status find_units(const circe__holdout *holdout, const circe_kernel *kernel_y, double *units) {
+    circe_mat y = circe_mat_f64(holdout->y, holdout->rows, holdout->dim_y);
+    for (int64_t f = 0; f < kernel_y->n_factors; f++) {
+        const circe_kernel_factor *factor = &kernel_y->factors[f];
+        units[f] = 1.0;
+        if (!circe__has_width(factor->kind) || factor->sigma2 != 0.0 || !is_relative(holdout->options)) continue;
+        circe_status status = circe_median_sigma2(holdout->context, &y, factor->first_col, factor->n_cols, &units[f]);
+        if (status == CIRCE_ERR_VALUE) units[f] = 1.0;
+        if (status != CIRCE_OK && status != CIRCE_ERR_VALUE) return status;
+        if (holdout->by != NULL) units[f] = fmax((double)(float)units[f], 1e-300);
+    }
+    return CIRCE_OK;
+}
+
+static double unit_of(const circe__holdout *holdout, const circe_kernel *kernel_y) {
+    for (int64_t f = 0; f < kernel_y->n_factors; f++)
+        if (circe__has_width(kernel_y->factors[f].kind) && kernel_y->factors[f].sigma2 == 0.0) return holdout->units[f];
+    return 1.0;
+}
+
+/* The kernel with the widths of a row of the grid. */
+static circe_status bind_row(const circe__holdout *holdout, const circe_kernel *kernel_y, int64_t row,
+                             circe_kernel **bound) {
+    circe_status status = circe_kernel_copy(kernel_y, bound);
+    for (int64_t f = 0; status == CIRCE_OK && f < kernel_y->n_factors; f++) {
+        circe_kernel_factor *factor = &(*bound)->factors[f];
+        if (circe__has_width(factor->kind) && factor->sigma2 == 0.0)
+            factor->sigma2 = holdout->options->sigma2_y[row] * holdout->units[f];
+    }
+    return status;
+}
+
+/* -1, 1: the best width is the smallest or the largest of several, and another might be better. Of the grid that is the
+ * library's own the largest is nearly a line, and counts only where it gains a hundredth. */
+static int edge_of(const circe_cme *cme, const circe__holdout *holdout) {
+    int64_t n = cme->n_sigma2_y, n_ridge = cme->n_ridge, best = 0, low = 0, high = 0, next = -1;
+    if (cme->sigma2_y == NULL || n < 2) return 0;
+    for (int64_t r = 0; r < n; r++) {
+        if (cme->sigma2_y[r] == cme->info.sigma2_y) best = r;
+        if (cme->sigma2_y[r] < cme->sigma2_y[low]) low = r;
+        if (cme->sigma2_y[r] > cme->sigma2_y[high]) high = r;
+    }
+    if (cme->sigma2_y[low] == cme->sigma2_y[high]) return 0;
+    if (best == low) return -1;
+    if (best != high || !is_relative(holdout->options)) return best == high ? 1 : 0;
+    double error = INFINITY;
+    for (int64_t r = 0; r < n; r++)
+        if (r != high && (next < 0 || cme->sigma2_y[r] > cme->sigma2_y[next])) next = r;
+    for (int64_t l = 0; l < n_ridge; l++) error = fmin(error, cme->error[next * n_ridge + l]);
+    return cme->info.loo_error < 0.99 * error ? 1 : 0;
+}
+
+static circe_status warn_of_edge(circe_cme *cme, const circe__holdout *holdout) {
+    circe_mat y = circe_mat_f64(holdout->y, holdout->rows, holdout->dim_y);
+    double median = 0.0;
+    cme->info.width_at_edge = is_constant(holdout->y, holdout->rows, holdout->dim_y) ? 0 : edge_of(cme, holdout);
+    if (cme->info.width_at_edge == 0) return CIRCE_OK;
+    circe_status status = circe_median_sigma2(holdout->context, &y, 0, -1, &median);
+    if (status != CIRCE_OK) return status == CIRCE_ERR_VALUE ? CIRCE_OK : status;
+    const char *which = cme->info.width_at_edge < 0 ? "smallest" : "largest";
+    return circe__cme_warn(cme,
+                           "leave-one-out chose the %s of the widths that were tried for y, sigma2 %.4g: a %s one may "
+                           "fit better (the median of the squared distances in y is %.4g)",
+                           which, cme->info.sigma2_y, cme->info.width_at_edge < 0 ? "smaller" : "larger", median);
 }
 
 /* ---- one row of the grid ------------------------------------------------------------------------------------------
@@ -115,9 +194,8 @@ static circe_status judge(circe__holdout *holdout, const circe_kernel *kernel_y,
     if (options->method != CIRCE_METHOD_LOWRANK && dense_is_possible(holdout)) return status;
     for (int64_t row = 0; status == CIRCE_OK && row < (free_width ? options->n_sigma2_y : 1); row++) {
         circe_kernel *bound = NULL;
-        double sigma2 = free_width ? options->sigma2_y[row] : 0.0;
-        status = circe_kernel_copy(kernel_y, &bound);
-        if (status == CIRCE_OK && free_width) status = circe_kernel_bind(bound, sigma2);
+        double sigma2 = free_width ? options->sigma2_y[row] * unit_of(holdout, kernel_y) : 0.0;
+        status = bind_row(holdout, kernel_y, row, &bound);
         if (status == CIRCE_OK)
             status = circe__judge_rank(holdout->context, bound, holdout->y, holdout->rows, holdout->dim_y,
                                        options->tolerance, max_rank_y(holdout), options->seed, sigma2, "y");
@@ -185,8 +263,7 @@ static circe_status fit_row(circe_cme *cme, circe__holdout *holdout, const circe
     const circe_cme_options *options = holdout->options;
     circe__regression regression = {0};
     circe_kernel *bound = NULL;
-    circe_status status = circe_kernel_copy(kernel_y, &bound);
-    if (status == CIRCE_OK && circe_kernel_n_free(bound) > 0) status = circe_kernel_bind(bound, cme->sigma2_y[row]);
+    circe_status status = bind_row(holdout, kernel_y, row, &bound);
     if (status == CIRCE_OK) status = prepare(holdout, bound, &regression);
     if (status == CIRCE_OK)
         status = fill_row(holdout, &regression, cme->ridge_used + row * options->n_ridge,
@@ -215,8 +292,10 @@ static circe_status fit_z(circe_cme *cme, const circe__holdout *holdout, const c
     return status;
 }
 
-static circe_status init_table(circe_cme *cme, const circe_cme_options *options, bool free_width) {
+static circe_status init_table(circe_cme *cme, const circe__holdout *holdout, const circe_kernel *kernel_y) {
     circe_context *context = cme->context;
+    const circe_cme_options *options = holdout->options;
+    bool free_width = circe_kernel_n_free(kernel_y) > 0;
     int64_t rows = free_width ? options->n_sigma2_y : 1, cells = rows * options->n_ridge;
     if (free_width) cme->sigma2_y = circe__alloc(context, rows, sizeof(double));
     cme->ridge = circe__alloc(context, options->n_ridge, sizeof(double));
@@ -224,17 +303,12 @@ static circe_status init_table(circe_cme *cme, const circe_cme_options *options,
     cme->ridge_used = circe__calloc(context, cells, sizeof(double));
     if ((free_width && cme->sigma2_y == NULL) || cme->ridge == NULL || cme->error == NULL || cme->ridge_used == NULL)
         return CIRCE_ERR_MEMORY;
-    if (free_width) memcpy(cme->sigma2_y, options->sigma2_y, (size_t)rows * sizeof(double));
+    for (int64_t r = 0; free_width && r < rows; r++)
+        cme->sigma2_y[r] = options->sigma2_y[r] * unit_of(holdout, kernel_y);
     memcpy(cme->ridge, options->ridge, (size_t)options->n_ridge * sizeof(double));
     cme->n_sigma2_y = rows;
     cme->n_ridge = options->n_ridge;
     return CIRCE_OK;
-}
-
-static bool is_constant(const double *points, int64_t rows, int64_t dim) {
-    for (int64_t i = 1; i < rows; i++)
-        if (memcmp(points, points + i * dim, (size_t)dim * sizeof *points) != 0) return false;
-    return true;
 }
 
 /* No sigma2 that a double can hold lets a kernel see two rows of y as near, or as different, where the squares of its
@@ -304,7 +378,10 @@ static circe_status keep_points(circe_cme *cme, const circe__holdout *holdout) {
 static circe_status fit_all(circe_cme *cme, circe__holdout *holdout, const circe_kernel *kernel_y,
                             const circe_kernel *kernel_z) {
     const circe_cme_options *options = holdout->options;
-    circe_status status = init_table(cme, options, circe_kernel_n_free(kernel_y) > 0);
+    holdout->units = circe__alloc(cme->context, kernel_y->n_factors, sizeof(double));
+    if (holdout->units == NULL) return CIRCE_ERR_MEMORY;
+    circe_status status = find_units(holdout, kernel_y, holdout->units);
+    if (status == CIRCE_OK) status = init_table(cme, holdout, kernel_y);
     if (status == CIRCE_OK) status = circe_kernel_copy(kernel_z, &cme->kernel_z);
     if (status == CIRCE_OK) status = judge(holdout, kernel_y, kernel_z);
     if (status == CIRCE_OK) status = fit_z(cme, holdout, kernel_z);
@@ -323,7 +400,8 @@ static circe_status fit_all(circe_cme *cme, circe__holdout *holdout, const circe
                           "the leave-one-out error is no finite number: the numbers of y or z are too large for the "
                           "kernel; scale them");
     status = keep_points(cme, holdout);
-    return status == CIRCE_OK ? collect_warnings(cme, holdout) : status;
+    if (status == CIRCE_OK) status = collect_warnings(cme, holdout);
+    return status == CIRCE_OK ? warn_of_edge(cme, holdout) : status;
 }
 
 /* The data, a handful of blocks, and the spectrum of r_y; dense fits check for themselves when they are chosen. */
@@ -392,6 +470,7 @@ circe_status circe__cme_fit(circe_context *context, const circe__fit_by *by, con
                               .dim_y = y->cols,
                               .dim_z = z->cols};
     status = fit_all(made, &holdout, kernel_y, kernel_z);
+    circe__free(context, holdout.units);
     if (status == CIRCE_OK) status = circe__curves_make(made);
     made->info.seconds = circe__seconds() - start;
 

@@ -5,7 +5,8 @@
  * .05 rejects a quarter of the time (N = 200, arXiv 2402.13196). What helps: a tenth of the ridge that leave-one-out
  * likes best; signs on the noise of every row that the mean was fitted on (pair.c); and the left side centred on the
  * tested rows by functions of y, where the centred estimator takes off a constant: what is left of the bias is then its
- * product with what that centring leaves.
+ * product with what that centring leaves. Those functions are the ones that suit x where y's kernel is not given, since
+ * those of z may not follow x at all; otherwise, and with auxiliary rows, z's.
  *
  *   rows    the mean is fitted on the tested rows themselves (and auxiliary ones)
  *   split   on others: with Q and s of outside.c the rows of the fit have the left features
@@ -152,7 +153,9 @@ static circe_status split_pair(const circe__data *data, circe__pair *pair, circe
 }
 
 circe_status circe__test_circe(const circe__data *data, circe_test_result *result) {
-    const circe__pair_plan plan = {.center_y = true};
+    const bool own =
+        data->faces != NULL && data->total == data->n; /* x's own functions of y, where they can be chosen */
+    const circe__pair_plan plan = {.center_y = !own, .regress_x = own};
     circe__regressions regressions = {0};
     circe__pair pair;
     circe_status status = data->options.mean == CIRCE_MEAN_SPLIT

@@ -77,7 +77,7 @@ static const circe_test_null *nulls_of(circe_test_method method) {
     static const circe_test_null gcm[] = {CIRCE_NULL_NORMAL, CIRCE_NULL_MULTIPLIER, CIRCE_NULL_PERMUTATION, 0};
     static const circe_test_null rcot[] = {CIRCE_NULL_SPECTRAL, CIRCE_NULL_GAMMA, CIRCE_NULL_PERMUTATION, 0};
     static const circe_test_null hsic[] = {CIRCE_NULL_PERMUTATION, CIRCE_NULL_GAMMA, CIRCE_NULL_WILD, 0};
-    static const circe_test_null wgcm[] = {CIRCE_NULL_MULTIPLIER, 0};
+    static const circe_test_null wgcm[] = {CIRCE_NULL_MULTIPLIER, CIRCE_NULL_PERMUTATION, 0};
     static const circe_test_null pcm[] = {CIRCE_NULL_NORMAL, 0};
     static const circe_test_null *const all[] = {kci, circe, splitkci, gcm, rcot, hsic, wgcm, pcm};
     return all[method - CIRCE_TEST_KCI];

@@ -64,7 +64,7 @@ circe_status circe__test_gcm(const circe__data *data, circe_test_result *result)
     result->statistic = pairs == 0 ? 0.0 : table_of(data, &pair, T, T + pairs);
     result->null_sd = 1.0;
     if (pairs == 1) result->statistic = T[0];
-    if (data->options.null == CIRCE_NULL_PERMUTATION || (!weighted && circe__should_permute(data, &pair))) {
+    if (data->options.null == CIRCE_NULL_PERMUTATION || circe__should_permute(data, &pair)) {
         double value = result->statistic;
         status = circe__permute_within_y(data, &pair, true, result);
         result->statistic = value;

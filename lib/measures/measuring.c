@@ -10,9 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* circe_cme_fit's own, which per_dimension may have to scale. */
-static const double default_sigma2_y[] = {1.0, 0.1, 0.01, 0.001};
-
 void circe_measure_options_init(circe_measure_options *options, circe_measure_kind kind) {
     if (options == NULL) return;
     *options = (circe_measure_options){.kind = kind,
@@ -305,13 +302,12 @@ circe_status circe_measure_set_mean(circe_measure *m, const circe_cme *mean) {
     return adopt(m, mean, true);
 }
 
-/* The grid of widths, scaled. */
+/* The grid of widths, scaled; none: the library's own, which knows the rows. */
 static circe_status width_grid(const circe_measure *m, const circe_mat *y, double **grid, int64_t *n) {
-    bool given = m->options.n_sigma2_y > 0;
-    *n = given ? m->options.n_sigma2_y : (int64_t)(sizeof default_sigma2_y / sizeof *default_sigma2_y);
+    *n = m->options.n_sigma2_y;
+    if (*n == 0) return CIRCE_OK;
     *grid = circe__alloc(m->context, *n, sizeof **grid);
-    for (int64_t i = 0; *grid != NULL && i < *n; i++)
-        (*grid)[i] = width(m, given ? m->sigma2_y[i] : default_sigma2_y[i], y->cols);
+    for (int64_t i = 0; *grid != NULL && i < *n; i++) (*grid)[i] = width(m, m->sigma2_y[i], y->cols);
     return *grid != NULL ? CIRCE_OK : CIRCE_ERR_MEMORY;
 }
 

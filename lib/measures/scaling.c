@@ -16,9 +16,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/pairs.h"
 #include "kernels/kernels.h"
 #include "measures/measure_parts.h"
-#include "measures/pairs.h"
 #include "measures/scaling.h"
 
 /* ---- what is asked ----------------------------------------------------------------------------------------------- */

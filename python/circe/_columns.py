@@ -158,6 +158,19 @@ def aligned(array: np.ndarray, known: Sequence[Texts], name: str) -> np.ndarray:
     return out
 
 
+def refuse_unseen(codes: np.ndarray, known: Sequence[Texts], values, name: str) -> None:
+    """codes (n, columns) of `aligned`: those behind the known ones are new."""
+    for c, texts in enumerate(known):
+        new = np.flatnonzero(codes[:, c] >= len(texts)) if texts is not None else ()
+        if len(new):
+            cells = values.tolist() if hasattr(values, "tolist") else values
+            cell = cells[int(new[0])] if len(known) == 1 and hasattr(cells, "__getitem__") else "a category"
+            listed = ", ".join(map(repr, texts[:8])) + (", ..." if len(texts) > 8 else "")
+            raise errors.DataError(f"{name}: row {new[0]} is {cell!r}, which the fit has not seen ({len(new)} of {len(codes)} rows "
+                                   f"hold such categories); it knows {listed}. Fit on rows that hold all of them, or leave "
+                                   "these rows out")
+
+
 def described(**arrays) -> Tuple[dict, ...]:
     """How columns were read that are not plain numbers."""
     return tuple({"variable": name, "column": label, "read_as": "categories", "categories": len(texts)}

@@ -369,12 +369,13 @@ def data(set: str, *, progress: Optional[Progress] = None, **options) -> Tuple[i
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Finding(_Record):
-    """Does one prediction depend on one attribute, once the outcome is known? `decision`, `verdict` and `trust` in words;
-    `p_value`, and `p_adjusted` for several attributes (Holm); `tests`, `effects`, `along`, `measures`, `gaps` between groups and
+    """Does one prediction depend on one attribute, once the outcome is known, or as another `notion` asks? `decision`, `verdict`
+    and `trust` in words; `p_value`, and `p_adjusted` for several attributes (Holm); `tests`, `effects`, `along`, `measures`, `gaps` between groups and
     the `groups` themselves as in the command's JSON."""
 
     _shown = ("prediction", "attribute", "decision", "p_adjusted", "trust")
 
+    notion: str
     prediction: str
     attribute: str
     decision: str
@@ -393,7 +394,8 @@ class Finding(_Record):
 @dataclass(frozen=True, repr=False, eq=False)
 class Audit(_Record):
     """`findings`: one for every prediction and attribute. `quality`: how good each prediction is. `n` rows, `dropped` of them
-    with missing cells. `results`: all of it, as `circe audit --json` writes it."""
+    with missing cells. `results`: all of it, as `circe audit --json` writes it. As DataFrames: to_pandas(), `groups`, `gaps`,
+    `overall`; as pictures: plot(); as a page: to_html()."""
 
     _shown = ("findings", "n", "dropped")
 
@@ -411,23 +413,131 @@ class Audit(_Record):
         """report.html with figures, their scripts and data, results.json and results.csv into a folder."""
         _native.check(_native.jobs().circe_audit_report(self._handle.pointer, _folder(folder)))
 
+    def to_html(self, path=None) -> Optional[str]:
+        """The report as one file that needs nothing beside it; without a path, its text."""
+        with tempfile.TemporaryDirectory(prefix="circe-") as folder:
+            self.report(folder)
+            with open(os.path.join(folder, "report.html"), encoding="utf-8") as file:
+                text = file.read()
+        if path is None:
+            return text
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return None
+
     def to_pandas(self):
         """A DataFrame, one row per finding."""
-        import pandas
+        names = ("notion", "prediction", "attribute", "decision", "p_value", "p_adjusted", "trust", "verdict")
+        return _frame([{**{name: getattr(f, name) for name in names}, **_effect(f)} for f in self.findings])
 
-        names = ("prediction", "attribute", "decision", "p_value", "p_adjusted", "trust", "verdict")
-        return pandas.DataFrame([[getattr(finding, name) for name in names] for finding in self.findings], columns=names)
+    @property
+    def groups(self):
+        """A DataFrame, one row per prediction, attribute and group: `rows`, `compared` (large enough to set a gap), and every
+        metric as fairlearn's MetricFrame.by_group has it, with the ends of its 95 % interval: `true_positive_rate`,
+        `true_positive_rate_lower`, `true_positive_rate_upper`."""
+        found = self.findings[:len(self.findings) // max(1, len(self.results["notions"]))]
+        return _frame([row for finding in found for row in _group_rows(finding)], ["prediction", "attribute", "group"])
+
+    @property
+    def gaps(self):
+        """A DataFrame, one row per gap between groups: how large, with its interval, between which groups, and what chance
+        shows."""
+        return _frame([{"notion": f.notion, "prediction": f.prediction, "attribute": f.attribute, **gap}
+                       for f in self.findings for gap in f.gaps])
+
+    @property
+    def overall(self):
+        """A DataFrame, one row per prediction: its metrics on all rows with their intervals."""
+        return _frame([{"prediction": one["prediction"], **_with_ends(one)} for one in self.quality], ["prediction"])
+
+    def plot(self, metric: Optional[str] = None, axes=None):
+        """Draws a metric of every group with its 95 % interval, by matplotlib: one panel per attribute, one colour per
+        prediction. metric: a column of `groups`; without one, the true positive rate, or the mean error of numbers. Returns the
+        axes."""
+        from matplotlib import pyplot
+
+        table = self.groups
+        if metric is None:
+            metric = "true_positive_rate" if "true_positive_rate" in table else "mean_error"
+        if metric not in table:
+            raise errors.ArgumentError(f"there is no metric {metric!r}; there are {', '.join(self.metrics)}")
+        attributes = list(dict.fromkeys(table.index.get_level_values("attribute")))
+        if axes is None:
+            axes = pyplot.subplots(1, len(attributes), figsize=(5 * len(attributes), 4), squeeze=False,
+                                   constrained_layout=True)[1][0]
+        for panel, attribute in zip(np.atleast_1d(axes), attributes):
+            _plot_attribute(panel, table.xs(attribute, level="attribute"), metric, attribute)
+        return axes
+
+    @property
+    def metrics(self) -> Tuple[str, ...]:
+        """The metrics that the groups have."""
+        return tuple(self.findings[0].groups["metrics"])
 
     def _repr_html_(self) -> str:
-        names = ("prediction", "attribute", "decision", "p_adjusted", "trust", "verdict")
-        rows = [[f"{v:.3g}" if isinstance(v, float) else html.escape(str(v)) for v in (getattr(f, name) for name in names)]
-                for f in self.findings]
+        names = ("notion", "prediction", "attribute", "decision", "p_adjusted", "trust", "verdict")
+        signs = {"depends": "\u2717", "no dependence found": "\u2713"}
+        cells = lambda f: [f"{signs.get(f.decision, '?')} {f.decision}" if name == "decision" else getattr(f, name)
+                           for name in names]
+        rows = [[f"{v:.3g}" if isinstance(v, float) else html.escape(str(v)) for v in cells(f)] for f in self.findings]
         head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in names)
         body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def __reduce__(self):
         raise TypeError("an Audit cannot be pickled; pickle its results")
+
+
+def _frame(rows: List[dict], index: Optional[List[str]] = None):
+    import pandas
+
+    frame = pandas.DataFrame(rows)
+    return frame.set_index(index) if index and len(frame) else frame
+
+
+def _effect(finding: Finding) -> dict:
+    kpc = (finding.effects or {}).get("kpc") or {}
+    return {"kpc" + end: kpc.get(name, math.nan) for end, name in (("", "value"), ("_lower", "lower"), ("_upper", "upper"))}
+
+
+def _with_ends(metrics: Dict[str, Any]) -> dict:
+    """{"auc": {"value": v, "lower": l, "upper": u}} to {"auc": v, "auc_lower": l, "auc_upper": u}."""
+    return {name + end: one[key] for name, one in metrics.items() if isinstance(one, dict)
+            for end, key in (("", "value"), ("_lower", "lower"), ("_upper", "upper"))}
+
+
+def _group_rows(finding: Finding) -> List[dict]:
+    groups, known = finding.groups, ("prediction", "attribute")
+    return [{**{name: getattr(finding, name) for name in known}, "group": label, "rows": groups["rows"][i],
+             "compared": groups["compared"][i],
+             **_with_ends({name: {end: one[end][i] for end in one} for name, one in groups["metrics"].items()})}
+            for i, label in enumerate(groups["labels"])]
+
+
+def _plot_attribute(panel, table, metric: str, attribute: str) -> None:
+    """Points with bars, the predictions beside each other; no lines between groups."""
+    predictions = list(dict.fromkeys(table.index.get_level_values("prediction")))
+    labels = list(dict.fromkeys(table.index.get_level_values("group")))
+    for k, prediction in enumerate(predictions):
+        rows = table.xs(prediction, level="prediction").reindex(labels)
+        value = rows[metric].to_numpy(float)
+        ends = [value - rows[metric + "_lower"].to_numpy(float), rows[metric + "_upper"].to_numpy(float) - value]
+        x = np.arange(len(labels)) + 0.15 * (k - 0.5 * (len(predictions) - 1))
+        panel.errorbar(x, value, yerr=np.maximum(ends, 0), fmt="o", capsize=3, label=prediction)
+    panel.set_xticks(range(len(labels)), labels, rotation=30, ha="right")
+    panel.set(xlabel=attribute, ylabel=metric.replace("_", " "))
+    if len(predictions) > 1:
+        panel.legend()
+
+
+def _model_path(options: Dict[str, Any], folder: str) -> Dict[str, Any]:
+    """A predictor in memory as a file, which the library reads."""
+    model = options.get("model")
+    if not isinstance(model, (Predictor, Training)):
+        return options
+    path = os.path.join(folder, "model.safetensors")
+    model.save(path)
+    return {**options, "model": path}
 
 
 def _finding(found: Dict[str, Any]) -> Finding:
@@ -450,10 +560,13 @@ def audit(data, *, progress: Optional[Progress] = None, **options) -> Audit:
     >>> found.findings[0].decision
     'depends'
 
+    model: what circe.train returned, a Predictor, or the path of a model's file, whose predictions of the data are audited.
+
     The options are those of `circe audit`:
     """
-    job = Job("audit", data, options, progress)
-    handle = job.run("circe_audit", "circe_audit_result_free")
+    with tempfile.TemporaryDirectory(prefix="circe-") as folder:
+        job = Job("audit", data, _model_path(options, folder), progress)
+        handle = job.run("circe_audit", "circe_audit_result_free")
     results = json.loads(_native.taken_text(_native.jobs().circe_audit_json(handle.pointer)))
     return Audit(tuple(map(_finding, results["findings"])), tuple(results["quality"]), results["n"], results["dropped"],
                  results["alpha"], tuple(results.get("warnings", ())), results["seconds"], results, handle)

@@ -260,6 +260,29 @@ class ConditionalMean:
             return mat, array
         return _arrays.view(_columns.aligned(array, known, name), name, dtype)
 
+    def encode(self, values, variable: str) -> np.ndarray:
+        """Numbers (n, columns) of rows of y or z, for the losses of a training loop: categories (text, categoricals, booleans) by
+        the codes that they had in the fit, whose kernel tells equal from different. A category that the fit has not seen is
+        refused. variable: "y" or "z".
+
+        >>> import numpy as np
+        >>> group = np.array(["north", "south", "west"])[np.arange(90) % 3]
+        >>> mean = ConditionalMean().fit(np.arange(90.0), group)
+        >>> mean.encode(["west", "north"], "z").ravel()
+        array([2., 0.])
+        """
+        if variable not in ("y", "z"):
+            raise errors.ArgumentError(f"variable is {variable!r}; it must be 'y' or 'z'")
+        self.model.pointer  # fitted, and not closed
+        known = getattr(self, "_categories", {}).get(variable, ())
+        _, array = self._view(values, variable)
+        array = np.asarray(array).reshape(len(array), -1)
+        wanted = self.n_columns_y_ if variable == "y" else self.n_columns_z_
+        if array.shape[1] != wanted:
+            raise errors.ShapeError(f"{variable} has {array.shape[1]} columns; the fit had {wanted}")
+        _columns.refuse_unseen(array, known, values, variable)
+        return array
+
     def _fit_quietly(self, y, z) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FitWarning)

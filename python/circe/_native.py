@@ -55,7 +55,7 @@ class CmeInfo(ctypes.Structure):
     _fields_ = [("method", c_int), ("solver", c_int), ("rows", c_int64), ("dim_y", c_int64), ("dim_z", c_int64),
                 ("rank_y", c_int64), ("rank_z", c_int64), ("trace_residual_y", c_double), ("trace_residual_z", c_double),
                 ("sigma2_y", c_double), ("ridge", c_double), ("ridge_safe", c_double), ("ridge_raised", c_int),
-                ("loo_error", c_double), ("seconds", c_double)]
+                ("loo_error", c_double), ("seconds", c_double), ("width_at_edge", c_int)]
 
 
 class LooTable(ctypes.Structure):

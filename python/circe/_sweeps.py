@@ -60,7 +60,7 @@ def _warn_of_failures(runs: Iterable[Dict[str, Any]]) -> None:
 @dataclass(frozen=True, repr=False, eq=False)
 class Sweep(_Runs):
     """`runs`: of every combination a dictionary of its options and of its numbers on the validation rows: loss, r2 or accuracy,
-    floor, circe, hscic, gcm, hsic, epochs, seconds; `model`, the path of its file, where there is a folder; `error` where it
+    floor, circe, hscic, gcm, hsic, gamma, epochs, seconds; `model`, the path of its file, where there is a folder; `error` where it
     failed. The last option varies fastest. to_pandas() makes a table of them."""
 
     _shown = ("options", "failed", "seconds", "folder")
@@ -117,7 +117,7 @@ class _SweepJob(Job):
             raise type(failure)(schema("sweep").spelled(str(failure))) from None
 
 
-@_described("train", "data", "output", "resume")
+@_described("train", "data", "output", "resume", "sweep")
 def sweep(data=None, over: Optional[Mapping[str, Any]] = None, *, jobs: Optional[int] = None, threads: int = 1, folder=None,
           progress: Optional[Progress] = None, **options) -> Sweep:
     """Trains with every combination of some options, side by side in this process.
@@ -144,7 +144,7 @@ def sweep(data=None, over: Optional[Mapping[str, Any]] = None, *, jobs: Optional
     found = json.loads(_native.taken_text(_native.jobs().circe_sweep_json(handle.pointer)))
     runs = []
     for run, combination in zip(found["runs"], itertools.product(*values.values())):
-        numbers = {name: value for name, value in run.items() if name not in ("run", "options")}
+        numbers = {name: value for name, value in run.items() if name not in ("run", "options", *values)}
         runs.append({"run": run["run"], **dict(zip(values, combination)), **numbers})
     _warn_of_failures(runs)
     return Sweep(tuple(values), tuple(runs), found["failed"], found["seconds"], found.get("folder"))

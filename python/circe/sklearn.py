@@ -50,7 +50,8 @@ class _InvariantNetwork(BaseEstimator):
                  net: Optional[str] = None, activation: Optional[str] = None, init: Optional[str] = None, epochs: int = 100,
                  batch_size: int = 256, learning_rate: float = 1e-3, weight_decay: float = 1.0, patience: int = 0,
                  tolerance: Optional[float] = None, sweep: Union[str, Sequence[float], None] = None,
-                 sigma2_x: Union[float, str, None] = None, sigma2_y: Union[float, Sequence[float], None] = None,
+                 sigma2_x: Union[float, str, None] = None, normalize_x: Optional[str] = None,
+                 sigma2_y: Union[float, Sequence[float], None] = None,
                  sigma2_z: Union[float, str, None] = None, ridge: Union[float, Sequence[float], None] = None,
                  method: Optional[str] = None, validation: Optional[float] = None, holdout: Optional[float] = None,
                  random_state: Any = 0, threads: Optional[int] = None, device: Optional[str] = None,
@@ -69,6 +70,7 @@ class _InvariantNetwork(BaseEstimator):
         self.tolerance = tolerance
         self.sweep = sweep
         self.sigma2_x = sigma2_x
+        self.normalize_x = normalize_x
         self.sigma2_y = sigma2_y
         self.sigma2_z = sigma2_z
         self.ridge = ridge
@@ -142,7 +144,7 @@ class _InvariantNetwork(BaseEstimator):
             "patience": self.patience, "seed": self._seed(), "net": self.net, "activation": self.activation,
             "init": self.init, "method": self.method, "device": self.device}
         if invariant:
-            options.update({name: getattr(self, name) for name in ("estimator", "sigma2_x", "sigma2_y", "sigma2_z", "ridge",
+            options.update({name: getattr(self, name) for name in ("estimator", "sigma2_x", "normalize_x", "sigma2_y", "sigma2_z", "ridge",
                                                                   "sweep", "tolerance")})
         return options
 
@@ -218,7 +220,7 @@ _PARAMETERS = """
     regularizer : "circe", "hscic", "gcm" or "hsic".
     estimator : of circe ("biased", "debiased", "centered", "ustat") and of hsic ("biased", "ustat").
     batch_size : rows of a step; where fewer are left for training, all of those.
-    net, activation, init, epochs, learning_rate, weight_decay, patience, sigma2_x, sigma2_y, sigma2_z, ridge, method, device
+    net, activation, init, epochs, learning_rate, weight_decay, patience, sigma2_x, normalize_x, sigma2_y, sigma2_z, ridge, method, device
         As the options of circe.train; None: the library's own.
     validation : share of the rows that training is watched on. None: a tenth, and at least 10 rows.
     holdout : share of the rows for learning the conditional mean alone. None: it is learnt from the training rows.
@@ -226,8 +228,8 @@ _PARAMETERS = """
     threads : None: as circe.set_threads says.
     progress : called with the share that is done and a text; where it returns True, fit stops with a CancelledError.
 
-    Attributes after fit: gamma_, trials_ (what a search or a sweep saw: one dictionary per gamma), report_ (all that `circe
-    train --json` says), error_ (on the validation rows), measures_, floor_, n_iter_, predictor_ (see
+    Attributes after fit: gamma_, trials_ (what a search or a sweep saw: one dictionary per gamma), report_ (what
+    `circe train --json` says), error_ (on the validation rows), measures_, floor_, n_iter_, predictor_ (see
     circe.predict), n_features_in_.
 """
 

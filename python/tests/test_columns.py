@@ -296,3 +296,86 @@ def test_words_of_missing():
 
 def test_categories_survive_ranks():
     assert circe.hsic(X, GROUP, transform="ranks").columns == circe.hsic(X, GROUP).columns
+
+
+# ---- codes for the losses -----------------------------------------------------------------------------------------------
+
+
+def _groups(n=240, seed=3):
+    random = np.random.default_rng(seed)
+    codes = random.integers(0, 3, size=n)
+    return random.normal(size=n) + codes, np.array(["north", "south", "west"])[codes]
+
+
+def _forms(texts):
+    """What people hold such a column in."""
+    yield "list", list(texts)
+    yield "array", texts
+    yield "objects", texts.astype(object)
+    try:
+        import pandas
+
+        yield "categorical", pandas.Series(pandas.Categorical(texts))
+        yield "ordered", pandas.Series(pandas.Categorical(texts, categories=["west", "north", "south"], ordered=True))
+        yield "string", pandas.Series(texts, dtype="string")
+    except ImportError:
+        pass
+    try:
+        import polars
+
+        yield "polars", polars.Series(texts.tolist(), dtype=polars.Categorical)
+    except ImportError:
+        pass
+
+
+def test_codes_of_every_form_are_those_of_the_fit():
+    y, texts = _groups()
+    mean = circe.ConditionalMean().fit(y, texts)
+    expected = mean.encode(list(texts), "z")
+    assert expected.shape == (240, 1) and set(expected.ravel()) == {0.0, 1.0, 2.0}
+    value = circe.circe(y, y, texts, mean, sigma2_x=1.0).value
+    for name, form in _forms(texts):
+        codes = mean.encode(form, "z")
+        assert np.array_equal(codes, expected), name
+        assert circe.circe(y, y, codes, mean_of_codes(mean), sigma2_x=1.0).value == value, name
+
+
+def mean_of_codes(mean):
+    """The same model, which is told numbers."""
+    plain = mean.__class__.__new__(mean.__class__)
+    plain.__dict__.update(mean.__dict__)
+    plain._categories = {}
+    return plain
+
+
+def test_an_unseen_category_is_told():
+    y, texts = _groups()
+    mean = circe.ConditionalMean().fit(y, texts)
+    with pytest.raises(circe.DataError, match=r"z: row 1 is 'east', which the fit has not seen \(2 of 4 rows.*it knows '"):
+        mean.encode(["west", "east", "east", "north"], "z")
+    with pytest.raises(circe.DataError, match="numbers where it had categories"):
+        mean.encode([1.0, 2.0], "z")
+    with pytest.raises(circe.ShapeError, match="the fit had 1"):
+        mean.encode(np.zeros((3, 2)), "y")
+    with pytest.raises(circe.ArgumentError, match="it must be 'y' or 'z'"):
+        mean.encode([1.0], "x")
+
+
+def test_booleans_are_0_and_1():
+    y, texts = _groups()
+    mean = circe.ConditionalMean().fit(y, texts == "west")
+    assert set(mean.encode([True, False], "z").ravel()) == {0.0, 1.0}
+
+
+def test_losses_take_the_codes():
+    torch = pytest.importorskip("torch")
+    import circe.torch
+
+    y, texts = _groups()
+    mean = circe.ConditionalMean().fit(y, texts)
+    loss = circe.torch.CirceLoss(mean, sigma2_x=1.0, estimator="centered")
+    x = torch.tensor(y[:, None], requires_grad=True)
+    found = loss(x, torch.tensor(y), torch.as_tensor(mean.encode(texts, "z")))
+    assert abs(found.item() / circe.circe(y[:, None], y, texts, mean, sigma2_x=1.0, estimator="centered").value - 1) < 1e-9
+    with pytest.raises(circe.DTypeError, match="mean.encode"):
+        loss(x, torch.tensor(y), list(texts))

@@ -55,6 +55,25 @@ def test_the_page_tells_innocent_from_guilty():
     assert p["guilty"] < 0.001 and p["innocent"] > 0.05
 
 
+TRAINERS = SOURCE / "docs" / "howto" / "trainers.md"
+
+
+@pytest.mark.parametrize("title, module", [("Lightning", "lightning"), ("The Hugging Face Trainer", "transformers"), ("JAX", "jax")])
+@pytest.mark.skipif(not TRAINERS.exists(), reason="no docs/howto here")
+def test_trainers(title, module, tmp_path, monkeypatch):
+    """The section's block, after the first one's data, which need neither Lightning nor a trainer."""
+    pytest.importorskip("torch")
+    pytest.importorskip(module)
+    parts = re.split(r"^## ", TRAINERS.read_text(), flags=re.M)
+    block = {part.partition("\n")[0]: re.findall(r"```python\n(.*?)```", part, flags=re.S) for part in parts[1:]}
+    (first,), (wanted,) = block["Lightning"], block[title]
+    if title != "Lightning":
+        data = first[:first.index("class Invariant")] + first[first.index("rows ="):first.index("trainer =")]
+        wanted = data.replace("import lightning, numpy", "import numpy").replace("import numpy as np, torch", "import numpy as np\nimport torch") + wanted
+    monkeypatch.chdir(tmp_path)
+    exec(compile(wanted, f"docs/howto/trainers.md, {title}", "exec"), {})
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
 def test_examples(path, tmp_path):
     pytest.importorskip("torch")

@@ -237,3 +237,36 @@ def test_causal_learn(chain):
     assert tested(0, 2) == tested(2, 0) < 0.05
     graph = pc(data, 0.05, indep_test="circe", show_progress=False).G.graph
     assert graph[0, 1] != 0 and graph[1, 2] != 0 and graph[0, 2] == 0
+
+
+class Least:
+    """Least squares with fit and predict, as scikit-learn's."""
+
+    def fit(self, y, target):
+        self.weights = np.linalg.lstsq(np.column_stack([np.ones(len(y)), y]), target, rcond=None)[0]
+        return self
+
+    def predict(self, y):
+        return np.column_stack([np.ones(len(y)), y]) @ self.weights
+
+
+def test_regressor():
+    y, e, f, g = np.random.default_rng(3).normal(size=(4, 400))
+    dependent = circe.test(y + e, y, 2 * y + 0.4 * e + f, method="gcm", regressor=Least())
+    free = circe.test(y + e, y, 2 * y + f, method="gcm", regressor=(Least(), Least()), folds=3)
+    assert dependent.p_value < 0.01 < free.p_value and "given y" in free.verdict
+    assert free.x["basis"] == "Least" and 0.3 < free.x["remaining"] < 0.7 and free.trust == "good"
+    bent = circe.test(y**2 + 0.3 * e, y, y**2 + 0.3 * g, method="gcm", regressor=Least())  # it cannot follow squares
+    assert bent.p_value < 0.01 and bent.trust == "poor" and "still depends on y" in bent.verdict
+    for options, word in (({"method": "kci", "regressor": Least()}, "gcm"), ({"method": "gcm", "regressor": 3}, "fit and predict"),
+                          ({"method": "gcm", "regressor": Least(), "folds": 1}, "folds")):
+        with pytest.raises(circe.errors.CirceError, match=word):
+            circe.test(y + e, y, f, **options)
+
+
+def test_weighted_and_projected():
+    y, e, f, s = np.random.default_rng(4).normal(size=(4, 400))
+    changing = np.sin(3 * y)
+    z = y + changing * e + np.sqrt(1 - changing**2) * f
+    assert circe.test(y + e, y, z, method="wgcm").p_value < 0.01 < circe.test(y + e, y, f, method="wgcm").p_value
+    assert circe.test(y + s**2, y, s, method="pcm").p_value < 0.01 < circe.test(y + s**2, y, f, method="pcm").p_value

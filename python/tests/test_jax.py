@@ -29,6 +29,8 @@ def cases(points, mean):
                   lambda x: circe.circe(x, y, z, mean, sigma2_x=1.0, grad=True)),
         "ustat": (lambda x: losses.circe_loss(x, y, z, mean, kernel_x="laplace(2)", estimator="ustat"),
                   lambda x: circe.circe(x, y, z, mean, kernel_x="laplace(2)", sigma2_x=None, estimator="ustat", grad=True)),
+        "median": (lambda x: losses.circe_loss(x, y, z, mean, estimator="centered"),
+                   lambda x: circe.circe(x, y, z, mean, estimator="centered", grad=True)),
         "hsic": (lambda x: losses.hsic_loss(x, z, sigma2_x=1.0, sigma2_z=2.0, estimator="unbiased"),
                  lambda x: circe.hsic(x, z, sigma2_x=1.0, sigma2_z=2.0, estimator="unbiased", grad=True)),
         "hscic": (lambda x: losses.hscic_loss(x, y, z, **KERNELS), lambda x: circe.hscic(x, y, z, grad=True, **KERNELS)),
@@ -43,7 +45,7 @@ def cases(points, mean):
     }
 
 
-NAMES = ["circe", "ustat", "hsic", "hscic", "hscic holdout", "gcm", "gcm linear", "gcm holdout"]
+NAMES = ["circe", "ustat", "median", "hsic", "hscic", "hscic holdout", "gcm", "gcm linear", "gcm holdout"]
 
 
 def near(a, b, tolerance):
@@ -176,7 +178,8 @@ def test_batches_across_devices():
 
 @pytest.mark.parametrize("call, error, words", [
     (lambda p, m: losses.circe_loss(p.x, p.y, p.z), circe.ArgumentError, "mean is missing"),
-    (lambda p, m: losses.circe_loss(p.x, p.y, p.z, m), circe.ArgumentError, "give sigma2_x"),
+    (lambda p, m: losses.circe_loss(p.x, p.y, p.z, m, sigma2_x=None), circe.ArgumentError, "give sigma2_x"),
+    (lambda p, m: losses.circe_loss(p.x, p.y, p.z, m, sigma2_x="running"), circe.ArgumentError, "positive number or 'median'"),
     (lambda p, m: losses.circe_loss(p.x, p.y, p.z, m, sigma2_x=-1.0), circe.ArgumentError, "positive"),
     (lambda p, m: losses.circe_loss(p.x, p.y, p.z, m, sigma2_x=1.0, estimator="best"), circe.ArgumentError, "must be one of biased"),
     (lambda p, m: losses.circe_loss(p.x[:9], p.y, p.z, m, sigma2_x=1.0), circe.ShapeError, "x has 9 rows and y has 160"),

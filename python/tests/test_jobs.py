@@ -241,7 +241,7 @@ def test_signatures_come_from_the_library():
                 assert f"\n{row.name} : " in function.__doc__
         assert "progress" in parameters
     parameters = inspect.signature(circe.train).parameters
-    assert parameters["epochs"].default == 100 and parameters["sigma2_y"].default == (1.0, 0.1, 0.01, 0.001)
+    assert parameters["epochs"].default == 100 and parameters["sigma2_y"].default == "auto"
     assert not re.search("--[a-z]", circe.train.__doc__) and "invariant_to" in circe.train.__doc__
 
 

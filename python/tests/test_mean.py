@@ -192,3 +192,15 @@ def test_warnings_are_python_warnings(points):
         mean = circe.ConditionalMean(sigma2_y=0.5, sigma2_z=1.0, ridge=1e-300).fit(points.Y, points.Z)
     assert mean.ridge_raised_ and [str(w.message) for w in caught] == mean.warnings_
     assert caught[0].category is circe.FitWarning and caught[0].filename == __file__
+
+
+def test_the_units_of_y_do_not_count(points):
+    """Without widths they are multiples of the median; a grid that ends too soon is told."""
+    y, z = points.y[:, 0], points.z
+    own = circe.ConditionalMean().fit(y, z)
+    for factor in (100.0, 1e-3):
+        other = circe.ConditionalMean().fit(factor * y, z)
+        assert other.loo_error_ == pytest.approx(own.loo_error_, rel=1e-6)
+        assert other.sigma2_y_ == pytest.approx(factor**2 * own.sigma2_y_, rel=1e-9)
+    with pytest.warns(circe.FitWarning, match="chose the largest of the widths that were tried for y"):
+        circe.ConditionalMean(sigma2_y=[1.0, 0.1, 0.01]).fit(100.0 * y, z)

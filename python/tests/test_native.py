@@ -16,6 +16,8 @@ from circe import _native, errors
 
 from conftest import SOURCE, run_python
 
+READ_ONLY = {"circe_training"}  # whose first members are enough
+
 HEADERS = SOURCE / "include" / "circe"
 needs_headers = pytest.mark.skipif(not HEADERS.is_dir(), reason="no headers here: not in the source tree")
 
@@ -78,7 +80,8 @@ def test_structures_are_laid_out_as_in_c(tmp_path):
     printed = subprocess.run([str(tmp_path / "layout")], capture_output=True, text=True, check=True).stdout
     measured = dict(line.split() for line in printed.splitlines())
     for name, structure in STRUCTURES.items():
-        assert ctypes.sizeof(structure) == int(measured[name]), name
+        mirrored, whole = ctypes.sizeof(structure), int(measured[name])
+        assert mirrored <= whole if name in READ_ONLY else mirrored == whole, name
         for field, _ in structure._fields_:
             assert getattr(structure, field).offset == int(measured[f"{name}.{field}"]), f"{name}.{field}"
     packed = _native.mat(1, 2, 3, 4, 5)
@@ -185,7 +188,7 @@ def test_slow_kernels_of_blas_are_warned_of_once():
             "import circe, warnings\n"
             "with warnings.catch_warnings(record=True) as caught:\n"
             "    warnings.simplefilter('always')\n"
-            "    circe.hsic([1.0, 2, 3], [1.0, 2, 3]), circe.hsic([1.0, 2, 3], [1.0, 2, 3])\n"
+            "    circe.hsic([1.0, 2, 3, 5], [1.0, 2, 3, 5]), circe.hsic([1.0, 2, 3, 5], [1.0, 2, 3, 5])\n"
             "print(*[w.message for w in caught if 'kernels for' in str(w.message)], sep='\\n')")
     texts = run_python(code).splitlines()
     assert len(texts) == 1 and texts[0].endswith("Remedy: unset OPENBLAS_CORETYPE."), texts

@@ -2,7 +2,11 @@
 
 test_methods <- c(kci = "Kernel conditional independence test (KCI)", circe = "CIRCE test of conditional independence",
                   splitkci = "Split kernel conditional independence test", gcm = "Generalised covariance measure test",
-                  rcot = "Randomised conditional correlation test (RCoT)", hsic = "Hilbert-Schmidt independence test (HSIC)")
+                  rcot = "Randomised conditional correlation test (RCoT)", hsic = "Hilbert-Schmidt independence test (HSIC)",
+                  wgcm = "Weighted generalised covariance measure test", pcm = "Projected covariance measure test")
+
+statistics <- c(kci = "KCI", circe = "CIRCE", splitkci = "SplitKCI", gcm = "GCM", rcot = "RCoT", hsic = "HSIC", wgcm = "wGCM",
+                pcm = "PCM")
 
 nulls <- c(gamma = "gamma approximation", spectral = "weighted chi-squares", wild = "wild bootstrap",
            permutation = "permutation", normal = "normal distribution", multiplier = "multiplier bootstrap")
@@ -49,6 +53,9 @@ called <- function(name, call) {
 
 left_out <- function(n) paste(n, if (n == 1) "row with a missing value was left out." else "rows with missing values were left out.")
 
+# Its name in a table of names, or where a newer library has another, that itself.
+called_in <- function(names, word) if (word %in% base::names(names)) names[[word]] else word
+
 one_of <- function(value, words, name, call) {
   if (!is.character(value) || length(value) != 1 || !value %in% words)
     refuse(call, "'", name, "' is ", described(value), "; it must be one of ", paste0("\"", words, "\"", collapse = ", "), ".")
@@ -57,17 +64,16 @@ one_of <- function(value, words, name, call) {
 
 # A result of the library as R's own class. `whole`: what all tests of one call share.
 htest_of <- function(result, found, whole) {
-  base <- list(method = test_methods[[result$method]], data.name = named_so(found$labels), n = whole$n, dropped = found$dropped,
+  base <- list(method = called_in(test_methods, result$method), data.name = named_so(found$labels), n = whole$n, dropped = found$dropped,
                seed = whole$seed, columns = whole$columns, call_method = result$method)
   if (!is.null(result$error)) return(structure(c(base, list(p.value = NA_real_, error = result$error)), class = c("circe_test", "htest")))
   draws <- result$diagnostics$draws
   labels <- if (result$method == "hsic") found$labels[c("x", "z")] else found$labels
-  test <- c(base, list(statistic = stats::setNames(result$statistic, c(kci = "KCI", circe = "CIRCE", splitkci = "SplitKCI", gcm = "GCM",
-                                                                       rcot = "RCoT", hsic = "HSIC")[[result$method]]),
+  test <- c(base, list(statistic = stats::setNames(result$statistic, called_in(statistics, result$method)),
                        parameter = c(n = result$n, if (draws > 0) c(draws = draws)), p.value = result$p_value,
                        alternative = named_so(labels, "depends on"), null.distribution = result$null,
                        trust = result$trust, verdict = result$verdict, diagnostics = result$diagnostics))
-  test$method <- paste0(test$method, ", ", nulls[[result$null]])
+  test$method <- paste0(test$method, ", ", called_in(nulls, result$null))
   if (!is.null(whole$effects)) {
     test$estimate <- c(kpc = whole$effects$kpc$value, circe = whole$effects$circe$value)
     test$effects <- whole$effects

@@ -34,7 +34,7 @@ check_refused(predict(fitted, unseen), "row 2, column 'sex' is 'x', which the mo
 check_refused(predict(fitted, d["age"]), "'features' names 'quality'")
 check_refused(predict(fitted, d, type = "class"), "the target of this model is a number")
 check_refused(circe_train(d, "quality", "score", gama = 3), "Did you mean 'gamma'?")
-check_refused(circe_train(d, "quality", "score", invariant_to = "sex"), "gamma")
+check_refused(circe_train(d, "quality", "score", invariant_to = "sex", gamma = -1), "gamma")
 classes <- circe_train(d, c("quality", "age"), "group", regularizer = "none", epochs = 3)
 shares <- predict(classes, d[1:4, ], type = "probabilities")
 stopifnot(identical(dim(shares), c(4L, 3L)), identical(colnames(shares), c("1", "2", "3")), max(abs(rowSums(shares) - 1)) < 1e-5,

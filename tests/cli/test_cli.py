@@ -209,10 +209,11 @@ class ManualTest(CliTest):
         json.loads(self.on_terminal(60, "measure", "hsic", *XYZ, "--json"))
 
     def test_verbose_tells_the_machine_and_the_stages(self):
-        said = self.succeed("test", "kci", *XYZ, "-v").stderr
-        self.assertRegex(said, r"(?m)^circe test: .* threads?$")
-        self.assertRegex(said, r"(?m)^circe test: regressions on y: [0-9.e-]+ s$")
-        self.assertEqual(self.succeed("test", "kci", *XYZ).stderr, "")
+        fit = ("fit", "--y", "y.npy", "--z", "z.npy", "-o", "told.safetensors")
+        said = self.succeed(*fit, "-v").stderr
+        self.assertRegex(said, r"(?m)^circe fit: .* threads?$")
+        self.assertRegex(said, r"(?m)^circe fit: fitting: [0-9.e-]+ s$")
+        self.assertNotIn("fitting", self.succeed(*fit).stderr)
 
     def test_bash_completes(self):
         self.write("completion.bash", self.succeed("completion", "bash").stdout)

@@ -20,7 +20,7 @@ import unittest
 from cli_support import CliTest, npy_bytes
 
 ROWS = 300
-TESTS = ("kci", "circe", "splitkci", "gcm", "rcot", "hsic")
+TESTS = ("kci", "circe", "splitkci", "gcm", "rcot", "hsic", "wgcm", "pcm")
 CHROMIUM = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)
 
 

@@ -361,7 +361,7 @@ class ReportTest(TrainTest):
             self.assertIn(word, page)
         self.assertNotIn("http", re.sub(r"http://www.w3.org/[^\"]*", "", page))
         if shutil.which("gnuplot"):
-            self.assertEqual(page.count("<svg"), 3)
+            self.assertEqual(page.count("<svg"), 4)
 
     def test_run_again_from_its_configuration(self):
         self.succeed(*self.train_args("first.safetensors", "hscic", "--seed", "5"))

@@ -172,10 +172,10 @@ static void best_cell_is_the_model(void **state) {
     circe_cme *grid = test_fit(context, &holdout.y, &holdout.z, "gaussian", "gaussian(1)", &options);
     circe_loo_table table;
     assert_ok(circe_cme_get_loo(grid, &table));
-    assert_int_equal(table.n_sigma2_y, 4); /* the paper's grids */
+    assert_int_equal(table.n_sigma2_y, 5); /* multiples of the median */
     assert_int_equal(table.n_ridge, 5);
     int64_t best = 0;
-    for (int64_t cell = 0; cell < 20; cell++)
+    for (int64_t cell = 0; cell < 25; cell++)
         if (table.error[cell] < table.error[best]) best = cell;
     double sigma2 = table.sigma2_y[best / 5], ridge = table.ridge[best % 5];
     assert_true(info_of(grid).sigma2_y == sigma2 && info_of(grid).ridge == ridge);
@@ -872,8 +872,65 @@ static void arithmetic_is_given_back(void **state) {
     }
 }
 
-TEST_MAIN("cme", TEST(lowrank_equals_dense), TEST(lowrank_of_many_rows), TEST(loo_equals_refitting),
-          TEST(best_cell_is_the_model), TEST(round_trip), TEST(load_refuses), TEST(checksum), TEST(without_checksum),
-          TEST(auto_chooses), TEST(rank_is_judged_beforehand), TEST(unsafe_ridge), TEST(constant_y), TEST(constant_z),
-          TEST(categories), TEST(cached_features), TEST(implicit_features), TEST(memory_limit), TEST(bad_arguments),
+/* ---- units ------------------------------------------------------------------------------------------------------ */
+
+static circe_cme_info fit_scaled(const circe_mat *y, const circe_mat *z, double factor,
+                                 const circe_cme_options *options, int64_t *n_warnings) {
+    circe_context *context = test_context(1);
+    circe_mat scaled = test_copy(y, CIRCE_FLOAT64);
+    for (int64_t i = 0; i < y->rows; i++)
+        for (int64_t c = 0; c < y->cols; c++) test_set(&scaled, i, c, factor * test_at(y, i, c));
+    circe_cme *cme = test_fit(context, &scaled, z, "gaussian", "gaussian(1)", options);
+    circe_cme_info info;
+    assert_ok(circe_cme_get_info(cme, &info));
+    if (n_warnings != NULL) *n_warnings = circe_cme_n_warnings(cme);
+    return info;
+}
+
+/* Without a grid the widths are multiples of the median: the units of y do not count. 1e-6: sums in another order. */
+static void units_do_not_count(void **state) {
+    (void)state;
+    static const double factors[] = {100.0, 1e-3};
+    circe_mat y = test_normal(1, 300, 1), z = test_normal(2, 300, 1);
+    for (int64_t i = 0; i < 300; i++) test_set(&z, i, 0, 0.3 * test_at(&z, i, 0) + sin(3.0 * test_at(&y, i, 0)));
+    circe_cme_options options;
+    circe_cme_options_init(&options);
+    circe_cme_info own = fit_scaled(&y, &z, 1.0, &options, NULL);
+    for (int64_t k = 0; k < COUNT(factors); k++) {
+        circe_cme_info other = fit_scaled(&y, &z, factors[k], &options, NULL);
+        assert_near(other.loo_error, own.loo_error, 1e-6, own.loo_error);
+        assert_near(other.sigma2_y, factors[k] * factors[k] * own.sigma2_y, 1e-9, other.sigma2_y);
+        assert_near(other.ridge, own.ridge, 0.0, 1.0);
+        assert_int_equal(other.width_at_edge, own.width_at_edge);
+    }
+}
+
+/* A grid that ends too soon says so, at either end. */
+static void the_edge_is_told(void **state) {
+    (void)state;
+    static const double grid[] = {1.0, 0.1, 0.01}, ridge[] = {0.1};
+    circe_mat y = test_normal(1, 300, 1), z = test_normal(2, 300, 1);
+    for (int64_t i = 0; i < 300; i++) test_set(&z, i, 0, 0.3 * test_at(&z, i, 0) + sin(3.0 * test_at(&y, i, 0)));
+    circe_cme_options options;
+    circe_cme_options_init(&options);
+    options.sigma2_y = grid;
+    options.n_sigma2_y = COUNT(grid);
+    options.ridge = ridge;
+    options.n_ridge = 1;
+    int64_t warnings;
+    assert_int_equal(fit_scaled(&y, &z, 1.0, &options, &warnings).width_at_edge, 0);
+    assert_int_equal(warnings, 0);
+    assert_int_equal(fit_scaled(&y, &z, 100.0, &options, &warnings).width_at_edge, 1);
+    assert_int_equal(warnings, 1);
+    assert_int_equal(fit_scaled(&y, &z, 0.1, &options, &warnings).width_at_edge, -1);
+    assert_int_equal(warnings, 1);
+    options.n_sigma2_y = 1; /* nothing was to be chosen */
+    assert_int_equal(fit_scaled(&y, &z, 100.0, &options, NULL).width_at_edge, 0);
+}
+
+TEST_MAIN("cme", TEST(units_do_not_count), TEST(the_edge_is_told), TEST(lowrank_equals_dense),
+          TEST(lowrank_of_many_rows), TEST(loo_equals_refitting), TEST(best_cell_is_the_model), TEST(round_trip),
+          TEST(load_refuses), TEST(checksum), TEST(without_checksum), TEST(auto_chooses),
+          TEST(rank_is_judged_beforehand), TEST(unsafe_ridge), TEST(constant_y), TEST(constant_z), TEST(categories),
+          TEST(cached_features), TEST(implicit_features), TEST(memory_limit), TEST(bad_arguments),
           TEST(progress_and_cancel), TEST(arithmetic_is_given_back))

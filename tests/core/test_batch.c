@@ -414,7 +414,7 @@ static void bad_input(void **state) {
     p.kernels.y = s.p.kernels.y, p.kernels.z = NULL;
     assert_refused(hsic_biased(&p, &value, NULL), CIRCE_ERR_ARGUMENT, "kernel of z");
     assert_refused(circe_measure_hsic(s.p.workspace, &s.p.kernels, &s.x, &s.z, (circe_hsic_estimator)7, &value, NULL),
-                   CIRCE_ERR_ARGUMENT, "neither biased nor unbiased");
+                   CIRCE_ERR_ARGUMENT, "neither biased nor ustat");
     test_set(&s.y, 3, 0, NAN);
     assert_refused(hscic(&s.p, &value, NULL), CIRCE_ERR_VALUE, "y");
 }

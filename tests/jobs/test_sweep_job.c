@@ -97,6 +97,7 @@ static void what_is_in_the_folder_is_not_done_again(void **state) {
     assert_ok(sweep(table, &base, "seed=1,2", folder, NULL, &first));
     assert_int_equal(first->runs[0].found, 0);
     assert_int_equal(access(first->runs[0].model, R_OK), 0);
+    assert_int_equal(access(test_path("sweep/results.json"), R_OK), 0);
     double loss = first->runs[1].numbers[0];
     circe_sweep_result_free(first);
     assert_ok(sweep(table, &base, "seed=1,2,3", folder, NULL, &more));

@@ -80,7 +80,7 @@ static void check(const sides *s, const char *text, const circe_scaling *how, co
 static void like_the_host(void **state) {
     (void)state;
     static const char *const texts[] = {"gaussian", "0-1:gaussian*2:laplace*3-4:delta", "laplace(2)", "linear"};
-    static const int64_t sizes[] = {2, 3, 64, 65, 300, 1500};
+    static const int64_t sizes[] = {3, 64, 65, 300, 1500}; /* of two rows standardised columns have no gradient */
     sides s = open_sides();
     for (int64_t k = 0; k < COUNT(sizes); k++) {
         circe_mat wide = test_normal(5, sizes[k], D);

@@ -24,7 +24,7 @@ same <- function(found, expected, what) {
   cat(what, format(found, digits = 15), "\n")
 }
 
-for (method in c("kci", "circe", "splitkci", "gcm", "rcot", "hsic")) {
+for (method in c("kci", "circe", "splitkci", "gcm", "rcot", "wgcm", "pcm", "hsic")) {
   said <- asked("test", method, "--x", "x", "--z", "z", if (method != "hsic") c("--y", "y"), "--seed", "3")
   ours <- circe_test(x ~ z | y, d, method = method, seed = 3)
   same(ours$p.value, said$p_value, method)

@@ -11,7 +11,7 @@
 #include "backend/cuda/reduce.cuh"
 #include "backend/cuda/scaling_kernels.h"
 #include "backend/cuda/values.cuh"
-#include "measures/pairs.h"
+#include "core/pairs.h"
 
 namespace circe {
 
@@ -139,18 +139,21 @@ __global__ __launch_bounds__(ROW_THREADS) void pairs_kernel(circe__cuda_scaling 
 
 __device__ __forceinline__ uint64_t key_of(double v) { return (uint64_t)__double_as_longlong(v) & ~(1ull << 63); }
 
-/* How many of D are below the key. */
-__device__ double count_below(const double *D, int64_t n, uint64_t key) {
-    double count = 0;
-    for (int64_t p = threadIdx.x; p < n; p += SELECT_THREADS) count += key_of(D[p]) < key;
-    return block_total(count);
+/* How many of D are below the key: the barrier itself counts. */
+__device__ int64_t count_below(const double *D, int64_t n, uint64_t key) {
+    int64_t count = 0;
+    for (int64_t first = 0; first < n; first += SELECT_THREADS) {
+        int64_t p = first + threadIdx.x;
+        count += __syncthreads_count(p < n && key_of(D[p]) < key);
+    }
+    return count;
 }
 
 __device__ uint64_t kth_smallest(const double *D, int64_t n, int64_t k) {
     uint64_t found = 0;
     for (int bit = 62; bit >= 0; bit--) {
         uint64_t candidate = found | (1ull << bit);
-        if (count_below(D, n, candidate) <= (double)k) found = candidate;
+        if (count_below(D, n, candidate) <= k) found = candidate;
     }
     return found;
 }
@@ -159,7 +162,7 @@ __device__ uint64_t kth_smallest(const double *D, int64_t n, int64_t k) {
 __device__ double middle(const double *D, int64_t n, int64_t k, int64_t m) {
     uint64_t upper = kth_smallest(D, n, k);
     double value = __longlong_as_double((long long)upper), below = 0;
-    if (m % 2 == 1 || count_below(D, n, upper) < (double)k) return value;
+    if (m % 2 == 1 || count_below(D, n, upper) < k) return value;
     for (int64_t p = threadIdx.x; p < n; p += SELECT_THREADS)
         if (key_of(D[p]) < upper) below = fmax(below, fabs(D[p]));
     return 0.5 * (block_largest(below) + value);
@@ -168,7 +171,7 @@ __device__ double middle(const double *D, int64_t n, int64_t k, int64_t m) {
 __device__ double median(const double *D, int64_t n) {
     double found = middle(D, n, n / 2, n);
     if (found > 0 || found != found) return found;
-    int64_t zeros = (int64_t)count_below(D, n, 1), left = n - zeros;
+    int64_t zeros = count_below(D, n, 1), left = n - zeros;
     return left > 0 ? middle(D, n, zeros + left / 2, left) : 0;
 }
 

@@ -29,7 +29,7 @@ namespace ffi = xla::ffi;
 #define FUNCTIONS(X)                                                                                                          \
     X(circe_last_error) X(circe_context_options_init)                                                                                                       \
     X(circe_context_create) X(circe_context_destroy) X(circe_workspace_create) X(circe_workspace_destroy)                     \
-    X(circe_kernel_parse) X(circe_kernel_destroy) X(circe_cme_kernel_y) X(circe_batch_options_init) X(circe_gcm_options_init) \
+    X(circe_kernel_parse) X(circe_kernel_destroy) X(circe_kernel_copy) X(circe_kernel_n_free) X(circe_kernel_bind_median) X(circe_cme_kernel_y) X(circe_batch_options_init) X(circe_gcm_options_init) \
     X(circe_measure_circe) X(circe_measure_circe_cached) X(circe_measure_hsic) X(circe_measure_hscic)                         \
     X(circe_measure_hscic_holdout) X(circe_measure_gcm)                                                                       \
     X(circe_cuda_open) X(circe_cuda_close) X(circe_cuda_measure_circe) X(circe_cuda_measure_hsic)                             \
@@ -124,16 +124,31 @@ Results results_of(ffi::RemainingRets &results) {
 
 // ---- on the CPU --------------------------------------------------------------------------------------------------------
 
+// The kernel of x: where its width is still to be chosen, with the median heuristic of this batch.
+circe_status kernel_of_batch(const Plan &p, const circe_mat &x, Owned<circe_kernel> *own, const circe_kernel **kernel) {
+    circe_kernel *copy = nullptr;
+    *kernel = p.x.get();
+    if (p.x == nullptr || circe.circe_kernel_n_free(p.x.get()) == 0) return CIRCE_OK;
+    circe_status status = circe.circe_kernel_copy(p.x.get(), &copy);
+    *own = owned(copy, &circe.circe_kernel_destroy);
+    *kernel = copy;
+    return status == CIRCE_OK ? circe.circe_kernel_bind_median(copy, &x) : status;
+}
+
 circe_status on_cpu(const Plan &p, const circe_mat &x, const circe_mat &y, const circe_mat &z, double *value, circe_mat *grad) {
-    circe_kernels kernels = p.kernels();
+    Owned<circe_kernel> own(nullptr, Destroy<circe_kernel>{&circe.circe_kernel_destroy});
+    const circe_kernel *kernel = nullptr;
+    circe_status status = kernel_of_batch(p, x, &own, &kernel);
+    if (status != CIRCE_OK) return status;
+    circe_kernels kernels = {kernel, p.y.get(), p.z.get()};
     switch (p.kind) {
     case CIRCE:
-        return circe.circe_measure_circe(workspace, p.mean, p.x.get(), &x, &y, &z, static_cast<circe_estimator>(p.form), value, grad);
+        return circe.circe_measure_circe(workspace, p.mean, kernel, &x, &y, &z, static_cast<circe_estimator>(p.form), value, grad);
     case HSIC:
         return circe.circe_measure_hsic(workspace, &kernels, &x, &z, static_cast<circe_hsic_estimator>(p.form), value, grad);
     case HSCIC:
         if (p.mean != nullptr)
-            return circe.circe_measure_hscic_holdout(workspace, p.mean, p.x.get(), &x, &y, &z, &p.batch, value, grad);
+            return circe.circe_measure_hscic_holdout(workspace, p.mean, kernel, &x, &y, &z, &p.batch, value, grad);
         return circe.circe_measure_hscic(workspace, &kernels, &x, &y, &z, &p.batch, value, grad);
     case GCM:
         return circe.circe_measure_gcm(workspace, p.y.get(), &x, &y, &z, &p.gcm, value, grad);
@@ -155,9 +170,14 @@ ffi::Error rows(std::int64_t number, ffi::AnyBuffer x, ffi::Buffer<ffi::S64> ind
     if (plan == nullptr) return gone();
     Results out = results_of(results);
     circe_mat at = view(x);
-    return failure(circe.circe_measure_circe_cached(workspace, plan->mean, plan->features, index.typed_data(), at.rows, plan->x.get(), &at,
-                                                    static_cast<circe_estimator>(plan->form), out.value,
-                                                    results.size() > 1 ? &out.grad : nullptr));
+    Owned<circe_kernel> own(nullptr, Destroy<circe_kernel>{&circe.circe_kernel_destroy});
+    const circe_kernel *kernel = nullptr;
+    circe_status status = kernel_of_batch(*plan, at, &own, &kernel);
+    if (status == CIRCE_OK)
+        status = circe.circe_measure_circe_cached(workspace, plan->mean, plan->features, index.typed_data(), at.rows, kernel, &at,
+                                                  static_cast<circe_estimator>(plan->form), out.value,
+                                                  results.size() > 1 ? &out.grad : nullptr);
+    return failure(status);
 }
 
 // ---- on a GPU: everything is queued on XLA's stream --------------------------------------------------------------------
@@ -282,7 +302,7 @@ extern "C" const char *circe_jax_open(const char *path, int threads) {
     return nullptr;
 }
 
-// Its number; 0: the library refuses it, and circe_last_error says why. Kernels are texts with every width; NULL: none.
+// Its number; 0: the library refuses it. Kernels are texts, with every width but perhaps those of x; NULL: none.
 extern "C" std::int64_t circe_jax_plan(int kind, int form, const char *x, const char *y, const char *z, const circe_cme *mean,
                                        const circe_features *features, double ridge, int regression, int combine, double sharpness) {
     std::lock_guard<std::mutex> guard(one);

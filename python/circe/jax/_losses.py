@@ -22,6 +22,7 @@ except AttributeError:
     from jax.experimental import enable_x64 as _x64  # type: ignore[no-redef]
 
 AxisName = Union[str, Tuple[str, ...], None]
+Sigma2 = Union[float, str, None]  # of the features: a number or "median"
 _SMALL = {"zero": 0, "refuse": 1}
 
 
@@ -86,7 +87,8 @@ def _rows(array, name: str, dtype=None) -> Array:
     try:
         array = jnp.asarray(array)
     except (TypeError, ValueError):
-        raise errors.DTypeError(f"{name} is {type(array).__name__}; it must be an array of numbers") from None
+        raise errors.DTypeError(f"{name} is {type(array).__name__}; it must be an array of numbers (of categories: "
+                                f"mean.encode({name}, {name!r}))") from None
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         raise errors.DTypeError(f"{name} holds {array.dtype}; it must hold real numbers")
     if array.ndim not in (1, 2):
@@ -150,13 +152,14 @@ def _loss(name: str, plan: _plans.Plan, x, points: Tuple[Any, ...], least: int, 
 
 
 def circe_loss(x, y=None, z=None, mean: Union[ConditionalMean, ResidualFeatures, None] = None, *, index=None,
-               sigma2_x: Optional[float] = None, kernel_x: KernelLike = "gaussian", estimator: str = "centered",
+               sigma2_x: Sigma2 = "median", kernel_x: KernelLike = "gaussian", estimator: str = "ustat",
                axis_name: AxisName = None, small_batch: str = "zero") -> Array:
     """CIRCE of a batch: small where the features x tell nothing about z that y does not.
 
     `mean` is the ConditionalMean of z given y, fitted on rows that are not trained on: circe_loss(x, y, z, mean). Or it is the
     ResidualFeatures of the training set: circe_loss(x, mean=features, index=index), with the row numbers of the batch, which
-    costs less; x must have their dtype. The estimator "ustat" is the safest where gamma is large.
+    costs less; x must have their dtype. sigma2_x is the squared width of the features' kernel: a number, or "median", the squared
+    median distance of each batch, a constant of the gradient (on the CPU).
 
     axis_name: inside shard_map or pmap, the axes that the batch is split over: the loss is then of the batch of all devices, and
     its gradient such that averaging the parameters' gradients over the axes (lax.pmean) makes it right. A batch of fewer rows
@@ -190,8 +193,8 @@ def circe_loss(x, y=None, z=None, mean: Union[ConditionalMean, ResidualFeatures,
     return _loss("circe_loss", plan, x, points, 4 if estimator == "ustat" else 2, small_batch, axis_name)
 
 
-def hsic_loss(x, z, *, sigma2_x: Optional[float] = None, sigma2_z: Optional[float] = None, kernel_x: KernelLike = "gaussian",
-              kernel_z: KernelLike = "gaussian", estimator: str = "biased", axis_name: AxisName = None,
+def hsic_loss(x, z, *, sigma2_x: Sigma2 = "median", sigma2_z: Optional[float] = None, kernel_x: KernelLike = "gaussian",
+              kernel_z: KernelLike = "gaussian", estimator: str = "ustat", axis_name: AxisName = None,
               small_batch: str = "zero") -> Array:
     """HSIC of a batch: small where x and z are independent, whatever they share through other variables.
 
@@ -204,10 +207,10 @@ def hsic_loss(x, z, *, sigma2_x: Optional[float] = None, sigma2_z: Optional[floa
     z = _rows(z, "z", x.dtype)
     _same_rows(x, z=z)
     plan = _plans.hsic(sigma2_x, sigma2_z, kernel_x, kernel_z, estimator)
-    return _loss("hsic_loss", plan, x, (z, z), 4 if estimator == "unbiased" else 2, small_batch, axis_name)
+    return _loss("hsic_loss", plan, x, (z, z), 4 if estimator in ("ustat", "unbiased") else 2, small_batch, axis_name)
 
 
-def hscic_loss(x, y, z, *, mean: Optional[ConditionalMean] = None, sigma2_x: Optional[float] = None,
+def hscic_loss(x, y, z, *, mean: Optional[ConditionalMean] = None, sigma2_x: Sigma2 = "median",
                sigma2_y: Optional[float] = None, sigma2_z: Optional[float] = None, kernel_x: KernelLike = "gaussian",
                kernel_y: KernelLike = "gaussian", kernel_z: KernelLike = "gaussian", ridge: Optional[float] = None,
                axis_name: AxisName = None, small_batch: str = "zero") -> Array:

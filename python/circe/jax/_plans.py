@@ -19,7 +19,7 @@ KINDS = {"circe": 0, "hsic": 1, "hscic": 2, "gcm": 3}  # as _ffi.cc numbers them
 
 
 class Spec(NamedTuple):
-    """Kernels are texts with every width, or None."""
+    """Kernels are texts with every width, but perhaps those of x, or None."""
 
     kind: str
     form: int = 0
@@ -70,7 +70,9 @@ def plan(spec: Spec, mean: Optional[ConditionalMean], features: Optional[Residua
 
 
 def _text(kernel, sigma2, variable: str) -> str:
-    """The kernel's text with its width."""
+    """The kernel's text with its width; without it where that is the median of each batch of x."""
+    if variable == "x" and isinstance(sigma2, str) and sigma2 == "median":
+        return _kernels.text(_kernels.parse(_runtime.context(), kernel, "kernel_x").pointer)
     return _kernels.text(_kernels.bound(_runtime.context(), kernel, sigma2, None, variable).pointer)
 
 
@@ -91,7 +93,7 @@ def _measured(found) -> Tuple[np.ndarray, Optional[np.ndarray]]:
 def circe(mean, sigma2_x, kernel_x, estimator) -> Plan:
     form = _native.choice(_native.ESTIMATORS, "estimator", estimator)
     spec = Spec("circe", form, x=_text(kernel_x, sigma2_x, "x"))
-    options = {"kernel_x": spec.x, "sigma2_x": None, "estimator": estimator}
+    options = {"kernel_x": spec.x, "sigma2_x": "median", "estimator": estimator}
     if isinstance(mean, ResidualFeatures):
         features = mean
         held = weakref.ref(features)
@@ -112,7 +114,7 @@ def _alive(reference):
 def hsic(sigma2_x, sigma2_z, kernel_x, kernel_z, estimator) -> Plan:
     form = _native.choice(_native.HSIC_ESTIMATORS, "estimator", estimator)
     spec = Spec("hsic", form, x=_text(kernel_x, sigma2_x, "x"), z=_text(kernel_z, sigma2_z, "z"))
-    options = {"kernel_x": spec.x, "kernel_z": spec.z, "sigma2_x": None, "sigma2_z": None, "estimator": estimator}
+    options = {"kernel_x": spec.x, "kernel_z": spec.z, "sigma2_x": "median", "sigma2_z": None, "estimator": estimator}
     return plan(spec, None, None, lambda x, y, z, grad: _measured(_measures.hsic(x, z, grad=grad, **options)))
 
 
@@ -132,14 +134,12 @@ def hscic(mean, sigma2_x, sigma2_y, sigma2_z, kernel_x, kernel_y, kernel_z, ridg
                 y=None if mean is not None else _text(kernel_y, sigma2_y, "y"),
                 z=None if mean is not None else _text(kernel_z, sigma2_z, "z"))
     if mean is None:
-        options = {"kernel_x": spec.x, "kernel_y": spec.y, "kernel_z": spec.z, "ridge": number, **dict.fromkeys(_WIDTHS)}
+        options = {"kernel_x": spec.x, "kernel_y": spec.y, "kernel_z": spec.z, "ridge": number, "sigma2_x": "median", "sigma2_y": None,
+                   "sigma2_z": None}
         return plan(spec, None, None, lambda x, y, z, grad: _measured(_measures.hscic(x, y, z, grad=grad, **options)))
     held = weakref.ref(mean)
     return plan(spec, mean, None, lambda x, y, z, grad: _measured(
-        _measures.hscic(x, y, z, mean=_alive(held), kernel_x=spec.x, sigma2_x=None, ridge=number, grad=grad)))
-
-
-_WIDTHS = ("sigma2_x", "sigma2_y", "sigma2_z")
+        _measures.hscic(x, y, z, mean=_alive(held), kernel_x=spec.x, sigma2_x="median", ridge=number, grad=grad)))
 
 
 def gcm(mean, sigma2_y, kernel_y, ridge, regression, combine, sharpness) -> Plan:

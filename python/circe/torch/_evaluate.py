@@ -27,7 +27,8 @@ Value = Union[float, Tensor]
 def _points(tensor, name: str, x: Tensor) -> Tensor:
     """y or z as (n, columns) on the device of x, with contiguous rows and of float32 or float64."""
     if not isinstance(tensor, Tensor):
-        raise errors.DTypeError(f"{name} is {type(tensor).__name__}; it must be a tensor, on the device of x"
+        raise errors.DTypeError(f"{name} is {type(tensor).__name__}; it must be a tensor, on the device of x (of categories: "
+                                f"torch.as_tensor(mean.encode({name}, {name!r})))"
                                 if tensor is not None else f"{name} is missing")
     if tensor.device != x.device:
         raise errors.DeviceError(f"{name} is on {tensor.device} and x on {x.device}; they must be on one device: "

@@ -1,8 +1,8 @@
 /* Which pairs of n rows the width of a batch is the median of (circe/scaling.h). Of few rows all. Of many, pair p is
  * row i = p % n and the one that follows it, modulo n, by offset number (i + p / n) % 16; the offsets are evenly spaced
  * from 1 to n / 2, so that neighbours and strangers meet alike, should the rows be sorted. */
-#ifndef CIRCE_MEASURES_PAIRS_H
-#define CIRCE_MEASURES_PAIRS_H
+#ifndef CIRCE_CORE_PAIRS_H
+#define CIRCE_CORE_PAIRS_H
 
 #include <stdint.h>
 
