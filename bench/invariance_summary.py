@@ -99,7 +99,7 @@ def against_best(found):
     for task in dict.fromkeys(task for task, method in found if method == "circe"):
         own, other = found[task, "circe"], best(found, task)
         start = f"| {task} | {mean(own, 'error'):.3f} | {counted(own, ['p_kci'])} |"
-        print(f"{start} {other[1]} | {other[0]:.3f} | {mean(own, 'error') / other[0]:.2f} |" if other else f"{start} none | | |")
+        print(f"{start} {other[1]} | {other[0]:.3f} | {mean(own, 'error') / other[0]:.2f} |" if other else f"{start} no method | | |")
 
 
 def write_csv(rows, path: Path) -> None:
