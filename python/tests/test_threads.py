@@ -314,7 +314,7 @@ try:
         long()
 except KeyboardInterrupt:
     print(time.monotonic() - sent[0])
-assert circe.hsic(x[:100], z[:100]).value >= 0  # the next call is none the worse
+assert np.isfinite(circe.hsic(x[:100], z[:100]).value)  # the next call is none the worse
 """
 
 
