@@ -107,7 +107,7 @@ static circe_status bind_row(const circe__holdout *holdout, const circe_kernel *
 }
 
 /* -1, 1: the best width is the smallest or the largest of several, and another might be better. Of the grid that is the
- * library's own the largest is nearly a line, and counts only where it gains a hundredth. */
+ * library's own the largest is nearly a line, and counts only where it gains a tenth. */
 static int edge_of(const circe_cme *cme, const circe__holdout *holdout) {
     int64_t n = cme->n_sigma2_y, n_ridge = cme->n_ridge, best = 0, low = 0, high = 0, next = -1;
     if (cme->sigma2_y == NULL || n < 2) return 0;
@@ -123,7 +123,7 @@ static int edge_of(const circe_cme *cme, const circe__holdout *holdout) {
     for (int64_t r = 0; r < n; r++)
         if (r != high && (next < 0 || cme->sigma2_y[r] > cme->sigma2_y[next])) next = r;
     for (int64_t l = 0; l < n_ridge; l++) error = fmin(error, cme->error[next * n_ridge + l]);
-    return cme->info.loo_error < 0.99 * error ? 1 : 0;
+    return cme->info.loo_error < 0.9 * error ? 1 : 0;
 }
 
 static circe_status warn_of_edge(circe_cme *cme, const circe__holdout *holdout) {

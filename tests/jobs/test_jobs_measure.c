@@ -168,12 +168,12 @@ static void hsic_is_the_library_s(void **state) {
     circe_kernels kernels = {median_kernel(&d, &d.x), NULL, median_kernel(&d, &d.z)};
     circe_mat grad = test_zeros(ROWS, 2, CIRCE_FLOAT64);
     double value = 0;
-    assert_ok(circe_measure_hsic(test_workspace(d.context), &kernels, &d.x, &d.z, CIRCE_HSIC_BIASED, &value, &grad));
+    assert_ok(circe_measure_hsic(test_workspace(d.context), &kernels, &d.x, &d.z, CIRCE_HSIC_USTAT, &value, &grad));
     circe_measure_job_options_init(&o);
     o.x = "x0,x1", o.z = "z", o.grad = test_path("grad.npy");
     assert_ok(circe_measure_run(d.context, d.table, "hsic", &o, NULL, &result));
     assert_true(result->values[0].value == value);
-    assert_string_equal(result->values[0].estimator, "biased");
+    assert_string_equal(result->values[0].estimator, "ustat");
     assert_true(result->rows == ROWS && result->kernels.y == NULL);
     for (int64_t i = 0; i < ROWS; i++)
         for (int64_t j = 0; j < 2; j++) assert_true(test_at(&result->grad, i, j) == test_at(&grad, i, j));
@@ -323,7 +323,7 @@ static void test_of_texts_with_all_it_offers(void **state) {
     circe_test_job_result_free(r);
     o.calibrate = 0, o.effects = 0;
     assert_ok(circe_test_run(d.context, d.table, "all", &o, NULL, &r));
-    assert_true(r->n == 6 && r->n_failed == 0);
+    assert_true(r->n == 8 && r->n_failed == 0);
     circe_test_job_result_free(r);
     o.calibrate = 20;
     assert_refused(circe_test_run(d.context, d.table, "all", &o, NULL, &r), CIRCE_ERR_ARGUMENT,
