@@ -43,6 +43,18 @@ def test_the_page(tmp_path, monkeypatch):
         exec(compile(block, f"docs/python.md, block {number}", "exec"), names)
 
 
+@pytest.mark.skipif(not blocks(), reason="no docs/python.md here")
+def test_the_page_tells_innocent_from_guilty():
+    """What the page calls innocent is not found dependent, and what it calls guilty is."""
+    import circe
+
+    names = {}
+    exec(blocks()[0], names)
+    few = slice(1500, 1900)
+    p = {name: circe.test(names[name][few], names["y"][few], names["z"][few]).p_value for name in ("innocent", "guilty")}
+    assert p["guilty"] < 0.001 and p["innocent"] > 0.05
+
+
 TRAINERS = SOURCE / "docs" / "howto" / "trainers.md"
 
 

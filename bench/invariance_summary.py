@@ -1,0 +1,165 @@
+"""The tables and the figure of invariance.py: by method, by task, and every run as a line of CSV."""
+
+from __future__ import annotations
+
+import csv
+import math
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import invariance_methods as methods
+import invariance_tasks as tasks
+
+LEVEL, MOST_OF = 0.05, 0.8  # a method gets there on a task where dependence is not found in 4 of 5 runs
+FIELDS = ("task", "method", "seed", "rows", "fresh", "error", "wrong", "p_kci", "p_gcm", "kpc", "kpc_lower", "kpc_upper", "kpc_chance",
+          "tpr_gap", "fpr_gap", "strength", "seconds", "cpu_seconds", "failed")
+COLOURS = {"none": "#808080", "circe": "#d55e00", "hscic": "#0072b2", "gcm": "#e69f00", "hsic": "#009e73", "adversary": "#cc79a7",
+           "reductions": "#56b4e9"}
+
+
+def passed(row, tests=("p_kci",)) -> bool:
+    return all(row[test] > LEVEL for test in tests)
+
+
+def counted(rows, tests) -> str:
+    return f"{sum(passed(row, tests) for row in rows)}/{len(rows)}"
+
+
+def loss(row) -> float:
+    """Labels have no probability: their error is the share that is wrong."""
+    return row["error"] if "error" in row else row["wrong"]
+
+
+def mean(rows, key) -> float:
+    values = [row[key] for row in rows if key in row and not math.isnan(row[key])]
+    return statistics.mean(values) if values else math.nan
+
+
+def shown(value: float, form: str = ".3f") -> str:
+    return "" if math.isnan(value) else format(value, form)
+
+
+def cells(rows):
+    """Runs by task and method, in the order of the tables."""
+    found = {}
+    for task in (*tasks.TASKS, "invented"):
+        for method in methods.METHODS:
+            some = [row for row in rows if row["task"] == task and row["method"] == method and "failed" not in row]
+            if some:
+                found[task, method] = sorted(some, key=lambda row: row["seed"])
+    return found
+
+
+def ratio(found, method, key="error") -> float:
+    """The geometric mean over tasks of the error against that without a regulariser."""
+    logs = [math.log(mean(some, key) / mean(found[task, "none"], key)) for (task, own), some in found.items()
+            if own == method and (task, "none") in found and not math.isnan(mean(some, key))]
+    return math.exp(statistics.mean(logs)) if logs else math.nan
+
+
+def best(found, task, key="error"):
+    """The least mean error of the methods that get there, with its name."""
+    there = [(mean(some, key), method) for (own, method), some in found.items()
+             if own == task and sum(map(passed, some)) >= MOST_OF * len(some) and not math.isnan(mean(some, key))]
+    return min(there) if there else None
+
+
+def by_method(found):
+    print("| method | runs | KCI p > .05 | GCM p > .05 | both | KPC above chance, % | TPR gap | FPR gap | error / none | seconds |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for method in methods.METHODS:
+        rows = [row for (_, own), some in found.items() if own == method for row in some]
+        if not rows:
+            continue
+        above = [100 * (row["kpc"] - row["kpc_chance"]) for row in rows if "kpc" in row]
+        print(f"| {method} | {len(rows)} | {counted(rows, ['p_kci'])} | {counted(rows, ['p_gcm'])} | {counted(rows, ['p_kci', 'p_gcm'])} "
+              f"| {statistics.mean(above):.1f} | {shown(mean(rows, 'tpr_gap'), '.2f')} | {shown(mean(rows, 'fpr_gap'), '.2f')} "
+              f"| {shown(ratio(found, method), '.2f')} | {statistics.median(row['cpu_seconds'] for row in rows):.1f} |")
+
+
+def by_task(found):
+    """Error, and in how many runs neither test finds dependence."""
+    present = [method for method in methods.METHODS if any(own == method for _, own in found)]
+    print(f"| task | {' | '.join(present)} |")
+    print("|---" * (len(present) + 1) + "|")
+    for task in dict.fromkeys(task for task, _ in found):
+        line = []
+        for method in present:
+            some = found.get((task, method))
+            line.append("" if some is None else f"{statistics.mean(map(loss, some)):.3f}{'' if 'error' in some[0] else ' wrong'}, "
+                                                f"{counted(some, ['p_kci'])}, {counted(some, ['p_gcm'])}")
+        print(f"| {task} | {' | '.join(line)} |")
+
+
+def against_best(found):
+    print("| task | CIRCE: error | KCI p > .05 | best that gets there | its error | ratio |")
+    print("|---|---|---|---|---|---|")
+    for task in dict.fromkeys(task for task, method in found if method == "circe"):
+        own, other = found[task, "circe"], best(found, task)
+        start = f"| {task} | {mean(own, 'error'):.3f} | {counted(own, ['p_kci'])} |"
+        print(f"{start} {other[1]} | {other[0]:.3f} | {mean(own, 'error') / other[0]:.2f} |" if other else f"{start} no method | | |")
+
+
+def write_csv(rows, path: Path) -> None:
+    order = {name: place for place, name in enumerate(tasks.TASKS)}
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer.writeheader()
+        for row in sorted(rows, key=lambda row: (order.get(row["task"], -1), list(methods.METHODS).index(row["method"]), row["seed"])):
+            writer.writerow({key: f"{row[key]:.4g}" if isinstance(row.get(key), float) else row.get(key) for key in FIELDS})
+
+
+SCRIPT = """set terminal svg size 760,460 dynamic rounded noenhanced font 'sans-serif,13' background rgb 'white'
+set output 'invariance.svg'
+set encoding utf8
+set border 3
+set tics nomirror out scale 0.6
+set grid lt 1 lw 0.5 lc rgb '#d9d9d9'
+set yrange [0:1.02]
+set xlabel 'error, relative to no regulariser (geometric mean over tasks)'
+set ylabel 'share of runs in which KCI finds no dependence'
+set offsets graph 0.05, graph 0.15, 0, 0
+unset key
+"""
+
+
+def draw(found, folder: Path) -> None:
+    """One point for each method that predicts numbers or probabilities: what it costs, and how often dependence is not found."""
+    plots = []
+    with open(folder / "invariance.dat", "w") as data:
+        for method in methods.METHODS:
+            rows = [row for (_, own), some in found.items() if own == method for row in some]
+            if not rows or math.isnan(ratio(found, method)):
+                continue
+            share = statistics.mean(map(passed, rows))
+            half = 1.96 * math.sqrt(share * (1 - share) / len(rows))
+            data.write(f"# {method}\n{ratio(found, method):.4f} {share:.4f} {max(0, share - half):.4f} {min(1, share + half):.4f} {method}\n\n\n")
+            look = f"lc rgb '{COLOURS[method]}'"
+            plots += [f"'invariance.dat' index {len(plots) // 2} using 1:2:3:4 with yerrorbars {look} pt 7 ps 0.9",
+                      f"'' index {len(plots) // 2} using 1:2:5 with labels left offset 1,0.5 tc rgb '{COLOURS[method]}'"]
+    (folder / "invariance.gp").write_text(SCRIPT + "plot " + ", \\\n     ".join([*plots, "0.9 with lines lc rgb '#808080' dt 2"]) + "\n")
+    try:
+        subprocess.run(["gnuplot", "invariance.gp"], cwd=folder, check=True)
+    except FileNotFoundError:
+        print(f"invariance.py: gnuplot is not installed; the data are in {folder}/invariance.dat", file=sys.stderr)
+
+
+def main(rows, out=None) -> int:
+    found = cells(rows)
+    if not found:
+        print("invariance.py: there are no runs to sum up", file=sys.stderr)
+        return 1
+    for table in (by_method, by_task, against_best):
+        table(found)
+        print()
+    for row in rows:
+        if "failed" in row:
+            print(f"failed: {row['task']}, {row['method']}, seed {row['seed']}: {row['failed']}")
+    if out is not None:
+        for folder in ("results", "figures"):
+            (Path(out) / folder).mkdir(parents=True, exist_ok=True)
+        write_csv(rows, Path(out) / "results" / "invariance.csv")
+        draw(found, Path(out) / "figures")
+    return 0
