@@ -42,8 +42,9 @@ static circe_status read_text(const char *path, const char *name, const io_readi
     if (status == CIRCE_OK) status = io__file_to_utf8(&file, name);
     if (status == CIRCE_OK)
         status = io__csv_layout(file.data, file.bytes, name, reading, &lines->delimiter, &lines->header);
-    if (status == CIRCE_OK && (lines->text = malloc(file.bytes + 1)) == NULL) status = io__no_memory(name);
-    if (status == CIRCE_OK) {
+    if (status == CIRCE_OK) lines->text = malloc(file.bytes + 1);
+    if (status == CIRCE_OK && lines->text == NULL) status = io__no_memory(name);
+    if (lines->text != NULL) {
         memcpy(lines->text, file.data, file.bytes);
         cut(lines, file.bytes);
     }

@@ -199,7 +199,8 @@ static circe_status find_residual(audit_run *run, const circe_audit_finding *f, 
             status = regress(run, &q, residual);
         else
             cell_means(run, f, q.x->values, residual);
-        for (int64_t i = 0; status == CIRCE_OK && i < r->n; i++) residual[i] = q.x->values[i] - residual[i];
+        for (int64_t i = 0; residual != NULL && status == CIRCE_OK && i < r->n; i++)
+            residual[i] = q.x->values[i] - residual[i];
     }
     audit_question_free(&q);
     return status;

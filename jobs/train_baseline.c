@@ -61,17 +61,17 @@ static circe_status take_predictions(training_job *job, const circe_predictions 
     const training_part *part = training_judged(set);
     int64_t k = job->outputs, *column = small_alloc((size_t)k * sizeof *column);
     circe_status status = check_outputs(job, p, column);
-    job->made->baseline = malloc((size_t)(part->n * k + 1) * sizeof *job->made->baseline);
-    if (status == CIRCE_OK && job->made->baseline == NULL)
+    float *baseline = job->made->baseline = malloc((size_t)(part->n * k + 1) * sizeof *baseline);
+    if (status == CIRCE_OK && baseline == NULL)
         status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " predictions", part->n);
-    for (int64_t i = 0; i < part->n && status == CIRCE_OK; i++) {
+    for (int64_t i = 0; baseline != NULL && i < part->n && status == CIRCE_OK; i++) {
         int64_t row = set->row_of[part->rows[i]];
         for (int64_t c = 0; c < k; c++) {
             double value = row < p->rows ? p->values[row * p->outputs + column[c]] : NAN;
             if (!isfinite(value))
                 status = circe_fail(CIRCE_ERR_VALUE, "--baseline %s: row %" PRId64 " of the table has no prediction",
                                     job->options->baseline, row);
-            job->made->baseline[i * k + c] = as_output(set, value, c);
+            baseline[i * k + c] = as_output(set, value, c);
         }
     }
     free(column);

@@ -339,7 +339,7 @@ static int64_t smoothed(search *s, double *gamma, double *height) {
 static double crossing(const double *gamma, const double *height, int64_t n, double wanted, double slack) {
     int64_t at = n > 1 ? 1 : 0; /* above 0, where there is such a one */
     wanted = fmin(wanted, height[n - 1] - slack);
-    while (height[at] < wanted) at++;
+    while (at < n - 1 && height[at] < wanted) at++;
     if (at == 0 || gamma[at - 1] == 0.0 || height[at - 1] >= wanted) return gamma[at];
     double share = (height[at] - wanted) / (height[at] - height[at - 1]);
     return two_digits(gamma[at] * pow(gamma[at - 1] / gamma[at], share));
@@ -366,6 +366,13 @@ static double as_good(const search *s, double gamma) {
     return largest;
 }
 
+/* Where a constant is as good as every network: there is nothing to choose from. */
+static circe_status take_the_first(const search *s, double *taken, bool *reached) {
+    *taken = s->n_trials > 0 ? s->trials[0].gamma : 0.0;
+    *reached = false;
+    return CIRCE_OK;
+}
+
 /* What is found at a crossing is part of the curve then; in the end the first gamma that was tried and is high enough.
  */
 static circe_status settle(search *s, double *taken, bool *reached) {
@@ -378,10 +385,12 @@ static circe_status settle(search *s, double *taken, bool *reached) {
     for (int round = 0; round < ROUNDS && status == CIRCE_OK; round++) {
         circe_training_trial *t = NULL;
         n = smoothed(s, gamma, height);
+        if (n == 0) return take_the_first(s, taken, reached);
         status = evaluate(s, known_nearby(s, crossing(gamma, height, n, wanted, tolerant ? 0.0 : noise)), &t);
     }
     if (status != CIRCE_OK) return status;
     n = smoothed(s, gamma, height);
+    if (n == 0) return take_the_first(s, taken, reached);
     wanted = fmin(wanted, height[n - 1] - (tolerant ? 0.0 : noise));
     while (at < n && height[at] < wanted) at++;
     *taken = gamma[at < n ? at : n - 1];
