@@ -166,10 +166,10 @@ static double mean_of(const double *v, int64_t n) {
 }
 
 static void add_figures(double *figures, const double *E, double spread, int64_t n) {
-    int64_t pairs = circe__n_pairs(n), step = circe__figure_step(n);
+    int64_t pairs = circe__n_pairs(n), step = circe__figure_step(n), looked_at = (pairs + step - 1) / step;
     double sum = 0.0;
     for (int64_t p = 0; p < pairs; p += step) sum += exp(-E[p]);
-    figures[CIRCE_FIGURE_KERNEL] += sum / (double)((pairs + step - 1) / step);
+    figures[CIRCE_FIGURE_KERNEL] += sum / (double)looked_at;
     figures[CIRCE_FIGURE_SPREAD] += spread;
     figures[CIRCE_FIGURE_BATCHES] += 1.0;
 }
