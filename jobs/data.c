@@ -123,9 +123,9 @@ circe_status circe_data(circe_context *context, const char *set, const circe_dat
                         const circe_watch *watch, circe_data_made *made) {
     const struct data_set *chosen = find_set(set);
     data_job job = {context, options, watch, made};
-    unsigned mark;
+    unsigned mark = 0;
     circe_status status = chosen != NULL ? circe_options_check(&circe_data_schema, options) : CIRCE_ERR_ARGUMENT;
-    if (status == CIRCE_OK) status = small_begin(&mark);
     if (status == CIRCE_OK) status = check_options(options, chosen);
+    if (status == CIRCE_OK) status = small_begin(&mark);
     return status == CIRCE_OK ? small_end(mark, chosen->write(&job)) : status;
 }

@@ -22,10 +22,10 @@ enum { STREAM = 0x626f6f74 };
 /* ---- error ------------------------------------------------------------------------------------------------------- */
 
 static double cross_entropy(const float *row, int64_t classes, int64_t truth) {
-    double most = (double)row[0], sum = 0.0;
+    double most = (double)row[0], rest = -1.0; /* the largest is 1 of the sum */
     for (int64_t c = 1; c < classes; c++) most = fmax(most, (double)row[c]);
-    for (int64_t c = 0; c < classes; c++) sum += exp((double)row[c] - most);
-    return log(sum) + most - (double)row[truth];
+    for (int64_t c = 0; c < classes; c++) rest += exp((double)row[c] - most);
+    return log1p(rest) + most - (double)row[truth];
 }
 
 static int64_t outputs_of(const training_set *set) {

@@ -279,8 +279,9 @@ static void note_collapse(training_job *job) {
 static circe_status compare_errors(training_job *job) {
     const training_set *set = job->set;
     const training_part *part = training_judged(set);
-    double *own = malloc((size_t)(2 * part->n + 1) * sizeof *own), *other = own + part->n;
+    double *own = malloc((size_t)(2 * part->n + 1) * sizeof *own);
     if (own == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)part->n);
+    double *other = own + part->n;
     training_row_losses(set, part, job->made->after, own);
     training_row_losses(set, part, job->made->baseline, other);
     for (int64_t i = 0; i < part->n; i++) own[i] = (own[i] - other[i]) / training_loss_unit(set, part);

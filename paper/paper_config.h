@@ -50,8 +50,9 @@ enum paper_trained_on { ON_DOMAIN, ON_OOD };
 
 /* Words are indices; paper_settings_regularizer makes the library's options of them. init: 0: the training's; else 1 +
  * what the training's would be. trained_on: of pictures. sigma2_y: without any 1, .1, .01 and .001; ridge: without any
- * the library's grid; leave-one-out chooses among them; width_x: given: sigma2_x, or a width that follows the features; sigma2_z = 0: the median heuristic. rate, decay: without any, those of the training. seeds,
- * tuning_seeds: at most so many; 0: the experiment's. */
+ * the library's grid; leave-one-out chooses among them; width_x: given: sigma2_x, or a width that follows the features;
+ * sigma2_z = 0: the median heuristic. rate, decay: without any, those of the training. seeds, tuning_seeds: at most so
+ * many; 0: the experiment's. */
 #define PAPER_METHOD(X)                                                                                  \
     X(NAME, name, "name", "circe", .required = true, .not_in_json = true)                                \
     X(WORD, regularizer, "regularizer", "circe", .required = true, .words = "none|circe|hscic|gcm|hsic") \

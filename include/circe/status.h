@@ -8,19 +8,19 @@
 CIRCE_BEGIN_DECLS
 
 /* name, number, what it means in general */
-#define CIRCE_STATUS_MAP(X)                                                           \
-    X(OK, 0, "success")                                                               \
-    X(ERR_ARGUMENT, 1, "an argument is out of its range")                             \
-    X(ERR_SHAPE, 2, "the shapes of the arguments do not agree")                       \
-    X(ERR_VALUE, 3, "the data hold a NaN, an infinity or are otherwise unusable")     \
-    X(ERR_MEMORY, 4, "not enough memory")                                             \
-    X(ERR_NUMERIC, 5, "a factorisation failed")                                       \
-    X(ERR_RANK, 6, "the kernel matrix is not of low rank at the asked tolerance") \
-    X(ERR_IO, 7, "a file could not be read")                                          \
-    X(ERR_FORMAT, 8, "a file is damaged or of another format")                        \
-    X(ERR_UNSUPPORTED, 9, "this combination or build does not offer the operation")   \
-    X(ERR_CANCELLED, 10, "the caller's progress callback asked to stop")              \
-    X(ERR_DEVICE, 11, "the GPU or its driver reported an error")                      \
+#define CIRCE_STATUS_MAP(X)                                                         \
+    X(OK, 0, "success")                                                             \
+    X(ERR_ARGUMENT, 1, "an argument is out of its range")                           \
+    X(ERR_SHAPE, 2, "the shapes of the arguments do not agree")                     \
+    X(ERR_VALUE, 3, "the data hold a NaN, an infinity or are otherwise unusable")   \
+    X(ERR_MEMORY, 4, "not enough memory")                                           \
+    X(ERR_NUMERIC, 5, "a factorisation failed")                                     \
+    X(ERR_RANK, 6, "the kernel matrix is not of low rank at the asked tolerance")   \
+    X(ERR_IO, 7, "a file could not be read")                                        \
+    X(ERR_FORMAT, 8, "a file is damaged or of another format")                      \
+    X(ERR_UNSUPPORTED, 9, "this combination or build does not offer the operation") \
+    X(ERR_CANCELLED, 10, "the caller's progress callback asked to stop")            \
+    X(ERR_DEVICE, 11, "the GPU or its driver reported an error")                    \
     X(ERR_WRITE, 12, "a file could not be written")
 
 typedef enum circe_status {

@@ -92,7 +92,7 @@ static void run_drawing(void *user, int64_t word, int64_t end) {
  * numbers of a stretch. */
 void circe__random_subset(int threads, circe_random generator, int64_t n, int64_t k, int64_t *out) {
     enum { LEAST = 16 }; /* words: 5 microseconds */
-    uint64_t may[STRETCH / WORD];
+    uint64_t may[STRETCH / WORD] = {0};
     int64_t taken = 0;
     for (int64_t first = 0; first < n && taken < k; first += STRETCH) {
         int64_t end = circe__min(n, first + STRETCH), words = (end - first + WORD - 1) / WORD;
