@@ -94,7 +94,7 @@ class EdgesTest(CliTest):
 
     def test_audit_refuses(self):
         self.table("edge.csv", 1e299, 1, 1)
-        self.refuse(2, ["the prediction 'x'", "no double can hold"], "audit", "edge.csv", "--prediction", "x", "--target", "y",
+        self.refuse(2, ["the prediction 'x'", "squares overflow"], "audit", "edge.csv", "--prediction", "x", "--target", "y",
                     "--sensitive", "z", "-o", "audited")
 
     def test_a_width_far_from_the_data_is_told(self):

@@ -357,7 +357,7 @@ class ReportTest(TrainTest):
         self.assertEqual([row["epoch"] for row in history], ["1", "2"])
         self.assertTrue(all(math.isfinite(float(v)) for row in history for v in row.values()))
         page = (folder / "report.html").read_text()
-        for word in ("Prediction of b", "invariant to z given y", "floor", "with the regulariser", "What it cost", "gamma: 10"):
+        for word in ("Prediction of b", "invariant to z given y", "floor", "with the regulariser", "The cost:", "gamma: 10"):
             self.assertIn(word, page)
         self.assertNotIn("http", re.sub(r"http://www.w3.org/[^\"]*", "", page))
         if shutil.which("gnuplot"):
@@ -432,7 +432,7 @@ class SameBitsTest(TrainTest):
                               "--resume")
         self.assertTrue(result["resumed"])
         self.assertEqual(result["epochs"], 1500)
-        self.assertIn("a run with 1 threads, and this one has 2 threads", " ".join(result["warnings"]))
+        self.assertIn("a run with 1 threads, and this run has 2 threads", " ".join(result["warnings"]))
 
     def test_a_checkpoint_of_another_run_is_refused(self):
         out = "other.safetensors"
@@ -460,7 +460,7 @@ class SameBitsTest(TrainTest):
         shutil.copy(self.path / self.fitted(), checkpoint)
         self.refuse(2, ["no training checkpoint"], *self.train_args(out, "gcm", *self.LONG), "--no-report", "--resume")
         note = self.succeed(*self.train_args(out, "gcm"), "--no-report")
-        self.assertIn("--resume continues it", note.stderr)
+        self.assertIn("--resume would continue it", note.stderr)
 
     def fitted(self):
         self.succeed("fit", "--y", "y.npy", "--z", "z.npy", "-o", "mean.safetensors")
@@ -592,7 +592,7 @@ class PredictTest(TrainTest):
                                                "--gamma", "0.1", target="label", given=None, features="a,y,group"))
         self.assertEqual(result["settings"]["loss"], "cross-entropy")
         self.assertGreater(result["error"]["accuracy"], result["error"]["majority"])
-        self.assertIn("what was predicted", (self.path / "classes-report" / "report.html").read_text())
+        self.assertIn("the predicted class", (self.path / "classes-report" / "report.html").read_text())
         rows = self.predict("classes.safetensors", "table.csv")
         for row in rows:
             shares = {name: float(row["probability of " + name]) for name in ("down", "mid", "up")}
@@ -866,7 +866,7 @@ class DemoTest(CliTest):
 
 class HelpTest(CliTest):
     def test_pages(self):
-        for command, words in (("train", ("--invariant-to", "--gamma", "--resume", "--config", "[default: ustat]")),
+        for command, words in (("train", ("--invariant-to", "--gamma", "--resume", "--config", "safe choice for training")),
                                ("predict", ("--model", "--missing"))):
             text = self.succeed(command, "--help").stdout
             for word in ("Usage: circe " + command, "Examples", *words):
