@@ -58,7 +58,7 @@ def test_dtype_is_changed_on_request():
     (np.zeros((2, 2, 2)), circe.ShapeError, "x has 3 dimensions"), (np.float64(1.0), circe.ShapeError, "x has 0 dimensions"),
     (np.array([1j]), circe.DTypeError, "x holds complex128"),
     (np.array([object()]), circe.DTypeError, "x holds object"), (None, circe.ArgumentError, "x is missing"),
-    ([[1, 2], [3]], circe.DTypeError, "x is no array|x holds object"),
+    ([[1, 2], [3]], circe.DTypeError, "x is not an array|x holds object"),
     (np.array(["2020-01-01"], dtype="datetime64[D]"), circe.DTypeError, "x holds datetime64")])
 def test_refused(values, error, text):
     with pytest.raises(error, match=text):

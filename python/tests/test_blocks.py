@@ -50,7 +50,7 @@ def test_refusals(points):
     x, y, z = points
     with pytest.raises(circe.ArgumentError, match="no gradient"):
         circe.blocks("hsic", x, None, z, grad=True)
-    with pytest.raises(circe.ShapeError, match="same rows"):
+    with pytest.raises(circe.ShapeError, match="same number of rows"):
         circe.blocks("hsic", x, None, z[:-1])
     with pytest.raises(circe.ArgumentError, match="no measure 'hisc'"):
         circe.blocks("hisc", x, y, z)
