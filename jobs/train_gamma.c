@@ -40,7 +40,8 @@ enum {
     ROUNDS = 2
 };
 static const double start_share = 30.0; /* units that START is */
-static const double level = 0.05, margin = 0.3, near = 1.3, noise = 0.3, free_error = 1.05, search_share = 0.7;
+static const double level = 0.05, margin = 0.3, near = 1.3, noise = 0.3, free_error = 1.05, dear = 1.5,
+                    search_share = 0.7;
 
 typedef struct fold {
     training_part training, left_out;
@@ -324,12 +325,24 @@ static void smooth(double *height, int64_t n) {
     }
 }
 
+/* The error beyond which a gamma is not worth looking at, since with a smaller one and its neighbour dependence is not
+ * found either; a single unlucky test further up must not drag the choice to the end of the grid. The trials ascend. */
+static double dearest(const search *s) {
+    for (int64_t i = 1; i + 1 < s->n_trials; i++) {
+        const circe_training_trial *t = &s->trials[i];
+        bool fine = is_invariant(s, &t[0].score) && is_invariant(s, &t[1].score);
+        if (fine && t->gamma > 0.0 && !is_useless(s, &t[1])) return dear * t->score.error.value;
+    }
+    return INFINITY;
+}
+
 /* The gammas that are of use, ascending, and their smoothed heights; returns how many. */
 static int64_t smoothed(search *s, double *gamma, double *height) {
     int64_t n = 0;
     qsort(s->trials, (size_t)s->n_trials, sizeof s->trials[0], by_gamma);
+    double limit = dearest(s);
     for (int64_t i = 0; i < s->n_trials; i++) {
-        if (is_useless(s, &s->trials[i])) continue;
+        if (is_useless(s, &s->trials[i]) || s->trials[i].score.error.value > limit) continue;
         gamma[n] = s->trials[i].gamma;
         height[n++] = height_of(s, &s->trials[i]);
     }
