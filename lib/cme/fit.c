@@ -73,8 +73,15 @@ static bool is_constant(const double *points, int64_t rows, int64_t dim) {
 
 static bool is_relative(const circe_cme_options *options) { return options->sigma2_y == default_widths; }
 
+/* To 24 bits: ranks, and one process, must not differ in the last bits of a width. */
+static double rounded(double value) {
+    int exponent = 0;
+    double mantissa = frexp(value, &exponent);
+    return ldexp(rint(mantissa * 0x1p24), exponent - 24);
+}
+
 /* The widths that 1 stands for: of each free factor the median heuristic of its columns, or 1 where these are constant.
- * Ranks must not differ in the last bits of it. */
+ */
 static circe_status find_units(const circe__holdout *holdout, const circe_kernel *kernel_y, double *units) {
     circe_mat y = circe_mat_f64(holdout->y, holdout->rows, holdout->dim_y);
     for (int64_t f = 0; f < kernel_y->n_factors; f++) {
@@ -84,7 +91,7 @@ static circe_status find_units(const circe__holdout *holdout, const circe_kernel
         circe_status status = circe_median_sigma2(holdout->context, &y, factor->first_col, factor->n_cols, &units[f]);
         if (status == CIRCE_ERR_VALUE) units[f] = 1.0;
         if (status != CIRCE_OK && status != CIRCE_ERR_VALUE) return status;
-        if (holdout->by != NULL) units[f] = fmax((double)(float)units[f], 1e-300);
+        units[f] = rounded(units[f]);
     }
     return CIRCE_OK;
 }

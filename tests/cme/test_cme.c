@@ -887,7 +887,8 @@ static circe_cme_info fit_scaled(const circe_mat *y, const circe_mat *z, double 
     return info;
 }
 
-/* Without a grid the widths are multiples of the median: the units of y do not count. 1e-6: sums in another order. */
+/* Without a grid the widths are multiples of the median: the units of y do not count. 1e-6: sums in another
+ * order; 1e-7: the median is rounded to 24 bits. */
 static void units_do_not_count(void **state) {
     (void)state;
     static const double factors[] = {100.0, 1e-3};
@@ -899,7 +900,7 @@ static void units_do_not_count(void **state) {
     for (int64_t k = 0; k < COUNT(factors); k++) {
         circe_cme_info other = fit_scaled(&y, &z, factors[k], &options, NULL);
         assert_near(other.loo_error, own.loo_error, 1e-6, own.loo_error);
-        assert_near(other.sigma2_y, factors[k] * factors[k] * own.sigma2_y, 1e-9, other.sigma2_y);
+        assert_near(other.sigma2_y, factors[k] * factors[k] * own.sigma2_y, 1e-7, other.sigma2_y);
         assert_near(other.ridge, own.ridge, 0.0, 1.0);
         assert_int_equal(other.width_at_edge, own.width_at_edge);
     }
