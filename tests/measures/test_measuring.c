@@ -598,7 +598,7 @@ static void default_grid(void **state) {
     assert_ok(circe_median_sigma2(p.context, &p.holdout_y, 0, -1, &median));
     assert_int_equal(table.n_sigma2_y, 5);
     assert_int_equal(table.n_ridge, 5);
-    assert_near(table.sigma2_y[1], median, 1e-12, median); /* whatever per_dimension says */
+    assert_near(table.sigma2_y[1], median, 1e-7, median); /* whatever per_dimension says; 24 bits */
     assert_non_null(strstr(circe_measure_text(r), "circe, ustat"));
     assert_non_null(strstr(circe_measure_text(r), "leave-one-out"));
     assert_non_null(strstr(circe_measure_text(r), "80 holdout rows"));
