@@ -23,7 +23,7 @@ install(FILES ${PROJECT_BINARY_DIR}/circeConfig.cmake ${PROJECT_BINARY_DIR}/circ
 
 # Private libraries, for those who link statically. BLAS where it was found, which may be outside the linker's path.
 list(JOIN CIRCE_BLAS_LIBRARIES " " blas_paths)
-set(circe_pc_libs_private "${blas_paths} ${OpenMP_C_FLAGS} -pthread -lm")
+set(circe_pc_libs_private "${blas_paths} ${OpenMP_C_FLAGS} -pthread -lm -Wl,-z,nodelete")
 if(CIRCE_CUDA)
   string(APPEND circe_pc_libs_private " ${CIRCE_CUDART} -ldl -lpthread -lrt")
 endif()

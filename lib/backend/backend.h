@@ -66,7 +66,7 @@ typedef struct circe__measured {
     const circe_mat *x; /* (n, d) */
     double scale;       /* of Q as it is written */
     circe_mat *Q;       /* (n, n) */
-    double *row_sums;   /* (n); of several ranks (2 n) */
+    double *row_sums;   /* (2 n): sums, and the diagonal of Q */
     double *value;
     circe_mat *grad; /* or NULL */
     /* NULL: all of it. Else this process's part: its tiles of Q, whose row sums and diagonal are added up before they
@@ -74,7 +74,7 @@ typedef struct circe__measured {
     const circe_ranks *ranks;
 } circe__measured;
 
-/* What Q with these row sums stands for; NULL: itself. */
+/* What Q with these row sums, and its diagonal after them, stands for; NULL: itself. */
 typedef const circe__shift *circe__settle_fn(void *user, double *row_sums, circe_mat *Q);
 
 typedef struct circe__loops {
@@ -135,7 +135,6 @@ typedef struct circe__algebra {
 } circe__algebra;
 
 typedef struct circe__backend {
-    const char *name;
     const char *isa;
     const circe__loops *f32;
     const circe__loops *f64;

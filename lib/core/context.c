@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "core/core.h"
-#include "core/threads.h"
 
 void circe_context_options_init(circe_context_options *options) { memset(options, 0, sizeof *options); }
 

@@ -129,18 +129,32 @@ static inline double circe__at(const circe_mat *m, int64_t i, int64_t j) {
     return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[i * m->ld + j]
                                      : ((const double *)m->data)[i * m->ld + j];
 }
+static inline void circe__set(const circe_mat *m, int64_t i, int64_t j, double value) {
+    if (m->dtype == CIRCE_FLOAT32)
+        ((float *)m->data)[i * m->ld + j] = (float)value;
+    else
+        ((double *)m->data)[i * m->ld + j] = value;
+}
 
 /* dst (contiguous ld, dtype) := src, converting. */
 void circe__copy_mat(const circe_mat *src, circe_mat *dst);
 
 /* Rows [first, first + n) of a view. */
-circe_mat circe__rows(const circe_mat *mat, int64_t first, int64_t n);
+CIRCE_ROOMS circe_mat circe__rows(const circe_mat *mat, int64_t first, int64_t n);
 
 CIRCE_ROOMS circe_mat circe__mat(void *data, int64_t rows, int64_t cols, circe_dtype dtype);
 
 /* ---- time --------------------------------------------------------------------------------------------------- */
 
 double circe__seconds(void); /* monotonic */
+
+/* The name of an enumerator: CIRCE__NAME(kind, [KIND_A] = "a", [KIND_B] = "b"). */
+#define CIRCE__NAME(value, ...)                                                                                     \
+    circe__name_of((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), \
+                   (int)(value))
+static inline const char *circe__name_of(const char *const *names, size_t n, int value) {
+    return value >= 0 && (size_t)value < n && names[value] != NULL ? names[value] : "unknown";
+}
 
 static inline int64_t circe__min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t circe__max(int64_t a, int64_t b) { return a > b ? a : b; }

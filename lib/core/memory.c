@@ -1,6 +1,5 @@
 /* Memory: aligned blocks from the context's allocator, scratch slots, and the estimate of what is free. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -91,7 +90,7 @@ circe_status circe__memory_check(const circe_context *context, double bytes, con
     if (bytes <= available) return CIRCE_OK;
     bool small = bytes < 1e9; /* and so is what is available */
     double unit = small ? 1e6 : 1e9;
-    return circe_fail(CIRCE_ERR_MEMORY, "%s needs about %.1f %s, and %.1f %s are available; %s", what, bytes / unit,
+    return circe_fail(CIRCE_ERR_MEMORY, "%s needs about %.1f %s, but %.1f %s are available; %s", what, bytes / unit,
                       small ? "MB" : "GB", available / unit, small ? "MB" : "GB", remedy);
 }
 

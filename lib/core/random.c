@@ -14,9 +14,17 @@ static philox4x32_ctr_t block(circe_random generator, uint64_t index) {
     return philox4x32(counter, key);
 }
 
+/* Compiled for wider vectors too, where the loader can choose. */
+#if defined(__x86_64__) && defined(__GNUC__) && __GNUC__ >= 12 && !defined(__clang__) && \
+    !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define VECTORS __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
+#else
+#define VECTORS
+#endif
+
 /* 53 bits in the middle of their cell, so that neither 0 nor 1 occurs. */
 static double unit(uint32_t high, uint32_t low) {
-    uint64_t bits = ((uint64_t)high << 32 | low) >> 11;
+    int64_t bits = (int64_t)(((uint64_t)high << 32 | low) >> 11); /* signed numbers become doubles faster */
     return ((double)bits + 0.5) * 0x1p-53;
 }
 
@@ -26,15 +34,49 @@ static double uniform_at(circe_random generator, uint64_t position) {
     return position % 2 == 0 ? unit(words.v[0], words.v[1]) : unit(words.v[2], words.v[3]);
 }
 
-void circe_random_uniform(circe_random generator, uint64_t first, int64_t n, double *out) {
-    int64_t i = 0;
-    if (n > 0 && first % 2 != 0) out[i++] = uniform_at(generator, first);
-    for (; i + 2 <= n; i += 2) {
-        philox4x32_ctr_t words = block(generator, (first + (uint64_t)i) / 2);
-        out[i] = unit(words.v[0], words.v[1]);
-        out[i + 1] = unit(words.v[2], words.v[3]);
+/* LANES blocks from `index` on: word w of block k is words[w][k]. The rounds of Philox written as loops over the
+ * blocks, which compilers make vector instructions of; the same numbers as those of block(). */
+enum { LANES = 16 };
+
+static inline __attribute__((always_inline)) void many_blocks(circe_random generator, uint64_t index,
+                                                              uint32_t words[4][LANES]) {
+    uint32_t key0 = (uint32_t)generator.seed, key1 = (uint32_t)(generator.seed >> 32);
+    for (int k = 0; k < LANES; k++) {
+        words[0][k] = (uint32_t)(index + (uint64_t)k);
+        words[1][k] = (uint32_t)((index + (uint64_t)k) >> 32);
+        words[2][k] = (uint32_t)generator.stream;
+        words[3][k] = (uint32_t)(generator.stream >> 32);
     }
-    if (i < n) out[i] = uniform_at(generator, first + (uint64_t)i);
+    for (int round = 0; round < 10; round++) {
+        for (int k = 0; k < LANES; k++) {
+            uint64_t even = (uint64_t)PHILOX_M4x32_0 * words[0][k], odd = (uint64_t)PHILOX_M4x32_1 * words[2][k];
+            words[0][k] = (uint32_t)(odd >> 32) ^ words[1][k] ^ key0;
+            words[1][k] = (uint32_t)odd;
+            words[2][k] = (uint32_t)(even >> 32) ^ words[3][k] ^ key1;
+            words[3][k] = (uint32_t)even;
+        }
+        key0 += PHILOX_W32_0;
+        key1 += PHILOX_W32_1;
+    }
+}
+
+VECTORS static void fill_uniform(circe_random generator, uint64_t first, int64_t n, double *out) {
+    int64_t i = 0;
+    uint32_t words[4][LANES];
+    if (n > 0 && first % 2 != 0) out[i++] = uniform_at(generator, first);
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        many_blocks(generator, (first + (uint64_t)i) / 2, words);
+        for (int k = 0; k < LANES; k++) {
+            out[i + 2 * k] = unit(words[0][k], words[1][k]);
+            out[i + 2 * k + 1] = unit(words[2][k], words[3][k]);
+        }
+    }
+    for (; i < n; i++) out[i] = uniform_at(generator, first + (uint64_t)i);
+}
+
+/* A function whose clones the loader chooses among has no name in the library; this one has. */
+void circe_random_uniform(circe_random generator, uint64_t first, int64_t n, double *out) {
+    fill_uniform(generator, first, n, out);
 }
 
 /* Box and Muller: positions 2k and 2k+1 are the cosine and the sine of the same block. */
@@ -50,17 +92,25 @@ void circe_random_normal(circe_random generator, uint64_t first, int64_t n, doub
 }
 
 /* Uniform on 0..n-1: n * u truncated has a bias below n * 2^-53. */
-static int64_t below(circe_random generator, uint64_t position, int64_t n) {
-    int64_t k = (int64_t)(uniform_at(generator, position) * (double)n);
+static int64_t below(double u, int64_t n) {
+    int64_t k = (int64_t)(u * (double)n);
     return k < n ? k : n - 1;
 }
 
+/* Fisher and Yates: number i of the stream says with which of 0..i the i-th changes places. */
 void circe_random_permutation(circe_random generator, int64_t n, int64_t *out) {
+    enum { PIECE = 256 };
+    double u[PIECE];
     for (int64_t i = 0; i < n; i++) out[i] = i;
-    for (int64_t i = n - 1; i > 0; i--) {
-        int64_t j = below(generator, (uint64_t)i, i + 1), kept = out[i];
-        out[i] = out[j];
-        out[j] = kept;
+    for (int64_t end = n; end > 1;) {
+        int64_t first = (end - 1) / PIECE * PIECE;
+        circe_random_uniform(generator, (uint64_t)first, end - first, u);
+        for (int64_t i = end - 1; i >= circe__max(first, 1); i--) {
+            int64_t j = below(u[i - first], i + 1), kept = out[i];
+            out[i] = out[j];
+            out[j] = kept;
+        }
+        end = first;
     }
 }
 

@@ -26,7 +26,7 @@ WEAK int MKL_Set_Num_Threads_Local(int n);
 
 enum { PTHREADS = 1 }; /* what openblas_get_parallel says of such a build */
 
-static _Thread_local int depth, openmp_before, dynamic_before, mkl_before;
+static _Thread_local int depth, openmp_before, dynamic_before, mkl_before, cancel_before;
 
 /* One for the process. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -109,8 +109,10 @@ static void leave_thread(void) {
     if (MKL_Set_Num_Threads_Local != NULL) MKL_Set_Num_Threads_Local(mkl_before);
 }
 
+/* The thread is not cancelled meanwhile: it would leave the settings as they are here, and helpers with its work. */
 void circe__blas_alone_begin(void) {
     if (depth++ > 0) return;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_before);
     enter_thread();
     if (has_process_setting()) enter_process();
 }
@@ -119,6 +121,7 @@ void circe__blas_alone_end(void) {
     if (--depth > 0) return;
     leave_thread();
     if (has_process_setting()) leave_process();
+    pthread_setcancelstate(cancel_before, &cancel_before);
 }
 
 /* BLAS waits for every thread that it asks for: OpenMP must not give it fewer. */

@@ -20,20 +20,18 @@
  * microseconds and waking takes longer. Nobody spins on a machine that is busy, which threads see from their own
  * clocks: they were not running although they were ready to. One of many that was not, once, says nothing: something
  * runs somewhere at all times, below a virtual machine too. */
-#define _GNU_SOURCE /* affinity */
+#define _GNU_SOURCE /* syscall */
 #include "core/threads.h"
 
 #include <limits.h>
 #include <linux/futex.h>
 #include <math.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,6 +40,7 @@
 #endif
 
 #include "core/core.h"
+#include "core/processors.h"
 #include "core/runtimes.h"
 
 enum {
@@ -69,34 +68,38 @@ typedef struct place_words {
     word done;
 } place_words;
 
+/* All that a helper must know is in one line. */
 typedef struct job {
     _Alignas(64) word serial; /* 0 while the rest of the line is written */
-    atomic_int places, pool, first,
+    _Atomic int16_t places, pool, first,
         n; /* helpers that there are, and those that are told: n from the first, in a circle */
-    _Atomic int64_t pieces;
+    _Atomic int64_t parts;
     circe_part_fn run;
     void *user;
-    int64_t parts;
-    unsigned modes;                 /* the caller's rounding */
     const atomic_bool *stop;        /* the caller's */
+    unsigned modes;                 /* the caller's rounding */
     atomic_uint waiting;            /* a futex: the caller sleeps until a place is done */
+    atomic_bool drowsy;             /* some of the n helpers sleep */
     _Alignas(64) atomic_int looked; /* of the n helpers, those that somebody has seen to be awake, or woken */
     uint64_t last;                  /* serial, the caller's own */
     place_words at[N_PLACES];
 } job;
+
+_Static_assert(offsetof(job, looked) == 64, "one line");
 
 typedef struct helper {
     _Alignas(64) word mail; /* 1 + the slot to look at; 0: none */
     atomic_uint asleep;     /* a futex */
 } helper;
 
+/* What is written in every call lies apart from what waiting threads look at. */
 static struct {
     pthread_mutex_t grow;
-    atomic_int n_helpers; /* started */
-    atomic_int may_grow;  /* 0 once a thread could not be started */
-    atomic_int sleepers;
-    atomic_uint taken; /* set of slots in use */
-    word busy_until;
+    atomic_int n_helpers;           /* started */
+    atomic_int may_grow;            /* 0 once a thread could not be started */
+    _Alignas(64) atomic_uint taken; /* set of slots in use */
+    _Alignas(64) atomic_int sleepers;
+    _Alignas(64) word busy_until;
     word losses; /* the stretch of BUSY_REST that it is, and below it how often a thread lost its processor in it */
     job jobs[N_JOBS];
     helper helpers[MAX_HELPERS];
@@ -116,8 +119,7 @@ static _Thread_local struct {
 static _Thread_local const atomic_bool
     *stop_of_part; /* of the call whose part this thread runs, if it is not its own */
 
-/* ---- waiting ------------------------------------------------------------------------------------------------------
- */
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 static void relax(void) {
 #if defined(__x86_64__)
@@ -163,8 +165,7 @@ static bool spin(word *at, uint64_t value, uint64_t limit) {
     }
 }
 
-/* ---- rounding -----------------------------------------------------------------------------------------------------
- */
+/* ---- rounding ---------------------------------------------------------------------------------------------------- */
 
 /* How this thread rounds and whether it flushes denormal numbers; flags that say what has happened stay its own. */
 #if defined(__x86_64__)
@@ -177,16 +178,17 @@ static unsigned get_modes(void) { return 0; }
 static void set_modes(unsigned modes) { (void)modes; }
 #endif
 
-/* ---- parts --------------------------------------------------------------------------------------------------------
- */
+/* ---- parts ------------------------------------------------------------------------------------------------------- */
 
 /* What a thread knows of a job that it works on. */
 typedef struct work {
     job *job;
     uint64_t serial;
     int places;
-    int64_t pieces;
+    int64_t parts, pieces;
 } work;
+
+static int64_t count_pieces(int64_t parts, int places) { return circe__min(parts, (int64_t)places * MOST_PIECES); }
 
 static int64_t pieces_before(const work *w, int place) { return circe__cut(w->pieces, w->places, place); }
 
@@ -229,8 +231,8 @@ static void run_pieces(const work *w, int place, int64_t piece) {
     stop_of_part = j->stop;
     bracketed = 1;
     for (; piece >= 0; piece = take(w, &place)) {
-        int64_t end = circe__cut(j->parts, w->pieces, piece + 1);
-        for (int64_t part = circe__cut(j->parts, w->pieces, piece); part < end; part++) j->run(j->user, part);
+        int64_t end = circe__cut(w->parts, w->pieces, piece + 1);
+        for (int64_t part = circe__cut(w->parts, w->pieces, piece); part < end; part++) j->run(j->user, part);
         mark_done(w, place);
     }
     inside = false;
@@ -238,8 +240,7 @@ static void run_pieces(const work *w, int place, int64_t piece) {
     stop_of_part = stop_before;
 }
 
-/* ---- helpers ------------------------------------------------------------------------------------------------------
- */
+/* ---- helpers ----------------------------------------------------------------------------------------------------- */
 
 /* Wakes the next two of the job's helpers that sleep. Waking takes microseconds: the caller wakes two, and who has been
  * woken wakes two more. */
@@ -257,7 +258,8 @@ static void wake_two(job *j, int first, int n, int all) {
 static void help(job *j, int own) {
     uint64_t serial = atomic_load_explicit(&j->serial, memory_order_acquire);
     work w = {j, serial, atomic_load_explicit(&j->places, memory_order_relaxed),
-              atomic_load_explicit(&j->pieces, memory_order_relaxed)};
+              atomic_load_explicit(&j->parts, memory_order_relaxed), 0};
+    w.pieces = count_pieces(w.parts, w.places);
     int all = atomic_load_explicit(&j->pool, memory_order_relaxed);
     int first = atomic_load_explicit(&j->first, memory_order_relaxed);
     int n = atomic_load_explicit(&j->n, memory_order_relaxed);
@@ -265,7 +267,7 @@ static void help(job *j, int own) {
     if (serial == 0 || serial != atomic_load_explicit(&j->serial, memory_order_relaxed)) return; /* between two jobs */
     int rank = 1 + (own - first + all) % all;
     if (rank > n) return; /* mail of an earlier job */
-    wake_two(j, first, n, all);
+    if (atomic_load_explicit(&j->drowsy, memory_order_relaxed)) wake_two(j, first, n, all);
     int place = (int)circe__cut(w.places, n + 1, rank);
     int64_t piece = take(&w, &place);
     if (piece < 0) return;
@@ -336,83 +338,10 @@ static void forget_helpers(void) {
     circe__runtimes_after_fork();
 }
 
-/* ---- how many -----------------------------------------------------------------------------------------------------
- */
-
-/* "QUOTA PERIOD" or "max PERIOD" of one group, in processors; 0 where there is no limit or no such file. */
-static double quota_in(const char *folder) {
-    char path[1400];
-    double quota = 0.0, period = 0.0;
-    snprintf(path, sizeof path, "%s/cpu.max", folder);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) return 0.0;
-    int found = fscanf(file, "%lf %lf", &quota, &period);
-    fclose(file);
-    return found == 2 && quota > 0.0 && period > 0.0 ? quota / period : 0.0;
-}
-
-static double number_in(const char *folder, const char *name) {
-    char path[1400];
-    double number = 0.0;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) return 0.0;
-    int found = fscanf(file, "%lf", &number);
-    fclose(file);
-    return found == 1 ? number : 0.0;
-}
-
-/* The same in version 1: two files, and -1 for no limit. */
-static double quota_in_first(const char *folder) {
-    double quota = number_in(folder, "cpu.cfs_quota_us"), period = number_in(folder, "cpu.cfs_period_us");
-    return quota > 0.0 && period > 0.0 ? quota / period : 0.0;
-}
-
-/* The tightest limit of a group and those above it. */
-static double quota_above(const char *root, char *group, double (*quota)(const char *folder)) {
-    char folder[1200];
-    double least = 0.0;
-    for (char *end = group + strlen(group); end != NULL; end = strrchr(group, '/')) {
-        *end = '\0';
-        snprintf(folder, sizeof folder, "%s%s", root, group);
-        double here = quota(folder);
-        if (here > 0.0 && (least == 0.0 || here < least)) least = here;
-        if (group[0] == '\0') break;
-    }
-    return least;
-}
-
-/* Of this process's control group, in lines "0::GROUP" (version 2) and "NUMBER:CONTROLLERS:GROUP" (version 1); a
- * container sees its own as /. */
-static double cgroup_processors(void) {
-    char line[1024];
-    double quota = 0.0;
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    if (file == NULL) return 0.0;
-    while (quota == 0.0 && fgets(line, sizeof line, file) != NULL) {
-        char *controllers = strchr(line, ':'), *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
-        if (group == NULL) continue;
-        *group++ = '\0';
-        group[strcspn(group, "\n")] = '\0';
-        if (controllers[1] == '\0')
-            quota = quota_above("/sys/fs/cgroup", group, quota_in);
-        else if (strcmp(controllers, ":cpu") == 0 || strncmp(controllers, ":cpu,", 5) == 0)
-            quota = quota_above("/sys/fs/cgroup/cpu", group, quota_in_first);
-    }
-    fclose(file);
-    return quota;
-}
+/* ---- how many ---------------------------------------------------------------------------------------------------- */
 
 static void count_processors(void) {
-    cpu_set_t *set = CPU_ALLOC(8192);
-    size_t bytes = CPU_ALLOC_SIZE(8192);
-    int count = 0;
-    if (set != NULL && sched_getaffinity(0, bytes, set) == 0) count = CPU_COUNT_S(bytes, set);
-    CPU_FREE(set);
-    if (count < 1) count = (int)circe__max(1, sysconf(_SC_NPROCESSORS_ONLN));
-    double quota = cgroup_processors();
-    if (quota > 0.0 && quota < (double)count) count = quota < 1.0 ? 1 : (int)(quota + 0.999);
-    processors = count;
+    processors = circe__count_processors();
     circe__runtimes_begin();
     pthread_atfork(NULL, NULL, forget_helpers);
 }
@@ -460,8 +389,7 @@ static int helpers_allowed(int threads) {
     return (int)circe__min(circe__usable_threads(threads), circe__runtimes_limit()) - 1;
 }
 
-/* ---- calls --------------------------------------------------------------------------------------------------------
- */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 /* What a part calls is cut as if others ran beside it: results do not depend on whether they do. */
 static void run_alone(int64_t parts, circe_part_fn run, void *user) {
@@ -485,46 +413,44 @@ static int take_slot(void) {
     }
 }
 
+/* Whether one of these helpers has to be woken. Others that sleep, because calls are for fewer, are left alone. */
+static bool any_asleep(int first, int n, int all) {
+    if (atomic_load_explicit(&pool.sleepers, memory_order_relaxed) == 0) return false;
+    for (int number = 0; number < n; number++)
+        if (atomic_load_explicit(&pool.helpers[(first + number) % all].asleep, memory_order_relaxed) != 0) return true;
+    return false;
+}
+
 static work publish(job *j, int helpers, int64_t parts, circe_part_fn run, void *user) {
     int all = atomic_load(&pool.n_helpers), slot = (int)(j - pool.jobs);
-    work w = {j, ++j->last, (int)circe__min(circe__min(parts, helpers + 1), N_PLACES), 0};
-    w.pieces = circe__min(parts, (int64_t)w.places * MOST_PIECES);
+    int first = slot * helpers % all; /* callers at the same time differ */
+    work w = {j, ++j->last, (int)circe__min(circe__min(parts, helpers + 1), N_PLACES), parts, 0};
+    w.pieces = count_pieces(parts, w.places);
     atomic_store_explicit(&j->serial, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(&j->places, w.places, memory_order_relaxed);
-    atomic_store_explicit(&j->pieces, w.pieces, memory_order_relaxed);
-    atomic_store_explicit(&j->pool, all, memory_order_relaxed);
-    atomic_store_explicit(&j->first, slot * helpers % all, memory_order_relaxed); /* callers at the same time differ */
-    atomic_store_explicit(&j->n, helpers, memory_order_relaxed);
+    atomic_store_explicit(&j->places, (int16_t)w.places, memory_order_relaxed);
+    atomic_store_explicit(&j->parts, parts, memory_order_relaxed);
+    atomic_store_explicit(&j->pool, (int16_t)all, memory_order_relaxed);
+    atomic_store_explicit(&j->first, (int16_t)first, memory_order_relaxed);
+    atomic_store_explicit(&j->n, (int16_t)helpers, memory_order_relaxed);
+    atomic_store_explicit(&j->drowsy, any_asleep(first, helpers, all), memory_order_relaxed);
     atomic_store_explicit(&j->looked, 0, memory_order_relaxed);
     j->run = run;
     j->user = user;
-    j->parts = parts;
     j->modes = get_modes();
     j->stop = stop_of_part != NULL ? stop_of_part : &brackets.stop;
     atomic_store_explicit(&j->serial, w.serial, memory_order_release);
     return w;
 }
 
-/* Whether one of these helpers may have to be woken. Others that sleep, because calls are for fewer, are left alone. */
-static bool any_asleep(int first, int n, int all) {
-    if (atomic_load(&pool.sleepers) == 0) return false;
-    for (int number = 0; number < n; number++)
-        if (atomic_load(&pool.helpers[(first + number) % all].asleep) != 0) return true;
-    return false;
-}
-
-/* Mail that another caller's overtakes is lost, and nothing with it. */
+/* Mail that another caller's overtakes is lost, and nothing with it. Nor is anything where a helper falls asleep just
+ * now: the next call wakes it. To make sure of it here, every call would wait for all of its stores. */
 static void tell_helpers(job *j, int helpers) {
     int all = atomic_load(&j->pool), first = atomic_load(&j->first);
     for (int number = 0; number < helpers; number++)
         atomic_store_explicit(&pool.helpers[(first + number) % all].mail, (uint64_t)(j - pool.jobs) + 1,
                               memory_order_release);
-    atomic_thread_fence(memory_order_seq_cst); /* who falls asleep after this sees its mail */
-    if (any_asleep(first, helpers, all))
-        wake_two(j, first, helpers, all);
-    else
-        atomic_store_explicit(&j->looked, helpers, memory_order_relaxed);
+    if (atomic_load_explicit(&j->drowsy, memory_order_relaxed)) wake_two(j, first, helpers, all);
 }
 
 static void wait_for_place(const work *w, int at) {
@@ -543,6 +469,7 @@ static void run_together(job *j, int helpers, int64_t parts, circe_part_fn run, 
     tell_helpers(j, helpers);
     int64_t piece = take(&w, &place);
     run_pieces(&w, place, piece);
+    for (int at = 1; at < w.places; at++) __builtin_prefetch(&j->at[at].done);
     for (int at = 0; at < w.places; at++) wait_for_place(&w, at);
     atomic_fetch_and(&pool.taken, ~(1u << (j - pool.jobs)));
 }

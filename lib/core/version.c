@@ -1,8 +1,6 @@
 /* The library's version and what it was built on. */
 #include "circe/version.h"
 
-#include "core/core.h"
-
 const char *circe_version(void) { return CIRCE_VERSION_STRING; }
 
 const char *circe_build_info(void) {

@@ -1,16 +1,11 @@
-/* A 64-bit checksum: of files, and of whatever else must be known again. */
+/* The checksum of a file. */
 #ifndef CIRCE_FILES_CHECKSUM_H
 #define CIRCE_FILES_CHECKSUM_H
 
 #include <stdbool.h>
 
 #include "circe/safetensors.h"
-#include "core/rooms.h"
-
-/* Continues `hash` by a word, or by these bytes and how many they are. Each step is one-to-one in the eight bytes it
- * takes in: damage within eight bytes always shows, and other damage all but once in 2^64 times. */
-CIRCE_ROOMS uint64_t circe__hash_word(uint64_t hash, uint64_t word);
-CIRCE_ROOMS uint64_t circe__hash_bytes(uint64_t hash, const void *data, size_t bytes);
+#include "core/hash.h"
 
 /* The checksum of a file is the sum of these over its tensors and metadata, but for the checksum itself: the order of
  * the entries does not matter. */

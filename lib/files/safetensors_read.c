@@ -74,7 +74,7 @@ static bool whole_number(const cJSON *item, int64_t *value) {
 
 static circe_status read_shape(const circe_tensor_file *file, const cJSON *shape, circe_tensor *tensor) {
     const cJSON *item;
-    if (!cJSON_IsArray(shape)) return fail_tensor(file, tensor->name, "it has no \"shape\" that is a list");
+    if (!cJSON_IsArray(shape)) return fail_tensor(file, tensor->name, "its \"shape\" is missing or not a list");
     cJSON_ArrayForEach(item, shape) {
         if (tensor->n_dims == CIRCE_TENSOR_MAX_DIMS)
             return fail_tensor(file, tensor->name, "its shape has more than 8 dimensions");
@@ -87,7 +87,7 @@ static circe_status read_shape(const circe_tensor_file *file, const cJSON *shape
 
 static circe_status read_dtype(const circe_tensor_file *file, const cJSON *dtype, circe_tensor *tensor) {
     if (dtype == NULL || !cJSON_IsString(dtype))
-        return fail_tensor(file, tensor->name, "it has no \"dtype\" that is a text");
+        return fail_tensor(file, tensor->name, "its \"dtype\" is missing or not a text");
     if (circe__tensor_element(dtype->valuestring) == 0) {
         char text[SHOWN_BYTES], problem[2 * SHOWN_BYTES];
         snprintf(problem, sizeof problem, "its dtype '%s' is not known", shown(dtype->valuestring, text));
@@ -116,13 +116,13 @@ static circe_status read_span(const circe_tensor_file *file, const cJSON *offset
         return fail_tensor(file, tensor->name, "its \"data_offsets\" are not two whole numbers");
     if (begin > end || (uint64_t)end > file->buffer_bytes)
         return circe_fail(CIRCE_ERR_FORMAT,
-                          "%s: tensor '%s': its data_offsets are %lld to %lld, and the file holds %zu bytes of data",
+                          "%s: tensor '%s': its data_offsets are %lld to %lld, but the file contains %zu bytes of data",
                           file->name, shown(tensor->name, shown_name), (long long)begin, (long long)end,
                           file->buffer_bytes);
     if (!tensor_bytes(tensor, &needed)) return fail_tensor(file, tensor->name, "its shape is too large");
     if (needed != (size_t)(end - begin))
         return circe_fail(CIRCE_ERR_FORMAT,
-                          "%s: tensor '%s': its shape needs %zu bytes of %s, and its data_offsets span %lld",
+                          "%s: tensor '%s': its shape needs %zu bytes of %s, but its data_offsets span %lld",
                           file->name, shown(tensor->name, shown_name), needed, tensor->dtype, (long long)(end - begin));
     tensor->data = file->buffer + begin;
     tensor->bytes = needed;

@@ -31,7 +31,7 @@ static circe_status check_tensor(const circe_tensor *tensor, int64_t index, size
         if (tensor->shape[k] < 0 || __builtin_mul_overflow(bytes, (size_t)tensor->shape[k], &bytes))
             return circe_fail(CIRCE_ERR_ARGUMENT, "tensor '%s' has an impossible shape", tensor->name);
     if (bytes != tensor->bytes)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "tensor '%s': shape and dtype need %zu bytes, and it brings %zu",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "tensor '%s': shape and dtype need %zu bytes, but it has %zu",
                           tensor->name, bytes, tensor->bytes);
     return CIRCE_OK;
 }

@@ -1,7 +1,6 @@
 /* The functions that need .safetensors, in a build without it: each says so. */
 #include "circe/cme.h"
 #include "circe/safetensors.h"
-#include "core/core.h"
 
 static circe_status refuse(void) {
     return circe_fail(CIRCE_ERR_UNSUPPORTED,

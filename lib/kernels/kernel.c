@@ -10,17 +10,8 @@ enum { MAX_FACTORS = 1024 };
 bool circe__has_width(circe_kernel_kind kind) { return kind == CIRCE_KERNEL_GAUSSIAN || kind == CIRCE_KERNEL_LAPLACE; }
 
 const char *circe__kernel_name(circe_kernel_kind kind) {
-    switch (kind) {
-        case CIRCE_KERNEL_GAUSSIAN:
-            return "gaussian";
-        case CIRCE_KERNEL_LAPLACE:
-            return "laplace";
-        case CIRCE_KERNEL_LINEAR:
-            return "linear";
-        case CIRCE_KERNEL_DELTA:
-            return "delta";
-    }
-    return "unknown";
+    return CIRCE__NAME(kind, [CIRCE_KERNEL_GAUSSIAN] = "gaussian", [CIRCE_KERNEL_LAPLACE] = "laplace",
+                       [CIRCE_KERNEL_LINEAR] = "linear", [CIRCE_KERNEL_DELTA] = "delta");
 }
 
 static circe_status check_factor(const circe_kernel_factor *factor) {
@@ -33,7 +24,7 @@ static circe_status check_factor(const circe_kernel_factor *factor) {
     if (factor->first_col < 0 || factor->n_cols < -1 || factor->n_cols == 0)
         return circe_fail(
             CIRCE_ERR_ARGUMENT,
-            "a kernel on %lld columns from column %lld; columns count from 0 and -1 means all that follow",
+            "a kernel cannot have %lld columns from column %lld; columns count from 0, and -1 means all that follow",
             (long long)factor->n_cols, (long long)factor->first_col);
     return CIRCE_OK;
 }
@@ -63,7 +54,7 @@ circe_status circe_kernel_multiply(circe_kernel *kernel, const circe_kernel_fact
     circe_status status = check_factor(factor);
     if (status != CIRCE_OK) return status;
     if (kernel->n_factors >= MAX_FACTORS)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "a kernel of more than %d factors", MAX_FACTORS);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a kernel has at most %d factors", MAX_FACTORS);
     circe_kernel_factor *grown = circe__alloc(kernel->context, kernel->n_factors + 1, sizeof *grown);
     if (grown == NULL) return CIRCE_ERR_MEMORY;
     if (kernel->n_factors > 0) memcpy(grown, kernel->factors, (size_t)kernel->n_factors * sizeof *grown);
@@ -179,7 +170,7 @@ static circe_status resolve(const circe_kernel *kernel, int64_t cols, const char
         if (factor.n_cols == -1) factor.n_cols = cols - factor.first_col;
         if (factor.n_cols < 1 || factor.n_cols > cols - factor.first_col)
             return circe_fail(CIRCE_ERR_SHAPE,
-                              "the kernel of %s (%s) speaks of columns that %s does not have: it has %lld, from 0",
+                              "the kernel of %s (%s) names columns that %s does not have: it has %lld, counted from 0",
                               name, circe_kernel_text(kernel), name, (long long)cols);
         resolved[f] = factor;
     }

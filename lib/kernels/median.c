@@ -7,7 +7,6 @@
  * overflow nor vanish. Where the width itself does, it is refused: a kernel of width infinity or 0 sees nothing. */
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/kernels.h"
@@ -42,8 +41,7 @@ static double kth_smallest(double *v, int64_t n, int64_t k) {
     return v[k];
 }
 
-/* ---- selection in one ---------------------------------------------------------------------------------------------
- */
+/* ---- selection in one -------------------------------------------------------------------------------------------- */
 
 /* The k-th smallest has those before it on its left. */
 static double median_here(double *v, int64_t n) {
@@ -53,8 +51,7 @@ static double median_here(double *v, int64_t n) {
     return 0.5 * (lower + upper);
 }
 
-/* ---- selection in parts -------------------------------------------------------------------------------------------
- */
+/* ---- selection in parts ------------------------------------------------------------------------------------------ */
 
 /* Numbers of at least 0 are ordered as their bits are. Two counts of all numbers, by the exponent and then by the first
  * bits of the fraction, leave a few that the k-th smallest is among. */
@@ -131,8 +128,7 @@ double circe__median_of_squares(double *v, int64_t n) {
     return kept > 0 ? median_here(v, kept) : 0.0;
 }
 
-/* ---- distances ----------------------------------------------------------------------------------------------------
- */
+/* ---- distances --------------------------------------------------------------------------------------------------- */
 
 typedef struct distances {
     const double *points; /* (n, cols) */
@@ -183,7 +179,8 @@ circe_status circe_median_sigma2(circe_context *context, const circe_mat *points
     if (status != CIRCE_OK) return status;
     if (n_cols == -1) n_cols = points->cols - first_col;
     if (first_col < 0 || n_cols < 1 || n_cols > points->cols - first_col)
-        return circe_fail(CIRCE_ERR_SHAPE, "the median heuristic was asked for columns outside the %lld there are",
+        return circe_fail(CIRCE_ERR_SHAPE,
+                          "the columns for the median heuristic lie outside the %lld columns of the points",
                           (long long)points->cols);
 
     int64_t n = circe__min(points->rows, SUBSET), pairs = n * (n - 1) / 2;
@@ -214,8 +211,8 @@ circe_status circe_median_sigma2(circe_context *context, const circe_mat *points
     if (*sigma2 > 0.0)
         status = unscale(*sigma2, exponent, sigma2);
     else
-        status = circe_fail(CIRCE_ERR_VALUE,
-                            "the points are all equal, so the median heuristic has no width to offer; give sigma2");
+        status =
+            circe_fail(CIRCE_ERR_VALUE, "all points are equal, so the median heuristic finds no width; give sigma2");
 
 done:
     circe__free(context, rows);

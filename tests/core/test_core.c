@@ -212,6 +212,13 @@ static void any_order(void **state) {
         circe_random_normal(generator, (uint64_t)first, n, part);
         assert_memory_equal(part, all + first, (size_t)n * sizeof *part);
     }
+    for (int64_t from = 0; from < 3; from++) { /* by the vector, and one by one */
+        circe_random_uniform(generator, (uint64_t)from, N, all);
+        for (int64_t i = 0; i < N; i++) {
+            circe_random_uniform(generator, (uint64_t)(from + i), 1, part);
+            assert_true(part[0] == all[i]);
+        }
+    }
 }
 
 /* 200,000 numbers, fixed seed: each statistic within four standard errors. */

@@ -14,6 +14,13 @@
 #include "tests/support.h"
 #include "train/trainer.h"
 
+/* Sanitizers make every frame larger. */
+#if defined(CIRCE_TEST_SANITIZED)
+enum { STACK = 4 << 20 };
+#else
+enum { STACK = 256 << 10 };
+#endif
+
 enum {
     BATCH = 320,
     HOLDOUT = 400,
@@ -356,6 +363,19 @@ static void many_threads(void **state) {
     for (int i = 0; i < CALLERS; i++) compare(&a[i], 1 + i % 3);
 }
 
+/* What circe/context.h promises to be enough. */
+static void small_stack(void **state) {
+    (void)state;
+    pthread_attr_t attributes;
+    caller c = {.threads = 2, .a = room(1)};
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, STACK), 0);
+    assert_int_equal(pthread_create(&c.thread, &attributes, call, &c), 0);
+    pthread_join(c.thread, NULL);
+    pthread_attr_destroy(&attributes);
+    compare(c.a, 2);
+}
+
 static void call_in_part(void *user, int64_t part) { answer(2, (answers *)user + part); }
 
 /* A program may divide its own work by the library's threads. */
@@ -366,6 +386,36 @@ static void inside_a_part(void **state) {
     expected(2);
     circe_context_run(test_context(PARTS), PARTS, call_in_part, a);
     for (int i = 0; i < PARTS; i++) compare(&a[i], 2);
+}
+
+static atomic_int parts_done;
+
+static void sleep_in_part(void *user, int64_t part) {
+    (void)user;
+    (void)part;
+    usleep(20000); /* where a thread can be cancelled */
+    atomic_fetch_add(&parts_done, 1);
+}
+
+static void *run_and_sleep(void *context) {
+    circe_context_run(context, 8, sleep_in_part, NULL);
+    return NULL;
+}
+
+/* Helpers work on what lies on the caller's stack: it is not cancelled before they are done. */
+static void cancelled_caller(void **state) {
+    (void)state;
+    pthread_t thread;
+    void *end = NULL;
+    answers *a = room(1);
+    atomic_store(&parts_done, 0);
+    assert_int_equal(pthread_create(&thread, NULL, run_and_sleep, test_context(2)), 0);
+    usleep(10000);
+    assert_int_equal(pthread_cancel(thread), 0);
+    assert_int_equal(pthread_join(thread, &end), 0);
+    assert_int_equal(atomic_load(&parts_done), 8);
+    answer(2, a);
+    compare(a, 2);
 }
 
 /* ---- fork -------------------------------------------------------------------------------------------------------- */
@@ -449,5 +499,5 @@ static int begin_case(void **state) {
 #define CASE(function) cmocka_unit_test_setup_teardown(function, begin_case, test_clean)
 
 TEST_MAIN("threads", CASE(alone_again), CASE(single_of_a_region), CASE(loop_of_a_region), CASE(nested_regions),
-          CASE(tasks_of_a_region), CASE(settings_changed), CASE(many_threads), CASE(inside_a_part), CASE(after_fork),
-          CASE(fork_during_a_call), CASE(fork_in_a_region))
+          CASE(tasks_of_a_region), CASE(settings_changed), CASE(many_threads), CASE(small_stack), CASE(inside_a_part),
+          CASE(cancelled_caller), CASE(after_fork), CASE(fork_during_a_call), CASE(fork_in_a_region))

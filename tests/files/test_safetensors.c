@@ -154,7 +154,7 @@ static void entries(void **state) {
     refuse("{\"a\":" ENTRY("F64", "8", "[0,8]") "}", 8, "shape");
     refuse("{\"a\":" ENTRY("F64", "[1,1,1,1,1,1,1,1,1]", "[0,8]") "}", 8, "8 dimensions");
     refuse("{\"a\":" ENTRY("F64", "[9007199254740992,9007199254740992]", "[0,8]") "}", 8, "too large");
-    refuse("{\"a\":" ENTRY("F64", "[2]", "[0,8]") "}", 8, "needs 16 bytes of F64, and its data_offsets span 8");
+    refuse("{\"a\":" ENTRY("F64", "[2]", "[0,8]") "}", 8, "needs 16 bytes of F64, but its data_offsets span 8");
     refuse("{\"a\":" ENTRY("F64", "[1]", "[8,0]") "}", 8, "8 to 0");
     refuse("{\"a\":" ENTRY("F64", "[2]", "[0,16]") "}", 8, "the file holds 8 bytes");
     refuse("{\"a\":" ENTRY("F64", "[1]", "[0]") "}", 8, "two whole numbers");
@@ -215,7 +215,7 @@ static void writing_refusals(void **state) {
     const circe_metadata nameless = {NULL, "x"};
     bad.bytes = 8;
     assert_int_equal(circe_tensor_file_write(context, path, &bad, 1, NULL, 0), CIRCE_ERR_ARGUMENT);
-    assert_says("tensor 'a': shape and dtype need 16 bytes, and it brings 8");
+    assert_says("tensor 'a': shape and dtype need 16 bytes, but it has 8");
     bad = tensor("a", "F128", 1, 1, d, 16);
     assert_int_equal(circe_tensor_file_write(context, path, &bad, 1, NULL, 0), CIRCE_ERR_ARGUMENT);
     bad = tensor("a", "F64", -1, 2, d, 16);

@@ -322,7 +322,7 @@ static void median_binds(void **state) {
     assert_ok(circe_kernel_get_factor(kernel, 2, &factor));
     assert_true(factor.sigma2 == 7.0);
     double sigma2 = NAN;
-    assert_refused(circe_median_sigma2(context, &points, 2, 2, &sigma2), CIRCE_ERR_SHAPE, "columns outside the 3");
+    assert_refused(circe_median_sigma2(context, &points, 2, 2, &sigma2), CIRCE_ERR_SHAPE, "outside the 3 columns");
     points.rows = 1;
     assert_refused(circe_median_sigma2(context, &points, 0, -1, &sigma2), CIRCE_ERR_SHAPE, "at least 2 rows");
 }

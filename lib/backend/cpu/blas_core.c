@@ -97,7 +97,7 @@ enum { OURS_FIRST = 1, BLAS_FIRST = 2 };
 
 static int which_first(struct dl_phdr_info *object, size_t size, void *unused) {
     (void)size, (void)unused;
-    if (holds(object, (uintptr_t)circe__blas_settle)) return OURS_FIRST;
+    if (holds(object, (uintptr_t)which_first)) return OURS_FIRST;
     return holds(object, (uintptr_t)openblas_get_corename) ? BLAS_FIRST : 0;
 }
 
@@ -153,11 +153,10 @@ static void choose_again(circe__processor processor) {
 
 static void settle_note(circe__processor processor, const char *remedy) {
     static const char *const has[] = {"SSE", "AVX", "AVX2", "AVX-512"};
-    snprintf(
-        note, sizeof note,
-        "%s computes with its kernels for %s, although this processor has %s: matrix products are slower than they "
-        "could be. Remedy: %s.",
-        name, openblas_get_corename(), has[processor], remedy);
+    snprintf(note, sizeof note,
+             "%s computes with its kernels for %s, although this processor has %s: matrix products are slower than "
+             "they could be. To make them faster, %s.",
+             name, openblas_get_corename(), has[processor], remedy);
 }
 
 /* Of a core that the user asked for: what is less than AVX2 costs a factor, AVX2 in place of AVX-512 little. */
@@ -183,9 +182,9 @@ static void judge_own(circe__processor processor) {
     settle_note(processor, remedy);
 }
 
-void circe__blas_settle(void) {
+/* Gives OpenBLAS the kernels of this processor where its own are older, and settles what circe_blas_note says. */
+__attribute__((constructor)) static void settle(void) {
     circe__processor processor = circe__processor_level();
-    note[0] = '\0';
     settle_name();
     if (openblas_get_corename == NULL || bli_info_get_version_str != NULL) return;
     if (processor == CIRCE__BASELINE) return;
@@ -194,5 +193,3 @@ void circe__blas_settle(void) {
     else
         judge_own(processor);
 }
-
-__attribute__((constructor)) static void at_loading(void) { circe__blas_settle(); }

@@ -8,8 +8,4 @@
  * newer than this file, and counts as CIRCE__AVX512. */
 circe__processor circe__blas_core_level(const char *core);
 
-/* Gives OpenBLAS the kernels of this processor where its own are older, and settles what circe_blas_note says. Done
- * once by itself, when the library is loaded. */
-void circe__blas_settle(void);
-
 #endif

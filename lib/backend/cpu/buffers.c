@@ -57,7 +57,7 @@ circe_status circe__claim_buffers(int threads) {
             claimed = threads;
         } else {
             status = circe_fail(CIRCE_ERR_MEMORY,
-                                "not enough memory: %d thread%s need%s %d MB of address space, and there is less",
+                                "not enough memory: %d thread%s need%s %d MB of address space, but less is available",
                                 threads, threads == 1 ? "" : "s", threads == 1 ? "s" : "", megabytes);
             circe_fail_hint(status, "raise the limit (ulimit -v shows it)%s",
                             threads == 1 ? "" : ", or use fewer threads");

@@ -50,8 +50,7 @@ static void times_transposed(int64_t m, int64_t n, int64_t k, double alpha, cons
                 c, (int)ldc);
 }
 
-/* ---- L ------------------------------------------------------------------------------------------------------------
- */
+/* ---- L ----------------------------------------------------------------------------------------------------------- */
 
 /* A diagonal block of L := its inverse, zeros above its diagonal. */
 static void invert_block(const inversion *v, int64_t first) {
@@ -126,8 +125,7 @@ static int factorise(inversion *v) {
     return v->info == 0 ? 0 : v->info + (int)v->at;
 }
 
-/* ---- X ------------------------------------------------------------------------------------------------------------
- */
+/* ---- X ----------------------------------------------------------------------------------------------------------- */
 
 static void run_diagonal(void *user, int64_t part) { invert_block(user, part * BLOCK); }
 
@@ -164,8 +162,7 @@ static void invert_factor(inversion *v) {
     circe__run_on(v->threads, rounded_up(v->n, BLOCK) * (BLOCK / v->width), run_columns, v);
 }
 
-/* ---- X' X -----------------------------------------------------------------------------------------------------------
- */
+/* ---- X' X -------------------------------------------------------------------------------------------------------- */
 
 /* The block of rows i and columns j, left of the diagonal. */
 static void multiply_block(const inversion *v, int64_t i, int64_t j) {
@@ -195,8 +192,7 @@ static void run_diagonal_product(void *user, int64_t part) {
                     (int)v->ld, 1.0, at(v, i, i), (int)v->ld);
 }
 
-/* ---- the other triangle ---------------------------------------------------------------------------------------------
- */
+/* ---- the other triangle ------------------------------------------------------------------------------------------ */
 
 /* b (cols, rows) := a', SQUARE lines of each at a time: longer columns would miss the cache at every step. Above the
  * diagonal of a block that has one, b keeps what it holds. */
@@ -231,8 +227,7 @@ static void run_unfold(void *user, int64_t part) {
     }
 }
 
-/* ---- calls ----------------------------------------------------------------------------------------------------------
- */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 static int invert_spd_alone(int64_t n, double *a) {
     int order = (int)n, info = 0;

@@ -19,11 +19,10 @@ typedef struct choice {
 
 /* From the oldest on. */
 static const choice choices[] = {
-    {CIRCE__BASELINE,
-     {"cpu", "baseline", &circe__loops_baseline_f32, &circe__loops_baseline_f64, &circe__algebra_blas}},
+    {CIRCE__BASELINE, {"baseline", &circe__loops_baseline_f32, &circe__loops_baseline_f64, &circe__algebra_blas}},
 #ifdef CIRCE_HAVE_X86_LOOPS
-    {CIRCE__AVX2, {"cpu", "avx2", &circe__loops_avx2_f32, &circe__loops_avx2_f64, &circe__algebra_blas}},
-    {CIRCE__AVX512, {"cpu", "avx512", &circe__loops_avx512_f32, &circe__loops_avx512_f64, &circe__algebra_blas}},
+    {CIRCE__AVX2, {"avx2", &circe__loops_avx2_f32, &circe__loops_avx2_f64, &circe__algebra_blas}},
+    {CIRCE__AVX512, {"avx512", &circe__loops_avx512_f32, &circe__loops_avx512_f64, &circe__algebra_blas}},
 #endif
 };
 enum { N_CHOICES = sizeof choices / sizeof choices[0] };
@@ -58,7 +57,7 @@ circe_status circe__backend_cpu(const circe__backend **backend) {
                           "CIRCE_ISA is '%s', which is not an instruction set of circe; this machine has %s", asked,
                           runnable);
     if (found->needs > processor)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "CIRCE_ISA is '%s', which this processor lacks; here it can be: %s",
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "CIRCE_ISA is '%s', which this processor lacks; this machine has %s",
                           asked, runnable);
     *backend = &found->backend;
     return CIRCE_OK;

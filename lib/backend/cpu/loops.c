@@ -8,6 +8,7 @@
  *
  * Sums over points are taken in REAL inside a tile and in double across tiles. */
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "backend/backend.h"

@@ -45,8 +45,7 @@ typedef struct rotation {
     int from, to;
 } rotation;
 
-/* ---- one merge ------------------------------------------------------------------------------------------------------
- */
+/* ---- one merge --------------------------------------------------------------------------------------------------- */
 
 typedef struct merge {
     int64_t n, n1, ld; /* rows of both, of the first */
@@ -121,8 +120,7 @@ static void run_vectors(void *user, int64_t first, int64_t end) {
     multiply_half(m, m->Q2, m->n1, m->n12, first, end - first, 0, 0);
 }
 
-/* ---- what stays -----------------------------------------------------------------------------------------------------
- */
+/* ---- what stays -------------------------------------------------------------------------------------------------- */
 
 /* The order of both halves' eigenvalues together. */
 static void sort_halves(merge *m) {
@@ -253,8 +251,7 @@ static void deflate(merge *m) {
     circe__run_ranges(m->threads, m->n - m->K, least, run_return, m);
 }
 
-/* ---- all of a merge -------------------------------------------------------------------------------------------------
- */
+/* ---- all of a merge ---------------------------------------------------------------------------------------------- */
 
 /* Of numbers z, lambda and w, n each, then Q2, n^2 and the rotations. */
 static void place(merge *m, double *work, int *iwork) {
@@ -283,8 +280,7 @@ static int run_merge(merge *m, double *work, int *iwork) {
     return m->info;
 }
 
-/* ---- all of them ----------------------------------------------------------------------------------------------------
- */
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 typedef struct tree {
     int64_t n, pieces, step; /* step: pieces to a merge at this level */

@@ -7,7 +7,6 @@
  * it makes the row. Swaps of columns reach the rows of the panel at once and those above it once per panel. */
 #include <cblas.h>
 #include <math.h>
-#include <string.h>
 
 #include "backend/cpu/algebra.h"
 #include "backend/cpu/lapack.h"

@@ -8,7 +8,6 @@
  * cut instead; the partial sums are added in the order of the parts. They lie on the caller's stack, because a training
  * step allocates nothing: at most STACK_ROOM numbers of them. */
 #include <cblas.h>
-#include <string.h>
 
 #include "backend/cpu/algebra.h"
 #include "core/core.h"
@@ -55,8 +54,7 @@ static void multiply(const product *p) {
                     (double *)p->c, (int)p->ldc);
 }
 
-/* ---- where to cut -------------------------------------------------------------------------------------------------
- */
+/* ---- where to cut ------------------------------------------------------------------------------------------------ */
 
 static int64_t rounded_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -115,8 +113,7 @@ static cuts choose(const product *p, int threads) {
     return best;
 }
 
-/* ---- blocks of c --------------------------------------------------------------------------------------------------
- */
+/* ---- blocks of c ------------------------------------------------------------------------------------------------- */
 
 typedef struct grid {
     const product *whole;
@@ -144,8 +141,7 @@ static void run_block(void *user, int64_t part) {
     multiply(&p);
 }
 
-/* ---- pieces of the sum over k ---------------------------------------------------------------------------------------
- */
+/* ---- pieces of the sum over k ------------------------------------------------------------------------------------ */
 
 static void run_sum(void *user, int64_t part) {
     const grid *g = user;
@@ -267,8 +263,7 @@ void circe__gemm_f32(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, 
     multiply_in_parts(&p);
 }
 
-/* ---- a' a ---------------------------------------------------------------------------------------------------------
- */
+/* ---- a' a -------------------------------------------------------------------------------------------------------- */
 
 /* g bands make g^2 / 2 tiles' worth of work: two for each thread, which go round with the halves on the diagonal. */
 int64_t circe__tile_width(int threads, int64_t n, int64_t least) {
@@ -365,8 +360,7 @@ void circe__gram_update(int64_t n, int64_t k, const double *a, int64_t lda, doub
     }
 }
 
-/* ---- rows times a triangle ------------------------------------------------------------------------------------------
- */
+/* ---- rows times a triangle --------------------------------------------------------------------------------------- */
 
 typedef struct trmm {
     int64_t m, n, parts, ldt, ldb;

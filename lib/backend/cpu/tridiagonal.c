@@ -49,10 +49,6 @@ typedef struct reduction {
     int64_t width; /* of a tile of the update */
 } reduction;
 
-int64_t circe__tridiagonal_room(int64_t n, int threads) {
-    return (PANEL + threads) * n + (threads + 1) * (2 * PANEL + 8);
-}
-
 static double *row_of(const reduction *r, int64_t i) { return r->a + i * r->n; }
 
 static double *panel_W(const reduction *r) { return r->W + (PANEL - r->k) * r->n; }
@@ -68,8 +64,7 @@ static void times_transposed(const reduction *r, int64_t rows, int64_t cols, dou
     cblas_dgemv(CblasRowMajor, CblasTrans, (int)rows, (int)cols, alpha, M, (int)r->n, x, (int)step, 1.0, out, 1);
 }
 
-/* ---- A v ----------------------------------------------------------------------------------------------------------
- */
+/* ---- A v --------------------------------------------------------------------------------------------------------- */
 
 /* Bands of equal areas of the triangle. */
 static int64_t band_begin(const reduction *r, int64_t band) {
@@ -95,18 +90,16 @@ static void multiply_band(const reduction *r, int64_t band) {
 static void dot_slice(const reduction *r, int64_t slice) {
     int64_t first = circe__cut(r->i, r->slices, slice), cols = circe__cut(r->i, r->slices, slice + 1) - first;
     double *dots = r->dots + slice * (2 * PANEL + 1);
-    if (r->k == 0) return;
     const double *v = row_of(r, r->i) + first;
     times(r, r->k, cols, 1.0, panel_W(r) + first, v, 1, 0.0, dots);
     times(r, r->k, cols, 1.0, row_of(r, r->i + 1) + first, v, 1, 0.0, dots + PANEL);
 }
 
+/* A band and a slice to a part: with more parts than threads, bands would wander from cache to cache. */
 static void run_products(void *user, int64_t part) {
     const reduction *r = user;
-    if (part < r->bands)
-        multiply_band(r, part);
-    else
-        dot_slice(r, part - r->bands);
+    if (part < r->bands) multiply_band(r, part);
+    if (part < r->slices && r->k > 0) dot_slice(r, part);
 }
 
 static void add_dots(reduction *r) {
@@ -116,8 +109,7 @@ static void add_dots(reduction *r) {
     }
 }
 
-/* ---- w, and the next row --------------------------------------------------------------------------------------------
- */
+/* ---- w, and the next row ----------------------------------------------------------------------------------------- */
 
 /* Elements of tau p, and of the next row without what this one adds to it. */
 static void run_slice(void *user, int64_t slice) {
@@ -164,14 +156,13 @@ static void reduce_row(reduction *r, double *e) {
     v[r->i - 1] = 1.0;
     r->bands = circe__count_parts(r->threads, r->i * r->i / 2, BAND_LEAST);
     r->slices = circe__count_parts(r->threads, r->i, SLICE_LEAST);
-    circe__run_on(r->threads, r->bands + (r->k > 0 ? r->slices : 0), run_products, r);
+    circe__run_on(r->threads, circe__max(r->bands, r->slices), run_products, r);
     if (r->k > 0) add_dots(r);
     circe__run_on(r->threads, r->slices, run_slice, r);
     finish_row(r);
 }
 
-/* ---- the update of a panel ------------------------------------------------------------------------------------------
- */
+/* ---- the update of a panel --------------------------------------------------------------------------------------- */
 
 /* A tile of the leading (i, i) := itself - V'W - W'V. */
 static void run_update(void *user, int64_t part) {
@@ -220,9 +211,7 @@ int circe__tridiagonal(int64_t n, double *a, double *d, double *e, double *tau, 
     return info;
 }
 
-/* ---- the way back
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- the way back ------------------------------------------------------------------------------------------------ */
 
 /* Blocks of CIRCE__REFLECTORS reflections, each I - V T V': the T are made once, then every thread applies all of them
  * to vectors of its own. */
