@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "inference/dependence.h"
 #include "inference/effect.h"
 
 enum { MOST_ROWS = 4000, HALVES = 100, SIGN_DRAWS = 400 };
@@ -180,11 +181,12 @@ circe_status circe_test_along(circe_context *context, const circe_mat *x, const 
     circe__data data = {0}, part = {0};
     int64_t *index = NULL;
     if (place == NULL || value == NULL || lower == NULL || upper == NULL || null_upper == NULL || points < 1)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "at least 1 place, and an array of them for every output");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "at least 1 place is needed, and an array for every output");
     if (y == NULL || column < 0 || column >= y->cols)
-        return circe_fail(CIRCE_ERR_SHAPE, "y has no column %lld; it has %lld, from 0", (long long)column,
+        return circe_fail(CIRCE_ERR_SHAPE, "y has no column %lld; it has %lld, counted from 0", (long long)column,
                           (long long)(y == NULL ? 0 : y->cols));
-    circe_status status = circe__data_begin(context, x, y, z, options, &data);
+    circe_status status = circe__refuse_dependent(options, "an effect size");
+    if (status == CIRCE_OK) status = circe__data_begin(context, x, y, z, options, &data);
     if (status != CIRCE_OK) return status;
     int threads = circe__threads_begin(context);
     unsigned rounding = circe__flush_begin();

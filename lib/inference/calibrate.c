@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "inference/dependence.h"
 #include "inference/resample.h"
 
 /* Results of nested calls go nowhere. */
@@ -25,8 +26,10 @@ circe_status circe_test_calibrate(circe_context *context, const circe_mat *x, co
     circe__resampler resampler = {0};
     if (p_values == NULL || repetitions < 1)
         return circe_fail(CIRCE_ERR_ARGUMENT, "calibration needs at least 1 repetition and an array for its p-values");
-    circe_status status = circe__data_begin(context, x, y, z, options, &data);
+    circe_status status = circe__refuse_dependent(options, "calibration");
+    if (status == CIRCE_OK) status = circe__data_begin(context, x, y, z, options, &data);
     if (status != CIRCE_OK) return status;
+    int threads = circe__threads_begin(context);
     double *again = circe__alloc(context, data.n * data.x.dim, sizeof *again);
     status = again == NULL ? CIRCE_ERR_MEMORY : circe__resampler_make(&data, &resampler);
     for (int64_t r = 0; status == CIRCE_OK && r < repetitions; r++) {
@@ -36,7 +39,7 @@ circe_status circe_test_calibrate(circe_context *context, const circe_mat *x, co
     circe__free(context, again);
     circe__resampler_free(context, &resampler);
     circe__data_free(&data);
-    return status;
+    return circe__threads_finish(threads, status);
 }
 
 /* ---- the summary ------------------------------------------------------------------------------------------------- */
@@ -72,7 +75,7 @@ static double kolmogorov_p(const double *sorted, int64_t n) {
 static const char *level_words(double alpha, const circe_calibration *s) {
     if (s->trust == CIRCE_TRUST_POOR) return "Its p-values are too small on data like these. Do not use them.";
     if (s->trust == CIRCE_TRUST_DOUBTFUL) return "Its p-values are too small on data like these. Use them with care.";
-    if (s->level_upper < alpha) return "The test keeps its level and errs on the safe side.";
+    if (s->level_upper < alpha) return "The test is conservative: it rejects less often than its level allows.";
     return NULL;
 }
 

@@ -11,7 +11,6 @@
  *   rows    the mean is fitted on the tested rows themselves (and auxiliary ones)
  *   split   on others: with Q and s of outside.c the rows of the fit have the left features
  *           -Q_train diag(1/(s + ridge)) Q_test' left, the tested rows left itself */
-#include <math.h>
 #include <string.h>
 
 #include "inference/inference_parts.h"

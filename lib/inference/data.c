@@ -1,15 +1,17 @@
 /* What a test works on: the variables checked and copied, rows of no weight left out, widths bound.
  *
  * A variable whose kernel is NULL gets its columns divided by their standard deviations and a gaussian of median width
- * over all of them. Medians are of at most 512 rows at random: half a thousand pairs decide a median to some percent,
- * and the quadratic heuristic would otherwise be the slowest part of a small test. */
+ * over all of them. Medians are of at most 256 rows at random, whose pairs decide a median to some percent; the
+ * quadratic heuristic would otherwise be the slowest part of a small test. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "inference/dependence.h"
 #include "inference/faces.h"
+#include "inference/memory.h"
 
-enum { MEDIAN_ROWS = 512, LEAST_ROWS = 8 };
+enum { MEDIAN_ROWS = 256, LEAST_ROWS = 8 };
 
 static const double default_width[] = {0.01, 0.03, 0.1, 0.3, 1.0, 3.0};
 static const double default_ridge[] = {1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0};
@@ -21,7 +23,7 @@ void circe_test_options_init(circe_test_options *options) {
                                     .draws = 1000,
                                     .alpha = 0.05,
                                     .undersmoothing = 0.1,
-                                    .regression = CIRCE_GCM_KERNEL,
+                                    .regressor = CIRCE_REGRESSOR_KERNEL,
                                     .features_x = 10,
                                     .features_z = 10};
 }
@@ -47,8 +49,7 @@ static circe_status check_numbers(const circe_test_options *o) {
         return circe_fail(CIRCE_ERR_ARGUMENT, "undersmoothing is %g; it must lie in (0, 1]", o->undersmoothing);
     if (!(o->test_share >= 0.0 && o->test_share < 1.0))
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "test_share is %g; it is the share of rows that is tested, between 0 "
-                          "and 1, or 0 for automatic",
+                          "test_share is %g; it must be the share of rows to test, between 0 and 1, or 0 for automatic",
                           o->test_share);
     if (o->max_rank < 0)
         return circe_fail(CIRCE_ERR_ARGUMENT, "max_rank is %lld; it must be positive, or 0 for automatic",
@@ -56,10 +57,10 @@ static circe_status check_numbers(const circe_test_options *o) {
     const int64_t features[] = {o->features_x, o->features_y, o->features_z};
     for (int k = 0; k < 3; k++)
         if (features[k] < (k == 1 ? 0 : 1) || features[k] > MAX_FEATURES)
-            return circe_fail(CIRCE_ERR_ARGUMENT, "%lld random features of a variable; it must be 1 to %d",
+            return circe_fail(CIRCE_ERR_ARGUMENT, "a variable has %lld random features; it must have 1 to %d",
                               (long long)features[k], MAX_FEATURES);
-    if (o->regression != CIRCE_GCM_KERNEL && o->regression != CIRCE_GCM_LINEAR)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "regression %d is neither kernel nor linear", (int)o->regression);
+    if (o->regressor < CIRCE_REGRESSOR_KERNEL || o->regressor > CIRCE_REGRESSOR_FOREST)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "regressor %d is not one of kernel, linear, forest", (int)o->regressor);
     if (o->transform < CIRCE_TRANSFORM_NONE || o->transform > CIRCE_TRANSFORM_NORMAL_SCORES)
         return circe_fail(CIRCE_ERR_ARGUMENT, "transform %d is not one of none, ranks, normal-scores",
                           (int)o->transform);
@@ -118,10 +119,20 @@ circe_status circe__test_fill(const circe_test_options *given, circe_test_option
     if (status == CIRCE_OK) status = check_grid(options->ridge, options->n_ridge, "ridge");
     bool auxiliary = options->auxiliary_y != NULL || options->auxiliary_z != NULL;
     if (status == CIRCE_OK && auxiliary && options->method != CIRCE_TEST_CIRCE)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "auxiliary rows of (y, z) are for the method circe, not for %s",
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "only the method circe takes auxiliary rows of (y, z), not %s",
                           circe_test_method_name(options->method));
     if (status == CIRCE_OK && auxiliary && (options->auxiliary_y == NULL || options->auxiliary_z == NULL))
         return circe_fail(CIRCE_ERR_ARGUMENT, "auxiliary rows need both y and z");
+    bool columns = options->method == CIRCE_TEST_GCM || options->method == CIRCE_TEST_WGCM;
+    if (status == CIRCE_OK && !columns &&
+        (options->fitted_x != NULL || options->fitted_z != NULL || options->regressor != CIRCE_REGRESSOR_KERNEL))
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "only gcm and wgcm have a choice of regressor, not %s",
+                          circe_test_method_name(options->method));
+    if (status == CIRCE_OK && (options->fitted_x == NULL) != (options->fitted_z == NULL))
+        return circe_fail(CIRCE_ERR_ARGUMENT, "predictions are needed for both x and z");
+    if (status == CIRCE_OK && options->fitted_x != NULL && options->transform != CIRCE_TRANSFORM_NONE)
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "predictions cannot be combined with a transform: they predict the columns as they are");
     return status;
 }
 
@@ -149,8 +160,8 @@ static circe_status check_auxiliary(const circe_test_options *o, const circe_mat
     if (status == CIRCE_OK) status = circe__check_data(az, "auxiliary z", 1);
     if (status == CIRCE_OK && (ay->rows != az->rows || ay->cols != y->cols || az->cols != z->cols))
         return circe_fail(CIRCE_ERR_SHAPE,
-                          "auxiliary y (%lld, %lld) and z (%lld, %lld) need equal rows and the %lld and %lld "
-                          "columns of y and z",
+                          "auxiliary y (%lld, %lld) and z (%lld, %lld) must have equal numbers of rows, and the %lld "
+                          "and %lld columns of y and z",
                           (long long)ay->rows, (long long)ay->cols, (long long)az->rows, (long long)az->cols,
                           (long long)y->cols, (long long)z->cols);
     return status;
@@ -161,12 +172,12 @@ static circe_status take_rows(circe__data *data, int64_t auxiliary) {
     const double *weights = data->options.weights;
     double sum = 0.0;
     if (weights != NULL && (data->options.method == CIRCE_TEST_SPLITKCI || data->options.method == CIRCE_TEST_PCM))
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s takes no weights; kci, circe, gcm and rcot do",
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s does not support weights; kci, circe, gcm, wgcm and rcot do",
                           circe_test_method_name(data->options.method));
     for (int64_t i = 0; i < data->given; i++) {
         double w = weights == NULL ? 1.0 : weights[i];
         if (!isfinite(w) || w < 0.0)
-            return circe_fail(CIRCE_ERR_VALUE, "the weight of row %lld is %g; weights are finite and at least 0",
+            return circe_fail(CIRCE_ERR_VALUE, "the weight of row %lld is %g; weights must be finite and at least 0",
                               (long long)i, w);
         data->n += w > 0.0;
         sum += w;
@@ -231,9 +242,12 @@ static circe_status median_width(const circe__data *data, const circe__variable 
         circe_random_subset((circe_random){0, CIRCE__STREAM_ROWS}, n, m, index);
         for (int64_t i = 0; i < m; i++)
             memcpy(rows + i * cols, v->points + index[i] * v->dim + first, (size_t)cols * sizeof *rows);
-        if (!constant_columns(rows, m, cols, 0, cols)) {
+        circe__key key = circe__key_begin((uint64_t)cols);
+        if (data->options.memory != NULL) circe__key_add(&key, rows, (size_t)(m * cols) * sizeof *rows);
+        if (!constant_columns(rows, m, cols, 0, cols) && !circe__recall_number(data, key, sigma2)) {
             circe_mat mat = circe_mat_f64(rows, m, cols);
             status = circe_median_sigma2(data->context, &mat, 0, cols, sigma2);
+            if (status == CIRCE_OK) circe__remember_number(data, key, *sigma2);
         } /* else: nearly constant, and any width that sees the few others will do */
     }
     circe__free(data->context, index);
@@ -272,8 +286,37 @@ static circe_status transform(const circe__data *data, circe__variable *v, int64
     return status;
 }
 
+/* points := points - predictions, and what share of the squares about the mean that leaves. */
+static circe_status subtract_fitted(const circe__data *data, const circe_mat *mat, const circe_mat *fitted,
+                                    const char *name, circe__variable *v) {
+    double mean[2] = {0.0, 0.0}, square[2] = {0.0, 0.0};
+    circe_status status = circe__check_data(fitted, name, 1);
+    if (status != CIRCE_OK) return status;
+    if (fitted->rows != mat->rows || fitted->cols != mat->cols)
+        return circe_fail(
+            CIRCE_ERR_SHAPE, "the predictions of %s are (%lld, %lld); they must have the shape of %s, (%lld, %lld)",
+            name, (long long)fitted->rows, (long long)fitted->cols, name, (long long)mat->rows, (long long)mat->cols);
+    for (int64_t c = 0; c < v->dim; c++) {
+        mean[0] = mean[1] = 0.0;
+        for (int64_t i = 0; i < data->n; i++) {
+            double *value = &v->points[i * v->dim + c], left = *value - circe__at(fitted, data->row[i], c);
+            mean[0] += *value / (double)data->n;
+            mean[1] += left / (double)data->n;
+        }
+        for (int64_t i = 0; i < data->n; i++) {
+            double *value = &v->points[i * v->dim + c], left = *value - circe__at(fitted, data->row[i], c);
+            square[0] += (*value - mean[0]) * (*value - mean[0]);
+            square[1] += (left - mean[1]) * (left - mean[1]);
+            *value = left;
+        }
+    }
+    v->left = square[0] > 0.0 ? square[1] / square[0] : 1.0;
+    return CIRCE_OK;
+}
+
 static circe_status take_variable(circe__data *data, const circe_mat *mat, const circe_mat *more,
-                                  const circe_kernel *kernel, const char *name, circe__variable *v) {
+                                  const circe_kernel *kernel, const circe_mat *fitted, const char *name,
+                                  circe__variable *v) {
     if (!has_columns(mat)) return CIRCE_OK;
     int64_t rows = data->n + (more == NULL ? 0 : more->rows);
     v->dim = mat->cols;
@@ -283,6 +326,7 @@ static circe_status take_variable(circe__data *data, const circe_mat *mat, const
         for (int64_t c = 0; c < v->dim; c++)
             v->points[i * v->dim + c] = i < data->n ? circe__at(mat, data->row[i], c) : circe__at(more, i - data->n, c);
     circe_status status = transform(data, v, rows, kernel);
+    if (status == CIRCE_OK && fitted != NULL) status = subtract_fitted(data, mat, fitted, name, v);
     if (status != CIRCE_OK) return status;
     v->constant = constant_columns(v->points, data->n, v->dim, 0, v->dim);
     if (kernel == NULL) circe__standardize(v->points, data->n, rows, v->dim);
@@ -321,17 +365,21 @@ circe_status circe__data_begin(circe_context *context, const circe_mat *x, const
     *data = (circe__data){.context = context};
     if (context == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context must not be NULL");
     circe_status status = circe__test_fill(options, &data->options);
+    if (status == CIRCE_OK) circe__memory_tidy(data->options.memory);
     if (status == CIRCE_OK) status = check_shapes(x, y, z);
     if (status == CIRCE_OK) status = check_auxiliary(&data->options, y, z);
     if (status != CIRCE_OK) return status;
     const circe_mat *more_y = data->options.auxiliary_y, *more_z = data->options.auxiliary_z;
     data->given = x->rows;
     status = take_rows(data, more_y == NULL ? 0 : more_y->rows);
-    if (status == CIRCE_OK) status = take_variable(data, x, NULL, data->options.kernel_x, "x", &data->x);
-    if (status == CIRCE_OK) status = take_variable(data, y, more_y, data->options.kernel_y, "y", &data->y);
-    if (status == CIRCE_OK) status = take_variable(data, z, more_z, data->options.kernel_z, "z", &data->z);
+    if (status == CIRCE_OK)
+        status = take_variable(data, x, NULL, data->options.kernel_x, data->options.fitted_x, "x", &data->x);
+    if (status == CIRCE_OK) status = take_variable(data, y, more_y, data->options.kernel_y, NULL, "y", &data->y);
+    if (status == CIRCE_OK)
+        status = take_variable(data, z, more_z, data->options.kernel_z, data->options.fitted_z, "z", &data->z);
     if (status == CIRCE_OK) status = count_values(data);
     if (status == CIRCE_OK) status = circe__faces_make(data, &data->faces);
+    if (status == CIRCE_OK) status = circe__dependence_make(data);
     if (status != CIRCE_OK) circe__data_free(data);
     return status;
 }
@@ -352,6 +400,7 @@ void circe__data_free(circe__data *data) {
     circe__free(data->context, data->unit);
     circe__free(data->context, data->row);
     circe__faces_free(data->context, data->faces);
+    circe__dependence_free(data->context, data->dependence);
     *data = (circe__data){0};
 }
 
@@ -389,6 +438,7 @@ circe_status circe__data_rows_of_y(const circe__data *data, const int64_t *index
     if (subset->row != NULL && subset->root != NULL && subset->unit != NULL)
         status = circe__variable_subset(data, &data->y, index, n, &subset->y);
     if (status == CIRCE_OK) status = circe__faces_subset(data, index, n, &subset->faces);
+    if (status == CIRCE_OK) status = circe__dependence_subset(data, index, n, &subset->dependence);
     double length = 0.0;
     for (int64_t i = 0; status == CIRCE_OK && i < n; i++) {
         subset->row[i] = i;

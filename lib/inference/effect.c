@@ -14,10 +14,10 @@
  * has about the truth. Duplicates, which make a bootstrap of kernel statistics see dependence, do not occur. The
  * residuals are those of the whole sample. */
 #include "inference/effect.h"
+#include "inference/dependence.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "inference/resample.h"
 
@@ -247,9 +247,12 @@ circe_status circe_test_effects(circe_context *context, const circe_mat *x, cons
     circe_workspace *workspace = NULL;
     int64_t *index = NULL, *few = NULL;
     if (effects == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "effects must not be NULL");
-    if (draws < 20) return circe_fail(CIRCE_ERR_ARGUMENT, "%lld half-samples; at least 20", (long long)draws);
+    if (draws < 20)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%lld half-samples are too few; at least 20 are needed",
+                          (long long)draws);
     *effects = (circe_effects){0};
-    circe_status status = circe__data_begin(context, x, y, z, options, &data);
+    circe_status status = circe__refuse_dependent(options, "an effect size");
+    if (status == CIRCE_OK) status = circe__data_begin(context, x, y, z, options, &data);
     if (status != CIRCE_OK) return status;
     int threads = circe__threads_begin(context);
     unsigned rounding = circe__flush_begin();

@@ -87,8 +87,8 @@ const circe__variable *circe__face_of(const circe__data *data, const circe__sigh
 }
 
 void circe__sight_text(const circe__sight *sight, char *text, size_t size) {
-    static const char *const names[] = {"kernel", "scores", "rough",  "additive", "metric",
-                                        "leaves", "values", "linear", "products"};
+    static const char *const names[] = {"kernel", "scores", "rough",    "additive", "metric", "leaves",
+                                        "values", "linear", "products", "forest",   "given"};
     size_t used = 0;
     text[0] = '\0';
     for (unsigned k = 0; k < sizeof names / sizeof *names && used < size; k++)
@@ -194,7 +194,7 @@ static circe_status products_beside(const circe__data *data, circe__table *featu
 /* One part beside what is there. */
 static circe_status add_part(const circe__data *data, const circe__sight *sight, unsigned part, double tolerance,
                              int64_t most, circe__table *features, double *left) {
-    const circe__sight alone = {part, sight->side, sight->multiple};
+    const circe__sight alone = {part, sight->side, sight->multiple, 0};
     circe__table more = {0};
     circe_status status =
         kernel_features(data, circe__face_of(data, &alone), sight->multiple, tolerance, most, &more, left);

@@ -26,12 +26,21 @@ circe_status circe__faces_make(const circe__data *data, circe__faces **faces);
 void circe__faces_free(const circe_context *context, circe__faces *faces);
 circe_status circe__faces_subset(const circe__data *data, const int64_t *index, int64_t n, circe__faces **subset);
 
-/* metric.c: faces->metric[side] from the target; dim 0 where nothing is learned. `products`: among the columns of y and
- * the scores of their products. */
-circe_status circe__metric_learn(const circe__data *data, const circe__table *target, int side, bool products);
+/* metric.c: faces->metric from the targets that are not NULL; dim 0 where nothing is learned. `products`: among the
+ * columns of y and the scores of their products. */
+circe_status circe__metric_learn(const circe__data *data, const circe__table *const targets[2], bool products);
+
+/* A place to split at: low goes left, high right, also where no number is between them. */
+static inline double circe__between(double low, double high) {
+    double middle = 0.5 * (low + high);
+    return middle >= low && middle < high ? middle : low;
+}
 
 /* tree.c: faces->leaves[side] from the target; dim 0 where no split pays. */
 circe_status circe__tree_grow(const circe__data *data, const circe__table *target, int side);
+
+/* forest.c: the target minus what a random forest predicts of it, each row by trees that were not grown on it. */
+circe_status circe__forest_residual(const circe__data *data, circe__table *target);
 
 /* Coordinates and kernel that say how near two rows are for a regression with this sight. */
 const circe__variable *circe__face_of(const circe__data *data, const circe__sight *sight);
@@ -47,12 +56,12 @@ void circe__sight_text(const circe__sight *sight, char *text, size_t size);
 circe_status circe__face_features(const circe__data *data, const circe__sight *sight, double tolerance, int64_t most,
                                   circe__table *features, double *left);
 
-/* Generalised cross-validation: the least over the ridges of the mean squared residual over (1 - degrees / n)^2, from
- * features (centred, weighted, and consumed), `extra` degrees being counted in. */
+/* gcv.c: the least over the ridges of the mean squared residual over (1 - degrees / n)^2, from features, centred and
+ * weighted, `extra` degrees being counted in. */
 typedef struct circe__gcv {
     double error, alone, ridge, degrees;
 } circe__gcv;
-circe_status circe__gcv_of(const circe__data *data, circe__table *F, const circe__table *const targets[2],
+circe_status circe__gcv_of(const circe__data *data, const circe__table *F, const circe__table *const targets[2],
                            const double extra[2], circe__gcv found[2]);
 
 /* The sight and ridge for each target, from low ranks and some rows (screen.c). */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "inference/inference_parts.h"
+#include "inference/memory.h"
 
 void circe__table_free(const circe_context *context, circe__table *table) {
     circe__free(context, table->data);
@@ -120,14 +121,28 @@ done:
     return status;
 }
 
+static circe__key key_of(const circe__data *data, const circe_kernel *kernel, const double *points, int64_t n,
+                         int64_t dim, double tolerance, int64_t most) {
+    const double numbers[] = {(double)n, (double)dim, tolerance, (double)most};
+    circe__key key = circe__key_begin('f');
+    if (data->options.memory == NULL) return key;
+    circe__key_add(&key, numbers, sizeof numbers);
+    circe__key_add(&key, points, (size_t)(n * dim) * sizeof *points);
+    for (int64_t f = 0; f < kernel->n_factors; f++) circe__key_factor(&key, &kernel->factors[f]);
+    return key;
+}
+
 circe_status circe__features_of(const circe__data *data, const circe_kernel *kernel, const double *points, int64_t n,
                                 int64_t dim, double tolerance, int64_t most, const char *name, circe__table *features,
                                 double *left) {
     *features = (circe__table){0};
     *left = 0.0;
-    if (n <= CIRCE__ALL_ROWS)
-        return factor_rows(data->context, kernel, points, n, dim, tolerance, most, name, features, left);
-    return cover_rows(data, kernel, points, n, dim, tolerance, most, name, features, left);
+    if (n > CIRCE__ALL_ROWS) return cover_rows(data, kernel, points, n, dim, tolerance, most, name, features, left);
+    circe__key key = key_of(data, kernel, points, n, dim, tolerance, most);
+    if (circe__recall_table(data, key, features, left)) return CIRCE_OK;
+    circe_status status = factor_rows(data->context, kernel, points, n, dim, tolerance, most, name, features, left);
+    if (status == CIRCE_OK) circe__remember_table(data, key, features, *left);
+    return status;
 }
 
 circe_status circe__joint_features(const circe__data *data, double tolerance, int64_t most, circe__table *features,

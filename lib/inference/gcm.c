@@ -12,15 +12,18 @@
  * independence, as they are: the test stays as robust as GCM. */
 #include <math.h>
 
-#include "inference/inference_parts.h"
+#include "inference/dependence.h"
 
-/* T (p, q), and 1 / its standard errors; 0 where there is no spread. Returns the largest |T|. */
-static double table_of(const circe__data *data, const circe__pair *pair, double *T, double *inverse) {
+/* T (p, q), and 1 / its standard errors; 0 where there is no spread. *found: the largest |T|. */
+static circe_status table_of(const circe__data *data, const circe__pair *pair, double *T, double *inverse,
+                             double *found) {
     int64_t p = pair->p, q = pair->q;
     double largest = 0.0;
+    circe_status status = CIRCE_OK;
     data->context->backend->algebra->gemm(1, 0, p, q, pair->n, 1.0, pair->left.data, p, pair->right.data, q, 0.0, T, q);
     for (int64_t e = 0; e < p * q; e++) inverse[e] = 0.0;
-    for (int64_t i = 0; i < pair->n; i++)
+    if (data->dependence != NULL) status = circe__block_squares(data, pair, inverse);
+    for (int64_t i = 0; data->dependence == NULL && i < pair->n; i++)
         for (int64_t a = 0; a < p; a++) {
             double l = pair->left.data[i * p + a];
             for (int64_t b = 0; b < q; b++) {
@@ -33,7 +36,8 @@ static double table_of(const circe__data *data, const circe__pair *pair, double 
         T[e] *= inverse[e];
         largest = fmax(largest, fabs(T[e]));
     }
-    return largest;
+    *found = largest;
+    return status;
 }
 
 circe_status circe__test_gcm(const circe__data *data, circe_test_result *result) {
@@ -52,16 +56,20 @@ circe_status circe__test_gcm(const circe__data *data, circe_test_result *result)
         goto done;
     }
     if (data->options.null == CIRCE_NULL_NORMAL && pairs > 1) {
-        status = circe_fail(CIRCE_ERR_UNSUPPORTED,
-                            "gcm is standard normal for one column of x and one of z; here are %lld pairs: use the "
-                            "null multiplier",
-                            (long long)pairs);
+        status = circe_fail(
+            CIRCE_ERR_UNSUPPORTED,
+            "the null normal needs one column of x and one of z, but there are %lld pairs: use the null multiplier",
+            (long long)pairs);
         goto done;
     }
     circe__check_rows(data, &pair, true, result);
-    bool normal = pairs <= 1 && data->options.null != CIRCE_NULL_MULTIPLIER && !weighted;
+    status = circe__dependence_settle(data, &pair, result);
+    if (status != CIRCE_OK) goto done;
+    bool few = data->dependence != NULL && data->options.null == CIRCE_NULL_AUTO;
+    bool normal = pairs <= 1 && !few && data->options.null != CIRCE_NULL_MULTIPLIER && !weighted;
     result->null = normal ? CIRCE_NULL_NORMAL : CIRCE_NULL_MULTIPLIER;
-    result->statistic = pairs == 0 ? 0.0 : table_of(data, &pair, T, T + pairs);
+    if (pairs > 0) status = table_of(data, &pair, T, T + pairs, &result->statistic);
+    if (status != CIRCE_OK) goto done;
     result->null_sd = 1.0;
     if (pairs == 1) result->statistic = T[0];
     if (data->options.null == CIRCE_NULL_PERMUTATION || circe__should_permute(data, &pair)) {

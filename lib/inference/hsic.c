@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "inference/inference_parts.h"
+#include "inference/dependence.h"
 
 enum { MOST = 256, MANY_ROWS = 20000 };
 
@@ -42,7 +42,11 @@ static circe_status permute(const circe__data *data, const circe__pair *pair, do
     double *product = circe__alloc(data->context, p * q + 1, sizeof *product);
     circe_status status = order == NULL || shuffled == NULL || product == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int64_t d = 0; status == CIRCE_OK && d < draws; d++) {
-        circe_random_permutation((circe_random){data->options.seed, CIRCE__STREAM_PERMUTE + (uint64_t)d}, n, order);
+        if (data->dependence != NULL)
+            status = circe__block_order(data, d, order);
+        else
+            circe_random_permutation((circe_random){data->options.seed, CIRCE__STREAM_PERMUTE + (uint64_t)d}, n, order);
+        if (status != CIRCE_OK) break;
         for (int64_t i = 0; i < n; i++)
             memcpy(shuffled + i * q, pair->right.data + order[i] * q, (size_t)q * sizeof *shuffled);
         algebra->gemm(1, 0, p, q, n, 1.0, pair->left.data, circe__max(p, 1), shuffled, circe__max(q, 1), 0.0, product,
@@ -69,12 +73,14 @@ static circe_status by_permutation(const circe__data *data, const circe__pair *p
 circe_status circe__test_hsic(const circe__data *data, circe_test_result *result) {
     circe_test_null null = data->options.null;
     circe__pair pair = {0};
+    if (null == CIRCE_NULL_AUTO && data->dependence != NULL) null = CIRCE_NULL_WILD;
     if (null == CIRCE_NULL_AUTO)
         null = data->n > MANY_ROWS || data->options.weights != NULL ? CIRCE_NULL_GAMMA : CIRCE_NULL_PERMUTATION;
     if (null == CIRCE_NULL_PERMUTATION && data->options.weights != NULL)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "permutations cannot carry weights; use the null gamma or wild");
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "permutations do not support weights; use the null gamma or wild");
     circe_status status = make_sides(data, &pair, result);
     if (status == CIRCE_OK) circe__check_rows(data, &pair, false, result);
+    if (status == CIRCE_OK) status = circe__dependence_settle(data, &pair, result);
     if (status == CIRCE_OK)
         status = null == CIRCE_NULL_PERMUTATION ? by_permutation(data, &pair, result)
                                                 : circe__pair_test(data, &pair, null, result);

@@ -22,6 +22,7 @@ enum {
     CIRCE__STREAM_FOURIER = 0x666f7572,
     CIRCE__STREAM_RESAMPLE = 0x72657361,
     CIRCE__STREAM_HALVES = 0x68616c76,
+    CIRCE__STREAM_FOREST = 0x666f726573,
 };
 
 /* ---- data.c ----------------------------------------------------------------------------------------------------- */
@@ -32,9 +33,11 @@ typedef struct circe__variable {
     circe_kernel *kernel; /* bound; NULL where dim = 0 */
     bool *free;           /* per factor: its width was not given */
     bool constant;
+    double left; /* the share of its squares that predictions leave of it, where they are given */
 } circe__variable;
 
-typedef struct circe__faces circe__faces; /* faces.h */
+typedef struct circe__faces circe__faces;           /* faces.h */
+typedef struct circe__dependence circe__dependence; /* dependence.h */
 
 /* How a regression sees y. */
 enum {
@@ -47,11 +50,14 @@ enum {
     CIRCE__VALUES = 64,
     CIRCE__LINEAR = 128,
     CIRCE__PRODUCTS = 256,
+    CIRCE__FOREST = 512,
+    CIRCE__GIVEN = 1024,
 };
 typedef struct circe__sight {
     unsigned parts;  /* of the above (faces.h) */
     int side;        /* whose target metric and leaves were fitted to: 0, x; 1, z */
     double multiple; /* of the median width */
+    int64_t rank;    /* the most features of y; 0: as many as the options allow */
 } circe__sight;
 
 typedef struct circe__data {
@@ -66,6 +72,7 @@ typedef struct circe__data {
     int64_t *row;        /* (n): which of the given rows */
     bool by_value;       /* y has few values, each of many rows: it is regressed on value by value (regression.c) */
     circe__faces *faces; /* owned; NULL: y's kernel is the only one */
+    circe__dependence *dependence; /* owned; NULL: rows are independent */
 } circe__data;
 
 circe_status circe__data_begin(circe_context *context, const circe_mat *x, const circe_mat *y, const circe_mat *z,
@@ -163,6 +170,7 @@ typedef struct circe__regressions {
     circe__spectrum spectra[2];
     circe__regressor side[2];
     int64_t n_spectra;
+    bool borrowed; /* sides of a memory (memory.h), which owns what they point to */
 } circe__regressions;
 
 /* Targets (total rows), weighed; NULL: none on that side. */
@@ -182,6 +190,11 @@ circe_status circe__regressor_set(const circe__data *data, const circe__spectrum
 /* 1 - leverage of a row, kept away from 0. */
 static inline double circe__rest(const circe__regressor *regressor, int64_t i) {
     return regressor->leverage[i] < 0.99 ? 1.0 - regressor->leverage[i] : 0.01;
+}
+
+/* Whether the regressions on y are of a kernel: neither least squares, nor a forest, nor others' predictions. */
+static inline bool circe__by_kernel(const circe__data *data) {
+    return data->options.regressor == CIRCE_REGRESSOR_KERNEL && data->options.fitted_x == NULL;
 }
 
 /* table := (I - S) table. */

@@ -118,8 +118,7 @@ circe_status circe__outside_residual(const circe__data *data, const circe__outsi
     return status;
 }
 
-/* ---- on some rows, with a ridge that is given ---------------------------------------------------------------------
- */
+/* ---- on some rows, with a ridge that is given -------------------------------------------------------------------- */
 
 circe_status circe__local_make(const circe__data *data, const int64_t *index, int64_t n, const circe__sight *sight,
                                double ridge, circe__local *local) {

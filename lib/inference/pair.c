@@ -15,10 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "inference/inference_parts.h"
+#include "inference/dependence.h"
+#include "inference/faces.h"
+#include "inference/memory.h"
 
 enum {
-    MOST_LEFT = 512,
+    LEAST_LEFT = 96, /* features of (x, y): a quarter of the rows, between these */
+    MOST_LEFT = 160,
     MOST_RIGHT = 256,
     TARGET_COLUMNS = 48, /* features of x that its regression is chosen by */
     MANY_ROWS = 8192,    /* from here on the sides are compressed, so that the bootstrap stays affordable */
@@ -200,9 +203,10 @@ static circe_status weigh_along_y(const circe__data *data, circe__table *left) {
 static circe_status left_side(const circe__data *data, const circe__pair_plan *plan, const circe__table *target,
                               circe__regressions *regressions, circe__pair *pair, circe_test_result *result) {
     circe__regressor *sides = regressions->side;
-    circe_status status = plan->columns
-                              ? circe__table_copy(data->context, target, &pair->left)
-                              : circe__joint_features(data, 1e-5, MOST_LEFT, &pair->left, &result->left_out_x);
+    circe_status status =
+        plan->columns ? circe__table_copy(data->context, target, &pair->left)
+                      : circe__joint_features(data, 1e-5, circe__min(circe__max(data->n / 4, LEAST_LEFT), MOST_LEFT),
+                                              &pair->left, &result->left_out_x);
     if (status == CIRCE_OK && !plan->columns) circe__weigh(data, &pair->left);
     if (status == CIRCE_OK && plan->center_y) status = circe__center_y(data, &sides[1], &pair->left);
     if (status == CIRCE_OK) status = extend_rows(data, &pair->left);
@@ -232,7 +236,9 @@ circe_status circe__noise(const circe__data *data, const circe__regressor *regre
     circe_status status = circe__table_copy(data->context, right, noise);
     if (status == CIRCE_OK) status = circe__residual(regressor, noise);
     dividing w = {regressor, noise};
-    if (status == CIRCE_OK)
+    if (status == CIRCE_OK && circe__in_blocks(regressor->data, noise->rows))
+        status = circe__leave_out(regressor, noise);
+    else if (status == CIRCE_OK)
         circe__run_ranges(data->context->threads, noise->rows, 4096 / (noise->cols + 1) + 1, run_divide, &w);
     return status;
 }
@@ -243,15 +249,36 @@ static void silence(circe__pair *pair, const circe__data *data, double remaining
     if (data->x.constant || data->z.constant || remaining_x < rounding || remaining_z < rounding) pair->p = pair->q = 0;
 }
 
-/* The regressions that the plan asks for. */
-static circe_status regress_sides(const circe__data *data, const circe__pair_plan *plan, const circe__table *target,
-                                  const circe__table *right, circe__regressions *made) {
-    const circe__table *targets[2] = {plan->regress_x ? target : NULL, right};
-    if (!plan->columns || data->options.regression != CIRCE_GCM_LINEAR) return circe__regress(data, targets, made);
-    circe_status status = circe__spectrum_linear(data, &made->spectra[0]);
-    for (int t = 0; status == CIRCE_OK && t < 2; t++)
-        status = circe__regressor_set(data, &made->spectra[0], 0.0, &made->side[t]);
+/* Regressions that are none of a kernel: least squares; or a forest, or others' predictions, of which the mean remains.
+ */
+static circe_status regress_columns(const circe__data *data, circe__table *const targets[2], circe__regressions *made) {
+    const double shares[2] = {data->x.left, data->z.left};
+    const bool forest = data->options.regressor == CIRCE_REGRESSOR_FOREST, given = data->options.fitted_x != NULL;
+    circe__spectrum *none = &made->spectra[0];
+    *none = (circe__spectrum){.n = data->total, .sight = {given ? CIRCE__GIVEN : CIRCE__FOREST, 0, 0.0, 0}};
+    if (forest && !given && data->dependence != NULL)
+        return circe_fail(
+            CIRCE_ERR_UNSUPPORTED,
+            "a forest needs independent rows; with groups or time, use the regressor kernel, or predictions");
+    circe_status status = given || forest ? CIRCE_OK : circe__spectrum_linear(data, none);
+    for (int t = 0; status == CIRCE_OK && t < 2; t++) {
+        circe__table *target = targets[t];
+        double before = circe__square_norm(target->data, target->rows * target->cols);
+        if (forest && !given) status = circe__forest_residual(data, target);
+        double after = circe__square_norm(target->data, target->rows * target->cols);
+        if (status == CIRCE_OK) status = circe__regressor_set(data, none, given || forest ? 1.0 : 0.0, &made->side[t]);
+        if (given || forest) made->side[t].info.loo_error = given ? shares[t] : before > 0.0 ? after / before : 1.0;
+    }
     return status;
+}
+
+/* The regressions that the plan asks for. */
+static circe_status regress_sides(const circe__data *data, const circe__pair_plan *plan, circe__table *target,
+                                  circe__table *right, circe__regressions *made) {
+    const circe__table *targets[2] = {plan->regress_x ? target : NULL, right};
+    circe__table *const both[2] = {target, right};
+    if (plan->columns && !circe__by_kernel(data)) return regress_columns(data, both, made);
+    return circe__recall_regress(data, targets, made);
 }
 
 /* The noise of the right side, and what its regression leaves. */
@@ -280,7 +307,7 @@ static circe_status check_sides(const circe__data *data, const circe__pair_plan 
     status = circe__noise(data, &regressions->side[0], target, &noise);
     if (status == CIRCE_OK) status = circe__check_residual(data, &regressions->side[0], target, &noise);
     const circe__table *targets[2] = {target, &pair->right}, *noises[2] = {&noise, &pair->noise};
-    if (status == CIRCE_OK && data->y.dim > 0 && !data->by_value && data->options.regression != CIRCE_GCM_LINEAR)
+    if (status == CIRCE_OK && data->y.dim > 0 && !data->by_value && circe__by_kernel(data))
         status = circe__check_misfit(data, regressions->side, targets, noises, result);
     circe__table_free(data->context, &noise);
     return status;
@@ -317,6 +344,9 @@ circe_status circe__pair_make(const circe__data *data, const circe__pair_plan *p
     }
     pair->p = pair->left.cols;
     pair->q = pair->right.cols;
+    for (int t = 0; t < 2; t++) /* what was regressed before: the mean leaves all of it */
+        if (sides[t].spectrum != NULL && (sides[t].spectrum->sight.parts & (CIRCE__FOREST | CIRCE__GIVEN)))
+            sides[t].info.remaining = sides[t].info.loo_error;
     silence(pair, data, plan->regress_x ? sides[0].info.remaining : 1.0, sides[1].info.remaining);
     result->rank_x = pair->p;
     result->rank_z = pair->q;
@@ -347,6 +377,9 @@ circe_status circe__pair_test(const circe__data *data, const circe__pair *pair, 
     int64_t n = 0;
     if (isnan(value)) return CIRCE_ERR_MEMORY;
     circe__check_rows(data, pair, false, result);
+    circe_status settled = circe__dependence_settle(data, pair, result);
+    if (settled != CIRCE_OK) return settled;
+    if (data->dependence != NULL) null = CIRCE_NULL_WILD;
     if (null == CIRCE_NULL_PERMUTATION || circe__should_permute(data, pair)) {
         circe_status permuted = circe__permute_within_y(data, pair, false, result);
         result->statistic *= pair->scale;

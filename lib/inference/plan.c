@@ -5,7 +5,6 @@
  * 20,000 rows and is probed beyond.) So one test of PROBE_ROWS random rows tells the rest, to the factor that another
  * load of the machine makes. */
 #include <math.h>
-#include <string.h>
 
 #include "inference/inference_parts.h"
 
@@ -24,23 +23,26 @@ static circe_status probe(circe_context *context, const circe_mat *variable[3], 
                           int64_t n, circe_test_result *result) {
     circe_test_options own = *options;
     circe_mat part[3] = {{0}};
+    const double **columns[3] = {&own.weights, &own.groups, &own.time};
     int64_t *rows = circe__alloc(context, n, sizeof *rows);
-    double *weights = circe__alloc(context, n, sizeof *weights);
-    circe_status status = rows == NULL || weights == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
+    double *scratch = circe__alloc(context, 3 * n, sizeof *scratch);
+    circe_status status = rows == NULL || scratch == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) circe_random_subset((circe_random){options->seed, 0x706c616eu}, variable[0]->rows, n, rows);
     for (int k = 0; status == CIRCE_OK && k < 3; k++) {
         bool wanted = variable[k] != NULL && variable[k]->cols > 0;
         part[k] = take(context, variable[k], rows, n);
         if (wanted && part[k].data == NULL) status = CIRCE_ERR_MEMORY;
     }
-    for (int64_t i = 0; status == CIRCE_OK && i < n && options->weights != NULL; i++)
-        weights[i] = options->weights[rows[i]];
-    if (options->weights != NULL) own.weights = weights;
+    for (int k = 0; status == CIRCE_OK && k < 3; k++) {
+        if (*columns[k] == NULL) continue;
+        for (int64_t i = 0; i < n; i++) scratch[k * n + i] = (*columns[k])[rows[i]];
+        *columns[k] = scratch + k * n;
+    }
     if (status == CIRCE_OK)
         status = circe_test(context, &part[0], part[1].data != NULL ? &part[1] : NULL, &part[2], &own, result);
     for (int k = 0; k < 3; k++) circe__free(context, part[k].data);
     circe__free(context, rows);
-    circe__free(context, weights);
+    circe__free(context, scratch);
     return status;
 }
 

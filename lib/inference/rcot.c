@@ -16,14 +16,17 @@
 #include <math.h>
 #include <string.h>
 
+#include "inference/dependence.h"
 #include "inference/faces.h"
 #include "inference/fourier.h"
+#include "inference/memory.h"
 
 enum {
-    BLOCK = 1024,
-    CHUNKS = 64,       /* partial sums, added in order: the same bits for any number of threads */
-    LOO_ROWS = 16384,  /* that ridges are chosen on */
-    WIDTH_ROWS = 1000, /* that the width of y is chosen on */
+    BLOCK = 256,        /* rows at a time: what is made of them stays in the second cache */
+    CHUNKS = 64,        /* partial sums, added in order: the same bits for any number of threads */
+    PARTS_A_THREAD = 4, /* a slow thread has fewer of them */
+    LOO_ROWS = 16384,   /* that ridges are chosen on */
+    WIDTH_ROWS = 1000,  /* that the width of y is chosen on */
 };
 
 /* Features of all three variables: columns y, x, z. */
@@ -94,7 +97,7 @@ static circe_status pass(const layout *l, visit_fn *visit, void *user, int64_t s
     const circe_context *context = l->data->context;
     int64_t n = l->data->n, chunks = circe__min(CHUNKS, (n + BLOCK - 1) / BLOCK), rows = circe__min(n, BLOCK);
     int64_t scratch_size = rows * (2 * l->all + wide + 1);
-    int64_t parts = circe__min(context->threads, chunks);
+    int64_t parts = circe__min(PARTS_A_THREAD * context->threads, chunks);
     double *partial = circe__calloc(context, chunks * size, sizeof *partial);
     double *scratch = circe__alloc(context, parts * scratch_size, sizeof *scratch);
     if (partial == NULL || scratch == NULL) {
@@ -224,7 +227,7 @@ static circe_status ridge_errors(const layout *l, double *errors) {
     int64_t n = circe__min(l->data->n, LOO_ROWS), rows = circe__min(n, BLOCK), wide = l->fx + l->fz;
     int64_t all = l->data->options.n_ridge + 1;
     ridge_pass p = {l, rows, .blocks = (n + rows - 1) / rows, .each = rows * (2 * l->all + wide)};
-    p.parts = circe__min(context->threads, p.blocks);
+    p.parts = circe__min(PARTS_A_THREAD * context->threads, p.blocks);
     double *scaled = circe__alloc(context, all * l->fy * (wide + 1) + 1, sizeof *scaled);
     p.scratch = circe__alloc(context, p.parts * p.each, sizeof *p.scratch);
     p.errors = circe__alloc(context, p.blocks * 2 * all, sizeof *p.errors);
@@ -473,7 +476,7 @@ static circe_status test_pair(const circe__data *data, circe_test_result *result
     if (status == CIRCE_OK)
         status = fourier_table(data, &data->z, o->features_z, CIRCE__STREAM_FOURIER + 200, "z", &pair.right);
     const circe__table *targets[2] = {&x, &pair.right};
-    if (status == CIRCE_OK) status = circe__regress(data, targets, &made);
+    if (status == CIRCE_OK) status = circe__recall_regress(data, targets, &made);
     if (status == CIRCE_OK) status = circe__residual(&made.side[0], &pair.left);
     double size = circe__square_norm(x.data, x.rows * x.cols);
     double left = status == CIRCE_OK ? circe__square_norm(pair.left.data, x.rows * x.cols) : 0.0;
@@ -498,29 +501,45 @@ static circe_status test_pair(const circe__data *data, circe_test_result *result
 
 /* ---- more rows: the residuals of some of them against y ---------------------------------------------------------- */
 
+/* What its parts share. */
+typedef struct residual_rows {
+    const layout *l;
+    const maps *m;
+    double *block, *scratch, *fitted; /* (n, all), (n, fy), (n, fx + fz) */
+    circe__table *residual;
+} residual_rows;
+
+static void make_residuals(void *user, int64_t first, int64_t end) {
+    const residual_rows *r = user;
+    const layout *l = r->l;
+    int64_t rows = end - first, wide = l->fx + l->fz;
+    double *block = r->block + first * l->all, *fitted = r->fitted + first * wide;
+    centered_block(l, first, rows, block, r->scratch + first * l->fy);
+    memset(fitted, 0, (size_t)(rows * wide) * sizeof *fitted);
+    if (l->fy > 0) /* C_x and C_z stand side by side */
+        l->data->context->backend->algebra->gemm(0, 0, rows, wide, l->fy, 1.0, block, l->all,
+                                                 r->m->coefficients + l->fx, r->m->wide, 0.0, fitted, wide);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < wide; c++) {
+            circe__table *to = &r->residual[c >= l->fx];
+            to->data[(first + i) * to->cols + (c < l->fx ? c : c - l->fx)] =
+                block[i * l->all + l->fy + c] - fitted[i * wide + c];
+        }
+}
+
 /* residual[side] (rows of the part, .) under the fit of all rows. */
 static circe_status residuals_of(const layout *l, const maps *m, const circe__data *part, circe__table residual[2]) {
-    const circe__algebra *algebra = part->context->backend->algebra;
+    enum { LEAST = 16 }; /* rows of some hundred features: cosines, 5 microseconds */
     layout some = *l;
-    int64_t n = part->n, wide = l->fx + l->fz;
+    int64_t n = part->n;
     some.data = part;
-    double *block = circe__alloc(part->context, n * (l->all + l->fy + wide) + 1, sizeof *block);
+    double *block = circe__alloc(part->context, n * (l->all + l->fy + l->fx + l->fz) + 1, sizeof *block);
     circe_status status = block == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     if (status == CIRCE_OK) status = circe__table_new(part->context, n, l->fx, &residual[0]);
     if (status == CIRCE_OK) status = circe__table_new(part->context, n, l->fz, &residual[1]);
     if (status == CIRCE_OK) {
-        double *scratch = block + n * l->all, *fitted = scratch + n * l->fy;
-        centered_block(&some, 0, n, block, scratch);
-        memset(fitted, 0, (size_t)(n * wide) * sizeof *fitted);
-        if (l->fy > 0) /* C_x and C_z stand side by side */
-            algebra->gemm(0, 0, n, wide, l->fy, 1.0, block, l->all, m->coefficients + l->fx, m->wide, 0.0, fitted,
-                          wide);
-        for (int64_t i = 0; i < n; i++)
-            for (int64_t c = 0; c < wide; c++) {
-                circe__table *to = &residual[c >= l->fx];
-                to->data[i * to->cols + (c < l->fx ? c : c - l->fx)] =
-                    block[i * l->all + l->fy + c] - fitted[i * wide + c];
-            }
+        residual_rows r = {&some, m, block, block + n * l->all, block + n * (l->all + l->fy), residual};
+        circe__run_ranges(part->context->threads, n, LEAST, make_residuals, &r);
     }
     circe__free(part->context, block);
     return status;
@@ -541,7 +560,7 @@ static circe_status check_some(const layout *l, const maps *m, circe_test_result
     }
     if (status == CIRCE_OK) status = residuals_of(l, m, &part, residual);
     for (int side = 0; status == CIRCE_OK && side < 2; side++) {
-        circe__spectrum none = {.n = n, .sight = {CIRCE__KERNEL, side, info[side]->sigma2_multiple}};
+        circe__spectrum none = {.n = n, .sight = {CIRCE__KERNEL, side, info[side]->sigma2_multiple, 0}};
         circe__regressor mean = {0};
         circe__table *r = &residual[side];
         circe__weigh(&part, r);
@@ -568,7 +587,10 @@ circe_status circe__test_rcot(const circe__data *data, circe_test_result *result
         return CIRCE_OK; /* statistic 0, p-value 1 */
     }
     bool adaptive = data->faces != NULL && o->features_y == 0 && data->n <= ADAPTIVE_ROWS;
-    if (adaptive || (circe__may_permute(data) && data->n <= PAIR_ROWS)) return test_pair(data, result);
+    if (data->dependence != NULL && data->n > PAIR_ROWS)
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "rcot with groups or time takes at most %d rows", PAIR_ROWS);
+    if (adaptive || data->dependence != NULL || (circe__may_permute(data) && data->n <= PAIR_ROWS))
+        return test_pair(data, result);
     if (o->null == CIRCE_NULL_PERMUTATION)
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
                           "the null permutation of rcot needs a y of few values, rows without "

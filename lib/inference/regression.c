@@ -14,12 +14,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "inference/dependence.h"
 #include "inference/faces.h"
 
 enum {
     BLOCK = 64,       /* rows at a time in a pass */
     LOO_COLUMNS = 48, /* of a target's features: the first, which hold most of it */
-    LEAST_MAX_RANK = 256,
+    LEADING_COLUMNS = 16,
+    LEAST_MAX_RANK = 128,
     MOST_MAX_RANK = 760, /* below the rank where pivoting turns to LAPACK */
 };
 
@@ -91,7 +93,8 @@ circe_status circe__features_y(const circe__data *data, const circe__sight *sigh
     circe_kernel *kernel = NULL;
     *left = 0.0;
     if (data->y.dim == 0) return circe__table_new(data->context, data->total, 0, features);
-    if (!data->by_value) return circe__face_features(data, sight, 1e-8, most_rank(data), features, left);
+    int64_t most = sight->rank > 0 ? circe__min(sight->rank, most_rank(data)) : most_rank(data);
+    if (!data->by_value) return circe__face_features(data, sight, 1e-8, most, features, left);
     circe_status status = circe_kernel_create(data->context, CIRCE_KERNEL_DELTA, 0.0, &kernel);
     if (status == CIRCE_OK)
         status = circe__features_of(data, kernel, data->y.points, data->total, data->y.dim, 1e-8, most_rank(data), "y",
@@ -199,6 +202,8 @@ static void scale_ridges(const circe__spectrum *spectrum, const double *P, int64
 
 circe_status circe__loo(const circe__data *data, const circe__spectrum *spectrum, const circe__table *target,
                         const double *ridge, int64_t n_ridge, double *errors, double *alone) {
+    if (circe__in_blocks(data, spectrum->n))
+        return circe__block_loo(data, spectrum, target, ridge, n_ridge, errors, alone);
     const circe_context *context = data->context;
     int64_t n = spectrum->n, r = spectrum->rank, columns = circe__min(target->cols, LOO_COLUMNS);
     loo w = {data, spectrum, target, columns, n_ridge, .blocks = (n + BLOCK - 1) / BLOCK};
@@ -315,7 +320,8 @@ static circe_status search(const circe__data *data, const circe__table *const ta
         circe__sight sight = {data->by_value ? CIRCE__VALUES : CIRCE__KERNEL, 0,
                               data->by_value ? 0.0
                               : any          ? o->width[w]
-                                             : 1.0};
+                                             : 1.0,
+                              0};
         status = circe__spectrum_make(data, &sight, &spectrum);
         for (int t = 0; status == CIRCE_OK && t < 2; t++)
             if (targets[t] != NULL) status = try_ridges(data, &spectrum, targets[t], errors, &best[t]);
@@ -328,7 +334,7 @@ static circe_status search(const circe__data *data, const circe__table *const ta
 
 static bool same_sight(const circe__sight *a, const circe__sight *b) {
     bool own = (a->parts & (CIRCE__METRIC | CIRCE__LEAVES)) != 0;
-    return a->parts == b->parts && a->multiple == b->multiple && (!own || a->side == b->side);
+    return a->parts == b->parts && a->multiple == b->multiple && a->rank == b->rank && (!own || a->side == b->side);
 }
 
 /* The spectrum of a sight, which both sides may share. */
@@ -356,25 +362,53 @@ static circe_status settle(const circe__data *data, const choice *best, circe__r
     return CIRCE_OK;
 }
 
+/* The directions of a target that hold most of it, the first ones first: what regressions are chosen by. */
+static circe_status leading(const circe__data *data, const circe__table *target, circe__table *out) {
+    double lost;
+    int64_t q = circe__min(target->cols, LOO_COLUMNS);
+    circe_status status = circe__table_new(data->context, target->rows, q, out);
+    for (int64_t i = 0; status == CIRCE_OK && q > 0 && i < out->rows; i++)
+        memcpy(out->data + i * q, target->data + i * target->cols, (size_t)q * sizeof(double));
+    if (status == CIRCE_OK) status = circe__compress(data, out, NULL, LEADING_COLUMNS, &lost);
+    if (status != CIRCE_OK || q <= LEADING_COLUMNS) return status;
+    for (int64_t i = 0; i < out->rows; i++) /* ascending to descending */
+        for (int64_t k = 0; k < LEADING_COLUMNS / 2; k++) {
+            double *a = out->data + i * LEADING_COLUMNS + k, *b = a + LEADING_COLUMNS - 1 - 2 * k, held = *a;
+            *a = *b;
+            *b = held;
+        }
+    return CIRCE_OK;
+}
+
 /* The face that screening chose, and its ridge by leave-one-out. */
 static circe_status adapt(const circe__data *data, const circe__table *const targets[2], choice best[2],
                           circe__regressions *made) {
     const circe__spectrum *spectrum = NULL;
     circe__sight sights[2];
+    circe__table led[2] = {{0}};
+    const circe__table *by[2] = {NULL, NULL};
     double *errors = circe__alloc(data->context, data->options.n_ridge, sizeof *errors);
-    circe_status status = errors == NULL ? CIRCE_ERR_MEMORY : circe__screen(data, targets, sights);
+    circe_status status = errors == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
     for (int t = 0; status == CIRCE_OK && t < 2; t++) {
         if (targets[t] == NULL) continue;
+        status = leading(data, targets[t], &led[t]);
+        by[t] = &led[t];
+    }
+    if (status == CIRCE_OK) status = circe__screen(data, by, sights);
+    for (int t = 0; status == CIRCE_OK && t < 2; t++) {
+        if (by[t] == NULL) continue;
         status = spectrum_of(data, &sights[t], made, &spectrum);
-        if (status == CIRCE_OK) status = try_ridges(data, spectrum, targets[t], errors, &best[t]);
+        if (status == CIRCE_OK) status = try_ridges(data, spectrum, by[t], errors, &best[t]);
         best[t].sight.side = t;
     }
+    circe__table_free(data->context, &led[0]);
+    circe__table_free(data->context, &led[1]);
     circe__free(data->context, errors);
     return status;
 }
 
 circe_status circe__regress(const circe__data *data, const circe__table *const targets[2], circe__regressions *made) {
-    const choice none = {HUGE_VAL, 0.0, 1.0, {CIRCE__KERNEL, 0, 1.0}};
+    const choice none = {HUGE_VAL, 0.0, 1.0, {CIRCE__KERNEL, 0, 1.0, 0}};
     choice best[2] = {none, none};
     *made = (circe__regressions){0};
     circe_status status = data->faces == NULL ? search(data, targets, best) : adapt(data, targets, best, made);
@@ -385,7 +419,7 @@ circe_status circe__regress(const circe__data *data, const circe__table *const t
 }
 
 void circe__regressions_free(const circe_context *context, circe__regressions *made) {
-    for (int t = 0; t < 2; t++) {
+    for (int t = 0; t < 2 && !made->borrowed; t++) {
         circe__spectrum_free(context, &made->spectra[t]);
         circe__free(context, made->side[t].leverage);
     }

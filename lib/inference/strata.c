@@ -134,8 +134,10 @@ static void shuffle(const permuting *p, int64_t d, const circe__table *from, int
         const int64_t *rows = p->s.rows + first;
         uint64_t stream = CIRCE__STREAM_PERMUTE + (uint64_t)(d * p->s.k + v);
         circe_random_permutation((circe_random){p->data->options.seed, stream}, m, order);
-        for (int64_t i = 0; i < m; i++)
-            memcpy(to + rows[i] * q, from->data + rows[order[i]] * q, (size_t)q * sizeof *to);
+        for (int64_t i = 0; i < m; i++) { /* q is small: a call of memcpy would cost more than its copy */
+            const double *row = from->data + rows[order[i]] * q;
+            for (int64_t c = 0; c < q; c++) to[rows[i] * q + c] = row[c];
+        }
     }
 }
 
@@ -152,7 +154,8 @@ static void run_draws(void *user, int64_t part) {
 }
 
 bool circe__may_permute(const circe__data *data) {
-    return data->by_value && data->options.weights == NULL && data->options.mean != CIRCE_MEAN_SPLIT;
+    return data->by_value && data->options.weights == NULL && data->options.mean != CIRCE_MEAN_SPLIT &&
+           data->dependence == NULL;
 }
 
 bool circe__should_permute(const circe__data *data, const circe__pair *pair) {
@@ -213,9 +216,8 @@ circe_status circe__permute_within_y(const circe__data *data, const circe__pair 
     result->null = CIRCE_NULL_PERMUTATION;
     if (!circe__may_permute(data))
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
-                          "the null permutation puts rows in random order among rows of equal y: that needs a y of at "
-                          "most 256 values with "
-                          "20 rows each, and neither weights nor a split");
+                          "the null permutation shuffles rows of equal y: y must have at most 256 values with 20 rows "
+                          "each, and neither weights nor a split are possible");
     return permute(data, pair, largest, result);
 }
 
@@ -248,7 +250,7 @@ circe_status circe__permute_residuals(const circe__data *data, const circe__pair
     double work = 2.0 * (double)data->options.draws * (double)pair->n * (double)(pair->p + 1) * (double)(pair->q + 1);
     if (!(result->expected_count < few) || data->by_value || data->y.dim == 0 || work > most ||
         pair->p * pair->q == 0 || data->options.null != CIRCE_NULL_AUTO || data->options.weights != NULL ||
-        pair->n != data->n)
+        pair->n != data->n || data->dependence != NULL)
         return CIRCE_OK;
     residual.right = pair->noise;
     circe_status status = permute(data, &residual, largest, &permuted);

@@ -36,7 +36,7 @@ circe_status circe_test_method_parse(const char *name, circe_test_method *method
             return CIRCE_OK;
         }
     return circe_fail(CIRCE_ERR_ARGUMENT,
-                      "there is no test '%s'; there are kci, circe, splitkci, gcm, rcot, hsic, wgcm and pcm", name);
+                      "there is no test '%s'; choose kci, circe, splitkci, gcm, rcot, hsic, wgcm or pcm", name);
 }
 
 circe_status circe_test_null_parse(const char *name, circe_test_null *null) {
@@ -47,7 +47,7 @@ circe_status circe_test_null_parse(const char *name, circe_test_null *null) {
             return CIRCE_OK;
         }
     return circe_fail(CIRCE_ERR_ARGUMENT,
-                      "there is no null '%s'; there are auto, gamma, spectral, wild, permutation, normal and "
+                      "there is no null '%s'; choose auto, gamma, spectral, wild, permutation, normal or "
                       "multiplier",
                       name);
 }
@@ -108,10 +108,9 @@ circe_status circe__test_run(const circe__data *data, circe_test_result *result)
     circe__flush_end(rounding);
     status = circe__threads_finish(threads, status);
     if (status == CIRCE_OK && !(isfinite(result->statistic) && isfinite(result->p_value)))
-        status =
-            circe_fail(CIRCE_ERR_NUMERIC,
-                       "the statistic is not a finite number: the data are too large for the kernel that was given; "
-                       "scale them, or leave out the kernel");
+        status = circe_fail(CIRCE_ERR_NUMERIC,
+                            "the statistic is not a finite number: the data are too large for the given kernel; scale "
+                            "them, or leave out the kernel");
     if (status == CIRCE_OK) circe__verdict(data, result);
     result->seconds = circe__seconds() - start;
     return status;
@@ -159,7 +158,8 @@ circe_status circe_test(circe_context *context, const circe_mat *x, const circe_
     circe_status status = circe__data_begin(context, x, y, z, options, &data);
     if (status != CIRCE_OK) return status;
     status = circe__test_run(&data, result);
-    if (status == CIRCE_OK && data.options.transform == CIRCE_TRANSFORM_NONE && circe__few_rows_carry(result)) {
+    if (status == CIRCE_OK && data.options.transform == CIRCE_TRANSFORM_NONE && data.options.fitted_x == NULL &&
+        circe__few_rows_carry(result)) {
         status = test_scores(context, x, y, z, &data.options, result);
         if (status == CIRCE_OK) circe__verdict(&data, result);
     }

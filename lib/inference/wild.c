@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "inference/inference_parts.h"
+#include "inference/dependence.h"
 
 enum {
     WORD = 32,           /* signs in one uniform number */
@@ -37,6 +37,15 @@ void circe__signs(uint64_t seed, uint64_t stream, int64_t total_rows, int64_t dr
                 for (int64_t i = at; i < end; i++) out[d * ld + i] = (bits >> (i - at)) & 1u ? 1.0 : -1.0;
             }
         }
+}
+
+/* Of the rows [first, first + n), a sign each or one for every block of rows that depend on each other. */
+static void draw_signs(const circe__data *data, uint64_t stream, int64_t total, int64_t draws, int64_t first, int64_t n,
+                       double *out, int64_t ld) {
+    if (data->dependence != NULL)
+        circe__spread_signs(data, draws, first, n, out, ld);
+    else
+        circe__signs(data->options.seed, stream, total, 0, draws, first, n, out, ld);
 }
 
 /* Adds what a block of columns of C contributes. sums (draws, columns). */
@@ -78,7 +87,7 @@ static circe_status by_products(const circe__data *data, const circe__pair *pair
         for (int64_t row = 0; row < n; row += BLOCK_ROWS) {
             int64_t rows = circe__min(BLOCK_ROWS, n - row);
             product_block(pair, row, rows, first, here, C);
-            circe__signs(data->options.seed, stream, n, 0, draws, row, rows, signs, BLOCK_ROWS);
+            draw_signs(data, stream, n, draws, row, rows, signs, BLOCK_ROWS);
             context->backend->algebra->gemm(0, 0, draws, here, rows, 1.0, signs, BLOCK_ROWS, C, here,
                                             row == 0 ? 0.0 : 1.0, sums, here);
         }
@@ -100,7 +109,7 @@ static circe_status by_pairs(const circe__data *data, const circe__pair *pair, i
     double *signs = circe__alloc(context, draws * n, sizeof *signs);
     double *sums = circe__alloc(context, draws * PAIR_ROWS, sizeof *sums);
     circe_status status = W == NULL || signs == NULL || sums == NULL ? CIRCE_ERR_MEMORY : CIRCE_OK;
-    if (status == CIRCE_OK) circe__signs(data->options.seed, stream, n, 0, draws, 0, n, signs, n);
+    if (status == CIRCE_OK) draw_signs(data, stream, n, draws, 0, n, signs, n);
     for (int64_t row = 0; status == CIRCE_OK && row < n; row += PAIR_ROWS) {
         int64_t rows = circe__min(PAIR_ROWS, n - row);
         algebra->gemm(0, 1, rows, n, p, 1.0, pair->left.data + row * p, p, pair->left.data, p, 0.0, W, n);
@@ -124,6 +133,8 @@ circe_status circe__wild(const circe__data *data, const circe__pair *pair, const
     double pairs = ((double)draws + (double)(pair->p + pair->q)) * (double)pair->n;
     memset(null, 0, (size_t)draws * sizeof *null);
     if (pair->p == 0 || pair->q == 0) return CIRCE_OK;
+    circe_status status = circe__block_signs(data, stream, draws);
+    if (status != CIRCE_OK) return status;
     if (inverse == NULL && pairs < products && pair->n <= MOST_PAIR_ROWS)
         return by_pairs(data, pair, draws, stream, null);
     return by_products(data, pair, inverse, draws, stream, null);

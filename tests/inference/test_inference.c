@@ -188,7 +188,7 @@ static void weights(void **state) {
         assert_true(part.n == 160 && part.n_used == 120);
     }
     circe_test_options options = options_of(CIRCE_TEST_GCM);
-    options.regression = CIRCE_GCM_LINEAR;
+    options.regressor = CIRCE_REGRESSOR_LINEAR;
     for (int64_t i = 0; i < 160; i++) half[i] = i < 40 ? 2.0 : 1.0;
     circe_mat both[3];
     const circe_mat *single[3] = {&s.x, &s.y, &s.z};
@@ -360,14 +360,106 @@ static void mistrust(void **state) {
         test_set(&s.z, i, 0, sin(3.0 * y) + 0.2 * test_at(&s.z, i, 0));
     }
     circe_test_options options = options_of(CIRCE_TEST_GCM);
-    options.regression = CIRCE_GCM_LINEAR;
+    options.regressor = CIRCE_REGRESSOR_LINEAR;
     circe_test_result bad = run(context, &s.x, &s.y, &s.z, &options);
     assert_true(bad.p_value < 0.01 && bad.trust == CIRCE_TRUST_POOR && bad.z.check_p < 1e-4);
     assert_non_null(strstr(bad.verdict, "Do not trust this p-value"));
-    options.regression = CIRCE_GCM_KERNEL;
+    options.regressor = CIRCE_REGRESSOR_KERNEL;
     circe_test_result good = run(context, &s.x, &s.y, &s.z, &options);
     assert_true(good.trust == CIRCE_TRUST_GOOD && good.z.check_p > 0.01);
     assert_string_equal(circe_trust_name(good.trust), "good");
+}
+
+/* Forests, and predictions that others made: of squares, which least squares cannot follow. With the true means as
+ * predictions the statistic is that of the noises, by hand. */
+static void regressors(void **state) {
+    (void)state;
+    enum { N = 400 };
+    circe_context *context = test_context(1);
+    sample s = {test_normal(57, N, 1), test_normal(58, N, 1), test_normal(59, N, 1)};
+    sample noise = {test_normal(57, N, 1), test_normal(58, N, 1), test_normal(59, N, 1)};
+    circe_mat mean = test_zeros(N, 1, CIRCE_FLOAT64), short_mean = test_zeros(N - 1, 1, CIRCE_FLOAT64);
+    double products = 0.0, squares = 0.0, middle[2] = {0.0, 0.0};
+    for (int64_t i = 0; i < N; i++) {
+        double y = test_at(&s.y, i, 0);
+        test_set(&mean, i, 0, y * y);
+        test_set(&s.x, i, 0, y * y + 0.3 * test_at(&s.x, i, 0));
+        test_set(&s.z, i, 0, y * y + 0.3 * test_at(&s.z, i, 0));
+        middle[0] += 0.3 * test_at(&noise.x, i, 0) / N;
+        middle[1] += 0.3 * test_at(&noise.z, i, 0) / N;
+    }
+    for (int64_t i = 0; i < N; i++) {
+        double product = (0.3 * test_at(&noise.x, i, 0) - middle[0]) * (0.3 * test_at(&noise.z, i, 0) - middle[1]);
+        products += product;
+        squares += product * product;
+    }
+    circe_test_options options = options_of(CIRCE_TEST_GCM);
+    options.regressor = CIRCE_REGRESSOR_FOREST;
+    circe_test_result forest = run(context, &s.x, &s.y, &s.z, &options);
+    assert_string_equal(forest.x.basis, "forest");
+    assert_true(forest.p_value > 0.01 && forest.x.remaining < 0.3 && forest.x.remaining > 0.02);
+    assert_true(run(context, &s.x, &s.y, &noise.x, &options).p_value < 1e-3);
+    options.regressor = CIRCE_REGRESSOR_LINEAR;
+    assert_true(run(context, &s.x, &s.y, &s.z, &options).p_value < 0.01);
+    options.fitted_x = options.fitted_z = &mean;
+    circe_test_result given = run(context, &s.x, &s.y, &s.z, &options);
+    assert_string_equal(given.z.basis, "given");
+    assert_near(given.statistic, products / sqrt(squares), 0.01, 1.0); /* leave-one-out of the mean: 1 / n */
+    assert_true(given.trust == CIRCE_TRUST_GOOD && given.x.remaining < 0.1);
+    options.fitted_z = &short_mean;
+    assert_refused(circe_test(context, &s.x, &s.y, &s.z, &options, &given), CIRCE_ERR_SHAPE, "predictions of z");
+    options.fitted_z = NULL;
+    assert_refused(circe_test(context, &s.x, &s.y, &s.z, &options, &given), CIRCE_ERR_ARGUMENT, "both x and z");
+    options.method = CIRCE_TEST_KCI;
+    assert_refused(circe_test(context, &s.x, &s.y, &s.z, &options, &given), CIRCE_ERR_UNSUPPORTED, "gcm and wgcm");
+}
+
+static int stop_at_trees(void *user, const char *stage, int64_t done, int64_t total) {
+    assert_true(done <= total);
+    int64_t *calls = user;
+    return strcmp(stage, "trees") == 0 && ++*calls == 2;
+}
+
+/* A forest can be stopped between its trees. */
+static void forest_stopped(void **state) {
+    (void)state;
+    circe_context_options how;
+    circe_context *context = NULL;
+    int64_t calls = 0;
+    circe_context_options_init(&how);
+    how.progress = stop_at_trees;
+    how.progress_user = &calls;
+    assert_ok(circe_context_create(&how, &context));
+    sample s = draw(62, 60, 0.0);
+    circe_test_options options = options_of(CIRCE_TEST_GCM);
+    circe_test_result found;
+    options.regressor = CIRCE_REGRESSOR_FOREST;
+    assert_int_equal(circe_test(context, &s.x, &s.y, &s.z, &options, &found), CIRCE_ERR_CANCELLED);
+    assert_int_equal(calls, 2);
+    circe_context_destroy(context);
+}
+
+/* Values of y with no number between them, such as 0.3 and 0.1 + 0.2: a split still parts them. */
+static void forest_of_neighbours(void **state) {
+    (void)state;
+    enum { N = 200 };
+    circe_context *context = test_context(1);
+    sample s = {test_normal(60, N, 1), test_zeros(N, 1, CIRCE_FLOAT64), test_normal(61, N, 1)};
+    volatile double tenth = 0.1;
+    const double values[] = {0.3, tenth + 0.2, 0.7, nextafter(0.7, 1.0), 1.1};
+    for (int64_t i = 0; i < N; i++) {
+        test_set(&s.y, i, 0, values[i % 5]);
+        test_set(&s.x, i, 0, test_at(&s.x, i, 0) + 3.0 * (double)(i % 5 == 0));
+    }
+    circe_test_options options = options_of(CIRCE_TEST_GCM);
+    circe_kernel *kernel = NULL; /* given, so that y is taken as it is */
+    assert_ok(circe_kernel_parse(context, "gaussian", &kernel));
+    options.regressor = CIRCE_REGRESSOR_FOREST;
+    options.kernel_y = kernel;
+    circe_test_result found = run(context, &s.x, &s.y, &s.z, &options);
+    assert_true(found.p_value > 0.0 && found.p_value <= 1.0);
+    assert_true(found.x.remaining < 0.6); /* the noise is 0.41 of x; unparted neighbours would leave 0.7 */
+    circe_kernel_destroy(kernel);
 }
 
 /* ---- calibration --------------------------------------------------------------------------------------------------
@@ -531,7 +623,7 @@ static void ranks(void **state) {
     assert_ok(circe_transform_parse("normal-scores", &transform));
     assert_int_equal(transform, CIRCE_TRANSFORM_NORMAL_SCORES);
     assert_string_equal(circe_transform_name(CIRCE_TRANSFORM_RANKS), "ranks");
-    assert_refused(circe_transform_parse("rank", &transform), CIRCE_ERR_ARGUMENT, "none, ranks and normal-scores");
+    assert_refused(circe_transform_parse("rank", &transform), CIRCE_ERR_ARGUMENT, "none, ranks or normal-scores");
     assert_refused(circe_transform_columns(context, &many, (circe_transform)7, NULL, &share), CIRCE_ERR_ARGUMENT, "7");
     assert_refused(circe_transform_columns(context, &many, CIRCE_TRANSFORM_RANKS, NULL, &out), CIRCE_ERR_SHAPE,
                    "6 by 2");
@@ -615,6 +707,21 @@ static void outliers_of_kernels(void **state) {
         }
 }
 
+/* Sorted in runs that are merged: the ranks of 1 thread, with values that many rows share, and a table that no number
+ * of runs divides. */
+static void ranks_on_any_threads(void **state) {
+    (void)state;
+    enum { N = 20011 };
+    circe_mat values = test_normal(8, N, 2), ranks[2];
+    for (int64_t i = 0; i < N; i++) test_set(&values, i, 1, floor(3.0 * test_at(&values, i, 1)));
+    for (int k = 0; k < 2; k++) {
+        ranks[k] = test_zeros(N, 2, CIRCE_FLOAT64);
+        assert_ok(circe_transform_columns(test_context(k == 0 ? 1 : 16), &values, CIRCE_TRANSFORM_NORMAL_SCORES, NULL,
+                                          &ranks[k]));
+    }
+    assert_memory_equal(ranks[0].data, ranks[1].data, 2 * N * sizeof(double));
+}
+
 /* Clean data of heavy tails, of one tail, of few values: the objection is raised in less than 1 of 20, with and without
  * dependence. */
 static void no_false_alarms(void **state) {
@@ -644,6 +751,7 @@ static void no_false_alarms(void **state) {
 
 TEST_MAIN("inference", TEST(threads_and_seeds), TEST(threads_on_many_rows), TEST(decisions), TEST(nulls_agree),
           TEST(degenerate_data), TEST(empty_y), TEST(weights), TEST(categories), TEST(few_values), TEST(circe_means),
-          TEST(refusals), TEST(mistrust), TEST(calibration), TEST(effects), TEST(along_y), TEST(ranks),
+          TEST(refusals), TEST(mistrust), TEST(regressors), TEST(forest_stopped), TEST(forest_of_neighbours),
+          TEST(calibration), TEST(effects), TEST(along_y), TEST(ranks), TEST(ranks_on_any_threads),
           TEST(ranks_know_no_units), TEST(outliers), TEST(outliers_of_kernels), TEST(no_false_alarms),
           TEST(out_of_memory))

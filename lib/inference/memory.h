@@ -1,0 +1,34 @@
+/* What tests of one table have in common: regressions on the same y, features of the same columns, median widths.
+ *
+ * Each is found again by its content: a key of 128 bits is made of all that it was computed from, so a test gives the
+ * same bits with a memory and without. Where nothing is remembered (data->options.memory NULL) it is computed. */
+#ifndef CIRCE_INFERENCE_MEMORY_H
+#define CIRCE_INFERENCE_MEMORY_H
+
+#include "inference/inference_parts.h"
+
+typedef struct circe__key {
+    uint64_t word[2];
+} circe__key;
+
+/* A key that differs by kind, then everything that counts. */
+circe__key circe__key_begin(uint64_t kind);
+void circe__key_add(circe__key *key, const void *data, size_t bytes);
+
+void circe__key_factor(circe__key *key, const circe_kernel_factor *factor);
+
+/* Before a test: forgets what was used longest ago, where there is more than may be kept. */
+void circe__memory_tidy(circe_test_memory *memory);
+
+bool circe__recall_number(const circe__data *data, circe__key key, double *number);
+void circe__remember_number(const circe__data *data, circe__key key, double number);
+
+/* table := a copy of what is remembered, with its number; false: nothing is, or there is no memory for the copy. */
+bool circe__recall_table(const circe__data *data, circe__key key, circe__table *table, double *number);
+void circe__remember_table(const circe__data *data, circe__key key, const circe__table *table, double number);
+
+/* As circe__regress. What is remembered is borrowed from the memory: made->borrowed. */
+circe_status circe__recall_regress(const circe__data *data, const circe__table *const targets[2],
+                                   circe__regressions *made);
+
+#endif
