@@ -1,5 +1,5 @@
-/* Does a prediction depend on sensitive attributes, once the outcome is known; how much, between which groups, and how
- * sure is that? Other notions of fairness are the same question of other columns.
+/* Audits predictions: do they depend on sensitive attributes once the outcome is known, how strongly, and between which
+ * groups? Other notions of fairness ask the same question about other columns.
  *
  *     circe_audit_options_init(&options);
  *     options.prediction = "score", options.target = "repaid", options.sensitive = "age,sex";
@@ -20,21 +20,22 @@ typedef struct circe_audit_options {
 } circe_audit_options;
 #undef CIRCE_OPTION
 
-/* Their rows, and every field its default. */
+/* The schema of the options, and the function that sets every field to its default. */
 CIRCE_API extern const circe_schema circe_audit_schema;
 CIRCE_API void circe_audit_options_init(circe_audit_options *options);
 
-/* ---- the data -----------------------------------------------------------------------------------------------------
- */
+/* ---- the data ---------------------------------------------------------------------------------------------------- */
 
 typedef struct circe_audit_column {
     char *name;
-    double *values;    /* (n) numbers; codes 0, 1, ... of texts; 1 for the positive one of two classes */
-    char **categories; /* (n_categories) texts, or numbers where a column has few different ones; NULL: numbers */
-    int64_t *code;     /* (n): the category of each row; NULL where there are none */
+    double *values;    /* (n): numbers, codes 0, 1, ... of texts, or 1 for the positive one of two classes */
+    char **categories; /* (n_categories): texts, or the different numbers of a column that has few; NULL: numbers */
+    int64_t *code;     /* (n): the category of each row; NULL: numbers */
     int64_t n_categories;
-    int is_text; /* the values are codes and nothing can be computed with them */
-    int is_few;  /* categories because it has few different numbers, not because somebody said so */
+    int is_text; /* the values are codes, not numbers to compute with */
+    int is_few;  /* treated as categories because the column has few different numbers */
+    int is_constant;
+    int is_label; /* the prediction is one of the outcome's two values, and needs no threshold */
     double mean, deviation;
 } circe_audit_column;
 
@@ -44,8 +45,7 @@ typedef enum circe_audit_outcome {
     CIRCE_OUTCOME_CLASSES = 2, /* three or more categories */
 } circe_audit_outcome;
 
-/* What is asked of which columns, each also given the columns of options.given: x independent of the attribute given y.
- */
+/* Which x must be independent of the attribute, given which y. The columns of options.given are always part of y. */
 typedef enum circe_audit_notion {
     CIRCE_NOTION_SEPARATION = 0,   /* the prediction, given the outcome: equalised odds */
     CIRCE_NOTION_INDEPENDENCE = 1, /* the prediction, given nothing else: demographic parity */
@@ -61,16 +61,16 @@ typedef struct circe_audit_groups {
     int64_t n_groups;
     int64_t *of;    /* (n): the group of each row */
     int64_t *rows;  /* (n_groups) */
-    int *compared;  /* (n_groups): 0 where it is too small to set a gap */
+    int *compared;  /* (n_groups): 0 if the group is too small to be compared */
     double *centre; /* (n_groups): the median of the column in the group, or the number of the category */
     char **labels;  /* (n_groups): "0.02 to 0.1", or the category */
 } circe_audit_groups;
 
-/* ---- what is found ------------------------------------------------------------------------------------------------
- */
+/* ---- what is found ----------------------------------------------------------------------------------------------- */
 
-/* name, key in JSON, words. Of an outcome of two values: all but R2, the errors where the prediction lies in [0, 1]. Of
- * numbers: the last five. Of classes: the mean prediction. */
+/* name, key in JSON, words. For an outcome with two values: all but R2, and the errors only if the prediction lies in
+ * [0, 1]. For numbers: the last five. For three or more classes: the mean prediction, or the accuracy of predicted
+ * classes. */
 #define CIRCE_AUDIT_METRIC_MAP(X)                                                          \
     X(SELECTION_RATE, "selection_rate", "selection rate")                                  \
     X(TRUE_POSITIVE_RATE, "true_positive_rate", "true positive rate")                      \
@@ -95,7 +95,7 @@ typedef enum circe_audit_metric {
 CIRCE_API const char *circe_audit_metric_key(circe_audit_metric metric);
 CIRCE_API const char *circe_audit_metric_name(circe_audit_metric metric);
 
-/* With a 95 % interval by resampling rows. NaN: it does not exist here. */
+/* A value with a 95 % interval from resampled rows. NaN: it does not exist here. */
 typedef struct circe_audit_estimate {
     double value, lower, upper;
 } circe_audit_estimate;
@@ -109,32 +109,33 @@ typedef enum circe_audit_gap_kind {
     CIRCE_GAP_TRUE_POSITIVE_RATE = 1,
     CIRCE_GAP_FALSE_POSITIVE_RATE = 2,
     CIRCE_GAP_SELECTION_RATE = 3,            /* of all rows: demographic parity */
-    CIRCE_GAP_PRECISION = 4,                 /* of the rows that are selected: predictive parity */
-    CIRCE_GAP_NEGATIVE_PREDICTIVE_VALUE = 5, /* of the rows that are not */
+    CIRCE_GAP_PRECISION = 4,                 /* of the selected rows: predictive parity */
+    CIRCE_GAP_NEGATIVE_PREDICTIVE_VALUE = 5, /* of the rows that are not selected */
     CIRCE_GAP_CALIBRATION = 6,               /* mean outcome at equal prediction */
     CIRCE_GAP_KINDS = 7,
 } circe_audit_gap_kind;
 
 CIRCE_API const char *circe_audit_gap_name(circe_audit_gap_kind kind);
 
-/* The largest difference between two groups at an equal level of the outcome (of calibration: of the prediction),
- * averaged over the levels by their rows; or, of rates that know no level, of all rows that they are of. With
- * options.given, the difference between two groups is the mean over its cells where both are, by their rows. */
+/* The largest difference between two groups at equal levels of the outcome (for calibration: of the prediction),
+ * averaged over the levels by their numbers of rows. Rates without levels use all their rows. With options.given, the
+ * difference between two groups is the mean over the cells that contain both, weighted by their rows. */
 typedef struct circe_audit_gap {
     circe_audit_gap_kind kind;
-    int64_t n_groups;            /* that were compared */
-    circe_audit_estimate gap;    /* the interval is of the difference between the same two groups */
-    double chance, chance_upper; /* mean and 95 % quantile where the groups are shuffled among rows of equal level */
-    int64_t stratum;             /* the level at which it is widest; -1: it is at none */
+    int64_t n_groups;            /* groups compared */
+    circe_audit_estimate gap;    /* the interval is for the difference between these two groups */
+    double chance, chance_upper; /* mean and 95 % quantile if groups are shuffled among rows of equal level */
+    int64_t stratum;             /* the level with the widest gap; -1: there are no levels */
+    char *category;              /* with three or more classes: the class whose share differs; NULL: a mean or a rate */
     char *high, *low;            /* the groups with the largest and the smallest value there */
 } circe_audit_gap;
 
-/* The largest number of tests, of those that decide, of measures, of gaps, of one finding. */
-enum { CIRCE_AUDIT_TESTS = 6, CIRCE_AUDIT_DECIDING = 2, CIRCE_AUDIT_MEASURES = 4, CIRCE_AUDIT_GAPS = 15 };
+/* The largest numbers of tests, of deciding tests and of measures per finding. */
+enum { CIRCE_AUDIT_TESTS = 6, CIRCE_AUDIT_DECIDING = 2, CIRCE_AUDIT_MEASURES = 4 };
 
 typedef struct circe_audit_test {
     const char *name;
-    int64_t rows; /* that were given to it: all, or a random part */
+    int64_t rows; /* all, or a random sample */
     int failed;
     char error[256];
     circe_test_result result;
@@ -149,49 +150,50 @@ typedef enum circe_audit_decision {
 /* "depends", "no dependence found", "cannot be said". */
 CIRCE_API const char *circe_audit_decision_name(circe_audit_decision decision);
 
-/* One number for every group, with the half width of a 95 % interval of the mean. */
+/* One number per group, with half the width of the 95 % interval of the mean. */
 typedef struct circe_audit_profile {
     double *value, *half; /* (groups) */
 } circe_audit_profile;
 
-/* Of one notion, one prediction and one attribute. */
+/* The result for one notion, one prediction and one attribute. */
 typedef struct circe_audit_finding {
     circe_audit_notion notion;
     int64_t prediction, attribute;
-    circe_audit_test tests[CIRCE_AUDIT_TESTS]; /* the first n_deciding decide */
+    circe_audit_test tests[CIRCE_AUDIT_TESTS]; /* the first n_deciding decide; none if x is constant */
     int n_tests, n_deciding;
-    int smallest;      /* of the deciding ones, that with the smallest p-value */
-    double p_value;    /* that p-value, times n_deciding */
-    double p_adjusted; /* Holm, across the attributes of one prediction */
+    int smallest;      /* the deciding test with the smallest p-value */
+    double p_value;    /* the smallest p-value times n_deciding */
+    double p_adjusted; /* adjusted by Holm over the attributes of one prediction */
     circe_trust trust;
     circe_audit_decision decision;
     char *verdict;
     int has_effects, has_calibration;
     circe_effects effects;
-    circe_calibration_draws calibration[CIRCE_AUDIT_DECIDING]; /* of the deciding tests */
-    circe_effects_along along;             /* the outcome, or for sufficiency the prediction, where it is a number */
-    double measures[CIRCE_AUDIT_MEASURES]; /* circe_audit_measure_name; NaN: could not be had */
+    circe_calibration_draws calibration[CIRCE_AUDIT_DECIDING]; /* one per deciding test */
+    circe_effects_along along; /* along the outcome, or for sufficiency along the prediction, if it is a number */
+    double measures[CIRCE_AUDIT_MEASURES]; /* named by circe_audit_measure_name; NaN: could not be computed */
     int64_t measured_rows;
-    circe_audit_gap gaps[CIRCE_AUDIT_GAPS];
+    circe_audit_gap *gaps;
     int n_gaps;
-    circe_audit_metrics *groups;  /* (groups of the attribute) */
-    circe_audit_profile residual; /* mean of what y leaves of x, in every group; NULL: x is classes */
-    circe_audit_profile *strata;  /* (n_strata): mean of x in every group, at every level of y; NULL: y has none */
+    circe_audit_metrics *groups;   /* (n_groups of the attribute) */
+    circe_audit_profile *residual; /* (n_parts): the mean residual of x given y, per group */
+    int64_t n_parts;               /* of x: 1, or one per class if x is text */
+    circe_audit_profile *strata;   /* (n_strata): the mean of x per group at each level of y; NULL: y has no levels */
     int64_t n_strata;
 } circe_audit_finding;
 
 CIRCE_API const char *circe_audit_measure_name(int measure);
 
-/* Of two predictions: their quality, or their gaps between the groups of an attribute. */
+/* Compares two predictions by their quality, or by their gaps between the groups of an attribute. */
 typedef struct circe_audit_difference {
     int64_t first, second, attribute; /* attribute -1: their quality */
-    circe_audit_notion notion;        /* that the gap is of */
+    circe_audit_notion notion;        /* of the gap */
     const char *name;                 /* "AUC", "true positive rate" */
-    circe_audit_estimate difference;  /* first less second; all draws see the same rows of both */
-    int64_t better;                   /* the prediction that is better at it; -1: the interval holds 0 */
+    circe_audit_estimate difference;  /* first minus second; every draw resamples the same rows of both */
+    int64_t better;                   /* the better prediction; -1: the interval contains 0 */
 } circe_audit_difference;
 
-/* What the 95 % interval says of a limit. */
+/* Whether the 95 % interval lies within a limit. */
 typedef enum circe_audit_within {
     CIRCE_AUDIT_CANNOT_TELL = 0,
     CIRCE_AUDIT_WITHIN = 1,
@@ -203,21 +205,21 @@ CIRCE_API const char *circe_audit_within_name(circe_audit_within within);
 /* A limit of options.fail_if, for one prediction and one attribute. */
 typedef struct circe_audit_check {
     char *condition;               /* "tpr_gap>0.1" */
-    int64_t prediction, attribute; /* attribute -1: it is about the prediction alone */
+    int64_t prediction, attribute; /* attribute -1: the limit concerns the prediction alone */
     circe_audit_notion notion;
     circe_audit_estimate measured;
     double limit;
-    int failed; /* the value is beyond the limit, or does not exist */
+    int failed; /* the value exceeds the limit, or does not exist */
     circe_audit_within within;
     char *text; /* a sentence */
 } circe_audit_check;
 
 typedef struct circe_audit_result {
-    char *source; /* the table's file */
-    char *model;  /* whose predictions are the first; NULL: none */
+    char *source; /* the file of the table */
+    char *model;  /* the model that made the first predictions; NULL: none */
     int64_t n, dropped;
     circe_audit_outcome outcome;
-    char *positive, *negative; /* of CIRCE_OUTCOME_BINARY, as the table has them */
+    char *positive, *negative; /* for CIRCE_OUTCOME_BINARY, as written in the table */
     double threshold, alpha;
     int64_t smallest_group, draws, seed;
     char *test, *transform, *machine;
@@ -225,42 +227,41 @@ typedef struct circe_audit_result {
     int64_t n_notions;
     circe_audit_column target, *predictions, *attributes, *given;
     int64_t n_predictions, n_attributes, n_given;
-    double **residuals;            /* (n_notions, n_predictions) of (n): x less its mean given y; NULL: x is classes */
-    circe_audit_groups strata;     /* outcomes that count as equal: its categories, or five groups of numbers */
-    circe_audit_groups *levels;    /* (n_predictions): so of the predictions; NULL: sufficiency was not asked for */
-    circe_audit_groups *groups;    /* (n_attributes): its categories, or ten groups of numbers */
-    circe_audit_metrics *quality;  /* (n_predictions): of all rows */
+    double **residuals;            /* (n_notions, n_predictions), each (n_parts, n): x minus its mean given y */
+    circe_audit_groups strata;     /* levels of the outcome: its categories, or five groups of numbers */
+    circe_audit_groups *levels;    /* (n_predictions): levels of each prediction; NULL: sufficiency was not asked for */
+    circe_audit_groups *groups;    /* (n_attributes): the categories of each, or ten groups of numbers */
+    circe_audit_metrics *quality;  /* (n_predictions): on all rows */
     circe_audit_finding *findings; /* (n_notions, n_predictions, n_attributes) */
     int64_t n_findings;
-    circe_audit_difference *differences; /* of every two predictions */
+    circe_audit_difference *differences; /* one or more per pair of predictions */
     int64_t n_differences;
     circe_audit_check *checks;
     int64_t n_checks;
     circe_notes warnings;
-    circe_columns columns; /* how those were read that are not plain numbers */
+    circe_columns columns; /* how columns that are not plain numbers were read */
     double seconds;
 } circe_audit_result;
 
-/* table NULL: the file options->data. The result belongs to the caller. */
+/* Audits `table` or, if it is NULL, the file options->data. The caller frees the result. */
 CIRCE_API circe_status circe_audit(circe_context *context, const circe_table *table, const circe_audit_options *options,
                                    const circe_watch *watch, circe_audit_result **result);
 CIRCE_API void circe_audit_result_free(circe_audit_result *result);
 
-/* Of what a training predicts for its validation rows, to which it was not fitted: whether that depends on
- * --invariant-to once the target is known. The options' data, model, prediction, target and sensitive are not looked
- * at. */
+/* Audits what a trained network predicts for rows that it was not trained on: does the prediction depend on
+ * --invariant-to once the target is known? Ignores data, model, prediction, target and sensitive of the options. */
 CIRCE_API circe_status circe_training_audit(circe_context *context, const circe_training *training,
                                             const circe_audit_options *options, const circe_watch *watch,
                                             circe_audit_result **result);
 
-/* How many checks failed. */
+/* The number of failed checks. */
 CIRCE_API int64_t circe_audit_failed(const circe_audit_result *result);
 
 /* The result as JSON, for circe_text_free; NULL: no memory. */
 CIRCE_API char *circe_audit_json(const circe_audit_result *result);
 
-/* report.html, figures with their scripts and data, results.json and results.csv, in a folder, which is made unless it
- * is there. */
+/* Writes report.html, figures with their scripts and data, results.json and results.csv into a folder, and creates the
+ * folder if needed. */
 CIRCE_API circe_status circe_audit_report(const circe_audit_result *result, const char *folder);
 
 CIRCE_END_DECLS

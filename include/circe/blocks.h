@@ -1,9 +1,9 @@
-/* More rows than can be compared with each other at once: a measure as the mean over random blocks of them.
+/* Measures of more rows than fit into memory at once, as the mean over random blocks of rows.
  *
- * Every measure here compares rows in pairs, so its memory grows with the square of the rows. The mean over blocks
- * grows with the rows alone, and its standard error comes with it: blocks have no row in common, so their values are as
- * good as independent. Each block is measured on its own: what depends on the number of rows (the bias of an estimator,
- * KCI's statistic, a ridge) is that of `block_rows` rows. docs/performance.md says how blocks are chosen. */
+ * Every measure compares rows in pairs, so its memory is quadratic in the rows. The mean over blocks is linear in the
+ * rows and has a standard error: blocks have no rows in common, so their values are nearly independent. Each block is
+ * measured separately, so everything that depends on the number of rows (the bias of an estimator, KCI's statistic, a
+ * ridge) refers to `block_rows` rows. docs/performance.md says how blocks are chosen. */
 #ifndef CIRCE_BLOCKS_H
 #define CIRCE_BLOCKS_H
 
@@ -11,20 +11,20 @@
 
 CIRCE_BEGIN_DECLS
 
-/* Bytes that work with this context may plan with: its limit, or what the machine has free now. */
+/* The bytes that this context may use: its limit, or the free memory of the machine. */
 CIRCE_API double circe_context_memory(const circe_context *context);
 
-/* The most rows whose work, of so many bytes for each pair of rows and for each row, takes half of that memory. */
+/* The largest number of rows that needs at most half of that memory, at so many bytes per pair of rows and per row. */
 CIRCE_API int64_t circe_rows_at_once(const circe_context *context, double bytes_per_pair, double bytes_per_row);
 
-/* The measure of the rows rows[0..n), ascending numbers. */
+/* Measures the rows rows[0..n), in ascending order. */
 typedef circe_status (*circe_block_fn)(void *user, const int64_t *rows, int64_t n, double *value);
 
 typedef struct circe_block_options {
     int64_t block_rows; /* 0: the largest power of two from 512 to 8,192 that memory and `seconds` allow */
-    int64_t blocks;     /* 0: as many as `seconds` allow, or as there are rows for */
-    double seconds;     /* to spend, about; there are two blocks at least. 20 */
-    uint64_t seed;      /* of the blocks: the same seed and sizes give the same blocks */
+    int64_t blocks;     /* 0: as many as `seconds` and the rows allow */
+    double seconds;     /* about how long to measure, at least two blocks; default 20 */
+    uint64_t seed;      /* the same seed and sizes give the same blocks */
 } circe_block_options;
 
 CIRCE_API void circe_block_options_init(circe_block_options *options);
@@ -36,7 +36,7 @@ typedef struct circe_block_result {
     double seconds;
 } circe_block_result;
 
-/* Of `rows` rows at least two blocks. options NULL: the defaults. */
+/* Measures at least two blocks out of `rows` rows. options NULL: the defaults. */
 CIRCE_API circe_status circe_measure_blocks(circe_context *context, int64_t rows, const circe_block_options *options,
                                             circe_block_fn measure, void *user, circe_block_result *result);
 

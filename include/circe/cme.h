@@ -9,7 +9,7 @@
 CIRCE_BEGIN_DECLS
 
 typedef enum circe_method {
-    CIRCE_METHOD_AUTO = 0,    /* low rank where the rank met is small, dense otherwise */
+    CIRCE_METHOD_AUTO = 0,    /* low rank if the rank turns out small, otherwise dense */
     CIRCE_METHOD_LOWRANK = 1, /* pivoted Cholesky, O(M r^2) */
     CIRCE_METHOD_DENSE = 2,   /* eigendecomposition, O(M^3) */
     CIRCE_METHOD_RFF = 3,     /* the paper's algorithm 2 */
@@ -26,10 +26,10 @@ typedef struct circe_cme_options {
     int64_t n_sigma2_y;
     const double *ridge; /* grid of lambda in (K + lambda I); n_ridge = 0: {.01, .1, 1, 10, 100} */
     int64_t n_ridge;
-    double tolerance;  /* of the low-rank factorisations: trace(K - LL') <= tolerance * trace(K) */
+    double tolerance;  /* for low-rank factors: trace(K - LL') <= tolerance * trace(K) */
     int64_t max_rank;  /* 0: what memory allows, at most 4,096 for y */
-    int force_ridge;   /* non-zero: keep a ridge that the conditioning does not support */
-    uint64_t seed;     /* of the pivot candidates (M > 8,192) and of the random features */
+    int force_ridge;   /* non-zero: keep a ridge that is too small for the conditioning */
+    uint64_t seed;     /* for pivot candidates (M > 8,192) and random features */
     int64_t rff_pool;  /* D_0: features drawn at each redraw */
     int64_t rff_batch; /* D: features used in each batch; 0: all */
     int64_t rff_every; /* L: batches between redraws */
@@ -37,8 +37,8 @@ typedef struct circe_cme_options {
 
 CIRCE_API void circe_cme_options_init(circe_cme_options *options);
 
-/* y (M, d_y), z (M, d_z): float32 or float64; the work is done in float64. kernel_z must be bound; kernel_y may be
- * free. Copies what it needs. */
+/* Fits y (M, d_y) and z (M, d_z), in float32 or float64, with float64 arithmetic. kernel_z must have a width; kernel_y
+ * may be free. Copies what it needs. */
 CIRCE_API circe_status circe_cme_fit(circe_context *context, const circe_mat *y, const circe_mat *z,
                                      const circe_kernel *kernel_y, const circe_kernel *kernel_z,
                                      const circe_cme_options *options, circe_cme **cme);
@@ -51,14 +51,13 @@ typedef struct circe_cme_info {
     int64_t dim_y, dim_z;
     int64_t rank_y, rank_z;
     double trace_residual_y, trace_residual_z; /* trace(K - LL') / trace(K) */
-    double sigma2_y;                           /* chosen; 0 where kernel_y had no free factor */
+    double sigma2_y;                           /* the chosen one; 0: kernel_y had no free factor */
     double ridge;                              /* used */
-    double ridge_safe;                         /* the smallest the conditioning supports */
-    int ridge_raised;                          /* the asked ridge was below it and was raised */
+    double ridge_safe;                         /* the smallest that the conditioning allows */
+    int ridge_raised;                          /* the given ridge was smaller and was raised to it */
     double loo_error;                          /* at the chosen point */
     double seconds;
-    int width_at_edge; /* sigma2_y is the smallest (-1) or largest (1) of the grid: another might be better. 0 of files
-                        */
+    int width_at_edge; /* sigma2_y is the smallest (-1) or largest (1) of the grid; 0 after loading */
 } circe_cme_info;
 
 CIRCE_API circe_status circe_cme_get_info(const circe_cme *cme, circe_cme_info *info);
@@ -68,22 +67,22 @@ typedef struct circe_loo_table {
     int64_t n_sigma2_y, n_ridge;
     const double *sigma2_y, *ridge;
     const double *error;
-    const double *ridge_used; /* differs from ridge where that was not safe */
+    const double *ridge_used; /* larger than ridge if that was not safe */
 } circe_loo_table;
 
 CIRCE_API circe_status circe_cme_get_loo(const circe_cme *cme, circe_loo_table *table);
 
-/* What a user should be told about this fit, as sentences; first, where it is so, that y is constant and that z is. */
+/* Sentences that the user should read about this fit. If y or z is constant, that comes first. */
 CIRCE_API int64_t circe_cme_n_warnings(const circe_cme *cme);
 CIRCE_API const char *circe_cme_warning(const circe_cme *cme, int64_t index);
 
-/* Borrowed from the model; bound. */
+/* Both have widths and belong to the model. */
 CIRCE_API const circe_kernel *circe_cme_kernel_y(const circe_cme *cme);
 CIRCE_API const circe_kernel *circe_cme_kernel_z(const circe_cme *cme);
 
-/* As .safetensors. Saving writes beside, syncs and renames: an existing file is replaced whole or not at all. A
- * checksum over everything in it is verified on loading; files of older versions have none and load without.
- * circe_cme_save_with keeps up to 16 texts of the caller's own as well, for circe_tensor_file_metadata to find. */
+/* Models are .safetensors files. Saving replaces an existing file as a whole or not at all. Loading verifies a
+ * checksum; files of older versions have none. circe_cme_save_with also stores up to 16 texts of the caller, for
+ * circe_tensor_file_metadata. */
 CIRCE_API circe_status circe_cme_save(const circe_cme *cme, const char *path);
 CIRCE_API circe_status circe_cme_save_with(const circe_cme *cme, const char *path, const circe_metadata *metadata,
                                            int64_t n_metadata);
@@ -94,20 +93,19 @@ CIRCE_API circe_status circe_residual_gram(circe_workspace *workspace, const cir
                                            const circe_mat *z, circe_mat *out);
 
 /* out (B, d_z) = E[z | y], in the coordinates of z, for a model whose kernel of z is linear over all columns; any
- * method but RFF. Directions of z that hold less than the fit's tolerance of its sum of squares are not known to the
- * model: give columns of comparable size. */
+ * method but RFF. The model does not know directions of z that hold less than the fit's tolerance of its sum of
+ * squares, so the columns of z should have comparable sizes. */
 CIRCE_API circe_status circe_cme_mean(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
                                       circe_mat *out);
 
-/* For method RFF: move to batch number `step`. Draws D_0 new features where step crosses a multiple of L, and picks the
- * D of this batch. A pure function of (seed, step): the order of calls does not matter. */
+/* For method RFF: moves to batch number `step`. Draws D_0 new features when step crosses a multiple of L, and picks the
+ * D features of this batch. The result depends on (seed, step) only, not on the order of calls. */
 CIRCE_API circe_status circe_cme_rff_step(circe_cme *cme, int64_t step);
 
 /* Residual features of a whole data set, computed once and gathered per batch: K^c of any two rows is the dot product
- * of their features. Not for method RFF, whose K^c is no such product. Where z is of high rank (more than about a
- * thousand columns would be needed: z of many dimensions, rough kernels), the features are kept in another form that
- * circe_measure_circe_cached uses, right to rounding of k(z, z), and that the two functions below refuse with
- * CIRCE_ERR_RANK. */
+ * of their features. Not for method RFF, whose K^c is not such a product. If z has a high rank and would need more than
+ * about a thousand columns (many dimensions, rough kernels), the features have another form, exact up to rounding of
+ * k(z, z). circe_measure_circe_cached uses it; the two functions below refuse it with CIRCE_ERR_RANK. */
 typedef struct circe_features circe_features;
 
 CIRCE_API circe_status circe_features_create(circe_context *context, const circe_cme *cme, const circe_mat *y,

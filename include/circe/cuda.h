@@ -6,12 +6,12 @@
  * call of a size, or after circe_cuda_reserve, nothing is allocated. A host pointer, or memory of another GPU, is
  * refused.
  *
- * What cannot be seen without waiting is not checked: NaN in the data gives NaN, an index out of range makes value and
- * gradient NaN. The same inputs give the same bits. docs/gpu.md has accuracy and speed.
+ * Data and indices are not checked, because that would mean waiting: NaN in the data gives NaN, and an index out of
+ * range makes value and gradient NaN. The same inputs give the same bits. docs/gpu.md has accuracy and speed.
  *
- * Calls on one handle must not overlap, nor may their work on the device: one handle per stream. In a build without
- * CUDA (CIRCE_CUDA=OFF), and on a machine without a GPU or driver, circe_cuda_open says so with CIRCE_ERR_UNSUPPORTED.
- */
+ * Calls on one handle must not overlap, and neither may their work on the device: use one handle per stream. In a build
+ * without CUDA (CIRCE_CUDA=OFF), and on a machine without a GPU or driver, circe_cuda_open says so with
+ * CIRCE_ERR_UNSUPPORTED. */
 #ifndef CIRCE_CUDA_H
 #define CIRCE_CUDA_H
 
@@ -26,23 +26,23 @@ typedef struct circe_cuda circe_cuda;
 /* `device` counts from 0; `stream` is a cudaStream_t of it, NULL the default stream. Does not change the caller's
  * current device. */
 CIRCE_API circe_status circe_cuda_open(circe_context *context, int device, void *stream, circe_cuda **cuda);
-/* Waits for the device, then frees. Graphs captured through the handle end their life here: they use its scratch. */
+/* Waits for the device, then frees. Graphs captured through the handle use its scratch and must not run afterwards. */
 CIRCE_API void circe_cuda_close(circe_cuda *cuda);
 
-/* Work goes to this stream from now on. Whether it may run beside what was queued before is the caller's to order. */
+/* From now on, work goes to this stream. The caller must order it after work queued on the previous stream. */
 CIRCE_API circe_status circe_cuda_set_stream(circe_cuda *cuda, void *stream);
 
-/* Scratch for measures and contractions of n points with x of `cols` columns, so that the first call, too, allocates
- * nothing. */
+/* Reserves scratch for measures and contractions of n points and an x with `cols` columns, so that even the first call
+ * allocates nothing. */
 CIRCE_API circe_status circe_cuda_reserve(circe_cuda *cuda, int64_t n, int64_t cols, circe_dtype dtype);
 
-/* Bytes of device memory the handle holds. */
+/* The device memory of the handle, in bytes. */
 CIRCE_API size_t circe_cuda_bytes(const circe_cuda *cuda);
 
 /* ---- features as their kernel sees them -------------------------------------------------------------------- */
 
-/* As circe_scale and circe_scale_gradient; widths, figures and scratch, of circe_cuda_scale_bytes, are device memory.
- * The scratch of a batch serves its gradient: nothing may write to it in between. The width stays on the device. */
+/* Like circe_scale and circe_scale_gradient. widths, figures and scratch (circe_cuda_scale_bytes) are device memory.
+ * The gradient uses the scratch of its batch, so nothing may write to it in between. The width stays on the device. */
 CIRCE_API size_t circe_cuda_scale_bytes(int64_t n, int64_t cols);
 CIRCE_API circe_status circe_cuda_scale(circe_cuda *cuda, const circe_kernel *kernel, const circe_scaling *scaling,
                                         const circe_mat *x, double *widths, double *figures, void *scratch,
@@ -53,22 +53,22 @@ CIRCE_API circe_status circe_cuda_scale_gradient(circe_cuda *cuda, const circe_k
 
 /* ---- measures -------------------------------------------------------------------------------------------- */
 
-/* CIRCE of n points from residual features: as circe_measure_circe_cached. y (N, d_y) and zeta (N, q) are of a data set
- * of which the points are the rows index[0..n) (device memory), or the points themselves where index is NULL and N = n.
- * x (n, d_x), y, zeta and grad (n, d_x; may be NULL) are of one dtype; value is one double in device memory. No matrix
- * of n by n is formed. */
+/* CIRCE of n points from residual features, like circe_measure_circe_cached. y (N, d_y) and zeta (N, q) describe a data
+ * set, and the points are its rows index[0..n) (device memory). If index is NULL, N = n and they describe the points. x
+ * (n, d_x), y, zeta and grad (n, d_x; may be NULL) have one dtype; value is one double in device memory. Forms no n by
+ * n matrix. */
 CIRCE_API circe_status circe_cuda_measure_circe(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
                                                 const circe_mat *zeta, const int64_t *index, int64_t n,
                                                 const circe_kernel *kernel_x, const circe_mat *x,
                                                 circe_estimator estimator, double *value, circe_mat *grad);
 
-/* As circe_measure_hsic. No matrix of n by n is formed. */
+/* Like circe_measure_hsic. Forms no n by n matrix. */
 CIRCE_API circe_status circe_cuda_measure_hsic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
                                                const circe_mat *z, circe_hsic_estimator estimator, double *value,
                                                circe_mat *grad);
 
-/* As circe_contract, circe_witness_features and circe_witness_hsic: of a witness (n, n) the lower triangle is read, and
- * written. With circe_contract's counterpart any witness that was made on the CPU serves on the GPU. */
+/* Like circe_contract, circe_witness_features and circe_witness_hsic: only the lower triangle of a witness (n, n) is
+ * read and written. circe_cuda_contract also accepts a witness that was computed on the CPU and copied. */
 CIRCE_API circe_status circe_cuda_contract(circe_cuda *cuda, const circe_kernel *kernel_x, const circe_mat *x,
                                            const circe_mat *witness, double *value, circe_mat *grad);
 CIRCE_API circe_status circe_cuda_witness_features(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
@@ -79,27 +79,28 @@ CIRCE_API circe_status circe_cuda_witness_hsic(circe_cuda *cuda, const circe_ker
 
 /* ---- measures that regress the batch on its own y -------------------------------------------------------- */
 
-/* HSCIC, KCI and GCM by dense algebra in float64, O(n^3), whatever the dtype of the points: cuBLAS and cuSOLVER are
- * opened at the first of these calls (CIRCE_ERR_UNSUPPORTED with what to install where they are missing). Of
- * circe_batch_options the ridge counts, and with method lowrank the tolerance: HSCIC and GCM of more than 96 points are
- * then of low rank, several times as fast, and NaN where the kernel matrix of y needs more than 96 pivots, which the
- * host could only see by waiting. Otherwise the regression is dense. A ridge that the CPU would refuse as lost in
- * rounding, and a matrix that is not positive definite, give NaN.
+/* HSCIC, KCI and GCM by dense algebra in float64, O(n^3), for points of either dtype. The first of these calls opens
+ * cuBLAS and cuSOLVER; if they are missing, it returns CIRCE_ERR_UNSUPPORTED and says what to install. Of
+ * circe_batch_options, the ridge is used, and with method lowrank the tolerance. HSCIC and GCM of more than 96 points
+ * then use low rank, which is several times faster, and give NaN if the kernel matrix of y needs more than 96 pivots,
+ * because the host could see that only by waiting. Otherwise the regression is dense. A ridge that the CPU would refuse
+ * as lost in rounding, or a matrix that is not positive definite, gives NaN.
  *
- * y and z (N, .) are of a data set of which the points are the rows index[0..n), n the rows of x (device memory), or
- * the points themselves where index is NULL and N = n; an index out of range gives NaN. All matrices of a call are of
- * one dtype; value is one double in device memory; grad may be NULL. */
+ * y and z (N, .) describe a data set, and the points are its rows index[0..n) (device memory), where n is the number of
+ * rows of x. If index is NULL, N = n and they describe the points. An index out of range gives NaN. All matrices of a
+ * call have one dtype; value is one double in device memory; grad may be NULL. */
 
-/* Scratch for any of these measures of n points, z_hat and a previous batch of n rows included. */
+/* Reserves scratch for any of these measures of n points, including z_hat and a previous batch of n rows. */
 CIRCE_API circe_status circe_cuda_reserve_batch(circe_cuda *cuda, int64_t n, int64_t cols_x, int64_t cols_y,
                                                 int64_t cols_z, circe_dtype dtype);
 
-/* *rank := the pivots that a regression of low rank on these points has; -1: more than the 96 that it may have. Batches
- * of a data set have hardly more than the whole, where the tolerance is made smaller by their share of it. Waits. */
+/* Sets *rank to the number of pivots of a low-rank regression on these points, or to -1 if there are more than 96.
+ * Batches rarely need more pivots than their data set, if the tolerance is scaled by their share of its rows. Waits for
+ * the device. */
 CIRCE_API circe_status circe_cuda_batch_rank(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *y,
                                              const circe_batch_options *options, int64_t *rank);
 
-/* As circe_measure_hscic and circe_witness_hscic. */
+/* Like circe_measure_hscic and circe_witness_hscic. */
 CIRCE_API circe_status circe_cuda_measure_hscic(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
                                                 const circe_mat *y, const circe_mat *z, const int64_t *index,
                                                 const circe_batch_options *options, double *value, circe_mat *grad);
@@ -107,7 +108,7 @@ CIRCE_API circe_status circe_cuda_witness_hscic(circe_cuda *cuda, const circe_ke
                                                 const circe_mat *z, const circe_batch_options *options,
                                                 circe_mat *witness);
 
-/* As circe_measure_hscic_holdout, from residual features zeta (N, q) in the place of z: of circe_cuda_features, or of
+/* Like circe_measure_hscic_holdout, with residual features zeta (N, q) instead of z, from circe_cuda_features or
  * circe_cuda_residual_features. kernel_y is the model's. */
 CIRCE_API circe_status circe_cuda_measure_hscic_holdout(circe_cuda *cuda, const circe_kernel *kernel_y,
                                                         const circe_mat *y, const circe_mat *zeta, const int64_t *index,
@@ -115,7 +116,7 @@ CIRCE_API circe_status circe_cuda_measure_hscic_holdout(circe_cuda *cuda, const 
                                                         const circe_batch_options *options, double *value,
                                                         circe_mat *grad);
 
-/* As circe_measure_kci and circe_witness_kci. */
+/* Like circe_measure_kci and circe_witness_kci. */
 CIRCE_API circe_status circe_cuda_measure_kci(circe_cuda *cuda, const circe_kernels *kernels, const circe_mat *x,
                                               const circe_mat *y, const circe_mat *z, const int64_t *index,
                                               const circe_batch_options *options, double *value, circe_mat *grad);
@@ -123,9 +124,9 @@ CIRCE_API circe_status circe_cuda_witness_kci(circe_cuda *cuda, const circe_kern
                                               const circe_mat *z, const circe_batch_options *options,
                                               circe_mat *witness);
 
-/* As circe_measure_gcm; options->previous_x and previous_y are points in device memory. In the place of
- * options->holdout, which must be NULL here, z_hat (N, d_z) = E[z | y], made once for a data set by circe_cme_mean, row
- * by row beside z; or NULL: z is regressed on the batch. */
+/* Like circe_measure_gcm, with options->previous_x and previous_y in device memory. options->holdout must be NULL.
+ * Instead, z_hat (N, d_z) holds E[z | y] for every row of the data set, computed once by circe_cme_mean; z_hat NULL: z
+ * is regressed on the batch. */
 CIRCE_API circe_status circe_cuda_measure_gcm(circe_cuda *cuda, const circe_kernel *kernel_y, const circe_mat *x,
                                               const circe_mat *y, const circe_mat *z, const circe_mat *z_hat,
                                               const int64_t *index, const circe_gcm_options *options, double *value,
@@ -133,23 +134,24 @@ CIRCE_API circe_status circe_cuda_measure_gcm(circe_cuda *cuda, const circe_kern
 
 /* ---- one measure, evaluated many times -------------------------------------------------------------------- */
 
-/* From now on circe_measure_evaluate takes rows (n), x and grad (n, d; float32) and value in this GPU's memory, and
- * queues its work on the handle's stream, where it can be captured; `step` is not looked at. What the measure needs of
- * its data set is copied here, as float32, and scratch is reserved for batches of n rows, x of up to `cols` columns and
- * `places` of them. Rows that are out of range give NaN. Until the measure is bound anew, or cuda is NULL: back to the
- * host. The handle must outlive that. CIRCE_ERR_UNSUPPORTED, and nothing changed, where the measure is the host's
- * alone: circe-spectral, nocco, kpc, circe by random features or with a z of high rank, and work in float64. */
+/* From now on, circe_measure_evaluate takes rows (n), x and grad (n, d; float32) and value in this GPU's memory, and
+ * queues its work on the handle's stream, where it can be captured. It ignores `step`. This call copies what the
+ * measure needs of its data set, as float32, and reserves scratch for batches of n rows, x with up to `cols` columns,
+ * and `places` places. Rows out of range give NaN. The measure returns to the host when it is bound again, or with cuda
+ * = NULL; until then, the handle must exist. Returns CIRCE_ERR_UNSUPPORTED and changes nothing if the measure runs on
+ * the host only: circe-spectral, nocco, kpc, circe with random features or a z of high rank, and work in float64. */
 CIRCE_API circe_status circe_measure_to_cuda(circe_measure *measure, circe_cuda *cuda, int64_t n, int64_t cols,
                                              int64_t places);
 
-/* to (n, d) := the rows index[0..n) of from (N, d), both of one dtype; an index out of range gives a row of NaN. */
+/* Copies the rows index[0..n) of from (N, d) to `to` (n, d), both of one dtype. An index out of range gives a row of
+ * NaN. */
 CIRCE_API circe_status circe_cuda_gather(circe_cuda *cuda, const circe_mat *from, const int64_t *index, circe_mat *to);
 
 /* ---- fits ------------------------------------------------------------------------------------------------ */
 
-/* As circe_cme_fit, with y (M, d_y) and z (M, d_z) in device memory: pivots, sums over the holdout, decompositions and
- * the leave-one-out errors of the whole grid are the GPU's, in float64. The model is an ordinary one, in the host's
- * memory. Waits for the device, allocates what it needs beside the handle's scratch and frees it. Needs cuBLAS and
+/* Like circe_cme_fit, with y (M, d_y) and z (M, d_z) in device memory. The GPU computes pivots, sums over the holdout,
+ * decompositions and the leave-one-out errors of the whole grid, in float64. The model is an ordinary one in host
+ * memory. Waits for the device, and allocates and frees memory in addition to the handle's scratch. Needs cuBLAS and
  * cuSOLVER. */
 CIRCE_API circe_status circe_cuda_cme_fit(circe_cuda *cuda, const circe_mat *y, const circe_mat *z,
                                           const circe_kernel *kernel_y, const circe_kernel *kernel_z,
@@ -157,23 +159,23 @@ CIRCE_API circe_status circe_cuda_cme_fit(circe_cuda *cuda, const circe_mat *y, 
 
 /* ---- residual features ----------------------------------------------------------------------------------- */
 
-/* What a fitted model needs on the device. The model must outlive it. Methods low rank and dense; not RFF. */
+/* The device's copy of a fitted model, which must outlive it. For the methods low rank and dense, not RFF. */
 typedef struct circe_cuda_model circe_cuda_model;
 
 CIRCE_API circe_status circe_cuda_model_create(circe_cuda *cuda, const circe_cme *cme, circe_cuda_model **model);
 CIRCE_API void circe_cuda_model_destroy(circe_cuda_model *model);
-/* The columns of its residual features: the rank of z, and up to 8 for points outside the holdout's span. */
+/* The number of columns of its residual features: the rank of z plus up to 8 for points outside the holdout's span. */
 CIRCE_API int64_t circe_cuda_model_columns(const circe_cuda_model *model);
 
-/* zeta (n, columns) of the points y (n, d_y), z (n, d_z), computed in float64; all three of one dtype. First the part
- * of psi(z) - mu(y) in the span of the holdout's z, then columns for what of the batch's z lies outside of it, 0 where
- * nothing does. `left` (one double in device memory, or NULL) becomes the largest share of any k(z, z) that is in
- * neither: below about 1e-8 nothing is missing. Where more is (z far outside by the dozen, or of a rough kernel) it
- * takes circe_features_create, on the CPU, which extends the basis as far as need be. */
+/* zeta (n, columns) of the points y (n, d_y), z (n, d_z), computed in float64; all three have one dtype. The first
+ * columns hold the part of psi(z) - mu(y) in the span of the holdout's z, the others the part of the batch's z outside
+ * that span (0 if there is none). `left` (one double in device memory, or NULL) becomes the largest share of any k(z,
+ * z) that all columns miss; below about 1e-8, nothing is missing. If it is larger (dozens of z far outside, or a rough
+ * kernel), use circe_features_create on the CPU, which extends the basis as far as needed. */
 CIRCE_API circe_status circe_cuda_residual_features(circe_cuda *cuda, const circe_cuda_model *model, const circe_mat *y,
                                                     const circe_mat *z, circe_mat *zeta, double *left);
 
-/* Residual features of a data set (circe_features_create) copied to the device, once. Waits for the copy. */
+/* The device's copy of the residual features of a data set (circe_features_create). Waits for the copy. */
 typedef struct circe_cuda_features circe_cuda_features;
 
 CIRCE_API circe_status circe_cuda_features_create(circe_cuda *cuda, const circe_features *features,

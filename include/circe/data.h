@@ -1,4 +1,4 @@
-/* Pictures for the image experiments, which the library makes itself, in the form of the published ones. */
+/* Draws the pictures of the image experiments, in the format of the published data sets. */
 #ifndef CIRCE_DATA_H
 #define CIRCE_DATA_H
 
@@ -12,7 +12,7 @@ typedef struct circe_data_options {
 } circe_data_options;
 #undef CIRCE_OPTION
 
-/* Their rows, and every field its default. */
+/* The schema of the options, and the function that sets every field to its default. */
 CIRCE_API extern const circe_schema circe_data_schema;
 CIRCE_API void circe_data_options_init(circe_data_options *options);
 
@@ -21,7 +21,7 @@ typedef struct circe_data_made {
     int64_t pictures, width, height;
 } circe_data_made;
 
-/* `set`: "faces", "dsprites", or "contact-sheet", a picture of some of a set's pictures. */
+/* `set` is "faces", "dsprites", or "contact-sheet" (one picture that shows some of a set's pictures). */
 CIRCE_API circe_status circe_data(circe_context *context, const char *set, const circe_data_options *options,
                                   const circe_watch *watch, circe_data_made *made);
 

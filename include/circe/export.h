@@ -1,4 +1,4 @@
-/* Which symbols libcirce shows. Everything else is compiled with hidden visibility. */
+/* CIRCE_API marks the public symbols. Everything else is compiled with hidden visibility. */
 #ifndef CIRCE_EXPORT_H
 #define CIRCE_EXPORT_H
 

@@ -13,20 +13,20 @@ typedef struct circe_fit_options {
 } circe_fit_options;
 #undef CIRCE_OPTION
 
-/* Their rows, and every field its default. */
+/* The schema of the options, and the function that sets every field to its default. */
 CIRCE_API extern const circe_schema circe_fit_schema;
 CIRCE_API void circe_fit_options_init(circe_fit_options *options);
 
 typedef struct circe_fit_result {
-    circe_cme *cme;  /* NULL: this is another rank than the first, which has it; uses the context */
-    char *model;     /* the file that it was written to */
+    circe_cme *cme;  /* uses the context; NULL: this rank is not the first */
+    char *model;     /* the file of the model */
     int64_t dropped; /* rows with missing cells */
     circe_columns columns;
     circe_notes warnings;
 } circe_fit_result;
 
-/* Fits on the columns y and z of `table`, or (NULL) of the files that the options name, and writes the model to
- * options->output. By all ranks where there are several. watch may be NULL. */
+/* Fits the columns y and z of `table` or, if it is NULL, of the files that the options name, and writes the model to
+ * options->output. All ranks must call it. watch may be NULL. */
 CIRCE_API circe_status circe_fit(circe_context *context, const circe_table *table, const circe_fit_options *options,
                                  const circe_watch *watch, circe_fit_result **result);
 CIRCE_API void circe_fit_result_free(circe_fit_result *result);

@@ -1,11 +1,11 @@
-/* GCM, the generalised covariance measure (Shah and Peters, 2020): what y leaves of x against what it leaves of z.
+/* GCM, the generalised covariance measure (Shah and Peters, 2020): the correlation of the residuals of x and z given y.
  *
  *     r_x = x - x_hat(y) (B, d_x),  r_z = z - z_hat(y) (B, d_z),  R_i,ab = r_x,ia r_z,ib
  *     T_ab = sqrt(B) mean_i R_i,ab / sqrt(mean_i R_i,ab^2 - (mean_i R_i,ab)^2)
  *
- * Under conditional independence each T_ab is about standard normal. It sees what is left of a linear dependence: with
- * x = y + e^2 and z = e it sees nothing, and CIRCE does. O(B) memory and O(B r (d_x + d_z) + B d_x d_z) time with the
- * regression's rank r, no B by B matrix where y has low rank. */
+ * Under conditional independence, each T_ab is approximately standard normal. GCM sees only correlation of the
+ * residuals: for x = y + e^2 and z = e it sees nothing, but CIRCE does. It takes O(B) memory and O(B r (d_x + d_z) + B
+ * d_x d_z) time, where r is the rank of the regression, and forms no B by B matrix if y has low rank. */
 #ifndef CIRCE_GCM_H
 #define CIRCE_GCM_H
 
@@ -15,7 +15,7 @@ CIRCE_BEGIN_DECLS
 
 typedef enum circe_gcm_regression {
     CIRCE_GCM_KERNEL = 1, /* kernel ridge, S = K_yy (K_yy + ridge I)^-1; constants are shrunk like any function */
-    CIRCE_GCM_LINEAR = 2, /* least squares on [1, y]; columns of y that add nothing to others are left out */
+    CIRCE_GCM_LINEAR = 2, /* least squares on [1, y]; leaves out columns of y that depend linearly on others */
 } circe_gcm_regression;
 
 /* How the table T becomes one number. */
@@ -32,31 +32,31 @@ CIRCE_API const char *circe_gcm_combine_name(circe_gcm_combine combine);
 typedef struct circe_gcm_options {
     circe_gcm_regression regression;
     circe_gcm_combine combine;
-    double sharpness;          /* beta of LOGSUMEXP, > 0; 1: the width of T under independence */
-    circe_batch_options batch; /* of the kernel regression: ridge, method, tolerance */
-    /* The batch before, (n, d_x) and (n, d_y) of any number of rows, both or none. x_hat is then the regression fitted
-     * on it, a constant as far as the gradient goes: d/dx = d/dr_x. None: the batch on itself, and d/dx = (I - S)
-     * d/dr_x. Kernel regression compares all pairs of the two batches, in blocks. */
+    double sharpness;          /* beta of LOGSUMEXP, > 0; default 1, the width of T under independence */
+    circe_batch_options batch; /* for the kernel regression: ridge, method, tolerance */
+    /* The previous batch, (n, d_x) and (n, d_y) with any number of rows; both or none. x_hat is then fitted on it, and
+     * is a constant for the gradient: d/dx = d/dr_x. None: the batch is regressed on itself, and d/dx = (I - S) d/dr_x.
+     * Kernel regression compares all pairs of rows of the two batches, block by block. */
     const circe_mat *previous_x, *previous_y;
-    const circe_cme *holdout; /* z_hat by circe_cme_mean, with the model's own kernel of y; NULL: the batch on itself */
+    const circe_cme *holdout; /* z_hat by circe_cme_mean, with the model's kernel of y; NULL: regress z on the batch */
 } circe_gcm_options;
 
-/* Kernel regression of the batch on itself, the maximum: the measure as published. */
+/* The measure as published: kernel regression of the batch on itself, and the maximum. */
 CIRCE_API void circe_gcm_options_init(circe_gcm_options *options);
 
 /* value and grad (B, d_x) = d value / d x, of the dtype of x; grad may be NULL. kernel_y may be NULL for linear
- * regression; options may be NULL: the defaults. float64 inside, whatever the inputs.
+ * regression; options NULL: the defaults. The work is always done in float64.
  *
- * What is returned where the formula has no answer:
- *   - A column whose residual is rounding noise, max |r| <= u max |x|, counts as zero: all its T are 0 and there is no
- *     gradient. u is 4 eps of float32 for float32 data, (16 + sqrt(B)) eps of float64 for float64 data, and the
- *     largest number of what is subtracted stands for max |x|. So it is with a constant column in linear regression or
- *     one that y determines exactly, and with a column of zeros. (Kernel regression shrinks: a constant leaves a
- *     residual (I - S) 1, and T is what the formula says of it.)
+ * What is returned if the formula is undefined:
+ *   - A column whose residual is rounding noise, max |r| <= u max |x|, counts as zero: all its T are 0 and it has no
+ * gradient. u is 4 eps of float32 for float32 data and (16 + sqrt(B)) eps of float64 for float64 data, and max |x| is
+ * over the numbers that are subtracted. Examples: a column of zeros, a column that y determines exactly, and in linear
+ * regression a constant column. (Kernel regression shrinks: a constant leaves the residual (I - S) 1, and T follows
+ * from the formula.)
  *   - A pair whose products R have no spread beyond that noise has T = 0 and no gradient: one point; two points whose
  *     products are equal; residuals that are both constant; r_x,a = +-1 / r_z,b.
- *   - Equal or collinear columns of x or z are pairs like others. Among pairs that tie for the maximum, to 1e-12, the
- *     gradient is of the lowest a, then the lowest b.
+ *   - Equal or collinear columns of x or z need no special care. If pairs tie for the maximum (to 1e-12), the gradient
+ * is that of the pair with the lowest a, then the lowest b.
  *   - Columns of any size: residuals are scaled (by powers of 2) before they are multiplied, and T does not depend on
  *     their units. An element of the gradient beyond the range of the dtype is its largest number. */
 CIRCE_API circe_status circe_measure_gcm(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *x,

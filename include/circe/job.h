@@ -1,4 +1,4 @@
-/* What all jobs share: data in memory, and someone who watches.
+/* What all jobs share: tables in memory, and a watch that follows progress and can stop a job.
  *
  * A job takes its options (circe/options.h), a table or the files that its options name, and a watch; it returns a
  * result. It never prints and never ends the program. */
@@ -10,7 +10,8 @@
 
 CIRCE_BEGIN_DECLS
 
-/* Columns of one length, with names: numbers (NaN: missing) or texts (NULL: missing). What is added is copied. */
+/* A table: named columns of equal length, with numbers (NaN: missing) or texts (NULL: missing). Added columns are
+ * copied. */
 typedef struct circe_table circe_table;
 
 CIRCE_API circe_status circe_table_create(int64_t rows, circe_table **table);
@@ -21,31 +22,32 @@ CIRCE_API circe_status circe_table_add_numbers(circe_table *table, const char *n
 CIRCE_API circe_status circe_table_add_texts(circe_table *table, const char *name, const char *const *texts);
 CIRCE_API int64_t circe_table_rows(const circe_table *table);
 
-/* Told while a job runs; any of the functions may be NULL. */
+/* Callbacks while a job runs; any of them may be NULL. */
 typedef struct circe_watch {
     void *user;
-    /* `text` says what is being done, `done` of 1. Not 0: stop; the job returns CIRCE_ERR_CANCELLED. */
+    /* `text` says what the job is doing; `done` rises from 0 to 1. Return non-zero to stop: the job then returns
+     * CIRCE_ERR_CANCELLED. */
     int (*progress)(void *user, double done, const char *text);
-    /* A sentence that the user should read; the result lists it too. */
+    /* A sentence that the user should read. The result lists it too. */
     void (*warning)(void *user, const char *text);
-    /* What is good to know before waiting: how long a step will take. No result has it. */
+    /* A sentence that is useful before waiting, such as how long a step will take. The result does not list it. */
     void (*note)(void *user, const char *text);
 } circe_watch;
 
-/* Sentences, in the order in which they came up. */
+/* Sentences, in the order in which they occurred. */
 typedef struct circe_notes {
     char **text;
     size_t n;
 } circe_notes;
 
-/* How columns were read that are not plain numbers. */
+/* How a column that is not plain numbers was read. */
 typedef struct circe_column {
-    const char *variable; /* "x", "y" or "z"; NULL: of a table of all columns */
+    const char *variable; /* "x", "y" or "z"; NULL: a column of one table */
     char *name;           /* its name, or its number */
     int64_t categories;   /* 0: numbers */
     int64_t missing;      /* cells */
-    int named;            /* categories because an option says so; else because no cell is a number */
-    int few;              /* or because it has few different numbers */
+    int named;            /* categories because an option says so, and not because no cell is a number */
+    int few;              /* categories because it has few different numbers */
 } circe_column;
 
 typedef struct circe_columns {

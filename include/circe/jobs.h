@@ -1,4 +1,4 @@
-/* Everything of libcirce_jobs: what people ask of circe, each as one call with options in and a result out. */
+/* All of libcirce_jobs: each job of the command is one call, with options in and a result out. */
 #ifndef CIRCE_JOBS_H
 #define CIRCE_JOBS_H
 

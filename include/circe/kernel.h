@@ -49,7 +49,7 @@ CIRCE_API int64_t circe_kernel_n_factors(const circe_kernel *kernel);
 CIRCE_API circe_status circe_kernel_get_factor(const circe_kernel *kernel, int64_t index, circe_kernel_factor *factor);
 CIRCE_API int64_t circe_kernel_n_free(const circe_kernel *kernel);
 
-/* Give every free factor this width, or the median heuristic of its own columns of `points`. */
+/* Gives every free factor this width, or the median heuristic of its columns of `points`. */
 CIRCE_API circe_status circe_kernel_bind(circe_kernel *kernel, double sigma2);
 CIRCE_API circe_status circe_kernel_bind_median(circe_kernel *kernel, const circe_mat *points);
 
@@ -57,12 +57,12 @@ CIRCE_API circe_status circe_kernel_bind_median(circe_kernel *kernel, const circ
 CIRCE_API const char *circe_kernel_text(const circe_kernel *kernel);
 
 /* The median heuristic: sigma2 = (median over pairs of |a-b|)^2 on columns first_col .. first_col+n_cols-1 (-1: to the
- * last). Exact up to 2,048 rows; beyond, on a fixed random subset of that many. Where more than half of the pairs
- * coincide, the median over those that do not. Constant points are refused. */
+ * last). Exact up to 2,048 rows; with more, computed on a fixed random subset of that size. If more than half of the
+ * pairs coincide, the median is over the other pairs. Constant points are refused. */
 CIRCE_API circe_status circe_median_sigma2(circe_context *context, const circe_mat *points, int64_t first_col,
                                            int64_t n_cols, double *sigma2);
 
-/* out(i, j) = k(a_i, b_j). All three of one dtype. */
+/* out(i, j) = k(a_i, b_j). All three have one dtype. */
 CIRCE_API circe_status circe_gram(circe_context *context, const circe_kernel *kernel, const circe_mat *a,
                                   const circe_mat *b, circe_mat *out);
 

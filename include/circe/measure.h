@@ -1,9 +1,9 @@
-/* Measures of conditional dependence as <G, K_xx>: a witness G made from (y, z), and a contraction with the kernel
- * of x that gives value and gradient. G is symmetric; only its lower triangle (i >= j) is written and read.
+/* Measures of conditional dependence of the form <G, K_xx>: a witness G computed from (y, z), contracted with the
+ * kernel of x to give value and gradient. G is symmetric; only its lower triangle (i >= j) is written and read.
  *
  * CIRCE takes its regression from a fitted conditional mean. HSCIC, KCI, NOCCO and KPC, as published, regress the batch
- * on itself; HSIC knows no y. GCM, which is no such contraction, has a header of its own. docs/measures.md compares
- * them. In all of them the work is done in the dtype of x, and grad may be NULL. */
+ * on itself; HSIC ignores y. GCM does not have this form and has its own header, circe/gcm.h. docs/measures.md compares
+ * the measures. All of them work in the dtype of x, and grad may be NULL. */
 #ifndef CIRCE_MEASURE_H
 #define CIRCE_MEASURE_H
 
@@ -15,53 +15,54 @@ typedef enum circe_estimator {
     CIRCE_BIASED = 1,   /* the theorem, algorithm 1:     Q / (B(B-1)),  Q = K_yy o K^c */
     CIRCE_DEBIASED = 2, /* the corollary, off-diagonal:  offdiag(Q) / (B(B-1)) */
     CIRCE_CENTERED = 3, /* the corollary:                HQH / (B(B-1)) */
-    CIRCE_USTAT = 4,    /* the unbiased HSIC weights of Q: scatters around 0 where there is no dependence */
+    CIRCE_USTAT = 4,    /* the unbiased HSIC weights of Q; scatters around 0 without dependence */
 } circe_estimator;
 
 CIRCE_API const char *circe_estimator_name(circe_estimator estimator);
 
-/* G (B, B) of CIRCE from raw points, or from residual features (of circe_features). The dtype of G is that of the
- * batch work; y, z, zeta may be of either. */
+/* G (B, B) of CIRCE from points, or from residual features (circe_features). The work is done in the dtype of G; y, z
+ * and zeta may have either dtype. */
 CIRCE_API circe_status circe_witness_circe(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
                                            const circe_mat *z, circe_estimator estimator, circe_mat *witness);
 CIRCE_API circe_status circe_witness_features(circe_workspace *workspace, const circe_kernel *kernel_y,
                                               const circe_mat *y, const circe_mat *zeta, circe_estimator estimator,
                                               circe_mat *witness);
 
-/* value = sum_ij G_ij k(x_i, x_j), grad (B, d_x) = d value / d x; grad may be NULL. x, G and grad of one dtype. */
+/* value = sum_ij G_ij k(x_i, x_j), grad (B, d_x) = d value / d x; grad may be NULL. x, G and grad have one dtype. */
 CIRCE_API circe_status circe_contract(circe_workspace *workspace, const circe_kernel *kernel_x, const circe_mat *x,
                                       const circe_mat *witness, double *value, circe_mat *grad);
 
-/* Both steps. The work is done in the dtype of x. grad may be NULL. */
+/* Both steps, in the dtype of x. grad may be NULL. */
 CIRCE_API circe_status circe_measure_circe(circe_workspace *workspace, const circe_cme *cme,
                                            const circe_kernel *kernel_x, const circe_mat *x, const circe_mat *y,
                                            const circe_mat *z, circe_estimator estimator, double *value,
                                            circe_mat *grad);
 
-/* The same for rows index[0..n) of a data set whose residual features are cached: the training step. */
+/* The same for the rows index[0..n) of a data set with cached residual features: a training step. */
 CIRCE_API circe_status circe_measure_circe_cached(circe_workspace *workspace, const circe_cme *cme,
                                                   const circe_features *features, const int64_t *index, int64_t n,
                                                   const circe_kernel *kernel_x, const circe_mat *x,
                                                   circe_estimator estimator, double *value, circe_mat *grad);
 
-/* The largest singular value of (1/B) sum_i phi(x_i) (x) psi(y_i) (x) zeta_i, and its gradient. O(B^3), float64
- * inside. Where the largest singular value is not simple, the gradient is one of the subgradients. */
+/* The largest singular value of (1/B) sum_i phi(x_i) (x) psi(y_i) (x) zeta_i, and its gradient. O(B^3), computed in
+ * float64. If the largest singular value is not simple, the gradient is one of the subgradients. */
 CIRCE_API circe_status circe_measure_circe_spectral(circe_workspace *workspace, const circe_cme *cme,
                                                     const circe_kernel *kernel_x, const circe_mat *x,
                                                     const circe_mat *y, const circe_mat *z, double *value,
                                                     circe_mat *grad);
 
-/* ---- measures of the batch alone -------------------------------------------------------------------------------- */
+/* ---- measures from the batch alone
+ * -------------------------------------------------------------------------------- */
 
-/* The kernels of the variables; those that a measure does not use may be NULL. */
+/* The kernels of the variables. Kernels that a measure does not use may be NULL. */
 typedef struct circe_kernels {
     const circe_kernel *x, *y, *z;
 } circe_kernels;
 
-/* HSIC: does x depend on z at all, whatever y. */
+/* HSIC: does x depend on z at all, regardless of y? */
 typedef enum circe_hsic_estimator {
     CIRCE_HSIC_BIASED = 1,   /* tr(H K_xx H K_zz) / B^2 */
-    CIRCE_HSIC_USTAT = 2,    /* Song et al.: as CIRCE_USTAT with K_zz for Q; at least 4 points */
+    CIRCE_HSIC_USTAT = 2,    /* Song et al.: CIRCE_USTAT with K_zz for Q; needs 4 points */
     CIRCE_HSIC_UNBIASED = 2, /* an older name for it */
 } circe_hsic_estimator;
 
@@ -76,22 +77,22 @@ CIRCE_API circe_status circe_measure_hsic(circe_workspace *workspace, const circ
 /* How the batch is regressed on its own y. */
 typedef struct circe_batch_options {
     double ridge;        /* lambda in (K_yy + lambda I), > 0 */
-    circe_method method; /* AUTO: low rank where y allows; LOWRANK; DENSE */
-    double tolerance;    /* low rank leaves out this share of a kernel matrix's trace; 0: what the dtype needs */
+    circe_method method; /* AUTO (low rank if y allows it), LOWRANK or DENSE */
+    double tolerance;    /* the share of a kernel matrix's trace that low rank leaves out; 0: what the dtype needs */
 } circe_batch_options;
 
 CIRCE_API void circe_batch_options_init(circe_batch_options *options);
 
-/* HSCIC (Park and Muandet; Quinzan et al.): the HSIC of x and z given y = y_k, averaged over the batch, with the
- * weights W = (K_yy + lambda I)^-1 K_yy for the conditional means of both sides. */
+/* HSCIC (Park and Muandet; Quinzan et al.): the HSIC of x and z given y = y_k, averaged over the batch, with weights W
+ * = (K_yy + lambda I)^-1 K_yy for the conditional means on both sides. */
 CIRCE_API circe_status circe_witness_hscic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *y,
                                            const circe_mat *z, const circe_batch_options *options, circe_mat *witness);
 CIRCE_API circe_status circe_measure_hscic(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
                                            const circe_mat *y, const circe_mat *z, const circe_batch_options *options,
                                            double *value, circe_mat *grad);
 
-/* The same with z's conditional mean taken from a holdout: the HSCIC of x and the residuals of z, K^c in the place of
- * K_zz. The kernel of y is the model's. */
+/* The same with z's conditional mean taken from a holdout: the HSCIC of x and the residuals of z, with K^c instead of
+ * K_zz. Uses the model's kernel of y. */
 CIRCE_API circe_status circe_witness_hscic_holdout(circe_workspace *workspace, const circe_cme *cme, const circe_mat *y,
                                                    const circe_mat *z, const circe_batch_options *options,
                                                    circe_mat *witness);
@@ -107,29 +108,29 @@ CIRCE_API circe_status circe_measure_kci(circe_workspace *workspace, const circe
                                          const circe_mat *y, const circe_mat *z, const circe_batch_options *options,
                                          double *value, circe_mat *grad);
 
-/* ---- normalised measures ------------------------------------------------------------------------------------------
- */
+/* ---- normalised measures ----------------------------------------------------------------------------------------- */
 
 typedef struct circe_normalized_options {
     double epsilon;      /* the ridge is B epsilon, > 0; 1e-3 */
     circe_method method; /* as above */
-    double tolerance;    /* as above; 0: such that the values are right to 1e-9 (float32: 1e-7) */
+    double tolerance;    /* as above; 0: values are accurate to 1e-9 (float32: 1e-7) */
 } circe_normalized_options;
 
 CIRCE_API void circe_normalized_options_init(circe_normalized_options *options);
 
 /* NOCCO (Fukumizu et al. 2008): the squared Hilbert-Schmidt norm of the normalised conditional cross-covariance
- * operator, tr[R_x (I - R_y) R_z (I - R_y)], with R of the pairs (x, y) and (z, y). At least 2 rows. Without a
- * gradient low rank needs no B by B matrix. */
+ * operator, tr[R_x (I - R_y) R_z (I - R_y)], where R_x and R_z belong to the pairs (x, y) and (z, y). Needs at least 2
+ * rows. Without a gradient, low rank needs no B by B matrix. */
 CIRCE_API circe_status circe_measure_nocco(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
                                            const circe_mat *y, const circe_mat *z,
                                            const circe_normalized_options *options, double *value, circe_mat *grad);
 
-/* KPC (Huang, Deb and Sen 2020), the kernel partial correlation: the share of what y does not explain of x that z
- * explains; 0 where x and z are independent given y, 1 where x is a function of (y, z). The estimate is never negative,
- * positive by chance where the truth is 0, and can lie above 1. Where y leaves nothing of x to explain (at most 1e-13
- * of trace(K_xx): x is constant) it is 0, and so is the gradient; where y leaves only what the ridge does not let it
- * explain, x = y for one, it compares two such remainders and says nothing. Value without gradient as above. */
+/* KPC (Huang, Deb and Sen 2020), the kernel partial correlation: of the part of x that y does not explain, the share
+ * that z explains. It is 0 if x and z are independent given y, and 1 if x is a function of (y, z). The estimate is
+ * never negative, is positive by chance if the truth is 0, and can exceed 1. If y leaves nothing of x to explain (at
+ * most 1e-13 of trace(K_xx), as for a constant x), value and gradient are 0. If y leaves only what the ridge prevents
+ * it from explaining, as for x = y, the value compares two such remainders and means nothing. Without a gradient, low
+ * rank needs no B by B matrix. */
 CIRCE_API circe_status circe_measure_kpc(circe_workspace *workspace, const circe_kernels *kernels, const circe_mat *x,
                                          const circe_mat *y, const circe_mat *z,
                                          const circe_normalized_options *options, double *value, circe_mat *grad);

@@ -14,7 +14,7 @@ typedef struct circe_measure_job_options {
 } circe_measure_job_options;
 #undef CIRCE_OPTION
 
-/* Their rows, and every field its default. */
+/* The schema of the options, and the function that sets every field to its default. */
 CIRCE_API extern const circe_schema circe_measure_job_schema;
 CIRCE_API void circe_measure_job_options_init(circe_measure_job_options *options);
 
@@ -22,32 +22,32 @@ CIRCE_API void circe_measure_job_options_init(circe_measure_job_options *options
 typedef struct circe_measured {
     const char *measure;
     const char *estimator; /* NULL: the measure has one form */
-    const char *reading;   /* a few words: what 0 means, which scale */
-    int skipped;           /* for its cost; a warning says so */
-    char *error;           /* why there is no value; NULL: there is one, or it was skipped */
+    const char *reading;   /* a few words on how to read the value: what 0 means, on which scale */
+    int skipped;           /* because it would take too long; a warning says so */
+    char *error;           /* why it failed; NULL: it did not */
     double value, seconds;
     circe_block_result blocks; /* blocks.blocks = 0: all rows at once */
 } circe_measured;
 
 /* Where the regression of z on y came from. */
 typedef enum circe_mean_source {
-    CIRCE_MEAN_OF_BATCH = 0, /* the measured rows themselves, or there is none */
+    CIRCE_MEAN_OF_BATCH = 0, /* the measured rows themselves, or no regression */
     CIRCE_MEAN_FROM_MODEL = 1,
     CIRCE_MEAN_FROM_HOLDOUT = 2,
-    CIRCE_MEAN_FROM_SPLIT = 3, /* rows set aside by the seed */
+    CIRCE_MEAN_FROM_SPLIT = 3, /* rows set aside at random */
 } circe_mean_source;
 
 typedef struct circe_measure_job_result {
     const char *name;       /* "circe", ...; "all" */
-    circe_measured *values; /* one, or those of all measures */
+    circe_measured *values; /* one value, or one per measure */
     size_t n, n_failed;
-    const char *meaning; /* of the one, in a sentence; NULL: of all */
-    unsigned uses;       /* CIRCE_USES_..., of it or of all together */
-    int hold_out;        /* hscic and gcm took the mean of z from the source */
+    const char *meaning; /* a sentence on the measure; NULL for "all" */
+    unsigned uses;       /* CIRCE_USES_... of the measure, or of all of them together */
+    int hold_out;        /* hscic and gcm took the mean of z from `source` */
     circe_mean_source source;
-    int64_t rows;                 /* that a value stands for */
-    int64_t batch;                /* measured at once, or the sample that settled kernels and ridge */
-    int64_t read, given, dropped; /* after --rows; without missing cells; with them */
+    int64_t rows;                 /* that the value describes */
+    int64_t batch;                /* rows measured at once, or the sample that chose kernels and ridge */
+    int64_t read, given, dropped; /* rows after --rows; of these, complete ones; and those with missing cells */
     int64_t holdout, dropped_holdout;
     int in_blocks;
     circe_dtype dtype;
@@ -55,19 +55,20 @@ typedef struct circe_measure_job_result {
     circe_kernels kernels; /* NULL: not used */
     double ridge;          /* 0: none */
     double epsilon;
-    circe_cme *mean;   /* from the source; NULL: none is used */
-    circe_cme *choice; /* leave-one-out on the measured rows; NULL: nothing was to choose */
+    circe_cme *mean;   /* from `source`; NULL: not used */
+    circe_cme *choice; /* leave-one-out on the measured rows; NULL: there was nothing to choose */
     const char *transform, *method, *regression, *combine;
-    char *model;    /* the file of the mean, and */
-    char *gradient; /* that of the gradient; NULL: none */
+    char *model;    /* the file of the mean; NULL: none */
+    char *gradient; /* the file of the gradient; NULL: none */
     circe_mat grad; /* data NULL: not asked for */
     double seconds;
     circe_columns columns;
     circe_notes warnings;
 } circe_measure_job_result;
 
-/* Measures x, y and z: columns of `table`, or (NULL) of the files that the options name. `measure` is the name of one,
- * or "all", where one that fails says why and the others still come. watch may be NULL. */
+/* Measures the dependence of x, y and z: columns of `table` or, if it is NULL, of the files that the options name.
+ * `measure` is a name or "all". With "all", a measure that fails says why, and the others still have values. watch may
+ * be NULL. */
 CIRCE_API circe_status circe_measure_run(circe_context *context, const circe_table *table, const char *measure,
                                          const circe_measure_job_options *options, const circe_watch *watch,
                                          circe_measure_job_result **result);

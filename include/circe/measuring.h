@@ -1,11 +1,10 @@
-/* One measure, made once and evaluated many times: what a training loop, a loss, an audit and a table of all measures
- * hold.
+/* One measure, created once and evaluated many times, for training loops, losses, audits and tables of all measures.
  *
  *     circe_measure_options_init(&options, CIRCE_MEASURE_CIRCE);
  *     circe_measure_create(context, &options, &measure);
- *     circe_measure_fit(measure, &holdout_y, &holdout_z);             the mean of z given y, where the kind needs it
- *     circe_measure_bind(measure, &y, &z);                            a data set: its residual features, once
- *     circe_measure_evaluate(measure, rows, n, &x, &value, &grad);    rows of it, at every step
+ *     circe_measure_fit(measure, &holdout_y, &holdout_z);             // learns the mean of z given y, if needed
+ *     circe_measure_bind(measure, &y, &z);                            // once per data set
+ *     circe_measure_evaluate(measure, rows, n, &x, &value, &grad);    // at every step, for rows of the data set
  *
  * The functions of circe/measure.h and circe/gcm.h compute the same from points alone. */
 #ifndef CIRCE_MEASURING_H
@@ -19,7 +18,7 @@ CIRCE_BEGIN_DECLS
 /* ---- kinds ------------------------------------------------------------------------------------------------------- */
 
 typedef enum circe_measure_kind {
-    CIRCE_MEASURE_NONE = 0, /* the name of no measure, for those who may do without */
+    CIRCE_MEASURE_NONE = 0, /* no measure */
     CIRCE_MEASURE_CIRCE = 1,
     CIRCE_MEASURE_CIRCE_SPECTRAL = 2,
     CIRCE_MEASURE_HSIC = 3,
@@ -31,83 +30,85 @@ typedef enum circe_measure_kind {
     CIRCE_MEASURE_KINDS = 9, /* how many */
 } circe_measure_kind;
 
-/* What a kind makes use of. */
+/* What a kind uses. */
 enum {
     CIRCE_USES_Y = 1 << 0,
     CIRCE_USES_KERNEL_X = 1 << 1,
-    CIRCE_USES_KERNEL_Z = 1 << 2,   /* without one z stands for itself, and a fit has a linear kernel of z */
+    CIRCE_USES_KERNEL_Z = 1 << 2,   /* without it, z is used as it is, and a fit uses a linear kernel of z */
     CIRCE_USES_REGRESSION = 1 << 3, /* on y, by a kernel */
     CIRCE_USES_RIDGE = 1 << 4,
     CIRCE_USES_EPSILON = 1 << 5,
     CIRCE_USES_BATCH = 1 << 6,   /* the measured rows are regressed on themselves */
-    CIRCE_USES_MEAN = 1 << 7,    /* the conditional mean of z from rows that are not measured */
-    CIRCE_MAY_USE_MEAN = 1 << 8, /* the same where regress_z_on_holdout */
+    CIRCE_USES_MEAN = 1 << 7,    /* the conditional mean of z, learned from rows that are not measured */
+    CIRCE_MAY_USE_MEAN = 1 << 8, /* the same, if regress_z_on_holdout is set */
     CIRCE_USES_GCM = 1 << 9,     /* gcm_regression and gcm_combine */
     CIRCE_USES_ESTIMATOR = 1 << 10,
 };
 
 /* A form of a measure. */
 typedef struct circe_measure_form {
-    const char *name; /* NULL: there are no more */
+    const char *name; /* NULL ends the list */
     circe_estimator estimator;
-    int64_t least; /* rows it needs */
+    int64_t least; /* the smallest number of rows */
 } circe_measure_form;
 
 /* One row of the table of measures. */
 typedef struct circe_measure_row {
     const char *name;
     unsigned uses;
-    circe_measure_form forms[5]; /* the last one is empty; none: there is nothing to choose, and 2 rows are enough */
-    int usual_form;              /* its number, from 1, for a value that is to be read; 0: there is nothing to choose */
-    double matrices;             /* of all pairs of rows, held at once; 0: none, but some hundred numbers a row */
-    int64_t most_rows; /* beyond these its time, which grows with their cube, is felt; 0: it does not grow so */
+    circe_measure_form forms[5]; /* ends with an empty one; all empty: one form, for 2 rows or more */
+    int usual_form;              /* the form that `circe measure` uses, counted from 1; 0: the measure has one form */
+    double matrices;   /* n by n matrices in memory at the same time; 0: none, only a few hundred numbers per row */
+    int64_t most_rows; /* above this number of rows the measure is slow: its time is cubic in the rows; 0: it is not */
 } circe_measure_row;
 
-/* NULL: there is no such kind. */
+/* Returns NULL if there is no such kind. */
 CIRCE_API const circe_measure_row *circe_measure_row_of(circe_measure_kind kind);
 CIRCE_API const char *circe_measure_name(circe_measure_kind kind);
-/* A circe_measure_kind; -1: there is none of that name. */
+/* Returns a circe_measure_kind, or -1 if no kind has this name. */
 CIRCE_API int circe_measure_find(const char *name);
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 typedef struct circe_measure circe_measure;
 
-/* Widths of x's kernel that are no numbers. Those that follow the features are for the factors of x's kernel that have
- * no width, gaussian and laplace; linear and delta have none, and gcm has no kernel of x: there they mean nothing. */
-#define CIRCE_SIGMA2_FIRST 0.0      /* the median heuristic on the first x of so many columns, kept from then on */
-#define CIRCE_SIGMA2_MEDIAN (-1.0)  /* that of each batch (circe/scaling.h) */
-#define CIRCE_SIGMA2_RUNNING (-2.0) /* a moving average of those, by place */
+/* Values of sigma2_x that are not widths but say how to choose one. They apply to the gaussian and laplace factors of
+ * x's kernel that have no width, and have no effect for linear and delta factors or for gcm. */
+#define CIRCE_SIGMA2_FIRST 0.0     /* the median heuristic on the first batch with that number of columns, then fixed */
+#define CIRCE_SIGMA2_MEDIAN (-1.0) /* the median heuristic on each batch (circe/scaling.h) */
+#define CIRCE_SIGMA2_RUNNING (-2.0) /* a moving average of these medians, one per place */
 
-/* Kernels are given bound or free, as objects or as texts for circe_kernel_parse. Free widths are those of sigma2. */
+/* Kernels are objects, or texts for circe_kernel_parse. If a kernel has no width, it gets the one of sigma2_x, sigma2_y
+ * or sigma2_z. */
 typedef struct circe_measure_options {
     circe_measure_kind kind;
-    circe_estimator estimator;                  /* circe; hsic: biased or ustat */
-    circe_kernels kernels;                      /* copied; NULL: those of the texts */
+    circe_estimator estimator;                  /* for circe, and for hsic (biased or ustat) */
+    circe_kernels kernels;                      /* copied; NULL: use the texts */
     const char *kernel_x, *kernel_y, *kernel_z; /* NULL: gaussian */
-    double sigma2_x;                            /* positive, or one of the above */
-    circe_normalize normalize_x;                /* before the kernel; not for gcm */
-    const double *sigma2_y; /* grid, of which leave-one-out chooses in a fit; n = 0: the library's, or the median */
+    double sigma2_x;                            /* positive, or one of the constants above */
+    circe_normalize normalize_x;                /* applied before the kernel; not for gcm */
+    const double *sigma2_y; /* grid from which leave-one-out chooses in a fit; n = 0: the default grid, or the median */
     int64_t n_sigma2_y;
-    double sigma2_z;   /* 0: the median heuristic on the first z */
-    int per_dimension; /* widths given are for distances averaged over columns: sigma2 is multiplied by their number */
-    const double *ridge; /* grid, as sigma2_y; n = 0: the library's */
+    double sigma2_z;     /* 0: the median heuristic on the first z */
+    int per_dimension;   /* multiply every sigma2 by its number of columns: distances are averaged over columns */
+    const double *ridge; /* grid, like sigma2_y; n = 0: the default grid */
     int64_t n_ridge;
-    double epsilon;      /* of nocco and kpc */
-    circe_method method; /* of the conditional mean, and of regressions of the batch; rff: for circe */
-    double tolerance;    /* of low rank, in batches; 0: what the dtype needs */
+    double epsilon;      /* for nocco and kpc */
+    circe_method method; /* for the conditional mean and for regressions of the batch; rff is for circe only */
+    double tolerance;    /* of low-rank factors in batches; 0: what the dtype needs */
     int64_t rff_features;
-    circe_dtype dtype;        /* of the work on a batch: an x of float32 is measured in float64 where it says so */
-    int regress_z_on_holdout; /* hscic, gcm; circe always does */
+    circe_dtype dtype;        /* of the work on a batch; with float64, an x in float32 is also measured in float64 */
+    int regress_z_on_holdout; /* for hscic and gcm; circe always does so */
     circe_gcm_regression gcm_regression;
     circe_gcm_combine gcm_combine;
     double gcm_sharpness;
-    int gcm_previous_batch; /* regress x on the batch before, so that no gradient flows through the regression */
+    int gcm_previous_batch; /* regress x on the previous batch, so that no gradient flows through the regression */
     uint64_t seed;
+    circe_workspace *workspace; /* the caller's scratch memory, which must outlive the measure; NULL: its own */
 } circe_measure_options;
 
-/* What training takes: ustat, float32, the width of x the median of the batch, that of z 1 times its columns, gcm on
- * the batch before. */
+/* The settings of training: ustat, float32, sigma2_x from the median of each batch, sigma2_z 1 times the columns of z,
+ * and gcm regressed on the previous batch. */
 CIRCE_API void circe_measure_options_init(circe_measure_options *options, circe_measure_kind kind);
 
 /* Copies what it needs of the options. */
@@ -115,78 +116,81 @@ CIRCE_API circe_status circe_measure_create(circe_context *context, const circe_
                                             circe_measure **measure);
 CIRCE_API void circe_measure_destroy(circe_measure *measure);
 
-/* Processes that measure the same batches together from now on, where the kind knows how (circe with residual features
- * in coordinates); NULL: alone. See circe_workspace_set_ranks. */
+/* From now on, the ranks measure each batch together if the kind supports it (circe, with residual features in
+ * coordinates). NULL: this process measures alone. See circe_workspace_set_ranks. */
 CIRCE_API void circe_measure_set_ranks(circe_measure *measure, const circe_ranks *ranks);
 
 /* ---- what it learns from ----------------------------------------------------------------------------------------- */
 
-/* Settles the width of z's kernel now, from these points, where the median heuristic is to choose it: for callers whose
- * fit and data set differ. */
+/* If the median heuristic chooses the width of z's kernel, chooses it now, from these points. For callers whose fit and
+ * data set differ. */
 CIRCE_API circe_status circe_measure_settle_z(circe_measure *measure, const circe_mat *z);
 
-/* Learns from rows that are not measured: the conditional mean of z, where the kind uses it, and width of y and ridge,
- * where there is a grid of either. Nothing is done where nothing is to be learned. */
+/* Learns from rows that are not measured: the conditional mean of z if the kind uses it, and the width of y and the
+ * ridge if they have grids. Does nothing if there is nothing to learn. */
 CIRCE_API circe_status circe_measure_fit(circe_measure *measure, const circe_mat *y, const circe_mat *z);
 
-/* The same from a model, which must outlive the measure: its mean, and what the options leave open of kernels and
- * ridge. */
+/* Takes the conditional mean from a model, which must outlive the measure, and also the kernels and the ridge that the
+ * options leave open. */
 CIRCE_API circe_status circe_measure_set_mean(circe_measure *measure, const circe_cme *mean);
 
-/* y (N, d_y) and z (N, d_z) of a data set, in host memory; what is needed of them is copied. Of kinds that do not use
- * it y may have no columns. Binding again forgets the data set before. */
+/* y (N, d_y) and z (N, d_z) of a data set, in host memory; what is needed is copied. y may have no columns if the kind
+ * does not use it. Binding again replaces the data set. */
 CIRCE_API circe_status circe_measure_bind(circe_measure *measure, const circe_mat *y, const circe_mat *z);
 
-/* For circe, a data set by its residual features, which must outlive the measure and be of the mean that it was given.
- * Its batches leave no figures where x comes with widths and is not normalised. */
+/* For circe: binds the residual features of a data set. They must outlive the measure and belong to its mean. Batches
+ * leave no figures if x's kernel has a width and x is not normalised. */
 CIRCE_API circe_status circe_measure_bind_features(circe_measure *measure, const circe_features *features);
 
-/* A measure with the kernels, the widths and the mean of another, which must outlive it; to be bound to other points.
+/* Creates a measure with the kernels, widths and mean of another, which must outlive it, to be bound to other points.
  * It carries nothing from batch to batch. */
 CIRCE_API circe_status circe_measure_like(const circe_measure *other, circe_measure **measure);
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------- */
 
-/* Value and gradient (NULL: not wanted; of the dtype of x) of x (n, d) for the rows rows[0..n) of the data set; NULL:
- * all of them. Allocates nothing from the second batch of a size on (circe-spectral: LAPACK does). */
+/* Computes value and gradient (NULL: no gradient; otherwise in the dtype of x) of x (n, d) for the rows rows[0..n) of
+ * the data set; rows NULL: all rows. From the second batch of a size on, it allocates nothing, except for
+ * circe-spectral, where LAPACK does. */
 CIRCE_API circe_status circe_measure_evaluate(circe_measure *measure, const int64_t *rows, int64_t n,
                                               const circe_mat *x, double *value, circe_mat *grad);
-/* The same for one of several x (layers of a network): `place` (0, 1, ...) keeps apart what they carry from batch to
- * batch, and `step` counts the batches (method rff draws by it). The other is that of place 0 and step 0. */
+/* The same for one of several x (layers of a network). Each `place` (0, 1, ...) has its own state from batch to batch.
+ * `step` counts the batches; method rff draws by it. circe_measure_evaluate uses place 0 and step 0. */
 CIRCE_API circe_status circe_measure_evaluate_at(circe_measure *measure, int64_t place, int64_t step,
                                                  const int64_t *rows, int64_t n, const circe_mat *x, double *value,
                                                  circe_mat *grad);
 
-/* Of points that are not bound, in host memory and in the dtype of x, without a trace in the state: gcm regresses them
- * on themselves, circe uses no random features where it has fitted the mean itself, and a running width is the one that
- * the batches left (of place 0 where none is named). */
+/* Measures points that are not bound, in host memory and in the dtype of x, without changing the state. gcm regresses
+ * them on themselves; circe uses no random features if it fitted the mean itself; a running width keeps its current
+ * value (of place 0 in circe_measure_points). */
 CIRCE_API circe_status circe_measure_points(circe_measure *measure, const circe_mat *x, const circe_mat *y,
                                             const circe_mat *z, double *value, circe_mat *grad);
 CIRCE_API circe_status circe_measure_points_at(circe_measure *measure, int64_t place, const circe_mat *x,
                                                const circe_mat *y, const circe_mat *z, double *value, circe_mat *grad);
 
-/* ---- what the batches were like ---------------------------------------------------------------------------------- */
+/* ---- figures of the batches ---------------------------------------------------------------------------------- */
 
-/* Means over the batches of a place since the last call. */
+/* Means over the batches at a place since the last call. */
 typedef struct circe_x_figures {
     int64_t batches;
-    double mean_kernel; /* of k(x_i, x_j), i != j; near 0 or 1 the measure sees nothing. NaN: the kernel has no width */
+    double mean_kernel; /* of k(x_i, x_j), i != j; near 0 or 1, the measure sees nothing. NaN: no width */
     double spread;      /* the standard deviation of x */
-    double sigma2;      /* of the last batch, of the first factor that has a width; NaN: there is none */
+    double sigma2;      /* in the last batch, of the first factor with a width; NaN: no factor has one */
 } circe_x_figures;
 
-/* On a GPU this waits for what is queued. */
+/* On a GPU, this waits for the queued work. */
 CIRCE_API circe_status circe_measure_figures(circe_measure *measure, int64_t place, circe_x_figures *figures);
 
-/* ---- what it carries, what it is --------------------------------------------------------------------------------- */
+/* ---- state and description --------------------------------------------------------------------------------- */
 
-/* What it carries from batch to batch (gcm: the x and rows of the batch before; a running width), for checkpoints. */
+/* What the measure carries from batch to batch, for checkpoints: a running width and, for gcm, x and rows of the
+ * previous batch. */
 CIRCE_API circe_status circe_measure_state_bytes(circe_measure *measure, size_t *bytes);
 CIRCE_API circe_status circe_measure_get_state(const circe_measure *measure, void *state);
-/* 0 bytes: it carries nothing. CIRCE_ERR_FORMAT where the state is damaged or of another measure. */
+/* 0 bytes: the measure carries nothing. Returns CIRCE_ERR_FORMAT if the state is damaged or belongs to another
+ * measure. */
 CIRCE_API circe_status circe_measure_set_state(circe_measure *measure, const void *state, size_t bytes);
 
-/* The conditional mean in use, or NULL; and the choices made, as a sentence for people. The measure may be NULL. */
+/* The conditional mean in use, or NULL; and a sentence that describes the choices made. The measure may be NULL. */
 CIRCE_API const circe_cme *circe_measure_mean(const circe_measure *measure);
 CIRCE_API const char *circe_measure_text(const circe_measure *measure);
 

@@ -1,6 +1,6 @@
-/* The options of jobs, described once. options/JOB.def has a row for each option of a job; from it come the fields of
- * circe_JOB_options, their defaults, what is refused, the command line, files of settings, help, man pages, and the
- * signatures and documentation of the Python package. Another option is another row.
+/* The options of jobs, described once. options/JOB.def has a row for each option of a job. The fields of
+ * circe_JOB_options, their defaults and range checks, the command line, settings files, help, man pages, and the
+ * signatures and documentation of the Python package all come from it. To add an option, add a row.
  *
  * What a field holds, by the kind of its row:
  *
@@ -30,14 +30,14 @@ CIRCE_BEGIN_DECLS
 typedef enum circe_option_kind {
     CIRCE_OPTION_FLAG = 0,
     CIRCE_OPTION_TEXT = 1,
-    CIRCE_OPTION_LIST = 2, /* texts separated by commas; what is quoted is one */
+    CIRCE_OPTION_LIST = 2, /* texts separated by commas; quotes keep a text together */
     CIRCE_OPTION_PATH = 3,
     CIRCE_OPTION_CHOICE = 4,    /* one of `words`, "a|b|c" */
     CIRCE_OPTION_INTEGER = 5,   /* low <= value <= high */
-    CIRCE_OPTION_COUNT = 6,     /* the same; without a value it is `fallback` */
+    CIRCE_OPTION_COUNT = 6,     /* the same; `fallback` if no value is given */
     CIRCE_OPTION_NUMBER = 7,    /* low <= a number <= high; high = 0: no upper limit */
     CIRCE_OPTION_POSITIVE = 8,  /* a number > 0 and < high, or one of `words` */
-    CIRCE_OPTION_POSITIVES = 9, /* a comma-separated list of them, or one of the words */
+    CIRCE_OPTION_POSITIVES = 9, /* a comma-separated list of such numbers, or one of `words` */
     CIRCE_OPTION_BYTES = 10,    /* 512M, 4G, ... */
 } circe_option_kind;
 
@@ -47,7 +47,7 @@ typedef struct circe_option {
     size_t offset; /* of the field */
     int required;
     char letter;          /* the short form on the command line, or 0 */
-    const char *value;    /* what help calls its value; NULL for a flag */
+    const char *value;    /* the name of its value in the help; NULL for a flag */
     const char *words;    /* of CHOICE, POSITIVE, POSITIVES */
     const char *fallback; /* the default, as a user would write it; NULL: none */
     double low, high;
@@ -63,8 +63,7 @@ typedef struct circe_schema {
     size_t n;
 } circe_schema;
 
-/* ---- a row's field ------------------------------------------------------------------------------------------------
- */
+/* ---- a row's field ----------------------------------------------------------------------------------------------- */
 
 #define CIRCE_FIELD_FLAG int
 #define CIRCE_FIELD_TEXT const char *
@@ -78,37 +77,37 @@ typedef struct circe_schema {
 #define CIRCE_FIELD_POSITIVES const char *
 #define CIRCE_FIELD_BYTES int64_t
 
-/* ---- schemas ------------------------------------------------------------------------------------------------------
- */
+/* ---- schemas ----------------------------------------------------------------------------------------------------- */
 
-/* "fit", "train", ...; NULL: there is no such job. */
+/* `job` is "fit", "train", ... Returns NULL if there is no such job. */
 CIRCE_API const circe_schema *circe_schema_of(const char *job);
 
-/* The row of this name, or NULL. */
+/* The row with this name, or NULL. */
 CIRCE_API const circe_option *circe_schema_find(const circe_schema *schema, const char *name);
 
-/* The name of the row that was perhaps meant, or NULL. */
+/* The name most similar to `name`, or NULL. */
 CIRCE_API const char *circe_schema_nearest(const circe_schema *schema, const char *name);
 
-/* Every field its default. */
+/* Sets every field to its default. */
 CIRCE_API void circe_options_init(const circe_schema *schema, void *options);
 
-/* Sets a field from a text, as the command line has it; a flag from "true" or "false". */
+/* Sets a field from a text written as on the command line; a flag from "true" or "false". */
 CIRCE_API circe_status circe_options_set(const circe_schema *schema, void *options, const char *name, const char *text);
 
-/* The numbers of a POSITIVES field into `values`, which may be NULL to count them; none where it is not given or is its
- * word. */
+/* Writes the numbers of a POSITIVES field into `values`, which may be NULL to count them. There are none if the field
+ * is not given or is a word. */
 CIRCE_API circe_status circe_options_numbers(const circe_schema *schema, const void *options, const char *name,
                                              double *values, int64_t *n);
 
-/* A field as the command line has it: its own text, or in `out`, for which 40 bytes are enough. NULL: not given. */
+/* A field as written on the command line: its own text, or a text in `out`, which needs 40 bytes. NULL: not given. */
 CIRCE_API const char *circe_options_text(const circe_schema *schema, const void *options, const char *name, char *out,
                                          size_t size);
 
-/* Whether a field differs from its default. */
+/* Non-zero if a field differs from its default. */
 CIRCE_API int circe_options_given(const circe_schema *schema, const void *options, const char *name);
 
-/* Refuses what is out of range, no word of its choice, or required and not given. Every job begins with it. */
+/* Fails if a value is out of range or not one of its words, or if a required option is missing. Every job starts with
+ * it. */
 CIRCE_API circe_status circe_options_check(const circe_schema *schema, const void *options);
 
 /* The index of a text among the words "a|b|c", or -1. */

@@ -1,5 +1,5 @@
 /* Counter-based random numbers (Philox 4x32-10): the number at (seed, stream, position) is a pure function, so any
- * thread, machine or language draws the same ones, in any order. */
+ * thread, machine or language draws the same numbers, in any order. */
 #ifndef CIRCE_RANDOM_H
 #define CIRCE_RANDOM_H
 

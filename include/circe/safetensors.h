@@ -1,5 +1,5 @@
-/* The .safetensors container: named tensors and text metadata. circe keeps its models in it; other programs' files can
- * be read as well. Nothing in a header is trusted before it was checked. */
+/* The .safetensors container: named tensors and text metadata. circe stores its models in it and reads files of other
+ * programs too. Everything in a header is checked before it is used. */
 #ifndef CIRCE_SAFETENSORS_H
 #define CIRCE_SAFETENSORS_H
 
@@ -22,7 +22,7 @@ typedef struct circe_tensor {
 typedef struct circe_tensor_file circe_tensor_file;
 
 CIRCE_API circe_status circe_tensor_file_open(circe_context *context, const char *path, circe_tensor_file **file);
-/* The same from memory that outlives the object. `name` appears in error texts. */
+/* The same from memory, which must outlive the object. `name` appears in error texts. */
 CIRCE_API circe_status circe_tensor_file_parse(circe_context *context, const void *data, size_t bytes, const char *name,
                                                circe_tensor_file **file);
 CIRCE_API void circe_tensor_file_close(circe_tensor_file *file);
@@ -31,7 +31,7 @@ CIRCE_API int64_t circe_tensor_file_count(const circe_tensor_file *file);
 /* Valid until the file is closed. */
 CIRCE_API circe_status circe_tensor_file_get(const circe_tensor_file *file, int64_t index, circe_tensor *tensor);
 CIRCE_API circe_status circe_tensor_file_find(const circe_tensor_file *file, const char *name, circe_tensor *tensor);
-/* NULL where absent. */
+/* NULL: the key is absent. */
 CIRCE_API const char *circe_tensor_file_metadata(const circe_tensor_file *file, const char *key);
 
 typedef struct circe_metadata {
@@ -42,7 +42,8 @@ typedef struct circe_metadata {
 /* Files whose metadata "format" begins with "circe" get a "checksum" over tensors and metadata, which opening them
  * verifies.
  *
- * Atomic: written beside, synced, renamed. A path that is no plain file (a pipe, /dev/stdout) is written directly. */
+ * Writing is atomic: a temporary file is written, synced and renamed. A path that is not a regular file (a pipe,
+ * /dev/stdout) is written directly. */
 CIRCE_API circe_status circe_tensor_file_write(circe_context *context, const char *path, const circe_tensor *tensors,
                                                int64_t n_tensors, const circe_metadata *metadata, int64_t n_metadata);
 

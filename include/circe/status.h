@@ -8,19 +8,19 @@
 CIRCE_BEGIN_DECLS
 
 /* name, number, what it means in general */
-#define CIRCE_STATUS_MAP(X)                                                         \
-    X(OK, 0, "success")                                                             \
-    X(ERR_ARGUMENT, 1, "an argument is out of its range")                           \
-    X(ERR_SHAPE, 2, "the shapes of the arguments do not agree")                     \
-    X(ERR_VALUE, 3, "the data hold a NaN, an infinity or are otherwise unusable")   \
-    X(ERR_MEMORY, 4, "not enough memory")                                           \
-    X(ERR_NUMERIC, 5, "a factorisation failed")                                     \
-    X(ERR_RANK, 6, "the kernel matrix is not of low rank at the asked tolerance")   \
-    X(ERR_IO, 7, "a file could not be read")                                        \
-    X(ERR_FORMAT, 8, "a file is damaged or of another format")                      \
-    X(ERR_UNSUPPORTED, 9, "this combination or build does not offer the operation") \
-    X(ERR_CANCELLED, 10, "the caller's progress callback asked to stop")            \
-    X(ERR_DEVICE, 11, "the GPU or its driver reported an error")                    \
+#define CIRCE_STATUS_MAP(X)                                                           \
+    X(OK, 0, "success")                                                               \
+    X(ERR_ARGUMENT, 1, "an argument is out of its range")                             \
+    X(ERR_SHAPE, 2, "the shapes of the arguments do not agree")                       \
+    X(ERR_VALUE, 3, "the data contain NaN or infinity, or are otherwise unusable")    \
+    X(ERR_MEMORY, 4, "not enough memory")                                             \
+    X(ERR_NUMERIC, 5, "a factorisation failed")                                       \
+    X(ERR_RANK, 6, "the kernel matrix does not have low rank at this tolerance")      \
+    X(ERR_IO, 7, "a file could not be read")                                          \
+    X(ERR_FORMAT, 8, "a file is damaged or has another format")                       \
+    X(ERR_UNSUPPORTED, 9, "this combination or build does not support the operation") \
+    X(ERR_CANCELLED, 10, "the caller's progress callback asked to stop")              \
+    X(ERR_DEVICE, 11, "the GPU or its driver reported an error")                      \
     X(ERR_WRITE, 12, "a file could not be written")
 
 typedef enum circe_status {
@@ -37,11 +37,11 @@ CIRCE_API const char *circe_status_name(circe_status status);
  * Valid until the next failing call of the same thread. */
 CIRCE_API const char *circe_last_error(void);
 
-/* For callbacks and for libraries that build on this one: sets this thread's text, with everything visible that a
- * terminal would obey, and returns `status`, so that a failure reads: return circe_fail(CIRCE_ERR_..., "..."). */
+/* For callbacks and for libraries that use this one: sets this thread's error text and returns `status`, so that a
+ * failure reads: return circe_fail(CIRCE_ERR_..., "..."). Control characters are made visible. */
 CIRCE_API circe_status circe_fail(circe_status status, const char *format, ...) CIRCE_PRINTF(2, 3);
 
-/* Adds a line to the text of the failure: what would be right. */
+/* Adds a line to the error text that says what to do. */
 CIRCE_API circe_status circe_fail_hint(circe_status status, const char *format, ...) CIRCE_PRINTF(2, 3);
 
 CIRCE_END_DECLS

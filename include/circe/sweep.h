@@ -1,4 +1,4 @@
-/* Many trainings that differ in some options: every combination of the values to try, side by side. */
+/* Trains with every combination of some options' values, side by side. */
 #ifndef CIRCE_SWEEP_H
 #define CIRCE_SWEEP_H
 
@@ -12,25 +12,25 @@ typedef struct circe_sweep_options {
 } circe_sweep_options;
 #undef CIRCE_OPTION
 
-/* Their rows, and every field its default. */
+/* The schema of the options, and the function that sets every field to its default. */
 CIRCE_API extern const circe_schema circe_sweep_schema;
 CIRCE_API void circe_sweep_options_init(circe_sweep_options *options);
 
 /* One training. */
 typedef struct circe_sweep_run {
     const char *name;          /* "gamma=10-seed=1" */
-    const char *const *values; /* (n_options) that the options had */
+    const char *const *values; /* (n_options): the value of each option */
     const double *numbers;     /* (n_numbers) of its result; NaN: not known */
     const char *model;         /* its file; NULL: none was written */
     const char *error;         /* why it failed; NULL: it did not */
-    int found;                 /* its result was in the folder */
+    int found;                 /* the result was already in the folder */
     circe_notes warnings;
 } circe_sweep_run;
 
 typedef struct circe_sweep_result {
-    const char *const *options; /* that are swept over, as the command line names them */
+    const char *const *options; /* the options that vary, as the command line names them */
     int64_t n_options;
-    const char *const *numbers; /* of every run, on its validation rows: "loss", "circe", ... */
+    const char *const *numbers; /* the numbers of every run, on its validation rows: "loss", "circe", ... */
     int64_t n_numbers;
     const circe_sweep_run *runs; /* the last option varies fastest */
     int64_t n_runs, n_failed;
@@ -38,10 +38,10 @@ typedef struct circe_sweep_result {
     double seconds;
 } circe_sweep_result;
 
-/* Trains on `table` (NULL: on the file, or the images, that the options of the trainings name) with every combination;
- * without a baseline, unless one is named. A run that fails is no failure of the whole, unless all do. Where the watch
- * stops it, CIRCE_ERR_CANCELLED: with a folder, what is finished is kept and the same call goes on from there. The
- * context is used by the calling thread; every run has one like it, on a thread of its own. */
+/* Trains on `table` (NULL: on the file or images that the training options name) with every combination, and without a
+ * baseline unless one is named. If a run fails, the others continue; the sweep fails only if all do. If the watch stops
+ * it, it returns CIRCE_ERR_CANCELLED; with a folder, finished runs are kept and the same call continues from there. The
+ * calling thread uses the context; each run has a similar context on its own thread. */
 CIRCE_API circe_status circe_sweep(circe_context *context, const circe_table *table,
                                    const circe_train_options *training, const circe_sweep_options *options,
                                    const circe_watch *watch, circe_sweep_result **result);

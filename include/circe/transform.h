@@ -1,7 +1,7 @@
-/* Columns by their ranks: what is robust against outliers, sentinels and heavy tails.
+/* Replaces columns by ranks, which are robust against outliers, sentinels and heavy tails.
  *
- * Dependence of x and z given y is the same after any increasing function of each column, so a test of ranks or of
- * normal scores tests the same hypothesis, and no single row can carry it. Equal values share their average rank. */
+ * An increasing function of a column does not change whether x depends on z given y. So a test of ranks or normal
+ * scores tests the same hypothesis, and no single row can dominate it. Equal values share their average rank. */
 #ifndef CIRCE_TRANSFORM_H
 #define CIRCE_TRANSFORM_H
 
@@ -18,11 +18,11 @@ typedef enum circe_transform {
 
 /* "none", "ranks", "normal-scores". */
 CIRCE_API const char *circe_transform_name(circe_transform transform);
-/* CIRCE_ERR_ARGUMENT, with the names there are, for others. */
+/* Any other name gives CIRCE_ERR_ARGUMENT and an error text with the valid names. */
 CIRCE_API circe_status circe_transform_parse(const char *name, circe_transform *transform);
 
-/* out (rows, cols) := the columns of `values` by rank; those with a non-zero flag in `keep` (cols, or NULL) as they
- * are. `out` may be `values`. */
+/* Writes the transformed columns of `values` to out (rows, cols), and copies columns with a non-zero flag in `keep`
+ * (cols, or NULL). `out` may be `values`. */
 CIRCE_API circe_status circe_transform_columns(circe_context *context, const circe_mat *values,
                                                circe_transform transform, const unsigned char *keep, circe_mat *out);
 

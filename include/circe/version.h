@@ -13,17 +13,17 @@ CIRCE_BEGIN_DECLS
 /* The version of the library that is loaded, to compare with the macros of the headers compiled against. */
 CIRCE_API const char *circe_version(void);
 
-/* The libraries this build stands on, one "name version" per line. */
+/* The libraries that this build uses, one "name version" per line. */
 CIRCE_API const char *circe_build_info(void);
 
-/* The BLAS that this process computes with, "OpenBLAS 0.3.21", and the processor its kernels are for, "SkylakeX"; ""
- * where it does not say. An OpenBLAS that does not know the processor takes its oldest kernels; this library, when it
- * is loaded, gives it the processor's, unless OPENBLAS_CORETYPE is set or other threads may be computing with it. */
+/* The BLAS of this process ("OpenBLAS 0.3.21") and the processor that its kernels are for ("SkylakeX", or "" if
+ * unknown). An OpenBLAS that does not know the processor uses its oldest kernels. When this library is loaded, it
+ * selects better ones, unless OPENBLAS_CORETYPE is set or other threads may be using OpenBLAS. */
 CIRCE_API const char *circe_blas_name(void);
 CIRCE_API const char *circe_blas_core(void);
 
-/* NULL, or a sentence that says why the BLAS is slower here than it could be, and the remedy. A context reports it to
- * its log as a warning when it is created. */
+/* NULL, or a sentence that says why the BLAS is slower here than it could be, and what to do. A new context logs it as
+ * a warning. */
 CIRCE_API const char *circe_blas_note(void);
 
 CIRCE_END_DECLS

@@ -331,8 +331,8 @@ done:
 
 circe_status circe__basis_refuse(int64_t max_rank, double left, const char *name) {
     return circe_fail(CIRCE_ERR_RANK,
-                      "the kernel matrix of %s is not of low rank: after %lld pivots a share of %.1e of its trace is "
-                      "left; use a larger tolerance or sigma2, or fewer points with method dense",
+                      "the kernel matrix of %s does not have low rank: after %lld pivots a share of %.1e of its trace "
+                      "is left; use a larger tolerance or sigma2, or fewer points with method dense",
                       name, (long long)max_rank, left);
 }
 

@@ -110,7 +110,6 @@ typedef struct circe__holdout {
     const double *y, *z;              /* (M, dim) float64 */
     int64_t rows, dim_y, dim_z;
     const circe__basis *z_basis;
-    double trace_residual_z;
     const circe__fit_by *by;         /* NULL: this process alone */
     int64_t steps_done, steps_total; /* of progress */
     double *units;                   /* of each factor of y's kernel: what a width of the grid is a multiple of */
@@ -156,16 +155,13 @@ circe_status circe__regression_inverse(const circe_context *context, const circe
 
 typedef struct circe__rff circe__rff;
 
-circe_status circe__rff_create(circe__holdout *holdout, const circe_kernel *kernel_y, const circe_kernel *kernel_z,
-                               circe__regression *regression, double ridge, circe__rff **rff);
 void circe__rff_free(const circe_context *context, circe__rff *rff);
 void circe__rff_step(const circe_context *context, circe__rff *rff, int64_t step);
 /* out (n, n) := -A - A' + B of algorithm 2, that is K^c without K_zz. */
 circe_status circe__rff_correction(circe_workspace *workspace, const circe__rff *rff, const double *y, const double *z,
                                    int64_t n, double *out);
 
-/* ---- a fit by others: ranks, a GPU --------------------------------------------------------------------------------
- */
+/* ---- a fit by others: ranks, a GPU ------------------------------------------------------------------------------- */
 
 /* Processes that fit together (mpi/fit.c). Each holds all the points and calls the same functions in the same order;
  * sums over rows are made of the rows of each. Rank 0 ends with the model, the others with its description alone. */
@@ -284,10 +280,9 @@ void circe__gather_rows(const circe_mat *from, const int64_t *index, int64_t n, 
 circe_status circe__cme_points(circe_workspace *workspace, circe__slot slot, const circe_mat *points, int64_t dim,
                                const char *name, double **out);
 
-/* K (n, n) := K^c as a matrix. The way to go for models that have no zeta (rff), and the better one for a small dense
- * model in float64, as long as the batch is not so large that several n by n matrices hurt. */
-circe_status circe__cme_gram(circe_workspace *workspace, const circe_cme *cme, const double *y, const double *z,
-                             int64_t n, double *K);
+/* Whether K^c is to be made as a matrix (circe_residual_gram): the way to go for models that have no zeta (rff), and
+ * the better one for a small dense model in float64, as long as the batch is not so large that several n by n matrices
+ * hurt. */
 static inline bool circe__cme_prefers_gram(const circe_cme *cme, circe_dtype dtype, int64_t n) {
     enum { MAX_ROWS = 4096 };
     return cme->rff != NULL || (cme->inverse != NULL && dtype == CIRCE_FLOAT64 && n <= MAX_ROWS);

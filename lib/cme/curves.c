@@ -55,8 +55,7 @@ static side side_of(circe_workspace *workspace, const circe_cme *cme, bool is_me
     return s;
 }
 
-/* ---- one curve ----------------------------------------------------------------------------------------------------
- */
+/* ---- one curve --------------------------------------------------------------------------------------------------- */
 
 static double node(int j) { return -cos(acos(-1.0) * (2.0 * j + 1.0) / (2.0 * TERMS)); }
 
@@ -187,8 +186,7 @@ done:
     return status;
 }
 
-/* ---- both ---------------------------------------------------------------------------------------------------------
- */
+/* ---- both -------------------------------------------------------------------------------------------------------- */
 
 static bool is_gaussian_line(const circe__basis *basis) {
     return basis->dim == 1 && basis->n_factors == 1 && basis->factors[0].kind == CIRCE_KERNEL_GAUSSIAN &&

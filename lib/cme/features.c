@@ -147,7 +147,7 @@ const circe__implicit *circe__features_implicit(const circe_features *features) 
 static circe_status refuse_implicit(const circe_features *features) {
     if (circe__features_implicit(features) == NULL) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_RANK,
-                      "z is of high rank, and the residual features of this data set have no coordinates; only "
+                      "z has a high rank, so the residual features of this data set have no coordinates; only "
                       "circe_measure_circe_cached can use them");
 }
 
@@ -164,7 +164,7 @@ static circe_status check_gathered(const circe_mat *from, const circe_mat *to, i
     circe_status status = circe__check_mat(to, name, 1);
     if (status != CIRCE_OK) return status;
     if (to->rows == n && to->cols == from->cols && to->dtype == from->dtype) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_SHAPE, "%s must be %lld by %lld and of the dtype of the features", name, (long long)n,
+    return circe_fail(CIRCE_ERR_SHAPE, "%s must be %lld by %lld and have the dtype of the features", name, (long long)n,
                       (long long)from->cols);
 }
 
@@ -185,8 +185,8 @@ circe_status circe_features_gather(const circe_features *features, const int64_t
     if (status != CIRCE_OK) return status;
     for (int64_t i = 0; i < n; i++)
         if (index[i] < 0 || index[i] >= features->y.rows)
-            return circe_fail(CIRCE_ERR_ARGUMENT, "index[%lld] is %lld; there are %lld rows, from 0", (long long)i,
-                              (long long)index[i], (long long)features->y.rows);
+            return circe_fail(CIRCE_ERR_ARGUMENT, "index[%lld] is %lld; the data set has %lld rows, counted from 0",
+                              (long long)i, (long long)index[i], (long long)features->y.rows);
     circe__gather_rows(&features->y, index, n, y_out);
     circe__gather_rows(&features->zeta, index, n, zeta_out);
     return CIRCE_OK;

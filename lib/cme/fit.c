@@ -148,8 +148,7 @@ static circe_status warn_of_edge(circe_cme *cme, const circe__holdout *holdout) 
                            which, cme->info.sigma2_y, cme->info.width_at_edge < 0 ? "smaller" : "larger", median);
 }
 
-/* ---- one row of the grid ------------------------------------------------------------------------------------------
- */
+/* ---- one row of the grid ----------------------------------------------------------------------------------------- */
 
 static int64_t max_rank_y(const circe__holdout *holdout) {
     int64_t asked = holdout->options->max_rank;
@@ -282,8 +281,7 @@ static circe_status fit_row(circe_cme *cme, circe__holdout *holdout, const circe
     return status;
 }
 
-/* ---- the whole -----------------------------------------------------------------------------------------------------
- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 /* The basis of z: of full rank where it must be and the rows are few enough for that. */
 static circe_status fit_z(circe_cme *cme, const circe__holdout *holdout, const circe_kernel *kernel_z) {

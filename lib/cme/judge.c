@@ -85,9 +85,9 @@ static circe_status refuse(const char *name, double sigma2, double left, double 
     char width[48] = "";
     if (sigma2 > 0.0) snprintf(width, sizeof width, " at sigma2 %g", sigma2);
     return circe_fail(CIRCE_ERR_RANK,
-                      "the kernel matrix of %s%s is not of low rank: in a sample, %d pivots leave a share of %.1e of "
-                      "its trace; the %lld pivots that are allowed would leave about %.1e, and the tolerance is "
-                      "%.1e; use larger sigma2, fewer rows (a dense fit needs no low rank), or a larger tolerance",
+                      "the kernel matrix of %s%s does not have low rank: in a sample, %d pivots leave a share of %.1e "
+                      "of its trace; the %lld pivots allowed would leave about %.1e, and the tolerance is %.1e; use a "
+                      "larger sigma2, fewer rows (a dense fit needs no low rank), or a larger tolerance",
                       name, width, PIVOTS, left, (long long)max_rank, expected, tolerance);
 }
 

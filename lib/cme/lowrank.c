@@ -25,8 +25,7 @@ enum {
     ROOM = 512 << 20, /* bytes of sums beyond which each thread has but one */
 };
 
-/* ---- passes over the rows -----------------------------------------------------------------------------------------
- */
+/* ---- passes over the rows ---------------------------------------------------------------------------------------- */
 
 /* One part's scratch. */
 typedef struct worker {
@@ -257,7 +256,7 @@ circe_status circe__lowrank_prepare(circe__holdout *holdout, const circe_kernel 
                                     max_rank, holdout->options->seed, "y");
     if (status != CIRCE_OK) goto done;
     ry = regression->n = regression->y_basis.rank;
-    status = circe__memory_check(context, fit_bytes(holdout, ry), "a low-rank fit at the rank that was met",
+    status = circe__memory_check(context, fit_bytes(holdout, ry), "a low-rank fit of this rank",
                                  "use a larger tolerance or sigma2, or fewer threads");
     status = circe__agree(holdout->by, status);
     if (status != CIRCE_OK) goto done;

@@ -20,8 +20,8 @@ static circe_status check_linear(const circe_cme *cme) {
         basis->factors[0].n_cols == basis->dim)
         return CIRCE_OK;
     return circe_fail(CIRCE_ERR_ARGUMENT,
-                      "the mean of z itself needs a model whose kernel of z is linear over all columns, and this one's "
-                      "is %s; fit with kernel_z linear",
+                      "the mean of z itself needs a model with a linear kernel of z over all columns, but this model "
+                      "has %s; fit with kernel_z linear",
                       circe_kernel_text(cme->kernel_z));
 }
 

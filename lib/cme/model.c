@@ -6,17 +6,8 @@
 #include "cme/curves.h"
 
 const char *circe_method_name(circe_method method) {
-    switch (method) {
-        case CIRCE_METHOD_AUTO:
-            return "auto";
-        case CIRCE_METHOD_LOWRANK:
-            return "lowrank";
-        case CIRCE_METHOD_DENSE:
-            return "dense";
-        case CIRCE_METHOD_RFF:
-            return "rff";
-    }
-    return "unknown";
+    return CIRCE__NAME(method, [CIRCE_METHOD_AUTO] = "auto", [CIRCE_METHOD_LOWRANK] = "lowrank",
+                       [CIRCE_METHOD_DENSE] = "dense", [CIRCE_METHOD_RFF] = "rff");
 }
 
 circe_status circe__cme_new(circe_context *context, circe_cme **cme) {

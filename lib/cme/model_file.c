@@ -20,8 +20,7 @@
 #define FORMAT_VERSION "2"
 #define WITHOUT_CHECKSUM "1" /* as older versions wrote them */
 
-/* ---- saving ---------------------------------------------------------------------------------------------------------
- */
+/* ---- saving ------------------------------------------------------------------------------------------------------ */
 
 enum { MAX_TENSORS = 16, MAX_OWN_METADATA = 16, MAX_METADATA = 24 + MAX_OWN_METADATA, VALUE_CHARS = 40 };
 
@@ -97,7 +96,7 @@ circe_status circe_cme_save_with(const circe_cme *cme, const char *path, const c
                                  int64_t n_metadata) {
     if (cme == NULL || path == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cme and path must not be NULL");
     if (n_metadata < 0 || n_metadata > MAX_OWN_METADATA || (metadata == NULL && n_metadata > 0))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "0 to %d texts of one's own can be kept in a model, not %lld",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a model can store 0 to %d texts of the caller, not %lld",
                           MAX_OWN_METADATA, (long long)n_metadata);
     circe_context *context = cme->context;
     const circe_cme_info *info = &cme->info;
@@ -136,8 +135,7 @@ done:
     return status;
 }
 
-/* ---- loading --------------------------------------------------------------------------------------------------------
- */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 typedef struct reader {
     circe_context *context;
@@ -157,17 +155,17 @@ static circe_status read_tensor(const reader *r, const char *name, int64_t *rows
     int dims = cols < 0 ? 1 : 2;
     if (strcmp(t.dtype, "F64") != 0 || t.n_dims != dims || (*rows >= 0 && t.shape[0] != *rows) ||
         (dims == 2 && t.shape[1] != cols))
-        return circe_fail(CIRCE_ERR_FORMAT,
-                          "%s: not a usable circe model: tensor %s has another shape or dtype than "
-                          "the model's other parts ask for",
-                          r->path, name);
+        return circe_fail(
+            CIRCE_ERR_FORMAT,
+            "%s: not a usable circe model: the shape or dtype of tensor %s does not fit the rest of the model", r->path,
+            name);
     *rows = t.shape[0];
     *out = circe__alloc(r->context, *rows * (dims == 2 ? cols : 1), sizeof **out);
     if (*out == NULL) return CIRCE_ERR_MEMORY;
     memcpy(*out, t.data, t.bytes);
     for (size_t i = 0; i < t.bytes / sizeof **out; i++)
         if (!isfinite((*out)[i]) && strncmp(name, "loo.", 4) != 0)
-            return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: tensor %s holds a NaN or an infinity",
+            return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable circe model: tensor %s contains NaN or infinity",
                               r->path, name);
     return CIRCE_OK;
 }
@@ -198,7 +196,7 @@ static circe_status read_method(const reader *r, const char *key, circe_method *
             *method = m;
             return CIRCE_OK;
         }
-    return damaged(r, "its method is none that is known");
+    return damaged(r, "its method is unknown");
 }
 
 static circe_status read_kernel(const reader *r, const char *key, circe_kernel **kernel) {
@@ -303,11 +301,11 @@ static circe_status read_model(const reader *r, circe_cme *cme) {
     const char *format = circe_tensor_file_metadata(r->file, "format");
     const char *version = circe_tensor_file_metadata(r->file, "format_version");
     if (format == NULL || strcmp(format, FORMAT_NAME) != 0)
-        return damaged(r, "its metadata do not say that it is one (circe fit writes models)");
+        return damaged(r, "its metadata do not describe a model (circe fit writes models)");
     bool old = version != NULL && strcmp(version, WITHOUT_CHECKSUM) == 0;
     if (version == NULL || (!old && strcmp(version, FORMAT_VERSION) != 0))
-        return damaged(r, "it was written by another version of the format; fit it again");
-    if (!old && circe_tensor_file_metadata(r->file, "checksum") == NULL) return damaged(r, "it has lost its checksum");
+        return damaged(r, "it has another version of the format; fit it again");
+    if (!old && circe_tensor_file_metadata(r->file, "checksum") == NULL) return damaged(r, "its checksum is missing");
     circe_status status = read_numbers(r, cme);
     if (status == CIRCE_OK) status = read_method(r, "method", &cme->info.method);
     if (status == CIRCE_OK) status = read_method(r, "solver", &cme->info.solver);

@@ -88,8 +88,7 @@ circe_status circe__cme_mean(circe_workspace *workspace, const circe_cme *cme, c
     return mean_dense(workspace, cme, y, n, rank_z, out, ld);
 }
 
-/* ---- points outside the span ----------------------------------------------------------------------------------------
- */
+/* ---- points outside the span ------------------------------------------------------------------------------------- */
 
 /* The points whose residual counts, and their own coordinates. */
 typedef struct outside {
@@ -127,9 +126,9 @@ static circe_status factor_outside(circe_workspace *workspace, const circe_cme *
     int64_t doubles = outside_doubles(basis, n);
     circe_status status = CIRCE_OK;
     if ((double)doubles * 8.0 > (double)workspace->bytes[CIRCE__SLOT_GRAM_X])
-        status =
-            circe__memory_check(context, 8.0 * (double)doubles, "a batch with so many z outside the holdout's range",
-                                "use a larger holdout, a smoother kernel of z, or fewer rows");
+        status = circe__memory_check(context, 8.0 * (double)doubles,
+                                     "a batch with this many z outside the range of the holdout",
+                                     "use a larger holdout, a smoother kernel of z, or fewer rows");
     if (status != CIRCE_OK) return status;
     double *block = circe__take(workspace, CIRCE__SLOT_GRAM_X, doubles, sizeof *block);
     out->pivots = circe__take(workspace, CIRCE__SLOT_POINTS_B, n, sizeof *out->pivots);
@@ -283,8 +282,8 @@ static circe_status gram_rff(circe_workspace *workspace, const circe_cme *cme, c
     return status;
 }
 
-circe_status circe__cme_gram(circe_workspace *workspace, const circe_cme *cme, const double *y, const double *z,
-                             int64_t n, double *K) {
+static circe_status make_gram(circe_workspace *workspace, const circe_cme *cme, const double *y, const double *z,
+                              int64_t n, double *K) {
     double *zeta = NULL;
     int64_t q = 0;
     if (cme->rff != NULL) return gram_rff(workspace, cme, y, z, n, K);
@@ -309,7 +308,7 @@ circe_status circe_residual_gram(circe_workspace *workspace, const circe_cme *cm
     double *K = circe__take(workspace, CIRCE__SLOT_GRAM_Q, n * n, sizeof *K);
     if (K == NULL) return CIRCE_ERR_MEMORY;
     int previous = circe__threads_begin(cme->context);
-    status = circe__cme_gram(workspace, cme, y64, z64, n, K);
+    status = make_gram(workspace, cme, y64, z64, n, K);
     status = circe__threads_finish(previous, status);
     if (status != CIRCE_OK) return status;
     circe_mat gram = circe__mat(K, n, n, CIRCE_FLOAT64);

@@ -24,7 +24,7 @@ struct circe__rff {
     double ridge;
     double *features_y;        /* (M, r_y), low rank only */
     double *solved_z;          /* W_1 F_z (M, r_z) */
-    int64_t draw, step;        /* what is current; -1: nothing */
+    int64_t draw;              /* what is current; -1: nothing */
     double *omega_y, *omega_z; /* (D_0, dim) */
     double *W1;                /* (2 D_0, 2 D_0) */
     double *N;                 /* (r_z, 2 D_0) */
@@ -56,14 +56,13 @@ static circe_status check_factors(const circe_kernel_factor *factors, int64_t n,
     for (int64_t f = 0; f < n; f++)
         if (!circe__has_width(factors[f].kind))
             return circe_fail(CIRCE_ERR_UNSUPPORTED,
-                              "method rff needs a gaussian or laplace kernel, or a product of them; that of %s has a "
-                              "%s factor: use method lowrank or dense",
+                              "method rff needs a gaussian or laplace kernel, or a product of them; the kernel of %s "
+                              "has a %s factor: use method lowrank or dense",
                               name, circe__kernel_name(factors[f].kind));
     return CIRCE_OK;
 }
 
-/* ---- drawing ------------------------------------------------------------------------------------------------------
- */
+/* ---- drawing ----------------------------------------------------------------------------------------------------- */
 
 /* Frequencies of a product of shift-invariant kernels add up. Gaussian: N(0, I/sigma2). Laplace exp(-|a-b|/sigma): the
  * multivariate Cauchy, a normal vector over the absolute value of a normal number. */
@@ -154,11 +153,9 @@ void circe__rff_step(const circe_context *context, circe__rff *rff, int64_t step
     int64_t draw = step / rff->every;
     if (draw != rff->draw) redraw(context, rff, draw);
     circe_random_subset((circe_random){rff->seed, (1ull << 63) + (uint64_t)step}, rff->pool, rff->batch, rff->chosen);
-    rff->step = step;
 }
 
-/* ---- set-up ---------------------------------------------------------------------------------------------------------
- */
+/* ---- set-up ------------------------------------------------------------------------------------------------------ */
 
 static circe_status solve_z(circe__holdout *holdout, circe__rff *rff) {
     const circe_context *context = holdout->context;
@@ -182,8 +179,8 @@ static circe_status solve_z(circe__holdout *holdout, circe__rff *rff) {
     return status;
 }
 
-circe_status circe__rff_create(circe__holdout *holdout, const circe_kernel *kernel_y, const circe_kernel *kernel_z,
-                               circe__regression *regression, double ridge, circe__rff **out) {
+static circe_status create(circe__holdout *holdout, const circe_kernel *kernel_y, const circe_kernel *kernel_z,
+                           circe__regression *regression, double ridge, circe__rff **out) {
     const circe_context *context = holdout->context;
     const circe_cme_options *options = holdout->options;
     int64_t k = 2 * options->rff_pool, M = holdout->rows;
@@ -207,8 +204,7 @@ circe_status circe__rff_create(circe__holdout *holdout, const circe_kernel *kern
                         .z = holdout->z,
                         .regression = *regression,
                         .ridge = ridge,
-                        .draw = -1,
-                        .step = -1};
+                        .draw = -1};
     *regression = (circe__regression){0}; /* moved */
     rff->n_factors_y = circe_kernel_n_factors(kernel_y);
     rff->n_factors_z = circe_kernel_n_factors(kernel_z);
@@ -262,7 +258,7 @@ circe_status circe__cme_attach_rff(circe_cme *cme) {
                               ? circe__lowrank_prepare(&holdout, cme->kernel_y, cme->info.rows, &regression)
                               : circe__dense_prepare(&holdout, cme->kernel_y, &regression);
     if (status == CIRCE_OK)
-        status = circe__rff_create(&holdout, cme->kernel_y, cme->kernel_z, &regression, cme->info.ridge, &cme->rff);
+        status = create(&holdout, cme->kernel_y, cme->kernel_z, &regression, cme->info.ridge, &cme->rff);
     circe__regression_free(cme->context, &regression);
     return status;
 }

@@ -30,7 +30,7 @@ circe_status circe__cuda_batch_options(const circe_batch_options **options, circ
     if (o->method == CIRCE_METHOD_AUTO || o->method == CIRCE_METHOD_LOWRANK || o->method == CIRCE_METHOD_DENSE)
         return CIRCE_OK;
     return circe_fail(CIRCE_ERR_ARGUMENT,
-                      "a measure of the batch on itself knows the methods auto, lowrank and dense; not %s",
+                      "a measure that regresses the batch on itself has the methods auto, lowrank and dense, not %s",
                       circe_method_name(o->method));
 }
 
@@ -234,8 +234,7 @@ static circe_status set_regression(circe_cuda *cuda, const circe_kernel *kernel_
     b->lowrank.ridge = options->ridge;
     b->lowrank.tolerance = circe__batch_tolerance(options->tolerance, dtype);
     if (b->n >= 2) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_SHAPE, "a batch regressed on itself needs at least 2 rows; there is %lld",
-                      (long long)b->n);
+    return circe_fail(CIRCE_ERR_SHAPE, "a batch regressed on itself needs at least 2 rows, not %lld", (long long)b->n);
 }
 
 static circe_status set_z(circe_cuda *cuda, const circe_kernel *kernel_z, const circe_mat *z, const int64_t *index,

@@ -16,13 +16,13 @@ static circe_status refuse_device(cudaError_t error, int device, int count) {
     if (error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
         cudaGetLastError();
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
-                          "there is no NVIDIA GPU, or no driver for it that knows CUDA %d.%d (%s); use the CPU, or "
+                          "this machine has no NVIDIA GPU, or no driver that supports CUDA %d.%d (%s); use the CPU, or "
                           "install a driver",
                           CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100,
                           error == cudaSuccess ? "no device was found" : cudaGetErrorString(error));
     }
     if (error != cudaSuccess) return circe__cuda_status(error, "asking for the GPUs of this machine");
-    return circe_fail(CIRCE_ERR_ARGUMENT, "there is no GPU %d; this machine has %d, from 0", device, count);
+    return circe_fail(CIRCE_ERR_ARGUMENT, "there is no GPU %d; this machine has %d, counted from 0", device, count);
 }
 
 /* sm_80 is the oldest the kernels are built for. */
@@ -110,8 +110,8 @@ circe_status circe__cuda_alloc(size_t bytes, const char *what, void **data) {
     if (error == cudaSuccess) return CIRCE_OK;
     if (error != cudaErrorMemoryAllocation) return circe__cuda_status(error, what);
     cudaGetLastError();
-    return circe_fail(CIRCE_ERR_MEMORY, "the GPU has no %.1f MB left for %s; use fewer rows", (double)bytes / 1e6,
-                      what);
+    return circe_fail(CIRCE_ERR_MEMORY, "the GPU does not have %.1f MB left for %s; use fewer rows",
+                      (double)bytes / 1e6, what);
 }
 
 circe_status circe__cuda_upload(const circe_cuda *cuda, void *to, size_t to_pitch, const void *from, size_t from_pitch,
@@ -178,7 +178,7 @@ circe_status circe__cuda_check_mat(const circe_cuda *cuda, const circe_mat *mat,
 
 circe_status circe__cuda_kernel_of(circe__factors factors, const char *name, circe__cuda_kernel *kernel) {
     if (factors.n > CIRCE__CUDA_MAX_FACTORS)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "the kernel of %s has %lld factors; on a GPU there may be %d", name,
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "the kernel of %s has %lld factors; a GPU supports at most %d", name,
                           (long long)factors.n, CIRCE__CUDA_MAX_FACTORS);
     memset(kernel, 0, sizeof *kernel);
     kernel->n = (int)factors.n;

@@ -41,10 +41,21 @@ static void *open_with_needs(const char *folder, const circe__library *library) 
     return open_in(folder, library->file);
 }
 
+/* In folders that colons separate. */
+static void *open_in_some(const char *folders, const circe__library *library) {
+    void *found = NULL;
+    for (const char *at = folders, *end; found == NULL && at != NULL && *at != '\0'; at = *end == ':' ? end + 1 : end) {
+        char folder[4096];
+        end = at + strcspn(at, ":");
+        int length = snprintf(folder, sizeof folder, "%.*s", (int)(end - at), at);
+        if (length > 0 && (size_t)length < sizeof folder) found = open_with_needs(folder, library);
+    }
+    return found;
+}
+
 static void *find(const circe__library *library) {
-    const char *folder = getenv("CIRCE_CUDA_LIBRARIES");
     void *found = dlopen(library->file, RTLD_NOW | RTLD_LOCAL);
-    if (found == NULL && folder != NULL && folder[0] != '\0') found = open_with_needs(folder, library);
+    if (found == NULL) found = open_in_some(getenv("CIRCE_CUDA_LIBRARIES"), library);
     if (found == NULL) found = open_with_needs(CIRCE_CUDA_LIBRARY_DIR, library);
     return found;
 }
@@ -53,7 +64,7 @@ circe_status circe__library_open(const circe__library *library, void *table, con
     void *found = find(library), **functions = table;
     if (found == NULL)
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
-                          "this call needs %s, and %s was not found; install CUDA %d's libraries (pip install %s) and "
+                          "this call needs %s, but %s was not found; install CUDA %d's libraries (pip install %s) and "
                           "name their folder in LD_LIBRARY_PATH or CIRCE_CUDA_LIBRARIES",
                           library->name, library->file, CUDART_VERSION / 1000, library->package);
     for (int k = 0; k < n; k++) {

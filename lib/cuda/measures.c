@@ -219,7 +219,7 @@ circe_status circe_cuda_reserve(circe_cuda *cuda, int64_t n, int64_t cols, circe
     int previous = 0;
     if (cuda == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "cuda must not be NULL");
     if (n < 1 || cols < 1 || n > (int64_t)1 << 32 || cols > 1 << 26)
-        return circe_fail(CIRCE_ERR_SHAPE, "%lld points of %lld columns; both must be positive, and not beyond reason",
+        return circe_fail(CIRCE_ERR_SHAPE, "%lld points of %lld columns; both must be positive and not too large",
                           (long long)n, (long long)cols);
     if (dtype != CIRCE_FLOAT32 && dtype != CIRCE_FLOAT64)
         return circe_fail(CIRCE_ERR_ARGUMENT, "dtype must be CIRCE_FLOAT32 or CIRCE_FLOAT64");

@@ -421,7 +421,7 @@ static const circe__measure_device cuda_device = {evaluate, collect, adopt, repo
 
 static circe_status refuse(const circe_measure *m) {
     if (kinds[m->options.kind].open == NULL || m->options.dtype != CIRCE_FLOAT32)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s%s is measured by the host alone", m->row->name,
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "%s%s can be measured on the host only", m->row->name,
                           m->options.dtype == CIRCE_FLOAT64 ? " in float64" : "");
     if (m->asked_x != NULL && circe_kernel_n_free(m->asked_x) > 0 && m->options.sigma2_x == CIRCE_SIGMA2_FIRST)
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "on a GPU the width of x's kernel must be given, or follow the batch");

@@ -33,7 +33,7 @@ static circe_status weights_from_gram(circe_workspace *workspace, const circe_cm
             Q[i * n + j] *= scale;
         }
     }
-    exact.shifted = circe__estimator_shift(estimator, sums, &exact.Q, &exact.shift);
+    exact.shifted = circe__estimator_shift(estimator, sums, NULL, &exact.Q, &exact.shift);
     circe__settle(context, &exact);
     circe__copy_mat(&exact.Q, &w->Q);
     return CIRCE_OK;
@@ -152,15 +152,15 @@ typedef struct settling {
 
 static const circe__shift *settle(void *user, double *row_sums, circe_mat *Q) {
     settling *s = user;
-    return circe__estimator_shift(s->estimator, row_sums, Q, &s->shift) ? &s->shift : NULL;
+    return circe__estimator_shift(s->estimator, row_sums, row_sums + Q->rows, Q, &s->shift) ? &s->shift : NULL;
 }
 
 static circe_status check_index(const int64_t *index, int64_t n, int64_t rows) {
     if (index == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "index must not be NULL");
     for (int64_t i = 0; i < n; i++)
         if (index[i] < 0 || index[i] >= rows)
-            return circe_fail(CIRCE_ERR_ARGUMENT, "index[%lld] is %lld; there are %lld rows, from 0", (long long)i,
-                              (long long)index[i], (long long)rows);
+            return circe_fail(CIRCE_ERR_ARGUMENT, "index[%lld] is %lld; the data set has %lld rows, counted from 0",
+                              (long long)i, (long long)index[i], (long long)rows);
     return CIRCE_OK;
 }
 

@@ -104,6 +104,6 @@ circe_status circe__weights_implicit(circe_workspace *workspace, const circe_cme
     status = circe__product_update(workspace, cme->kernel_z, &z, "z", &one, &update, 1.0, &w->Q, NULL);
     if (status == CIRCE_OK)
         status = multiply_by_kernel(workspace, cme->kernel_y, &y, circe__product_scale(estimator, n), &w->Q, sums);
-    if (status == CIRCE_OK) w->shifted = circe__estimator_shift(estimator, sums, &w->Q, &w->shift);
+    if (status == CIRCE_OK) w->shifted = circe__estimator_shift(estimator, sums, NULL, &w->Q, &w->shift);
     return status;
 }

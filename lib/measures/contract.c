@@ -10,7 +10,7 @@ circe_status circe__check_output(const circe_mat *mat, int64_t rows, int64_t col
         return circe_fail(CIRCE_ERR_SHAPE, "%s is %lld by %lld; it must be %lld by %lld", name, (long long)mat->rows,
                           (long long)mat->cols, (long long)rows, (long long)cols);
     if (mat->dtype != dtype)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "%s must be of the dtype of x (%s)", name,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s must have the dtype of x (%s)", name,
                           dtype == CIRCE_FLOAT32 ? "float32" : "float64");
     return CIRCE_OK;
 }

@@ -54,14 +54,15 @@ static void zero_diagonal(circe_mat *m) {
     }
 }
 
-bool circe__estimator_shift(circe_estimator estimator, double *sums, circe_mat *Q, circe__shift *shift) {
+bool circe__estimator_shift(circe_estimator estimator, double *sums, const double *diagonal, circe_mat *Q,
+                            circe__shift *shift) {
     int64_t n = Q->rows;
     double B = (double)n, total = 0.0;
     bool ustat = estimator == CIRCE_USTAT;
     if (estimator == CIRCE_DEBIASED) zero_diagonal(Q);
     if (!circe__needs_sums(estimator)) return false;
     for (int64_t i = 0; i < n; i++) {
-        if (ustat) sums[i] -= circe__at(Q, i, i);
+        if (ustat) sums[i] -= diagonal != NULL ? diagonal[i] : circe__at(Q, i, i);
         total += sums[i];
     }
     for (int64_t i = 0; i < n; i++) sums[i] /= ustat ? -(B - 2.0) : -B;

@@ -84,7 +84,7 @@ static circe_status recall(circe_measure *m, int64_t place, circe_mat *previous_
     const circe__previous *p = circe__measure_previous(m, place);
     if (p == NULL) return CIRCE_OK;
     if (p->cols != points->x->cols)
-        return circe_fail(CIRCE_ERR_SHAPE, "x has %lld columns and had %lld in the batch before",
+        return circe_fail(CIRCE_ERR_SHAPE, "x has %lld columns, but had %lld in the previous batch",
                           (long long)points->x->cols, (long long)p->cols);
     circe_status status = gather(m, CIRCE__SLOT_PREVIOUS_Y, m->y, m->cols_y, p->rows, p->n, previous_y);
     *previous_x = circe__mat(p->x, p->n, p->cols, p->dtype);
@@ -117,20 +117,20 @@ static circe_status check_batch(const circe_measure *m, int64_t place, const int
                                 const circe_mat *x, const double *value) {
     if (m == NULL || x == NULL || value == NULL || n < 1 || place < 0 || place >= CIRCE__MOST_PLACES)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "measure, x and value must not be NULL, and n and place not below 1 and 0");
+                          "measure, x and value must not be NULL, n must be at least 1, and place at least 0");
     if (m->n_rows < 0)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "the measure has no data set; circe_measure_bind gives it one");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the measure has no data set; call circe_measure_bind first");
     if (x->rows != n || (rows == NULL && n != m->n_rows))
-        return circe_fail(CIRCE_ERR_SHAPE, "x has %lld rows for %lld of the %lld of the data set", (long long)x->rows,
-                          (long long)n, (long long)m->n_rows);
+        return circe_fail(CIRCE_ERR_SHAPE, "x has %lld rows, but %lld of the %lld rows of the data set are asked for",
+                          (long long)x->rows, (long long)n, (long long)m->n_rows);
     return CIRCE_OK;
 }
 
 static circe_status check_rows(const circe_measure *m, const int64_t *rows, int64_t n) {
     for (int64_t i = 0; rows != NULL && i < n; i++)
         if (rows[i] < 0 || rows[i] >= m->n_rows)
-            return circe_fail(CIRCE_ERR_ARGUMENT, "row %lld is not one of the %lld of the data set", (long long)rows[i],
-                              (long long)m->n_rows);
+            return circe_fail(CIRCE_ERR_ARGUMENT, "the data set has no row %lld; it has %lld, counted from 0",
+                              (long long)rows[i], (long long)m->n_rows);
     return CIRCE_OK;
 }
 
@@ -165,7 +165,8 @@ circe_status circe_measure_points_at(circe_measure *m, int64_t place, const circ
     circe_mat room;
     circe__measured_points points = {.x = x, .y = y, .z = z};
     if (m == NULL || x == NULL || y == NULL || z == NULL || value == NULL || place < 0 || place >= CIRCE__MOST_PLACES)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "measure, x, y, z and value must not be NULL, and place not below 0");
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "measure, x, y, z and value must not be NULL, and place must be at least 0");
     if (m->n_rows >= 0 && ((m->cols_y > 0 && y->cols != m->cols_y) || z->cols != m->cols_z))
         return circe_fail(CIRCE_ERR_SHAPE,
                           "y and z have %lld and %lld columns; those of the data set have %lld "
@@ -183,9 +184,7 @@ circe_status circe_measure_points(circe_measure *m, const circe_mat *x, const ci
     return circe_measure_points_at(m, 0, x, y, z, value, grad);
 }
 
-/* ---- state: running widths (following.c), or the number of places and of each its rows, columns, row numbers and x
- * ------------------------------
- */
+/* ---- state: running widths (following.c), or the number of places, and of each its rows, columns, numbers, x ---- */
 
 /* Added to the columns of an x of float64. */
 static const int64_t wide = INT64_C(1) << 62;
@@ -245,7 +244,7 @@ static bool take(reader *in, void *to, size_t bytes) {
 }
 
 static circe_status damaged(void) {
-    return circe_fail(CIRCE_ERR_FORMAT, "the measure's state is damaged or of another run");
+    return circe_fail(CIRCE_ERR_FORMAT, "the measure's state is damaged or belongs to another run");
 }
 
 static circe_status read_place(circe_measure *m, int64_t place, reader *in) {

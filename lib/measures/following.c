@@ -126,7 +126,7 @@ static double first_width(const circe_measure *m, const circe__x_place *p) {
 
 circe_status circe_measure_figures(circe_measure *m, int64_t place, circe_x_figures *figures) {
     if (m == NULL || figures == NULL || place < 0 || place >= CIRCE__MOST_PLACES)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "measure and figures must not be NULL, and place not below 0");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "measure and figures must not be NULL, and place must be at least 0");
     *figures = (circe_x_figures){.mean_kernel = NAN, .spread = NAN, .sigma2 = NAN};
     circe_status status = m->device != NULL ? m->device->report(m, place) : CIRCE_OK;
     if (status != CIRCE_OK || place >= m->n_x_places) return status;
@@ -162,7 +162,7 @@ circe_status circe__measure_set_widths(circe_measure *m, const void *state, size
     size_t one = (size_t)n_widths(m) * sizeof(double);
     if (bytes >= sizeof places) memcpy(&places, at, sizeof places);
     if (places < 0 || places > CIRCE__MOST_PLACES || bytes != sizeof places + (size_t)places * one)
-        return circe_fail(CIRCE_ERR_FORMAT, "the measure's state is damaged or of another run");
+        return circe_fail(CIRCE_ERR_FORMAT, "the measure's state is damaged or belongs to another run");
     at += sizeof places;
     for (int64_t p = 0; p < places; p++, at += one) {
         circe__x_place *to = circe__measure_x_place(m, p);

@@ -33,25 +33,12 @@ typedef struct gcm {
 } gcm;
 
 const char *circe_gcm_regression_name(circe_gcm_regression regression) {
-    switch (regression) {
-        case CIRCE_GCM_KERNEL:
-            return "kernel";
-        case CIRCE_GCM_LINEAR:
-            return "linear";
-    }
-    return "unknown";
+    return CIRCE__NAME(regression, [CIRCE_GCM_KERNEL] = "kernel", [CIRCE_GCM_LINEAR] = "linear");
 }
 
 const char *circe_gcm_combine_name(circe_gcm_combine combine) {
-    switch (combine) {
-        case CIRCE_GCM_MAX:
-            return "max";
-        case CIRCE_GCM_LOGSUMEXP:
-            return "logsumexp";
-        case CIRCE_GCM_SUM_OF_SQUARES:
-            return "squares";
-    }
-    return "unknown";
+    return CIRCE__NAME(
+        combine, [CIRCE_GCM_MAX] = "max", [CIRCE_GCM_LOGSUMEXP] = "logsumexp", [CIRCE_GCM_SUM_OF_SQUARES] = "squares");
 }
 
 void circe_gcm_options_init(circe_gcm_options *options) {

@@ -19,10 +19,8 @@
 #include "measures/hscic.h"
 
 #include <math.h>
-#include <string.h>
 
-/* ---- y and z of low rank --------------------------------------------------------------------------------------------
- */
+/* ---- y and z of low rank ----------------------------------------------------------------------------------------- */
 
 typedef struct khatri_rao_work {
     const double *a;
@@ -109,13 +107,6 @@ static circe_status subtract_means(circe_workspace *workspace, const circe__smoo
     return CIRCE_OK;
 }
 
-static void put(circe_mat *m, int64_t i, int64_t j, double value) {
-    if (m->dtype == CIRCE_FLOAT32)
-        ((float *)m->data)[i * m->ld + j] = (float)value;
-    else
-        ((double *)m->data)[i * m->ld + j] = value;
-}
-
 typedef struct sides {
     const circe__smoother *smoother;
     const double *VP;
@@ -129,11 +120,11 @@ static void run_sides(void *user, int64_t first, int64_t end) {
     for (int64_t i = first; i < end; i++)
         for (int64_t k = 0; k < r; k++) {
             double p = w->smoother->P[i * r + k], v = w->VP[i * r + k];
-            put(w->A, i, k, p * sqrt(w->smoother->t[k]));
-            put(&w->update->left, i, k, v);
-            put(&w->update->left, i, r + k, p);
-            put(&w->update->right, i, k, p);
-            put(&w->update->right, i, r + k, v);
+            circe__set(w->A, i, k, p * sqrt(w->smoother->t[k]));
+            circe__set(&w->update->left, i, k, v);
+            circe__set(&w->update->left, i, r + k, p);
+            circe__set(&w->update->right, i, k, p);
+            circe__set(&w->update->right, i, r + k, v);
         }
 }
 
@@ -172,8 +163,7 @@ static circe_status hscic_factored(circe_workspace *workspace, const circe_kerne
     return circe__product_update(workspace, kernel_z, &z->mat, "z", &A, &update, 1.0 / (double)n, witness, NULL);
 }
 
-/* ---- the kernel matrix of z as such ---------------------------------------------------------------------------------
- */
+/* ---- the kernel matrix of z as such ------------------------------------------------------------------------------ */
 
 /* Room for K_zz or K^c. The estimate counts the matrices of the dense way beside it. */
 static circe_status take_gram(circe_workspace *workspace, int64_t n, double **K) {
@@ -199,8 +189,7 @@ static circe_status hscic_from_gram(circe_workspace *workspace, const circe__smo
     return status == CIRCE_OK ? circe__hscic_assemble(workspace, smoother, UP, K, witness) : status;
 }
 
-/* ---- both -----------------------------------------------------------------------------------------------------------
- */
+/* ---- both -------------------------------------------------------------------------------------------------------- */
 
 static circe_status smooth_y(circe_workspace *workspace, const circe_kernel *kernel_y, const circe_mat *y,
                              const circe_batch_options *options, circe_dtype dtype, circe__smoother *smoother) {

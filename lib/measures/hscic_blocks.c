@@ -114,8 +114,7 @@ circe_status circe__hscic_assemble(circe_workspace *workspace, const circe__smoo
     return CIRCE_OK;
 }
 
-/* ---- S itself -------------------------------------------------------------------------------------------------------
- */
+/* ---- S itself ---------------------------------------------------------------------------------------------------- */
 
 typedef struct whole {
     int64_t n;

@@ -41,7 +41,7 @@ static circe_status hsic_weights(circe_workspace *workspace, const circe_kernel 
     bool biased = estimator == CIRCE_HSIC_BIASED;
     circe_status status = circe__product(workspace, kernel_z, z, "z", &constant, 1.0, &w->Q, sums);
     if (status != CIRCE_OK) return status;
-    w->shifted = circe__estimator_shift(biased ? CIRCE_CENTERED : CIRCE_USTAT, sums, &w->Q, &w->shift);
+    w->shifted = circe__estimator_shift(biased ? CIRCE_CENTERED : CIRCE_USTAT, sums, NULL, &w->Q, &w->shift);
     if (biased) w->shift.scale = 1.0 / ((double)n * (double)n);
     return CIRCE_OK;
 }

@@ -13,9 +13,11 @@ circe_status circe__check_estimator(circe_estimator estimator, int64_t n);
 bool circe__needs_sums(circe_estimator estimator);
 double circe__product_scale(circe_estimator estimator, int64_t n);
 
-/* What turns that Q into the estimator's G. `sums` (n), the row sums of Q with its diagonal, are overwritten and belong
- * to the shift. Returns false where Q is G already (its diagonal, for debiased, was set to 0). */
-bool circe__estimator_shift(circe_estimator estimator, double *sums, circe_mat *Q, circe__shift *shift);
+/* What turns that Q into the estimator's G. `sums` (n), the row sums of Q with its `diagonal` (n; NULL: it is looked
+ * up), are overwritten and belong to the shift. Returns false where Q is G already (its diagonal, for debiased, was set
+ * to 0). */
+bool circe__estimator_shift(circe_estimator estimator, double *sums, const double *diagonal, circe_mat *Q,
+                            circe__shift *shift);
 
 /* A witness in the making: Q, and what turns it into G where that is still to be done. */
 typedef struct circe__weights {

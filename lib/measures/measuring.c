@@ -27,6 +27,9 @@ void circe_measure_options_init(circe_measure_options *options, circe_measure_ki
                                        .gcm_previous_batch = 1};
 }
 
+static void unbind(circe_measure *m);
+static void describe(circe_measure *m);
+
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static circe_status check_width(double sigma2, const char *name) {
@@ -44,7 +47,7 @@ static circe_status check_options(const circe_measure_options *o) {
     if (o->dtype != CIRCE_FLOAT32 && o->dtype != CIRCE_FLOAT64)
         return circe_fail(CIRCE_ERR_ARGUMENT, "dtype %d is neither float32 nor float64", (int)o->dtype);
     if (o->kind == CIRCE_MEASURE_HSIC && o->estimator != CIRCE_BIASED && o->estimator != CIRCE_USTAT)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "hsic has the estimators biased and ustat; not %s",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "hsic has the estimators biased and ustat, not %s",
                           circe_estimator_name(o->estimator));
     if (!(row->uses & CIRCE_USES_MEAN) && o->method == CIRCE_METHOD_RFF)
         return circe_fail(CIRCE_ERR_ARGUMENT, "method rff is for circe; %s takes auto, lowrank or dense", row->name);
@@ -54,7 +57,7 @@ static circe_status check_options(const circe_measure_options *o) {
     if (o->normalize_x < CIRCE_NORMALIZE_NONE || o->normalize_x > CIRCE_NORMALIZE_BATCH)
         return circe_fail(CIRCE_ERR_ARGUMENT, "normalize_x %d is not one of none, rows, batch", (int)o->normalize_x);
     if (o->normalize_x != CIRCE_NORMALIZE_NONE && !(row->uses & CIRCE_USES_KERNEL_X))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "%s has no kernel of x, so x is not normalised for one", row->name);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s has no kernel of x, so x cannot be normalised for it", row->name);
     bool word = o->sigma2_x == CIRCE_SIGMA2_MEDIAN || o->sigma2_x == CIRCE_SIGMA2_RUNNING;
     circe_status status = word ? CIRCE_OK : check_width(o->sigma2_x, "x");
     return status == CIRCE_OK ? check_width(o->sigma2_z, "z") : status;
@@ -79,7 +82,8 @@ static circe_status copy_grid(const circe_measure *m, const double *from, int64_
 
 static circe_status build(circe_measure *m) {
     const circe_measure_options *o = &m->options;
-    circe_status status = circe_workspace_create(m->context, &m->workspace);
+    m->workspace = o->workspace;
+    circe_status status = o->workspace == NULL ? circe_workspace_create(m->context, &m->workspace) : CIRCE_OK;
     if (status == CIRCE_OK && circe__uses(m, CIRCE_USES_KERNEL_X))
         status = make_kernel(m, o->kernels.x, o->kernel_x, &m->asked_x);
     if (status == CIRCE_OK && circe__uses(m, CIRCE_USES_KERNEL_Z))
@@ -130,9 +134,9 @@ static void forget_mean(circe_measure *m) {
 
 void circe_measure_destroy(circe_measure *m) {
     if (m == NULL) return;
-    circe__measure_unbind(m);
+    unbind(m);
     forget_mean(m);
-    circe_workspace_destroy(m->workspace);
+    if (m->options.workspace == NULL) circe_workspace_destroy(m->workspace);
     circe_kernel_destroy(m->asked_x);
     circe_kernel_destroy(m->asked_y);
     circe_kernel_destroy(m->kernel_z);
@@ -149,6 +153,7 @@ circe_status circe_measure_like(const circe_measure *other, circe_measure **meas
     circe_measure_options options = other->options;
     options.kernels = (circe_kernels){other->asked_x, other->kernel_y, other->kernel_z};
     options.gcm_previous_batch = 0;
+    options.workspace = NULL;
     circe_status status = circe_measure_create(other->context, &options, measure);
     if (status != CIRCE_OK) return status;
     circe_measure *m = *measure;
@@ -233,13 +238,12 @@ static bool needs_fit(const circe_measure *m) {
 static circe_status refuse_no_holdout(const circe_measure *m) {
     if (circe__uses(m, CIRCE_USES_MEAN))
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "%s needs a holdout: rows, not trained on, from which the mean of z given y is learned; "
-                          "there is none",
+                          "%s needs a holdout, rows from which it learns the mean of z given y, but there is none",
                           m->row->name);
     if (circe__measure_holds_out(m))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "%s is to regress z on a holdout, and there is none", m->row->name);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s regresses z on a holdout, but there is none", m->row->name);
     return circe_fail(CIRCE_ERR_ARGUMENT,
-                      "%s chooses the width of y and the ridge by leave-one-out on a holdout, and there is none; give "
+                      "%s chooses the width of y and the ridge by leave-one-out on a holdout, but there is none; give "
                       "one sigma2 of y and one ridge, or a holdout",
                       m->row->name);
 }
@@ -283,7 +287,7 @@ static circe_status adopt(circe_measure *m, const circe_cme *mean, bool is_given
     m->ridge = is_given && m->options.n_ridge == 1 ? m->ridges[0] : info.ridge;
     m->cols_y = info.dim_y;
     m->cols_z = info.dim_z;
-    circe__measure_describe(m);
+    describe(m);
     return CIRCE_OK;
 }
 
@@ -297,7 +301,7 @@ circe_status circe_measure_set_mean(circe_measure *m, const circe_cme *mean) {
         circe_kernel_destroy(m->kernel_z);
         m->kernel_z = kernel_z;
     }
-    circe__measure_unbind(m);
+    unbind(m);
     forget_mean(m);
     return adopt(m, mean, true);
 }
@@ -349,7 +353,7 @@ circe_status circe_measure_fit(circe_measure *m, const circe_mat *y, const circe
     circe_status status = check_rows(y, z, "holdout");
     if (status == CIRCE_OK) status = circe_measure_settle_z(m, z);
     if (status != CIRCE_OK) return status;
-    circe__measure_unbind(m);
+    unbind(m);
     forget_mean(m);
     if (m->kernel_z == NULL) status = circe_kernel_create(m->context, CIRCE_KERNEL_LINEAR, 0.0, &linear);
     if (status == CIRCE_OK) status = fit_mean(m, y, z, linear != NULL ? linear : m->kernel_z);
@@ -359,7 +363,7 @@ circe_status circe_measure_fit(circe_measure *m, const circe_mat *y, const circe
 
 /* ---- a data set -------------------------------------------------------------------------------------------------- */
 
-void circe__measure_unbind(circe_measure *m) {
+static void unbind(circe_measure *m) {
     if (m->device != NULL) m->device->close(m);
     m->device = NULL;
     circe__measure_forget(m);
@@ -409,16 +413,16 @@ circe_status circe_measure_bind(circe_measure *m, const circe_mat *y, const circ
     circe_status status = check_data_set(m, y, z);
     if (status == CIRCE_OK) status = circe__measure_settle(m, y, z);
     if (status != CIRCE_OK) return status;
-    circe__measure_unbind(m);
+    unbind(m);
     m->cols_y = circe__uses(m, CIRCE_USES_Y) ? y->cols : 0;
     m->cols_z = z->cols;
     status = keep_rows(m, y, z);
     if (status != CIRCE_OK) {
-        circe__measure_unbind(m);
+        unbind(m);
         return status;
     }
     m->n_rows = z->rows;
-    circe__measure_describe(m);
+    describe(m);
     return CIRCE_OK;
 }
 
@@ -426,14 +430,14 @@ circe_status circe_measure_bind_features(circe_measure *m, const circe_features 
     circe_mat y;
     if (m == NULL || features == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure and features must not be NULL");
     if (m->options.kind != CIRCE_MEASURE_CIRCE || m->mean == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "residual features are for circe with a mean; %s is bound to y and z",
-                          m->row->name);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "only circe with a mean can be bound to residual features; bind %s to y and z", m->row->name);
     circe_status status = circe_features_get(features, &y, NULL);
     if (status != CIRCE_OK) return status;
-    circe__measure_unbind(m);
+    unbind(m);
     m->features = features;
     m->n_rows = y.rows;
-    circe__measure_describe(m);
+    describe(m);
     return CIRCE_OK;
 }
 
@@ -476,7 +480,7 @@ static void say_fit(circe_measure *m) {
         say(m, " with %lld features", (long long)m->options.rff_features);
 }
 
-void circe__measure_describe(circe_measure *m) {
+static void describe(circe_measure *m) {
     const circe_measure_options *o = &m->options;
     m->text[0] = '\0';
     say(m, "%s", m->row->name);

@@ -103,8 +103,7 @@ circe_status circe__measure_settle(circe_measure *m, const circe_mat *y, const c
 /* The kernel of this x; the measure's. */
 circe_status circe__measure_kernel_x(circe_measure *m, const circe_mat *x, const circe_kernel **kernel);
 
-/* ---- following.c: how x comes to its kernel -----------------------------------------------------------------------
- */
+/* ---- following.c: how x comes to its kernel ---------------------------------------------------------------------- */
 
 /* Whether the width of x's kernel follows the features, as a moving average, and whether x is changed at all. */
 bool circe__measure_follows(const circe_measure *m);
@@ -127,9 +126,5 @@ circe_status circe__measure_set_widths(circe_measure *m, const void *state, size
 const circe__previous *circe__measure_previous(const circe_measure *m, int64_t place);
 circe_status circe__measure_remember(circe_measure *m, int64_t place, const int64_t *rows, const circe_mat *x);
 void circe__measure_forget(circe_measure *m);
-
-/* No data set. */
-void circe__measure_unbind(circe_measure *m);
-void circe__measure_describe(circe_measure *m);
 
 #endif

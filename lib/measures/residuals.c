@@ -167,8 +167,8 @@ static circe_status settle(circe__side *s, int64_t n, const char *name) {
         s->rms[c] = sqrt(s->rms[c] / (double)n);
         if (!isfinite(s->rms[c]))
             return circe_fail(CIRCE_ERR_NUMERIC,
-                              "the regression of %s gives numbers beyond the range of float64: its points lie far "
-                              "outside of those it was fitted on",
+                              "the regression of %s gives numbers beyond the range of float64: the points lie far "
+                              "outside those of the fit",
                               name);
     }
     return CIRCE_OK;

@@ -27,16 +27,15 @@ static bool shares_columns(const circe_kernel_factor *a, const circe_kernel_fact
     return a->first_col < b->first_col + b->n_cols && b->first_col < a->first_col + a->n_cols;
 }
 
-circe_status circe__check_following(const circe_kernel_factor *factors, int64_t n) {
+static circe_status check_following(const circe_kernel_factor *factors, int64_t n) {
     for (int64_t f = 0; f < n; f++)
         for (int64_t g = 0; g < n; g++)
             if (f != g && circe__has_width(factors[f].kind) && factors[f].sigma2 == 0.0 &&
                 shares_columns(&factors[f], &factors[g]))
-                return circe_fail(
-                    CIRCE_ERR_UNSUPPORTED,
-                    "a width that follows the features needs columns of its own: those of factor %lld are "
-                    "in factor %lld too; give its sigma2 as a number",
-                    (long long)f, (long long)g);
+                return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                                  "a width that follows the features needs its own columns, but factors %lld and %lld "
+                                  "share some; give sigma2 as a number",
+                                  (long long)f, (long long)g);
     return CIRCE_OK;
 }
 
@@ -50,11 +49,11 @@ circe_status circe__following_factors(circe_workspace *workspace, const circe_ke
         if (items[f].n_cols == -1) items[f].n_cols = cols - items[f].first_col;
         if (items[f].n_cols < 1 || items[f].n_cols > cols - items[f].first_col)
             return circe_fail(CIRCE_ERR_SHAPE,
-                              "the kernel of x (%s) speaks of columns that x does not have: it has %lld, from 0",
+                              "the kernel of x (%s) names columns that x does not have: it has %lld, counted from 0",
                               circe_kernel_text(kernel), (long long)cols);
     }
     *factors = (circe__factors){items, n};
-    return circe__check_following(items, n);
+    return check_following(items, n);
 }
 
 circe_status circe__check_scaling(const circe_scaling *scaling, int64_t cols) {
@@ -63,8 +62,8 @@ circe_status circe__check_scaling(const circe_scaling *scaling, int64_t cols) {
         return circe_fail(CIRCE_ERR_ARGUMENT, "normalize %d is not one of none, rows, batch", (int)scaling->normalize);
     if (scaling->normalize == CIRCE_NORMALIZE_ROWS && cols == 1)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "x has one column, and its rows over their norms are their signs; normalise "
-                          "over the batch, or not at all");
+                          "x has one column, so dividing rows by their norms leaves only signs; normalise over the "
+                          "batch, or not at all");
     if (!(scaling->keep >= 0.0 && scaling->keep < 1.0))
         return circe_fail(CIRCE_ERR_ARGUMENT, "keep is %g; it must be at least 0 and less than 1", scaling->keep);
     return CIRCE_OK;

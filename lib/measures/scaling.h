@@ -12,6 +12,4 @@ circe_status circe__check_scaling(const circe_scaling *scaling, int64_t cols);
 circe_status circe__following_factors(circe_workspace *workspace, const circe_kernel *kernel, int64_t cols,
                                       circe__factors *factors);
 
-circe_status circe__check_following(const circe_kernel_factor *factors, int64_t n);
-
 #endif

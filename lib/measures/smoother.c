@@ -58,8 +58,7 @@ circe_status circe__points_join(circe_workspace *workspace, circe__slot slot, co
     return circe__resolve_joint(workspace, kernel_a, a->cols, name_a, kernel_b, b->cols, name_b, &points->kernel);
 }
 
-/* ---- kernel matrices ------------------------------------------------------------------------------------------------
- */
+/* ---- kernel matrices --------------------------------------------------------------------------------------------- */
 
 /* K of a batch about its means in feature space: rows, their means first, then the columns of each. */
 typedef struct centring {
@@ -193,8 +192,7 @@ circe_status circe__points_factor(circe_workspace *workspace, const circe__point
     return CIRCE_OK;
 }
 
-/* ---- the smoother ---------------------------------------------------------------------------------------------------
- */
+/* ---- the smoother ------------------------------------------------------------------------------------------------ */
 
 static circe_status refuse_ridge(double ridge, double least, const char *name) {
     return circe_fail(CIRCE_ERR_NUMERIC,
@@ -265,10 +263,10 @@ circe_status circe__smoother_make(circe_workspace *workspace, circe__slot slot, 
         return circe_fail(CIRCE_ERR_ARGUMENT, "the ridge must be a positive number; it is %g", options->ridge);
     if (options->method != CIRCE_METHOD_AUTO && options->method != CIRCE_METHOD_LOWRANK &&
         options->method != CIRCE_METHOD_DENSE)
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "a measure of the batch on itself knows the methods auto, lowrank and "
-                          "dense; not %s",
-                          circe_method_name(options->method));
+        return circe_fail(
+            CIRCE_ERR_ARGUMENT,
+            "a measure that regresses the batch on itself has the methods auto, lowrank and dense, not %s",
+            circe_method_name(options->method));
     bool automatic = options->method == CIRCE_METHOD_AUTO;
     if (options->method == CIRCE_METHOD_DENSE || (automatic && n <= DENSE_ROWS))
         return make_dense(workspace, slot, points, options, name, smoother);

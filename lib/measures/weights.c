@@ -44,7 +44,7 @@ circe_status circe__weights_from(circe_workspace *workspace, const circe_kernel 
     if (sums == NULL) return CIRCE_ERR_MEMORY;
     circe_status status = circe__product(workspace, kernel, points, "y", zeta, circe__product_scale(estimator, n),
                                          &w->Q, circe__needs_sums(estimator) ? sums : NULL);
-    if (status == CIRCE_OK) w->shifted = circe__estimator_shift(estimator, sums, &w->Q, &w->shift);
+    if (status == CIRCE_OK) w->shifted = circe__estimator_shift(estimator, sums, NULL, &w->Q, &w->shift);
     return status;
 }
 

@@ -322,7 +322,7 @@ static void without_checksum(void **state) {
     circe_cme *cme = NULL;
     for (size_t at = 0; at + 32 < length; at++)
         if (memcmp(bytes + at, key, sizeof key - 1) == 0) bytes[at + 1] = 'k';
-    assert_refused(load_bytes(context, bytes, length, &cme), CIRCE_ERR_FORMAT, "lost its checksum");
+    assert_refused(load_bytes(context, bytes, length, &cme), CIRCE_ERR_FORMAT, "its checksum is missing");
     for (size_t at = 0; at + 32 < length; at++)
         if (memcmp(bytes + at, version, sizeof version - 1) == 0) bytes[at + sizeof version - 3] = '1';
     assert_ok(load_bytes(context, bytes, length, &cme));
@@ -350,7 +350,7 @@ static void auto_chooses(void **state) {
     options.max_rank = 50;
     assert_refused(circe_cme_fit(context, &eight.y, &eight.z, test_kernel(context, "gaussian(1)"),
                                  test_kernel(context, "gaussian(1)"), &options, &none),
-                   CIRCE_ERR_RANK, "not of low rank");
+                   CIRCE_ERR_RANK, "does not have low rank");
     assert_null(none);
 }
 
@@ -376,9 +376,9 @@ static void rank_is_judged_beforehand(void **state) {
     options.n_ridge = 1;
     circe_cme *cme = NULL;
     assert_refused(circe_cme_fit(context, &y3, &z1, narrow, smooth, &options, &cme), CIRCE_ERR_RANK,
-                   "the kernel matrix of y is not of low rank: in a sample, 768 pivots leave");
+                   "the kernel matrix of y does not have low rank: in a sample, 768 pivots leave");
     assert_refused(circe_cme_fit(context, &z1, &y3, smooth, narrow, &options, &cme), CIRCE_ERR_RANK,
-                   "the kernel matrix of z is not of low rank: in a sample");
+                   "the kernel matrix of z does not have low rank: in a sample");
     assert_int_equal(circe_cme_fit(context, &y1, &z1, narrow, smooth, &options, &cme), CIRCE_OK);
     assert_int_equal(info_of(cme).rank_y, VALUES);
     circe_cme_destroy(cme);
@@ -663,7 +663,7 @@ static void implicit_features(void **state) {
             }
             assert_ok(circe_features_get(features, &y, NULL));
             assert_int_equal(y.rows, all.y.rows);
-            assert_refused(circe_features_get(features, &y, &zeta), CIRCE_ERR_RANK, "z is of high rank");
+            assert_refused(circe_features_get(features, &y, &zeta), CIRCE_ERR_RANK, "z has a high rank");
             assert_refused(circe_features_gather(features, index, BATCH, &y, &zeta), CIRCE_ERR_RANK, "no coordinates");
         }
     }
@@ -719,7 +719,7 @@ static void memory_limit(void **state) {
     circe_cme *none = NULL;
     options.method = CIRCE_METHOD_AUTO;
     assert_refused(circe_cme_fit(context, &eight.y, &eight.z, ky, kz, &options, &none), CIRCE_ERR_RANK,
-                   "not of low rank");
+                   "does not have low rank");
     assert_null(none);
 
     context = small_context(34000000);

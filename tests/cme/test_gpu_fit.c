@@ -196,7 +196,7 @@ static void options(void **state) {
     pair p = set_up(&cases[7]);
     p.options.max_rank = 10;
     assert_refused(fit_gpu(&p, CIRCE_FLOAT64), CIRCE_ERR_RANK,
-                   "the kernel matrix of y is not of low rank: after 10 pivots");
+                   "the kernel matrix of y does not have low rank: after 10 pivots");
     assert_null(p.gpu);
     p.options.max_rank = 0;
     assert_ok(fit_gpu(&p, CIRCE_FLOAT64)); /* and nothing was harmed */

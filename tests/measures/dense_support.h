@@ -76,7 +76,7 @@ static inline double forward_backward(const problem *p) {
     }
     train_ok(train_network_forward(network, p->rows, p->in));
     device->ops->loss(device, p->loss, p->rows, train_shape_count(last_layer(network)->out),
-                      train_network_output(network), p->target, &loss, train_network_output_grad(network));
+                      train_network_output(network), p->target, NULL, &loss, train_network_output_grad(network));
     train_ok(train_network_backward(network, p->rows, p->in));
     return loss;
 }

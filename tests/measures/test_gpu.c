@@ -624,7 +624,7 @@ static void wrong_shapes(void **state) {
     assert_refused(run_step(&wrong), CIRCE_ERR_ARGUMENT, "has no width yet");
     wrong = s, wrong.b.kernel_x =
                    test_kernel(b->context, "0:delta*1:delta*2:delta*3:delta*4:delta*5:delta*6:delta*7:delta*0:delta");
-    assert_refused(run_step(&wrong), CIRCE_ERR_UNSUPPORTED, "on a GPU there may be 8");
+    assert_refused(run_step(&wrong), CIRCE_ERR_UNSUPPORTED, "a GPU supports at most 8");
     assert_refused(circe_cuda_open(b->context, 99, NULL, &cuda), CIRCE_ERR_ARGUMENT, "there is no GPU 99");
     assert_refused(circe_cuda_open(b->context, -1, NULL, &cuda), CIRCE_ERR_ARGUMENT, "there is no GPU -1");
     assert_refused(circe_cuda_reserve(b->cuda, 0, 1, CIRCE_FLOAT32), CIRCE_ERR_SHAPE, "0 points");

@@ -652,7 +652,7 @@ static void wrong_shapes(void **state) {
             wrong = s, wrong.b.options.ridge = -1.0;
             assert_refused(run_step(&wrong), CIRCE_ERR_ARGUMENT, "the ridge must be a positive number");
             wrong = s, wrong.b.options.method = CIRCE_METHOD_RFF;
-            assert_refused(run_step(&wrong), CIRCE_ERR_ARGUMENT, "auto, lowrank and dense; not rff");
+            assert_refused(run_step(&wrong), CIRCE_ERR_ARGUMENT, "auto, lowrank and dense, not rff");
         }
         if (!gcm_kind) {
             wrong = s, wrong.b.kernels.z = NULL;

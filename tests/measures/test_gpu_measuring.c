@@ -330,9 +330,9 @@ static void of_the_host(void **state) {
     (void)state;
     points p = make_points(NULL);
     circe_measure_options o = options_of(CIRCE_MEASURE_NOCCO);
-    refused(&p, &o, "nocco is measured by the host alone");
+    refused(&p, &o, "nocco can be measured on the host only");
     o = options_of(CIRCE_MEASURE_CIRCE_SPECTRAL);
-    refused(&p, &o, "circe-spectral is measured by the host alone");
+    refused(&p, &o, "circe-spectral can be measured on the host only");
     o = options_of(CIRCE_MEASURE_CIRCE);
     o.dtype = CIRCE_FLOAT64;
     refused(&p, &o, "in float64");

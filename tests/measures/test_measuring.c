@@ -179,7 +179,7 @@ static void features_of_the_caller(void **state) {
     assert_refused(circe_measure_evaluate(m, b.index, B, &b.x, &b.value, NULL), CIRCE_ERR_ARGUMENT,
                    "index[1] is 60; there are 60 rows");
     assert_ok(circe_measure_create(p.context, &other, &hsic));
-    assert_refused(circe_measure_bind_features(hsic, features), CIRCE_ERR_ARGUMENT, "hsic is bound to y and z");
+    assert_refused(circe_measure_bind_features(hsic, features), CIRCE_ERR_ARGUMENT, "bind hsic to y and z");
     circe_measure_destroy(hsic);
     circe_measure_destroy(own);
     circe_measure_destroy(m);
@@ -419,6 +419,26 @@ static void all_rows_and_others(void **state) {
     }
 }
 
+/* Measures that take turns in one scratch, which is there when they are gone. */
+static void scratch_of_the_caller(void **state) {
+    (void)state;
+    points p = make_points();
+    for (int k = CIRCE_MEASURE_CIRCE; k < CIRCE_MEASURE_KINDS; k++) {
+        circe_measure_options o = settled((circe_measure_kind)k);
+        circe_measure *own = make(&p, &o);
+        o.workspace = p.workspace;
+        circe_measure *borrowing = make(&p, &o), *other = make(&p, &o);
+        double a, b, c;
+        assert_ok(circe_measure_evaluate(own, NULL, N, &p.x, &a, NULL));
+        assert_ok(circe_measure_evaluate(borrowing, NULL, N, &p.x, &b, NULL));
+        circe_measure_destroy(borrowing);
+        assert_ok(circe_measure_evaluate(other, NULL, N, &p.x, &c, NULL));
+        assert_true(a == b && a == c && circe_workspace_bytes(p.workspace) > 0);
+        circe_measure_destroy(other);
+        circe_measure_destroy(own);
+    }
+}
+
 /* The median of the first x of so many columns, and of y where there is no ridge to choose a width with. */
 static void medians(void **state) {
     (void)state;
@@ -625,7 +645,7 @@ static void holdout_needed(void **state) {
     circe_measure_destroy(r);
     o.regress_z_on_holdout = true;
     assert_refused(create(p.context, &o, &p.y, &p.z, &no_y, &no_z, &r), CIRCE_ERR_ARGUMENT,
-                   "gcm is to regress z on a holdout");
+                   "gcm regresses z on a holdout");
 }
 
 /* ---- random features -------------------------------------------------------------------------------------------- */
@@ -793,7 +813,7 @@ static void places(void **unused) {
     batch a = take(&p, 0);
     circe_mat x = test_rows(&narrow, a.index, B);
     assert_refused(circe_measure_evaluate_at(both, 0, 4, a.index, B, &x, &a.value, NULL), CIRCE_ERR_SHAPE,
-                   "x has 1 columns and had 2");
+                   "x has 1 columns, but had 2");
     circe_measure_destroy(both);
     circe_measure_destroy(alone);
     circe_measure_destroy(resumed);
@@ -958,7 +978,7 @@ static void refusals_of_order(void **state) {
     circe_measure *r = NULL;
     assert_ok(circe_measure_create(p.context, &o, &r));
     assert_refused(circe_measure_evaluate(r, b.index, B, &b.x, &b.value, NULL), CIRCE_ERR_ARGUMENT,
-                   "has no data set; circe_measure_bind");
+                   "has no data set; call circe_measure_bind");
     circe_measure_destroy(r);
     o = settled(CIRCE_MEASURE_CIRCE);
     assert_ok(circe_measure_create(p.context, &o, &r));
@@ -982,7 +1002,7 @@ static void refusals(void **state) {
     assert_refused(CREATE, CIRCE_ERR_ARGUMENT, "method rff is for circe; hscic");
     o = settled(CIRCE_MEASURE_HSIC);
     o.estimator = CIRCE_CENTERED;
-    assert_refused(CREATE, CIRCE_ERR_ARGUMENT, "hsic has the estimators biased and ustat; not centered");
+    assert_refused(CREATE, CIRCE_ERR_ARGUMENT, "hsic has the estimators biased and ustat, not centered");
     o = settled((circe_measure_kind)17);
     assert_refused(CREATE, CIRCE_ERR_ARGUMENT, "measure 17 is not one of");
     o = settled(CIRCE_MEASURE_CIRCE);
@@ -1014,7 +1034,7 @@ static void refusals(void **state) {
     assert_ok(CREATE);
     b.index[2] = N;
     assert_refused(circe_measure_evaluate_at(r, 0, 0, b.index, B, &b.x, &b.value, NULL), CIRCE_ERR_ARGUMENT,
-                   "row 60 is not one of the 60");
+                   "the data set has no row 60; it has 60");
     b.index[2] = 0;
     assert_refused(circe_measure_evaluate_at(r, 0, 0, b.index, B - 1, &b.x, &b.value, NULL), CIRCE_ERR_SHAPE,
                    "16 rows");
@@ -1027,9 +1047,9 @@ static void refusals(void **state) {
 }
 
 TEST_MAIN("measuring", TEST(names), TEST(table), TEST(none), TEST(equals_the_others), TEST(given_mean_and_kernels),
-          TEST(all_rows_and_others), TEST(medians), TEST(carried_in_float64), TEST(refusals_of_order),
-          TEST(equals_circe), TEST(features_of_the_caller), TEST(circe_of_high_rank), TEST(equals_hscic),
-          TEST(equals_gcm), TEST(equals_hsic), TEST(value_alone), TEST(per_dimension), TEST(median_width),
-          TEST(kernel_texts), TEST(choices), TEST(default_grid), TEST(holdout_needed), TEST(random_features),
-          TEST(gradients), TEST(carried), TEST(places), TEST(damaged_state), TEST(in_float64),
+          TEST(all_rows_and_others), TEST(scratch_of_the_caller), TEST(medians), TEST(carried_in_float64),
+          TEST(refusals_of_order), TEST(equals_circe), TEST(features_of_the_caller), TEST(circe_of_high_rank),
+          TEST(equals_hscic), TEST(equals_gcm), TEST(equals_hsic), TEST(value_alone), TEST(per_dimension),
+          TEST(median_width), TEST(kernel_texts), TEST(choices), TEST(default_grid), TEST(holdout_needed),
+          TEST(random_features), TEST(gradients), TEST(carried), TEST(places), TEST(damaged_state), TEST(in_float64),
           TEST(gradient_in_float64), TEST(no_allocation), TEST(out_of_memory), TEST(refusals))

@@ -630,7 +630,7 @@ static void bad_shapes(void **state) {
         assert_refused(measures[m].measure(s.workspace, &s.kernels, &s.x, &s.y, &s.z, NULL, &value, &wrong),
                        CIRCE_ERR_SHAPE, "grad is 20 by 3");
         assert_refused(measures[m].measure(s.workspace, &s.kernels, &s.x, &s.y, &s.z, NULL, &value, &single),
-                       CIRCE_ERR_ARGUMENT, "grad must be of the dtype of x");
+                       CIRCE_ERR_ARGUMENT, "grad must have the dtype of x");
     }
     fill(&constant, 0.3); /* refused also where there is nothing to compute */
     assert_refused(circe_measure_kpc(s.workspace, &s.kernels, &constant, &s.y, &s.z, NULL, &value, &wrong),

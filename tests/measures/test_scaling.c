@@ -384,7 +384,7 @@ static void refusals(void **state) {
     circe_kernel *both = test_kernel(s.context, "gaussian*0-1:gaussian(1)");
     double widths[2] = {0};
     assert_refused(circe_scale(s.workspace, both, &plain, &s.x, widths, NULL, NULL), CIRCE_ERR_UNSUPPORTED,
-                   "needs columns of its own");
+                   "needs its own columns");
     circe_scaling rows = {.normalize = CIRCE_NORMALIZE_ROWS}, none = {.normalize = (circe_normalize)7};
     circe_scaling keeps = {.keep = 1.0};
     circe_mat column = test_zeros(N, 1, CIRCE_FLOAT64);
