@@ -34,8 +34,7 @@ struct circe__parts {
     bool one_ridge;
 };
 
-/* ---- the layout ---------------------------------------------------------------------------------------------------
- */
+/* ---- the layout -------------------------------------------------------------------------------------------------- */
 
 static void shape_of(int *rows, int *cols) {
     *rows = 1;
@@ -113,13 +112,12 @@ static circe_status check_size(int64_t rows, int64_t n_ridge) {
     double most = 0.98 * MOST_LOCAL, numbers = (n_ridge == 1 ? 1.0 : 2.0) * (double)rows * (double)rows;
     if (rows < INT32_MAX && numbers / ranks_size() < most) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_MEMORY,
-                      "a dense fit of %lld points on %d ranks is beyond ScaLAPACK's 32-bit counting; use at least %.0f "
+                      "a dense fit of %lld points on %d ranks exceeds ScaLAPACK's 32-bit indices; use at least %.0f "
                       "ranks, method lowrank, or fewer holdout points",
                       (long long)rows, ranks_size(), ceil(numbers / most));
 }
 
-/* ---- filling ------------------------------------------------------------------------------------------------------
- */
+/* ---- filling ----------------------------------------------------------------------------------------------------- */
 
 /* The points of this rank's rows (or columns), one after the other; the caller's to free. */
 static double *points_here(const circe__holdout *holdout, const circe__parts *p, const double *points, int64_t dim,
@@ -174,8 +172,7 @@ static circe_status fill_features(const circe__holdout *holdout, circe__parts *p
     return complete ? CIRCE_OK : CIRCE_ERR_MEMORY;
 }
 
-/* ---- spectra ------------------------------------------------------------------------------------------------------
- */
+/* ---- spectra ----------------------------------------------------------------------------------------------------- */
 
 static void run_parts(const void *user, int64_t parts, circe_part_fn part, void *argument) {
     circe_context_run(user, parts, part, argument);
@@ -324,8 +321,7 @@ circe_status ranks_dense_prepare(circe__holdout *holdout, const circe_kernel *ke
     return status;
 }
 
-/* ---- weights and errors -------------------------------------------------------------------------------------------
- */
+/* ---- weights and errors ------------------------------------------------------------------------------------------ */
 
 /* W := U diag(1/(s+ridge)) G, with F as scratch: it is not needed once G is there. */
 static void weigh(circe__parts *p, double ridge) {
@@ -414,8 +410,7 @@ circe_status ranks_dense_loo(circe__holdout *holdout, const circe__regression *r
     return status;
 }
 
-/* ---- W at rank 0 --------------------------------------------------------------------------------------------------
- */
+/* ---- W at rank 0 ------------------------------------------------------------------------------------------------- */
 
 /* Rows [first, first + n) of W, row by row, from every rank that has some of them: added to zeros. */
 static void collect(const circe__parts *p, int64_t first, int64_t n, double *piece, double *to) {

@@ -22,8 +22,7 @@ typedef struct outgoing {
 static outgoing *under_way;
 static bool own_init;
 
-/* ---- waiting ------------------------------------------------------------------------------------------------------
- */
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
 
 static void wait_for(MPI_Request *request) {
     engine_patience patience = {0};
@@ -35,8 +34,7 @@ static void wait_for(MPI_Request *request) {
     }
 }
 
-/* ---- beginning and end --------------------------------------------------------------------------------------------
- */
+/* ---- beginning and end ------------------------------------------------------------------------------------------- */
 
 static const char *name(void) {
     static char text[MPI_MAX_LIBRARY_VERSION_STRING];
@@ -92,8 +90,7 @@ static void close_ranks(void) {
 
 static void abort_ranks(int status) { MPI_Abort(MPI_COMM_WORLD, status); }
 
-/* ---- together -----------------------------------------------------------------------------------------------------
- */
+/* ---- together ---------------------------------------------------------------------------------------------------- */
 
 static void broadcast(int from, void *data, size_t bytes) {
     if (shared_there()) {
@@ -154,8 +151,7 @@ static void sum_quickly(void *values, int64_t n, bool floats) {
     }
 }
 
-/* ---- parts of different sizes ---------------------------------------------------------------------------------------
- */
+/* ---- parts of different sizes ------------------------------------------------------------------------------------ */
 
 /* As MPI wants them: counts and where each begins. Two such lists are needed at a time. */
 static const int *counts_of(const size_t *bytes, int which, const int **starts) {
@@ -197,8 +193,7 @@ static void exchange(const void *out, const size_t *out_bytes, void *in, const s
     wait_for(&request);
 }
 
-/* ---- sums under way -------------------------------------------------------------------------------------------------
- */
+/* ---- sums under way ---------------------------------------------------------------------------------------------- */
 
 static MPI_Request sums[MOST_SUMS];
 static int n_sums;
@@ -236,8 +231,7 @@ static void sum_begin(void *values, int64_t n, bool floats, double weight) {
     sums_move();
 }
 
-/* ---- messages -----------------------------------------------------------------------------------------------------
- */
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 static void send_message(int to, const void *data, size_t bytes) {
     forget_sent(false);
@@ -268,8 +262,7 @@ static void receive(int from, void *data, size_t bytes) {
     MPI_Recv(data, (int)bytes, MPI_BYTE, from, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------------
- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 __attribute__((visibility("default"))) const ranks_engine *circe_ranks_engine(void);
 

@@ -64,8 +64,7 @@ static void sum_over(MPI_Comm processes, double *values, int64_t n) {
     if (size > 1 && n > 0) MPI_Allreduce(MPI_IN_PLACE, values, (int)n, MPI_DOUBLE, MPI_SUM, processes);
 }
 
-/* ---- p = A v ------------------------------------------------------------------------------------------------------
- */
+/* ---- p = A v ----------------------------------------------------------------------------------------------------- */
 
 /* p_rows += A v_cols and p_cols += A'v_rows of four columns of A, which is read once. */
 static inline __attribute__((always_inline)) void four_columns(const double *A, int64_t ld, int64_t rows,
@@ -178,8 +177,7 @@ static void multiply_here(const reduction *r, int64_t from) {
         for (int64_t i = m.row; i < r->local_rows; i++) r->p_rows[i] += r->p_rows[t * r->local_rows + i];
 }
 
-/* ---- rows and columns ---------------------------------------------------------------------------------------------
- */
+/* ---- rows and columns -------------------------------------------------------------------------------------------- */
 
 /* The numbers from `from` on of a vector that this process holds among its rows, among its columns: `cols` := them, 0
  * where another process of its column has them. */
@@ -205,8 +203,7 @@ static void cols_to_rows(const reduction *r, int64_t from, const double *cols, d
     }
 }
 
-/* ---- a column -----------------------------------------------------------------------------------------------------
- */
+/* ---- a column ---------------------------------------------------------------------------------------------------- */
 
 /* In the processes that have column j: it is brought up to date with the `done` columns of the panel before it, and
  * v_rows and the notes are made of it. */
@@ -287,8 +284,7 @@ static void update(const reduction *r, int64_t from, int64_t done) {
     }
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------------------
- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static int64_t rows_held(const ranks_matrix *a) { return a->local_rows > 0 ? a->local_rows : 1; }
 static int64_t cols_held(const ranks_matrix *a) { return a->local_cols > 0 ? a->local_cols : 1; }

@@ -1,8 +1,6 @@
 /* The fit of lib/cme by ranks: rows over ranks (low rank), the kernel matrix over ranks (dense). */
 #include "mpi/mpi_fit.h"
 
-#include <string.h>
-
 #include "mpi/mpi_parts.h"
 
 enum { ALONE_ROWS = 512 }; /* up to here a fit takes a tenth of a second, and dense models keep an inverse as well */

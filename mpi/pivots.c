@@ -2,7 +2,7 @@
  * found by a reduction.
  *
  *     each rank   its largest residual and the sum of its residuals            O(n / N)
- *     all         the largest of all is the pivot p; the sum tells the end     one gather of 24 bytes a rank
+ *     all         the largest of all is the pivot p; the sum tells the end     one gather of 24 bytes per rank
  *     p's owner   F_p (r), which is row r of L as well                         one broadcast
  *     each rank   column r of F and new residuals of its rows                  O(n r / N)
  *
@@ -38,8 +38,7 @@ typedef struct pivoting {
     double trace;        /* of all */
 } pivoting;
 
-/* ---- by reduction -------------------------------------------------------------------------------------------------
- */
+/* ---- by reduction ------------------------------------------------------------------------------------------------ */
 
 /* The row with the largest of all values, the first of equals; and the sum of all. In the order of ranks, so that every
  * process comes to the same bits. */
@@ -64,8 +63,7 @@ static int owner_of(int64_t n, int64_t row) {
     return rank;
 }
 
-/* ---- steps --------------------------------------------------------------------------------------------------------
- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 static circe_status grow(pivoting *work, int64_t ld) {
     const circe_context *context = work->basis->context;
@@ -168,8 +166,7 @@ static void add_pivot(pivoting *work, int64_t p, double residual) {
     basis->rank = r + 1;
 }
 
-/* ---- one for all --------------------------------------------------------------------------------------------------
- */
+/* ---- one for all ------------------------------------------------------------------------------------------------- */
 
 /* Rank 0 extends an empty basis by itself, and the others take it over. */
 static circe_status extend_at_first(pivoting *work, double tolerance, int64_t max_rank, const char *name) {

@@ -17,8 +17,7 @@ static struct {
     ranks_place place;
 } here = {.place = {.size = 1, .neighbours = 1}};
 
-/* ---- loading ------------------------------------------------------------------------------------------------------
- */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 /* Beside the program (a build folder), and where an installation has it. MPI wants its symbols to be global: it loads
  * parts of its own. */
@@ -53,7 +52,7 @@ static circe_status find_engine(const ranks_launch *launch, const ranks_engine *
     *engine = found.symbol != NULL ? found.function() : NULL;
     if (*engine == NULL || (*engine)->version != RANKS_ENGINE_VERSION)
         return circe_fail(CIRCE_ERR_UNSUPPORTED,
-                          "circe_mpi.so is of another version than this program; install both from one build");
+                          "circe_mpi.so and this program have different versions; install both from one build");
     return CIRCE_OK;
 }
 
@@ -62,11 +61,10 @@ circe_status ranks_open(void) {
     const ranks_engine *engine = NULL;
     if (launch.by == NULL || launch.size == 1) return CIRCE_OK;
     if (launch.without)
-        return circe_fail(
-            CIRCE_ERR_UNSUPPORTED,
-            "srun started %d tasks, but without MPI; use srun --mpi=pmix (srun --mpi=list shows what there "
-            "is), or CIRCE_CLUSTER=off for tasks that have nothing to do with each other",
-            launch.size);
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "srun started %d tasks, but without MPI; use srun --mpi=pmix (srun --mpi=list shows the "
+                          "alternatives), or CIRCE_CLUSTER=off for independent tasks",
+                          launch.size);
     circe_status status = find_engine(&launch, &engine);
     if (status != CIRCE_OK || engine == NULL) return status;
     ranks_place place = {0};
@@ -105,8 +103,7 @@ void ranks_give_up(const char *text) {
     abort_all(1);
 }
 
-/* ---- places -------------------------------------------------------------------------------------------------------
- */
+/* ---- places ------------------------------------------------------------------------------------------------------ */
 
 int ranks_rank(void) { return here.place.rank; }
 
@@ -127,8 +124,7 @@ int64_t ranks_cores(void) {
     return bound < all ? circe__max(1, bound) : share;
 }
 
-/* ---- together -----------------------------------------------------------------------------------------------------
- */
+/* ---- together ---------------------------------------------------------------------------------------------------- */
 
 void ranks_broadcast(int from, void *data, size_t bytes) {
     if (here.engine != NULL) here.engine->broadcast(from, data, bytes);
@@ -200,6 +196,6 @@ circe_status ranks_same(const void *data, size_t bytes, const char *what) {
     ranks_broadcast(0, &first, sizeof first);
     circe_status status = CIRCE_OK;
     if (own != first)
-        status = circe_fail(CIRCE_ERR_VALUE, "%s here is not what rank 0 has; every rank must see the same", what);
+        status = circe_fail(CIRCE_ERR_VALUE, "%s differs from that of rank 0; every rank must see the same", what);
     return ranks_agree(status);
 }

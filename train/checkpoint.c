@@ -1,7 +1,6 @@
 /* Checkpoints as .safetensors, whose checksum is the library's affair (circe/safetensors.h). */
 #include "train/checkpoint.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +36,7 @@ circe_status train_state_create(int64_t epochs, int64_t n_params, int64_t n_buff
     if (made && keep_best) made = make_numbers(n_params, &state->best) && make_numbers(n_buffers, &state->best_buffers);
     if (made) return CIRCE_OK;
     train_state_free(state);
-    return circe_fail(CIRCE_ERR_MEMORY, "no memory for the state of a run of %lld parameters", (long long)n_params);
+    return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the state of a run of %lld parameters", (long long)n_params);
 }
 
 void train_state_free(train_state *state) {
@@ -122,7 +121,7 @@ circe_status train_checkpoint_write(circe_context *context, const char *path, co
     for (int64_t i = 0; i < identity->n; i++) metadata[n++] = identity->pairs[i];
     circe_status status = circe_tensor_file_write(context, path, tensors, n_tensors, metadata, n);
     if (status == CIRCE_OK) return CIRCE_OK;
-    return circe_fail(status, "the checkpoint was not written, and what stood there before is as it was: %s",
+    return circe_fail(status, "the checkpoint was not written, and an earlier one is unchanged: %s",
                       circe_last_error());
 }
 
@@ -136,18 +135,18 @@ static const char *meta(const circe_tensor_file *file, const char *key) {
 static circe_status check_format(const circe_tensor_file *file, const char *path) {
     const char *format = circe_tensor_file_metadata(file, "format"), *version = meta(file, "version");
     if (format == NULL || strcmp(format, format_name) != 0)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: it is no training checkpoint; resume needs the file such a run wrote",
+        return circe_fail(CIRCE_ERR_FORMAT,
+                          "%s: it is not a training checkpoint; only a checkpoint of an earlier run can be resumed",
                           path);
     for (int known = 1; known <= TRAIN_CHECKPOINT_VERSION; known++) {
         char expected[16];
         snprintf(expected, sizeof expected, "%d", known);
         if (strcmp(version, expected) == 0) return CIRCE_OK;
     }
-    return circe_fail(
-        CIRCE_ERR_FORMAT,
-        "%s: it is a checkpoint of format version '%.20s', written by circe %.20s; this is circe %s, which "
-        "reads versions up to %d",
-        path, version, meta(file, "writer"), circe_version(), TRAIN_CHECKPOINT_VERSION);
+    return circe_fail(CIRCE_ERR_FORMAT,
+                      "%s: the checkpoint has format version '%.20s' and comes from circe %.20s; this is circe %s, "
+                      "which reads versions up to %d",
+                      path, version, meta(file, "writer"), circe_version(), TRAIN_CHECKPOINT_VERSION);
 }
 
 /* Opening verified it, where there is one; every version of the format has it. */
@@ -186,7 +185,7 @@ static circe_status check_identity(const circe_tensor_file *file, const char *pa
                                  identity->pairs[i].key, dots, there + from, dots, here + from);
     }
     if (used == 0) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_ARGUMENT, "%s: the checkpoint is of another run: %s", path, differences);
+    return circe_fail(CIRCE_ERR_ARGUMENT, "%s: the checkpoint belongs to another run: %s", path, differences);
 }
 
 /* ---- reading: the tensors --------------------------------------------------------------------------------------- */
@@ -198,7 +197,7 @@ static circe_status take(const circe_tensor_file *file, const char *path, const 
     circe_status status = circe_tensor_file_find(file, name, &tensor);
     if (status != CIRCE_OK) return status;
     if (strcmp(tensor.dtype, dtype) != 0 || tensor.bytes != bytes)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: '%s' is %zu bytes of %s there; this run needs %zu of %s", path, name,
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: '%s' has %zu bytes of %s, but this run needs %zu of %s", path, name,
                           tensor.bytes, tensor.dtype, bytes, dtype);
     if (bytes > 0) memcpy(to, tensor.data, bytes);
     return CIRCE_OK;
@@ -214,7 +213,7 @@ static circe_status take_rows(const circe_tensor_file *file, const char *path, c
     int64_t there = (int64_t)(tensor.bytes / sizeof *to) / rows;
     if (strcmp(tensor.dtype, "F64") != 0 || there > cols || tensor.bytes != (size_t)(rows * there) * sizeof *to ||
         there < N_FIRST)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: '%s' is %zu bytes of %s there; this run needs %zu of F64", path, name,
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: '%s' has %zu bytes of %s, but this run needs %zu of F64", path, name,
                           tensor.bytes, tensor.dtype, (size_t)(rows * cols) * sizeof *to);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t c = 0; c < cols; c++)
@@ -231,8 +230,8 @@ static circe_status take_standing(const circe_tensor_file *file, const char *pat
     s->now = unpack(counters, numbers);
     if (s->now.epochs < 0 || s->now.epochs > s->epochs || s->now.steps < 0 || s->now.batches < 0 ||
         s->now.best_epoch < -1 || s->now.best_epoch >= s->epochs)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: its counters are those of no run: %lld epochs of %lld, %lld steps",
-                          path, (long long)s->now.epochs, (long long)s->epochs, (long long)s->now.steps);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: its counters are inconsistent: %lld epochs of %lld, %lld steps", path,
+                          (long long)s->now.epochs, (long long)s->epochs, (long long)s->now.steps);
     return take_rows(file, path, "history", s->now.epochs, N_HISTORY, NAN, (double *)s->history);
 }
 
@@ -241,7 +240,7 @@ static circe_status take_regularizer(const circe_tensor_file *file, train_state 
     circe_status status = circe_tensor_file_find(file, "regularizer", &tensor);
     if (status != CIRCE_OK) return status;
     void *block = malloc(tensor.bytes > 0 ? tensor.bytes : 1);
-    if (block == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the regulariser's state");
+    if (block == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the regulariser's state");
     if (tensor.bytes > 0) memcpy(block, tensor.data, tensor.bytes);
     free(s->regularizer);
     s->regularizer = block;

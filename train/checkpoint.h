@@ -1,7 +1,7 @@
 /* Where a run stands, and its file: everything the next step depends on, so that a run which is resumed ends in the
  * same bits as one that was never interrupted.
  *
- * A .safetensors of the tensors params, m, v (F32, one number a parameter), best (F32; empty where the best epoch is
+ * A .safetensors of the tensors params, m, v (F32, one number per parameter), best (F32; empty where the best epoch is
  * not kept), buffers and best_buffers (the same of what the network keeps beside its parameters; absent where it keeps
  * nothing), history (F64, epochs by the fields of train_epoch), counters (I64), numbers (F64), regularizer (U8); in
  * the metadata: format, version, who wrote it, what must be the same in the run that resumes, and a checksum over all

@@ -107,7 +107,7 @@ circe_status train_identity_make(const train_network *network, const circe_measu
     for (int64_t i = 0; i < identity->n; i++)
         if (identity->pairs[i].value == NULL) {
             train_identity_free(identity);
-            return circe_fail(CIRCE_ERR_MEMORY, "no memory for the description of a run");
+            return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the description of a run");
         }
     return CIRCE_OK;
 }

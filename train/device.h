@@ -1,5 +1,6 @@
 /* What a device must do to train a network. The layers above see this table only; train/cpu fills it, and another
- * device is another folder. Arrays are float32, row-major, in the device's own memory; a batch has one row a point. */
+ * device is another folder. Arrays are float32, row-major, in the device's own memory; a batch has one row per point.
+ */
 #ifndef TRAIN_DEVICE_H
 #define TRAIN_DEVICE_H
 
@@ -23,6 +24,7 @@ typedef enum train_layer_kind {
     TRAIN_AVERAGE_POOL = 9, /* the mean of each channel: (channels, 1, 1) */
     TRAIN_FLATTEN = 10,     /* images as features, in the order (channel, line, column) */
 } train_layer_kind;
+enum { TRAIN_LAYER_KINDS = TRAIN_FLATTEN + 1 }; /* the length of a table by kind */
 
 typedef enum train_loss_kind {
     TRAIN_MSE = 1,           /* mean over rows and columns of (prediction - target)^2 */
@@ -67,6 +69,7 @@ typedef struct train_layer {
     bool reads_images;               /* and so is its input; otherwise that lies plain: (rows, channel, line, column) */
     int form;                        /* how the device keeps the images of this network: a number of its own */
     train_layer_kind merged;         /* activation, with `slope`, that it applies to its own output; 0: none */
+    bool pooled;                     /* and then the max-pool that follows */
 } train_layer;
 
 typedef struct train_device train_device;
@@ -89,7 +92,7 @@ typedef struct train_visit {
     const float *params;
     float *buffers;
     const float *in, *other; /* other: of TRAIN_ADD */
-    float *out;              /* written by forward; with the merged activation applied */
+    float *out;              /* written by forward; with the merged activation, and pool, applied */
     void *scratch;           /* as many bytes as `create` asked for, which anybody may overwrite between passes */
     /* Of backward. */
     float *grad_out; /* may be overwritten where an activation is merged */
@@ -97,8 +100,18 @@ typedef struct train_visit {
     float *grads;    /* := d/d params */
 } train_visit;
 
+/* A layer on its way. */
+typedef struct train_link {
+    const train_layer *layer;
+    train_layer_state *state;
+    train_visit pass;
+} train_link;
+
+enum { TRAIN_MOST_LINKS = 32 };
+
 /* The work of one kind of layer. `params` and `grads` are the layer's own parts of the flat arrays. A layer has either
- * forward and backward or pass_forward and pass_backward; the latter may have a state. */
+ * forward and backward, or pass_forward and pass_backward, or chain_forward and chain_backward; all but the first may
+ * have a state. */
 typedef struct train_layer_ops {
     /* Rows of a batch do not meet in this layer: the network may run it on parts of a batch, from several threads at
      * once, each with gradients of its own. */
@@ -120,8 +133,15 @@ typedef struct train_layer_ops {
      * is the gradient at both of its inputs. */
     circe_status (*pass_backward)(train_device *device, const train_layer *layer, train_layer_state *state,
                                   const train_visit *pass);
+    /* n of these layers, up to TRAIN_MOST_LINKS, each reading the one before, in the order of the network. Backward is
+     * given the gradient at the last output and puts that at the first input where it says; those between, which
+     * nobody else reads, need not be written. */
+    circe_status (*chain_forward)(train_device *device, int64_t n, const train_link *links);
+    circe_status (*chain_backward)(train_device *device, int64_t n, const train_link *links);
     /* Whether it can apply this activation to its own output; NULL: none. */
     bool (*merges)(train_layer_kind activation);
+    /* Whether it can apply this max-pool behind that; NULL: none. */
+    bool (*pools)(const train_layer *layer, const train_layer *pool);
 } train_layer_ops;
 
 /* What a thread of the caller's had before its layers were run. */
@@ -202,6 +222,8 @@ typedef struct train_device_ops {
      * NULL. */
     circe_status (*source_open)(train_device *device, const train_source *source, train_source_handle **handle);
     void (*source_close)(train_device *device, train_source_handle *handle);
+    /* The source's arrays have other numbers now; NULL: the device reads them where they are. */
+    void (*source_renew)(train_device *device, train_source_handle *handle);
     /* out (n, train_source_cols) := points index[0..n), or first .. first + n - 1 where the index is NULL. */
     void (*source_gather)(train_device *device, const train_source_handle *handle, const int64_t *index, int64_t first,
                           int64_t n, float *out);
@@ -211,10 +233,10 @@ typedef struct train_device_ops {
     void (*pick)(train_device *device, const void *blocks, size_t bytes, const int64_t *which, void *to);
     /* Block number *which of `blocks` := the n numbers `from`; then, where all of them are finite, ++*which. */
     void (*append)(train_device *device, double *blocks, int64_t n, int64_t *which, const double *from);
-    /* The loss of n rows and, where grad is not NULL, d loss / d prediction. A class that is none of 0..cols-1 makes
-     * the loss NaN. */
+    /* The loss of n rows, each times its weight (n) (NULL: 1), and, where grad is not NULL, d loss / d prediction. A
+     * class that is none of 0..cols-1 makes the loss NaN. */
     void (*loss)(train_device *device, train_loss_kind kind, int64_t n, int64_t cols, const float *prediction,
-                 const float *target, double *value, float *grad);
+                 const float *target, const float *weight, double *value, float *grad);
     /* y += a x. This and zero are called from several threads at once where layers are rowwise. */
     void (*add)(train_device *device, int64_t n, float a, const float *x, float *y);
     /* The same with an a in the device's memory. */
@@ -236,6 +258,8 @@ circe_status train_device_cpu(circe_context *context, train_device **device);
 /* An NVIDIA GPU, from 0. Needs a build with CUDA, a driver, and cuBLAS and cuDNN, which are opened here:
  * CIRCE_ERR_UNSUPPORTED says what is missing. */
 circe_status train_device_cuda(circe_context *context, int gpu, train_device **device);
+/* How many of them this machine has, as far as this build can see. */
+int train_gpus(void);
 /* By name: "cpu", "cuda" (GPU 0), "cuda:1", or "auto", which is a GPU where one can be used, else the CPU. */
 circe_status train_device_open(circe_context *context, const char *name, train_device **device);
 /* Whether a name is one of these, whatever this machine has. */

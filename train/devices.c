@@ -22,8 +22,7 @@ bool train_device_is_name(const char *name) {
 
 circe_status train_device_open(circe_context *context, const char *name, train_device **device) {
     if (!train_device_is_name(name))
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "'%s' is no device; there are cpu, cuda, cuda:1 (the second GPU) and auto",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "'%s' is not a device; choose cpu, cuda, cuda:1 (the second GPU) or auto",
                           name == NULL ? "" : name);
     if (strcmp(name, "cpu") == 0) return train_device_cpu(context, device);
     if (strcmp(name, "auto") != 0) return train_device_cuda(context, gpu_of(name), device);
@@ -43,14 +42,14 @@ circe_status train_device_set_precision(train_device *device, train_precision pr
     if (device->ops->set_precision != NULL) return device->ops->set_precision(device, precision);
     if (precision == TRAIN_FLOAT32) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_UNSUPPORTED,
-                      "the %s computes networks in float32 alone; %s needs an NVIDIA GPU (--device cuda)",
+                      "the %s computes networks in float32 only; %s needs an NVIDIA GPU (--device cuda)",
                       strcmp(device->ops->name, "cpu") == 0 ? "CPU" : device->ops->name, precisions[precision]);
 }
 
 circe_status train_device_check(const char *name) {
     if (train_device_is_name(name)) return CIRCE_OK;
     circe_fail(CIRCE_ERR_ARGUMENT, "--device %s: there is no such device", name);
-    return circe_fail_hint(CIRCE_ERR_ARGUMENT, "it may be cpu, cuda, cuda:1 (the second GPU) or auto");
+    return circe_fail_hint(CIRCE_ERR_ARGUMENT, "choose cpu, cuda, cuda:1 (the second GPU) or auto");
 }
 
 circe_status train_device_choose(circe_context *context, const char *name, const char *precision,

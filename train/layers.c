@@ -4,8 +4,7 @@
 
 #include "circe/status.h"
 
-/* ---- where training starts ----------------------------------------------------------------------------------------
- */
+/* ---- where training starts --------------------------------------------------------------------------------------- */
 
 /* Weights and biases of a layer whose outputs are sums of fan_in products. */
 static void draw_by_fan_in(int64_t fan_in, train_layer_tensor tensors[2]) {
@@ -13,8 +12,7 @@ static void draw_by_fan_in(int64_t fan_in, train_layer_tensor tensors[2]) {
     tensors[0].bound = tensors[1].bound = 1.0 / sqrt((double)fan_in);
 }
 
-/* ---- dense: weight (out, in), bias (out) --------------------------------------------------------------------------
- */
+/* ---- dense: weight (out, in), bias (out) ------------------------------------------------------------------------- */
 
 static circe_status plan_dense(const train_layer_spec *spec, train_layer *layer) {
     int64_t in = train_shape_count(layer->in), weights;
@@ -38,13 +36,12 @@ static int tensors_dense(const train_layer *layer, train_layer_tensor *tensors) 
     return 2;
 }
 
-/* ---- layers of images ---------------------------------------------------------------------------------------------
- */
+/* ---- layers of images -------------------------------------------------------------------------------------------- */
 
 static circe_status need_images(const train_layer *layer, const char *what) {
     if (layer->in.n_dims == 3) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_SHAPE,
-                      "layer %s: %s needs images (channels, height, width); what it reads are %lld features",
+                      "layer %s: %s needs images (channels, height, width), but its input has %lld features",
                       layer->name, what, (long long)train_shape_count(layer->in));
 }
 
@@ -71,8 +68,7 @@ static circe_status plan_window(const train_layer_spec *spec, int64_t default_st
     return CIRCE_OK;
 }
 
-/* ---- convolution: weight (out, in, kernel, kernel), bias (out) ----------------------------------------------------
- */
+/* ---- convolution: weight (out, in, kernel, kernel), bias (out) --------------------------------------------------- */
 
 static circe_status plan_convolution(const train_layer_spec *spec, train_layer *layer) {
     circe_status status = need_images(layer, "convolution");
@@ -101,8 +97,7 @@ static int tensors_convolution(const train_layer *layer, train_layer_tensor *ten
     return layer->bias ? 2 : 1;
 }
 
-/* ---- batch norm: weight, bias, running_mean, running_var (channels) -----------------------------------------------
- */
+/* ---- batch norm: weight, bias, running_mean, running_var (channels) ---------------------------------------------- */
 
 static circe_status plan_batch_norm(const train_layer_spec *spec, train_layer *layer) {
     (void)spec;
@@ -128,8 +123,7 @@ static int buffers_batch_norm(const train_layer *layer, train_layer_tensor *tens
     return pair_of_channels(layer, "running_mean", 0.0, "running_var", 1.0, tensors);
 }
 
-/* ---- layers without parameters ------------------------------------------------------------------------------------
- */
+/* ---- layers without parameters ----------------------------------------------------------------------------------- */
 
 static circe_status plan_max_pool(const train_layer_spec *spec, train_layer *layer) {
     circe_status status = need_images(layer, "max-pool");
@@ -137,8 +131,8 @@ static circe_status plan_max_pool(const train_layer_spec *spec, train_layer *lay
     status = plan_window(spec, spec->kernel, layer->in.size[0], layer);
     if (status != CIRCE_OK || 2 * layer->padding <= layer->kernel) return status;
     return circe_fail(CIRCE_ERR_ARGUMENT,
-                      "layer %s: the padding of a max-pool is at most half its kernel, %lld, not %lld", layer->name,
-                      (long long)layer->kernel, (long long)layer->padding);
+                      "layer %s: the padding of a max-pool must be at most half its kernel, %lld, not %lld",
+                      layer->name, (long long)layer->kernel, (long long)layer->padding);
 }
 
 static circe_status plan_average_pool(const train_layer_spec *spec, train_layer *layer) {

@@ -150,10 +150,12 @@ circe_status synthetic_compute_limits(const circe_context *context, const synthe
     if (status != CIRCE_OK) return status;
     if (limits == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "limits must not be NULL");
     if (n < LEAST_N || n > (INT64_C(1) << 40))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "limits from %lld draws: it takes %d to 2^40", (long long)n, LEAST_N);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "limits cannot use %lld draws; the number must be %d to 2^40",
+                          (long long)n, LEAST_N);
     int64_t n_blocks = (n + BLOCK - 1) / BLOCK;
     sums *blocks = malloc((size_t)n_blocks * sizeof *blocks);
-    if (blocks == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the limits from %lld draws", (long long)n);
+    if (blocks == NULL)
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the limits from %lld draws", (long long)n);
     loop l = {.model = model, .seed = seed, .blocks = blocks};
     circe_context_run(context, n_blocks, sum_one, &l);
     double v_b = equation_variance_b(model->kind);
@@ -192,29 +194,17 @@ circe_status synthetic_conditional_variance(const circe_context *context, const 
     circe_status status = synthetic_check(model);
     if (status != CIRCE_OK) return status;
     if (sample == NULL || variance == NULL || sample->y.data == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "sample and variance must not be NULL, nor the sample empty");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "sample and variance must not be NULL, and the sample must not be empty");
     int64_t n = sample->n, cols = synthetic_dim_y(model);
     if (sample->y.cols != cols)
-        return circe_fail(CIRCE_ERR_SHAPE, "the sample's y has %lld columns; that of %s with d = %lld has %lld",
+        return circe_fail(CIRCE_ERR_SHAPE, "y of the sample has %lld columns, but y of %s with d = %lld has %lld",
                           (long long)sample->y.cols, synthetic_name(model->kind), (long long)model->d, (long long)cols);
     double *rows = malloc((size_t)n * sizeof *rows), sum = 0.0;
-    if (rows == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the variances of %lld rows", (long long)n);
+    if (rows == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the variances of %lld rows", (long long)n);
     loop l = {.model = model, .seed = seed, .sample = sample, .rows = rows};
     train_parallel(context, train_parts(context, n, 1), n, find_variances, &l);
     for (int64_t i = 0; i < n; i++) sum += rows[i];
     *variance = sum / (double)n;
     free(rows);
-    return CIRCE_OK;
-}
-
-circe_status synthetic_sample_floor(const circe_context *context, const synthetic_model *model,
-                                    const synthetic_sample *sample, uint64_t seed, double *floor_value) {
-    double inner = 0.0;
-    if (floor_value == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "floor_value must not be NULL");
-    circe_status status = synthetic_conditional_variance(context, model, sample, seed, &inner);
-    if (status != CIRCE_OK) return status;
-    if (sample->n < 2) return circe_fail(CIRCE_ERR_ARGUMENT, "the floor of a single row is not defined");
-    double n = (double)sample->n, outer = equation_variance(sample->b.data, sample->n) * (n - 1.0) / n;
-    *floor_value = inner / outer; /* both as a standardised sample has them: its variance is over n */
     return CIRCE_OK;
 }

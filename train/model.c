@@ -20,14 +20,14 @@ enum { ROWS_AT_ONCE = 4096, MOST_PIXELS = 1 << 24 };
 
 static circe_status check_scale(const train_scaler *scale, int64_t cols, const char *of) {
     if (scale->cols != cols || scale->mean == NULL || scale->deviation == NULL)
-        return circe_fail(CIRCE_ERR_SHAPE, "the statistics are of %lld %s columns, and there are %lld",
+        return circe_fail(CIRCE_ERR_SHAPE, "there are statistics for %lld %s columns, but there are %lld columns",
                           (long long)scale->cols, of, (long long)cols);
     for (int64_t c = 0; c < cols; c++)
         if (!isfinite(scale->mean[c]) || !isfinite(scale->deviation[c]) || !(scale->deviation[c] > 0.0))
-            return circe_fail(CIRCE_ERR_VALUE,
-                              "%s column %lld has mean %g and deviation %g: they must be finite, the "
-                              "deviation above 0",
-                              of, (long long)c, scale->mean[c], scale->deviation[c]);
+            return circe_fail(
+                CIRCE_ERR_VALUE,
+                "%s column %lld has mean %g and deviation %g: both must be finite, and the deviation above 0", of,
+                (long long)c, scale->mean[c], scale->deviation[c]);
     return CIRCE_OK;
 }
 
@@ -55,7 +55,7 @@ static circe_status check_image(const train_model *model) {
         count *= (double)model->image.size[d];
     }
     if (count > MOST_PIXELS)
-        return circe_fail(CIRCE_ERR_SHAPE, "the images of a model have %.3g numbers each; there may be 2^24", count);
+        return circe_fail(CIRCE_ERR_SHAPE, "each image of a model has %.3g numbers; at most 2^24 are possible", count);
     if (model->n_features != 0 || model->features != NULL || model->feature_scale.cols != 0)
         return circe_fail(CIRCE_ERR_ARGUMENT, "a model of images has no columns of features");
     if (isfinite(model->pixel_scale) && model->pixel_scale != 0.0 && isfinite(model->pixel_offset)) return CIRCE_OK;
@@ -68,7 +68,7 @@ static circe_status check_image(const train_model *model) {
 static circe_status check_features(const train_model *model) {
     if (model->features == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "a model needs the names of its features");
     if (model->n_features < 1)
-        return circe_fail(CIRCE_ERR_SHAPE, "a model has features, not %lld columns of them",
+        return circe_fail(CIRCE_ERR_SHAPE, "a model needs at least one feature column, not %lld",
                           (long long)model->n_features);
     return check_scale(&model->feature_scale, model->n_features, "feature");
 }
@@ -79,11 +79,12 @@ circe_status train_model_check_parts(const train_model *model) {
     if (model->image.n_dims != 0 && model->image.n_dims != 3)
         return circe_fail(CIRCE_ERR_SHAPE, "the images of a model have 3 dimensions, not %d", model->image.n_dims);
     if (model->activation != TRAIN_RELU && model->activation != TRAIN_LEAKY_RELU && model->activation != TRAIN_TANH)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "layer kind %d is no activation", (int)model->activation);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "layer kind %d is not an activation", (int)model->activation);
     if (model->loss != TRAIN_MSE && model->loss != TRAIN_CROSS_ENTROPY)
         return circe_fail(CIRCE_ERR_ARGUMENT, "there is no loss number %d", (int)model->loss);
     if (model->n_target < 1)
-        return circe_fail(CIRCE_ERR_SHAPE, "a model has a target, not %lld columns of it", (long long)model->n_target);
+        return circe_fail(CIRCE_ERR_SHAPE, "a model needs at least one target column, not %lld",
+                          (long long)model->n_target);
     circe_status status = check_outputs(model);
     if (status != CIRCE_OK) return status;
     return train_model_has_images(model) ? check_image(model) : check_features(model);
@@ -93,7 +94,7 @@ circe_status train_model_check_parts(const train_model *model) {
 static circe_status count_layers(const train_layer_spec *specs, int64_t n, train_shape input, int64_t *n_params,
                                  int64_t *n_buffers) {
     train_layer *layers = calloc((size_t)n, sizeof *layers);
-    if (layers == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld layers", (long long)n);
+    if (layers == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld layers", (long long)n);
     circe_status status = CIRCE_OK;
     for (int64_t l = 0; status == CIRCE_OK && l < n; l++) {
         int64_t from = specs[l].from == 0 ? l - 1 : specs[l].from == TRAIN_FROM_INPUT ? -1 : specs[l].from - 1;
@@ -130,12 +131,12 @@ circe_status train_model_check(const train_model *model) {
     if (status == CIRCE_OK) status = train_model_count(model, &n_params, &n_buffers);
     if (status != CIRCE_OK) return status;
     if (model->params == NULL || model->n_params != n_params)
-        return circe_fail(CIRCE_ERR_SHAPE, "the model holds %lld parameters; a network %s from %lld to %lld has %lld",
+        return circe_fail(CIRCE_ERR_SHAPE, "the model has %lld parameters, but a network %s from %lld to %lld has %lld",
                           (long long)(model->params == NULL ? 0 : model->n_params), model->net,
                           (long long)train_shape_count(input_of(model)), (long long)model->outputs,
                           (long long)n_params);
     if (model->n_buffers != n_buffers || (model->buffers == NULL && n_buffers > 0))
-        return circe_fail(CIRCE_ERR_SHAPE, "the model holds %lld running means and variances; a network %s has %lld",
+        return circe_fail(CIRCE_ERR_SHAPE, "the model has %lld running means and variances, but a network %s has %lld",
                           (long long)(model->buffers == NULL ? 0 : model->n_buffers), model->net, (long long)n_buffers);
     return CIRCE_OK;
 }
@@ -194,7 +195,7 @@ circe_status train_model_take(train_network *network, train_model *model) {
     if (params == NULL || (buffers == NULL && n_buffers > 0)) {
         free(params);
         free(buffers);
-        return circe_fail(CIRCE_ERR_MEMORY, "no memory for a model of %lld parameters", (long long)n_params);
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a model of %lld parameters", (long long)n_params);
     }
     device->ops->download(device, params, train_network_params(network), (size_t)n_params * sizeof *params);
     device->ops->download(device, buffers, train_network_buffers(network), (size_t)n_buffers * sizeof *buffers);
@@ -229,10 +230,11 @@ static circe_status check_ends(const train_network *network, const train_model *
     const train_layer *last = train_network_layer(network, train_network_n_layers(network) - 1);
     int64_t inputs = train_shape_count(input_of(model));
     if (train_shape_count(first->in) != inputs || train_shape_count(last->out) != model->outputs)
-        return circe_fail(CIRCE_ERR_SHAPE,
-                          "the network is not the model's: %lld to %lld, and the model is %lld to %lld",
-                          (long long)train_shape_count(first->in), (long long)train_shape_count(last->out),
-                          (long long)inputs, (long long)model->outputs);
+        return circe_fail(
+            CIRCE_ERR_SHAPE,
+            "the network does not fit the model: it maps %lld to %lld numbers, but the model %lld to %lld",
+            (long long)train_shape_count(first->in), (long long)train_shape_count(last->out), (long long)inputs,
+            (long long)model->outputs);
     if (out->dtype != CIRCE_FLOAT64 || out->rows != n || out->cols != model->outputs || out->ld < out->cols)
         return circe_fail(CIRCE_ERR_SHAPE, "the predictions need a float64 matrix of %lld by %lld", (long long)n,
                           (long long)model->outputs);
@@ -262,8 +264,8 @@ static circe_status put_row(const train_model *model, const float *t, int64_t i,
     for (int64_t c = 0; c < model->outputs; c++)
         if (!isfinite(row[c]))
             return circe_fail(CIRCE_ERR_NUMERIC,
-                              "the prediction of row %lld (counted from 0) is not a finite number: its features "
-                              "are too far from what the model was trained on",
+                              "the prediction of row %lld (counted from 0) is not a finite number: its features are "
+                              "too far from the training rows",
                               (long long)i);
     return CIRCE_OK;
 }
@@ -289,7 +291,7 @@ circe_status train_model_predict(train_network *network, const train_model *mode
     float *in = malloc((size_t)(at_once * model->n_features) * sizeof *in);
     float *t = malloc((size_t)(at_once * model->outputs) * sizeof *t);
     if (index == NULL || in == NULL || t == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld rows at once", (long long)at_once);
+        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows at once", (long long)at_once);
         goto done;
     }
     for (int64_t first = 0; status == CIRCE_OK && first < raw->rows; first += at_once) {
@@ -306,7 +308,8 @@ done:
 
 /* ---- of images --------------------------------------------------------------------------------------------------- */
 
-void train_model_scale_source(const train_model *model, train_source *source) {
+/* Bits are 0 or 1, and bytes 0 to 255, of a pixel from 0 to 1. */
+static void scale_source(const train_model *model, train_source *source) {
     double white = source->element == TRAIN_BYTES ? 255.0 : 1.0;
     source->scale = (float)(model->pixel_scale / white);
     source->offset = (float)model->pixel_offset;
@@ -322,9 +325,9 @@ circe_status train_model_predict_source(train_network *network, const train_mode
     circe_status status = check_ends(network, model, source->n, out);
     if (status != CIRCE_OK) return status;
     train_source scaled = *source;
-    train_model_scale_source(model, &scaled);
+    scale_source(model, &scaled);
     float *t = malloc((size_t)(source->n * model->outputs + 1) * sizeof *t);
-    if (t == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld predictions", (long long)source->n);
+    if (t == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld predictions", (long long)source->n);
     status = train_predict(network, &scaled, t);
     for (int64_t i = 0; status == CIRCE_OK && i < source->n; i++)
         status = put_row(model, t + i * model->outputs, i, out);

@@ -52,7 +52,4 @@ circe_status train_model_predict(train_network *network, const train_model *mode
 circe_status train_model_predict_source(train_network *network, const train_model *model, const train_source *source,
                                         circe_mat *out);
 
-/* Scale and offset of a source of this model: bits are 0 or 1, and bytes 0 to 255, of a pixel from 0 to 1. */
-void train_model_scale_source(const train_model *model, train_source *source);
-
 #endif

@@ -28,7 +28,7 @@
 #define FIRST_WITH_CHECKSUM 3
 #define MEAN_FORMAT_NAME "circe.conditional_mean" /* of circe fit */
 
-enum { SHOWN_CHARS = 64, TEXT_CHARS = 1024, SMALL_NETWORK = 1 << 20, MOST_COLUMNS = 1 << 24 };
+enum { TEXT_CHARS = 1024, SMALL_NETWORK = 1 << 20, MOST_COLUMNS = 1 << 24 };
 
 typedef struct named {
     const char *name;
@@ -154,7 +154,7 @@ static circe_status write_file(circe_context *context, const train_model *model,
     circe_status status = CIRCE_OK;
     snprintf(version, sizeof version, "%d", train_model_has_images(model) ? 4 : 3);
     if (architecture == NULL || columns == NULL || statistics == NULL || tensors == NULL)
-        status = circe_fail(CIRCE_ERR_MEMORY, "no memory to write %s", path);
+        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot write %s", path);
     if (status == CIRCE_OK) status = train_network_tensors(network, model->params, "", tensors);
     if (status == CIRCE_OK && n > n_params)
         status = train_network_buffer_tensors(network, model->buffers, "", tensors + n_params);
@@ -218,46 +218,36 @@ static circe_status damaged_by(const reader *r, circe_status status) {
     return damaged(r, text);
 }
 
-/* A text out of a file, fit for an error text: bounded. */
-static const char *shown(const char *name, char *text) {
-    size_t length = 0;
-    for (; name[length] != '\0' && length + 1 < SHOWN_CHARS; length++) text[length] = name[length];
-    text[length] = '\0';
-    return text;
-}
-
 static circe_status check_version(reader *r) {
     const char *version = circe_tensor_file_metadata(r->file, "format_version");
-    char text[SHOWN_CHARS];
-    if (version == NULL) return damaged(r, "it names no version of the format");
+    if (version == NULL) return damaged(r, "it does not name a version of the format");
     char *end;
     long number = strtol(version, &end, 10);
     if (*version < '0' || *version > '9' || *end != '\0' || number < 1)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%s' is no version of the format", r->path,
-                          shown(version, text));
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%.63s' is not a version of the format",
+                          r->path, version);
     r->version = number;
     if (number >= FIRST_WITH_CHECKSUM && number <= FORMAT_VERSION &&
         circe_tensor_file_metadata(r->file, "checksum") == NULL)
-        return damaged(r, "it has lost its checksum");
+        return damaged(r, "its checksum is missing");
     if (number <= FORMAT_VERSION) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_FORMAT,
-                      "%s: written in version %s of the format of predictors; this program reads versions up to %d: "
-                      "use a newer circe, or train it again",
-                      r->path, shown(version, text), FORMAT_VERSION);
+                      "%s: its format has version %.63s, but this program reads versions up to %d: use a newer circe, "
+                      "or train it again",
+                      r->path, version, FORMAT_VERSION);
 }
 
 static circe_status check_format(reader *r) {
     const char *format = circe_tensor_file_metadata(r->file, "format");
-    char text[SHOWN_CHARS];
-    if (format == NULL) return damaged(r, "its metadata do not say that it is one (circe train writes predictors)");
+    if (format == NULL) return damaged(r, "its metadata do not describe a predictor (circe train writes predictors)");
     if (strcmp(format, FORMAT_NAME) == 0) return check_version(r);
     if (strcmp(format, MEAN_FORMAT_NAME) == 0)
         return circe_fail(CIRCE_ERR_FORMAT,
-                          "%s: a conditional mean, which circe fit wrote for circe measure --model; a predictor, which "
-                          "circe train writes, is needed here",
+                          "%s: it is a conditional mean from circe fit, for circe measure --model; a predictor from "
+                          "circe train is needed here",
                           r->path);
-    return circe_fail(CIRCE_ERR_FORMAT, "%s: its format is '%s'; a predictor, which circe train writes, is needed here",
-                      r->path, shown(format, text));
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: its format is '%.63s'; a predictor from circe train is needed here",
+                      r->path, format);
 }
 
 static circe_status parse(const reader *r, const char *key, cJSON **object) {
@@ -279,7 +269,6 @@ static circe_status read_text(const reader *r, const cJSON *object, const char *
 
 static circe_status read_named(const reader *r, const cJSON *object, const char *key, const named *table, int *value) {
     const char *text = NULL;
-    char safe[SHOWN_CHARS];
     circe_status status = read_text(r, object, key, &text);
     if (status != CIRCE_OK) return status;
     for (; table->name != NULL; table++)
@@ -287,8 +276,7 @@ static circe_status read_named(const reader *r, const cJSON *object, const char 
             *value = table->value;
             return CIRCE_OK;
         }
-    return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: its %s '%s' is not known", r->path, key,
-                      shown(text, safe));
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: its %s '%.63s' is not known", r->path, key, text);
 }
 
 static circe_status read_count(const reader *r, const cJSON *object, const char *key, int64_t *value) {
@@ -310,12 +298,13 @@ static circe_status read_names(const reader *r, const cJSON *object, const char 
         count++;
     }
     *names = calloc((size_t)count, sizeof **names);
-    if (*names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %s", r->path, key);
+    if (*names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory for its %s", r->path, key);
     *n = count;
     count = 0;
     cJSON_ArrayForEach(item, list) {
         (*names)[count] = strdup(item->valuestring);
-        if ((*names)[count++] == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %s", r->path, key);
+        if ((*names)[count++] == NULL)
+            return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory for its %s", r->path, key);
     }
     return CIRCE_OK;
 }
@@ -333,7 +322,7 @@ static circe_status read_numbers(const reader *r, const cJSON *object, const cha
         return circe_fail(CIRCE_ERR_FORMAT, "%s: not a usable predictor: '%s' has %lld numbers for %lld columns",
                           r->path, key, (long long)count, (long long)n);
     *numbers = malloc((size_t)n * sizeof **numbers);
-    if (*numbers == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for its statistics", r->path);
+    if (*numbers == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory for its statistics", r->path);
     count = 0;
     cJSON_ArrayForEach(item, list)(*numbers)[count++] = item->valuedouble;
     return CIRCE_OK;
@@ -386,7 +375,7 @@ static circe_status read_architecture(const reader *r, train_model *model, int64
     model->loss = (train_loss_kind)loss;
     model->outputs = outputs;
     model->net = strdup(net);
-    return model->net != NULL ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for its net", r->path);
+    return model->net != NULL ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory for its net", r->path);
 }
 
 static circe_status read_columns(const reader *r, train_model *model, int64_t inputs) {
@@ -414,7 +403,8 @@ static circe_status read_settings(const reader *r, train_model *model) {
     cJSON_Delete(parsed);
     if (status != CIRCE_OK) return status;
     model->settings = strdup(circe_tensor_file_metadata(r->file, "settings"));
-    return model->settings != NULL ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for its settings", r->path);
+    return model->settings != NULL ? CIRCE_OK
+                                   : circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory for its settings", r->path);
 }
 
 static circe_status read_description(reader *r, train_model *model) {
@@ -444,7 +434,7 @@ static circe_status check_size(const reader *r, const train_model *model) {
         if (circe_tensor_file_get(r->file, i, &t) == CIRCE_OK) held += (int64_t)(t.bytes / sizeof(float));
     if (expected <= held || expected <= SMALL_NETWORK) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_FORMAT,
-                      "%s: not a usable predictor: its network has %lld parameters and the file holds %lld numbers",
+                      "%s: not a usable predictor: its network has %lld parameters, but the file contains %lld numbers",
                       r->path, (long long)expected, (long long)held);
 }
 
@@ -452,12 +442,12 @@ static circe_status check_size(const reader *r, const train_model *model) {
 static circe_status make_numbers(const reader *r, int64_t n, float **numbers) {
     *numbers = malloc((size_t)(n > 0 ? n : 1) * sizeof **numbers);
     if (*numbers != NULL) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %lld parameters", r->path, (long long)n);
+    return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory for its %lld parameters", r->path, (long long)n);
 }
 
 static circe_status check_finite(const reader *r, const float *numbers, int64_t n) {
     for (int64_t i = 0; i < n; i++)
-        if (!isfinite((double)numbers[i])) return damaged(r, "its parameters hold a NaN or an infinity");
+        if (!isfinite((double)numbers[i])) return damaged(r, "its parameters contain NaN or infinity");
     return CIRCE_OK;
 }
 
@@ -482,7 +472,7 @@ static circe_status read_params(const reader *r, const train_network *network, t
     if (status != CIRCE_OK) return status;
     if (circe_tensor_file_count(r->file) == train_network_n_tensors(network) + train_network_n_buffer_tensors(network))
         return CIRCE_OK;
-    return damaged(r, "it holds tensors that its network has no place for");
+    return damaged(r, "it contains tensors that its network does not use");
 }
 
 circe_status train_model_load(circe_context *context, const char *path, train_model *model) {

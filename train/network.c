@@ -2,15 +2,13 @@
  */
 #include "train/network.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "circe/status.h"
 #include "train/network_internal.h"
 
-/* ---- checks -------------------------------------------------------------------------------------------------------
- */
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 static circe_status check_arguments(train_shape input, int64_t n_specs, int64_t max_batch) {
     if (n_specs < 1 || n_specs > TRAIN_MAX_LAYERS)
@@ -27,12 +25,11 @@ static circe_status check_arguments(train_shape input, int64_t n_specs, int64_t 
                               (long long)input.size[d]);
         count *= (double)input.size[d];
     }
-    if (count > INT32_MAX) return circe_fail(CIRCE_ERR_SHAPE, "the input of a network has %.3g numbers a row", count);
+    if (count > INT32_MAX) return circe_fail(CIRCE_ERR_SHAPE, "the input of a network has %.3g numbers per row", count);
     return CIRCE_OK;
 }
 
-/* ---- buffers ------------------------------------------------------------------------------------------------------
- */
+/* ---- buffers ----------------------------------------------------------------------------------------------------- */
 
 circe_status train_network_buffer(const train_network *network, int64_t rows, int64_t cols, float **buffer) {
     size_t bytes;
@@ -58,8 +55,7 @@ static circe_status make_buffers(train_network *network) {
     return status;
 }
 
-/* ---- initialisation -----------------------------------------------------------------------------------------------
- */
+/* ---- initialisation ---------------------------------------------------------------------------------------------- */
 
 /* out := numbers [first, first + n) of a stream, around 0. */
 static void draw_some(const train_layer_tensor *tensor, train_start start, circe_random generator, int64_t first,
@@ -97,7 +93,7 @@ static void draw_params(const train_network *network, uint64_t seed, float *para
 /* What layers keep starts as each kind says, whatever the seed. */
 static circe_status start_buffers(train_network *network) {
     float *start = calloc((size_t)network->n_buffers + 1, sizeof *start);
-    if (start == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory to initialise a network");
+    if (start == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot initialise a network");
     for (int64_t l = 0; l < network->n_layers; l++) {
         const train_layer *layer = &network->layers[l];
         const train_layer_type *type = train_layer_type_of(layer->kind);
@@ -114,7 +110,7 @@ static circe_status start_buffers(train_network *network) {
 circe_status train_network_initialise(train_network *network, train_start start, uint64_t seed) {
     if (network == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "network must not be NULL");
     float *params = calloc((size_t)network->n_params + 1, sizeof *params);
-    if (params == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory to initialise a network");
+    if (params == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot initialise a network");
     network->start = start;
     draw_params(network, seed, params);
     network->device->ops->upload(network->device, network->params, params, (size_t)network->n_params * sizeof *params);
@@ -122,8 +118,7 @@ circe_status train_network_initialise(train_network *network, train_start start,
     return start_buffers(network);
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static circe_status make_lists(train_network *network) {
     size_t n = (size_t)network->n_layers;
@@ -137,7 +132,7 @@ static circe_status make_lists(train_network *network) {
     network->names = calloc(1, sizeof *network->names);
     if (network->layers == NULL || network->ops == NULL || network->readers == NULL || network->learns == NULL ||
         network->kept == NULL || network->taps == NULL || network->plain == NULL || network->names == NULL)
-        return circe_fail(CIRCE_ERR_MEMORY, "no memory for a network of %lld layers", (long long)n);
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a network of %lld layers", (long long)n);
     return CIRCE_OK;
 }
 
@@ -158,7 +153,7 @@ circe_status train_network_create(train_device *device, train_shape input, const
     circe_status status = check_arguments(input, n_specs, max_batch);
     if (status != CIRCE_OK) return status;
     train_network *made = calloc(1, sizeof *made);
-    if (made == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a network");
+    if (made == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a network");
     *made = (train_network){
         .device = device, .input = input, .max_batch = max_batch, .n_layers = n_specs, .training = true};
     status = make_network(made, specs);
@@ -192,8 +187,7 @@ void train_network_destroy(train_network *network) {
     free(network);
 }
 
-/* ---- what it holds ------------------------------------------------------------------------------------------------
- */
+/* ---- what it holds ----------------------------------------------------------------------------------------------- */
 
 train_device *train_network_device(const train_network *network) { return network->device; }
 int64_t train_network_max_batch(const train_network *network) { return network->max_batch; }
@@ -268,8 +262,7 @@ circe_status train_network_tap(train_network *network, int64_t layer, float **gr
     return status;
 }
 
-/* ---- running it ---------------------------------------------------------------------------------------------------
- */
+/* ---- running it -------------------------------------------------------------------------------------------------- */
 
 static circe_status check_batch(const train_network *network, int64_t rows, const float *in) {
     if (network == NULL || in == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "network and in must not be NULL");
@@ -277,7 +270,7 @@ static circe_status check_batch(const train_network *network, int64_t rows, cons
         return circe_fail(CIRCE_ERR_ARGUMENT, "a batch of %lld rows; the network was made for 1 to %lld",
                           (long long)rows, (long long)network->max_batch);
     if (network->segments == NULL)
-        return circe_fail(CIRCE_ERR_MEMORY, "the network is without memory since train_network_tap failed");
+        return circe_fail(CIRCE_ERR_MEMORY, "the network has no memory because train_network_tap failed");
     return CIRCE_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Inside of a network. */
+/* Inside a network. */
 #ifndef TRAIN_NETWORK_INTERNAL_H
 #define TRAIN_NETWORK_INTERNAL_H
 
@@ -68,7 +68,7 @@ struct train_network {
 
     /* The plan, which taps may change: train_plan_make. */
     int64_t n_segments, max_parts, n_slots;
-    int64_t widest; /* numbers a row, over the layers of rowwise segments */
+    int64_t widest; /* numbers per row, over the layers of rowwise segments */
     train_segment *segments;
     int64_t *slot_numbers; /* (n_slots), a row */
     float **slots;         /* (n_slots): gradients at outputs, as long as they are needed */

@@ -27,8 +27,7 @@ static bool same_shape(train_shape a, train_shape b) {
     return a.n_dims == b.n_dims && memcmp(a.size, b.size, (size_t)a.n_dims * sizeof a.size[0]) == 0;
 }
 
-/* ---- what it reads ------------------------------------------------------------------------------------------------
- */
+/* ---- what it reads ----------------------------------------------------------------------------------------------- */
 
 static circe_status read_name(train_network *network, int64_t l, const train_layer_spec *spec) {
     train_layer *layer = &network->layers[l];
@@ -51,8 +50,8 @@ static circe_status read_sources(train_network *network, int64_t l, const train_
     if (status != CIRCE_OK) return status;
     layer->in = shape_of(network, layer->from);
     if (spec->kind == TRAIN_ADD && !same_shape(layer->in, shape_of(network, layer->other)))
-        return circe_fail(CIRCE_ERR_SHAPE, "layer %s: an addition of %lld and %lld numbers, or of different shapes",
-                          layer->name, (long long)train_shape_count(layer->in),
+        return circe_fail(CIRCE_ERR_SHAPE, "layer %s: it adds %lld and %lld numbers, or different shapes", layer->name,
+                          (long long)train_shape_count(layer->in),
                           (long long)train_shape_count(shape_of(network, layer->other)));
     if (spec->kind == TRAIN_ADD && layer->from == layer->other)
         return circe_fail(CIRCE_ERR_ARGUMENT, "layer %s adds an output to itself", layer->name);
@@ -61,13 +60,12 @@ static circe_status read_sources(train_network *network, int64_t l, const train_
     return CIRCE_OK;
 }
 
-/* ---- plain or images ----------------------------------------------------------------------------------------------
- */
+/* ---- plain or images --------------------------------------------------------------------------------------------- */
 
 static circe_status refuse_plain(const train_layer *layer, const train_layer_type *type) {
     return circe_fail(CIRCE_ERR_UNSUPPORTED,
-                      "layer %s: %s of an activation of the network's input; let a convolution stand before it",
-                      layer->name, type->name);
+                      "layer %s: %s of an activation of the network's input; put a convolution before it", layer->name,
+                      type->name);
 }
 
 /* Whether a layer that makes images finds them at `from`: the network's input is packed for it. */
@@ -121,8 +119,7 @@ static circe_status find_ops(train_network *network, int64_t l, const train_laye
     return circe_fail(CIRCE_ERR_UNSUPPORTED, "layer %s: %s has no %s layers", layer->name, ops->name, type->name);
 }
 
-/* ---- layer by layer -----------------------------------------------------------------------------------------------
- */
+/* ---- layer by layer ---------------------------------------------------------------------------------------------- */
 
 static circe_status plan_layer(train_network *network, int64_t l, const train_layer_spec *spec) {
     const train_layer_type *type = train_layer_type_of(spec->kind);
@@ -143,7 +140,7 @@ static circe_status plan_layer(train_network *network, int64_t l, const train_la
     if (status != CIRCE_OK) return status;
     if ((double)layer->out.size[0] * (double)(layer->out.n_dims == 3 ? layer->out.size[1] * layer->out.size[2] : 1) >
         INT32_MAX)
-        return circe_fail(CIRCE_ERR_SHAPE, "layer %s: its output has more than %d numbers a row", layer->name,
+        return circe_fail(CIRCE_ERR_SHAPE, "layer %s: its output has more than %d numbers per row", layer->name,
                           INT32_MAX);
     network->has_images = network->has_images || layer->images;
     network->n_params += layer->n_params;

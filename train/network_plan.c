@@ -1,8 +1,9 @@
 /* How a network is run: its layers cut into segments, and the memory for them.
  *
  * Rowwise layers, each reading the one before and read by the next alone, make one segment, which is cut by rows. A
- * layer that takes whole batches is a segment of its own, together with the activation behind it where the device can
- * apply that to the layer's output as it writes it: the output before the activation is then never stored. */
+ * layer that takes whole batches is a segment of its own, together with the activation, and the max-pool, behind it
+ * where the device can apply them to the layer's output as it writes it: what comes before them is then never stored.
+ */
 #include <stdlib.h>
 
 #include "circe/status.h"
@@ -20,24 +21,36 @@ int64_t train_network_numbers(const train_network *network, int64_t l) {
                          : train_shape_count(layer->out);
 }
 
-/* ---- segments -----------------------------------------------------------------------------------------------------
- */
+/* ---- segments ---------------------------------------------------------------------------------------------------- */
 
 static bool continues(const train_network *network, const train_segment *last, int64_t l) {
     return network->ops[l]->rowwise && last->rowwise && last->end == l && network->layers[l].from == l - 1 &&
            network->readers[l - 1] == 1;
 }
 
+/* Layer l + 1 alone reads l, and nobody asks for that. */
+static bool leads_on(const train_network *network, int64_t l) {
+    return l + 1 < network->n_layers && !network->kept[l] && network->layers[l + 1].from == l &&
+           network->readers[l] == 1;
+}
+
 /* Layer l + 1 is an activation that l applies itself. */
 static bool merges(const train_network *network, int64_t l) {
-    if (l + 1 >= network->n_layers || network->ops[l]->merges == NULL || network->kept[l]) return false;
+    if (!leads_on(network, l) || network->ops[l]->merges == NULL) return false;
     const train_layer *next = &network->layers[l + 1];
-    return train_layer_type_of(next->kind)->elementwise && next->from == l && network->readers[l] == 1 &&
-           network->ops[l]->merges(next->kind);
+    return train_layer_type_of(next->kind)->elementwise && network->ops[l]->merges(next->kind);
+}
+
+/* Layer `last` + 1 is a max-pool that l applies itself, behind its activation `last`, or behind itself. */
+static bool pools(const train_network *network, int64_t l, int64_t last) {
+    if (!leads_on(network, last) || network->ops[l]->pools == NULL) return false;
+    const train_layer *next = &network->layers[last + 1];
+    return next->kind == TRAIN_MAX_POOL && network->ops[l]->pools(&network->layers[l], next);
 }
 
 static void add_layer(train_network *network, int64_t *l) {
-    train_layer *layer = &network->layers[*l];
+    int64_t own = *l;
+    train_layer *layer = &network->layers[own];
     train_segment *last = network->segments + network->n_segments - 1;
     if (network->n_segments == 0 || !continues(network, last, *l)) {
         *++last = (train_segment){.first = *l,
@@ -53,6 +66,8 @@ static void add_layer(train_network *network, int64_t *l) {
         layer->slope = layer[1].slope;
         (*l)++;
     }
+    layer->pooled = pools(network, own, *l);
+    if (layer->pooled) (*l)++;
     last->end = *l + 1;
 }
 
@@ -73,8 +88,7 @@ static void make_segments(train_network *network) {
     }
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Some layer of images reads the network's input. */
 static bool reads_packed_input(const train_network *network) {
@@ -110,9 +124,12 @@ static circe_status make_memory(train_network *network) {
     int64_t batch = network->max_batch;
     circe_status status =
         train_network_buffer(network, network->max_parts - 1, network->n_params, &network->part_grads);
-    for (int64_t l = 0; status == CIRCE_OK && l < network->n_layers; l++)
-        if (network->layers[l].merged == 0)
+    for (int64_t s = 0; status == CIRCE_OK && s < network->n_segments; s++) {
+        const train_segment *segment = &network->segments[s];
+        int64_t l = segment->rowwise ? segment->first : segment->end - 1;
+        for (; status == CIRCE_OK && l < segment->end; l++)
             status = train_network_buffer(network, batch, train_network_numbers(network, l), &network->activations[l]);
+    }
     for (int k = 0; status == CIRCE_OK && k < 2; k++)
         status = train_network_buffer(network, batch, network->widest, &network->inside[k]);
     for (int64_t k = 0; status == CIRCE_OK && k < network->n_slots; k++)
@@ -161,7 +178,7 @@ circe_status train_plan_make(train_network *network) {
     network->segments = calloc((size_t)network->n_layers, sizeof *network->segments);
     network->activations = calloc((size_t)network->n_layers, sizeof *network->activations);
     if (network->segments == NULL || network->activations == NULL)
-        return circe_fail(CIRCE_ERR_MEMORY, "no memory for a network of %lld layers", (long long)network->n_layers);
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a network of %lld layers", (long long)network->n_layers);
     make_segments(network);
     circe_status status = train_slots_make(network);
     if (status == CIRCE_OK) status = make_memory(network);

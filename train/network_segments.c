@@ -1,7 +1,8 @@
 /* Forward and backward through the segments of a network.
  *
  * Where rows do not meet, a batch is cut by rows and each thread takes its part through all layers of the segment: a
- * layer finds its input in the cache of the core that made it, and threads meet once a pass instead of once a layer.
+ * layer finds its input in the cache of the core that made it, and threads meet once per pass instead of once per
+ * layer.
  *
  *     in (rows, input) -> activations[l] (rows, out_l)        forward
  *     grad (n, out_l)  -> grad (n, in_l), grads               backward of one part, from the last layer to the first
@@ -43,7 +44,7 @@ static passage begin(train_network *network, int64_t s, int64_t rows, const floa
     passage p = {.network = network, .segment = segment, .parts = 1};
     p.in = source(network, segment->from, layer->reads_images, in);
     if (segment->rowwise) p.parts = train_parts(network->device->context, rows, segment->least_rows);
-    if (network->ops[segment->first]->pass_forward == NULL) return p;
+    if (segment->rowwise) return p;
     if (states != NULL) p.state = states->of[s];
     p.pass = (train_visit){.rows = rows,
                            .training = network->training,
@@ -68,8 +69,15 @@ static circe_status run_pass(passage *p, pass_fn visit) {
     return visit(p->network->device, &p->network->layers[p->segment->first], p->state, &p->pass);
 }
 
-/* ---- forward ------------------------------------------------------------------------------------------------------
- */
+static const train_layer_ops *ops_of(const train_network *network, int64_t s) {
+    return network->ops[network->segments[s].first];
+}
+
+static train_link link_of(const passage *p) {
+    return (train_link){&p->network->layers[p->segment->first], p->state, p->pass};
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 static const float *input_of(const passage *p, int64_t l, int64_t first_row) {
     const float *in = l == p->segment->first ? p->in : p->network->activations[l - 1];
@@ -100,18 +108,45 @@ static void show_divergence(train_network *network, int64_t rows) {
         device->ops->upload(device, network->activations[last] + r * numbers, &nothing, sizeof nothing);
 }
 
+/* The segments from s on that the device takes at once: where they end. */
+static int64_t chain_end(const train_network *network, int64_t s) {
+    int64_t end = s + 1;
+    if (ops_of(network, s)->chain_forward == NULL) return end;
+    while (end < network->n_segments && end - s < TRAIN_MOST_LINKS && ops_of(network, end) == ops_of(network, s) &&
+           network->segments[end].from == network->segments[end - 1].end - 1)
+        end++;
+    return end;
+}
+
+/* Segments s .. end - 1. */
+static circe_status forward_chain(train_network *network, int64_t s, int64_t end, int64_t rows, const float *in,
+                                  const train_states *states) {
+    train_link links[TRAIN_MOST_LINKS];
+    for (int64_t k = s; k < end; k++) {
+        passage p = begin(network, k, rows, in, states);
+        links[k - s] = link_of(&p);
+    }
+    return ops_of(network, s)->chain_forward(network->device, end - s, links);
+}
+
+static circe_status forward_segments(train_network *network, int64_t s, int64_t end, int64_t rows, const float *in,
+                                     const train_states *states) {
+    const train_layer_ops *ops = ops_of(network, s);
+    if (ops->chain_forward != NULL) return forward_chain(network, s, end, rows, in, states);
+    passage p = begin(network, s, rows, in, states);
+    if (ops->pass_forward != NULL) return run_pass(&p, ops->pass_forward);
+    run(&p, rows, forward_part);
+    return CIRCE_OK;
+}
+
 static circe_status forward(train_network *network, int64_t rows, const float *in, const train_states *states) {
     train_device *device = network->device;
     circe_status status = CIRCE_OK;
     if (network->packed_in != NULL)
         device->ops->images->pack(device, network->layers[0].form, network->input, rows, in, network->packed_in);
-    for (int64_t s = 0; status == CIRCE_OK && s < network->n_segments; s++) {
-        passage p = begin(network, s, rows, in, states);
-        pass_fn whole = network->ops[p.segment->first]->pass_forward;
-        if (whole == NULL)
-            run(&p, rows, forward_part);
-        else
-            status = run_pass(&p, whole);
+    for (int64_t s = 0, end; status == CIRCE_OK && s < network->n_segments; s = end) {
+        end = chain_end(network, s);
+        status = forward_segments(network, s, end, rows, in, states);
     }
     if (status == CIRCE_OK) show_divergence(network, rows);
     return status;
@@ -128,8 +163,7 @@ circe_status train_segments_forward(train_network *network, int64_t rows, const 
     return status;
 }
 
-/* ---- backward -----------------------------------------------------------------------------------------------------
- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 static float *grads_of_part(const train_network *network, int64_t part) {
     return part == 0 ? network->grads : network->part_grads + (part - 1) * network->n_params;
@@ -222,24 +256,68 @@ static void hand_on(const train_network *network, const train_gradient *to, int6
     if (to->add_to >= 0) add_output(network, l, rows, network->slots[to->add_from], network->slots[to->add_to]);
 }
 
-static circe_status backward_segment(train_network *network, passage *p, int64_t rows) {
-    const train_segment *segment = p->segment;
+static passage begin_back(train_network *network, int64_t s, int64_t rows, const float *in,
+                          const train_states *states) {
+    passage p = begin(network, s, rows, in, states);
+    const train_segment *segment = p.segment;
     int64_t out = segment->end - 1;
-    circe_status status = CIRCE_OK;
-    p->grad_out = network->slots[segment->grad_out];
-    p->grad_in = segment->grad[0].write < 0 ? NULL : network->slots[segment->grad[0].write];
+    p.grad_out = p.pass.grad_out = network->slots[segment->grad_out];
+    p.grad_in = p.pass.grad_in = segment->grad[0].write < 0 ? NULL : network->slots[segment->grad[0].write];
     if (segment->copy_from >= 0) copy_slot(network, out, rows, segment->grad_out, segment->copy_from);
-    if (!segment->rowwise) add_tap(network, out, rows, p->grad_out);
-    pass_fn whole = network->ops[segment->first]->pass_backward;
-    p->pass.grad_out = p->grad_out;
-    p->pass.grad_in = p->grad_in;
-    if (whole == NULL)
-        backward_rows(p, rows);
-    else
-        status = run_pass(p, whole);
-    if (whole != NULL && status == CIRCE_OK) tell(network, segment->first_param, segment->n_params);
+    if (!segment->rowwise) add_tap(network, out, rows, p.grad_out);
+    return p;
+}
+
+static void end_back(train_network *network, int64_t s, int64_t rows) {
+    const train_segment *segment = &network->segments[s];
+    if (!segment->rowwise) tell(network, segment->first_param, segment->n_params);
     hand_on(network, &segment->grad[0], segment->from, rows);
     hand_on(network, &segment->grad[1], segment->other, rows);
+}
+
+/* Segment s hands its gradient to the one before and to nobody else, and nothing is added to it. */
+static bool hands_down(const train_network *network, int64_t s) {
+    const train_segment *segment = &network->segments[s], *below = segment - 1;
+    const train_gradient *grad = &segment->grad[0];
+    return ops_of(network, s) == ops_of(network, s - 1) && segment->from == below->end - 1 && grad->write >= 0 &&
+           grad->write == below->grad_out && grad->copy_to < 0 && grad->add_to < 0 && below->copy_from < 0 &&
+           network->taps[below->end - 1] == NULL;
+}
+
+/* The segments up to s, that one included, that the device takes at once: where they begin. */
+static int64_t chain_begin(const train_network *network, int64_t s) {
+    int64_t first = s;
+    if (ops_of(network, s)->chain_backward == NULL) return first;
+    while (first > 0 && s - first + 1 < TRAIN_MOST_LINKS && hands_down(network, first)) first--;
+    return first;
+}
+
+/* Segments s down to first. */
+static circe_status backward_chain(train_network *network, int64_t first, int64_t s, int64_t rows, const float *in,
+                                   const train_states *states) {
+    train_link links[TRAIN_MOST_LINKS];
+    for (int64_t k = s; k >= first; k--) {
+        passage p = begin_back(network, k, rows, in, states);
+        links[k - first] = link_of(&p);
+    }
+    return ops_of(network, s)->chain_backward(network->device, s - first + 1, links);
+}
+
+static circe_status backward_one(train_network *network, int64_t s, int64_t rows, const float *in,
+                                 const train_states *states) {
+    const train_layer_ops *ops = ops_of(network, s);
+    passage p = begin_back(network, s, rows, in, states);
+    if (ops->pass_backward != NULL) return run_pass(&p, ops->pass_backward);
+    backward_rows(&p, rows);
+    return CIRCE_OK;
+}
+
+static circe_status backward_segments(train_network *network, int64_t first, int64_t s, int64_t rows, const float *in,
+                                      const train_states *states) {
+    circe_status status = ops_of(network, s)->chain_backward != NULL
+                              ? backward_chain(network, first, s, rows, in, states)
+                              : backward_one(network, s, rows, in, states);
+    for (int64_t k = s; status == CIRCE_OK && k >= first; k--) end_back(network, k, rows);
     return status;
 }
 
@@ -250,9 +328,11 @@ static circe_status backward(train_network *network, int64_t rows, const float *
     if (last->images)
         device->ops->images->pack(device, last->form, last->out, rows, network->output_grad,
                                   network->slots[TRAIN_OUTPUT_SLOT]);
-    for (int64_t s = network->n_segments - 1; status == CIRCE_OK && s >= 0; s--) {
-        passage p = begin(network, s, rows, in, states);
-        if (p.segment->grad_out >= 0) status = backward_segment(network, &p, rows);
+    for (int64_t s = network->n_segments - 1, first; status == CIRCE_OK && s >= 0; s = first - 1) {
+        first = s;
+        if (network->segments[s].grad_out < 0) continue;
+        first = chain_begin(network, s);
+        status = backward_segments(network, first, s, rows, in, states);
     }
     return status;
 }
@@ -260,11 +340,10 @@ static circe_status backward(train_network *network, int64_t rows, const float *
 /* What the forward pass left in its states is for its number of threads. */
 static circe_status check_threads(const train_network *network, const train_states *states) {
     if (states == NULL || states->threads == network->last_threads) return CIRCE_OK;
-    return circe_fail(
-        CIRCE_ERR_UNSUPPORTED,
-        "the backward pass has %d of the %d threads that its forward pass had: run both inside of the same "
-        "OpenMP region, or both outside",
-        states->threads, network->last_threads);
+    return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                      "the backward pass has %d of the %d threads of its forward pass: run both inside the same OpenMP "
+                      "region, or both outside",
+                      states->threads, network->last_threads);
 }
 
 circe_status train_segments_backward(train_network *network, int64_t rows, const float *in) {

@@ -38,8 +38,7 @@ static int64_t take_slot(planning *p, int64_t numbers) {
 
 static bool wanted(const planning *p, int64_t l) { return l >= 0 && p->network->learns[l]; }
 
-/* ---- a layer that writes the gradient at its input ----------------------------------------------------------------
- */
+/* ---- a layer that writes the gradient at its input --------------------------------------------------------------- */
 
 static train_gradient plan_written(planning *p, int64_t l) {
     train_gradient to = {-1, -1, -1, -1, -1};
@@ -61,8 +60,7 @@ static train_gradient plan_written(planning *p, int64_t l) {
     return to;
 }
 
-/* ---- an addition, whose own gradient it is ------------------------------------------------------------------------
- */
+/* ---- an addition, whose own gradient it is ----------------------------------------------------------------------- */
 
 static train_gradient plan_shared(planning *p, int64_t l, int64_t own) {
     train_gradient to = {-1, -1, -1, -1, -1};
@@ -84,8 +82,7 @@ static train_gradient plan_shared(planning *p, int64_t l, int64_t own) {
     return to;
 }
 
-/* ---- the pass -----------------------------------------------------------------------------------------------------
- */
+/* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
 /* Whether its backward changes the gradient that it is given. */
 static bool overwrites(const train_network *network, const train_segment *segment) {
@@ -127,7 +124,7 @@ circe_status train_slots_make(train_network *network) {
     network->slot_numbers = calloc((size_t)most, sizeof *network->slot_numbers);
     network->slots = calloc((size_t)most, sizeof *network->slots);
     if (p.value == NULL || p.holders == NULL || network->slot_numbers == NULL || network->slots == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "no memory for the gradients of a network");
+        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for the gradients of a network");
         goto done;
     }
     for (int64_t l = 0; l < network->n_layers; l++) p.value[l] = -1;

@@ -34,7 +34,7 @@ static circe_status grow_scratch(train_network *network, size_t bytes) {
 static circe_status make_set(train_network *network, int64_t rows, int threads, train_states *set) {
     size_t most = 0;
     *set = (train_states){.rows = rows, .threads = threads, .of = calloc((size_t)network->n_segments, sizeof *set->of)};
-    if (set->of == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the states of a network");
+    if (set->of == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the states of a network");
     circe_status status = CIRCE_OK;
     for (int64_t s = 0; status == CIRCE_OK && s < network->n_segments; s++) {
         const train_segment *segment = &network->segments[s];

@@ -37,8 +37,7 @@ int64_t train_network_n_buffer_tensors(const train_network *network) {
     return n;
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------
- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 void train_names_free(train_names *names, int64_t n_tensors) {
     while (names != NULL) {
@@ -98,8 +97,7 @@ static char **names_of(const train_network *network, const char *prefix) {
     return made->names;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------
- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static circe_tensor make_tensor(const train_layer_tensor *part, const char *name, const float *of_layer) {
     circe_tensor made = {.name = name,
@@ -118,7 +116,7 @@ circe_status train_network_tensors(const train_network *network, const float *fl
     if (network == NULL || flat == NULL || prefix == NULL || tensors == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "network, flat, prefix and tensors must not be NULL");
     char **names = names_of(network, prefix);
-    if (names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the names of a network's tensors");
+    if (names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the names of a network's tensors");
     for (int64_t l = 0; l < network->n_layers; l++) {
         const train_layer *layer = &network->layers[l];
         int n = params_of(layer, parts);
@@ -133,7 +131,7 @@ circe_status train_network_buffer_tensors(const train_network *network, const fl
     if (network == NULL || flat == NULL || prefix == NULL || tensors == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT, "network, flat, prefix and tensors must not be NULL");
     char **names = names_of(network, prefix);
-    if (names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the names of a network's tensors");
+    if (names == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the names of a network's tensors");
     names += train_network_n_tensors(network);
     for (int64_t l = 0; l < network->n_layers; l++) {
         const train_layer *layer = &network->layers[l];
@@ -146,8 +144,7 @@ circe_status train_network_buffer_tensors(const train_network *network, const fl
     return CIRCE_OK;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------
- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* "(64, 3)" */
 static void show_shape(const circe_tensor *tensor, char *text, size_t bytes) {
@@ -160,15 +157,15 @@ static void show_shape(const circe_tensor *tensor, char *text, size_t bytes) {
 static circe_status check_tensor(const circe_tensor *found, const circe_tensor *wanted) {
     char has[160], needs[160];
     if (strcmp(found->dtype, "F32") != 0 && strcmp(found->dtype, "F64") != 0)
-        return circe_fail(CIRCE_ERR_FORMAT, "tensor '%s' is of dtype %s; F32 or F64 can be read", wanted->name,
+        return circe_fail(CIRCE_ERR_FORMAT, "tensor '%s' has dtype %s; only F32 and F64 can be read", wanted->name,
                           found->dtype);
     if (found->n_dims == wanted->n_dims &&
         memcmp(found->shape, wanted->shape, (size_t)wanted->n_dims * sizeof wanted->shape[0]) == 0)
         return CIRCE_OK;
     show_shape(found, has, sizeof has);
     show_shape(wanted, needs, sizeof needs);
-    return circe_fail(CIRCE_ERR_SHAPE, "tensor '%s' is %s in the file; this network needs %s", wanted->name, has,
-                      needs);
+    return circe_fail(CIRCE_ERR_SHAPE, "tensor '%s' has the shape %s in the file, but this network needs %s",
+                      wanted->name, has, needs);
 }
 
 /* The file's data need not be aligned. */
@@ -203,8 +200,8 @@ static circe_status report(const failures *f) {
     if (f->n == 0) return CIRCE_OK;
     if (f->n == 1) return circe_fail(f->status, "%s", f->first);
     bool all = strlen(f->others) < sizeof f->others - 1;
-    return circe_fail(f->status, "%s; and so it is, missing or misshaped, with %lld more: %s%s", f->first,
-                      (long long)f->n - 1, f->others, all ? "" : "...");
+    return circe_fail(f->status, "%s; also missing or of a wrong shape: %lld (%s%s)", f->first, (long long)f->n - 1,
+                      f->others, all ? "" : "...");
 }
 
 static bool is_counter(const circe_tensor *wanted) { return strcmp(wanted->dtype, "I64") == 0; }
@@ -214,7 +211,7 @@ static bool is_counter(const circe_tensor *wanted) { return strcmp(wanted->dtype
 static circe_status read_tensors(const circe_tensor_file *file, const circe_tensor *wanted, int64_t n) {
     circe_tensor *found = calloc((size_t)n + 1, sizeof *found);
     failures problems = {0};
-    if (found == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the list of a network's tensors");
+    if (found == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the list of a network's tensors");
     for (int64_t k = 0; k < n; k++) {
         if (is_counter(&wanted[k])) continue;
         circe_status status = circe_tensor_file_find(file, wanted[k].name, &found[k]);
@@ -234,7 +231,7 @@ static circe_status list_tensors(const train_network *network, const char *prefi
     int64_t of_params = train_network_n_tensors(network), of_buffers = train_network_n_buffer_tensors(network);
     *n = 0;
     *wanted = calloc((size_t)(of_params + of_buffers) + 1, sizeof **wanted);
-    if (*wanted == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the list of a network's tensors");
+    if (*wanted == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the list of a network's tensors");
     if (params != NULL) {
         status = train_network_tensors(network, params, prefix, *wanted);
         *n += of_params;
@@ -268,8 +265,7 @@ circe_status train_network_read_buffers(const train_network *network, const circ
     return read_flat(network, file, prefix, NULL, flat);
 }
 
-/* ---- weights of others --------------------------------------------------------------------------------------------
- */
+/* ---- weights of others ------------------------------------------------------------------------------------------- */
 
 /* Parameters from `end` on are the head's. */
 static int64_t keep_body(const train_network *network, circe_tensor *wanted, int64_t n, const float *params,
@@ -316,7 +312,7 @@ circe_status train_network_load_body(train_network *network, const char *path) {
     params = malloc(param_bytes);
     buffers = malloc(buffer_bytes + 1);
     if (params == NULL || buffers == NULL) {
-        circe_fail(CIRCE_ERR_MEMORY, "no memory for the parameters of a network");
+        circe_fail(CIRCE_ERR_MEMORY, "out of memory for the parameters of a network");
         goto done;
     }
     device->ops->download(device, params, network->params, param_bytes);

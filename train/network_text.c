@@ -40,8 +40,7 @@ static circe_status refuse(const building *b, const char *what) {
                       b->text, what);
 }
 
-/* ---- layers -------------------------------------------------------------------------------------------------------
- */
+/* ---- layers ------------------------------------------------------------------------------------------------------ */
 
 /* 1 + the place of the new layer, as `from` and `other` count. */
 static int64_t add(building *b, train_layer_spec spec) {
@@ -104,8 +103,7 @@ static void add_block(building *b, const char *name, int64_t channels, int64_t s
     b->images = true;
 }
 
-/* ---- networks of the experiments ----------------------------------------------------------------------------------
- */
+/* ---- networks of the experiments --------------------------------------------------------------------------------- */
 
 static void add_dsprites(building *b, int64_t outputs) {
     static const int64_t channels[] = {16, 32, 64};
@@ -142,8 +140,7 @@ static void add_resnet18(building *b, int64_t outputs) {
     add_named(b, (train_layer_spec){.kind = TRAIN_DENSE, .width = outputs}, "fc.3");
 }
 
-/* ---- items --------------------------------------------------------------------------------------------------------
- */
+/* ---- items ------------------------------------------------------------------------------------------------------- */
 
 /* A whole number of digits only; above the limit it stays at limit + 1. */
 static bool read_number(building *b, int64_t limit, int64_t *value) {
@@ -254,7 +251,7 @@ static circe_status add_items(building *b, const item *i, int64_t count) {
     if (i->kind == DENSE && (i->width < 1 || i->width > TRAIN_MAX_WIDTH))
         return refuse(b, "a layer has 1 to 16384 units");
     if (count < 1 || count > MOST_ITEMS - b->items) return refuse(b, "there are 1 to 1000 hidden layers");
-    if (i->kind != DENSE && b->n > 0 && !b->images) return refuse(b, "layers for images stand before the dense ones");
+    if (i->kind != DENSE && b->n > 0 && !b->images) return refuse(b, "layers for images must come before dense layers");
     b->items += count;
     while (count-- > 0) add_item(b, i);
     return b->full ? refuse(b, "it has more than 2000 layers") : CIRCE_OK;
@@ -275,7 +272,7 @@ static circe_status read_items(building *b) {
         if (status == CIRCE_OK) status = add_items(b, &i, count);
         if (status != CIRCE_OK) return status;
         if (*b->at == '\0') return CIRCE_OK;
-        if (*b->at != ',') return refuse(b, "items are separated by commas, and nothing else may follow them");
+        if (*b->at != ',') return refuse(b, "items must be separated by commas");
         b->at++;
     }
 }
@@ -303,11 +300,11 @@ circe_status train_network_parse(const char *text, train_layer_kind activation, 
     if (type == NULL || !type->elementwise)
         return circe_fail(CIRCE_ERR_ARGUMENT, "the activation must be ReLU, leaky ReLU or tanh");
     if (outputs < 1 || outputs > TRAIN_MAX_WIDTH)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "a network of %lld outputs; there must be 1 to %d", (long long)outputs,
-                          TRAIN_MAX_WIDTH);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a network cannot have %lld outputs; it must have 1 to %d",
+                          (long long)outputs, TRAIN_MAX_WIDTH);
     building b = {.text = text, .at = text, .activation = activation};
     b.specs = calloc(MOST_LAYERS, sizeof *b.specs);
-    if (b.specs == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the layers of a network");
+    if (b.specs == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the layers of a network");
     circe_status status = build(&b, outputs);
     if (status != CIRCE_OK) {
         free(b.specs);

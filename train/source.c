@@ -39,8 +39,8 @@ static circe_status check_element(const train_source *source, const char *what) 
                           (long long)source->n);
     if (source->element != TRAIN_FLOATS) return CIRCE_OK;
     if (source->shift != NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "the %s features are floats with a shift; only bytes and bits are moved",
-                          what);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "the %s features are floats with a shift; only bytes and bits can be shifted", what);
     if (source->repeat != 1)
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "the %s features are floats shown %lld times; only the channels of bytes and bits are "
@@ -66,25 +66,26 @@ static circe_status check_sizes(const train_source *s, const char *what) {
     int64_t element = s->element == TRAIN_FLOATS ? (int64_t)sizeof(float) : 1;
     int64_t least = train_source_row_bytes(s) / element;
     if (s->stride < least)
-        return circe_fail(CIRCE_ERR_SHAPE, "the %s features are stored %lld apart; a row of them takes %lld", what,
+        return circe_fail(CIRCE_ERR_SHAPE, "the %s features are stored %lld apart, but a row takes %lld", what,
                           (long long)s->stride, (long long)least);
     if (s->n < 0 || s->n_stored < 0)
-        return circe_fail(CIRCE_ERR_SHAPE, "the %s features have %lld points of %lld stored rows", what,
+        return circe_fail(CIRCE_ERR_SHAPE, "the %s features have %lld points but %lld stored rows", what,
                           (long long)s->n, (long long)s->n_stored);
     if (__builtin_mul_overflow(s->n_stored, s->stride, &end) || __builtin_mul_overflow(end, element, &end) ||
         end > PTRDIFF_MAX)
-        return circe_fail(CIRCE_ERR_SHAPE, "the %s features are %lld stored rows, %lld apart: more than can be there",
-                          what, (long long)s->n_stored, (long long)s->stride);
+        return circe_fail(CIRCE_ERR_SHAPE,
+                          "the %s features have %lld stored rows, %lld apart: more than memory can hold", what,
+                          (long long)s->n_stored, (long long)s->stride);
     return CIRCE_OK;
 }
 
 static circe_status check_indices(const train_source *s, const char *what) {
     if (s->stored == NULL && s->n > s->n_stored)
-        return circe_fail(CIRCE_ERR_SHAPE, "the %s features have %lld points of %lld stored rows", what,
+        return circe_fail(CIRCE_ERR_SHAPE, "the %s features have %lld points but %lld stored rows", what,
                           (long long)s->n, (long long)s->n_stored);
     for (int64_t i = 0; s->stored != NULL && i < s->n; i++)
         if (s->stored[i] < 0 || s->stored[i] >= s->n_stored)
-            return circe_fail(CIRCE_ERR_VALUE, "%s point %lld shows stored row %d; there are 0 to %lld", what,
+            return circe_fail(CIRCE_ERR_VALUE, "%s point %lld refers to stored row %d; the rows are 0 to %lld", what,
                               (long long)i, (int)s->stored[i], (long long)s->n_stored - 1);
     return CIRCE_OK;
 }
@@ -96,7 +97,8 @@ static circe_status check_floats(const train_source *s, const char *what) {
         const float *row = train_source_row_start(s, train_source_row(s, i));
         for (int64_t j = 0; j < cols; j++)
             if (!isfinite(row[j]))
-                return circe_fail(CIRCE_ERR_VALUE, "the %s features hold %g in row %lld, column %lld (from 0)", what,
+                return circe_fail(CIRCE_ERR_VALUE,
+                                  "the %s features contain %g in row %lld, column %lld (counted from 0)", what,
                                   (double)row[j], (long long)i, (long long)j);
     }
     return CIRCE_OK;

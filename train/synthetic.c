@@ -23,15 +23,6 @@ static const struct {
     {"multivariate2", SYNTHETIC_MULTIVARIATE_2},
 };
 
-bool synthetic_find(const char *name, synthetic_kind *kind) {
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i].name, name) == 0) {
-            *kind = names[i].kind;
-            return true;
-        }
-    return false;
-}
-
 const char *synthetic_name(synthetic_kind kind) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].kind == kind) return names[i].name;
@@ -53,8 +44,8 @@ circe_status synthetic_check(const synthetic_model *model) {
             break;
         default:
             return circe_fail(CIRCE_ERR_ARGUMENT,
-                              "there is no synthetic model number %d; they are univariate1, univariate2, "
-                              "multivariate1 and multivariate2",
+                              "there is no synthetic model number %d; choose univariate1, univariate2, multivariate1 "
+                              "or multivariate2",
                               (int)model->kind);
     }
     if (model->d >= least && model->d <= most) return CIRCE_OK;
@@ -146,25 +137,20 @@ circe_status synthetic_draw_rows(const circe_context *context, const synthetic_m
     if (status != CIRCE_OK) return status;
     if (sample == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "sample must not be NULL");
     if (n < 1 || first < 0 || n > (INT64_C(1) << 40) || first > (INT64_C(1) << 40))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "%lld rows from row %lld on: a sample has 1 to 2^40 rows", (long long)n,
-                          (long long)first);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a sample cannot have %lld rows from row %lld on; it has 1 to 2^40 rows",
+                          (long long)n, (long long)first);
     int64_t d_y = synthetic_dim_y(model), d_z = synthetic_dim_z(model);
     sample->n = n;
     if (!make_mat(n, 1, CIRCE_FLOAT64, &sample->a) || !make_mat(n, d_y, CIRCE_FLOAT64, &sample->y) ||
         !make_mat(n, d_z, CIRCE_FLOAT64, &sample->z) || !make_mat(n, 1, CIRCE_FLOAT64, &sample->b) ||
         !make_mat(n, 1, CIRCE_FLOAT64, &sample->noise_a)) {
         synthetic_free(sample);
-        return circe_fail(CIRCE_ERR_MEMORY, "no memory for a sample of %lld rows of %s", (long long)n,
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a sample of %lld rows of %s", (long long)n,
                           synthetic_name(model->kind));
     }
     drawing d = {.model = model, .seed = seed, .place = first, .sample = sample};
     circe_context_run(context, (n + ROWS_A_PART - 1) / ROWS_A_PART, draw_one, &d);
     return CIRCE_OK;
-}
-
-circe_status synthetic_draw(const circe_context *context, const synthetic_model *model, uint64_t seed, int64_t n,
-                            synthetic_sample *sample) {
-    return synthetic_draw_rows(context, model, seed, 0, n, sample);
 }
 
 void synthetic_free(synthetic_sample *sample) {
@@ -194,7 +180,7 @@ static void join(int64_t rows, int64_t d_y, int64_t d_z, const double *a, const 
 static circe_status joined(const synthetic_sample *s, circe_mat *raw) {
     if (s == NULL || s->a.data == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "the sample must not be empty");
     if (!make_mat(s->n, 1 + s->y.cols + s->z.cols, CIRCE_FLOAT64, raw))
-        return circe_fail(CIRCE_ERR_MEMORY, "no memory for the columns of %lld rows", (long long)s->n);
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the columns of %lld rows", (long long)s->n);
     join(s->n, s->y.cols, s->z.cols, s->a.data, s->y.data, s->z.data, raw->data);
     return CIRCE_OK;
 }
@@ -243,7 +229,7 @@ circe_status synthetic_standardise(const circe_context *context, const synthetic
                                    const double *z, float *features) {
     int64_t d_y = synthetic_dim_y(model), d_z = synthetic_dim_z(model), cols = 1 + d_y + d_z;
     if (scales->features.cols != cols)
-        return circe_fail(CIRCE_ERR_SHAPE, "the statistics are of %lld columns; %s with d = %lld has %lld",
+        return circe_fail(CIRCE_ERR_SHAPE, "there are statistics for %lld columns, but %s with d = %lld has %lld",
                           (long long)scales->features.cols, synthetic_name(model->kind), (long long)model->d,
                           (long long)cols);
     standardising s = {
@@ -265,13 +251,13 @@ circe_status synthetic_points_make(const synthetic_scales *scales, const synthet
     if (status != CIRCE_OK) return status;
     int64_t n = sample->n, d_y = sample->y.cols, d_z = sample->z.cols;
     if (scales->features.cols != raw.cols) {
-        status = circe_fail(CIRCE_ERR_SHAPE, "the statistics are of %lld columns and the sample has %lld",
+        status = circe_fail(CIRCE_ERR_SHAPE, "there are statistics for %lld columns, but the sample has %lld",
                             (long long)scales->features.cols, (long long)raw.cols);
         goto done;
     }
     if (!make_mat(n, raw.cols, CIRCE_FLOAT32, &points->features) || !make_mat(n, 1, CIRCE_FLOAT32, &points->target) ||
         !make_mat(n, d_y, CIRCE_FLOAT64, &points->y) || !make_mat(n, d_z, CIRCE_FLOAT64, &points->z)) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld standardised rows", (long long)n);
+        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld standardised rows", (long long)n);
         goto done;
     }
     train_scaler of_y = columns_of(&scales->features, 1, d_y), of_z = columns_of(&scales->features, 1 + d_y, d_z);

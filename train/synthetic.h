@@ -21,8 +21,7 @@ typedef struct synthetic_model {
     int64_t d; /* of the multivariate ones; 1 otherwise */
 } synthetic_model;
 
-/* "univariate1", "multivariate2", ...; false: none of them. */
-bool synthetic_find(const char *name, synthetic_kind *kind);
+/* "univariate1", "multivariate2", ... */
 const char *synthetic_name(synthetic_kind kind);
 /* One of the four, with a d it can have (multivariate 1 needs two dimensions at least). */
 circe_status synthetic_check(const synthetic_model *model);
@@ -37,9 +36,7 @@ typedef struct synthetic_sample {
     circe_mat a, y, z, b, noise_a;
 } synthetic_sample;
 
-circe_status synthetic_draw(const circe_context *context, const synthetic_model *model, uint64_t seed, int64_t n,
-                            synthetic_sample *sample);
-/* Rows first .. first + n - 1 of the same endless sample: training, test and holdout rows under one seed. */
+/* Rows first .. first + n - 1 of an endless sample: training, test and holdout rows under one seed. */
 circe_status synthetic_draw_rows(const circe_context *context, const synthetic_model *model, uint64_t seed,
                                  int64_t first, int64_t n, synthetic_sample *sample);
 void synthetic_free(synthetic_sample *sample);
@@ -109,8 +106,5 @@ circe_status synthetic_compute_limits(const circe_context *context, const synthe
  * standardised with, it is the floor of the error on that sample. */
 circe_status synthetic_conditional_variance(const circe_context *context, const synthetic_model *model,
                                             const synthetic_sample *sample, uint64_t seed, double *variance);
-/* The floor of one test sample: the same / the sample's own variance of B. */
-circe_status synthetic_sample_floor(const circe_context *context, const synthetic_model *model,
-                                    const synthetic_sample *sample, uint64_t seed, double *floor_value);
 
 #endif

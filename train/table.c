@@ -13,42 +13,32 @@
 #include <string.h>
 
 #include "circe/status.h"
+#include "core/core.h"
 
 enum { SPLIT_STREAM = 0x73706c69 };
 
 /* ---- views ------------------------------------------------------------------------------------------------------- */
 
-static double at(const circe_mat *m, int64_t i, int64_t j) {
-    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[i * m->ld + j]
-                                     : ((const double *)m->data)[i * m->ld + j];
-}
-
-static void put(circe_mat *m, int64_t i, int64_t j, double value) {
-    if (m->dtype == CIRCE_FLOAT32)
-        ((float *)m->data)[i * m->ld + j] = (float)value;
-    else
-        ((double *)m->data)[i * m->ld + j] = value;
-}
-
 static circe_status check_view(const circe_mat *m, const char *name) {
     if (m == NULL || (m->data == NULL && m->rows > 0))
         return circe_fail(CIRCE_ERR_ARGUMENT, "%s must not be NULL", name);
     if ((m->dtype != CIRCE_FLOAT32 && m->dtype != CIRCE_FLOAT64) || m->rows < 0 || m->cols < 1 || m->ld < m->cols)
-        return circe_fail(CIRCE_ERR_SHAPE, "%s is %lld by %lld with rows %lld apart: no matrix of float32 or float64",
-                          name, (long long)m->rows, (long long)m->cols, (long long)m->ld);
+        return circe_fail(CIRCE_ERR_SHAPE,
+                          "%s is %lld by %lld with rows %lld apart, which is not a matrix of float32 or float64", name,
+                          (long long)m->rows, (long long)m->cols, (long long)m->ld);
     return CIRCE_OK;
 }
 
 static circe_status check_index(const circe_mat *values, const int64_t *index, int64_t n) {
     for (int64_t i = 0; index != NULL && i < n; i++)
         if (index[i] < 0 || index[i] >= values->rows)
-            return circe_fail(CIRCE_ERR_ARGUMENT, "row %lld was asked for, and there are %lld (counted from 0)",
+            return circe_fail(CIRCE_ERR_ARGUMENT, "there is no row %lld; there are %lld rows, counted from 0",
                               (long long)index[i], (long long)values->rows);
     return CIRCE_OK;
 }
 
 static circe_status fail_value(double value, int64_t row, int64_t col) {
-    return circe_fail(CIRCE_ERR_VALUE, "the data hold %s at row %lld, column %lld (counted from 0)",
+    return circe_fail(CIRCE_ERR_VALUE, "the data contain %s at row %lld, column %lld (counted from 0)",
                       isnan(value) ? "a NaN" : "an infinity", (long long)row, (long long)col);
 }
 
@@ -58,9 +48,10 @@ static int64_t source(const int64_t *index, int64_t i) { return index == NULL ? 
 
 static circe_status fit_column(const circe_mat *values, const int64_t *index, int64_t n, int64_t col, double *mean,
                                double *deviation) {
-    double sum = 0.0, squares = 0.0, least = INFINITY, most = -INFINITY, origin = at(values, source(index, 0), col);
+    double sum = 0.0, squares = 0.0, least = INFINITY, most = -INFINITY,
+           origin = circe__at(values, source(index, 0), col);
     for (int64_t i = 0; i < n; i++) {
-        double x = at(values, source(index, i), col);
+        double x = circe__at(values, source(index, i), col);
         if (!isfinite(x)) return fail_value(x, source(index, i), col);
         sum += x - origin; /* sums of differences keep the digits that a large mean would take */
         least = fmin(least, x);
@@ -70,14 +61,13 @@ static circe_status fit_column(const circe_mat *values, const int64_t *index, in
     *mean = range == 0.0 ? least : origin + sum / (double)n;
     for (int64_t i = 0; range > 0.0 && i < n; i++) {
         /* In units of the range, so that the square neither over- nor underflows. */
-        double part = (at(values, source(index, i), col) - *mean) / range;
+        double part = (circe__at(values, source(index, i), col) - *mean) / range;
         squares += part * part;
     }
     *deviation = range == 0.0 ? 1.0 : range * sqrt(squares / (double)n);
     if (!isfinite(*mean) || !isfinite(*deviation) || !(*deviation > 0.0))
-        return circe_fail(CIRCE_ERR_VALUE,
-                          "column %lld (counted from 0) holds numbers from %g to %g: too %s for a mean", (long long)col,
-                          least, most, *deviation == 0.0 ? "small" : "large");
+        return circe_fail(CIRCE_ERR_VALUE, "column %lld (counted from 0) has numbers from %g to %g: too %s for a mean",
+                          (long long)col, least, most, *deviation == 0.0 ? "small" : "large");
     return CIRCE_OK;
 }
 
@@ -87,7 +77,7 @@ circe_status train_scaler_fit(const circe_mat *values, const int64_t *index, int
     circe_status status = check_view(values, "values");
     if (status != CIRCE_OK) return status;
     if (index == NULL) n = values->rows;
-    if (n < 1) return circe_fail(CIRCE_ERR_SHAPE, "statistics of no rows: at least one is needed");
+    if (n < 1) return circe_fail(CIRCE_ERR_SHAPE, "statistics need at least one row");
     status = check_index(values, index, n);
     if (status != CIRCE_OK) return status;
     scaler->cols = values->cols;
@@ -95,7 +85,8 @@ circe_status train_scaler_fit(const circe_mat *values, const int64_t *index, int
     scaler->deviation = calloc((size_t)values->cols, sizeof *scaler->deviation);
     if (scaler->mean == NULL || scaler->deviation == NULL) {
         train_scaler_free(scaler);
-        return circe_fail(CIRCE_ERR_MEMORY, "no memory for the statistics of %lld columns", (long long)values->cols);
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the statistics of %lld columns",
+                          (long long)values->cols);
     }
     for (int64_t c = 0; status == CIRCE_OK && c < values->cols; c++)
         status = fit_column(values, index, n, c, &scaler->mean[c], &scaler->deviation[c]);
@@ -116,7 +107,7 @@ static circe_status check_pair(const train_scaler *scaler, const circe_mat *valu
     if (status == CIRCE_OK) status = check_view(out, "out");
     if (status != CIRCE_OK) return status;
     if (values->cols != scaler->cols)
-        return circe_fail(CIRCE_ERR_SHAPE, "the data have %lld columns and the statistics are of %lld",
+        return circe_fail(CIRCE_ERR_SHAPE, "the data have %lld columns, but there are statistics for %lld",
                           (long long)values->cols, (long long)scaler->cols);
     if (out->rows != n || out->cols != scaler->cols)
         return circe_fail(CIRCE_ERR_SHAPE, "out is %lld by %lld; it must be %lld by %lld", (long long)out->rows,
@@ -133,26 +124,16 @@ circe_status train_scaler_apply(const train_scaler *scaler, const circe_mat *val
     if (status != CIRCE_OK) return status;
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < scaler->cols; c++) {
-            double x = at(values, source(index, i), c), scaled = (x - scaler->mean[c]) / scaler->deviation[c];
+            double x = circe__at(values, source(index, i), c), scaled = (x - scaler->mean[c]) / scaler->deviation[c];
             if (!isfinite(x)) return fail_value(x, source(index, i), c);
-            put(out, i, c, scaled);
-            if (!isfinite(at(out, i, c)))
+            circe__set(out, i, c, scaled);
+            if (!isfinite(circe__at(out, i, c)))
                 return circe_fail(
                     CIRCE_ERR_VALUE,
                     "%g at row %lld, column %lld (counted from 0) is too far from the training rows: their "
                     "mean is %g, their deviation %g",
                     x, (long long)source(index, i), (long long)c, scaler->mean[c], scaler->deviation[c]);
         }
-    return CIRCE_OK;
-}
-
-circe_status train_scaler_invert(const train_scaler *scaler, const circe_mat *values, circe_mat *out) {
-    if (values == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "values must not be NULL");
-    circe_status status = check_pair(scaler, values, values->rows, out);
-    if (status != CIRCE_OK) return status;
-    for (int64_t i = 0; i < values->rows; i++)
-        for (int64_t c = 0; c < scaler->cols; c++)
-            put(out, i, c, at(values, i, c) * scaler->deviation[c] + scaler->mean[c]);
     return CIRCE_OK;
 }
 
@@ -173,7 +154,7 @@ static bool is_share(double share) { return share >= 0.0 && share < 1.0; }
 
 static circe_status check_shares(int64_t n, double validation, double holdout, double test) {
     if (n < 1 || n > (INT64_C(1) << 48))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "%lld rows cannot be split: it takes 1 to 2^48", (long long)n);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%lld rows cannot be split; the number must be 1 to 2^48", (long long)n);
     if (!is_share(validation) || !is_share(holdout) || !is_share(test))
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "shares of %g for validation, %g for the holdout and %g for the test: each is from 0 to "
@@ -210,7 +191,7 @@ circe_status train_split_make(int64_t n, double validation, double holdout, doub
     if (split->holdout != NULL && split->validation != NULL && split->test != NULL && split->training != NULL)
         return CIRCE_OK;
     train_split_free(split);
-    return circe_fail(CIRCE_ERR_MEMORY, "no memory to split %lld rows", (long long)n);
+    return circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot split %lld rows", (long long)n);
 }
 
 void train_split_free(train_split *split) {

@@ -18,8 +18,6 @@ void train_scaler_free(train_scaler *scaler);
  * infinities, and what is none only until it is float32. */
 circe_status train_scaler_apply(const train_scaler *scaler, const circe_mat *values, const int64_t *index, int64_t n,
                                 circe_mat *out);
-/* out := back to the units of the data. */
-circe_status train_scaler_invert(const train_scaler *scaler, const circe_mat *values, circe_mat *out);
 
 /* A partition of n rows: shares of validation, holdout and test (rounded; a share above 0 is at least one row), the
  * rest is for training. In random order. Owned. */

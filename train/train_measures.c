@@ -13,6 +13,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/core.h"
+
 struct train_measures {
     circe_measure *regularizer;
     train_measure_plan plan;
@@ -40,7 +42,7 @@ void train_measures_close(train_device *device, train_measures *m) {
 }
 
 static circe_status no_memory(const train_measures *m) {
-    return circe_fail(CIRCE_ERR_MEMORY, "no memory for batches of %lld rows", (long long)m->plan.batch);
+    return circe_fail(CIRCE_ERR_MEMORY, "out of memory for batches of %lld rows", (long long)m->plan.batch);
 }
 
 static circe_status number_rows(train_device *device, train_measures *m) {
@@ -87,7 +89,7 @@ static circe_status open_host(train_measures *m) {
 circe_status train_measures_open(train_device *device, circe_measure *regularizer, const train_measure_plan *plan,
                                  train_measures **measures) {
     train_measures *m = *measures = calloc(1, sizeof *m);
-    if (m == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a regulariser");
+    if (m == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a regulariser");
     *m = (train_measures){.regularizer = regularizer, .plan = *plan};
     circe_status status = go_there(device, m, regularizer);
     m->queues = status == CIRCE_OK;
@@ -102,13 +104,6 @@ circe_status train_measures_open(train_device *device, circe_measure *regularize
 bool train_measures_queue(const train_measures *m) { return m == NULL || m->queues; }
 
 /* Rows first .. first + n - 1. */
-static circe_mat rows_of(const circe_mat *m, int64_t first, int64_t n) {
-    circe_mat part = *m;
-    part.data = (char *)m->data + (size_t)(first * m->ld) * circe_dtype_size(m->dtype);
-    part.rows = n;
-    return part;
-}
-
 /* ---- features and gradients on their way ------------------------------------------------------------------------- */
 
 /* The features of `rows` points, of which x is what is here: all of them, or this process's slice. */
@@ -120,7 +115,9 @@ static circe_mat fetch(train_device *device, train_measures *m, int64_t rows, in
         train_ranks_slice(rows, k, ranks->size, &n);
         m->bytes[k] = (size_t)(n * cols) * sizeof *x;
     }
-    if (ranks != NULL) ranks->gather(x, m->bytes, m->x);
+    if (ranks == NULL) return circe_mat_f32(m->x, rows, cols);
+    device->ops->download(device, m->grad, x, m->bytes[ranks->rank]); /* which is free until the gradient comes */
+    ranks->gather(m->grad, m->bytes, m->x);
     return circe_mat_f32(m->x, rows, cols);
 }
 
@@ -167,8 +164,8 @@ circe_status train_measures_batch(train_device *device, train_measures *m, const
 static circe_status rows_on_host(train_device *device, train_measures *m, int64_t place, int64_t first, int64_t n,
                                  int64_t cols, const float *from, double *value) {
     const train_ranks *ranks = m->plan.ranks;
-    circe_mat x = fetch(device, m, n, cols, from), z = rows_of(m->plan.z, first, n);
-    circe_mat y = m->plan.y->cols > 0 ? rows_of(m->plan.y, first, n) : *m->plan.y;
+    circe_mat x = fetch(device, m, n, cols, from), z = circe__rows(m->plan.z, first, n);
+    circe_mat y = m->plan.y->cols > 0 ? circe__rows(m->plan.y, first, n) : *m->plan.y;
     *value = 0.0;
     if (ranks != NULL && first / m->plan.batch % ranks->size != ranks->rank) return CIRCE_OK;
     return as_value(m, circe_measure_points_at(m->regularizer, place, &x, &y, &z, value, NULL), value);

@@ -59,7 +59,7 @@ static circe_status collect(train_loop *loop) {
         free(s->regularizer);
         s->regularizer = malloc(carried > 0 ? carried : 1);
         s->regularizer_bytes = s->regularizer != NULL ? carried : 0;
-        if (s->regularizer == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the regulariser's state");
+        if (s->regularizer == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the regulariser's state");
     }
     return circe_measure_get_state(loop->regularizer, s->regularizer);
 }
@@ -74,7 +74,7 @@ static circe_status save(train_loop *loop) {
     if (status != CIRCE_OK) return status;
     loop->saved = s->now.steps;
     loop->saved_end = s->now.epochs;
-    loop->saved_clock = train_seconds();
+    loop->saved_clock = job_clock();
     return CIRCE_OK;
 }
 
@@ -88,7 +88,7 @@ static bool is_due(const train_loop *loop, bool epoch_ended) {
 static bool is_late(const train_loop *loop) {
     const train_options *o = loop->options;
     if (o->checkpoint == NULL || o->checkpoint_minutes <= 0.0) return false;
-    return train_seconds() - loop->saved_clock >= 60.0 * o->checkpoint_minutes;
+    return job_clock() - loop->saved_clock >= 60.0 * o->checkpoint_minutes;
 }
 
 static circe_status adopt(train_loop *loop) {
@@ -98,8 +98,7 @@ static circe_status adopt(train_loop *loop) {
     int64_t steps = s->now.epochs * loop->batches + s->now.batches;
     if (s->now.batches > loop->batches || s->now.steps != (steps < loop->steps ? steps : loop->steps))
         return circe_fail(CIRCE_ERR_FORMAT,
-                          "%s: its counters are those of no run: %lld epochs and %lld batches of "
-                          "%lld, %lld steps",
+                          "%s: its counters are inconsistent: %lld epochs and %lld batches of %lld, %lld steps",
                           loop->options->checkpoint, (long long)s->now.epochs, (long long)s->now.batches,
                           (long long)loop->batches, (long long)s->now.steps);
     circe_status status = circe_measure_set_state(loop->regularizer, s->regularizer, s->regularizer_bytes);
@@ -143,7 +142,7 @@ static bool is_finished(const train_loop *loop) {
 }
 
 static void count_seconds(train_loop *loop) {
-    double clock = train_seconds();
+    double clock = job_clock();
     loop->state.now.seconds += clock - loop->clock;
     loop->state.now.sums.seconds += clock - loop->clock;
     loop->clock = clock;
@@ -176,8 +175,7 @@ static bool report(const train_loop *loop, bool epoch_ended) {
         .rate = o->rate * train_schedule_at(&loop->rate, step),
         .gamma = loop->n_places > 0 ? o->gamma * train_schedule_at(&loop->gamma, step) : 0.0,
         .seconds = now->seconds,
-        .mean_kernel = now->epochs > 0 ? loop->state.history[now->epochs - 1].mean_kernel : NAN,
-        .spread = now->epochs > 0 ? loop->state.history[now->epochs - 1].spread : NAN,
+        .history = loop->state.history,
         .epoch_ended = epoch_ended,
     };
     return o->progress(o->user, &progress) != 0;
@@ -235,7 +233,7 @@ circe_status train_run(train_network *network, circe_measure *regularizer, const
     circe_status status = train_loop_open(&loop);
     if (status == CIRCE_OK) status = begin(&loop, &result->resumed);
     if (status == CIRCE_OK) {
-        loop.clock = loop.saved_clock = train_seconds();
+        loop.clock = loop.saved_clock = job_clock();
         train_network_set_training(network, true);
         status = run_to_end(&loop, &result->interrupted);
         if (status == CIRCE_OK && !result->interrupted) restore_best(&loop);

@@ -14,6 +14,7 @@
 typedef struct train_data {
     train_source features;
     circe_mat target, y, z;
+    const float *weight; /* (n), at least 0 and 1 on average: what each row counts in the loss; NULL: 1. Not of ranks */
 } train_data;
 
 typedef struct train_progress train_progress;
@@ -49,22 +50,22 @@ typedef struct train_options {
 
 void train_options_init(train_options *options);
 
-struct train_progress {
-    int64_t epoch, epochs, step, steps;             /* done in all, and of the whole run */
-    int64_t batch, batches;                         /* done of the epoch, and of a whole one */
-    double loss, regularizer;                       /* of the last batch */
-    double validation_loss, validation_regularizer; /* the last there are; NaN before the first */
-    double rate, gamma, seconds;
-    double mean_kernel, spread; /* of the last epoch, as below */
-    bool epoch_ended;
-};
-
 /* One row of the history, an epoch: means over its batches. Without validation its numbers are NaN. */
 typedef struct train_epoch {
     double loss, regularizer, validation_loss, validation_regularizer, rate, gamma, seconds;
     double mean_kernel; /* of k(x_i, x_j) at the regularised layer where it is furthest from 1/2; NaN: not known */
     double spread;      /* the features' standard deviation there */
 } train_epoch;
+
+struct train_progress {
+    int64_t epoch, epochs, step, steps;             /* done in all, and of the whole run */
+    int64_t batch, batches;                         /* done of the epoch, and of a whole one */
+    double loss, regularizer;                       /* of the last batch */
+    double validation_loss, validation_regularizer; /* the last there are; NaN before the first */
+    double rate, gamma, seconds;
+    const train_epoch *history; /* (epoch), also of epochs before the run was resumed */
+    bool epoch_ended;
+};
 
 typedef struct train_result {
     train_epoch *history; /* (epochs_done), owned */

@@ -2,6 +2,7 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,7 +46,7 @@ static circe_status check_checkpoint(const char *path) {
     if (path == NULL) return CIRCE_OK;
     const char *slash = strrchr(path, '/');
     char *folder = slash == NULL ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
-    if (folder == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a path");
+    if (folder == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a path");
     int problem = access(folder, W_OK | X_OK) == 0 ? 0 : errno;
     free(folder);
     if (problem == 0) return CIRCE_OK;
@@ -72,7 +73,7 @@ static circe_status check_classes(const circe_mat *m, const char *of, int64_t cl
     for (int64_t i = 0; i < m->rows; i++) {
         float value = ((const float *)m->data)[i * m->ld];
         if (!(value >= 0.0F && value < (float)classes && value == floorf(value)))
-            return circe_fail(CIRCE_ERR_VALUE, "the %s target holds %g in row %lld; classes are 0 to %lld", of,
+            return circe_fail(CIRCE_ERR_VALUE, "the %s target is %g in row %lld; classes are 0 to %lld", of,
                               (double)value, (long long)i, (long long)classes - 1);
     }
     return CIRCE_OK;
@@ -92,12 +93,12 @@ static circe_status check_validation(const train_loop *loop) {
     const train_data *v = loop->validation;
     int64_t n = v == NULL ? 0 : v->features.n;
     if (n == 0 && loop->options->patience > 0)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "stopping early needs validation rows, and there are none");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "stopping early needs validation rows, but there are none");
     if (n == 0) return CIRCE_OK;
     circe_status status = check_data(loop, v, "validation");
     if (status != CIRCE_OK || loop->regularizer == NULL) return status;
     if (n < LEAST)
-        return circe_fail(CIRCE_ERR_SHAPE, "there are %lld validation rows; the regulariser needs %d to be measured",
+        return circe_fail(CIRCE_ERR_SHAPE, "there are %lld validation rows, but the regulariser needs at least %d",
                           (long long)n, LEAST);
     status = check_rows(&v->z, "validation", "z", n);
     return status == CIRCE_OK && v->y.cols > 0 ? check_rows(&v->y, "validation", "y", n) : status;
@@ -107,6 +108,8 @@ static circe_status check_training(const train_loop *loop) {
     const train_data *data = loop->data;
     int64_t n = loop->share.total;
     circe_status status = check_data(loop, data, "training");
+    if (status == CIRCE_OK && data->weight != NULL && loop->share.ranks != NULL)
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "training with row weights runs in one process; leave out mpirun");
     if (status != CIRCE_OK || n >= loop->options->batch) return status;
     return circe_fail(CIRCE_ERR_SHAPE, "there are %lld training rows, fewer than a batch of %lld", (long long)n,
                       (long long)loop->options->batch);
@@ -118,7 +121,7 @@ static circe_status on_device(const train_loop *loop, int64_t rows, int64_t cols
     size_t bytes = (size_t)(rows * cols > 0 ? rows * cols : 1) * sizeof **block;
     *block = loop->device->ops->allocate(loop->device, bytes);
     if (*block != NULL) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_MEMORY, "no memory on the device for %lld by %lld numbers", (long long)rows,
+    return circe_fail(CIRCE_ERR_MEMORY, "out of memory on the device for %lld by %lld numbers", (long long)rows,
                       (long long)cols);
 }
 
@@ -139,7 +142,10 @@ static circe_status upload(const train_loop *loop, const circe_mat *m, float **b
 static circe_status open_rows(const train_loop *loop, const train_data *data, train_rows *rows) {
     rows->n = data->features.n;
     circe_status status = loop->device->ops->source_open(loop->device, &data->features, &rows->features);
-    return status == CIRCE_OK ? upload(loop, &data->target, &rows->target) : status;
+    if (status == CIRCE_OK) status = upload(loop, &data->target, &rows->target);
+    if (status != CIRCE_OK || data->weight == NULL) return status;
+    const circe_mat weight = {(void *)(uintptr_t)data->weight, rows->n, 1, 1, CIRCE_FLOAT32};
+    return upload(loop, &weight, &rows->weight);
 }
 
 /* Alone, batches are gathered from the data; by several ranks, from what is dealt. */
@@ -172,7 +178,7 @@ static circe_status make_batches(train_loop *loop) {
     loop->seen = calloc((size_t)(batches * loop->n_values), sizeof *loop->seen);
     if (loop->order != NULL && loop->telling[0] != NULL && loop->telling[1] != NULL && loop->seen != NULL)
         return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_MEMORY, "no memory for batches of %lld rows", (long long)batch);
+    return circe_fail(CIRCE_ERR_MEMORY, "out of memory for batches of %lld rows", (long long)batch);
 }
 
 static circe_status open_measures(train_loop *loop) {
@@ -194,6 +200,7 @@ static circe_status make_buffers(train_loop *loop) {
     if (status == CIRCE_OK && loop->validation != NULL) status = open_rows(loop, loop->validation, &loop->checking);
     if (status == CIRCE_OK) status = on_device(loop, rows, loop->inputs, &loop->in);
     if (status == CIRCE_OK) status = on_device(loop, rows, loop->target_cols, &loop->want);
+    if (status == CIRCE_OK && loop->data->weight != NULL) status = on_device(loop, rows, 1, &loop->count);
     if (status == CIRCE_OK) status = on_device(loop, rows, loop->widest, &loop->staging);
     if (status == CIRCE_OK) status = on_device(loop, 1, loop->n_params, &loop->m);
     if (status == CIRCE_OK) status = on_device(loop, 1, loop->n_params, &loop->v);
@@ -228,7 +235,7 @@ static circe_status make_places(train_loop *loop) {
     if (loop->regularizer == NULL) return CIRCE_OK;
     int64_t n = o->n_layers > 0 ? o->n_layers : 1;
     loop->places = calloc((size_t)n, sizeof *loop->places);
-    if (loop->places == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld layers", (long long)n);
+    if (loop->places == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld layers", (long long)n);
     circe_status status = CIRCE_OK;
     for (int64_t k = 0; k < n && status == CIRCE_OK; k++)
         status = make_place(loop, o->n_layers > 0 ? o->layers[k] : train_network_n_layers(loop->network) - 1);
@@ -301,6 +308,9 @@ void train_loop_close(train_loop *loop) {
     const train_device_ops *ops = loop->device->ops;
     void *blocks[] = {loop->training.target,
                       loop->checking.target,
+                      loop->training.weight,
+                      loop->checking.weight,
+                      loop->count,
                       loop->in,
                       loop->want,
                       loop->staging,

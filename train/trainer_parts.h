@@ -2,6 +2,7 @@
 #ifndef TRAIN_TRAINER_PARTS_H
 #define TRAIN_TRAINER_PARTS_H
 
+#include "base/clock.h"
 #include "train/checkpoint.h"
 #include "train/train_measures.h"
 #include "train/train_ranks.h"
@@ -17,6 +18,7 @@ typedef struct train_rows {
     int64_t n;
     train_source_handle *features; /* (n, inputs) once they are gathered */
     float *target;                 /* (n, target_cols), in the device's memory */
+    float *weight;                 /* (n), there too; NULL: all 1 */
 } train_rows;
 
 /* What a step is told. Those of a whole epoch lie in the device's memory, one after the other, and the device takes the
@@ -31,7 +33,7 @@ typedef struct train_batch {
 /* What one process may want of all. */
 typedef enum train_wish { TRAIN_WISH_STOP, TRAIN_WISH_SAVE, TRAIN_N_WISHES } train_wish;
 
-/* This process's part of the run (trainer_team.c); alone it has all of it. */
+/* This process's part of the run (trainer_ranks.c); alone it has all of it. */
 typedef struct train_share {
     const train_ranks *ranks;  /* NULL: alone, and nothing below `weight` is there */
     int64_t own, first, total; /* training rows that it holds, which is the first, and of all processes */
@@ -42,13 +44,14 @@ typedef struct train_share {
     train_source source;
     char *values;                       /* as the source stores them */
     int8_t *shift;                      /* NULL: there are none */
-    float *target;                      /* (target_cols) each */
-    int64_t *index;                     /* 0, 1, 2, ... */
+    float *target;                      /* (target_cols) each; a copy is in the device's memory */
+    int64_t *index;                     /* 0, 1, 2, ..., in the device's memory */
+    float *staging;                     /* (n_params + n_buffers): on their way from the device and to it */
     char *out, *in;                     /* records on their way */
     size_t record;                      /* bytes of one */
     size_t *bytes;                      /* (3, processes): to whom, from whom, and how far it was read */
     int64_t waiting_first, waiting_end; /* gradients that are final and not yet sent off */
-    double *sums;                       /* (n_values + wishes) */
+    double *sums;                       /* (n_values + wishes + 1), and n_values as they were here */
     bool wishes[TRAIN_N_WISHES], granted[TRAIN_N_WISHES];
 } train_share;
 
@@ -70,6 +73,7 @@ typedef struct train_loop {
     /* In the device's memory. */
     train_rows training, checking;
     float *in, *want;       /* (rows, inputs), (rows, target_cols): of the batch */
+    float *count;           /* (rows): weights of the batch; NULL: all 1 */
     float *staging;         /* (rows, widest): a gradient on its way */
     float *m, *v;           /* (n_params) */
     void *told;             /* (batches) train_batch, of batch_bytes each: the epoch's */
@@ -113,7 +117,8 @@ circe_status train_loop_end_epoch(train_loop *loop);
 /* CIRCE_ERR_NUMERIC with the text `what`, where the run stands, and the last good checkpoint. */
 circe_status train_loop_stop(const train_loop *loop, const char *what, bool in_step);
 
-/* ---- several processes (trainer_team.c); alone, these do nothing ------------------------------------------------- */
+/* ---- several processes (trainer_ranks.c); alone, these do nothing -------------------------------------------------
+ */
 
 /* The first failure of any, everywhere. */
 circe_status train_loop_agree(const train_loop *loop, circe_status status);
@@ -138,7 +143,5 @@ bool train_share_wish(train_loop *loop, train_wish wish, bool wanted);
 /* Process 0's parameters and moments, and its whole state, to all. */
 void train_share_parameters(train_loop *loop);
 circe_status train_share_state(train_loop *loop);
-
-double train_seconds(void);
 
 #endif

@@ -14,6 +14,9 @@
  * pieces of PIECE numbers are sent off at once. All processes have the same parameters, to the bit: sums are the same
  * everywhere, and process 0's are handed out at the end of every epoch, should processors round differently.
  *
+ * A device with a memory of its own (a GPU) has its sums made here: gradients and values come to the host after
+ * backward and go back, step by step, so that one GPU a process needs nothing from the others' but MPI.
+ *
  * What one process wants (to stop, a checkpoint) travels with the sums of a step and holds from then on for all. */
 #include <math.h>
 #include <stdlib.h>
@@ -43,21 +46,28 @@ circe_status train_loop_lost(const train_loop *loop, circe_status status) {
 
 /* ---- shares ------------------------------------------------------------------------------------------------------ */
 
+/* Its statistics are of the whole batch, which the layer itself must sum. */
+static bool has_batch_norm(const train_network *network) {
+    for (int64_t l = 0; l < train_network_n_layers(network); l++)
+        if (train_network_layer(network, l)->kind == TRAIN_BATCH_NORM) return true;
+    return false;
+}
+
 static circe_status check_share(const train_loop *loop) {
     const train_share *s = &loop->share;
     int64_t due = 0, batch = loop->options->batch;
     train_ranks_slice(s->total, s->ranks->rank, s->ranks->size, &due);
-    if (loop->device->ops->queues)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "several processes train on CPUs; this one has device %s",
+    if (loop->device->ops->queues && has_batch_norm(loop->network))
+        return circe_fail(CIRCE_ERR_UNSUPPORTED,
+                          "several ranks can train networks with batch norm only on CPUs, but the device is %s",
                           loop->device->ops->name);
     if (batch < s->ranks->size)
-        return circe_fail(
-            CIRCE_ERR_SHAPE,
-            "a batch of %lld rows cannot be divided among %d processes: start at most %lld, or take a larger "
-            "batch",
-            (long long)batch, s->ranks->size, (long long)batch);
+        return circe_fail(CIRCE_ERR_SHAPE,
+                          "a batch of %lld rows cannot be divided among %d ranks: start at most %lld, or use a larger "
+                          "batch",
+                          (long long)batch, s->ranks->size, (long long)batch);
     if (s->own != due)
-        return circe_fail(CIRCE_ERR_SHAPE, "this process has %lld of %lld training rows; its share is %lld",
+        return circe_fail(CIRCE_ERR_SHAPE, "this rank has %lld of %lld training rows, but its share is %lld",
                           (long long)s->own, (long long)s->total, (long long)due);
     return CIRCE_OK;
 }
@@ -91,8 +101,7 @@ uint64_t train_share_hash(const train_loop *loop) {
     return hash + train_hash_form(&loop->data->features, s->total);
 }
 
-/* ---- rows on their way ---------------------------------------------------------------------------------------------
- */
+/* ---- rows on their way ------------------------------------------------------------------------------------------- */
 
 static size_t target_bytes(const train_loop *loop) { return (size_t)loop->target_cols * sizeof(float); }
 
@@ -111,21 +120,21 @@ static circe_status make_epoch(train_loop *loop) {
     s->record = row + (from->shift != NULL ? 1 : 0) + target_bytes(loop);
     int64_t at_once = batches_at_once(loop), held = at_once * loop->options->batch;
     if ((double)loop->options->batch * (double)s->record > INT32_MAX)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED,
-                          "a batch of %lld rows of %zu bytes: by several processes it has at most 2 GB",
-                          (long long)loop->options->batch, s->record);
+        return circe_fail(
+            CIRCE_ERR_UNSUPPORTED,
+            "a batch of %lld rows of %zu bytes is too large; with several ranks, at most 2 GB are possible",
+            (long long)loop->options->batch, s->record);
     s->values = malloc((size_t)rows * row);
     s->shift = from->shift != NULL ? malloc((size_t)rows) : NULL;
     s->target = malloc((size_t)rows * target_bytes(loop));
-    s->index = malloc((size_t)rows * sizeof *s->index);
     s->out = malloc((size_t)(held < s->own ? held : s->own) * s->record + 1);
     s->in = malloc((size_t)(at_once * s->most) * s->record);
     s->bytes = calloc(3 * (size_t)s->ranks->size, sizeof *s->bytes);
-    s->sums = calloc((size_t)loop->n_values + 1 + TRAIN_N_WISHES, sizeof *s->sums);
-    if (s->values == NULL || (from->shift != NULL && s->shift == NULL) || s->target == NULL || s->index == NULL ||
-        s->out == NULL || s->in == NULL || s->bytes == NULL || s->sums == NULL)
-        return circe_fail(CIRCE_ERR_MEMORY, "no memory for the %lld training rows of an epoch", (long long)rows);
-    for (int64_t i = 0; i < rows; i++) s->index[i] = i;
+    s->sums = calloc(2 * (size_t)loop->n_values + 1 + TRAIN_N_WISHES, sizeof *s->sums);
+    s->staging = malloc((size_t)(loop->n_params + loop->n_buffers + 1) * sizeof *s->staging);
+    if (s->values == NULL || (from->shift != NULL && s->shift == NULL) || s->target == NULL || s->out == NULL ||
+        s->in == NULL || s->bytes == NULL || s->sums == NULL || s->staging == NULL)
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the %lld training rows of an epoch", (long long)rows);
     s->source = *from;
     s->source.values = s->values;
     s->source.n = s->source.n_stored = rows;
@@ -135,12 +144,26 @@ static circe_status make_epoch(train_loop *loop) {
     return CIRCE_OK;
 }
 
+/* 0, 1, 2, ... and the targets, in the device's memory. */
+static circe_status open_dealt(train_loop *loop) {
+    train_share *s = &loop->share;
+    train_device *device = loop->device;
+    int64_t rows = loop->batches * s->rows, *numbers = malloc((size_t)rows * sizeof *numbers);
+    s->index = device->ops->allocate(device, (size_t)rows * sizeof *s->index);
+    loop->training.target = device->ops->allocate(device, (size_t)rows * target_bytes(loop));
+    for (int64_t i = 0; numbers != NULL && i < rows; i++) numbers[i] = i;
+    bool complete = numbers != NULL && s->index != NULL && loop->training.target != NULL;
+    if (complete) device->ops->upload(device, s->index, numbers, (size_t)rows * sizeof *numbers);
+    free(numbers);
+    return complete ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "out of memory for the training rows of an epoch");
+}
+
 circe_status train_share_open(train_loop *loop) {
     train_share *s = &loop->share;
     if (s->ranks == NULL) return CIRCE_OK;
     circe_status status = make_epoch(loop);
     if (status == CIRCE_OK) status = loop->device->ops->source_open(loop->device, &s->source, &loop->training.features);
-    return status;
+    return status == CIRCE_OK ? open_dealt(loop) : status;
 }
 
 void train_share_close(train_loop *loop) {
@@ -149,7 +172,8 @@ void train_share_close(train_loop *loop) {
     free(s->values);
     free(s->shift);
     free(s->target);
-    free(s->index);
+    free(s->staging);
+    loop->device->ops->release(loop->device, s->index);
     free(s->out);
     free(s->in);
     free(s->bytes);
@@ -227,10 +251,12 @@ void train_share_deal(train_loop *loop) {
         s->ranks->exchange(s->out, s->bytes, s->in, s->bytes + s->ranks->size);
         unpack(loop, first, end, false);
     }
+    const train_device_ops *ops = loop->device->ops;
+    ops->upload(loop->device, loop->training.target, s->target, (size_t)(loop->batches * s->rows) * target_bytes(loop));
+    if (ops->source_renew != NULL) ops->source_renew(loop->device, loop->training.features);
 }
 
-/* ---- sums ----------------------------------------------------------------------------------------------------------
- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 /* Off with numbers [first, end) of the gradients that wait for others. */
 static void send_off(train_loop *loop) {
@@ -256,7 +282,7 @@ static void on_gradients(void *user, int64_t first, int64_t n) {
 
 circe_status train_share_backward(train_loop *loop) {
     train_share *s = &loop->share;
-    if (s->ranks == NULL) return train_network_backward(loop->network, s->rows, loop->in);
+    if (s->ranks == NULL || loop->device->ops->queues) return train_network_backward(loop->network, s->rows, loop->in);
     s->waiting_first = s->waiting_end = 0;
     train_network_on_gradients(loop->network, on_gradients, loop);
     circe_status status = train_network_backward(loop->network, s->rows, loop->in);
@@ -281,12 +307,22 @@ static void sums_made(train_share *s, int64_t n, double *values) {
     }
 }
 
-/* With those of the gradients. On the CPU, the device's memory is the host's. */
+/* With those of the gradients, which are under way on the CPU and still on another device. */
 void train_share_sum(train_loop *loop) {
     train_share *s = &loop->share;
+    train_device *device = loop->device;
     if (s->ranks == NULL) return;
-    sums_of(s, s->weight, loop->n_values, loop->values);
-    sums_made(s, loop->n_values, loop->values);
+    size_t values = (size_t)loop->n_values * sizeof *loop->values, grads = (size_t)loop->n_params * sizeof(float);
+    double *own = s->sums + loop->n_values + TRAIN_N_WISHES + 1;
+    float *of_network = train_network_grads(loop->network);
+    bool apart = device->ops->queues;
+    device->ops->download(device, own, loop->values, values);
+    if (apart) device->ops->download(device, s->staging, of_network, grads);
+    if (apart) s->ranks->sum_begin(s->staging, loop->n_params, 1, s->weight);
+    sums_of(s, s->weight, loop->n_values, own);
+    sums_made(s, loop->n_values, own);
+    if (apart) device->ops->upload(device, of_network, s->staging, grads);
+    device->ops->upload(device, loop->values, own, values);
 }
 
 void train_share_sum_validation(train_loop *loop, double *loss, double *regularizer) {
@@ -307,20 +343,28 @@ bool train_share_wish(train_loop *loop, train_wish wish, bool wanted) {
     return s->granted[wish];
 }
 
-/* ---- the state -----------------------------------------------------------------------------------------------------
- */
+/* ---- the state --------------------------------------------------------------------------------------------------- */
 
 static void share_array(const train_share *s, float *values, int64_t n) {
     if (values != NULL && n > 0) s->ranks->broadcast(values, (size_t)n * sizeof *values);
 }
 
-void train_share_parameters(train_loop *loop) {
+/* The same of an array in the device's memory. */
+static void share_there(const train_loop *loop, float *values, int64_t n) {
     const train_share *s = &loop->share;
-    if (s->ranks == NULL) return;
-    share_array(s, train_network_params(loop->network), loop->n_params);
-    share_array(s, loop->m, loop->n_params);
-    share_array(s, loop->v, loop->n_params);
-    share_array(s, train_network_buffers(loop->network), loop->n_buffers);
+    const train_device_ops *ops = loop->device->ops;
+    if (n == 0) return;
+    ops->download(loop->device, s->staging, values, (size_t)n * sizeof *values);
+    share_array(s, s->staging, n);
+    ops->upload(loop->device, values, s->staging, (size_t)n * sizeof *values);
+}
+
+void train_share_parameters(train_loop *loop) {
+    if (loop->share.ranks == NULL) return;
+    share_there(loop, train_network_params(loop->network), loop->n_params);
+    share_there(loop, loop->m, loop->n_params);
+    share_there(loop, loop->v, loop->n_params);
+    share_there(loop, train_network_buffers(loop->network), loop->n_buffers);
 }
 
 circe_status train_share_state(train_loop *loop) {
@@ -344,7 +388,7 @@ circe_status train_share_state(train_loop *loop) {
     }
     circe_status status = state->regularizer_bytes == bytes
                               ? CIRCE_OK
-                              : circe_fail(CIRCE_ERR_MEMORY, "no memory for the regulariser's state");
+                              : circe_fail(CIRCE_ERR_MEMORY, "out of memory for the regulariser's state");
     status = train_loop_agree(loop, status);
     if (status == CIRCE_OK && bytes > 0) s->ranks->broadcast(state->regularizer, bytes);
     return status;

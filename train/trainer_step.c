@@ -12,16 +12,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "circe/status.h"
 #include "train/trainer_parts.h"
-
-double train_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* ---- stopping --------------------------------------------------------------------------------------------------- */
 
@@ -57,8 +50,9 @@ static circe_status stop_at_loss(const train_loop *loop, double loss, const int6
     char what[160];
     int64_t row = bad_target(loop, index);
     if (row >= 0)
-        snprintf(what, sizeof what, "the loss is %g, since the target of training row %lld (from 0) is no number,",
-                 loss, (long long)row);
+        snprintf(what, sizeof what,
+                 "the loss is %g, because the target of training row %lld (counted from 0) is not a number,", loss,
+                 (long long)row);
     else
         snprintf(what, sizeof what, "the loss is %g", loss);
     return train_loop_stop(loop, what, true);
@@ -116,7 +110,7 @@ static void tell_epoch(train_loop *loop) {
 static circe_status find_features(const train_loop *loop, const train_place *place, const float **x) {
     *x = train_network_activation(loop->network, place->layer);
     if (*x != NULL) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_MEMORY, "no memory for the output of layer %lld", (long long)place->layer);
+    return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the output of layer %lld", (long long)place->layer);
 }
 
 /* gamma times the gradient to where backward looks for it. */
@@ -172,12 +166,12 @@ static circe_status forward(train_loop *loop) {
     int64_t rows = share->rows;
     const int64_t *index = dealt ? share->index + loop->state.now.batches * rows : loop->now->index;
     ops->source_gather(loop->device, loop->training.features, index, 0, rows, loop->in);
-    ops->gather(loop->device, dealt ? share->target : loop->training.target, loop->target_cols, index, rows,
-                loop->want);
+    ops->gather(loop->device, loop->training.target, loop->target_cols, index, rows, loop->want);
+    if (loop->count != NULL) ops->gather(loop->device, loop->training.weight, 1, index, rows, loop->count);
     circe_status status = train_network_forward(loop->network, rows, loop->in);
     if (status != CIRCE_OK) return status;
     ops->loss(loop->device, loop->options->loss, rows, loop->outputs, train_network_output(loop->network), loop->want,
-              loop->values, train_network_output_grad(loop->network));
+              loop->count, loop->values, train_network_output_grad(loop->network));
     return CIRCE_OK;
 }
 
@@ -200,10 +194,15 @@ static circe_status queue_step(train_loop *loop) {
     return CIRCE_OK;
 }
 
+/* Whether the host has nothing to do in a step: no regulariser, and no sums over several processes. */
+static bool steps_queue(const train_loop *loop) {
+    return loop->device->ops->queues && loop->share.ranks == NULL && train_measures_queue(loop->measures);
+}
+
 /* The first step makes what is still missing, the second is recorded. */
 static circe_status run_step(train_loop *loop) {
     const train_device_ops *ops = loop->device->ops;
-    bool records = ops->record != NULL && !loop->options->unrecorded && train_measures_queue(loop->measures);
+    bool records = ops->record != NULL && !loop->options->unrecorded && steps_queue(loop);
     if (!records || !loop->warm) {
         loop->warm = true;
         return queue_step(loop);
@@ -271,7 +270,7 @@ static circe_status count_steps(train_loop *loop, int64_t n) {
 }
 
 circe_status train_loop_steps(train_loop *loop) {
-    bool queues = loop->device->ops->queues && train_measures_queue(loop->measures);
+    bool queues = steps_queue(loop);
     int64_t left = train_loop_batches(loop) - loop->state.now.batches, most = queues ? TRAIN_MOST_QUEUED : 1;
     int64_t n = left < most ? left : most;
     tell_epoch(loop);
@@ -308,8 +307,9 @@ static circe_status forward_chunk(train_loop *loop, int64_t first, int64_t rows,
     ops->source_gather(loop->device, loop->checking.features, NULL, first, rows, loop->in);
     circe_status status = train_network_forward(loop->network, rows, loop->in);
     if (status != CIRCE_OK) return status;
+    const float *weight = loop->checking.weight == NULL ? NULL : loop->checking.weight + first;
     ops->loss(loop->device, loop->options->loss, rows, loop->outputs, train_network_output(loop->network),
-              loop->checking.target + first * loop->target_cols, loop->values, NULL);
+              loop->checking.target + first * loop->target_cols, weight, loop->values, NULL);
     ops->download(loop->device, loss, loop->values, sizeof *loss);
     return ops->check(loop->device);
 }
@@ -396,7 +396,7 @@ circe_status train_loop_end_epoch(train_loop *loop) {
         judge(loop, epoch);
     }
     train_share_parameters(loop);
-    double clock = train_seconds();
+    double clock = job_clock();
     epoch->seconds = now->sums.seconds + clock - loop->clock;
     now->seconds += clock - loop->clock;
     loop->clock = clock;

@@ -81,14 +81,13 @@ static circe_status check(const synthetic_model *model, const synthetic_sample *
     if (status != CIRCE_OK) return status;
     if (sample == NULL || sample->y.data == NULL || sample->y.cols != synthetic_dim_y(model) ||
         sample->z.cols != synthetic_dim_z(model))
-        return circe_fail(CIRCE_ERR_SHAPE, "the sample is not one of %s with d = %lld", synthetic_name(model->kind),
-                          (long long)model->d);
+        return circe_fail(CIRCE_ERR_SHAPE, "the sample does not come from %s with d = %lld",
+                          synthetic_name(model->kind), (long long)model->d);
     if (points < 1 || points > sample->n)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "VCF at %lld points of a sample of %lld: it takes 1 to all of them",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "VCF cannot use %lld points of a sample of %lld; choose 1 to all of them",
                           (long long)points, (long long)sample->n);
     if (draws < 2 || draws > (INT64_C(1) << 30))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "VCF from %lld draws a point: a variance needs at least 2",
-                          (long long)draws);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "VCF needs at least 2 draws per point, not %lld", (long long)draws);
     return CIRCE_OK;
 }
 
@@ -115,7 +114,7 @@ circe_status synthetic_vcf(const circe_context *context, const synthetic_model *
                .z = malloc(rows * (size_t)j.d_z * sizeof(double)),
                .prediction = malloc(rows * sizeof(double))};
     if (b.a == NULL || b.y == NULL || b.z == NULL || b.prediction == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "no memory for %zu interventions", rows);
+        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for %zu interventions", rows);
         goto done;
     }
     for (int64_t first = 0; status == CIRCE_OK && first < points; first += at_once)

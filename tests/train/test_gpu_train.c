@@ -23,7 +23,7 @@ static void knows_names(void **state) {
     for (int64_t k = 0; k < COUNT(good); k++) assert_true(train_device_is_name(good[k]));
     for (int64_t k = 0; k < COUNT(bad); k++) {
         assert_false(train_device_is_name(bad[k]));
-        train_refused(train_device_open(test_context(1), bad[k], &device), CIRCE_ERR_ARGUMENT, "is no device");
+        train_refused(train_device_open(test_context(1), bad[k], &device), CIRCE_ERR_ARGUMENT, "is not a device");
     }
     train_ok(train_device_open(test_context(1), "auto", &device));
     assert_non_null(device);
@@ -42,9 +42,9 @@ static void knows_precisions(void **state) {
     train_ok(train_device_cpu(test_context(1), &device));
     train_ok(train_device_set_precision(device, TRAIN_FLOAT32));
     train_refused(train_device_set_precision(device, TRAIN_TF32), CIRCE_ERR_UNSUPPORTED,
-                  "the CPU computes networks in float32 alone; tf32 needs");
+                  "the CPU computes networks in float32 only; tf32 needs");
     train_refused(train_device_set_precision(device, TRAIN_BF16), CIRCE_ERR_UNSUPPORTED,
-                  "the CPU computes networks in float32 alone; bf16 needs");
+                  "the CPU computes networks in float32 only; bf16 needs");
     train_device_destroy(device);
 }
 
@@ -249,17 +249,21 @@ static int64_t run_append(train_device *device, int64_t n, float *out) {
 static int64_t run_loss(train_device *device, train_loss_kind kind, int64_t n, int64_t cols, const float *target,
                         int64_t target_cols, float *out) {
     double value = NAN, *at = send(device, &value, sizeof value);
+    float *weights = normal(7, n);
+    for (int64_t i = 0; i < n; i++) weights[i] = fabsf(weights[i]);
+    float *w = send(device, weights, (size_t)n * 4);
     float *p = send(device, normal(5, n * cols), (size_t)(n * cols) * 4);
     float *t = send(device, target, (size_t)(n * target_cols) * 4), *grad = send(device, out, (size_t)(n * cols) * 4);
-    device->ops->loss(device, kind, n, cols, p, t, at, grad);
+    device->ops->loss(device, kind, n, cols, p, t, w, at, grad);
     fetch(device, out, grad, (size_t)(n * cols) * 4);
     device->ops->download(device, &value, at, sizeof value);
     out[n * cols] = (float)value;
-    device->ops->loss(device, kind, n, cols, p, t, at, NULL);
+    device->ops->loss(device, kind, n, cols, p, t, NULL, at, NULL);
     fetch(device, &value, at, sizeof value);
     out[n * cols + 1] = (float)value;
     device->ops->release(device, p);
     device->ops->release(device, t);
+    device->ops->release(device, w);
     return n * cols + 2;
 }
 
@@ -411,7 +415,7 @@ static void points_are_the_same(void **state) {
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
 
-enum { MOST_LAYERS = 12 };
+enum { MOST_LAYERS = 20 };
 
 typedef struct network_case {
     const char *name;
@@ -440,6 +444,36 @@ static const network_case cases[] = {
     {"dense, too large for kernels of ours", {1, {300}}, 70, {DENSE(260), OF(TRAIN_TANH), DENSE(1)}, 0, false, true},
     {"dense, in parts of a batch", {1, {33}}, 4200, {DENSE(70), OF(TRAIN_TANH), DENSE(3)}, -1, false, true},
     {"dense and tanh", {1, {7}}, 64, {DENSE(9), OF(TRAIN_TANH), DENSE(1)}, 1, false, true},
+    {"dense, a chain with another gradient inside",
+     {1, {10}},
+     77,
+     {DENSE(64), OF(TRAIN_TANH), DENSE(100), OF(TRAIN_TANH), DENSE(70), OF(TRAIN_TANH), DENSE(3)},
+     3,
+     false,
+     true},
+    {"dense, more layers than a kernel takes",
+     {1, {3}},
+     256,
+     {DENSE(64), DENSE(64), DENSE(65), DENSE(40), DENSE(40), DENSE(40), DENSE(40), DENSE(40), DENSE(40), DENSE(40),
+      DENSE(40), DENSE(40), DENSE(40), DENSE(40), DENSE(40), DENSE(40), DENSE(40), DENSE(40), DENSE(40), DENSE(1)},
+     -1,
+     false,
+     false},
+    {"dense, small and large by turns",
+     {1, {20}},
+     70,
+     {DENSE(300), OF(TRAIN_TANH), DENSE(300), OF(TRAIN_TANH), DENSE(20), OF(TRAIN_TANH), DENSE(17), OF(TRAIN_TANH),
+      DENSE(2)},
+     -1,
+     false,
+     true},
+    {"dense, rows too wide for many at once",
+     {1, {1000}},
+     600,
+     {DENSE(64), OF(TRAIN_TANH), DENSE(900), OF(TRAIN_TANH), DENSE(1)},
+     -1,
+     false,
+     true},
     {"activations of the input",
      {1, {7}},
      9,
@@ -475,6 +509,36 @@ static const network_case cases[] = {
      19,
      {CONVOLUTION(16, 3, 2, 1), OF(TRAIN_LEAKY_RELU), CONVOLUTION(40, 3, 2, 1), OF(TRAIN_LEAKY_RELU), OF(TRAIN_FLATTEN),
       DENSE(2)},
+     1,
+     false,
+     false},
+    {"halving and pools",
+     {3, {3, 64, 64}},
+     37,
+     {CONVOLUTION(16, 3, 2, 1), OF(TRAIN_TANH), CONVOLUTION(33, 3, 2, 1), OF(TRAIN_LEAKY_RELU), POOL(2, 2, 0),
+      CONVOLUTION(60, 3, 2, 1), POOL(2, 2, 0), OF(TRAIN_FLATTEN), DENSE(2)},
+     -1,
+     false,
+     false},
+    {"halving and a pool of few lines",
+     {3, {8, 12, 32}},
+     129,
+     {CONVOLUTION(20, 3, 2, 1), OF(TRAIN_TANH), POOL(2, 2, 0), CONVOLUTION(8, 3, 2, 1), OF(TRAIN_RELU),
+      OF(TRAIN_FLATTEN), DENSE(2)},
+     2,
+     false,
+     false},
+    {"halving and a pool of small images",
+     {3, {9, 16, 16}},
+     50,
+     {CONVOLUTION(48, 3, 2, 1), OF(TRAIN_RELU), POOL(2, 2, 0), OF(TRAIN_FLATTEN), DENSE(2)},
+     -1,
+     false,
+     false},
+    {"halving and a pool that is kept apart",
+     {3, {9, 16, 16}},
+     11,
+     {CONVOLUTION(48, 3, 2, 1), OF(TRAIN_RELU), POOL(2, 2, 0), OF(TRAIN_FLATTEN), DENSE(2)},
      1,
      false,
      false},
@@ -729,18 +793,21 @@ static void choices_are_kept(void **state) {
 
 /* NaN in a parameter is seen at the output, through activations and pools. */
 static void nan_is_seen(void **state) {
-    const network_case *c = case_of("max-pools");
+    static const char *const names[] = {"max-pools", "halving and pools"};
     (void)state;
     open_devices();
     train_device *device = devices[GPU];
-    train_network *network = make(device, c);
-    int64_t inputs = c->rows * train_shape_count(c->input);
-    float nothing = NAN, *in = send(device, normal(11, inputs), (size_t)inputs * 4);
-    device->ops->upload(device, train_network_params(network), &nothing, sizeof nothing);
-    train_ok(train_network_forward(network, c->rows, in));
-    const float *out = bring(device, train_network_output(network), c->rows * 2);
-    for (int64_t r = 0; r < c->rows; r++) assert_true(isnan(out[2 * r]));
-    device->ops->release(device, in);
+    for (int64_t k = 0; k < COUNT(names); k++) {
+        const network_case *c = case_of(names[k]);
+        train_network *network = make(device, c);
+        int64_t inputs = c->rows * train_shape_count(c->input);
+        float nothing = NAN, *in = send(device, normal(11, inputs), (size_t)inputs * 4);
+        device->ops->upload(device, train_network_params(network), &nothing, sizeof nothing);
+        train_ok(train_network_forward(network, c->rows, in));
+        const float *out = bring(device, train_network_output(network), c->rows * 2);
+        for (int64_t r = 0; r < c->rows; r++) assert_true(isnan(out[2 * r]));
+        device->ops->release(device, in);
+    }
 }
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */

@@ -227,7 +227,8 @@ static void predict_refusals(void **state) {
     train_refused(train_model_predict_source(o->network, &o->model, &other, &out), CIRCE_ERR_ARGUMENT, "no values");
     train_refused(train_model_predict_source(o->network, &o->model, NULL, &out), CIRCE_ERR_ARGUMENT, "NULL");
     train_network *wide = make_network(o->device, net_text, 2);
-    train_refused(train_model_predict_source(wide, &o->model, &source, &out), CIRCE_ERR_SHAPE, "not the model's");
+    train_refused(train_model_predict_source(wide, &o->model, &source, &out), CIRCE_ERR_SHAPE,
+                  "does not fit the model");
     train_network_destroy(wide);
     train_model table = {.n_features = 3};
     train_refused(train_model_predict_source(o->network, &table, &source, &out), CIRCE_ERR_ARGUMENT,
@@ -266,7 +267,7 @@ static void parts_refused(void **state) {
     m->buffers = NULL;
     REFUSED(CIRCE_ERR_SHAPE, "holds 0 running means");
     m->image.size[1] = m->image.size[2] = 40; /* more weights behind the flattening */
-    REFUSED(CIRCE_ERR_SHAPE, "parameters; a network");
+    REFUSED(CIRCE_ERR_SHAPE, "parameters, but a network");
     m->target = NULL;
     REFUSED(CIRCE_ERR_ARGUMENT, "names of its target");
 #undef REFUSED

@@ -500,7 +500,7 @@ static void running_statistics(void **state) {
     train_ok(train_network_initialise(network, TRAIN_START_HE, 3));
     assert_true(train_network_buffers(network)[0] == 0.0f && train_network_buffers(network)[20] == 1.0f);
     network = make_network(device, (train_shape){3, {2, 1, 1}}, &spec, 1, 2);
-    train_refused(train_network_forward(network, 1, normals(1, 2)), CIRCE_ERR_SHAPE, "a single number a channel");
+    train_refused(train_network_forward(network, 1, normals(1, 2)), CIRCE_ERR_SHAPE, "two or more numbers per channel");
     train_refused(train_network_backward(network, 1, normals(1, 2)), CIRCE_ERR_ARGUMENT, "the last forward had 0");
     train_network_set_training(network, false);
     train_ok(train_network_forward(network, 1, normals(1, 2)));

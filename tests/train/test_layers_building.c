@@ -23,12 +23,12 @@ static void networks_refused(void **state) {
         {false, {CONV(4, 9, 1, 1)}, CIRCE_ERR_SHAPE, "kernel of 9 does not fit into images of 6 by 6"},
         {false, {{.kind = TRAIN_MAX_POOL, .kernel = 3, .padding = 2}}, CIRCE_ERR_ARGUMENT, "at most half its kernel"},
         {false, {CONV(4, 3, 1, 1), {.kind = TRAIN_DENSE, .width = 1}}, CIRCE_ERR_SHAPE, "flatten the images first"},
-        {false, {CONV(4, 3, 1, 1), {.kind = TRAIN_ADD, .other = TRAIN_FROM_INPUT}}, CIRCE_ERR_SHAPE, "an addition of"},
+        {false, {CONV(4, 3, 1, 1), {.kind = TRAIN_ADD, .other = TRAIN_FROM_INPUT}}, CIRCE_ERR_SHAPE, "it adds"},
         {false, {CONV(2, 3, 1, 1), {.kind = TRAIN_ADD}}, CIRCE_ERR_ARGUMENT, "adds an output to itself"},
         {false, {CONV(2, 3, 1, 1), {.kind = TRAIN_ADD, .other = 3}}, CIRCE_ERR_ARGUMENT, "reads layer 2"},
         {false, {CONV(2, 3, 1, 1), {.kind = TRAIN_RELU, .from = -7}}, CIRCE_ERR_ARGUMENT, "reads layer -8"},
         {false, {CONV(2, 3, 1, 1), {.kind = TRAIN_RELU, .from = -1}}, CIRCE_ERR_ARGUMENT, "no layer reads layer 0"},
-        {false, {{.kind = TRAIN_RELU}, {.kind = TRAIN_BATCH_NORM}}, CIRCE_ERR_UNSUPPORTED, "let a convolution stand"},
+        {false, {{.kind = TRAIN_RELU}, {.kind = TRAIN_BATCH_NORM}}, CIRCE_ERR_UNSUPPORTED, "put a convolution before"},
         {false,
          {{.kind = TRAIN_RELU, .name = "a"}, {.kind = TRAIN_TANH, .name = "a"}},
          CIRCE_ERR_ARGUMENT,
@@ -254,8 +254,9 @@ static void weights_refused(void **state) {
     assert_ok(circe_tensor_file_write(device->context, path, tensors, n, NULL, 0));
     train_network_params(network)[0] = kept[0] = 77.0f;
     train_refused(train_network_load_body(network, path), CIRCE_ERR_SHAPE,
-                  "tensor '0.weight' is (1, 4, 3, 3) in the file; this network needs (4, 1, 3, 3)");
-    train_refused(train_network_load_body(network, path), CIRCE_ERR_SHAPE, "with 1 more: 1.weight");
+                  "tensor '0.weight' has the shape (1, 4, 3, 3) in the file, but this network needs (4, 1, 3, 3)");
+    train_refused(train_network_load_body(network, path), CIRCE_ERR_SHAPE,
+                  "also missing or of a wrong shape: 1 (1.weight");
     assert_memory_equal(train_network_params(network), kept, (size_t)n_params * sizeof(float));
     tensors[0] = saved;
     train_refused(train_network_load_body(network, test_path("none.safetensors")), CIRCE_ERR_IO, "none.safetensors");

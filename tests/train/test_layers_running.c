@@ -99,7 +99,7 @@ static void inside_a_region(void **state) {
     {
         if (several)
             train_refused(train_network_backward(p.network, p.rows, p.in), CIRCE_ERR_UNSUPPORTED,
-                          "1 of the 2 threads that its forward pass had");
+                          "1 of the 2 threads of its forward pass");
         gradients_of(&p, inside);
         problem made = make_problem(make_parsed(device, small, TRAIN_RELU, small_input, 2, 9), device, 9, true);
         gradients_of(&made, made_inside);

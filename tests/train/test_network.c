@@ -290,7 +290,8 @@ static void along_directions(void **state) {
         for (int s = 0; s < 2; s++) {
             for (int64_t i = 0; i < n; i++) params[i] = (float)((double)kept[i] + (2 * s - 1) * step * direction[i]);
             train_ok(train_network_forward(network, ROWS, p.in));
-            device->ops->loss(device, TRAIN_MSE, ROWS, 1, train_network_output(network), p.target, &side[s], NULL);
+            device->ops->loss(device, TRAIN_MSE, ROWS, 1, train_network_output(network), p.target, NULL, &side[s],
+                              NULL);
         }
         memcpy(params, kept, (size_t)n * sizeof *kept);
         assert_near((side[1] - side[0]) / (2.0 * step), slope, 1e-3, sqrt(size));
@@ -360,8 +361,8 @@ static void loss_values(void **state) {
             float *grad = test_memory((size_t)(n * cols) * sizeof *grad);
             double value, again, *expected = test_memory((size_t)(n * cols) * sizeof *expected);
             double *p = doubles(prediction, n * cols);
-            device->ops->loss(device, losses[k], n, cols, prediction, target, &value, grad);
-            device->ops->loss(device, losses[k], n, cols, prediction, target, &again, NULL);
+            device->ops->loss(device, losses[k], n, cols, prediction, target, NULL, &value, grad);
+            device->ops->loss(device, losses[k], n, cols, prediction, target, NULL, &again, NULL);
             assert_near(value, plain_loss(losses[k], n, cols, p, target), 1e-7, fmax(1.0, value)); /* exp in float32 */
             assert_near(again, value, 1e-7, fmax(1.0, value));
             for (int64_t r = 0; r < n; r++)
@@ -379,6 +380,29 @@ static void loss_values(void **state) {
         }
 }
 
+/* As the mean over rows, each alone: zeros, and more than 1; the gradient too. On two threads. */
+static void loss_weights(void **state) {
+    (void)state;
+    enum { N = 9000, COLS = 3 };
+    train_device *device = make_device(2);
+    float *weight = test_memory(N * sizeof *weight);
+    for (int64_t i = 0; i < N; i++) weight[i] = (float)(i % 4) / 1.5f;
+    for (int64_t k = 0; k < COUNT(losses); k++) {
+        float *prediction = normals(1, N * COLS), *target = targets(losses[k], N, COLS), grad[N * COLS], alone[COLS];
+        int64_t step = losses[k] == TRAIN_MSE ? COLS : 1;
+        double value, expected = 0.0;
+        device->ops->loss(device, losses[k], N, COLS, prediction, target, weight, &value, grad);
+        for (int64_t i = 0; i < N; i++) {
+            double one;
+            device->ops->loss(device, losses[k], 1, COLS, prediction + i * COLS, target + i * step, NULL, &one, alone);
+            expected += (double)weight[i] * one / N;
+            for (int64_t c = 0; c < COLS; c++)
+                assert_near((double)grad[i * COLS + c], (double)(weight[i] * alone[c]) / N, 1e-6, 1.0 / N);
+        }
+        assert_near(value, expected, 1e-9, 1.0); /* sums of doubles, in another order */
+    }
+}
+
 static void loss_extremes(void **state) {
     (void)state;
     train_device *device = make_device(1);
@@ -386,21 +410,21 @@ static void loss_extremes(void **state) {
     const float classes[] = {0.0f, 1.0f};
     float grad[6];
     double value;
-    device->ops->loss(device, TRAIN_CROSS_ENTROPY, 1, 3, far, classes, &value, grad);
+    device->ops->loss(device, TRAIN_CROSS_ENTROPY, 1, 3, far, classes, NULL, &value, grad);
     assert_true(value == 0.0 && grad[0] == 0.0f && grad[1] == 0.0f);
-    device->ops->loss(device, TRAIN_CROSS_ENTROPY, 1, 3, far, &classes[1], &value, grad);
+    device->ops->loss(device, TRAIN_CROSS_ENTROPY, 1, 3, far, &classes[1], NULL, &value, grad);
     assert_true(value == 1000.0 && grad[0] == 1.0f && grad[1] == -1.0f);
-    device->ops->loss(device, TRAIN_CROSS_ENTROPY, 2, 3, far, classes, &value, grad);
+    device->ops->loss(device, TRAIN_CROSS_ENTROPY, 2, 3, far, classes, NULL, &value, grad);
     assert_true(value == 0.0);
     static const float none[] = {3.0f, -1.0f, 0.5f, 1e30f, NAN};
     for (int64_t k = 0; k < COUNT(none); k++) {
-        device->ops->loss(device, TRAIN_CROSS_ENTROPY, 1, 3, far, &none[k], &value, grad);
+        device->ops->loss(device, TRAIN_CROSS_ENTROPY, 1, 3, far, &none[k], NULL, &value, grad);
         assert_true(isnan(value));
     }
     const float broken[] = {0.0f, NAN, 0.0f};
-    device->ops->loss(device, TRAIN_CROSS_ENTROPY, 1, 3, broken, classes, &value, grad);
+    device->ops->loss(device, TRAIN_CROSS_ENTROPY, 1, 3, broken, classes, NULL, &value, grad);
     assert_true(isnan(value));
-    device->ops->loss(device, TRAIN_MSE, 1, 3, broken, far, &value, grad);
+    device->ops->loss(device, TRAIN_MSE, 1, 3, broken, far, NULL, &value, grad);
     assert_true(isnan(value));
 }
 
@@ -418,5 +442,5 @@ static void not_a_number_passes(void **state) {
 }
 
 TEST_MAIN("network", CASE(whole_networks), CASE(shapes_of_layers), CASE(taps), CASE(segments), CASE(single_layers),
-          CASE(along_directions), CASE(nine_by_64), CASE(wide_layers), CASE(loss_values), CASE(loss_extremes),
-          CASE(not_a_number_passes))
+          CASE(along_directions), CASE(nine_by_64), CASE(wide_layers), CASE(loss_values), CASE(loss_weights),
+          CASE(loss_extremes), CASE(not_a_number_passes))

@@ -252,7 +252,7 @@ static void tensors_refused(void **state) {
     float flat[200], *kept = normals(3, 200);
     memcpy(flat, kept, sizeof flat);
     train_refused(train_network_read_tensors(wider, file, "", flat), CIRCE_ERR_SHAPE,
-                  "tensor '2.weight' is (5, 8) in the file; this network needs (6, 8)");
+                  "tensor '2.weight' has the shape (5, 8) in the file, but this network needs (6, 8)");
     train_refused(train_network_read_tensors(deeper, file, "", flat), CIRCE_ERR_FORMAT, "no tensor '6.weight'");
     train_refused(train_network_read_tensors(network, file, "m.", flat), CIRCE_ERR_FORMAT, "no tensor 'm.0.weight'");
     train_refused(train_network_read_tensors(network, NULL, "", flat), CIRCE_ERR_ARGUMENT, "NULL");
@@ -285,7 +285,7 @@ static void tensors_of_others(void **state) {
     assert_ok(circe_tensor_file_write(device->context, path, tensors, 2, NULL, 0));
     file = open_tensors(device->context, path);
     train_refused(train_network_read_tensors(network, file, "", flat), CIRCE_ERR_SHAPE,
-                  "'0.weight' is (4) in the file; this network needs (2, 2)");
+                  "'0.weight' has the shape (4) in the file, but this network needs (2, 2)");
     circe_tensor_file_close(file);
 
     tensors[0].n_dims = 2;

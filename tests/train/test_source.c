@@ -229,10 +229,10 @@ static void refused_sizes(void **state) {
     train_refused(CHECK(&s), CIRCE_ERR_SHAPE, "2^31 - 1 numbers");
     s = good;
     s.stride = 11; /* 90 pixels take 12 bytes */
-    train_refused(CHECK(&s), CIRCE_ERR_SHAPE, "stored 11 apart; a row of them takes 12");
+    train_refused(CHECK(&s), CIRCE_ERR_SHAPE, "stored 11 apart, but a row takes 12");
     s = good;
     s.n_stored = INT64_MAX / 4;
-    train_refused(CHECK(&s), CIRCE_ERR_SHAPE, "more than can be there");
+    train_refused(CHECK(&s), CIRCE_ERR_SHAPE, "more than memory can hold");
     s = good;
     s.n = -1;
     train_refused(CHECK(&s), CIRCE_ERR_SHAPE, "-1 points");
@@ -248,7 +248,7 @@ static void refused_values(void **state) {
     train_source good = make_source(TRAIN_BYTES, &of, 4), s = good;
     int32_t *stored = (int32_t *)(uintptr_t)s.stored;
     stored[7] = STORED;
-    train_refused(CHECK(&s), CIRCE_ERR_VALUE, "training point 7 shows stored row 23; there are 0 to 22");
+    train_refused(CHECK(&s), CIRCE_ERR_VALUE, "training point 7 refers to stored row 23; the rows are 0 to 22");
     stored[7] = -1;
     train_refused(CHECK(&s), CIRCE_ERR_VALUE, "stored row -1");
     stored[7] = 0;
@@ -263,7 +263,7 @@ static void refused_values(void **state) {
     train_source f = make_source(TRAIN_FLOATS, &of, 4);
     train_ok(CHECK(&f));
     f.shift = make_shifts(4);
-    train_refused(CHECK(&f), CIRCE_ERR_ARGUMENT, "only bytes and bits are moved");
+    train_refused(CHECK(&f), CIRCE_ERR_ARGUMENT, "only bytes and bits can be shifted");
     f.shift = NULL;
     f.repeat = 3;
     train_refused(CHECK(&f), CIRCE_ERR_ARGUMENT, "floats shown 3 times");

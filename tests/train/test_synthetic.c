@@ -80,7 +80,7 @@ static void equations(void **state) {
         const synthetic_model *model = &models[m];
         synthetic_sample s;
         int64_t n_moved = 0;
-        train_ok(synthetic_draw(test_context(2), model, 7, 500, &s));
+        train_ok(synthetic_draw_rows(test_context(2), model, 7, 0, 500, &s));
         for (int64_t i = 0; i < s.n; i++) {
             const double *y = row(&s.y, i), *z = row(&s.z, i);
             double a = *row(&s.a, i), noise = *row(&s.noise_a, i), other[32];
@@ -130,7 +130,7 @@ static void moments(void **state) {
         if (model->d > 5) continue;
         synthetic_sample s;
         circe_mat e_z, e_b;
-        train_ok(synthetic_draw(test_context(2), model, 3, 40000, &s));
+        train_ok(synthetic_draw_rows(test_context(2), model, 3, 0, 40000, &s));
         noises(model, &s, &e_z, &e_b);
         const circe_mat *all[] = {&s.y, &e_z, &s.noise_a, &e_b};
         bool univariate = model->kind == SYNTHETIC_UNIVARIATE_1 || model->kind == SYNTHETIC_UNIVARIATE_2;
@@ -159,11 +159,11 @@ static void rows_are_functions(void **state) {
     (void)state;
     for (int64_t m = 0; m < COUNT(models); m++) {
         synthetic_sample large, small, part, alone, other;
-        train_ok(synthetic_draw(test_context(2), &models[m], 11, 3001, &large));
-        train_ok(synthetic_draw(test_context(2), &models[m], 11, 77, &small));
+        train_ok(synthetic_draw_rows(test_context(2), &models[m], 11, 0, 3001, &large));
+        train_ok(synthetic_draw_rows(test_context(2), &models[m], 11, 0, 77, &small));
         train_ok(synthetic_draw_rows(test_context(2), &models[m], 11, 1001, 2000, &part));
-        train_ok(synthetic_draw(test_context(1), &models[m], 11, 3001, &alone));
-        train_ok(synthetic_draw(test_context(4), &models[m], 12, 3001, &other));
+        train_ok(synthetic_draw_rows(test_context(1), &models[m], 11, 0, 3001, &alone));
+        train_ok(synthetic_draw_rows(test_context(4), &models[m], 12, 0, 3001, &other));
         same_rows(&large, 0, &small, 77);
         same_rows(&large, 1001, &part, 2000);
         same_rows(&large, 0, &alone, 3001);
@@ -203,7 +203,7 @@ static void draws_of_z(void **state) {
     synthetic_draw_z(&model, &y, 6, 3, 2, again);
     assert_true(first[0] != again[0]);
     synthetic_sample s;
-    train_ok(synthetic_draw(test_context(2), &model, 5, N, &s));
+    train_ok(synthetic_draw_rows(test_context(2), &model, 5, 0, N, &s));
     circe_mat e_z, e_b;
     noises(&model, &s, &e_z, &e_b);
     check_independent(&e_z, &by_row, 0.025);
@@ -236,7 +236,7 @@ static void vcf_linear(void **state) {
     (void)state;
     const synthetic_model model = {SYNTHETIC_UNIVARIATE_1, 1};
     synthetic_sample s;
-    train_ok(synthetic_draw(test_context(2), &model, 21, 5000, &s));
+    train_ok(synthetic_draw_rows(test_context(2), &model, 21, 0, 5000, &s));
     linear f = {.model = &model, .alpha = 3.0, .beta = -2.0, .gamma = 0.7};
     double whole = NAN, support = NAN, again = NAN, other = NAN, expected = 0.0;
     int64_t points = 2000, draws = 400;
@@ -259,7 +259,7 @@ static void vcf_unbiased(void **state) {
     (void)state;
     const synthetic_model model = {SYNTHETIC_MULTIVARIATE_2, 3};
     synthetic_sample s;
-    train_ok(synthetic_draw(test_context(2), &model, 22, 40000, &s));
+    train_ok(synthetic_draw_rows(test_context(2), &model, 22, 0, 40000, &s));
     linear f = {.model = &model, .gamma = 2.0};
     double value = NAN;
     train_ok(synthetic_vcf(test_context(2), &model, &s, s.n, 2, true, 1, predict_linear, &f, &value));
@@ -280,7 +280,7 @@ static void vcf_of_y_alone(void **state) {
             synthetic_sample s;
             linear f = {.model = &models[m], .beta = 3.0};
             double value = NAN;
-            train_ok(synthetic_draw(test_context(2), &models[m], 23, 200, &s));
+            train_ok(synthetic_draw_rows(test_context(2), &models[m], 23, 0, 200, &s));
             train_ok(
                 synthetic_vcf(test_context(2), &models[m], &s, 200, 50, support != 0, 1, predict_linear, &f, &value));
             assert_true(value >= 0.0 && value < 1e-24);
@@ -330,7 +330,7 @@ static void vcf_asks(void **state) {
     for (int m = 0; m < 2; m++) {
         synthetic_sample s;
         double value = NAN;
-        train_ok(synthetic_draw(test_context(2), &two[m], 24, 150, &s));
+        train_ok(synthetic_draw_rows(test_context(2), &two[m], 24, 0, 150, &s));
         asked f = {.model = &two[m], .sample = &s, .draws = 30};
         train_ok(synthetic_vcf(test_context(2), &two[m], &s, 100, 30, false, 1, check_asked, &f, &value));
         assert_int_equal(f.seen, 3000);
@@ -371,7 +371,7 @@ static void limits_noise(void **state) {
     synthetic_limits l;
     synthetic_sample s;
     train_ok(synthetic_compute_limits(test_context(2), model, 3, 400000, &l));
-    train_ok(synthetic_draw(test_context(2), model, 4, 100000, &s));
+    train_ok(synthetic_draw_rows(test_context(2), model, 4, 0, 100000, &s));
     assert_near((l.floor - l.vcf_support) * variance_of(&s.b, 0), 0.002, 0.15, 0.002);
     synthetic_free(&s);
 }
@@ -404,11 +404,11 @@ static void limits_are_functions(void **state) {
         synthetic_limits one, other;
         synthetic_sample s;
         double floor_one = NAN, floor_other = NAN;
-        train_ok(synthetic_draw(test_context(2), &models[m], 1, 50, &s));
+        train_ok(synthetic_draw_rows(test_context(2), &models[m], 1, 0, 50, &s));
         train_ok(synthetic_compute_limits(test_context(1), &models[m], 1, 5000, &one));
-        train_ok(synthetic_sample_floor(test_context(1), &models[m], &s, 1, &floor_one));
+        train_ok(synthetic_conditional_variance(test_context(1), &models[m], &s, 1, &floor_one));
         train_ok(synthetic_compute_limits(test_context(3), &models[m], 1, 5000, &other));
-        train_ok(synthetic_sample_floor(test_context(3), &models[m], &s, 1, &floor_other));
+        train_ok(synthetic_conditional_variance(test_context(3), &models[m], &s, 1, &floor_other));
         assert_memory_equal(&one, &other, sizeof one);
         assert_true(floor_one == floor_other);
         train_ok(synthetic_compute_limits(test_context(2), &models[m], 2, 5000, &other));
@@ -450,7 +450,7 @@ static void vcf_of_the_best(void **state) {
         synthetic_limits l;
         synthetic_sample s;
         double whole = NAN, support = NAN;
-        train_ok(synthetic_draw(test_context(2), model, 31, 60000, &s));
+        train_ok(synthetic_draw_rows(test_context(2), model, 31, 0, 60000, &s));
         train_ok(synthetic_compute_limits(test_context(2), model, 5, s.n, &l));
         best f = {.model = model, .deviation = sqrt(variance_of(&s.b, 0))};
         train_ok(synthetic_vcf(test_context(2), model, &s, s.n, 4, false, 1, predict_best, &f, &whole));
@@ -469,8 +469,8 @@ static void floor_of_a_sample(void **state) {
     for (int64_t m = 0; m < COUNT(models); m++) {
         const synthetic_model *model = &models[m];
         synthetic_sample s;
-        double fast = NAN, share = NAN, slow = 0.0, e_b = m < 2 ? 0.2 : 0.1;
-        train_ok(synthetic_draw(test_context(2), model, 41, ROWS, &s));
+        double fast = NAN, slow = 0.0, e_b = m < 2 ? 0.2 : 0.1;
+        train_ok(synthetic_draw_rows(test_context(2), model, 41, 0, ROWS, &s));
         circe_mat noise = test_normal(1, ROWS * INNER, 2);
         for (int64_t i = 0; i < ROWS; i++) {
             double sum = 0.0, squares = 0.0, z[32];
@@ -486,8 +486,6 @@ static void floor_of_a_sample(void **state) {
         }
         train_ok(synthetic_conditional_variance(test_context(2), model, &s, 1, &fast));
         assert_near(fast, slow, 0.04, slow);
-        train_ok(synthetic_sample_floor(test_context(2), model, &s, 1, &share));
-        assert_near(share, fast / variance_of(&s.b, 0), 1e-12, share);
         synthetic_free(&s);
     }
 }
@@ -545,15 +543,9 @@ static void standardised(void **state) {
 
 static void names(void **state) {
     (void)state;
-    synthetic_kind kind;
-    for (int k = 1; k <= 4; k++) {
-        assert_true(synthetic_find(synthetic_name((synthetic_kind)k), &kind));
-        assert_int_equal(kind, k);
-    }
-    assert_true(synthetic_find("multivariate1", &kind));
-    assert_int_equal(kind, SYNTHETIC_MULTIVARIATE_1);
-    assert_false(synthetic_find("univariate3", &kind));
-    assert_false(synthetic_find("", &kind));
+    static const char *const expected[] = {"univariate1", "univariate2", "multivariate1", "multivariate2"};
+    for (int k = 1; k <= 4; k++) assert_string_equal(synthetic_name((synthetic_kind)k), expected[k - 1]);
+    assert_string_equal(synthetic_name((synthetic_kind)5), "unknown");
     const synthetic_model one = {SYNTHETIC_MULTIVARIATE_1, 7}, two = {SYNTHETIC_MULTIVARIATE_2, 7};
     assert_true(synthetic_dim_z(&one) == 7 && synthetic_dim_y(&one) == 1);
     assert_true(synthetic_dim_z(&two) == 1 && synthetic_dim_y(&two) == 7);
@@ -575,18 +567,20 @@ static void refusals(void **state) {
     synthetic_limits l;
     double value;
     linear f = {.model = &models[0], .alpha = 1.0};
-    train_ok(synthetic_draw(test_context(2), &models[0], 1, 10, &s));
+    train_ok(synthetic_draw_rows(test_context(2), &models[0], 1, 0, 10, &s));
     for (int64_t k = 0; k < COUNT(wrong); k++) {
         const synthetic_model *m = &wrong[k].model;
-        train_refused(synthetic_draw(test_context(2), m, 1, 10, &refused), CIRCE_ERR_ARGUMENT, wrong[k].part);
+        train_refused(synthetic_draw_rows(test_context(2), m, 1, 0, 10, &refused), CIRCE_ERR_ARGUMENT, wrong[k].part);
         assert_null(refused.a.data);
         train_refused(synthetic_compute_limits(test_context(2), m, 1, 5000, &l), CIRCE_ERR_ARGUMENT, wrong[k].part);
-        train_refused(synthetic_sample_floor(test_context(2), m, &s, 1, &value), CIRCE_ERR_ARGUMENT, wrong[k].part);
+        train_refused(synthetic_conditional_variance(test_context(2), m, &s, 1, &value), CIRCE_ERR_ARGUMENT,
+                      wrong[k].part);
         train_refused(synthetic_vcf(test_context(2), m, &s, 2, 2, false, 1, predict_linear, &f, &value),
                       CIRCE_ERR_ARGUMENT, wrong[k].part);
     }
-    train_refused(synthetic_draw(test_context(2), &models[0], 1, 0, &refused), CIRCE_ERR_ARGUMENT, "1 to 2^40");
-    train_refused(synthetic_draw(test_context(2), &models[0], 1, -5, &refused), CIRCE_ERR_ARGUMENT, "1 to 2^40");
+    train_refused(synthetic_draw_rows(test_context(2), &models[0], 1, 0, 0, &refused), CIRCE_ERR_ARGUMENT, "1 to 2^40");
+    train_refused(synthetic_draw_rows(test_context(2), &models[0], 1, 0, -5, &refused), CIRCE_ERR_ARGUMENT,
+                  "1 to 2^40");
     train_refused(synthetic_draw_rows(test_context(2), &models[0], 1, -1, 5, &refused), CIRCE_ERR_ARGUMENT, "row -1");
     train_refused(synthetic_compute_limits(test_context(2), &models[0], 1, 100, &l), CIRCE_ERR_ARGUMENT, "1024");
     train_refused(synthetic_vcf(test_context(2), &models[0], &s, 11, 2, false, 1, predict_linear, &f, &value),
@@ -597,7 +591,8 @@ static void refusals(void **state) {
                   CIRCE_ERR_ARGUMENT, "at least 2");
     train_refused(synthetic_vcf(test_context(2), &models[3], &s, 5, 2, false, 1, predict_linear, &f, &value),
                   CIRCE_ERR_SHAPE, "multivariate1");
-    train_refused(synthetic_sample_floor(test_context(2), &models[7], &s, 1, &value), CIRCE_ERR_SHAPE, "multivariate2");
+    train_refused(synthetic_conditional_variance(test_context(2), &models[7], &s, 1, &value), CIRCE_ERR_SHAPE,
+                  "multivariate2");
     synthetic_free(&s);
     synthetic_free(&s);
     synthetic_free(NULL);

@@ -47,7 +47,7 @@ static double objective(const objects *o, const problem *p) {
     double value = 0.0;
     train_ok(train_network_forward(o->network, n, features_of(&o->data)));
     o->device->ops->loss(o->device, p->options.loss, n, p->outputs, train_network_output(o->network),
-                         o->data.target.data, &value, NULL);
+                         o->data.target.data, NULL, &value, NULL);
     for (int64_t k = 0; k < n_layers; k++) {
         int64_t layer = p->options.n_layers > 0 ? p->options.layers[k] : train_network_n_layers(o->network) - 1;
         int64_t cols = train_shape_count(train_network_layer(o->network, layer)->out);

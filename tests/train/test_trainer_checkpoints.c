@@ -338,9 +338,9 @@ static void foreign(void **state) {
         .name = "0.weight", .dtype = "F32", .n_dims = 1, .shape = {2}, .data = "12345678", .bytes = 8};
     circe_metadata versions[] = {{"format", "circe training checkpoint"}, {"version", "7"}, {"writer", "9.1"}};
     assert_ok(circe_tensor_file_write(test_context(1), path, &tensor, 1, NULL, 0));
-    refused(&p, CIRCE_ERR_FORMAT, "no training checkpoint");
+    refused(&p, CIRCE_ERR_FORMAT, "not a training checkpoint");
     assert_ok(circe_tensor_file_write(test_context(1), path, &tensor, 1, versions, COUNT(versions)));
-    refused(&p, CIRCE_ERR_FORMAT, "version '7', written by circe 9.1");
+    refused(&p, CIRCE_ERR_FORMAT, "version '7' and comes from circe 9.1");
     unlink(path);
     assert_int_equal(mkdir(path, 0700), 0);
     refused(&p, CIRCE_ERR_IO, path);
@@ -386,11 +386,11 @@ static void foreign_data(void **state) {
     double *const sides[] = {o.data.y.data, o.data.z.data, o.validation.y.data, o.validation.z.data};
     for (int k = 0; k < 4; k++) {
         numbers[k][20] += 1e-3F;
-        train_refused(RUN, CIRCE_ERR_ARGUMENT, "of another run: data is '");
+        train_refused(RUN, CIRCE_ERR_ARGUMENT, "belongs to another run: data is '");
         numbers[k][20] -= 1e-3F;
         double kept = sides[k][20];
         sides[k][20] += 1e-9;
-        train_refused(RUN, CIRCE_ERR_ARGUMENT, "of another run: data is '");
+        train_refused(RUN, CIRCE_ERR_ARGUMENT, "belongs to another run: data is '");
         sides[k][20] = kept;
     }
     drop(&o);

@@ -277,7 +277,7 @@ static void predicts_images(void **state) {
     bits.n = 10;
     train_refused(train_predict(network, &bits, NULL), CIRCE_ERR_ARGUMENT, "must not be NULL");
     pictures.stored[9] = 99;
-    train_refused(train_predict(network, &bits, &out[0][0]), CIRCE_ERR_VALUE, "point 9 shows stored row 99");
+    train_refused(train_predict(network, &bits, &out[0][0]), CIRCE_ERR_VALUE, "point 9 refers to stored row 99");
     pictures.stored[9] = 0;
     bits.repeat = 3;
     train_refused(train_predict(network, &bits, &out[0][0]), CIRCE_ERR_SHAPE, "108 columns; the network needs 36");

@@ -9,8 +9,7 @@ TRAIN_VECTOR_TANH float tanhf(float);
 
 static int64_t size_of(const train_layer *layer, int64_t rows) { return rows * train_shape_count(layer->out); }
 
-/* ---- ReLU ---------------------------------------------------------------------------------------------------------
- */
+/* ---- ReLU -------------------------------------------------------------------------------------------------------- */
 
 TRAIN_LOOP static void relu(int64_t n, const float *restrict in, float *restrict out) {
     for (int64_t i = 0; i < n; i++) out[i] = in[i] < 0.0f ? 0.0f : in[i];
@@ -38,8 +37,7 @@ static void relu_backward(train_device *device, const train_layer *layer, int64_
 
 const train_layer_ops train_cpu_relu = {.rowwise = true, .forward = relu_forward, .backward = relu_backward};
 
-/* ---- leaky ReLU ---------------------------------------------------------------------------------------------------
- */
+/* ---- leaky ReLU -------------------------------------------------------------------------------------------------- */
 
 TRAIN_LOOP static void leaky(int64_t n, float slope, const float *restrict in, float *restrict out) {
     for (int64_t i = 0; i < n; i++) out[i] = (in[i] < 0.0f ? slope : 1.0f) * in[i];
@@ -64,8 +62,7 @@ static void leaky_backward(train_device *device, const train_layer *layer, int64
 
 const train_layer_ops train_cpu_leaky_relu = {.rowwise = true, .forward = leaky_forward, .backward = leaky_backward};
 
-/* ---- tanh ---------------------------------------------------------------------------------------------------------
- */
+/* ---- tanh -------------------------------------------------------------------------------------------------------- */
 
 TRAIN_LOOP static void hyperbolic(int64_t n, const float *restrict in, float *restrict out) {
     for (int64_t i = 0; i < n; i++) out[i] = tanhf(in[i]);
@@ -90,8 +87,7 @@ static void tanh_backward(train_device *device, const train_layer *layer, int64_
 
 const train_layer_ops train_cpu_tanh = {.rowwise = true, .forward = tanh_forward, .backward = tanh_backward};
 
-/* ---- on images ----------------------------------------------------------------------------------------------------
- */
+/* ---- on images --------------------------------------------------------------------------------------------------- */
 
 #if CIRCE_ONEDNN
 

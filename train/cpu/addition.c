@@ -20,8 +20,7 @@ static void share(train_device *device, int64_t n, train_part_fn visit, operands
     train_parallel(device->context, train_parts(device->context, n, LEAST), n, visit, o);
 }
 
-/* ---- activations --------------------------------------------------------------------------------------------------
- */
+/* ---- activations ------------------------------------------------------------------------------------------------- */
 
 /* Leaky ReLU, or ReLU for a slope of 0. Written so that NaN passes, and that an infinity becomes 0 where it should. */
 static inline float bend(float x, float slope) { return x < 0.0f ? (slope == 0.0f ? 0.0f : slope * x) : x; }
@@ -52,8 +51,7 @@ bool train_cpu_merges(train_layer_kind activation) {
     return activation == TRAIN_RELU || activation == TRAIN_LEAKY_RELU;
 }
 
-/* ---- addition -----------------------------------------------------------------------------------------------------
- */
+/* ---- addition ---------------------------------------------------------------------------------------------------- */
 
 TRAIN_LOOP static void sum(int64_t n, const float *restrict x, const float *restrict y, float *restrict out) {
     for (int64_t i = 0; i < n; i++) out[i] = x[i] + y[i];

@@ -4,8 +4,8 @@
  *
  * In training mean and variance (over m) are the batch's, and the running ones move towards them by a tenth, the
  * variance as over m - 1, as PyTorch does it; otherwise they are the running ones, and constants to the derivative.
- * ReLU behind it is part of oneDNN's primitive, which keeps a bit a number for backward. Where the batch is spread over
- * processes, its statistics are theirs together (batch_norm_team.c). */
+ * ReLU behind it is part of oneDNN's primitive, which keeps one bit per number for backward. Where the batch is spread
+ * over processes, its statistics are theirs together (batch_norm_ranks.c). */
 #include <stdlib.h>
 
 #include "circe/status.h"
@@ -27,8 +27,7 @@ struct train_layer_state {
     bool given;             /* mean and variance of the batch were given to oneDNN, which takes them for constants */
 };
 
-/* ---- making -------------------------------------------------------------------------------------------------------
- */
+/* ---- making ------------------------------------------------------------------------------------------------------ */
 
 static circe_status make_mode(const onednn_batch_norm *b, onednn_call *forward, onednn_call *backward,
                               size_t *scratch) {
@@ -90,7 +89,7 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     (void)wants_grad_in;
     *scratch_bytes = 0;
     *state = calloc(1, sizeof **state);
-    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a batch norm");
+    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a batch norm");
     circe_status status = onednn_attributes((train_layer_kind)0, 0.0f, &b.attributes);
     if (status == CIRCE_OK) status = onednn_layout_images(layer->in, rows, true, &b.images);
     for (int mode = 0; status == CIRCE_OK && mode < N_MODES; mode++) {
@@ -107,8 +106,7 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     return status;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------
- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* buffers: running_mean, running_var. */
 static void remember(const train_layer *layer, const train_layer_state *s, int64_t numbers, float *buffers) {
@@ -121,17 +119,23 @@ static void remember(const train_layer *layer, const train_layer_state *s, int64
     }
 }
 
-static circe_status bind_statistics(const train_layer *layer, train_layer_state *s, const train_visit *pass,
-                                    onednn_call *call) {
+/* A pass of either direction, which takes the arguments that it has. */
+static circe_status run(const train_layer *layer, train_layer_state *s, const train_visit *pass, onednn_call *call) {
     bool running = s->mode == RUNNING && !s->given;
-    const float *mean = running ? pass->buffers : s->mean;
-    const float *variance = running ? pass->buffers + layer->in.size[0] : s->variance;
-    circe_status status = onednn_bind(call, DNNL_ARG_SRC, pass->in);
-    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_MEAN, mean);
-    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_VARIANCE, variance);
-    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_SCALE, pass->params);
-    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_SHIFT, pass->params + layer->in.size[0]);
-    return status == CIRCE_OK ? onednn_bind(call, DNNL_ARG_WORKSPACE, s->workspace) : status;
+    int64_t channels = layer->in.size[0];
+    const onednn_argument arguments[] = {{DNNL_ARG_SRC, pass->in},
+                                         {DNNL_ARG_MEAN, running ? pass->buffers : s->mean},
+                                         {DNNL_ARG_VARIANCE, running ? pass->buffers + channels : s->variance},
+                                         {DNNL_ARG_SCALE, pass->params},
+                                         {DNNL_ARG_SHIFT, pass->params + channels},
+                                         {DNNL_ARG_WORKSPACE, s->workspace},
+                                         {DNNL_ARG_DST, pass->out},
+                                         {DNNL_ARG_DIFF_DST, pass->grad_out},
+                                         {DNNL_ARG_DIFF_SRC, pass->grad_in},
+                                         {DNNL_ARG_DIFF_SCALE, pass->grads},
+                                         {DNNL_ARG_DIFF_SHIFT, pass->grads + channels},
+                                         {0}};
+    return onednn_run(call, arguments, pass->scratch);
 }
 
 static circe_status forward(train_device *device, const train_layer *layer, train_layer_state *s,
@@ -142,25 +146,16 @@ static circe_status forward(train_device *device, const train_layer *layer, trai
     if (s->given) numbers = train_ranks_statistics(device, layer, pass->rows, pass->in, s->sums, s->mean, s->variance);
     if (pass->training && numbers < 2)
         return circe_fail(CIRCE_ERR_SHAPE,
-                          "layer %s: batch norm of a single number a channel; in training a batch needs two or more",
+                          "layer %s: batch norm needs two or more numbers per channel in training; this batch has one",
                           layer->name);
-    onednn_call *call = &s->forward[s->mode];
-    circe_status status = bind_statistics(layer, s, pass, call);
-    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DST, pass->out);
-    if (status == CIRCE_OK) status = onednn_run(call, pass->scratch);
+    circe_status status = run(layer, s, pass, &s->forward[s->mode]);
     if (status == CIRCE_OK && pass->training) remember(layer, s, numbers, pass->buffers);
     return status;
 }
 
 static circe_status backward(train_device *device, const train_layer *layer, train_layer_state *s,
                              const train_visit *pass) {
-    onednn_call *call = &s->backward[s->mode];
-    circe_status status = bind_statistics(layer, s, pass, call);
-    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_DST, pass->grad_out);
-    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_SRC, pass->grad_in);
-    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_SCALE, pass->grads);
-    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_SHIFT, pass->grads + layer->in.size[0]);
-    if (status == CIRCE_OK) status = onednn_run(call, pass->scratch);
+    circe_status status = run(layer, s, pass, &s->backward[s->mode]);
     if (status == CIRCE_OK && s->given)
         train_ranks_correct(device, layer, pass, EPSILON, s->sums, s->mean, s->variance, s->lines);
     return status;

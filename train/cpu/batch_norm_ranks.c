@@ -1,11 +1,11 @@
 /* Batch norm of a batch whose rows are spread over processes: its statistics, and what they add to the gradient.
  *
- *     images (rows, blocks, points, b), as images.c keeps them; m numbers a channel here, M in all processes
+ *     images (rows, blocks, points, b), as images.c keeps them; m numbers per channel here, M in all processes
  *     mean = sum in / M, variance = sum (in - mean)^2 / M, in two passes, each summed in float64 over all
  *     d in = (weight / s) (d out - (S1 + h S2) / M),  h = (in - mean) / s, s = sqrt(variance + epsilon),
  *     S1 = sum d out, S2 = sum d out h, over all
  *
- * Process k computes with d out / w_k, w_k = m / M being its share of the objective (trainer_team.c), so in its units
+ * Process k computes with d out / w_k, w_k = m / M being its share of the objective (trainer_ranks.c), so in its units
  * the sum is (w_1 S1_1 + w_2 S1_2 + ...) / m. oneDNN does the rest as for constant statistics. */
 #include <math.h>
 #include <string.h>

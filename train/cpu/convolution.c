@@ -45,46 +45,32 @@ static void free_layouts(layouts *l) {
     onednn_layout_free(l->bias);
 }
 
-/* ---- making -------------------------------------------------------------------------------------------------------
- */
+/* ---- making ------------------------------------------------------------------------------------------------------ */
 
 static bool suits_winograd(const train_layer *layer) {
     return layer->kernel == 3 && layer->stride == 1 && layer->padding <= 1;
 }
 
-static circe_status make_forward(const train_layer *layer, const layouts *l, onednn_call *call, size_t *scratch) {
-    static const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST, 0};
+/* hint: the forward's desc, for backward. */
+static circe_status make_call(const train_layer *layer, const layouts *l, onednn_part part,
+                              const_dnnl_primitive_desc_t hint, onednn_call *call, size_t *scratch) {
+    static const int arguments[][5] = {
+        [ONEDNN_FORWARD] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST},
+        [ONEDNN_BACKWARD_DATA] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC},
+        [ONEDNN_BACKWARD_WEIGHTS] = {DNNL_ARG_DIFF_DST, DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS}};
     onednn_convolution c = {.in = l->in,
                             .weights = l->any_weights,
-                            .bias = l->bias,
+                            .bias = part == ONEDNN_BACKWARD_DATA ? NULL : l->bias,
                             .out = l->out,
                             .stride = layer->stride,
                             .padding = layer->padding,
                             .winograd = suits_winograd(layer)};
     dnnl_primitive_desc_t desc = NULL;
-    circe_status status = onednn_attributes(layer->merged, layer->slope, &c.attributes);
-    if (status == CIRCE_OK) status = onednn_convolution_desc(&c, ONEDNN_FORWARD, NULL, &desc);
+    train_layer_kind behind = part == ONEDNN_FORWARD ? layer->merged : (train_layer_kind)0;
+    circe_status status = onednn_attributes(behind, layer->slope, &c.attributes);
+    if (status == CIRCE_OK) status = onednn_convolution_desc(&c, part, hint, &desc);
     if (c.attributes != NULL) dnnl_primitive_attr_destroy(c.attributes);
-    return status == CIRCE_OK ? onednn_call_make(desc, arguments, call, scratch) : status;
-}
-
-static circe_status make_backward(const train_layer *layer, const layouts *l, onednn_part part, const onednn_call *hint,
-                                  onednn_call *call, size_t *scratch) {
-    static const int of_data[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC, 0};
-    static const int of_weights[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, 0};
-    onednn_convolution c = {.in = l->in,
-                            .weights = l->any_weights,
-                            .bias = part == ONEDNN_BACKWARD_WEIGHTS ? l->bias : NULL,
-                            .out = l->out,
-                            .stride = layer->stride,
-                            .padding = layer->padding,
-                            .winograd = suits_winograd(layer)};
-    dnnl_primitive_desc_t desc = NULL;
-    circe_status status = onednn_attributes((train_layer_kind)0, 0.0f, &c.attributes);
-    if (status == CIRCE_OK) status = onednn_convolution_desc(&c, part, hint->desc, &desc);
-    if (c.attributes != NULL) dnnl_primitive_attr_destroy(c.attributes);
-    if (status != CIRCE_OK) return status;
-    return onednn_call_make(desc, part == ONEDNN_BACKWARD_DATA ? of_data : of_weights, call, scratch);
+    return status == CIRCE_OK ? onednn_call_make(desc, arguments[part], call, scratch) : status;
 }
 
 /* Memory and a reordering for weights that a call wants in another order than the plain one, or writes so. */
@@ -100,16 +86,16 @@ static circe_status make_order(train_device *device, const onednn_call *of, int 
 
 static circe_status make_calls(train_device *device, const train_layer *layer, const layouts *l, bool wants_grad_in,
                                train_layer_state *s, size_t *scratch) {
-    circe_status status = make_forward(layer, l, &s->forward, scratch);
+    circe_status status = make_call(layer, l, ONEDNN_FORWARD, NULL, &s->forward, scratch);
     if (status == CIRCE_OK)
         status = make_order(device, &s->forward, DNNL_ARG_WEIGHTS, l, &s->order_forward, &s->forward_weights, scratch);
     if (status == CIRCE_OK)
-        status = make_backward(layer, l, ONEDNN_BACKWARD_WEIGHTS, &s->forward, &s->backward_weights, scratch);
+        status = make_call(layer, l, ONEDNN_BACKWARD_WEIGHTS, s->forward.desc, &s->backward_weights, scratch);
     if (status == CIRCE_OK)
         status = make_order(device, &s->backward_weights, DNNL_ARG_DIFF_WEIGHTS, l, &s->order_grads, &s->grad_weights,
                             scratch);
     if (status != CIRCE_OK || !wants_grad_in) return status;
-    status = make_backward(layer, l, ONEDNN_BACKWARD_DATA, &s->forward, &s->backward_data, scratch);
+    status = make_call(layer, l, ONEDNN_BACKWARD_DATA, s->forward.desc, &s->backward_data, scratch);
     if (status == CIRCE_OK)
         status = make_order(device, &s->backward_data, DNNL_ARG_WEIGHTS, l, &s->order_data, &s->data_weights, scratch);
     return status;
@@ -131,7 +117,7 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     layouts l = {0};
     *scratch_bytes = 0;
     *state = calloc(1, sizeof **state);
-    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a convolution");
+    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a convolution");
     circe_status status = make_layouts(layer, rows, &l);
     if (status == CIRCE_OK) status = make_calls(device, layer, &l, wants_grad_in, *state, scratch_bytes);
     free_layouts(&l);
@@ -142,18 +128,17 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     return status;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------
- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+static circe_status reorder(onednn_call *order, const float *from, const float *to, void *scratch) {
+    return onednn_run(order, (onednn_argument[]){{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {0}}, scratch);
+}
 
 /* The plain weights in the order that a call wants; *use := where they then lie. */
 static circe_status put_in_order(onednn_call *order, const float *plain, float *ordered, void *scratch,
                                  const float **use) {
-    *use = plain;
-    if (ordered == NULL) return CIRCE_OK;
-    *use = ordered;
-    circe_status status = onednn_bind(order, DNNL_ARG_FROM, plain);
-    if (status == CIRCE_OK) status = onednn_bind(order, DNNL_ARG_TO, ordered);
-    return status == CIRCE_OK ? onednn_run(order, scratch) : status;
+    *use = ordered == NULL ? plain : ordered;
+    return ordered == NULL ? CIRCE_OK : reorder(order, plain, ordered, scratch);
 }
 
 static circe_status forward(train_device *device, const train_layer *layer, train_layer_state *s,
@@ -161,37 +146,32 @@ static circe_status forward(train_device *device, const train_layer *layer, trai
     const float *weights;
     (void)device;
     circe_status status = put_in_order(&s->order_forward, pass->params, s->forward_weights, pass->scratch, &weights);
-    if (status == CIRCE_OK) status = onednn_bind(&s->forward, DNNL_ARG_SRC, pass->in);
-    if (status == CIRCE_OK) status = onednn_bind(&s->forward, DNNL_ARG_WEIGHTS, weights);
-    if (status == CIRCE_OK)
-        status = onednn_bind(&s->forward, DNNL_ARG_BIAS, pass->params + layer->fan_in * layer->out.size[0]);
-    if (status == CIRCE_OK) status = onednn_bind(&s->forward, DNNL_ARG_DST, pass->out);
-    return status == CIRCE_OK ? onednn_run(&s->forward, pass->scratch) : status;
+    const onednn_argument arguments[] = {{DNNL_ARG_SRC, pass->in},
+                                         {DNNL_ARG_WEIGHTS, weights},
+                                         {DNNL_ARG_BIAS, pass->params + layer->fan_in * layer->out.size[0]},
+                                         {DNNL_ARG_DST, pass->out},
+                                         {0}};
+    return status == CIRCE_OK ? onednn_run(&s->forward, arguments, pass->scratch) : status;
 }
 
 static circe_status backward_weights(const train_layer *layer, train_layer_state *s, const train_visit *pass) {
     float *to = s->grad_weights != NULL ? s->grad_weights : pass->grads;
-    onednn_call *call = &s->backward_weights;
-    circe_status status = onednn_bind(call, DNNL_ARG_DIFF_DST, pass->grad_out);
-    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_SRC, pass->in);
-    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_WEIGHTS, to);
-    if (status == CIRCE_OK)
-        status = onednn_bind(call, DNNL_ARG_DIFF_BIAS, pass->grads + layer->fan_in * layer->out.size[0]);
-    if (status == CIRCE_OK) status = onednn_run(call, pass->scratch);
+    const onednn_argument arguments[] = {{DNNL_ARG_DIFF_DST, pass->grad_out},
+                                         {DNNL_ARG_SRC, pass->in},
+                                         {DNNL_ARG_DIFF_WEIGHTS, to},
+                                         {DNNL_ARG_DIFF_BIAS, pass->grads + layer->fan_in * layer->out.size[0]},
+                                         {0}};
+    circe_status status = onednn_run(&s->backward_weights, arguments, pass->scratch);
     if (status != CIRCE_OK || s->grad_weights == NULL) return status;
-    status = onednn_bind(&s->order_grads, DNNL_ARG_FROM, s->grad_weights);
-    if (status == CIRCE_OK) status = onednn_bind(&s->order_grads, DNNL_ARG_TO, pass->grads);
-    return status == CIRCE_OK ? onednn_run(&s->order_grads, pass->scratch) : status;
+    return reorder(&s->order_grads, s->grad_weights, pass->grads, pass->scratch);
 }
 
 static circe_status backward_data(train_layer_state *s, const train_visit *pass) {
     const float *weights;
-    onednn_call *call = &s->backward_data;
     circe_status status = put_in_order(&s->order_data, pass->params, s->data_weights, pass->scratch, &weights);
-    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_DST, pass->grad_out);
-    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_WEIGHTS, weights);
-    if (status == CIRCE_OK) status = onednn_bind(call, DNNL_ARG_DIFF_SRC, pass->grad_in);
-    return status == CIRCE_OK ? onednn_run(call, pass->scratch) : status;
+    const onednn_argument arguments[] = {
+        {DNNL_ARG_DIFF_DST, pass->grad_out}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DIFF_SRC, pass->grad_in}, {0}};
+    return status == CIRCE_OK ? onednn_run(&s->backward_data, arguments, pass->scratch) : status;
 }
 
 static circe_status backward(train_device *device, const train_layer *layer, train_layer_state *s,

@@ -64,7 +64,7 @@ void train_cpu_source_close(train_device *device, train_source_handle *handle);
 void train_cpu_source_gather(train_device *device, const train_source_handle *handle, const int64_t *index,
                              int64_t first, int64_t n, float *out);
 void train_cpu_loss(train_device *device, train_loss_kind kind, int64_t n, int64_t cols, const float *prediction,
-                    const float *target, double *value, float *grad);
+                    const float *target, const float *weight, double *value, float *grad);
 void train_cpu_adamw(train_device *device, const train_adamw *how, int64_t n, const float *grads, float *params,
                      float *m, float *v);
 

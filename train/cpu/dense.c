@@ -32,8 +32,7 @@ static void multiply(int m, int n, int k, const float *a, const float *b, float 
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, 1.0f, a, k, b, n, beta, c, n);
 }
 
-/* ---- forward ------------------------------------------------------------------------------------------------------
- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 /* t (p, q) := W', rows o..o+3 of W */
@@ -102,8 +101,7 @@ static void forward(train_device *device, const train_layer *layer, int64_t rows
     train_cpu_flush_end(before);
 }
 
-/* ---- backward -----------------------------------------------------------------------------------------------------
- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 /* sums (q) += d_out' 1 */
 TRAIN_LOOP static void add_columns(int64_t n, int64_t q, const float *restrict d_out, float *restrict sums) {

@@ -18,7 +18,7 @@ static void *allocate(train_device *device, size_t bytes) {
     char *raw = bytes > (size_t)PTRDIFF_MAX - more ? NULL : calloc(1, bytes + more);
     (void)device;
     if (raw == NULL) {
-        circe_fail(CIRCE_ERR_MEMORY, "no memory for a block of %.1f MB", (double)bytes / 1e6);
+        circe_fail(CIRCE_ERR_MEMORY, "out of memory for a block of %.1f MB", (double)bytes / 1e6);
         return NULL;
     }
     uintptr_t start = ((uintptr_t)raw + more - 1) & ~(uintptr_t)(ALIGNMENT - 1);
@@ -129,18 +129,13 @@ static void close_device(train_device *device) { free(device); }
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static const train_layer_ops *layer(train_layer_kind kind) {
-    static const struct {
-        train_layer_kind kind;
-        const train_layer_ops *ops;
-    } layers[] = {
-        {TRAIN_DENSE, &train_cpu_dense},
-        {TRAIN_RELU, &train_cpu_relu},
-        {TRAIN_LEAKY_RELU, &train_cpu_leaky_relu},
-        {TRAIN_TANH, &train_cpu_tanh},
+    static const train_layer_ops *const layers[TRAIN_LAYER_KINDS] = {
+        [TRAIN_DENSE] = &train_cpu_dense,
+        [TRAIN_RELU] = &train_cpu_relu,
+        [TRAIN_LEAKY_RELU] = &train_cpu_leaky_relu,
+        [TRAIN_TANH] = &train_cpu_tanh,
     };
-    for (size_t k = 0; k < sizeof layers / sizeof layers[0]; k++)
-        if (layers[k].kind == kind) return layers[k].ops;
-    return NULL;
+    return layers[kind];
 }
 
 static const train_device_ops ops = {
@@ -174,7 +169,7 @@ circe_status train_device_cpu(circe_context *context, train_device **device) {
     if (device == NULL || context == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and device must not be NULL");
     cpu_device *made = calloc(1, sizeof *made);
     *device = NULL;
-    if (made == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a device");
+    if (made == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a device");
     made->device = (train_device){.ops = &ops, .context = context};
     *device = &made->device;
     return CIRCE_OK;

@@ -22,8 +22,7 @@ static int64_t numbers_of(train_shape shape) {
     return (shape.size[0] + b - 1) / b * b * points_of(shape);
 }
 
-/* ---- from one order to the other ----------------------------------------------------------------------------------
- */
+/* ---- from one order to the other --------------------------------------------------------------------------------- */
 
 typedef struct moving {
     train_shape shape;
@@ -93,8 +92,7 @@ static void unpack(train_device *device, int form, train_shape shape, int64_t ro
     move(device, shape, rows, images, plain, unpack_part);
 }
 
-/* ---- NaN ----------------------------------------------------------------------------------------------------------
- */
+/* ---- NaN --------------------------------------------------------------------------------------------------------- */
 
 /* x - x is 0 for numbers alone. */
 TRAIN_LOOP static float differences(int64_t n, const float *x) {
@@ -117,8 +115,7 @@ static bool all_finite(train_device *device, int64_t n, const float *x) {
     return !m.spoiled;
 }
 
-/* ---- flatten: images to features ----------------------------------------------------------------------------------
- */
+/* ---- flatten: images to features --------------------------------------------------------------------------------- */
 
 static void flatten_forward(train_device *device, const train_layer *layer, int64_t rows, const float *params,
                             const float *in, float *out) {
@@ -141,27 +138,21 @@ static void flatten_backward(train_device *device, const train_layer *layer, int
 
 static const train_layer_ops flatten = {.forward = flatten_forward, .backward = flatten_backward};
 
-/* ---- the table ----------------------------------------------------------------------------------------------------
- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static const train_layer_ops *layer_of(train_layer_kind kind) {
-    static const struct {
-        train_layer_kind kind;
-        const train_layer_ops *ops;
-    } layers[] = {
-        {TRAIN_RELU, &train_cpu_image_activation},
-        {TRAIN_LEAKY_RELU, &train_cpu_image_activation},
-        {TRAIN_TANH, &train_cpu_image_activation},
-        {TRAIN_CONVOLUTION, &train_cpu_convolution},
-        {TRAIN_MAX_POOL, &train_cpu_max_pool},
-        {TRAIN_BATCH_NORM, &train_cpu_batch_norm},
-        {TRAIN_ADD, &train_cpu_addition},
-        {TRAIN_AVERAGE_POOL, &train_cpu_average_pool},
-        {TRAIN_FLATTEN, &flatten},
+    static const train_layer_ops *const layers[TRAIN_LAYER_KINDS] = {
+        [TRAIN_RELU] = &train_cpu_image_activation,
+        [TRAIN_LEAKY_RELU] = &train_cpu_image_activation,
+        [TRAIN_TANH] = &train_cpu_image_activation,
+        [TRAIN_CONVOLUTION] = &train_cpu_convolution,
+        [TRAIN_MAX_POOL] = &train_cpu_max_pool,
+        [TRAIN_BATCH_NORM] = &train_cpu_batch_norm,
+        [TRAIN_ADD] = &train_cpu_addition,
+        [TRAIN_AVERAGE_POOL] = &train_cpu_average_pool,
+        [TRAIN_FLATTEN] = &flatten,
     };
-    for (size_t k = 0; k < sizeof layers / sizeof layers[0]; k++)
-        if (layers[k].kind == kind) return layers[k].ops;
-    return NULL;
+    return layers[kind];
 }
 
 /* oneDNN has kernels that read up to three channels as they come; packed, one channel would be sixteen. */

@@ -1,8 +1,8 @@
 /* Losses, with their gradients.
  *
- *     p (n, c) predictions, t targets
- *     mse            1/(n c) sum (p_ij - t_ij)^2                d_p = 2 (p - t) / (n c)
- *     cross-entropy  1/n sum_i log sum_j exp(p_ij) - p_it       d_p = (softmax(p) - one-hot) / n
+ *     p (n, c) predictions, t targets, w (n) weights of the rows, 1 where there are none
+ *     mse            1/(n c) sum w_i (p_ij - t_ij)^2              d_p = 2 w_i (p - t) / (n c)
+ *     cross-entropy  1/n sum_i w_i (log sum_j exp(p_ij) - p_it)   d_p = w_i (softmax(p) - one-hot) / n
  *
  * The largest p_ij of a row is subtracted before exp, so that nothing overflows. Values are summed in double, parts of
  * a batch one after the other. */
@@ -19,7 +19,8 @@ enum { LEAST = 8192, MAX_PARTS = 256 };
 typedef struct batch {
     int64_t n, cols;
     const float *prediction, *target;
-    float *grad; /* NULL: not wanted */
+    const float *weight; /* (n); NULL: 1 */
+    float *grad;         /* NULL: not wanted */
     double sums[MAX_PARTS];
 } batch;
 
@@ -34,13 +35,19 @@ static double square_error(int64_t n, const float *p, const float *t, float scal
     return sum;
 }
 
+/* Of n rows from `first`, all of one weight. */
+static double square_errors(const batch *b, int64_t first, int64_t n, float weight) {
+    int64_t at = first * b->cols;
+    float scale = (float)(2.0 * (double)weight / ((double)b->n * (double)b->cols));
+    return square_error(n * b->cols, b->prediction + at, b->target + at, scale, b->grad == NULL ? NULL : b->grad + at) *
+           (double)weight / (double)b->cols;
+}
+
 static void mse_part(void *user, int64_t part, int64_t first, int64_t n) {
     batch *b = user;
-    int64_t at = first * b->cols;
-    float scale = (float)(2.0 / ((double)b->n * (double)b->cols));
-    b->sums[part] =
-        square_error(n * b->cols, b->prediction + at, b->target + at, scale, b->grad == NULL ? NULL : b->grad + at) /
-        (double)b->cols;
+    b->sums[part] = b->weight == NULL ? square_errors(b, first, n, 1.0f) : 0.0;
+    for (int64_t i = first; b->weight != NULL && i < first + n; i++)
+        b->sums[part] += square_errors(b, i, 1, b->weight[i]);
 }
 
 /* -1: none of 0..cols-1. */
@@ -75,15 +82,17 @@ static double row_entropy(int64_t cols, const float *p, float target, double wei
 static void entropy_part(void *user, int64_t part, int64_t first, int64_t n) {
     batch *b = user;
     double sum = 0.0;
-    for (int64_t i = first; i < first + n; i++)
-        sum += row_entropy(b->cols, b->prediction + i * b->cols, b->target[i], 1.0 / (double)b->n,
-                           b->grad == NULL ? NULL : b->grad + i * b->cols);
+    for (int64_t i = first; i < first + n; i++) {
+        double weight = b->weight == NULL ? 1.0 : (double)b->weight[i];
+        sum += weight * row_entropy(b->cols, b->prediction + i * b->cols, b->target[i], weight / (double)b->n,
+                                    b->grad == NULL ? NULL : b->grad + i * b->cols);
+    }
     b->sums[part] = sum;
 }
 
 void train_cpu_loss(train_device *device, train_loss_kind kind, int64_t n, int64_t cols, const float *prediction,
-                    const float *target, double *value, float *grad) {
-    batch b = {.n = n, .cols = cols, .prediction = prediction, .target = target, .grad = grad};
+                    const float *target, const float *weight, double *value, float *grad) {
+    batch b = {.n = n, .cols = cols, .prediction = prediction, .target = target, .weight = weight, .grad = grad};
     int64_t parts = train_parts(device->context, n, LEAST / cols + 1);
     if (parts > MAX_PARTS) parts = MAX_PARTS;
     train_parallel(device->context, parts, n, kind == TRAIN_MSE ? mse_part : entropy_part, &b);

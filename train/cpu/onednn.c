@@ -5,8 +5,7 @@
 
 #include "circe/status.h"
 
-/* ---- the engine ---------------------------------------------------------------------------------------------------
- */
+/* ---- the engine -------------------------------------------------------------------------------------------------- */
 
 static const char *status_text(dnnl_status_t status) {
     switch (status) {
@@ -21,7 +20,7 @@ static const char *status_text(dnnl_status_t status) {
     }
 }
 
-circe_status onednn_check(dnnl_status_t status, const char *what) {
+static circe_status check(dnnl_status_t status, const char *what) {
     if (status == dnnl_success) return CIRCE_OK;
     return circe_fail(status == dnnl_out_of_memory ? CIRCE_ERR_MEMORY : CIRCE_ERR_UNSUPPORTED, "oneDNN, %s: %s", what,
                       status_text(status));
@@ -32,15 +31,14 @@ static dnnl_status_t engine_status;
 
 static void make_engine(void) { engine_status = dnnl_engine_create(&engine_of_process, dnnl_cpu, 0); }
 
-circe_status onednn_engine(dnnl_engine_t *engine) {
+static circe_status find_engine(dnnl_engine_t *engine) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, make_engine);
     *engine = engine_of_process;
-    return onednn_check(engine_status, "its engine");
+    return check(engine_status, "its engine");
 }
 
-/* ---- layouts ------------------------------------------------------------------------------------------------------
- */
+/* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
 /* Channels lie together in blocks of a vector register: what oneDNN's own kernels for this machine were written for.
  * Without AVX2 they lie plain, where matrix products do the work. */
@@ -54,7 +52,7 @@ int64_t onednn_image_block(void) { return has(dnnl_cpu_isa_avx512_core) ? 16 : h
 int64_t onednn_image_block(void) { return 1; }
 #endif
 
-dnnl_format_tag_t onednn_image_tag(void) {
+static dnnl_format_tag_t image_tag(void) {
     int64_t block = onednn_image_block();
     return block == 16 ? dnnl_nChw16c : block == 8 ? dnnl_nChw8c : dnnl_nchw;
 }
@@ -62,8 +60,7 @@ dnnl_format_tag_t onednn_image_tag(void) {
 #if DNNL_VERSION_MAJOR >= 3
 circe_status onednn_layout_make(int n_dims, const dnnl_dims_t dims, dnnl_format_tag_t tag, onednn_layout *layout) {
     dnnl_memory_desc_t made = NULL;
-    circe_status status =
-        onednn_check(dnnl_memory_desc_create_with_tag(&made, n_dims, dims, dnnl_f32, tag), "a layout");
+    circe_status status = check(dnnl_memory_desc_create_with_tag(&made, n_dims, dims, dnnl_f32, tag), "a layout");
     *layout = made;
     return status;
 }
@@ -77,8 +74,8 @@ bool onednn_same_layout(onednn_layout a, onednn_layout b) { return dnnl_memory_d
 circe_status onednn_layout_make(int n_dims, const dnnl_dims_t dims, dnnl_format_tag_t tag, onednn_layout *layout) {
     dnnl_memory_desc_t *made = malloc(sizeof *made);
     *layout = made;
-    if (made == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a layout");
-    return onednn_check(dnnl_memory_desc_init_by_tag(made, n_dims, dims, dnnl_f32, tag), "a layout");
+    if (made == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a layout");
+    return check(dnnl_memory_desc_init_by_tag(made, n_dims, dims, dnnl_f32, tag), "a layout");
 }
 
 void onednn_layout_free(onednn_layout layout) { free((void *)layout); }
@@ -88,15 +85,14 @@ bool onednn_same_layout(onednn_layout a, onednn_layout b) { return dnnl_memory_d
 
 circe_status onednn_layout_images(train_shape shape, int64_t rows, bool images, onednn_layout *layout) {
     const dnnl_dims_t dims = {rows, shape.size[0], shape.size[1], shape.size[2]};
-    return onednn_layout_make(4, dims, images ? onednn_image_tag() : dnnl_nchw, layout);
+    return onednn_layout_make(4, dims, images ? image_tag() : dnnl_nchw, layout);
 }
 
 onednn_layout onednn_layout_of(const_dnnl_primitive_desc_t desc, int argument) {
     return dnnl_primitive_desc_query_md(desc, dnnl_query_exec_arg_md, argument);
 }
 
-/* ---- attributes ---------------------------------------------------------------------------------------------------
- */
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 static dnnl_status_t append_activation(dnnl_post_ops_t after, float slope) {
 #if DNNL_VERSION_MAJOR >= 3
@@ -118,11 +114,10 @@ circe_status onednn_attributes(train_layer_kind activation, float slope, dnnl_pr
         if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(*attributes, after);
         if (after != NULL) dnnl_post_ops_destroy(after);
     }
-    return onednn_check(status, "attributes");
+    return check(status, "attributes");
 }
 
-/* ---- descriptors --------------------------------------------------------------------------------------------------
- */
+/* ---- descriptors ------------------------------------------------------------------------------------------------- */
 
 #if DNNL_VERSION_MAJOR >= 3
 
@@ -214,33 +209,32 @@ circe_status onednn_convolution_desc(const onednn_convolution *what, onednn_part
                                      dnnl_primitive_desc_t *desc) {
     dnnl_engine_t engine;
     dnnl_status_t done = dnnl_unimplemented;
-    circe_status status = onednn_engine(&engine);
+    circe_status status = find_engine(&engine);
     if (status != CIRCE_OK) return status;
     if (what->winograd) done = describe_convolution(engine, what, part, dnnl_convolution_winograd, hint, desc);
     if (done == dnnl_unimplemented)
         done = describe_convolution(engine, what, part, dnnl_convolution_direct, hint, desc);
-    return onednn_check(done, "convolution");
+    return check(done, "convolution");
 }
 
 circe_status onednn_pooling_desc(const onednn_pooling *what, onednn_part part, const_dnnl_primitive_desc_t hint,
                                  dnnl_primitive_desc_t *desc) {
     dnnl_engine_t engine;
-    circe_status status = onednn_engine(&engine);
+    circe_status status = find_engine(&engine);
     if (status != CIRCE_OK) return status;
-    return onednn_check(describe_pooling(engine, what, part, hint, desc), "pooling");
+    return check(describe_pooling(engine, what, part, hint, desc), "pooling");
 }
 
 circe_status onednn_batch_norm_desc(const onednn_batch_norm *what, onednn_part part, const_dnnl_primitive_desc_t hint,
                                     dnnl_primitive_desc_t *desc) {
     unsigned flags = what->flags | (unsigned)dnnl_use_scale | (unsigned)dnnl_use_shift;
     dnnl_engine_t engine;
-    circe_status status = onednn_engine(&engine);
+    circe_status status = find_engine(&engine);
     if (status != CIRCE_OK) return status;
-    return onednn_check(describe_batch_norm(engine, what, flags, part, hint, desc), "batch norm");
+    return check(describe_batch_norm(engine, what, flags, part, hint, desc), "batch norm");
 }
 
-/* ---- calls --------------------------------------------------------------------------------------------------------
- */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 static dnnl_status_t add_argument(onednn_call *call, dnnl_engine_t engine, int argument, onednn_layout layout) {
     dnnl_exec_arg_t *made = &call->arguments[call->n];
@@ -255,7 +249,7 @@ static circe_status finish(onednn_call *call, const int *arguments, size_t *scra
     onednn_layout memory = dnnl_primitive_desc_query_md(call->desc, dnnl_query_scratchpad_md, 0);
     size_t bytes = memory == NULL ? 0 : dnnl_memory_desc_get_size(memory);
     dnnl_engine_t engine;
-    circe_status own = onednn_engine(&engine);
+    circe_status own = find_engine(&engine);
     if (own != CIRCE_OK) return own;
     dnnl_status_t status = dnnl_primitive_create(&call->primitive, call->desc);
     if (status == dnnl_success) status = dnnl_stream_create(&call->stream, engine, dnnl_stream_default_flags);
@@ -263,7 +257,7 @@ static circe_status finish(onednn_call *call, const int *arguments, size_t *scra
     for (; status == dnnl_success && *arguments != 0; arguments++)
         status = add_argument(call, engine, *arguments, onednn_layout_of(call->desc, *arguments));
     if (bytes > *scratch) *scratch = bytes;
-    return onednn_check(status, "a primitive");
+    return check(status, "a primitive");
 }
 
 circe_status onednn_call_make(dnnl_primitive_desc_t desc, const int *arguments, onednn_call *call, size_t *scratch) {
@@ -278,11 +272,11 @@ circe_status onednn_reorder_make(onednn_layout from, onednn_layout to, onednn_ca
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_primitive_desc_t desc = NULL;
     dnnl_engine_t engine;
-    circe_status status = onednn_engine(&engine);
+    circe_status status = find_engine(&engine);
     if (status == CIRCE_OK) status = onednn_attributes((train_layer_kind)0, 0.0f, &attributes);
     if (status == CIRCE_OK)
-        status = onednn_check(dnnl_reorder_primitive_desc_create(&desc, from, engine, to, engine, attributes),
-                              "another order");
+        status =
+            check(dnnl_reorder_primitive_desc_create(&desc, from, engine, to, engine, attributes), "another order");
     if (attributes != NULL) dnnl_primitive_attr_destroy(attributes);
     return status == CIRCE_OK ? onednn_call_make(desc, arguments, call, scratch) : status;
 }
@@ -296,20 +290,21 @@ void onednn_call_free(onednn_call *call) {
 }
 
 /* oneDNN 2 clears the padding of what it is given: only what has moved is given anew. */
-circe_status onednn_bind(onednn_call *call, int argument, const void *data) {
+static dnnl_status_t bind(onednn_call *call, int argument, const void *data) {
     for (int k = 0; k < call->n; k++) {
         void *before = NULL;
         if (call->arguments[k].arg != argument) continue;
         dnnl_status_t status = dnnl_memory_get_data_handle(call->arguments[k].memory, &before);
-        if (status == dnnl_success && before != data)
-            status = dnnl_memory_set_data_handle(call->arguments[k].memory, (void *)data);
-        return onednn_check(status, "an argument");
+        if (status != dnnl_success || before == data) return status;
+        return dnnl_memory_set_data_handle(call->arguments[k].memory, (void *)data);
     }
-    return CIRCE_OK;
+    return dnnl_success;
 }
 
-circe_status onednn_run(onednn_call *call, void *scratch) {
-    circe_status status = onednn_bind(call, DNNL_ARG_SCRATCHPAD, scratch);
-    if (status != CIRCE_OK) return status;
-    return onednn_check(dnnl_primitive_execute(call->primitive, call->stream, call->n, call->arguments), "a primitive");
+circe_status onednn_run(onednn_call *call, const onednn_argument *arguments, void *scratch) {
+    dnnl_status_t status = bind(call, DNNL_ARG_SCRATCHPAD, scratch);
+    for (; status == dnnl_success && arguments->argument != 0; arguments++)
+        status = bind(call, arguments->argument, arguments->data);
+    if (status != dnnl_success) return check(status, "an argument");
+    return check(dnnl_primitive_execute(call->primitive, call->stream, call->n, call->arguments), "a primitive");
 }

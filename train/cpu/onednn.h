@@ -27,15 +27,7 @@ typedef struct onednn_call {
     dnnl_exec_arg_t arguments[ONEDNN_MAX_ARGUMENTS];
 } onednn_call;
 
-/* What a call of oneDNN said, as a status with a text. */
-circe_status onednn_check(dnnl_status_t status, const char *what);
-
-/* The CPU as oneDNN's engine, made once a process. */
-circe_status onednn_engine(dnnl_engine_t *engine);
-
-/* How images lie between layers. */
-dnnl_format_tag_t onednn_image_tag(void);
-/* Channels that lie together; 1: plain. */
+/* Channels of images between layers that lie together; 1: plain. */
 int64_t onednn_image_block(void);
 
 /* float32 in one of oneDNN's orders. dnnl_format_tag_any: let the primitive choose. */
@@ -44,8 +36,7 @@ void onednn_layout_free(onednn_layout layout); /* takes NULL */
 /* A batch of images of this shape, plain (rows, channel, line, column) or as they lie between layers. */
 circe_status onednn_layout_images(train_shape shape, int64_t rows, bool images, onednn_layout *layout);
 
-/* ---- descriptors: *desc is what onednn_call_make takes over -------------------------------------------------------
- */
+/* ---- descriptors: *desc is what onednn_call_make takes over ------------------------------------------------------ */
 
 typedef struct onednn_convolution {
     onednn_layout in, weights, bias, out; /* bias NULL: none */
@@ -89,8 +80,7 @@ circe_status onednn_batch_norm_desc(const onednn_batch_norm *what, onednn_part p
 /* Attributes: scratch memory is the caller's; and an activation behind the primitive (0: none). */
 circe_status onednn_attributes(train_layer_kind activation, float slope, dnnl_primitive_attr_t *attributes);
 
-/* ---- calls --------------------------------------------------------------------------------------------------------
- */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 /* The order in which the primitive wants this argument (DNNL_ARG_...). */
 onednn_layout onednn_layout_of(const_dnnl_primitive_desc_t desc, int argument);
@@ -102,8 +92,14 @@ circe_status onednn_call_make(dnnl_primitive_desc_t desc, const int *arguments, 
 /* From one order to another. */
 circe_status onednn_reorder_make(onednn_layout from, onednn_layout to, onednn_call *call, size_t *scratch);
 void onednn_call_free(onednn_call *call);
-/* Where an argument lies from now on. Arguments that the call does not have are passed over. */
-circe_status onednn_bind(onednn_call *call, int argument, const void *data);
-circe_status onednn_run(onednn_call *call, void *scratch);
+/* Where an argument lies. */
+typedef struct onednn_argument {
+    int argument;
+    const void *data;
+} onednn_argument;
+
+/* Arguments end with a 0. Those that the call does not have are passed over, those that are not given stay where they
+ * were. */
+circe_status onednn_run(onednn_call *call, const onednn_argument *arguments, void *scratch);
 
 #endif

@@ -10,8 +10,7 @@ struct train_layer_state {
     void *workspace; /* NULL: the average needs none */
 };
 
-/* ---- making -------------------------------------------------------------------------------------------------------
- */
+/* ---- making ------------------------------------------------------------------------------------------------------ */
 
 static circe_status make_pooling(const train_layer *layer, int64_t rows, onednn_pooling *p) {
     bool average = layer->kind == TRAIN_AVERAGE_POOL;
@@ -60,7 +59,7 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     (void)wants_grad_in;
     *scratch_bytes = 0;
     *state = calloc(1, sizeof **state);
-    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a pool");
+    if (*state == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a pool");
     circe_status status = make_pooling(layer, rows, &p);
     if (status == CIRCE_OK) status = make_calls(device, &p, *state, scratch_bytes);
     if (p.attributes != NULL) dnnl_primitive_attr_destroy(p.attributes);
@@ -73,26 +72,24 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     return status;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------
- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static circe_status forward(train_device *device, const train_layer *layer, train_layer_state *s,
                             const train_visit *pass) {
     (void)device, (void)layer;
-    circe_status status = onednn_bind(&s->forward, DNNL_ARG_SRC, pass->in);
-    if (status == CIRCE_OK) status = onednn_bind(&s->forward, DNNL_ARG_DST, pass->out);
-    if (status == CIRCE_OK) status = onednn_bind(&s->forward, DNNL_ARG_WORKSPACE, s->workspace);
-    return status == CIRCE_OK ? onednn_run(&s->forward, pass->scratch) : status;
+    const onednn_argument arguments[] = {
+        {DNNL_ARG_SRC, pass->in}, {DNNL_ARG_DST, pass->out}, {DNNL_ARG_WORKSPACE, s->workspace}, {0}};
+    return onednn_run(&s->forward, arguments, pass->scratch);
 }
 
 static circe_status backward(train_device *device, const train_layer *layer, train_layer_state *s,
                              const train_visit *pass) {
     (void)device, (void)layer;
-    if (pass->grad_in == NULL) return CIRCE_OK;
-    circe_status status = onednn_bind(&s->backward, DNNL_ARG_DIFF_DST, pass->grad_out);
-    if (status == CIRCE_OK) status = onednn_bind(&s->backward, DNNL_ARG_DIFF_SRC, pass->grad_in);
-    if (status == CIRCE_OK) status = onednn_bind(&s->backward, DNNL_ARG_WORKSPACE, s->workspace);
-    return status == CIRCE_OK ? onednn_run(&s->backward, pass->scratch) : status;
+    const onednn_argument arguments[] = {{DNNL_ARG_DIFF_DST, pass->grad_out},
+                                         {DNNL_ARG_DIFF_SRC, pass->grad_in},
+                                         {DNNL_ARG_WORKSPACE, s->workspace},
+                                         {0}};
+    return pass->grad_in == NULL ? CIRCE_OK : onednn_run(&s->backward, arguments, pass->scratch);
 }
 
 const train_layer_ops train_cpu_max_pool = {

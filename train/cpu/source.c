@@ -26,7 +26,7 @@ circe_status train_cpu_source_open(train_device *device, const train_source *sou
     (void)device;
     train_source_handle *made = malloc(sizeof *made);
     *handle = made;
-    if (made == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the description of points");
+    if (made == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the description of points");
     made->source = *source;
     for (int level = 0; level < LEVELS; level++)
         for (int bit = 0; bit < BITS; bit++)

@@ -1,4 +1,4 @@
-/* Batch norm on the GPU: as train/cpu/batch_norm.c, with the activation behind it, by kernels of ours (last_norm.cu).
+/* Batch norm on the GPU: as train/cpu/batch_norm.c, with the activation behind it, by our own kernels (last_norm.cu).
  */
 #include <stdlib.h>
 
@@ -26,7 +26,7 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     (void)rows, (void)wants_grad_in;
     *scratch_bytes = 0;
     *state = NULL;
-    if (s == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a batch norm");
+    if (s == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a batch norm");
     s->mean = device->ops->allocate(device, bytes);
     s->deviation = device->ops->allocate(device, bytes);
     s->scratch = device->ops->allocate(device, (size_t)train_cuda_last_bytes((int)layer->in.size[0]));
@@ -65,7 +65,7 @@ static circe_status forward(train_device *device, const train_layer *layer, trai
     s->training = pass->training;
     if (pass->training && points < 2)
         return circe_fail(CIRCE_ERR_SHAPE,
-                          "layer %s: batch norm of a single number a channel; in training a batch needs two or more",
+                          "layer %s: batch norm needs two or more numbers per channel in training; this batch has one",
                           layer->name);
     if (s->training)
         error = train_cuda_last_statistics(points, channels, half, pass->in, s->scratch, s->mean, s->deviation,

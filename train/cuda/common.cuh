@@ -68,4 +68,16 @@ static __device__ inline double block_sum(double x) {
     return x;
 }
 
+/* All the shared memory that a block may have, whatever this launch needs. The permission is the kernel's and not the
+ * launch's: one that followed the size would be lowered by the next, smaller layer, under the launches of other threads
+ * and under a recorded step. These kernels have no other shared memory. */
+template <typename K>
+static cudaError_t allow_shared(K kernel) {
+    int device = 0, most = 0;
+    cudaError_t error = cudaGetDevice(&device);
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (error != cudaSuccess) return error;
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+}
+
 #endif

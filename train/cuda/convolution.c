@@ -2,7 +2,8 @@
  *
  *     in (n, c, h, w), W (o, c, k, k), b (o), out (n, o, h', w')
  *
- * Of images that lie as they come, by kernels of ours (halving_*.cu), which do all of this at once. Of images with
+ * Of images that lie as they come, by our own kernels (halving_*.cu), which do all of this at once, with a max-pool
+ * behind it too: nothing else of the image before the pool is then ever stored. Of images with
  * their channels last, by the fastest engine (engines.c): weights are brought to that order before, and their gradient
  * back behind it; a convolution of the network's input brings that, too, with zeros for channels up to 16 bytes, and
  * folds a stride into channels where these are few (last_moving.cu). Bias
@@ -15,6 +16,7 @@
 
 struct train_layer_state {
     bool tensor_units; /* halving: the kernels with TF32 */
+    uint8_t *taken;    /* halving, with a pool: which number of each window; NULL: no pool */
     train_cuda_engine *forward, *data, *filter;
     bool half_weights;  /* the engine's gradient of them is bfloat16 */
     cuda_window window; /* that the engines see, for one row: with channels that are 0, perhaps folded */
@@ -30,6 +32,7 @@ static void destroy(train_device *device, train_layer_state *s) {
     train_cuda_engine_free(cuda, s->forward);
     train_cuda_engine_free(cuda, s->data);
     train_cuda_engine_free(cuda, s->filter);
+    device->ops->release(device, s->taken);
     device->ops->release(device, s->weights);
     device->ops->release(device, s->in);
     device->ops->release(device, s->sums);
@@ -109,10 +112,14 @@ static circe_status fill(train_device *device, const train_layer *layer, int64_t
     return find_engines(cuda, layer, rows, wants_grad_in, s);
 }
 
-static circe_status fill_halving(train_cuda_device *cuda, const train_layer *layer, int64_t rows,
-                                 train_layer_state *s) {
+static circe_status fill_halving(train_device *device, const train_layer *layer, int64_t rows, train_layer_state *s) {
+    train_cuda_device *cuda = train_cuda_of(device);
     s->tensor_units =
         cuda->precision != TRAIN_FLOAT32 && train_cuda_halves_by_tensor_units(train_cuda_window(layer, rows));
+    if (layer->pooled) {
+        s->taken = device->ops->allocate(device, (size_t)(rows * train_shape_count(layer->out) / 4));
+        if (s->taken == NULL) return CIRCE_ERR_MEMORY;
+    }
     return train_cuda_need_workspace(cuda, TRAIN_CUDA_WORKSPACE);
 }
 
@@ -121,8 +128,8 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     train_layer_state *s = calloc(1, sizeof *s);
     *scratch_bytes = 0;
     *state = NULL;
-    if (s == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a convolution");
-    circe_status status = layer->form == TRAIN_CUDA_PLAIN ? fill_halving(train_cuda_of(device), layer, rows, s)
+    if (s == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a convolution");
+    circe_status status = layer->form == TRAIN_CUDA_PLAIN ? fill_halving(device, layer, rows, s)
                                                           : fill(device, layer, rows, wants_grad_in, s);
     if (status != CIRCE_OK) {
         destroy(device, s);
@@ -133,6 +140,11 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     return CIRCE_OK;
 }
 
+static bool pools(const train_layer *layer, const train_layer *pool) {
+    return layer->form == TRAIN_CUDA_PLAIN &&
+           train_cuda_halves_and_pools(train_cuda_window(layer, 1), train_cuda_window(pool, 1));
+}
+
 /* ---- halving ----------------------------------------------------------------------------------------------------- */
 
 static circe_status halve(const train_cuda_device *cuda, const train_layer *layer, const train_layer_state *s,
@@ -140,7 +152,7 @@ static circe_status halve(const train_cuda_device *cuda, const train_layer *laye
     const float *bias = layer->bias ? pass->params + layer->fan_in * layer->out.size[0] : NULL;
     return train_cuda_status((s->tensor_units ? train_cuda_halve_tf32 : train_cuda_halve)(
                                  train_cuda_window(layer, pass->rows), train_cuda_merged(layer), pass->in, pass->params,
-                                 bias, pass->out, cuda->stream),
+                                 bias, s->taken, pass->out, cuda->stream),
                              "a convolution");
 }
 
@@ -148,15 +160,15 @@ static circe_status halve(const train_cuda_device *cuda, const train_layer *laye
 static circe_status halve_back(const train_cuda_device *cuda, const train_layer *layer, const train_layer_state *s,
                                const train_visit *pass) {
     cuda_window window = train_cuda_window(layer, pass->rows);
-    cuda_bend f = train_cuda_merged(layer);
+    cuda_shown shown = {train_cuda_merged(layer), pass->out, pass->grad_out, s->taken};
     bool both = pass->grad_in != NULL;
     cudaError_t error = both ? train_cuda_fork(cuda) : cudaSuccess;
     if (error == cudaSuccess)
-        error = train_cuda_halve_weights(window, f, s->tensor_units, layer->bias, pass->in, pass->out, pass->grad_out,
-                                         cuda->workspace, pass->grads, both ? cuda->beside : cuda->stream);
+        error = train_cuda_halve_weights(window, shown, s->tensor_units, layer->bias, pass->in, cuda->workspace,
+                                         pass->grads, both ? cuda->beside : cuda->stream);
     if (error == cudaSuccess && both)
-        error = (s->tensor_units ? train_cuda_halve_data_tf32 : train_cuda_halve_data)(
-            window, f, pass->out, pass->grad_out, pass->params, pass->grad_in, cuda->stream);
+        error = (s->tensor_units ? train_cuda_halve_data_tf32 : train_cuda_halve_data)(window, shown, pass->params,
+                                                                                       pass->grad_in, cuda->stream);
     if (error == cudaSuccess && both) error = train_cuda_join(cuda);
     return train_cuda_status(error, "a convolution's gradient");
 }
@@ -237,4 +249,5 @@ const train_layer_ops train_cuda_convolution = {.create = create,
                                                 .destroy = destroy,
                                                 .pass_forward = forward,
                                                 .pass_backward = backward,
-                                                .merges = train_cuda_merges};
+                                                .merges = train_cuda_merges,
+                                                .pools = pools};

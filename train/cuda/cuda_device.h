@@ -133,6 +133,7 @@ extern const train_image_ops train_cuda_images;
 
 circe_status train_cuda_source_open(train_device *device, const train_source *source, train_source_handle **handle);
 void train_cuda_source_close(train_device *device, train_source_handle *handle);
+void train_cuda_source_renew(train_device *device, train_source_handle *handle);
 void train_cuda_source_gather(train_device *device, const train_source_handle *handle, const int64_t *index,
                               int64_t first, int64_t n, float *out);
 

@@ -70,22 +70,34 @@ cudaError_t train_cuda_bias(cuda_bend f, cuda_dense layer, const float *bias, fl
 int64_t train_cuda_bias_partials(cuda_dense layer);
 cudaError_t train_cuda_bias_back(cuda_bend f, cuda_dense layer, const float *out, float *grad, double *partial,
                                  float *d_bias, void *stream);
-/* The loss and, where grad is not NULL, its gradient; `partial` has room for TRAIN_CUDA_LOSS_PARTIALS doubles. */
+/* The loss of rows times their weights (NULL: 1) and, where grad is not NULL, its gradient; `partial` has room for
+ * TRAIN_CUDA_LOSS_PARTIALS doubles. */
 enum { TRAIN_CUDA_LOSS_PARTIALS = 64 };
-cudaError_t train_cuda_mse(int64_t n, int64_t cols, const float *prediction, const float *target, double *partial,
-                           double *value, float *grad, void *stream);
+cudaError_t train_cuda_mse(int64_t n, int64_t cols, const float *prediction, const float *target, const float *weight,
+                           double *partial, double *value, float *grad, void *stream);
 cudaError_t train_cuda_cross_entropy(int64_t n, int64_t cols, const float *prediction, const float *target,
-                                     double *partial, double *value, float *grad, void *stream);
-/* ---- dense.cu ---------------------------------------------------------------------------------------------------- */
-/* Scratch for backward, zeroed before it is first used and left alone between calls; 0: not for so large a layer. */
-int64_t train_cuda_dense_bytes(cuda_dense layer);
-/* out := f(in W' + b) */
-cudaError_t train_cuda_dense_forward(cuda_dense layer, cuda_bend f, const float *in, const float *W, const float *b,
-                                     float *out, void *stream);
-/* All gradients, from that at the output, which is left as it is; grad_in NULL: not wanted. */
-cudaError_t train_cuda_dense_backward(cuda_dense layer, cuda_bend f, const float *in, const float *W, const float *out,
-                                      const float *grad_out, void *scratch, float *grad_in, float *d_W, float *d_b,
-                                      void *stream);
+                                     const float *weight, double *partial, double *value, float *grad, void *stream);
+/* ---- chain.cu, dense.cu ------------------------------------------------------------------------------------------ */
+/* A small dense layer, out = f(in W' + b), with in (rows, inputs) and out (rows, outputs). */
+typedef struct cuda_link {
+    int inputs, outputs;
+    cuda_bend f;
+    const float *in, *W, *b;
+    float *out;
+    float *before;    /* of backward: (rows, outputs), the gradient before the activation */
+    float *d_W, *d_b; /* the same */
+    void *scratch; /* the same: train_cuda_dense_bytes, zeroed before it is first used and left alone between calls */
+} cuda_link;
+enum { TRAIN_CUDA_LINKS = 16 }; /* of a chain: each reads the one before */
+/* Whether a layer is small enough. */
+bool train_cuda_is_link(int inputs, int outputs);
+int64_t train_cuda_dense_bytes(int64_t rows, int inputs, int outputs);
+cudaError_t train_cuda_chain_forward(int64_t rows, int n, const cuda_link *links, void *stream);
+/* `before` of every layer, and grad_in, from the gradient at the last output; grad_in NULL: not wanted. */
+cudaError_t train_cuda_chain_back(int64_t rows, int n, const cuda_link *links, const float *grad_out, float *grad_in,
+                                  void *stream);
+/* d_W and d_b of every layer, from `before`. */
+cudaError_t train_cuda_dense_weights(int64_t rows, int n, const cuda_link *links, void *stream);
 
 /* ---- pooling.cu -------------------------------------------------------------------------------------------------- */
 /* A square window that moves over images: rows by channels by height by width to outputs by out_height by out_width. */
@@ -156,24 +168,31 @@ cudaError_t train_cuda_last_weights_back(cuda_window window, int width, bool hal
 /* ---- halving_*.cu ------------------------------------------------------------------------------------------------ */
 /* Convolutions that halve images (3 by 3, stride 2, padding 1), of few channels; whether this is one. */
 bool train_cuda_halves(cuda_window window);
-/* out := f(in * weights + bias); bias NULL: none */
+/* Whether they can apply this max-pool to their own output, behind the activation. */
+bool train_cuda_halves_and_pools(cuda_window window, cuda_window pool);
+/* What a convolution shows, with the gradient there, which is left as it is. With a pool behind it, out and grad are
+ * the pool's, and `taken` (as many bytes) says which number of each window was the first of the largest: 0 to 3. */
+typedef struct cuda_shown {
+    cuda_bend f;
+    const float *out, *grad;
+    const uint8_t *taken; /* NULL: no pool */
+} cuda_shown;
+/* out := f(in * weights + bias), pooled where `taken` is not NULL; bias NULL: none */
 cudaError_t train_cuda_halve(cuda_window window, cuda_bend f, const float *in, const float *weights, const float *bias,
-                             float *out, void *stream);
-/* grad_in, from the gradient at out = f(.), which is left as it is. */
-cudaError_t train_cuda_halve_data(cuda_window window, cuda_bend f, const float *out, const float *grad_out,
-                                  const float *weights, float *grad_in, void *stream);
+                             uint8_t *taken, float *out, void *stream);
+cudaError_t train_cuda_halve_data(cuda_window window, cuda_shown shown, const float *weights, float *grad_in,
+                                  void *stream);
 /* d_params: the gradient of the weights and, if there is one, of the bias behind them; scratch of so many bytes. With
  * tf32 by the tensor units where that pays. */
 int64_t train_cuda_halve_bytes(cuda_window window);
-cudaError_t train_cuda_halve_weights(cuda_window window, cuda_bend f, bool tf32, bool bias, const float *in,
-                                     const float *out, const float *grad_out, void *scratch, float *d_params,
-                                     void *stream);
+cudaError_t train_cuda_halve_weights(cuda_window window, cuda_shown shown, bool tf32, bool bias, const float *in,
+                                     void *scratch, float *d_params, void *stream);
 /* The first two with TF32, by the tensor units; whether they pay. */
 bool train_cuda_halves_by_tensor_units(cuda_window window);
 cudaError_t train_cuda_halve_tf32(cuda_window window, cuda_bend f, const float *in, const float *weights,
-                                  const float *bias, float *out, void *stream);
-cudaError_t train_cuda_halve_data_tf32(cuda_window window, cuda_bend f, const float *out, const float *grad_out,
-                                       const float *weights, float *grad_in, void *stream);
+                                  const float *bias, uint8_t *taken, float *out, void *stream);
+cudaError_t train_cuda_halve_data_tf32(cuda_window window, cuda_shown shown, const float *weights, float *grad_in,
+                                       void *stream);
 
 /* ---- adamw.cu ---------------------------------------------------------------------------------------------------- */
 /* `how` is a train_adamw in the GPU's memory. */

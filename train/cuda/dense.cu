@@ -1,21 +1,34 @@
-/* Small dense layers, in float32: one kernel forward and one backward, since a step of a small network is as long as it
- * has kernels. dense.c has the formulas.
+/* The gradients of the weights of small dense layers, in float32, of several layers in one kernel. dense.c has the
+ * formulas.
  *
- * A block has a tile of 32 by 32 numbers of a product, sum over k of a (i, k) b (j, k), and brings the factors in
- * chunks of 64 k, the next on its way while one is multiplied. Four slices of the block take a quarter of the k of a
- * chunk each, since a step waits for the longest chain of instructions, not for the units. Backward, some blocks have
- * tiles of grad_in and others tiles of d_W, whose sum over the rows of the batch is split: the block that is last to
- * write its part of a tile adds all parts, in their order, so that the same bits come again whichever it was. The
- * gradient before the activation is worked out as it is read. */
+ * A block has a tile of 32 by 32 numbers of d_W, sum over rows r of g (r, i) in (r, j), and brings the factors in
+ * chunks of 64 rows, the next on its way while one is multiplied. Four slices of the block take a quarter of a chunk
+ * each, since a step waits for the longest chain of instructions, not for the units. The sum over the rows of the batch
+ * is split: the block that is last to write its part of a tile adds all parts, in their order, so that the same bits
+ * come again whichever it was. */
 #include "train/cuda/early.cuh"
 
 enum { SIDE = 32, CHUNK = 64, LINE = SIDE + 4, SLICE = 128, SLICES = 4, BLOCK = SLICE * SLICES };
 enum { LEAST_SPLIT = 2 * CHUNK, MOST_SPLITS = 32 }; /* rows of a part, parts */
 enum { PART = SIDE * SIDE + SIDE };                 /* numbers of a tile: of the weights, then of the bias */
-enum { MOST_WEIGHTS = 256 * 256 };
+enum { STEPS = CHUNK * SIDE / BLOCK };
 static_assert((SLICES - 1) * 8 * SLICE + BLOCK <= 2 * CHUNK * LINE, "sums and biases fit where the factors were");
 
-/* Each thread has two i and four j, of its slice's k. */
+struct summing {
+    const float *in, *g; /* (rows, inputs), (rows, outputs) */
+    float *d_W, *d_b, *partial;
+    unsigned *arrived; /* (tiles) 0 before and after */
+    int inputs, outputs, p_tiles;
+    unsigned first; /* block */
+};
+
+struct work {
+    int64_t rows, split; /* split: rows of a part */
+    int splits, n;
+    summing of[TRAIN_CUDA_LINKS];
+};
+
+/* Each thread has two i and four j, of its slice's rows. */
 struct sums {
     float n[2][4];
 };
@@ -24,46 +37,21 @@ static __device__ inline int own_i() { return threadIdx.x % 16 * 2; }
 static __device__ inline int own_j() { return threadIdx.x % SLICE / 16 * 4; }
 static __device__ inline int own_slice() { return threadIdx.x / SLICE; }
 
-enum { STEPS = CHUNK * SIDE / BLOCK };
-
-/* A part of i, or of k, and where they end. */
-struct range {
-    int64_t first, end;
-};
-
-/* A number of the gradient before the activation, and what it is worked out from. */
-struct bent {
-    float grad, out;
-};
-
-static __device__ inline float value_of(cuda_bend, float x) { return x; }
-static __device__ inline float value_of(cuda_bend f, bent x) { return bend_back(f, x.out, x.grad); }
-
-/* Where this thread's number of a step goes, as (i, k). ALONG_K: neighbours in memory differ in k. */
-template <bool ALONG_K>
-static __device__ inline int2 place(int step) {
-    int e = threadIdx.x + step * BLOCK, rest = e / 32;
-    return ALONG_K ? int2{rest / 8 * 4 + e / 8 % 4, rest % 8 * 8 + e % 8} : int2{e % 32, rest};
-}
-
-/* items := from(i, k), zeros beyond the ends. */
-template <bool ALONG_K, typename T, typename F>
-static __device__ inline void fetch(F from, range i, range k, T (&items)[STEPS]) {
+/* A chunk of `cols` columns from `first` on; zeros beyond the ends. */
+static __device__ inline void fetch(const float *from, int cols, int first, int64_t row, int64_t end,
+                                    float (&items)[STEPS]) {
+    int column = first + threadIdx.x % SIDE;
 #pragma unroll
     for (int step = 0; step < STEPS; step++) {
-        int2 at = place<ALONG_K>(step);
-        items[step] = {};
-        if (i.first + at.x < i.end && k.first + at.y < k.end) items[step] = from(i.first + at.x, k.first + at.y);
+        int64_t r = row + threadIdx.x / SIDE + step * (BLOCK / SIDE);
+        items[step] = column < cols && r < end ? from[r * cols + column] : 0.0f;
     }
 }
 
-template <bool ALONG_K, typename T>
-static __device__ inline void put(cuda_bend f, const T (&items)[STEPS], float *to) {
+static __device__ inline void put(const float (&items)[STEPS], float *to) {
 #pragma unroll
-    for (int step = 0; step < STEPS; step++) {
-        int2 at = place<ALONG_K>(step);
-        to[at.y * LINE + at.x] = value_of(f, items[step]);
-    }
+    for (int step = 0; step < STEPS; step++)
+        to[(threadIdx.x / SIDE + step * (BLOCK / SIDE)) * LINE + threadIdx.x % SIDE] = items[step];
 }
 
 static __device__ inline void multiply(const float *a, const float *b, sums &s) {
@@ -93,104 +81,31 @@ static __device__ inline void add_slices(float *memory, sums &s) {
         for (int e = 0; e < 8; e++) s.n[e / 4][e % 4] += memory[(other * 8 + e) * SLICE + thread];
 }
 
-/* s += the products over all k, with the factors a (k, i) and b (k, j) of a chunk in shared memory; `visit` sees each
- * chunk of a. a and b lie one behind the other; the first slice has the sums. */
-template <bool A_ALONG_K, bool B_ALONG_K, typename A, typename B, typename F>
-static __device__ inline void sum_products(cuda_bend f, A from_a, range i, B from_b, range j, range k, float *a,
-                                           float *b, sums &s, F visit) {
-    decltype(from_a(0, 0)) items_a[STEPS];
-    float items_b[STEPS];
-    fetch<A_ALONG_K>(from_a, i, k, items_a);
-    fetch<B_ALONG_K>(from_b, j, k, items_b);
-    while (k.first < k.end) {
+/* The sums of a tile (q, p) over rows [row, end), in the first slice; and of the bias, a part in each thread. */
+static __device__ inline float sum_rows(const summing &t, int q, int p, int64_t row, int64_t end, float *a, sums &s) {
+    float *b = a + CHUNK * LINE, items_a[STEPS], items_b[STEPS], bias = 0.0f;
+    fetch(t.g, t.outputs, q, row, end, items_a);
+    fetch(t.in, t.inputs, p, row, end, items_b);
+    while (row < end) {
         __syncthreads(); /* what was there has been used */
-        put<A_ALONG_K>(f, items_a, a);
-        put<B_ALONG_K>(f, items_b, b);
+        put(items_a, a);
+        put(items_b, b);
         __syncthreads();
-        k.first += CHUNK;
-        if (k.first < k.end) {
-            fetch<A_ALONG_K>(from_a, i, k, items_a);
-            fetch<B_ALONG_K>(from_b, j, k, items_b);
+        row += CHUNK;
+        if (row < end) {
+            fetch(t.g, t.outputs, q, row, end, items_a);
+            fetch(t.in, t.inputs, p, row, end, items_b);
         }
         multiply(a, b, s);
-        visit(a);
+#pragma unroll
+        for (int k = threadIdx.x / SIDE; k < CHUNK; k += BLOCK / SIDE) bias += a[k * LINE + threadIdx.x % SIDE];
     }
     add_slices(a, s);
-}
-
-/* ---- forward ----------------------------------------------------------------------------------------------------- */
-
-static __global__ void __launch_bounds__(BLOCK, 2)
-    forward(cuda_bend f, cuda_dense d, const float *in, const float *W, const float *b, float *out) {
-    __shared__ __align__(16) float x[2 * CHUNK * LINE];
-    float *w = x + CHUNK * LINE;
-    int64_t row = (int64_t)blockIdx.x * SIDE;
-    int q = blockIdx.y * SIDE;
-    sums s = {};
-    take_turn();
-    sum_products<true, true>(
-        f, [&](int64_t i, int64_t p) { return in[i * d.inputs + p]; }, {row, d.rows},
-        [&](int64_t i, int64_t p) { return W[i * d.inputs + p]; }, {q, d.outputs}, {0, d.inputs}, x, w, s,
-        [](const float *) {});
-    if (own_slice() > 0) return;
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            int64_t r = row + own_i() + i;
-            int o = q + own_j() + j;
-            if (r < d.rows && o < d.outputs) out[r * d.outputs + o] = bend(f, s.n[i][j] + b[o]);
-        }
-}
-
-/* ---- backward ---------------------------------------------------------------------------------------------------- */
-
-struct passing {
-    cuda_bend f;
-    cuda_dense d;
-    const float *in, *W, *out, *grad;
-    float *grad_in, *d_W, *d_b, *partial;
-    unsigned *arrived; /* (tiles of d_W) 0 before and after */
-    int p_tiles, splits;
-    int64_t data_blocks, split; /* rows of a part */
-};
-
-static __device__ inline bent before(const passing &p, int64_t at) { return {p.grad[at], p.out[at]}; }
-
-/* A tile of grad_in = g W. */
-static __device__ inline void data_tile(const passing &t, int64_t tile, float *a, float *b) {
-    const cuda_dense &d = t.d;
-    int64_t row = tile / t.p_tiles * SIDE, p = tile % t.p_tiles * SIDE;
-    sums s = {};
-    sum_products<true, false>(
-        t.f, [&](int64_t i, int64_t q) { return before(t, i * d.outputs + q); }, {row, d.rows},
-        [&](int64_t j, int64_t q) { return t.W[q * d.inputs + j]; }, {p, d.inputs}, {0, d.outputs}, a, b, s,
-        [](const float *) {});
-    if (own_slice() > 0) return;
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-#pragma unroll
-        for (int j = 0; j < 4; j++) {
-            int64_t r = row + own_i() + i, column = p + own_j() + j;
-            if (r < d.rows && column < d.inputs) t.grad_in[r * d.inputs + column] = s.n[i][j];
-        }
+    return bias;
 }
 
 /* One part of a tile of d_W = g' in, and of d_b. */
-static __device__ inline void weights_part(const passing &t, int tile, int split, float *a, float *b, float *to) {
-    const cuda_dense &d = t.d;
-    int q = tile / t.p_tiles * SIDE, p = tile % t.p_tiles * SIDE;
-    int64_t end = (split + 1) * t.split < d.rows ? (split + 1) * t.split : d.rows;
-    float bias = 0.0f;
-    sums s = {};
-    sum_products<false, false>(
-        t.f, [&](int64_t i, int64_t r) { return before(t, r * d.outputs + i); }, {q, d.outputs},
-        [&](int64_t j, int64_t r) { return t.in[r * d.inputs + j]; }, {p, d.inputs}, {split * t.split, end}, a, b, s,
-        [&](const float *chunk) {
-            if (p != 0) return;
-#pragma unroll
-            for (int k = threadIdx.x / SIDE; k < CHUNK; k += BLOCK / SIDE) bias += chunk[k * LINE + threadIdx.x % SIDE];
-        });
+static __device__ inline void put_part(const sums &s, float bias, float *a, float *to) {
     float *biases = a + (SLICES - 1) * 8 * SLICE; /* behind what add_slices reads */
     biases[threadIdx.x] = bias;
     __syncthreads();
@@ -205,14 +120,13 @@ static __device__ inline void weights_part(const passing &t, int tile, int split
 }
 
 /* The sum of all parts of a tile, by the block that came last. */
-static __device__ inline void add_tile(const passing &t, int tile) {
-    const cuda_dense &d = t.d;
+static __device__ inline void add_tile(const summing &t, int splits, int tile) {
     int q = tile / t.p_tiles * SIDE, p = tile % t.p_tiles * SIDE;
     enum { EACH = (PART + BLOCK - 1) / BLOCK };
     double sum[EACH] = {};
-    const float *from = t.partial + (int64_t)tile * t.splits * PART;
+    const float *from = t.partial + (int64_t)tile * splits * PART;
 #pragma unroll 2
-    for (int split = 0; split < t.splits; split++)
+    for (int split = 0; split < splits; split++)
 #pragma unroll
         for (int k = 0; k < EACH; k++) {
             int e = threadIdx.x + k * BLOCK;
@@ -224,34 +138,35 @@ static __device__ inline void add_tile(const passing &t, int tile) {
         if (e >= PART) continue;
         bool is_bias = e >= SIDE * SIDE;
         int o = q + (is_bias ? e - SIDE * SIDE : e / SIDE), c = p + e % SIDE;
-        if (o >= d.outputs || (is_bias ? p != 0 : c >= d.inputs)) continue;
-        *(is_bias ? t.d_b + o : t.d_W + (int64_t)o * d.inputs + c) = (float)sum[k];
+        if (o >= t.outputs || (is_bias ? p != 0 : c >= t.inputs)) continue;
+        *(is_bias ? t.d_b + o : t.d_W + (int64_t)o * t.inputs + c) = (float)sum[k];
     }
 }
 
-static __global__ void __launch_bounds__(BLOCK, 2) backward(passing t) {
+static __global__ void __launch_bounds__(BLOCK, 2) sum_weights(const __grid_constant__ work w) {
     __shared__ __align__(16) float a[2 * CHUNK * LINE];
-    float *b = a + CHUNK * LINE;
     __shared__ bool is_last;
+    int l = 0;
+    while (l + 1 < w.n && blockIdx.x >= w.of[l + 1].first) l++;
+    const summing &t = w.of[l];
+    int part = (int)(blockIdx.x - t.first), tile = part / w.splits, split = part % w.splits;
+    int64_t row = split * w.split, end = row + w.split < w.rows ? row + w.split : w.rows;
+    sums s = {};
     take_turn();
-    if (blockIdx.x < t.data_blocks) {
-        data_tile(t, blockIdx.x, a, b);
-        return;
-    }
-    int part = (int)(blockIdx.x - t.data_blocks), tile = part / t.splits, split = part % t.splits;
-    weights_part(t, tile, split, a, b, t.partial + (int64_t)part * PART);
+    float bias = sum_rows(t, tile / t.p_tiles * SIDE, tile % t.p_tiles * SIDE, row, end, a, s);
+    put_part(s, bias, a, t.partial + (int64_t)part * PART);
     __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0) is_last = atomicInc(t.arrived + tile, (unsigned)t.splits - 1) == (unsigned)t.splits - 1;
+    if (threadIdx.x == 0) is_last = atomicInc(t.arrived + tile, (unsigned)w.splits - 1) == (unsigned)w.splits - 1;
     __syncthreads();
     if (!is_last) return;
     __threadfence();
-    add_tile(t, tile);
+    add_tile(t, w.splits, tile);
 }
 
 /* ------------------------------------------------------------------------------------------------------------------ */
 
-static int64_t tiles_of(int64_t n) { return (n + SIDE - 1) / SIDE; }
+static int tiles_of(int n) { return (n + SIDE - 1) / SIDE; }
 
 static int64_t split_of(int64_t rows) {
     int64_t share = (rows + MOST_SPLITS - 1) / MOST_SPLITS;
@@ -259,32 +174,27 @@ static int64_t split_of(int64_t rows) {
     return share < LEAST_SPLIT ? LEAST_SPLIT : share;
 }
 
-static int64_t weight_tiles(cuda_dense d) { return tiles_of(d.inputs) * tiles_of(d.outputs); }
+static int64_t splits_of(int64_t rows) { return (rows + split_of(rows) - 1) / split_of(rows); }
 
-int64_t train_cuda_dense_bytes(cuda_dense d) {
-    if ((int64_t)d.inputs * d.outputs > MOST_WEIGHTS) return 0;
-    int64_t splits = (d.rows + split_of(d.rows) - 1) / split_of(d.rows);
-    return weight_tiles(d) * (splits * PART * (int64_t)sizeof(float) + (int64_t)sizeof(unsigned));
+int64_t train_cuda_dense_bytes(int64_t rows, int inputs, int outputs) {
+    int64_t tiles = (int64_t)tiles_of(inputs) * tiles_of(outputs);
+    return tiles * (splits_of(rows) * PART * (int64_t)sizeof(float) + (int64_t)sizeof(unsigned));
 }
 
-cudaError_t train_cuda_dense_forward(cuda_dense d, cuda_bend f, const float *in, const float *W, const float *b,
-                                     float *out, void *stream) {
-    dim3 grid((unsigned)tiles_of(d.rows), (unsigned)tiles_of(d.outputs));
-    return start_early(forward, grid, BLOCK, stream, f, d, in, W, b, out);
-}
-
-cudaError_t train_cuda_dense_backward(cuda_dense d, cuda_bend f, const float *in, const float *W, const float *out,
-                                      const float *grad_out, void *scratch, float *grad_in, float *d_W, float *d_b,
-                                      void *stream) {
-    passing t = {};
-    int64_t tiles = weight_tiles(d);
-    t.f = f, t.d = d, t.in = in, t.W = W, t.out = out, t.grad = grad_out;
-    t.grad_in = grad_in, t.d_W = d_W, t.d_b = d_b;
-    t.split = split_of(d.rows);
-    t.splits = (int)((d.rows + t.split - 1) / t.split);
-    t.p_tiles = (int)tiles_of(d.inputs);
-    t.data_blocks = grad_in == NULL ? 0 : tiles_of(d.rows) * t.p_tiles;
-    t.arrived = (unsigned *)scratch;
-    t.partial = (float *)(t.arrived + tiles);
-    return start_early(backward, (unsigned)(t.data_blocks + tiles * t.splits), BLOCK, stream, t);
+cudaError_t train_cuda_dense_weights(int64_t rows, int n, const cuda_link *links, void *stream) {
+    work w = {};
+    unsigned blocks = 0;
+    w.rows = rows, w.n = n, w.split = split_of(rows), w.splits = (int)splits_of(rows);
+    for (int l = 0; l < n; l++) {
+        const cuda_link &from = links[l];
+        summing &t = w.of[l];
+        int tiles = tiles_of(from.inputs) * tiles_of(from.outputs);
+        t.in = from.in, t.g = from.before, t.d_W = from.d_W, t.d_b = from.d_b;
+        t.inputs = from.inputs, t.outputs = from.outputs, t.p_tiles = tiles_of(from.inputs);
+        t.arrived = (unsigned *)from.scratch;
+        t.partial = (float *)(t.arrived + tiles);
+        t.first = blocks;
+        blocks += (unsigned)(tiles * w.splits);
+    }
+    return start_early(sum_weights, blocks, BLOCK, stream, w);
 }

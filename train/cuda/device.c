@@ -27,7 +27,7 @@ static void *allocate(train_device *device, size_t bytes) {
     if (error == cudaSuccess) error = cudaMalloc(&block, bytes > 0 ? bytes : 1);
     if (error == cudaErrorMemoryAllocation) {
         cudaGetLastError();
-        circe_fail(CIRCE_ERR_MEMORY, "the GPU has no %.1f MB left; use a smaller batch or fewer points",
+        circe_fail(CIRCE_ERR_MEMORY, "the GPU does not have %.1f MB left; use a smaller batch or fewer points",
                    (double)bytes / 1e6);
         return NULL;
     }
@@ -102,7 +102,8 @@ static circe_status record_end(train_device *device, train_recording **recording
     circe_status status = train_cuda_status(cudaStreamEndCapture(cuda->stream, &graph), "recording a step");
     train_cuda_alone_end();
     train_recording *made = calloc(1, sizeof *made);
-    if (status == CIRCE_OK && made == NULL) status = circe_fail(CIRCE_ERR_MEMORY, "no memory to record a step");
+    if (status == CIRCE_OK && made == NULL)
+        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot record a step");
     if (status == CIRCE_OK)
         status = train_cuda_status(cudaGraphInstantiate(&made->graph, graph, 0), "recording a step");
     if (graph != NULL) cudaGraphDestroy(graph);
@@ -161,12 +162,12 @@ static void append(train_device *device, double *blocks, int64_t n, int64_t *whi
 }
 
 static void loss(train_device *device, train_loss_kind kind, int64_t n, int64_t cols, const float *prediction,
-                 const float *target, double *value, float *grad) {
+                 const float *target, const float *weight, double *value, float *grad) {
     train_cuda_device *cuda = train_cuda_of(device);
     cudaError_t error =
         kind == TRAIN_MSE
-            ? train_cuda_mse(n, cols, prediction, target, cuda->partial, value, grad, cuda->stream)
-            : train_cuda_cross_entropy(n, cols, prediction, target, cuda->partial, value, grad, cuda->stream);
+            ? train_cuda_mse(n, cols, prediction, target, weight, cuda->partial, value, grad, cuda->stream)
+            : train_cuda_cross_entropy(n, cols, prediction, target, weight, cuda->partial, value, grad, cuda->stream);
     train_cuda_note(cuda, error, "computing the loss");
 }
 
@@ -194,16 +195,13 @@ static void zero(train_device *device, int64_t n, float *x) {
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static const train_layer_ops *layer(train_layer_kind kind) {
-    switch (kind) {
-        case TRAIN_DENSE:
-            return &train_cuda_dense;
-        case TRAIN_RELU:
-        case TRAIN_LEAKY_RELU:
-        case TRAIN_TANH:
-            return &train_cuda_activation;
-        default:
-            return NULL;
-    }
+    static const train_layer_ops *const layers[TRAIN_LAYER_KINDS] = {
+        [TRAIN_DENSE] = &train_cuda_dense,
+        [TRAIN_RELU] = &train_cuda_activation,
+        [TRAIN_LEAKY_RELU] = &train_cuda_activation,
+        [TRAIN_TANH] = &train_cuda_activation,
+    };
+    return layers[kind];
 }
 
 static void close_device(train_device *device);
@@ -229,6 +227,7 @@ static const train_device_ops ops = {
     .measures = measures,
     .source_open = train_cuda_source_open,
     .source_close = train_cuda_source_close,
+    .source_renew = train_cuda_source_renew,
     .source_gather = train_cuda_source_gather,
     .gather = gather,
     .pick = pick,
@@ -285,7 +284,7 @@ circe_status train_device_cuda(circe_context *context, int gpu, train_device **d
     if (device == NULL || context == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "context and device must not be NULL");
     *device = NULL;
     train_cuda_device *cuda = calloc(1, sizeof *cuda);
-    if (cuda == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a device");
+    if (cuda == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a device");
     cuda->device = (train_device){.ops = &ops, .context = context};
     cuda->gpu = gpu;
     train_cuda_alone_begin();
@@ -296,4 +295,9 @@ circe_status train_device_cuda(circe_context *context, int gpu, train_device **d
     else
         close_device(&cuda->device);
     return status;
+}
+
+int train_gpus(void) {
+    int n = 0;
+    return cudaGetDeviceCount(&n) == cudaSuccess ? n : 0;
 }

@@ -19,18 +19,26 @@ static inline bool starts_early() {
            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
 }
 
+/* With so many bytes of dynamic shared memory. */
 template <typename... P, typename... A>
-static inline cudaError_t start_early(void (*kernel)(P...), dim3 grid, dim3 block, void *stream, A... arguments) {
+static inline cudaError_t start_early_with(size_t bytes, void (*kernel)(P...), dim3 grid, dim3 block, void *stream,
+                                           A... arguments) {
     cudaLaunchAttribute attribute = {};
     cudaLaunchConfig_t config = {};
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
     config.gridDim = grid;
     config.blockDim = block;
+    config.dynamicSmemBytes = bytes;
     config.stream = on(stream);
     config.attrs = &attribute;
     config.numAttrs = starts_early() ? 1 : 0;
     return cudaLaunchKernelEx(&config, kernel, (P)arguments...);
+}
+
+template <typename... P, typename... A>
+static inline cudaError_t start_early(void (*kernel)(P...), dim3 grid, dim3 block, void *stream, A... arguments) {
+    return start_early_with(0, kernel, grid, block, stream, arguments...);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* Engines for a convolution: kernels of ours in float32 where they suit (exact.cu), and those that cuDNN's heuristic
+/* Engines for a convolution: our own kernels in float32 where they suit (exact.cu), and those that cuDNN's heuristic
  * proposes. Those that will do are timed, and the fastest is taken, where the choice can be kept on disk (choices.c).
  * Where it cannot, the first is taken without looking at the clock, so that the next run takes the same.
  *
@@ -475,7 +475,7 @@ circe_status train_cuda_engine_find(train_cuda_device *cuda, const train_cuda_pr
                                     train_cuda_engine **engine) {
     train_cuda_engine *e = calloc(1, sizeof *e);
     *engine = NULL;
-    if (e == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a convolution");
+    if (e == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a convolution");
     e->problem = *problem;
     circe_status status = search(cuda, problem, e);
     bool found = e->plan != NULL || e->own;

@@ -11,6 +11,7 @@
  * the points of d_W is split over blocks, whose parts are added in their order. */
 #include "train/cuda/common.cuh"
 #include "train/cuda/exact.h"
+#include "train/cuda/stages.cuh"
 #include "train/cuda/tensor_units.cuh"
 
 enum { CHUNK = 32, WIDE = 64, LINE = CHUNK + 4, COLUMN = WIDE + 8, STAGES = 3, WARP_TILE = 32 };
@@ -27,23 +28,6 @@ static long_divider long_divide_by(int d) {
     int bits = 0;
     while ((1ll << bits) < d) bits++;
     return {(unsigned)((1ull << (31 + bits)) / (unsigned)d + 1), bits - 1};
-}
-
-/* ---- from memory ------------------------------------------------------------------------------------------------- */
-
-/* 16 bytes to shared memory, zeros where there is nothing. */
-static __device__ inline void bring(float *to, const float *from, bool there) {
-    unsigned at = (unsigned)__cvta_generic_to_shared(to);
-    int bytes = there ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(at), "l"(from), "r"(bytes));
-}
-
-static __device__ inline void end_stage() { asm volatile("cp.async.commit_group;\n"); }
-
-/* All stages but the last `LEFT` are there. */
-template <int LEFT>
-static __device__ inline void wait_stage() {
-    asm volatile("cp.async.wait_group %0;\n" ::"n"(LEFT));
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */

@@ -114,6 +114,7 @@ static __device__ inline float to_tf32(float x) {
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
     return __uint_as_float(bits);
 }
+static __device__ inline float4 to_tf32(float4 v) { return {to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w)}; }
 
 /* to := the lines of input that a tile needs, of channels [first, first + channels); zeros where there are none. */
 template <bool TF32 = false>
@@ -134,7 +135,7 @@ static __device__ inline void bring_lines(const cuda_window &w, const tiling &t,
     };
     bring_at_once<TF32 ? 8 : 4>(n, fetch, [&](const four_numbers &item) {
         float4 v = item.v;
-        if (TF32) v = {to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w)};
+        if (TF32) v = to_tf32(v);
         *(float2 *)(to + item.to + l.odd) = {v.y, v.w};
         *(float2 *)(to + item.to + l.even) = {v.x, v.z};
     });
@@ -147,31 +148,68 @@ static inline bring_by bring_divisions(cuda_window w, tiling t, int channels) {
 /* The first number not below this one that lies in this of the 32 banks. */
 static inline int up_to_bank(int numbers, int bank) { return numbers + (bank - numbers % 32 + 32) % 32; }
 
-/* The gradient before the activation: four numbers at once, and what it is worked out from. */
+/* ---- the gradient before the activation, g ----------------------------------------------------------------------- */
+
+/* A quad of g, (row, 4 quad ..) of a plane; zeros where it is not there. */
+static __device__ inline four_pairs pairs_at(const cuda_window &w, const cuda_shown &s, bool there, int64_t plane,
+                                             int row, int quad, int to) {
+    four_pairs p = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f, 0.0f}, to};
+    int64_t at = (plane * w.out_height + row) * w.out_width + QUAD * quad;
+    if (there) p.g = *(const float4 *)(s.grad + at);
+    if (there && s.f.kind != 0) p.out = *(const float4 *)(s.out + at);
+    return p;
+}
+
 static __device__ inline float4 unbent(cuda_bend f, const four_pairs &p) {
     if (f.kind == 0) return p.g;
     return {bend_back(f, p.out.x, p.g.x), bend_back(f, p.out.y, p.g.y), bend_back(f, p.out.z, p.g.z),
             bend_back(f, p.out.w, p.g.w)};
 }
 
-static __device__ inline four_pairs pairs_at(cuda_bend f, const float *out, const float *grad, bool there, int64_t at,
-                                             int to) {
-    four_pairs p = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f, 0.0f}, to};
-    if (there) p.g = *(const float4 *)(grad + at);
-    if (there && f.kind != 0) p.out = *(const float4 *)(out + at);
+/* With a pool behind the activation: its two windows of the quads (2 line, quad) and (2 line + 1, quad). */
+struct two_windows {
+    float2 g, out;
+    uchar2 taken;
+    int to;
+};
+
+static __device__ inline two_windows windows_at(const cuda_window &w, const cuda_shown &s, bool there, int64_t plane,
+                                                int line, int quad, int to) {
+    two_windows p = {{0.0f, 0.0f}, {0.0f, 0.0f}, {0, 0}, to};
+    if (!there) return p;
+    int64_t at = (plane * (w.out_height / 2) + line) * (w.out_width / 2) + 2 * quad;
+    p.g = *(const float2 *)(s.grad + at);
+    p.out = *(const float2 *)(s.out + at);
+    p.taken = *(const uchar2 *)(s.taken + at);
     return p;
 }
 
-/* All the shared memory that a block may have, whatever this launch needs. The permission is the kernel's and not the
- * launch's: one that followed the size would be lowered by the next, smaller layer, under the launches of other threads
- * and under a recorded step. These kernels have no other shared memory. */
-template <typename K>
-static cudaError_t allow(K kernel) {
-    int device = 0, most = 0;
-    cudaError_t error = cudaGetDevice(&device);
-    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    if (error != cudaSuccess) return error;
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+/* The upper quad and the lower one. */
+static __device__ inline void unpool(cuda_bend f, const two_windows &p, float4 &upper, float4 &lower) {
+    float left = bend_back(f, p.out.x, p.g.x), right = bend_back(f, p.out.y, p.g.y);
+    int a = p.taken.x, b = p.taken.y;
+    upper = {a == 0 ? left : 0.0f, a == 1 ? left : 0.0f, b == 0 ? right : 0.0f, b == 1 ? right : 0.0f};
+    lower = {a == 2 ? left : 0.0f, a == 3 ? left : 0.0f, b == 2 ? right : 0.0f, b == 3 ? right : 0.0f};
+}
+
+/* ---- the pool behind the activation ------------------------------------------------------------------------------ */
+
+struct largest {
+    float value;
+    int at;
+};
+
+static __device__ inline void compare(largest &most, float value, int at) {
+    if (!(most.value >= value || isnan(most.value))) most = {value, at};
+}
+
+/* The first of the largest; NaN is larger than any number. */
+static __device__ inline largest largest_of(float a, float b, float c, float d) {
+    largest most = {a, 0};
+    compare(most, b, 1);
+    compare(most, c, 2);
+    compare(most, d, 3);
+    return most;
 }
 
 #endif

@@ -23,7 +23,7 @@ struct plan {
     size_t bytes;
 };
 
-static plan make_plan(cuda_window w) {
+static plan make_plan(cuda_window w, bool pooled) {
     plan p = {};
     p.w = w;
     p.groups = 1;
@@ -37,27 +37,39 @@ static plan make_plan(cuda_window w) {
     }
     if (p.chunk == 0) return p;
     p.by_line = divide_by(p.t.in_line);
-    p.by_rows = divide_by(p.t.rows + 1);
+    p.by_rows = divide_by(pooled ? p.t.rows / 2 + 1 : p.t.rows + 1);
     p.by_images = divide_by(p.t.images);
     p.by_weights = divide_by(CHANNELS * TAPS);
     return p;
 }
 
 /* to (chunk, images, rows + 1, out_width) := g of outputs [first, ..); zeros where there are none. */
-static __device__ inline void bring_grad(const plan &p, const corner &at, cuda_bend f, int first, const float *out,
-                                         const float *grad, float *to) {
+template <bool POOLED>
+static __device__ inline void bring_grad(const plan &p, const corner &at, const cuda_shown &s, int first, float *to) {
     const cuda_window &w = p.w;
-    int rows = p.t.rows + 1, n = p.chunk * p.t.images * rows * p.t.in_line, points = w.out_height * w.out_width;
-    int64_t from = (at.image * w.outputs + first) * points + at.row * w.out_width;
+    int lines = POOLED ? p.t.rows / 2 + 1 : p.t.rows + 1, n = p.chunk * p.t.images * lines * p.t.in_line;
     auto fetch = [&](int e) {
-        int row = p.by_line.quotient(e), k = e - row * p.t.in_line, part = p.by_rows.quotient(row);
-        row -= part * rows;
-        int output = p.by_images.quotient(part), image = part - output * p.t.images;
+        int line = p.by_line.quotient(e), k = e - line * p.t.in_line, part = p.by_rows.quotient(line);
+        line -= part * lines;
+        int output = p.by_images.quotient(part), image = part - output * p.t.images, row = POOLED ? 2 * line : line;
         bool there = image < at.images && first + output < w.outputs && at.row + row < w.out_height;
-        return pairs_at(f, out, grad, there,
-                        from + ((int64_t)image * w.outputs + output) * points + row * w.out_width + QUAD * k, e);
+        int64_t plane = (at.image + image) * w.outputs + first + output;
+        int place = output * p.plane + image * p.image + row * w.out_width + QUAD * k;
+        if constexpr (POOLED)
+            return windows_at(w, s, there, plane, at.row / 2 + line, k, row < p.t.rows ? place : -1 - place);
+        else
+            return pairs_at(w, s, there, plane, at.row + row, k, place);
     };
-    bring_at_once<3>(n, fetch, [&](const four_pairs &pair) { ((float4 *)to)[pair.to] = unbent(f, pair); });
+    bring_at_once<3>(n, fetch, [&](const auto &item) {
+        if constexpr (POOLED) { /* of the last line of a tile, the upper quad alone: the sign says so */
+            float4 upper, lower;
+            unpool(s.f, item, upper, lower);
+            *(float4 *)(to + (item.to < 0 ? -1 - item.to : item.to)) = upper;
+            if (item.to >= 0) *(float4 *)(to + item.to + w.out_width) = lower;
+        } else {
+            *(float4 *)(to + item.to) = unbent(s.f, item);
+        }
+    });
 }
 
 /* to (chunk, taps, CHANNELS) := weights of outputs [first, ..) and channels [channel, ..); zeros where there are none.
@@ -127,8 +139,9 @@ static __device__ inline void put(const plan &p, const corner &at, const place &
     }
 }
 
+template <bool POOLED>
 static __global__ void __launch_bounds__(BLOCK, 4)
-    data_back(plan p, cuda_bend f, const float *out, const float *grad, const float *weights, float *grad_in) {
+    data_back(plan p, cuda_shown s, const float *weights, float *grad_in) {
     extern __shared__ float4 memory[];
     float *g = (float *)memory, *W = g + p.chunk * p.plane;
     int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, group = warp % p.groups;
@@ -139,7 +152,7 @@ static __global__ void __launch_bounds__(BLOCK, 4)
     around sum = {};
     for (int first = 0; first < p.w.outputs; first += p.chunk) {
         __syncthreads();
-        bring_grad(p, at, f, first, out, grad, g);
+        bring_grad<POOLED>(p, at, s, first, g);
         bring_weights(p, first_channel, first, weights, W);
         __syncthreads();
         int outputs = p.w.outputs - first < p.chunk ? p.w.outputs - first : p.chunk;
@@ -150,13 +163,13 @@ static __global__ void __launch_bounds__(BLOCK, 4)
     put(p, at, here, first_channel + group * EACH, sum, grad_in);
 }
 
-cudaError_t train_cuda_halve_data(cuda_window w, cuda_bend f, const float *out, const float *grad, const float *weights,
-                                  float *grad_in, void *stream) {
-    plan p = make_plan(w);
+cudaError_t train_cuda_halve_data(cuda_window w, cuda_shown shown, const float *weights, float *grad_in, void *stream) {
+    plan p = make_plan(w, shown.taken != NULL);
     int channels = p.groups * EACH;
     dim3 grid((unsigned)p.t.tiles, (unsigned)((w.channels + channels - 1) / channels));
-    cudaError_t error = p.chunk == 0 ? cudaErrorInvalidValue : allow(data_back);
+    auto kernel = shown.taken != NULL ? data_back<true> : data_back<false>;
+    cudaError_t error = p.chunk == 0 ? cudaErrorInvalidValue : allow_shared(kernel);
     if (error != cudaSuccess) return error;
-    data_back<<<grid, BLOCK, p.bytes, on(stream)>>>(p, f, out, grad, weights, grad_in);
+    kernel<<<grid, BLOCK, p.bytes, on(stream)>>>(p, shown, weights, grad_in);
     return cudaGetLastError();
 }

@@ -101,9 +101,35 @@ static __device__ inline void put(const plan &p, const corner &at, const place &
     }
 }
 
+/* The same with a pool. Lines of a window are in_line lanes apart: the lane of the upper one puts the left of its two
+ * windows, that of the lower one the right. All lanes of the warp come here. */
 template <int OUTPUTS>
+static __device__ inline void put_pooled(const plan &p, const corner &at, const place &here, cuda_bend f, int output,
+                                         const float *bias, const float (&sum)[OUTPUTS][QUAD], uint8_t *taken,
+                                         float *out) {
+    const cuda_window &w = p.w;
+    bool lower = here.row % 2 != 0;
+    int points = w.out_height * w.out_width / 4;
+    int64_t to = (at.image + here.image) * w.outputs * points + (at.row + here.row) / 2 * (w.out_width / 2) +
+                 2 * here.column + (lower ? 1 : 0);
+#pragma unroll
+    for (int o = 0; o < OUTPUTS; o++) {
+        if (output + o >= w.outputs) return;
+        float b = bias != NULL ? bias[output + o] : 0.0f, v[QUAD];
+#pragma unroll
+        for (int k = 0; k < QUAD; k++) v[k] = bend(f, sum[o][k] + b);
+        float left = __shfl_xor_sync(0xffffffffu, lower ? v[0] : v[2], p.t.in_line);
+        float right = __shfl_xor_sync(0xffffffffu, lower ? v[1] : v[3], p.t.in_line);
+        largest most = lower ? largest_of(left, right, v[2], v[3]) : largest_of(v[0], v[1], left, right);
+        if (!here.valid) continue;
+        out[to + (int64_t)(output + o) * points] = most.value;
+        taken[to + (int64_t)(output + o) * points] = (uint8_t)most.at;
+    }
+}
+
+template <int OUTPUTS, bool POOLED>
 static __global__ void __launch_bounds__(BLOCK, 4)
-    halve(plan p, cuda_bend f, const float *in, const float *weights, const float *bias, float *out) {
+    halve(plan p, cuda_bend f, const float *in, const float *weights, const float *bias, uint8_t *taken, float *out) {
     extern __shared__ float4 memory[];
     float *x = (float *)memory, *W = x + p.x_numbers;
     int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, group = warp % p.groups;
@@ -124,19 +150,23 @@ static __global__ void __launch_bounds__(BLOCK, 4)
                 add_line<OUTPUTS>(p, own + c * p.l.plane + ky * p.l.line, here.column == 0,
                                   W + (c * TAPS + 3 * ky) * p.weights_line + group * OUTPUTS, sum);
     }
-    put<OUTPUTS>(p, at, here, f, first_output + group * OUTPUTS, bias, sum, out);
+    if (POOLED)
+        put_pooled<OUTPUTS>(p, at, here, f, first_output + group * OUTPUTS, bias, sum, taken, out);
+    else
+        put<OUTPUTS>(p, at, here, f, first_output + group * OUTPUTS, bias, sum, out);
 }
 
 /* Enough blocks for every multiprocessor to have some, whatever the GPU: sums are the same in both. */
 enum { FEW_BLOCKS = 264 };
 
 template <int OUTPUTS>
-static cudaError_t launch(plan p, cuda_bend f, const float *in, const float *weights, const float *bias, float *out,
-                          void *stream) {
+static cudaError_t launch(plan p, cuda_bend f, const float *in, const float *weights, const float *bias, uint8_t *taken,
+                          float *out, void *stream) {
     dim3 grid((unsigned)p.t.tiles, (unsigned)((p.w.outputs + p.outputs - 1) / p.outputs));
-    cudaError_t error = allow(halve<OUTPUTS>);
+    auto kernel = taken != NULL ? halve<OUTPUTS, true> : halve<OUTPUTS, false>;
+    cudaError_t error = allow_shared(kernel);
     if (error != cudaSuccess) return error;
-    halve<OUTPUTS><<<grid, BLOCK, p.bytes, on(stream)>>>(p, f, in, weights, bias, out);
+    kernel<<<grid, BLOCK, p.bytes, on(stream)>>>(p, f, in, weights, bias, taken, out);
     return cudaGetLastError();
 }
 
@@ -147,9 +177,15 @@ bool train_cuda_halves(cuda_window w) {
     return shape && lines_fit && w.channels <= 32 && w.outputs <= 64 && make_plan(w, 16).chunk > 0;
 }
 
+/* Both lines of a window are in a warp then, whichever kernel it is. */
+bool train_cuda_halves_and_pools(cuda_window w, cuda_window pool) {
+    return train_cuda_halves(w) && train_cuda_pool_halves(pool) && w.out_width <= 4 * QUAD;
+}
+
 cudaError_t train_cuda_halve(cuda_window w, cuda_bend f, const float *in, const float *weights, const float *bias,
-                             float *out, void *stream) {
+                             uint8_t *taken, float *out, void *stream) {
     plan p = make_plan(w, 16);
-    if (w.outputs > 8 && p.t.tiles < FEW_BLOCKS) return launch<8>(make_plan(w, 8), f, in, weights, bias, out, stream);
-    return launch<16>(p, f, in, weights, bias, out, stream);
+    bool few = w.outputs > 8 && p.t.tiles < FEW_BLOCKS;
+    return few ? launch<8>(make_plan(w, 8), f, in, weights, bias, taken, out, stream)
+               : launch<16>(p, f, in, weights, bias, taken, out, stream);
 }

@@ -126,6 +126,45 @@ static __device__ inline void put_forward(const plan &p, const corner &at, cuda_
     }
 }
 
+/* The number at the other line of the same pool's window, of pair j: a pair or a lane away. */
+static __device__ inline float across(int in_line, const float (&v)[PAIRS], int j) {
+    if (in_line == 1) return __shfl_xor_sync(0xffffffffu, v[j], 2);
+    return in_line == 2 ? v[j ^ 1] : v[j ^ 2];
+}
+
+/* The same with a pool: the thread that has the upper line of a window puts it. */
+template <int M>
+static __device__ inline void put_pooled(const plan &p, const corner &at, cuda_bend f, int first, const float *bias,
+                                         const float (&sum)[M][PAIRS][4], uint8_t *taken, float *out) {
+    const cuda_window &w = p.w;
+    int points = w.out_height * w.out_width / 4, to[PAIRS];
+#pragma unroll
+    for (int j = 0; j < PAIRS; j++) {
+        place here = place_of(w, p.t, at, quad_of_sum(j));
+        to[j] = (here.image * w.outputs * points) + (at.row + here.row) / 2 * (w.out_width / 2) + 2 * here.column +
+                point_of_sum() / 2;
+        if (!here.valid || here.row % 2 != 0) to[j] = -1;
+    }
+#pragma unroll
+    for (int m = 0; m < 2 * M; m++) {
+        int o = first + 8 * m + threadIdx.x % LANES / 4;
+        float b = bias != NULL && o < w.outputs ? bias[o] : 0.0f, left[PAIRS], right[PAIRS];
+        int64_t plane = (at.image * w.outputs + o) * points;
+#pragma unroll
+        for (int j = 0; j < PAIRS; j++) {
+            left[j] = bend(f, sum[m / 2][j][m % 2 * 2] + b);
+            right[j] = bend(f, sum[m / 2][j][m % 2 * 2 + 1] + b);
+        }
+#pragma unroll
+        for (int j = 0; j < PAIRS; j++) {
+            largest most = largest_of(left[j], right[j], across(p.t.in_line, left, j), across(p.t.in_line, right, j));
+            if (to[j] < 0 || o >= w.outputs) continue;
+            out[plane + to[j]] = most.value;
+            taken[plane + to[j]] = (uint8_t)most.at;
+        }
+    }
+}
+
 /* The zeros before every line of input. */
 static __device__ inline void begin_lines(const plan &p, float *x) {
     int n_lines = 2 * p.t.rows + 1;
@@ -133,9 +172,9 @@ static __device__ inline void begin_lines(const plan &p, float *x) {
         x[e / n_lines * p.l.plane + e % n_lines * p.l.line + p.l.odd - 1] = 0.0f;
 }
 
-template <int M>
+template <int M, bool POOLED>
 static __global__ void __launch_bounds__(BLOCK, 4)
-    halve(plan p, cuda_bend f, const float *in, const float *weights, const float *bias, float *out) {
+    halve(plan p, cuda_bend f, const float *in, const float *weights, const float *bias, uint8_t *taken, float *out) {
     extern __shared__ float4 memory[];
     float *x = (float *)memory, *W = x + p.numbers;
     int first_output = blockIdx.y * p.side, own[PAIRS];
@@ -155,23 +194,27 @@ static __global__ void __launch_bounds__(BLOCK, 4)
             __syncthreads();
             multiply_lines<M>(p, x, W + first * TAPS * p.step, own, sum);
         }
-        put_forward<M>(p, at, f, first_output, bias, sum, out);
+        if (POOLED)
+            put_pooled<M>(p, at, f, first_output, bias, sum, taken, out);
+        else
+            put_forward<M>(p, at, f, first_output, bias, sum, out);
     }
 }
 
 template <int M>
 static cudaError_t launch_forward(const plan &p, cuda_bend f, const float *in, const float *weights, const float *bias,
-                                  float *out, void *stream) {
+                                  uint8_t *taken, float *out, void *stream) {
     dim3 grid(p.blocks, (unsigned)((p.w.outputs + p.side - 1) / p.side));
-    cudaError_t error = allow(halve<M>);
+    auto kernel = taken != NULL ? halve<M, true> : halve<M, false>;
+    cudaError_t error = allow_shared(kernel);
     if (error != cudaSuccess) return error;
-    halve<M><<<grid, BLOCK, p.bytes, on(stream)>>>(p, f, in, weights, bias, out);
+    kernel<<<grid, BLOCK, p.bytes, on(stream)>>>(p, f, in, weights, bias, taken, out);
     return cudaGetLastError();
 }
 
 /* ---- the gradient at the input ----------------------------------------------------------------------------------- */
 
-static plan plan_data(cuda_window w) {
+static plan plan_data(cuda_window w, bool pooled) {
     plan p = {};
     p.w = w;
     p.t = tile_quads(w, QUADS);
@@ -185,7 +228,7 @@ static plan plan_data(cuda_window w) {
         if ((size_t)(p.chunk * p.l.plane) * sizeof(float) <= MOST_SHARED / 2) break;
     p.numbers = p.chunk * p.l.plane;
     p.by_line = divide_by(p.t.in_line);
-    p.by_rows = divide_by(p.t.rows + 1);
+    p.by_rows = divide_by(pooled ? p.t.rows / 2 + 1 : p.t.rows + 1);
     p.by_images = divide_by(p.t.images);
     p.by_weights = divide_by(TENSOR_M * TAPS);
     set_blocks(&p);
@@ -206,23 +249,31 @@ static __device__ inline void bring_back(const plan &p, int channel, const float
 }
 
 /* to (chunk, images, rows + 1, line) := g of outputs [first, ..); zeros where there are none. */
-static __device__ inline void bring_grad(const plan &p, const corner &at, cuda_bend f, int first, const float *out,
-                                         const float *grad, float *to) {
+template <bool POOLED>
+static __device__ inline void bring_grad(const plan &p, const corner &at, const cuda_shown &s, int first, float *to) {
     const cuda_window &w = p.w;
-    int rows = p.t.rows + 1, n = p.chunk * p.t.images * rows * p.t.in_line, points = w.out_height * w.out_width;
-    int64_t from = (at.image * w.outputs + first) * points + at.row * w.out_width;
+    int lines = POOLED ? p.t.rows / 2 + 1 : p.t.rows + 1, n = p.chunk * p.t.images * lines * p.t.in_line;
     auto fetch = [&](int e) {
-        int row = p.by_line.quotient(e), k = e - row * p.t.in_line, part = p.by_rows.quotient(row);
-        row -= part * rows;
-        int output = p.by_images.quotient(part), image = part - output * p.t.images;
+        int line = p.by_line.quotient(e), k = e - line * p.t.in_line, part = p.by_rows.quotient(line);
+        line -= part * lines;
+        int output = p.by_images.quotient(part), image = part - output * p.t.images, row = POOLED ? 2 * line : line;
         bool there = image < at.images && first + output < w.outputs && at.row + row < w.out_height;
-        return pairs_at(f, out, grad, there,
-                        from + ((int64_t)image * w.outputs + output) * points + row * w.out_width + QUAD * k,
-                        output * p.l.plane + image * p.l.image + row * p.l.line + QUAD * k);
+        int64_t plane = (at.image + image) * w.outputs + first + output;
+        int place = output * p.l.plane + image * p.l.image + row * p.l.line + QUAD * k;
+        if constexpr (POOLED)
+            return windows_at(w, s, there, plane, at.row / 2 + line, k, row < p.t.rows ? place : -1 - place);
+        else
+            return pairs_at(w, s, there, plane, at.row + row, k, place);
     };
-    bring_at_once<3>(n, fetch, [&](const four_pairs &pair) {
-        float4 v = unbent(f, pair);
-        *(float4 *)(to + pair.to) = {to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w)};
+    bring_at_once<3>(n, fetch, [&](const auto &item) {
+        if constexpr (POOLED) { /* of the last line of a tile, the upper quad alone: the sign says so */
+            float4 upper, lower;
+            unpool(s.f, item, upper, lower);
+            *(float4 *)(to + (item.to < 0 ? -1 - item.to : item.to)) = to_tf32(upper);
+            if (item.to >= 0) *(float4 *)(to + item.to + p.l.line) = to_tf32(lower);
+        } else {
+            *(float4 *)(to + item.to) = to_tf32(unbent(s.f, item));
+        }
     });
 }
 
@@ -282,8 +333,9 @@ static __device__ inline void put_data(const plan &p, const corner &at, int firs
     }
 }
 
+template <bool POOLED>
 static __global__ void __launch_bounds__(BLOCK, 4)
-    data_back(plan p, cuda_bend f, const float *out, const float *grad, const float *weights, float *grad_in) {
+    data_back(plan p, cuda_shown s, const float *weights, float *grad_in) {
     extern __shared__ float4 memory[];
     float *g = (float *)memory, *W = g + p.numbers;
     int first_channel = blockIdx.y * p.side, own[PAIRS];
@@ -299,7 +351,7 @@ static __global__ void __launch_bounds__(BLOCK, 4)
         around sum = {};
         for (int first = 0; first < p.w.outputs; first += p.chunk) {
             __syncthreads();
-            bring_grad(p, at, f, first, out, grad, g);
+            bring_grad<POOLED>(p, at, s, first, g);
             __syncthreads();
             int outputs = p.w.outputs - first < p.chunk ? p.w.outputs - first : p.chunk;
             for (int o = 0; o < outputs; o += TENSOR_K)
@@ -313,22 +365,23 @@ static __global__ void __launch_bounds__(BLOCK, 4)
 
 bool train_cuda_halves_by_tensor_units(cuda_window w) {
     return train_cuda_halves(w) && w.channels >= TENSOR_K && w.outputs >= TENSOR_K &&
-           plan_forward(w).bytes <= MOST_BYTES && plan_data(w).bytes <= MOST_BYTES;
+           plan_forward(w).bytes <= MOST_BYTES && plan_data(w, false).bytes <= MOST_BYTES;
 }
 
 cudaError_t train_cuda_halve_tf32(cuda_window w, cuda_bend f, const float *in, const float *weights, const float *bias,
-                                  float *out, void *stream) {
+                                  uint8_t *taken, float *out, void *stream) {
     plan p = plan_forward(w);
-    return p.side == TENSOR_M ? launch_forward<1>(p, f, in, weights, bias, out, stream)
-                              : launch_forward<2>(p, f, in, weights, bias, out, stream);
+    auto launch = p.side == TENSOR_M ? launch_forward<1> : launch_forward<2>;
+    return launch(p, f, in, weights, bias, taken, out, stream);
 }
 
-cudaError_t train_cuda_halve_data_tf32(cuda_window w, cuda_bend f, const float *out, const float *grad,
-                                       const float *weights, float *grad_in, void *stream) {
-    plan p = plan_data(w);
+cudaError_t train_cuda_halve_data_tf32(cuda_window w, cuda_shown shown, const float *weights, float *grad_in,
+                                       void *stream) {
+    plan p = plan_data(w, shown.taken != NULL);
     dim3 grid(p.blocks, (unsigned)((w.channels + p.side - 1) / p.side));
-    cudaError_t error = allow(data_back);
+    auto kernel = shown.taken != NULL ? data_back<true> : data_back<false>;
+    cudaError_t error = allow_shared(kernel);
     if (error != cudaSuccess) return error;
-    data_back<<<grid, BLOCK, p.bytes, on(stream)>>>(p, f, out, grad, weights, grad_in);
+    kernel<<<grid, BLOCK, p.bytes, on(stream)>>>(p, shown, weights, grad_in);
     return cudaGetLastError();
 }

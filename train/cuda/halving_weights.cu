@@ -27,8 +27,8 @@ struct plan {
     int outputs; /* of a block */
     int g_line;  /* numbers from output to output of g in shared memory */
     int x_numbers;
-    divider by_quads;
-    int64_t share; /* tiles of a block */
+    divider by_items, by_image; /* of the gradient: quads, or pairs of them below each other */
+    int64_t share;              /* tiles of a block */
     int splits;
     size_t bytes;
 };
@@ -56,7 +56,7 @@ static void set_tile(plan *p, int quads) {
     if (p->bytes < sums) p->bytes = sums;
 }
 
-static bool make_plan(cuda_window w, plan *p) {
+static bool make_plan(cuda_window w, bool pooled, plan *p) {
     *p = {};
     p->w = w;
     p->groups = power_up_to((w.outputs + EACH - 1) / EACH, 4);
@@ -72,26 +72,40 @@ static bool make_plan(cuda_window w, plan *p) {
     p->share = (p->t.tiles + splits - 1) / splits;
     p->splits = (int)((p->t.tiles + p->share - 1) / p->share);
     p->by = bring_divisions(w, p->t, p->channels);
-    p->by_quads = divide_by(p->quads);
+    p->by_items = divide_by(pooled ? p->quads / 2 : p->quads);
+    p->by_image = divide_by(pooled ? p->t.in_image / 2 : p->t.in_image);
     return true;
 }
 
 /* ---- bringing a tile --------------------------------------------------------------------------------------------- */
 
 /* to (outputs, g_line) := g of outputs [first, ..); zeros where there are none. */
-static __device__ inline void bring_grad(const plan &p, const corner &at, cuda_bend f, int first, const float *out,
-                                         const float *grad, float *to) {
+template <bool POOLED>
+static __device__ inline void bring_grad(const plan &p, const corner &at, const cuda_shown &s, int first, float *to) {
     const cuda_window &w = p.w;
-    int n = p.outputs * p.quads, points = w.out_height * w.out_width;
-    int64_t from = (at.image * w.outputs + first) * points + at.row * w.out_width;
+    int items = POOLED ? p.quads / 2 : p.quads, of_image = POOLED ? p.t.in_image / 2 : p.t.in_image;
     auto fetch = [&](int e) {
-        int output = p.by_quads.quotient(e), quad = e - output * p.quads;
-        int image = p.t.strips > 1 ? 0 : p.t.by_image.quotient(quad), within = quad - image * p.t.in_image;
-        bool there = image < at.images && first + output < w.outputs && at.row * w.out_width + QUAD * within < points;
-        return pairs_at(f, out, grad, there, from + ((int64_t)image * w.outputs + output) * points + QUAD * within,
-                        output * p.g_line + QUAD * quad);
+        int output = p.by_items.quotient(e), item = e - output * items;
+        int image = p.t.strips > 1 ? 0 : p.by_image.quotient(item), within = item - image * of_image;
+        int line = p.t.by_line.quotient(within), k = within - line * p.t.in_line, row = POOLED ? 2 * line : line;
+        bool there = image < at.images && first + output < w.outputs && at.row + row < w.out_height;
+        int64_t plane = (at.image + image) * w.outputs + first + output;
+        int place = output * p.g_line + QUAD * (image * p.t.in_image + row * p.t.in_line + k);
+        if constexpr (POOLED)
+            return windows_at(w, s, there, plane, at.row / 2 + line, k, place);
+        else
+            return pairs_at(w, s, there, plane, at.row + row, k, place);
     };
-    bring_at_once<4>(n, fetch, [&](const four_pairs &pair) { *(float4 *)(to + pair.to) = unbent(f, pair); });
+    bring_at_once<4>(p.outputs * items, fetch, [&](const auto &item) {
+        if constexpr (POOLED) {
+            float4 upper, lower;
+            unpool(s.f, item, upper, lower);
+            *(float4 *)(to + item.to) = upper;
+            *(float4 *)(to + item.to + QUAD * p.t.in_line) = lower;
+        } else {
+            *(float4 *)(to + item.to) = unbent(s.f, item);
+        }
+    });
 }
 
 /* Where a quad's window begins, and the zeros before every line: the same in all tiles. */
@@ -182,9 +196,9 @@ static __device__ inline void put_bias(const plan &p, int first_output, float su
 }
 
 /* partial (splits, n): weights, then the bias where n has room for it. */
+template <bool POOLED>
 static __global__ void __launch_bounds__(BLOCK, 4)
-    sum_weights(plan p, cuda_bend f, bool bias, int64_t n, const float *in, const float *out, const float *grad,
-                float *partial) {
+    sum_weights(plan p, cuda_shown s, bool bias, int64_t n, const float *in, float *partial) {
     extern __shared__ float4 memory[];
     float *x = (float *)memory, *g = x + p.x_numbers;
     int *offsets = (int *)(g + p.outputs * p.g_line);
@@ -199,7 +213,7 @@ static __global__ void __launch_bounds__(BLOCK, 4)
         corner at = corner_of(p.w, p.t, tile);
         __syncthreads();
         bring_lines(p.w, p.t, at, p.l, p.by, first_channel, p.channels, in, x);
-        bring_grad(p, at, f, first_output, out, grad, g);
+        bring_grad<POOLED>(p, at, s, first_output, g);
         __syncthreads();
         for (int q = slice; q < p.quads; q += p.slices)
             add_quad(p, x + offsets[q] + channel * p.l.plane, g + group * p.g_line + QUAD * q, sum);
@@ -242,9 +256,9 @@ static __device__ inline void put_products(const plan &p, int output, int channe
 }
 
 /* As sum_weights. */
+template <bool POOLED>
 static __global__ void __launch_bounds__(BLOCK, 4)
-    multiply_weights(plan p, cuda_bend f, bool bias, int64_t n, const float *in, const float *out, const float *grad,
-                     float *partial) {
+    multiply_weights(plan p, cuda_shown s, bool bias, int64_t n, const float *in, float *partial) {
     extern __shared__ float4 memory[];
     float *x = (float *)memory, *g = x + p.x_numbers;
     int *offsets = (int *)(g + p.outputs * p.g_line);
@@ -259,7 +273,7 @@ static __global__ void __launch_bounds__(BLOCK, 4)
         corner at = corner_of(p.w, p.t, tile);
         __syncthreads();
         bring_lines<true>(p.w, p.t, at, p.l, p.by, first_channel, p.channels, in, x);
-        bring_grad(p, at, f, first_output, out, grad, g);
+        bring_grad<POOLED>(p, at, s, first_output, g);
         __syncthreads();
         for (int q = 0; q < p.quads; q += 2)
             multiply_quads(p, x + (own_channel + row) * p.l.plane, offsets, g + own_output * p.g_line, q, sum);
@@ -300,19 +314,28 @@ static int64_t numbers_of(cuda_window w, bool bias) {
 
 int64_t train_cuda_halve_bytes(cuda_window w) {
     plan p;
-    return make_plan(w, &p) ? p.splits * numbers_of(w, true) * (int64_t)sizeof(float) : 0;
+    return make_plan(w, false, &p) ? p.splits * numbers_of(w, true) * (int64_t)sizeof(float) : 0;
 }
 
-cudaError_t train_cuda_halve_weights(cuda_window w, cuda_bend f, bool tf32, bool bias, const float *in,
-                                     const float *out, const float *grad, void *scratch, float *d_params,
-                                     void *stream) {
-    plan p;
-    if (!make_plan(w, &p)) return cudaErrorInvalidValue;
-    int64_t n = numbers_of(w, bias);
+template <bool POOLED>
+static cudaError_t sum_splits(const plan &p, const cuda_shown &s, bool tensor_units, bool bias, int64_t n,
+                              const float *in, float *partial, void *stream) {
+    const cuda_window &w = p.w;
     dim3 grid((w.outputs + p.outputs - 1) / p.outputs, (w.channels + p.channels - 1) / p.channels, p.splits);
-    auto kernel = tf32 && suits_tensor_units(p) ? multiply_weights : sum_weights;
-    cudaError_t error = allow(kernel);
+    auto kernel = tensor_units ? multiply_weights<POOLED> : sum_weights<POOLED>;
+    cudaError_t error = allow_shared(kernel);
     if (error != cudaSuccess) return error;
-    kernel<<<grid, BLOCK, p.bytes, on(stream)>>>(p, f, bias, n, in, out, grad, (float *)scratch);
-    return add_all(p.splits, n, (const float *)scratch, d_params, stream);
+    kernel<<<grid, BLOCK, p.bytes, on(stream)>>>(p, s, bias, n, in, partial);
+    return cudaGetLastError();
+}
+
+cudaError_t train_cuda_halve_weights(cuda_window w, cuda_shown shown, bool tf32, bool bias, const float *in,
+                                     void *scratch, float *d_params, void *stream) {
+    plan p;
+    if (!make_plan(w, shown.taken != NULL, &p)) return cudaErrorInvalidValue;
+    int64_t n = numbers_of(w, bias);
+    float *partial = (float *)scratch;
+    auto sum = shown.taken != NULL ? sum_splits<true> : sum_splits<false>;
+    cudaError_t error = sum(p, shown, tf32 && suits_tensor_units(p), bias, n, in, partial, stream);
+    return error == cudaSuccess ? add_all(p.splits, n, partial, d_params, stream) : error;
 }

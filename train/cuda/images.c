@@ -156,19 +156,14 @@ const train_layer_ops train_cuda_flatten = {.pass_forward = flatten_forward, .pa
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static const train_layer_ops *layer_of(train_layer_kind kind) {
-    static const struct {
-        train_layer_kind kind;
-        const train_layer_ops *ops;
-    } layers[] = {
-        {TRAIN_RELU, &train_cuda_activation},   {TRAIN_LEAKY_RELU, &train_cuda_activation},
-        {TRAIN_TANH, &train_cuda_activation},   {TRAIN_CONVOLUTION, &train_cuda_convolution},
-        {TRAIN_MAX_POOL, &train_cuda_max_pool}, {TRAIN_BATCH_NORM, &train_cuda_batch_norm},
-        {TRAIN_ADD, &train_cuda_addition},      {TRAIN_AVERAGE_POOL, &train_cuda_average_pool},
-        {TRAIN_FLATTEN, &train_cuda_flatten},
+    static const train_layer_ops *const layers[TRAIN_LAYER_KINDS] = {
+        [TRAIN_RELU] = &train_cuda_activation,   [TRAIN_LEAKY_RELU] = &train_cuda_activation,
+        [TRAIN_TANH] = &train_cuda_activation,   [TRAIN_CONVOLUTION] = &train_cuda_convolution,
+        [TRAIN_MAX_POOL] = &train_cuda_max_pool, [TRAIN_BATCH_NORM] = &train_cuda_batch_norm,
+        [TRAIN_ADD] = &train_cuda_addition,      [TRAIN_AVERAGE_POOL] = &train_cuda_average_pool,
+        [TRAIN_FLATTEN] = &train_cuda_flatten,
     };
-    for (size_t k = 0; k < sizeof layers / sizeof layers[0]; k++)
-        if (layers[k].kind == kind) return layers[k].ops;
-    return NULL;
+    return layers[kind];
 }
 
 const train_image_ops train_cuda_images = {.layer = layer_of,

@@ -1,4 +1,4 @@
-/* Max-pools and the average of each channel on the GPU, by kernels of ours: of images with their channels last
+/* Max-pools and the average of each channel on the GPU, by our own kernels: of images with their channels last
  * (last_pool.cu), and windows of 2 by 2 of images as they come (pooling.cu). Of several largest numbers of a window the
  * first is chosen. */
 #include <stdlib.h>
@@ -22,11 +22,12 @@ static circe_status create(train_device *device, const train_layer *layer, int64
     *scratch_bytes = 0;
     *state = NULL;
     if (layer->form != TRAIN_CUDA_PLAIN && !train_cuda_last_pools(train_cuda_window(layer, rows)))
-        return circe_fail(CIRCE_ERR_UNSUPPORTED,
-                          "layer %s: a max-pool of %lld by %lld; on a GPU windows may be 15 by 15 at most", layer->name,
-                          (long long)layer->kernel, (long long)layer->kernel);
+        return circe_fail(
+            CIRCE_ERR_UNSUPPORTED,
+            "layer %s: a max-pool of %lld by %lld is too large; on a GPU, windows may be at most 15 by 15", layer->name,
+            (long long)layer->kernel, (long long)layer->kernel);
     train_layer_state *s = calloc(1, sizeof *s);
-    if (s == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a pool");
+    if (s == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a pool");
     if (layer->form != TRAIN_CUDA_PLAIN) {
         s->taken = device->ops->allocate(device, (size_t)(rows * train_shape_count(layer->out)));
         if (s->taken == NULL) {

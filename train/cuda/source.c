@@ -25,6 +25,8 @@ struct train_source_handle {
     cuda_points points;
     shared *values;
     void *stored, *shift;
+    const int8_t *from_shift; /* (n), the host's */
+    size_t n;
 };
 
 static void give_back(train_device *device, shared *values) {
@@ -58,7 +60,7 @@ static circe_status bring(train_device *device, const void *from, size_t bytes, 
 
 static circe_status bring_shared(train_device *device, const void *from, size_t bytes, shared **made) {
     shared *values = calloc(1, sizeof *values);
-    if (values == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the description of points");
+    if (values == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the description of points");
     *values = (shared){.from = from, .bytes = bytes, .gpu = train_cuda_of(device)->gpu, .next = all_shared};
     circe_status status = bring(device, from, bytes, &values->values);
     if (status == CIRCE_OK) {
@@ -92,9 +94,10 @@ static size_t stored_bytes(const train_source *s) {
 }
 
 static circe_status fill(train_device *device, const train_source *s, train_source_handle *handle) {
-    size_t n = (size_t)s->n;
+    size_t n = handle->n = (size_t)s->n;
+    handle->from_shift = s->shift;
     if (train_source_cols(s) > INT32_MAX)
-        return circe_fail(CIRCE_ERR_SHAPE, "points of %lld numbers; on a GPU there may be %d",
+        return circe_fail(CIRCE_ERR_SHAPE, "points have %lld numbers; a GPU supports at most %d",
                           (long long)train_source_cols(s), INT32_MAX);
     circe_status status = s->n_stored > 0 ? share(device, s->values, stored_bytes(s), &handle->values) : CIRCE_OK;
     if (status == CIRCE_OK) status = bring(device, s->stored, n * sizeof *s->stored, &handle->stored);
@@ -115,9 +118,15 @@ static circe_status fill(train_device *device, const train_source *s, train_sour
     return status;
 }
 
+void train_cuda_source_renew(train_device *device, train_source_handle *handle) {
+    if (handle->values != NULL)
+        device->ops->upload(device, handle->values->values, handle->values->from, handle->values->bytes);
+    if (handle->shift != NULL) device->ops->upload(device, handle->shift, handle->from_shift, handle->n);
+}
+
 circe_status train_cuda_source_open(train_device *device, const train_source *source, train_source_handle **handle) {
     *handle = calloc(1, sizeof **handle);
-    if (*handle == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the description of points");
+    if (*handle == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the description of points");
     circe_status status = fill(device, source, *handle);
     if (status != CIRCE_OK) {
         train_cuda_source_close(device, *handle);

@@ -76,14 +76,15 @@ static __device__ void put_sum(double sum, double scale, double *partial, double
         partial[blockIdx.x] = sum;
 }
 
-static __global__ void square_error(int64_t n, float slope, double scale, const float *p, const float *t,
-                                    double *partial, double *value, float *grad) {
+static __global__ void square_error(int64_t n, int64_t cols, float slope, double scale, const float *p, const float *t,
+                                    const float *w, double *partial, double *value, float *grad) {
     double sum = 0.0;
     take_turn();
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x) {
         double difference = (double)p[i] - (double)t[i];
-        sum += difference * difference;
-        if (grad != NULL) grad[i] = slope * (p[i] - t[i]);
+        float weight = w == NULL ? 1.0f : w[i / cols];
+        sum += (double)weight * difference * difference;
+        if (grad != NULL) grad[i] = weight * slope * (p[i] - t[i]);
     }
     put_sum(sum, scale, partial, value);
 }
@@ -103,10 +104,12 @@ static __device__ double row_entropy(int64_t cols, const float *p, float target,
 }
 
 static __global__ void cross_entropy(int64_t n, int64_t cols, double scale, const float *p, const float *t,
-                                     double *partial, double *value, float *grad) {
+                                     const float *w, double *partial, double *value, float *grad) {
     double sum = 0.0;
-    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x)
-        sum += row_entropy(cols, p + i * cols, t[i], scale, grad == NULL ? NULL : grad + i * cols);
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n; i += (int64_t)gridDim.x * blockDim.x) {
+        double weight = w == NULL ? 1.0 : (double)w[i];
+        sum += weight * row_entropy(cols, p + i * cols, t[i], weight * scale, grad == NULL ? NULL : grad + i * cols);
+    }
     put_sum(sum, scale, partial, value);
 }
 
@@ -121,19 +124,20 @@ static cudaError_t end_loss(unsigned blocks, double scale, const double *partial
     return cudaGetLastError();
 }
 
-cudaError_t train_cuda_mse(int64_t n, int64_t cols, const float *prediction, const float *target, double *partial,
-                           double *value, float *grad, void *stream) {
+cudaError_t train_cuda_mse(int64_t n, int64_t cols, const float *prediction, const float *target, const float *weight,
+                           double *partial, double *value, float *grad, void *stream) {
     double scale = 1.0 / ((double)n * (double)cols);
     unsigned blocks = loss_blocks(n * cols);
-    cudaError_t error = start_early(square_error, blocks, LOSS_THREADS, stream, n * cols, (float)(2.0 * scale), scale,
-                                    prediction, target, partial, value, grad);
+    cudaError_t error = start_early(square_error, blocks, LOSS_THREADS, stream, n * cols, cols, (float)(2.0 * scale),
+                                    scale, prediction, target, weight, partial, value, grad);
     return error == cudaSuccess ? end_loss(blocks, scale, partial, value, stream) : error;
 }
 
 cudaError_t train_cuda_cross_entropy(int64_t n, int64_t cols, const float *prediction, const float *target,
-                                     double *partial, double *value, float *grad, void *stream) {
+                                     const float *weight, double *partial, double *value, float *grad, void *stream) {
     double scale = 1.0 / (double)n;
     unsigned blocks = loss_blocks(n * cols);
-    cross_entropy<<<blocks, LOSS_THREADS, 0, on(stream)>>>(n, cols, scale, prediction, target, partial, value, grad);
+    cross_entropy<<<blocks, LOSS_THREADS, 0, on(stream)>>>(n, cols, scale, prediction, target, weight, partial, value,
+                                                           grad);
     return end_loss(blocks, scale, partial, value, stream);
 }

@@ -9,3 +9,5 @@ circe_status train_device_cuda(circe_context *context, int gpu, train_device **d
                       "this build of circe has no CUDA: train on the CPU (--device cpu), or build it with "
                       "-DCIRCE_CUDA=ON (cmake --preset cuda)");
 }
+
+int train_gpus(void) { return 0; }
