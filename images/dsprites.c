@@ -34,7 +34,6 @@
 #include "images/dsprites.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,7 +224,7 @@ circe_status dsprites_render_some(circe_context *context, const int32_t *images,
     rendering r = {.sprites = sprites, .images = images, .bits = bits};
     for (int64_t i = 0; i < n; i++)
         if (images[i] < 0 || images[i] >= DSPRITES_IMAGES)
-            return circe_fail(CIRCE_ERR_ARGUMENT, "there is no picture %d of dSprites; they are 0 to %d",
+            return circe_fail(CIRCE_ERR_ARGUMENT, "there is no picture %d in dSprites; its pictures are 0 to %d",
                               (int)images[i], DSPRITES_IMAGES - 1);
     make_sprites(sprites);
     train_parallel(context, train_parts(context, n, 1), n, render_part, &r);
@@ -260,7 +259,7 @@ circe_status dsprites_make(circe_context *context, uint8_t **bits) {
     polygon sprites[DSPRITES_SHAPES];
     rendering r = {.sprites = sprites, .bits = malloc((size_t)SPRITES * A_SPRITE)};
     *bits = r.bits;
-    if (r.bits == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the 377 MB of dSprites");
+    if (r.bits == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the 377 MB of dSprites");
     make_sprites(sprites);
     circe_context_run(context, SPRITES, render_sprite, &r);
     return CIRCE_OK;

@@ -2,8 +2,8 @@
  * sprite each: every combination of shape, scale, orientation and position. Drawn from their geometry, equal to the
  * published ones to the pixel, or read from the published file.
  *
- * A picture is 512 bytes: a bit a pixel, row by row from the top, the leftmost pixel in the most significant bit. The
- * whole set is 377 MB in the order of the published array: shape, scale, orientation, x, y, the last fastest. */
+ * A picture is 512 bytes: one bit per pixel, row by row from the top, the leftmost pixel in the most significant bit.
+ * The whole set is 377 MB in the order of the published array: shape, scale, orientation, x, y, the last fastest. */
 #ifndef IMAGES_DSPRITES_H
 #define IMAGES_DSPRITES_H
 
@@ -46,8 +46,7 @@ circe_status dsprites_render_some(circe_context *context, const int32_t *images,
 /* All, into new memory that free releases. */
 circe_status dsprites_make(circe_context *context, uint8_t **bits);
 
-/* ---- the published file -------------------------------------------------------------------------------------------
- */
+/* ---- the published file ------------------------------------------------------------------------------------------ */
 
 /* dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz, or another .npz with such an array `imgs`: uint8 of 0 and 1,
  * (737280, 64, 64). It is unpacked as it is read: 377 MB of new memory, which free releases, not the file's 3 GB. */

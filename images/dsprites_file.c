@@ -35,8 +35,9 @@ static circe_status check_array(const char *name, const io_array *array, int64_t
 static circe_status refuse_pixel(const char *name, int64_t image, const uint8_t *pixels) {
     int at = 0;
     while (pixels[at] <= 1) at++;
-    return circe_fail(CIRCE_ERR_VALUE, "%s: 'imgs' holds %d in picture %lld, row %d, column %d; its pixels are 0 or 1",
-                      name, pixels[at], (long long)image, at / DSPRITES_SIDE, at % DSPRITES_SIDE);
+    return circe_fail(CIRCE_ERR_VALUE,
+                      "%s: 'imgs' contains %d in picture %lld, row %d, column %d; its pixels must be 0 or 1", name,
+                      pixels[at], (long long)image, at / DSPRITES_SIDE, at % DSPRITES_SIDE);
 }
 
 /* bits (512) := one picture; false: a pixel is neither 0 nor 1. Eight pixels are one number, byte i of which must
@@ -56,7 +57,7 @@ static bool pack(const uint8_t *pixels, uint8_t *bits) {
 static circe_status read_images(io_member *member, const char *name, int64_t images, uint8_t *bits) {
     circe_status status = CIRCE_OK;
     uint8_t *pixels = malloc((size_t)BLOCK * PIXELS);
-    if (pixels == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory to read it", name);
+    if (pixels == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory; cannot read it", name);
     for (int64_t first = 0; first < images && status == CIRCE_OK; first += BLOCK) {
         int64_t n = images - first < BLOCK ? images - first : BLOCK;
         status = io_member_read(member, pixels, (uint64_t)(n * PIXELS));
@@ -86,8 +87,8 @@ circe_status dsprites_read(circe_context *context, const char *path, uint8_t **b
     int problem = circe__map_file(path, &file);
     if (problem != 0) return circe_fail(CIRCE_ERR_IO, "%s: cannot be read: %s", path, circe__map_problem(problem));
     uint8_t *made = malloc((size_t)DSPRITES_IMAGES * DSPRITES_BYTES);
-    circe_status status = made == NULL      ? circe_fail(CIRCE_ERR_MEMORY, "no memory for the 377 MB of dSprites")
-                          : file.bytes == 0 ? circe_fail(CIRCE_ERR_FORMAT, "%s: it is empty, and no .npz", path)
+    circe_status status = made == NULL      ? circe_fail(CIRCE_ERR_MEMORY, "out of memory for the 377 MB of dSprites")
+                          : file.bytes == 0 ? circe_fail(CIRCE_ERR_FORMAT, "%s: it is empty; an .npz is needed", path)
                                             : dsprites_parse(file.data, file.bytes, path, DSPRITES_IMAGES, made);
     circe__unmap(&file);
     if (status == CIRCE_OK)

@@ -58,7 +58,7 @@ static circe_status check_size(const char *what, int64_t n, int64_t least, int64
 static circe_status check_options(const dsprites_task_options *o) {
     if (o->dependence != DSPRITES_LINEAR && o->dependence != DSPRITES_NONLINEAR && o->dependence != DSPRITES_YCONE)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "there is no dependence number %d in dSprites; they are linear, nonlinear and ycone",
+                          "there is no dependence number %d in dSprites; choose linear, nonlinear or ycone",
                           (int)o->dependence);
     circe_status status = check_size("training", o->n_train, 1, DSPRITES_MOST_TRAIN);
     if (status == CIRCE_OK) status = check_size("validation", o->n_validation, 0, DSPRITES_MOST_VALIDATION);
@@ -126,7 +126,7 @@ static circe_status make_part(int64_t n, dsprites_part *part) {
     part->base = malloc(room * sizeof *part->base);
     part->image = malloc(room * sizeof *part->image);
     if (part->base != NULL && part->image != NULL) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld points of dSprites", (long long)n);
+    return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld points of dSprites", (long long)n);
 }
 
 typedef struct drawing {
@@ -186,7 +186,7 @@ circe_status dsprites_task_make(const circe_context *context, const dsprites_tas
     circe_status status = check_options(options);
     if (status != CIRCE_OK) return status;
     int64_t *order = malloc(DSPRITES_IMAGES * sizeof *order);
-    if (order == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the order of dSprites");
+    if (order == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the order of dSprites");
     circe_random_permutation((circe_random){.seed = options->seed, .stream = STREAM_ORDER}, DSPRITES_IMAGES, order);
     status = draw_parts(context, order, task);
     free(order);
@@ -249,7 +249,7 @@ circe_status dsprites_task_render(circe_context *context, unsigned parts, dsprit
     int64_t n = row != NULL && images != NULL ? collect(task, parts, row, images) : 0;
     if (n > 0) bits = malloc((size_t)n * DSPRITES_BYTES);
     if (bits == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld pictures of dSprites", (long long)n);
+        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld pictures of dSprites", (long long)n);
         goto done;
     }
     status = dsprites_render_some(context, images, n, bits);

@@ -268,7 +268,7 @@ static circe_status add_member(zip_t *archive, member *m) {
     zip_source_t *source = zip_source_function(archive, member_call, m);
     zip_int64_t index = source != NULL ? zip_file_add(archive, m->array->name, source, ZIP_FL_ENC_UTF_8) : -1;
     if (source != NULL && index < 0) zip_source_free(source);
-    if (index < 0) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the archive: %s", zip_strerror(archive));
+    if (index < 0) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the archive: %s", zip_strerror(archive));
     /* A fixed date, so that the same pictures make the same file. */
     zip_file_set_dostime(archive, (zip_uint64_t)index, 0, 33, 0);
     zip_set_file_compression(archive, (zip_uint64_t)index, ZIP_CM_DEFLATE, LEVEL);
@@ -280,7 +280,7 @@ static circe_status close_archive(writer *w, zip_t **archive, const char *path) 
         *archive = NULL;
         return CIRCE_OK;
     }
-    if (w->cancelled) return circe_fail(CIRCE_ERR_CANCELLED, "%s: not written, as asked", path);
+    if (w->cancelled) return circe_fail(CIRCE_ERR_CANCELLED, "%s: stopped; nothing was written", path);
     return circe_fail(CIRCE_ERR_WRITE, "%s: cannot be written: %s", path,
                       w->problem != 0 ? strerror(w->problem) : zip_strerror(*archive));
 }
@@ -314,7 +314,7 @@ circe_status dsprites_write_first(circe_context *context, const char *path, int6
     uint8_t *block = malloc((size_t)BLOCK * PIXELS);
     w.bits = malloc((size_t)BLOCK * DSPRITES_BYTES);
     if (block == NULL || w.bits == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "%s: no memory to write it", path);
+        status = circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory; cannot write it", path);
         goto done;
     }
     for (int k = 0; k < N_ARRAYS; k++) {

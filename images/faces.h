@@ -30,8 +30,7 @@ int64_t faces_width(int64_t height);
 void faces_light_direction(faces_light light, float direction[3]);
 void faces_pose_direction(int pose, float direction[3]);
 
-/* ---- rendering: head, then its distances (once an identity), then a view (once a pose), then pictures --------------
- */
+/* ---- rendering: head, then its distances (once an identity), then a view (once a pose), then pictures ------------ */
 
 typedef struct faces_model faces_model;
 typedef struct faces_view faces_view;
@@ -49,8 +48,7 @@ void faces_view_free(faces_view *view);
 circe_status faces_shade(const faces_view *view, faces_light light, float sigma, uint64_t seed, uint64_t stream,
                          uint8_t *out);
 
-/* ---- the whole set -------------------------------------------------------------------------------------------------
- */
+/* ---- the whole set ----------------------------------------------------------------------------------------------- */
 
 typedef struct faces_options {
     uint64_t seed;

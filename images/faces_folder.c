@@ -28,12 +28,7 @@ static circe_status refuse(const char *path) {
     return circe_fail(CIRCE_ERR_WRITE, "%s: cannot be written: %s", path, strerror(errno));
 }
 
-/* ---- where a picture goes ------------------------------------------------------------------------------------------
- */
-
-static yaleb_name name_of(int64_t identity, int pose, int light) {
-    return (yaleb_name){faces_numbers[identity], pose, faces_lights[light].azimuth, faces_lights[light].elevation};
-}
+/* ---- where a picture goes ---------------------------------------------------------------------------------------- */
 
 /* ROOT/yaleB11; false: the path is too long. */
 static bool person_path(const char *root, int64_t identity, char path[PATH_MAX]) {
@@ -42,7 +37,7 @@ static bool person_path(const char *root, int64_t identity, char path[PATH_MAX])
 
 static bool picture_path(const char *root, int64_t identity, int pose, int light, char path[PATH_MAX]) {
     char file[YALEB_NAME_BYTES];
-    yaleb_name name = name_of(identity, pose, light);
+    yaleb_name name = yaleb_name_of(identity, pose, light);
     yaleb_format_name(&name, file);
     return snprintf(path, PATH_MAX, "%s/yaleB%02d/%s", root, faces_numbers[identity], file) < PATH_MAX;
 }
@@ -59,8 +54,7 @@ static bool every_picture(const writing *w, int64_t identity, visit_fn visit) {
     return true;
 }
 
-/* ---- writing aside -------------------------------------------------------------------------------------------------
- */
+/* ---- writing aside ----------------------------------------------------------------------------------------------- */
 
 static circe_status write_file(const char *path, const void *data, size_t bytes) {
     int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -111,8 +105,7 @@ static void remove_stage(const writing *w) {
     if (w->made_folder) rmdir(w->folder);
 }
 
-/* ---- into place ----------------------------------------------------------------------------------------------------
- */
+/* ---- into place -------------------------------------------------------------------------------------------------- */
 
 static bool place_picture(const writing *w, int64_t identity, int pose, int light) {
     char from[PATH_MAX], to[PATH_MAX];
@@ -130,8 +123,7 @@ static circe_status place_person(const writing *w, int64_t identity) {
     return every_picture(w, identity, place_picture) ? CIRCE_OK : refuse(to);
 }
 
-/* ---- the whole -----------------------------------------------------------------------------------------------------
- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 /* Anything in it but . and .. */
 static circe_status check_empty(const char *folder) {

@@ -23,7 +23,7 @@ static void sample_slice(void *user, int64_t k) {
 circe_status faces_model_make(const circe_context *context, const faces_head *head, faces_model **model) {
     faces_model *m = calloc(1, sizeof *m);
     *model = NULL;
-    if (m == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a head");
+    if (m == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a head");
     *m = (faces_model){.head = *head,
                        .context = context,
                        .low = {-1.2f, -1.75f, -1.35f},
@@ -34,7 +34,7 @@ circe_status faces_model_make(const circe_context *context, const faces_head *he
     m->distance = malloc((size_t)m->nx * (size_t)m->ny * (size_t)m->nz * sizeof *m->distance);
     if (m->distance == NULL) {
         faces_model_free(m);
-        return circe_fail(CIRCE_ERR_MEMORY, "no memory for the distances to a head");
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the distances to a head");
     }
     circe_context_run(context, m->nz, sample_slice, m);
     *model = m;

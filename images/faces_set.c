@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "images/faces_view.h"
-#include "images/first_error.h"
+#include "images/stack_parts.h"
 
 static const float sensor_noise = 1.5f; /* grey levels */
 
@@ -13,10 +13,10 @@ void faces_options_init(faces_options *options) {
 
 circe_status faces_options_check(const faces_options *options) {
     if (options->identities < 1 || options->identities > FACES_IDENTITIES)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "there are 1 to %d identities, not %lld", FACES_IDENTITIES,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the number of identities must be 1 to %d, not %lld", FACES_IDENTITIES,
                           (long long)options->identities);
     if (options->height < 16 || options->height > 1024)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "pictures of heads are 16 to 1024 pixels high, not %lld",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the height of a picture must be 16 to 1024 pixels, not %lld",
                           (long long)options->height);
     return CIRCE_OK;
 }
@@ -28,7 +28,6 @@ typedef struct rendering {
     int64_t identity;
     int pose;
     const faces_view *view;
-    first_error error;
 } rendering;
 
 static circe_status take_light(const rendering *r, int light, uint8_t *pixels) {
@@ -37,26 +36,26 @@ static circe_status take_light(const rendering *r, int light, uint8_t *pixels) {
     return status == CIRCE_OK ? r->take(r->take_user, r->identity, r->pose, light, pixels) : status;
 }
 
-static void light_part(void *user, int64_t light) {
-    rendering *r = user;
-    if (first_error_happened(&r->error)) return;
+static circe_status light_one(void *user, int64_t light) {
+    const rendering *r = user;
     uint8_t *pixels = malloc((size_t)(r->view->width * r->view->height));
-    circe_status status =
-        pixels == NULL ? circe_fail(CIRCE_ERR_MEMORY, "no memory for a picture") : take_light(r, (int)light, pixels);
-    first_error_note(&r->error, status);
+    circe_status status = pixels == NULL ? circe_fail(CIRCE_ERR_MEMORY, "out of memory for a picture")
+                                         : take_light(r, (int)light, pixels);
     free(pixels);
+    return status;
 }
 
 static circe_status render_pose(rendering *r, const faces_model *model, int64_t identity, int pose) {
     faces_view *view = NULL;
+    int64_t wrong;
     circe_status status = faces_view_make(model, pose, r->options->height, &view);
     if (status != CIRCE_OK) return status;
     r->identity = identity;
     r->pose = pose;
     r->view = view;
-    circe_context_run(model->context, FACES_LIGHTS, light_part, r);
+    status = image_stack_each(model->context, FACES_LIGHTS, &(image_stack_options){0}, light_one, r, &wrong);
     faces_view_free(view);
-    return first_error_status(&r->error);
+    return status;
 }
 
 circe_status faces_render(const circe_context *context, const faces_options *options, faces_take_fn take,

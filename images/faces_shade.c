@@ -76,7 +76,7 @@ circe_status faces_shade(const faces_view *view, faces_light light, float sigma,
     int64_t width = view->width, height = view->height;
     float direction[3], *image = calloc((size_t)(width * (height + 1)), sizeof *image);
     double noise[1024] = {0};
-    if (image == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for a picture");
+    if (image == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a picture");
     faces_light_direction(light, direction);
     faces_vector to_lamp = into_head(view, direction), to_camera = into_head(view, (float[]){0, 0, 1});
     faces_vector between = unit(plus(to_lamp, 1.0f, to_camera));

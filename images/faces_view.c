@@ -98,14 +98,14 @@ circe_status faces_view_make(const faces_model *model, int pose, int64_t height,
     *view = NULL;
     if (pose < 0 || pose >= FACES_POSES || height < 16 || height > 1024)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "a view has a pose from 0 to 8 and a height from 16 to 1024, not %d and %lld", pose,
+                          "the pose of a view must be 0 to 8 and its height 16 to 1024, not %d and %lld", pose,
                           (long long)height);
     faces_view *v = calloc(1, sizeof *v);
     int64_t width = faces_width(height);
     if (v != NULL) v->points = calloc((size_t)(width * height), sizeof *v->points);
     if (v == NULL || v->points == NULL) {
         faces_view_free(v);
-        return circe_fail(CIRCE_ERR_MEMORY, "no memory for a view of %lld by %lld pixels", (long long)width,
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a view of %lld by %lld pixels", (long long)width,
                           (long long)height);
     }
     v->model = model;

@@ -11,10 +11,10 @@
 static circe_status read_pixels(tjhandle jpeg, const void *data, size_t bytes, const char *name, image_picture *out) {
     int width = 0, height = 0, subsampling = 0, colours = 0;
     if (tjDecompressHeader3(jpeg, data, (unsigned long)bytes, &width, &height, &subsampling, &colours) != 0)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: not a good .jpg: %s", name, tjGetErrorStr2(jpeg));
-    if (width < 1 || height < 1) return circe_fail(CIRCE_ERR_FORMAT, "%s: not a good .jpg: it has no size", name);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: the .jpg is damaged: %s", name, tjGetErrorStr2(jpeg));
+    if (width < 1 || height < 1) return circe_fail(CIRCE_ERR_FORMAT, "%s: the .jpg is damaged: it has no size", name);
     if (colours == TJCS_CMYK || colours == TJCS_YCCK)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: its colours are for print (CMYK); convert it to RGB", name);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it is in CMYK, the colours of print; convert it to RGB", name);
     bool grey = colours == TJCS_GRAY;
     circe_status status = image_picture_make(width, height, grey ? 1 : 3, name, out);
     if (status != CIRCE_OK) return status;
@@ -22,13 +22,13 @@ static circe_status read_pixels(tjhandle jpeg, const void *data, size_t bytes, c
                       TJFLAG_ACCURATEDCT) == 0)
         return CIRCE_OK;
     image_picture_free(out);
-    return circe_fail(CIRCE_ERR_FORMAT, "%s: a damaged .jpg: %s", name, tjGetErrorStr2(jpeg));
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: the .jpg is damaged: %s", name, tjGetErrorStr2(jpeg));
 }
 
 circe_status jpeg_file_parse(const void *data, size_t bytes, const char *name, image_picture *out) {
     *out = (image_picture){0};
     tjhandle jpeg = tjInitDecompress();
-    if (jpeg == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory to read a .jpg", name);
+    if (jpeg == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory; cannot read a .jpg", name);
     circe_status status = read_pixels(jpeg, data, bytes, name, out);
     tjDestroy(jpeg);
     return status;

@@ -8,7 +8,7 @@
 circe_status image_part_make(int64_t n, bool shifts, image_part *part) {
     *part = (image_part){0};
     if (n < 0 || n > INT32_MAX)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "a part has between 0 and 2147483647 points, not %lld", (long long)n);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "a part must have 0 to 2147483647 points, not %lld", (long long)n);
     size_t room = n > 0 ? (size_t)n : 1;
     part->n = n;
     part->stored = calloc(room, sizeof *part->stored);
@@ -20,7 +20,7 @@ circe_status image_part_make(int64_t n, bool shifts, image_part *part) {
         part->z != NULL)
         return CIRCE_OK;
     image_part_free(part);
-    return circe_fail(CIRCE_ERR_MEMORY, "no memory for %lld points of an image task", (long long)n);
+    return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld points of an image task", (long long)n);
 }
 
 void image_part_free(image_part *part) {

@@ -77,7 +77,7 @@ static circe_status check_length(const reader *in, int64_t width, int64_t height
     int64_t needed = width * height * channels * each, there = in->end - in->at;
     if (there >= needed) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_FORMAT,
-                      "%s: cut short: %lld by %lld pixels need %lld bytes, and %lld follow the header", in->name,
+                      "%s: cut short: %lld by %lld pixels need %lld bytes, but %lld follow the header", in->name,
                       (long long)width, (long long)height, (long long)needed, (long long)there);
 }
 
@@ -132,17 +132,8 @@ circe_status pgm_format(const image_picture *picture, const char *name, void **d
                           (long long)picture->width, (long long)picture->height);
     *bytes = (size_t)length + samples;
     *data = malloc(*bytes);
-    if (*data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for its %zu bytes", name, *bytes);
+    if (*data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory for its %zu bytes", name, *bytes);
     memcpy(*data, header, (size_t)length);
     memcpy((char *)*data + length, picture->pixels, samples);
     return CIRCE_OK;
-}
-
-circe_status pgm_write(const char *path, const image_picture *picture) {
-    void *data = NULL;
-    size_t bytes = 0;
-    circe_status status = pgm_format(picture, path, &data, &bytes);
-    if (status == CIRCE_OK) status = image_write_bytes(path, data, bytes);
-    free(data);
-    return status;
 }

@@ -10,7 +10,4 @@ circe_status pgm_parse(const void *data, size_t bytes, const char *name, image_p
 /* The bytes of a raw .pgm or .ppm (by the channels), to be freed. */
 circe_status pgm_format(const image_picture *picture, const char *name, void **data, size_t *bytes);
 
-/* Whole or not at all. */
-circe_status pgm_write(const char *path, const image_picture *picture);
-
 #endif

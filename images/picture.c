@@ -10,7 +10,6 @@
 #include "images/jpeg_file.h"
 #include "images/pgm.h"
 #include "images/png_file.h"
-#include "io/io.h"
 
 circe_status image_picture_make(int64_t width, int64_t height, int64_t channels, const char *name, image_picture *out) {
     *out = (image_picture){0};
@@ -19,7 +18,7 @@ circe_status image_picture_make(int64_t width, int64_t height, int64_t channels,
                           (long long)width, (long long)height, IMAGE_MOST_PIXELS);
     uint8_t *pixels = calloc((size_t)(width * height), (size_t)channels);
     if (pixels == NULL)
-        return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for %lld by %lld pixels", name, (long long)width,
+        return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory for %lld by %lld pixels", name, (long long)width,
                           (long long)height);
     out->width = width;
     out->height = height;

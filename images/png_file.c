@@ -2,7 +2,6 @@
 #include "images/png_file.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include <png.h>
 
@@ -18,7 +17,7 @@ circe_status png_file_parse(const void *data, size_t bytes, const char *name, im
     static const png_color black = {0, 0, 0};
     png_image image = {.version = PNG_IMAGE_VERSION};
     *out = (image_picture){0};
-    if (!png_image_begin_read_from_memory(&image, data, bytes)) return refuse(&image, name, "not a good .png");
+    if (!png_image_begin_read_from_memory(&image, data, bytes)) return refuse(&image, name, "not a valid .png");
     image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB; /* 16 bits are the same tones as 8, not linear ones */
     bool colour = (image.format & PNG_FORMAT_FLAG_COLOR) != 0;
     image.format = colour ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
@@ -37,7 +36,7 @@ circe_status png_file_write(const char *path, const image_picture *picture) {
                        .format = picture->channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY};
     png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
     void *data = malloc(bytes);
-    if (data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for a .png", path);
+    if (data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory for a .png", path);
     circe_status status = CIRCE_OK;
     if (!png_image_write_to_memory(&image, data, &bytes, 0, picture->pixels, 0, NULL))
         status = refuse(&image, path, "cannot be made");

@@ -62,14 +62,15 @@ static void resize_columns(const float *in, const taps *rows, int64_t width, int
 
 circe_status image_resize(const image_picture *picture, int64_t width, int64_t height, uint8_t *out) {
     if (picture->channels != 1 || width < 1 || height < 1 || width > IMAGE_MOST_PIXELS / height)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "a grey picture can be made 1 by 1 pixels or larger, not %lld by %lld",
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "a picture cannot be resized to %lld by %lld pixels; 1 by 1 is the smallest size",
                           (long long)width, (long long)height);
     taps *columns = make_taps(picture->width, width), *rows = make_taps(picture->height, height);
     float *middle = malloc((size_t)(width * (picture->height + 1)) * sizeof *middle);
     circe_status status = CIRCE_OK;
     if (columns == NULL || rows == NULL || middle == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "no memory to resize a picture to %lld by %lld", (long long)width,
-                            (long long)height);
+        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot resize a picture to %lld by %lld",
+                            (long long)width, (long long)height);
     } else {
         resize_rows(picture, columns, width, middle);
         resize_columns(middle, rows, width, height, middle + width * picture->height, out);

@@ -31,25 +31,17 @@ static void put(const grid *g, int64_t row, int64_t col, const uint8_t *pixels) 
         memcpy(corner + r * g->sheet->width, pixels + r * g->width, (size_t)g->width);
 }
 
-/* ---- faces ---------------------------------------------------------------------------------------------------------
- */
+/* ---- faces ------------------------------------------------------------------------------------------------------- */
 
 enum { FACE_COLUMNS = 14, FACE_HEIGHT = 128 };
 
-static int64_t find(const yaleb_list *list, yaleb_name wanted) {
-    for (int64_t i = 0; i < list->n; i++) {
-        if (yaleb_compare(&list->names[i], &wanted) == 0) return i;
-    }
-    return -1;
-}
-
 /* The cell stays empty where the set has no such picture. */
 static circe_status put_face(const grid *g, int64_t row, int64_t col, const yaleb_list *list, yaleb_name wanted) {
-    int64_t i = find(list, wanted);
+    int64_t i = yaleb_find(list->names, list->n, &wanted);
     image_picture picture;
     if (i < 0) return CIRCE_OK;
     uint8_t *cell = malloc((size_t)(g->width * g->height));
-    if (cell == NULL) return circe_fail(CIRCE_ERR_MEMORY, "no memory for the contact sheet");
+    if (cell == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for the contact sheet");
     circe_status status = image_picture_read(list->paths[i], &picture);
     if (status == CIRCE_OK) {
         image_picture_grey(&picture);
@@ -114,8 +106,7 @@ circe_status image_sheet_faces(const char *folder, image_picture *sheet) {
     return status;
 }
 
-/* ---- dSprites ------------------------------------------------------------------------------------------------------
- */
+/* ---- dSprites ---------------------------------------------------------------------------------------------------- */
 
 enum { SPRITE_COLUMNS = 12, SPRITE_ROWS = 4 }; /* of a shape */
 

@@ -21,7 +21,7 @@ enum { CHUNK = 256 }; /* pictures between two signs of progress */
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-circe_status image_stack_allocate(circe_context *context, image_stack *stack) {
+circe_status image_stack_allocate(const circe_context *context, image_stack *stack) {
     char what[128];
     int64_t numbers = stack->channels * stack->height * stack->width;
     size_t size = stack->element == TRAIN_FLOATS ? sizeof(float) : 1;
@@ -29,11 +29,11 @@ circe_status image_stack_allocate(circe_context *context, image_stack *stack) {
     snprintf(what, sizeof what, "keeping %lld pictures of %lld by %lld pixels", (long long)stack->n,
              (long long)stack->width, (long long)stack->height);
     double bytes = (double)stack->n * (double)stack->stride * (double)size;
-    circe_status status = circe__memory_check(context, bytes, what, "make them smaller, or take fewer");
+    circe_status status = circe__memory_check(context, bytes, what, "use smaller or fewer pictures");
     if (status != CIRCE_OK) return status;
     stack->pixels = malloc((size_t)(stack->n * stack->stride) * size);
     if (stack->pixels != NULL) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_MEMORY, "no memory: %s takes %.0f MB", what, bytes / 1e6);
+    return circe_fail(CIRCE_ERR_MEMORY, "out of memory: %s takes %.0f MB", what, bytes / 1e6);
 }
 
 void image_stack_free(image_stack *stack) {
@@ -101,8 +101,8 @@ static void run_item(void *user, int64_t part) {
     pthread_mutex_unlock(&all->lock);
 }
 
-circe_status image_stack_each(circe_context *context, int64_t n, const image_stack_options *options, image_item_fn item,
-                              void *user, int64_t *wrong) {
+circe_status image_stack_each(const circe_context *context, int64_t n, const image_stack_options *options,
+                              image_item_fn item, void *user, int64_t *wrong) {
     items all = {.run = item, .user = user, .lock = PTHREAD_MUTEX_INITIALIZER, .wrong = -1};
     *wrong = -1;
     for (; all.first < n; all.first += CHUNK) {
@@ -200,7 +200,7 @@ static circe_status read_first(const reading *r, int64_t *wrong) {
     return CIRCE_OK;
 }
 
-static circe_status read_all(circe_context *context, reading *r, int64_t *wrong) {
+static circe_status read_all(const circe_context *context, reading *r, int64_t *wrong) {
     image_stack *s = r->stack;
     circe_status status = image_stack_allocate(context, s);
     if (status == CIRCE_OK) status = image_stack_each(context, s->n, r->options, read_one, r, wrong);
@@ -216,7 +216,7 @@ static bool must_begin_again(image_stack *stack) {
     return true;
 }
 
-circe_status image_stack_read_files(circe_context *context, char *const *paths, int64_t n,
+circe_status image_stack_read_files(const circe_context *context, char *const *paths, int64_t n,
                                     const image_stack_options *options, image_stack *stack, int64_t *wrong) {
     reading r = {paths, options, stack, options->width > 0};
     *stack = (image_stack){.element = TRAIN_BYTES, .n = n, .coloured = -1, .white = 255};

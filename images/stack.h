@@ -28,7 +28,7 @@ typedef struct image_stack {
 
 /* The files in their order, read by the context's threads. On failure *wrong is the file that it is about, the first of
  * those that are wrong, or -1. A set in which some pictures are coloured becomes coloured. */
-circe_status image_stack_read_files(circe_context *context, char *const *paths, int64_t n,
+circe_status image_stack_read_files(const circe_context *context, char *const *paths, int64_t n,
                                     const image_stack_options *options, image_stack *stack, int64_t *wrong);
 
 /* An array of shape (n, height, width), (n, height, width, channels) or (n, channels, height, width), channels 1 or 3;

@@ -34,7 +34,7 @@ static circe_status open_npy(const circe__mapped *file, array_reader *r) {
     size_t header = 0;
     circe_status status = io_npy_measure(file->data, file->bytes, r->name, &header);
     if (status == CIRCE_OK && header > file->bytes)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: it ends inside of its header", r->name);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it ends inside its header", r->name);
     if (status == CIRCE_OK) status = io_npy_header(file->data, header, file->bytes - header, r->name, &r->array);
     r->at = (const char *)file->data + header;
     return status;
@@ -84,7 +84,7 @@ static circe_status find_shape(array_reader *r) {
     s->coloured = -1;
     s->repeat = 1;
     if (s->n > INT32_MAX || a->cols > IMAGE_MOST_PIXELS)
-        return circe_fail(CIRCE_ERR_SHAPE, "%s: an array of shape %s: more, or larger pictures, than can be kept",
+        return circe_fail(CIRCE_ERR_SHAPE, "%s: an array of shape %s has more or larger pictures than memory can hold",
                           r->name, io_shape_text(a, shape, sizeof shape));
     return CIRCE_OK;
 }
@@ -97,7 +97,7 @@ static bool changes_size(const array_reader *r) {
 static bool becomes_grey(const array_reader *r) { return r->options->channels == 1 && r->stack->channels == 3; }
 
 static circe_status refuse_rows(const array_reader *r) {
-    circe_fail(CIRCE_ERR_SHAPE, "%s: it holds %lld pictures, and there are %lld rows to go with them", r->name,
+    circe_fail(CIRCE_ERR_SHAPE, "%s: it contains %lld pictures, but there are %lld rows of labels", r->name,
                (long long)r->stack->n, (long long)r->options->rows);
     if (r->options->rows_of == NULL) return CIRCE_ERR_SHAPE;
     return circe_fail_hint(CIRCE_ERR_SHAPE, "row i of %s must belong to image i", r->options->rows_of);
@@ -111,15 +111,15 @@ static circe_status check_array(array_reader *r) {
     if (r->options->rows > 0 && s->n != r->options->rows) return refuse_rows(r);
     if (!is_float(r->array.element)) return CIRCE_OK;
     if (changes_size(r))
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "%s: pictures of floats are taken as they are, %lld by %lld, and not resized; save them as "
-                          "uint8, or in the size that is wanted",
-                          r->name, (long long)s->width, (long long)s->height);
+        return circe_fail(
+            CIRCE_ERR_ARGUMENT,
+            "%s: pictures of floats, here %lld by %lld, are not resized; save them as uint8, or in the wanted size",
+            r->name, (long long)s->width, (long long)s->height);
     if (becomes_grey(r))
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "%s: pictures of floats are taken as they are, with 3 channels, and not made grey; save them "
-                          "as uint8, or grey",
-                          r->name);
+        return circe_fail(
+            CIRCE_ERR_ARGUMENT,
+            "%s: pictures of floats with 3 channels are not converted to grey; save them as uint8, or as grey pictures",
+            r->name);
     return CIRCE_OK;
 }
 
@@ -185,7 +185,8 @@ static circe_status put_bytes(circe_context *context, array_reader *r, const uin
         uint8_t most = 0;
         for (int64_t k = 0; k < r->numbers; k++) most = r->planes[k] > most ? r->planes[k] : most;
         if (r->options->white == 1)
-            return refuse_number(r, r->done, most, "its pixels must be 0 or 1, as those of the model were");
+            return refuse_number(r, r->done, most,
+                                 "its pixels must be 0 or 1, as in the pictures that the model was trained on");
         status = become_bytes(context, r);
     }
     if (status != CIRCE_OK) return status;
@@ -201,7 +202,7 @@ static circe_status put_bytes(circe_context *context, array_reader *r, const uin
 static circe_status put_numbers(circe_context *context, array_reader *r, const double *values, uint8_t *pixels) {
     for (int64_t k = 0; k < r->numbers; k++) {
         if (!(values[k] >= 0.0 && values[k] <= 255.0))
-            return refuse_number(r, r->done, values[k], "pixels that are whole numbers are 0 to 255");
+            return refuse_number(r, r->done, values[k], "whole numbers must be 0 to 255");
         pixels[k] = (uint8_t)values[k];
     }
     return put_bytes(context, r, pixels);
@@ -219,7 +220,7 @@ static circe_status put_floats(array_reader *r, const circe_mat *values, int64_t
         double v = values->dtype == CIRCE_FLOAT32 ? (double)((const float *)values->data)[at]
                                                   : ((const double *)values->data)[at];
         if (!(v >= 0.0 && v <= 1.0))
-            return refuse_number(r, r->done, v, "pixels that are floats are 0 to 1 (or save them as uint8, 0 to 255)");
+            return refuse_number(r, r->done, v, "floats must be 0 to 1 (or save them as uint8, 0 to 255)");
         out[k % channels * each + k / channels] = (float)(2.0 * v - 1.0);
     }
     for (int64_t k = r->numbers; k < s->stride; k++) out[k] = out[k - r->numbers]; /* grey as three */
@@ -260,7 +261,7 @@ static circe_status read_blocks(circe_context *context, array_reader *r) {
     r->planes = malloc((size_t)r->numbers);
     circe_status status = CIRCE_OK;
     if (block == NULL || pixels == NULL || r->planes == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "%s: no memory to read it", r->name);
+        status = circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory; cannot read it", r->name);
         goto done;
     }
     while (r->done < total && status == CIRCE_OK) {
@@ -280,8 +281,7 @@ done:
     return status;
 }
 
-/* ---- resized and made grey ----------------------------------------------------------------------------------------
- */
+/* ---- resized and made grey --------------------------------------------------------------------------------------- */
 
 typedef struct change {
     const image_stack *from;
@@ -330,8 +330,7 @@ static circe_status change_all(circe_context *context, const array_reader *r) {
     return CIRCE_OK;
 }
 
-/* ---- the whole -----------------------------------------------------------------------------------------------------
- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static circe_status read_array(circe_context *context, array_reader *r) {
     image_stack *s = r->stack;

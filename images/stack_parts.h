@@ -7,7 +7,7 @@
 
 /* Memory for stack->n rows of stack->channels by height by width elements; sets stride. Refuses what the machine, or
  * --memory, does not have. */
-circe_status image_stack_allocate(circe_context *context, image_stack *stack);
+circe_status image_stack_allocate(const circe_context *context, image_stack *stack);
 
 /* Row i of a stack of bytes := the picture, resized where its size is another. A grey picture fills all planes; a
  * coloured one needs a stack of three. */
@@ -18,7 +18,7 @@ typedef circe_status (*image_item_fn)(void *user, int64_t i);
 
 /* Items 0 .. n - 1 by the context's threads, with progress. On failure *wrong is the first item that failed, whatever
  * the threads did, or -1. */
-circe_status image_stack_each(circe_context *context, int64_t n, const image_stack_options *options, image_item_fn item,
-                              void *user, int64_t *wrong);
+circe_status image_stack_each(const circe_context *context, int64_t n, const image_stack_options *options,
+                              image_item_fn item, void *user, int64_t *wrong);
 
 #endif

@@ -7,8 +7,7 @@
 #include "images/faces.h"
 #include "train/source.h"
 
-/* ---- names ---------------------------------------------------------------------------------------------------------
- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 /* yaleB11_P00A+000E+00.pgm */
 typedef struct yaleb_name {
@@ -28,12 +27,15 @@ enum { YALEB_NAME_BYTES = 32 };
 
 /* What a file is, by its name without the folder; *name is set for pictures. */
 yaleb_kind yaleb_parse_name(const char *file, yaleb_name *name);
+/* Of a rendered head: faces_numbers, faces_lights. */
+yaleb_name yaleb_name_of(int64_t identity, int pose, int light);
 void yaleb_format_name(const yaleb_name *name, char file[YALEB_NAME_BYTES]);
 /* By identity, pose, azimuth, elevation: below, at or above 0. */
 int yaleb_compare(const yaleb_name *a, const yaleb_name *b);
+/* Where it stands among names (n), ascending; -1: nowhere. */
+int64_t yaleb_find(const yaleb_name *names, int64_t n, const yaleb_name *wanted);
 
-/* ---- folders -------------------------------------------------------------------------------------------------------
- */
+/* ---- folders ----------------------------------------------------------------------------------------------------- */
 
 typedef struct yaleb_list {
     int64_t n;
@@ -48,8 +50,7 @@ typedef struct yaleb_list {
 circe_status yaleb_list_make(const char *folder, yaleb_list *list);
 void yaleb_list_free(yaleb_list *list);
 
-/* ---- pictures ------------------------------------------------------------------------------------------------------
- */
+/* ---- pictures ---------------------------------------------------------------------------------------------------- */
 
 typedef struct yaleb_store {
     int64_t n, size;

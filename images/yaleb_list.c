@@ -25,12 +25,12 @@ static circe_status add(search *s, yaleb_name name, const char *path) {
     if (s->n == s->room) {
         int64_t room = s->room > 0 ? 2 * s->room : 1024;
         found *grown = realloc(s->items, (size_t)room * sizeof *grown);
-        if (grown == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for the list of pictures", path);
+        if (grown == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory for the list of pictures", path);
         s->items = grown;
         s->room = room;
     }
     char *copy = strdup(path);
-    if (copy == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: no memory for the list of pictures", path);
+    if (copy == NULL) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory for the list of pictures", path);
     s->items[s->n].name = name;
     s->items[s->n++].path = copy;
     return CIRCE_OK;
@@ -48,11 +48,10 @@ static circe_status meet_file(search *s, const char *file, const char *path) {
             s->bad++;
             return CIRCE_OK;
         case YALEB_WRONG:
-            return circe_fail(
-                CIRCE_ERR_FORMAT,
-                "%s: a picture is named as yaleB11_P00A+000E+00.pgm: identity, pose 00 to 08, azimuth and "
-                "elevation of the lamp",
-                path);
+            return circe_fail(CIRCE_ERR_FORMAT,
+                              "%s: the name of a picture must look like yaleB11_P00A+000E+00.pgm: identity, pose 00 to "
+                              "08, azimuth and elevation of the lamp",
+                              path);
         case YALEB_OTHER:
             s->others++;
             return CIRCE_OK;
@@ -70,7 +69,7 @@ static circe_status walk(search *s, const char *folder, int depth) {
         struct stat info;
         if (entry->d_name[0] == '.') continue;
         if (asprintf(&path, "%s/%s", folder, entry->d_name) < 0) {
-            status = circe_fail(CIRCE_ERR_MEMORY, "%s: no memory to read it", folder);
+            status = circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory; cannot read it", folder);
             break;
         }
         if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
@@ -104,7 +103,7 @@ static circe_status fill(search *s, yaleb_list *list) {
     list->names = calloc((size_t)s->n, sizeof *list->names);
     list->paths = calloc((size_t)s->n, sizeof *list->paths);
     if (list->names == NULL || list->paths == NULL)
-        return circe_fail(CIRCE_ERR_MEMORY, "no memory for a list of %lld pictures", (long long)s->n);
+        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for a list of %lld pictures", (long long)s->n);
     for (int64_t i = 0; i < s->n; i++) {
         list->names[i] = s->items[i].name;
         list->paths[i] = s->items[i].path;
@@ -123,11 +122,10 @@ circe_status yaleb_list_make(const char *folder, yaleb_list *list) {
     circe_status status = walk(&s, folder, 0);
     if (status != CIRCE_OK) goto done;
     if (s.items == NULL) {
-        status =
-            circe_fail(CIRCE_ERR_FORMAT,
-                       "%s: no picture named as yaleB11_P00A+000E+00.pgm in it or below; there are %lld other files, "
-                       "%lld .bad and %lld ambient ones",
-                       folder, (long long)s.others, (long long)s.bad, (long long)s.ambient);
+        status = circe_fail(CIRCE_ERR_FORMAT,
+                            "%s: it contains no picture with a name like yaleB11_P00A+000E+00.pgm; there are %lld "
+                            "other files, %lld .bad and %lld ambient ones",
+                            folder, (long long)s.others, (long long)s.bad, (long long)s.ambient);
         goto done;
     }
     qsort(s.items, (size_t)s.n, sizeof *s.items, by_name);

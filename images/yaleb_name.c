@@ -1,6 +1,7 @@
 /* Names of the files: yaleB, the identity (2 digits), _P, the pose (2), A, the azimuth (sign and 3), E, the elevation
  * (sign and 2), .pgm. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "images/yaleb.h"
@@ -53,6 +54,10 @@ yaleb_kind yaleb_parse_name(const char *file, yaleb_name *name) {
     return YALEB_PICTURE;
 }
 
+yaleb_name yaleb_name_of(int64_t identity, int pose, int light) {
+    return (yaleb_name){faces_numbers[identity], pose, faces_lights[light].azimuth, faces_lights[light].elevation};
+}
+
 void yaleb_format_name(const yaleb_name *name, char file[YALEB_NAME_BYTES]) {
     snprintf(file, YALEB_NAME_BYTES, "yaleB%02d_P%02dA%+04dE%+03d.pgm", name->identity, name->pose, name->azimuth,
              name->elevation);
@@ -63,4 +68,11 @@ int yaleb_compare(const yaleb_name *a, const yaleb_name *b) {
     if (a->pose != b->pose) return a->pose < b->pose ? -1 : 1;
     if (a->azimuth != b->azimuth) return a->azimuth < b->azimuth ? -1 : 1;
     return a->elevation < b->elevation ? -1 : a->elevation > b->elevation;
+}
+
+static int compare(const void *a, const void *b) { return yaleb_compare(a, b); }
+
+int64_t yaleb_find(const yaleb_name *names, int64_t n, const yaleb_name *wanted) {
+    const yaleb_name *found = bsearch(wanted, names, (size_t)n, sizeof *names, compare);
+    return found == NULL ? -1 : found - names;
 }

@@ -21,8 +21,7 @@ bool yaleb_in_domain(const yaleb_name *name, int sign) {
     return fabs(a - 0.5 * y - (double)sign * y * y / 18.0) < 1.0;
 }
 
-/* ---- which picture belongs where -----------------------------------------------------------------------------------
- */
+/* ---- which picture belongs where --------------------------------------------------------------------------------- */
 
 static int64_t share_of(double share, int64_t n) {
     int64_t part = (int64_t)floor(share * (double)n + 0.5);
@@ -39,11 +38,10 @@ static circe_status split_people(const yaleb_store *store, const yaleb_task_opti
     }
     int64_t test = share_of(options->test, n), validation = share_of(options->validation, n);
     if (test + validation >= n)
-        return circe_fail(
-            CIRCE_ERR_ARGUMENT,
-            "%lld identities are too few: %lld are for test and %lld for validation, and one at least must "
-            "be left for training",
-            (long long)n, (long long)test, (long long)validation);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "%lld identities are too few: %lld are for the test and %lld for validation, and at least "
+                          "one must be left for training",
+                          (long long)n, (long long)test, (long long)validation);
     circe_random_permutation((circe_random){options->seed, STREAM_PEOPLE}, n, order);
     for (int64_t k = 0; k < n; k++)
         of[people[order[k]]] = k < test ? IMAGE_TEST : k < test + validation ? IMAGE_VALIDATION : IMAGE_TRAIN;
@@ -55,7 +53,7 @@ static circe_status split_holdout(int64_t n, const yaleb_task_options *options, 
     int64_t training = 0, *member = malloc((size_t)n * sizeof *member), *chosen = malloc((size_t)n * sizeof *chosen);
     circe_status status = CIRCE_OK;
     if (member == NULL || chosen == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "no memory to split %lld pictures", (long long)n);
+        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot split %lld pictures", (long long)n);
     } else {
         for (int64_t i = 0; i < n; i++) {
             if (split[i] == IMAGE_TRAIN) member[training++] = i;
@@ -69,23 +67,13 @@ static circe_status split_holdout(int64_t n, const yaleb_task_options *options, 
     return status;
 }
 
-/* ---- points --------------------------------------------------------------------------------------------------------
- */
+/* ---- points ------------------------------------------------------------------------------------------------------ */
 
 /* The same person under the same lamp in another pose; -1: there is none. */
 static int64_t find_pose(const yaleb_store *store, int64_t i, int pose) {
     yaleb_name wanted = store->names[i];
     wanted.pose = pose;
-    for (int64_t low = 0, high = store->n; low < high;) {
-        int64_t middle = low + (high - low) / 2;
-        int order = yaleb_compare(&store->names[middle], &wanted);
-        if (order == 0) return middle;
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return -1;
+    return yaleb_find(store->names, store->n, &wanted);
 }
 
 static int64_t shown(const yaleb_store *store, const yaleb_task_options *options, int64_t i) {
@@ -146,13 +134,12 @@ static circe_status check_options(const yaleb_store *store, const yaleb_task_opt
     if (store->n < 1 || store->n > INT32_MAX)
         return circe_fail(CIRCE_ERR_ARGUMENT, "a task needs pictures; there are %lld", (long long)store->n);
     if (!(o->validation > 0 && o->test > 0 && o->validation + o->test < 1 && o->holdout >= 0 && o->holdout < 1))
-        return circe_fail(
-            CIRCE_ERR_ARGUMENT,
-            "validation and test are shares above 0 whose sum is below 1, the holdout one from 0 to below 1; "
-            "not %g, %g and %g",
-            o->validation, o->test, o->holdout);
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "validation and test must be shares above 0 with a sum below 1, and the holdout a share from "
+                          "0 to below 1; not %g, %g and %g",
+                          o->validation, o->test, o->holdout);
     if (!(o->pose_noise >= 0 && o->pose_noise < 1e6))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "the noise of the pose is a standard deviation of 0 or more, not %g",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "the noise of the pose must be a standard deviation of 0 or more, not %g",
                           o->pose_noise);
     return CIRCE_OK;
 }
@@ -165,7 +152,7 @@ circe_status yaleb_task_make(const yaleb_store *store, const yaleb_task_options 
     if (status != CIRCE_OK) goto done;
     split = malloc((size_t)store->n * sizeof *split);
     if (split == NULL) {
-        status = circe_fail(CIRCE_ERR_MEMORY, "no memory to split %lld pictures", (long long)store->n);
+        status = circe_fail(CIRCE_ERR_MEMORY, "out of memory; cannot split %lld pictures", (long long)store->n);
         goto done;
     }
     for (int64_t i = 0; i < store->n; i++) split[i] = of[store->names[i].identity];

@@ -2,11 +2,11 @@
 #include "io/column_table.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/small.h"
+#include "core/core.h"
 #include "io/memory_table.h"
 
 typedef enum table_format { FORMAT_COLUMNS, FORMAT_ARRAYS, FORMAT_ARRAY } table_format;
@@ -15,11 +15,6 @@ static table_format format_of(const char *path, const io_reading *how) {
     io_format format = io_format_of(path, how->format);
     if (format == IO_NPZ || format == IO_SAFETENSORS) return FORMAT_ARRAYS;
     return format == IO_NPY ? FORMAT_ARRAY : FORMAT_COLUMNS;
-}
-
-static double element(const circe_mat *m, int64_t i, int64_t j) {
-    int64_t at = i * m->ld + j;
-    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[at] : ((const double *)m->data)[at];
 }
 
 static void one_column_each(const name_list *wanted, column_table *out) {
@@ -57,7 +52,7 @@ static circe_status make_table(const char *path, int64_t rows, const name_list *
 }
 
 static void copy_column(const circe_mat *from, int64_t col, circe_mat *to, int64_t at) {
-    for (int64_t i = 0; i < to->rows; i++) ((double *)to->data)[i * to->ld + at] = element(from, i, col);
+    for (int64_t i = 0; i < to->rows; i++) ((double *)to->data)[i * to->ld + at] = circe__at(from, i, col);
 }
 
 /* "x" or, of its column 2, "x:2". */
@@ -148,7 +143,7 @@ static circe_status copy_columns(const char *path, const circe_mat *from, const 
     bool numbers = are_numbers(wanted);
     if (!numbers && !by_place)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "%s: the columns of an .npy have no names; count them from 0: there are %" PRId64, path,
+                          "%s: the columns of an .npy have no names; use numbers from 0: there are %" PRId64, path,
                           from->cols);
     if (!numbers && from->cols != wanted->n) {
         char *list = name_list_join(wanted);
@@ -239,7 +234,7 @@ circe_status column_table_add(column_table *table, const char *name, const doubl
     double *data = malloc((size_t)(rows * (n + 1) + 1) * sizeof *data);
     if (data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", rows);
     for (int64_t i = 0; i < rows; i++) {
-        for (int64_t c = 0; c < n; c++) data[i * (n + 1) + c] = element(&t->values, i, c);
+        for (int64_t c = 0; c < n; c++) data[i * (n + 1) + c] = circe__at(&t->values, i, c);
         data[i * (n + 1) + n] = values[i];
     }
     describe_one_more(t, name);
@@ -261,7 +256,7 @@ void column_table_free(column_table *table) {
 }
 
 double column_value(const column_table *table, int64_t row, int64_t col) {
-    return element(&table->in.values, row, col);
+    return circe__at(&table->in.values, row, col);
 }
 
 const char *column_name(const column_table *table, int64_t col) { return table->in.table.names[col]; }

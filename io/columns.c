@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/core.h"
 #include "io/io_parts.h"
 
 enum { MOST_CODES = 1000 };
@@ -99,8 +100,8 @@ static const char *na_hint(const io__sample *texts, char *out, size_t size) {
 
 static const char *point_hint(const io__column *column, const io_reading *reading) {
     if (column->n_other_point == 0) return "";
-    return reading->decimal == ',' ? "leave out --decimal , where the point is the decimal sign; "
-                                   : "--decimal , where the comma is the decimal sign; ";
+    return reading->decimal == ',' ? "leave out --decimal , if the point is the decimal sign; "
+                                   : "--decimal , if the comma is the decimal sign; ";
 }
 
 static circe_status refuse_mixture(const io__column *column, const io_reading *reading, const char *file,
@@ -112,8 +113,8 @@ static circe_status refuse_mixture(const io__column *column, const io_reading *r
     const char *one = numbers ? "that is not a number" : "that is a number";
     const char *more = numbers ? "that are not numbers" : "that are numbers";
     return circe_fail(CIRCE_ERR_VALUE,
-                      "%s: column '%.100s' holds %lld %s%s and %lld cell%s %s: %s. Correct %s, or give %s%s where such "
-                      "cells are missing; --categories '%.100s' where the column is categories",
+                      "%s: column '%.100s' holds %lld %s%s and %lld cell%s %s: %s. Correct %s, or give %s%s if such "
+                      "cells are missing; --categories '%.100s' if the column is categories",
                       file, name, (long long)rest->n, numbers ? "number" : "text", rest->n == 1 ? "" : "s",
                       (long long)rare->n, rare->n == 1 ? "" : "s", rare->n == 1 ? one : more,
                       cells_text(rare, cells, sizeof cells), rare->n == 1 ? "it" : "them", point_hint(column, reading),
@@ -125,7 +126,7 @@ static circe_status refuse_likeness(const io__column *column, const io_reading *
     char cells[320];
     return circe_fail(CIRCE_ERR_VALUE,
                       "%s: column '%.100s' holds no plain number, but all its %lld cells look like numbers: %s. Write "
-                      "them as 1234.5, or give %s--categories '%.100s' where the column is categories",
+                      "them as 1234.5, or give %s--categories '%.100s' if the column is categories",
                       file, name, (long long)column->texts.n, cells_text(&column->texts, cells, sizeof cells),
                       point_hint(column, reading), name);
 }
@@ -138,19 +139,6 @@ circe_status io__column_judge(const io__column *column, const io_reading *readin
 }
 
 /* ---- arrays: numbers as they are ------------------------------------------------------------------------------ */
-
-static double get(const circe_mat *m, int64_t i, int64_t j) {
-    int64_t at = i * m->ld + j;
-    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[at] : ((const double *)m->data)[at];
-}
-
-static void set(circe_mat *m, int64_t i, int64_t j, double value) {
-    int64_t at = i * m->ld + j;
-    if (m->dtype == CIRCE_FLOAT32)
-        ((float *)m->data)[at] = (float)value;
-    else
-        ((double *)m->data)[at] = value;
-}
 
 static const char *column_name(const io_table *table, int64_t c, char index[24]) {
     snprintf(index, 24, "%lld", (long long)c);
@@ -168,9 +156,9 @@ bool io__begin_description(io_table *table) {
 static void mark_missing(io_table *table, const io_reading *reading, int64_t c) {
     circe_mat *m = &table->values;
     for (int64_t i = 0; i < m->rows; i++) {
-        double value = get(m, i, c);
-        if (!isnan(value) && io__is_missing_number(reading, value)) set(m, i, c, (double)NAN);
-        table->columns[c].n_missing += isnan(get(m, i, c)) != 0;
+        double value = circe__at(m, i, c);
+        if (!isnan(value) && io__is_missing_number(reading, value)) circe__set(m, i, c, (double)NAN);
+        table->columns[c].n_missing += isnan(circe__at(m, i, c)) != 0;
     }
 }
 
@@ -179,20 +167,20 @@ static circe_status code_column(io_table *table, int64_t c, io__dictionary *code
     char index[24];
     for (int64_t i = 0; i < m->rows; i++) {
         char text[32];
-        double value = get(m, i, c);
+        double value = circe__at(m, i, c);
         size_t code;
         if (isnan(value)) continue;
         if (value != floor(value) || fabs(value) > 9007199254740992.0)
             return circe_fail(CIRCE_ERR_VALUE,
-                              "%s: column '%.100s' is %g in row %lld; categories of an array are whole numbers",
+                              "%s: column '%.100s' is %g in row %lld; categories in an array must be whole numbers",
                               table->source, column_name(table, c, index), value, (long long)i);
         int length = snprintf(text, sizeof text, "%.17g", value);
         if (!io__dictionary_code(codes, text, (size_t)length, &code)) return io__no_memory(table->source);
         if (code >= MOST_CODES)
             return circe_fail(CIRCE_ERR_VALUE,
-                              "%s: column '%.100s' holds more than %d different numbers: too many to be categories",
+                              "%s: column '%.100s' has more than %d different numbers: too many for categories",
                               table->source, column_name(table, c, index), MOST_CODES);
-        set(m, i, c, (double)code);
+        circe__set(m, i, c, (double)code);
     }
     return CIRCE_OK;
 }

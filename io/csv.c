@@ -90,8 +90,7 @@ static circe_status judge_first_row(reader *r, const first_row *found) {
     if (r->has_names || found->broken == 0) return CIRCE_OK;
     return circe_fail(
         CIRCE_ERR_VALUE,
-        "%s, line 1: '%s' is neither a number nor a name beside the numbers in its row; correct it, or give "
-        "the columns a header",
+        "%s, line 1: '%s' is not a number, unlike other cells of its row; correct it, or add a header line",
         r->scanner.name, found->text);
 }
 
@@ -110,7 +109,7 @@ static circe_status read_header(reader *r) {
     if (status != CIRCE_OK || !r->has_names) return status;
     r->first_row = r->text.start + (uint64_t)(r->scanner.at - r->window.data);
     r->first_line = r->scanner.line;
-    if (r->first_row == r->text.end) return fail(r, CIRCE_ERR_VALUE, "it has a header and no rows");
+    if (r->first_row == r->text.end) return fail(r, CIRCE_ERR_VALUE, "it has a header but no rows");
     return CIRCE_OK;
 }
 
@@ -160,9 +159,10 @@ static bool is_index(const reader *r, const char *wanted, size_t *field) {
 static circe_status select_one(reader *r, const char *wanted) {
     size_t field = 0, n_named = count_named(r, wanted, &field);
     if (n_named > 1)
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "%s: %zu columns are named '%.100s'; select by index, counted from 0 (the first is %zu)",
-                          r->scanner.name, n_named, wanted, field);
+        return circe_fail(
+            CIRCE_ERR_ARGUMENT,
+            "%s: %zu columns are named '%.100s'; select one by its index, counted from 0 (the first is %zu)",
+            r->scanner.name, n_named, wanted, field);
     if (n_named == 0 && !is_index(r, wanted, &field)) return unknown_column(r, wanted);
     return add_column(r, field);
 }
@@ -504,8 +504,4 @@ circe_status io__read_delimited(int descriptor, uint64_t bytes, char delimiter, 
 circe_status io_parse_csv_as(const char *data, size_t bytes, const char *name, const char *columns,
                              const io_reading *reading, io_table *table) {
     return io__parse_delimited(data, bytes, 0, name, columns, reading, table);
-}
-
-circe_status io_parse_csv(const char *data, size_t bytes, const char *name, const char *columns, io_table *table) {
-    return io_parse_csv_as(data, bytes, name, columns, NULL, table);
 }

@@ -1,4 +1,4 @@
-/* Inside of the reader of delimited text: the text in windows, windows in stretches of whole rows. */
+/* Inside the reader of delimited text: the text in windows, windows in stretches of whole rows. */
 #ifndef CIRCE_IO_CSV_H
 #define CIRCE_IO_CSV_H
 

@@ -11,8 +11,7 @@
 #include "core/core.h"
 #include "io/csv.h"
 
-/* ---- one stretch ---------------------------------------------------------------------------------------------------
- */
+/* ---- one stretch ------------------------------------------------------------------------------------------------- */
 
 static void note_missing(io__rows *rows, size_t row, size_t c, int64_t line) {
     if (rows->missing[row]) return;
@@ -24,8 +23,8 @@ static void note_missing(io__rows *rows, size_t row, size_t c, int64_t line) {
 }
 
 static circe_status ragged(const io__layout *layout, int64_t line, size_t found) {
-    return circe_fail(CIRCE_ERR_FORMAT, "%s, line %lld: %zu field%s found and %zu expected, as in the %s", layout->name,
-                      (long long)line, found, found == 1 ? "" : "s", layout->n_fields,
+    return circe_fail(CIRCE_ERR_FORMAT, "%s, line %lld: %zu field%s found, but %zu expected, as in the %s",
+                      layout->name, (long long)line, found, found == 1 ? "" : "s", layout->n_fields,
                       layout->has_names ? "header" : "first row");
 }
 
@@ -74,7 +73,8 @@ bool io__rows_reserve(const io__layout *layout, io__rows *rows, size_t n) {
 /* NUL bytes would cut texts short, and mean UTF-16 or no text at all. */
 static circe_status refuse_zero(const io__layout *layout, const char *data, const char *zero, int64_t line) {
     for (const char *at = data; at < zero; at++) line += *at == '\n';
-    return circe_fail(CIRCE_ERR_FORMAT, "%s, line %lld: there is a NUL byte; the file is not text, or not in UTF-8",
+    return circe_fail(CIRCE_ERR_FORMAT,
+                      "%s, line %lld: the line contains a NUL byte; the file is not text, or not in UTF-8",
                       layout->name, (long long)line);
 }
 
@@ -122,8 +122,7 @@ void io__rows_free(const io__layout *layout, io__rows *rows) {
     *rows = (io__rows){0};
 }
 
-/* ---- joining -------------------------------------------------------------------------------------------------------
- */
+/* ---- joining ----------------------------------------------------------------------------------------------------- */
 
 /* The first few cells of one kind, counted from the top of the file. */
 static void join_samples(const io__layout *layout, const io__rows *rows, io__sample *sample, const io__sample *more) {

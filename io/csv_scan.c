@@ -1,8 +1,6 @@
 /* Fields of delimited text by RFC 4180: a field in double quotes may hold delimiters, line ends and, doubled, quotes.
  * More lenient than it in what real files need: lines may end in LF, CRLF or CR; blanks around a field do not belong
  * to it unless they are quoted; a quote inside an unquoted field is itself. */
-#include <stdlib.h>
-#include <string.h>
 
 #include "io/decimal.h"
 #include "io/io_parts.h"

@@ -1,10 +1,9 @@
-/* One input a category. */
+/* One input per category. */
 #include "io/encoding.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/small.h"
 
@@ -62,7 +61,8 @@ void encoding_inputs(const encoding *e, const column_table *table, const int64_t
 static circe_status unknown_category(const column_table *table, int64_t row, int64_t col, const name_list *known,
                                      const char *text) {
     char *list = name_list_join(known);
-    circe_fail(CIRCE_ERR_VALUE, "%s: row %" PRId64 ", column '%s' is '%s', which the model has not seen; it knows %s",
+    circe_fail(CIRCE_ERR_VALUE,
+               "%s: row %" PRId64 ", column '%s' is '%s', which did not occur in training; the model knows %s",
                input_source(&table->in), row, column_name(table, col), text, list);
     free(list);
     return CIRCE_ERR_VALUE;
@@ -85,7 +85,7 @@ static circe_status apply_categories(const column_table *table, int64_t col, con
 static circe_status apply_numbers(const column_table *table, int64_t col, int64_t ld, double *out) {
     char *const *texts = column_categories(table, col);
     if (texts != NULL)
-        return circe_fail(CIRCE_ERR_VALUE, "%s: column '%s' holds text ('%s'); the model was trained on numbers there",
+        return circe_fail(CIRCE_ERR_VALUE, "%s: column '%s' contains text ('%s'), but the model was trained on numbers",
                           input_source(&table->in), column_name(table, col), texts[0]);
     for (int64_t i = 0; i < table->in.values.rows; i++, out += ld) *out = column_value(table, i, col);
     return CIRCE_OK;

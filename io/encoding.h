@@ -1,5 +1,5 @@
-/* Columns of text as numbers: one input a category. The model keeps the categories, so that a table it is used on gets
- * the same inputs. */
+/* Columns of text as numbers: one input per category. The model keeps the categories, so that a table it is used on
+ * gets the same inputs. */
 #ifndef IO_ENCODING_H
 #define IO_ENCODING_H
 

@@ -69,7 +69,7 @@ static circe_status read_number(const place *at, bool whole, double *value) {
         return refuse(at, "%s is expected, as in %s: %s, not '%s'", expected, at->field->name, at->field->example,
                       text);
     if (!whole && io_number_vanished(text, *value))
-        return refuse(at, "%s is too small: it would become 0; write 0 where that is meant", text);
+        return refuse(at, "%s is too small: it would become 0; write 0 if you mean 0", text);
     return check_range(at, *value);
 }
 
@@ -92,17 +92,6 @@ static circe_status read_list(const place *at, io_numbers *out) {
     return CIRCE_OK;
 }
 
-int io_word_index(const char *words, const char *text) {
-    size_t length = strlen(text);
-    int index = 0;
-    for (const char *at = words; at != NULL; index++) {
-        if (strcspn(at, "|") == length && strncmp(at, text, length) == 0) return index;
-        at = strchr(at, '|');
-        if (at != NULL) at++;
-    }
-    return -1;
-}
-
 static circe_status read_word(const place *at, int *out) {
     enum { MOST = 16 };
     const char *words[MOST], *text = scalar(at, "a word");
@@ -113,7 +102,7 @@ static circe_status read_word(const place *at, int *out) {
     char *copy = arena_text(at->owner, at->field->words), *rest = NULL;
     for (char *word = strtok_r(copy, "|", &rest); word != NULL && n < MOST; word = strtok_r(NULL, "|", &rest))
         words[n++] = word;
-    return suggest(refuse(at, "it is one of %s, not '%s'", at->field->words, text), text, words, n);
+    return suggest(refuse(at, "it must be one of %s, not '%s'", at->field->words, text), text, words, n);
 }
 
 static circe_status read_text(const place *at, const char **out) {
@@ -121,7 +110,7 @@ static circe_status read_text(const place *at, const char **out) {
     if (text == NULL) return CIRCE_ERR_FORMAT;
     for (const char *c = text; at->field->kind == FIELD_NAME && *c != '\0'; c++)
         if (!isalnum((unsigned char)*c) && *c != '-' && *c != '_')
-            return refuse(at, "'%s' becomes part of file names: letters, digits, - and _ are allowed", text);
+            return refuse(at, "'%s' becomes part of file names, so only letters, digits, - and _ are allowed", text);
     *out = arena_text(at->owner, text);
     return CIRCE_OK;
 }
@@ -241,7 +230,7 @@ static circe_status read_pair(const place *at, int64_t i, const io_fields *table
         const io_field *field = &table->list[k];
         if (strcmp(field->name, key->text) != 0) continue;
         if (line_met[k] > 0)
-            return io_yaml_refuse(at->file, key->line, key->text, "it was there before, in line %lld",
+            return io_yaml_refuse(at->file, key->line, key->text, "it already occurs in line %lld",
                                   (long long)line_met[k]);
         line_met[k] = key->line;
         const place value = {at->file, at->owner, field, at->node->items[i]};

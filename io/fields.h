@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "io/json_values.h"
+#include "io/suggest.h"
 #include "io/yaml.h"
 
 typedef struct io_numbers {
@@ -81,9 +82,6 @@ typedef struct io_fields {
 #define IO_TYPE_WHOLES io_numbers
 #define IO_TYPE_NUMBERS io_numbers
 
-/* The index of a text among the words "a|b|c", or -1. */
-int io_word_index(const char *words, const char *text);
-
 /* ---- from YAML: texts and lists go into the arena ---------------------------------------------------------------- */
 
 /* The whole file into a struct. */
@@ -94,8 +92,7 @@ circe_status io_fields_read(const io_yaml *file, const io_fields *table, arena *
 circe_status io_fields_read_over(const io_yaml *file, const io_yaml_node *mapping, const io_fields *table, arena *owner,
                                  void *into);
 
-/* ---- JSON: fields that are not_in_json, lists of parts and texts that are NULL are left out -----------------------
- */
+/* ---- JSON: fields that are not_in_json, lists of parts and texts that are NULL are left out ---------------------- */
 
 void io_fields_put(cJSON *object, const io_fields *table, const void *part);
 

@@ -1,4 +1,4 @@
-/* Structs into JSON and back, a kind of field at a time. */
+/* Structs into JSON and back, one kind of field at a time. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -12,7 +12,8 @@
 #include "io/suggest.h"
 
 const char *variable_label(variable of) {
-    static const char *const labels[N_VARIABLES] = {"the table", "x", "y", "z", "the weights"};
+    static const char *const labels[N_VARIABLES] = {"the table",   "x",          "y",       "z",
+                                                    "the weights", "the groups", "the time"};
     return labels[of];
 }
 
@@ -108,10 +109,9 @@ static circe_status refuse_missing(const input *in, int64_t row, int64_t col) {
                    in->table.first_missing, in->table.n_missing, in->values.rows);
     else
         circe_fail(CIRCE_ERR_VALUE, "%s: %s is NaN", source, place);
-    return circe_fail_hint(
-        CIRCE_ERR_VALUE,
-        "--missing drop leaves such rows out of all variables together; empty cells, ?, NA, N/A, NaN and null are "
-        "missing, and what --na adds");
+    return circe_fail_hint(CIRCE_ERR_VALUE,
+                           "--missing drop leaves such rows out of all variables; empty cells, ?, NA, N/A, NaN, null "
+                           "and the words of --na are missing");
 }
 
 /* Clears keep[i] for rows with a missing cell. */
@@ -162,7 +162,8 @@ static circe_status refuse_few(const input *in, int64_t kept, int64_t rows, int6
 }
 
 circe_status inputs_check(const reading_options *options, input *const *group, int n, int64_t least, int64_t *dropped) {
-    bool drop = options->missing != NULL && strcmp(options->missing, "drop") == 0;
+    bool impute = options->missing != NULL && strcmp(options->missing, "impute") == 0; /* missing cells stay */
+    bool drop = impute || (options->missing != NULL && strcmp(options->missing, "drop") == 0);
     circe_status status = check_rows_agree(group, n);
     if (status != CIRCE_OK) return status;
     int64_t rows = group[0]->values.rows, kept = 0;
@@ -170,7 +171,7 @@ circe_status inputs_check(const reading_options *options, input *const *group, i
     if (keep == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", rows);
     for (int64_t i = 0; i < rows; i++) keep[i] = true;
     for (int k = 0; k < n && status == CIRCE_OK; k++) status = scan(group[k], drop, keep);
-    for (int64_t i = 0; i < rows; i++) kept += keep[i];
+    for (int64_t i = 0; i < rows; i++) kept += keep[i] = keep[i] || impute;
     if (status == CIRCE_OK) status = drop_rows(group, n, keep, kept);
     free(keep);
     *dropped = rows - kept;
@@ -189,11 +190,10 @@ static circe_status refuse_item(const char *item, input *const *group, int n) {
             names[count++] = table->names[c];
     }
     const char *nearest = suggest_nearest(item, names, count);
-    circe_status status =
-        circe_fail(CIRCE_ERR_ARGUMENT, "--categories: '%s' is not one of the columns that were read", item);
+    circe_status status = circe_fail(CIRCE_ERR_ARGUMENT, "--categories: '%s' is not one of the columns in use", item);
     if (nearest != NULL) return circe_fail_hint(status, "did you mean '%s'?", nearest);
     if (count == 0)
-        return circe_fail_hint(status, "their files have no names of columns: z is all of z, z:0 its first column");
+        return circe_fail_hint(status, "the columns have no names: use z for all of z, z:0 for its first column");
     return circe_fail_hint(status, "they are '%s'%s%s%s%s", names[0], count > 1 ? ", '" : "", count > 1 ? names[1] : "",
                            count > 1 ? "'" : "", count > 2 ? ", ..." : "");
 }
@@ -211,8 +211,7 @@ circe_status inputs_check_categories(const reading_options *options, input *cons
     return status;
 }
 
-/* ---- fewer rows ----------------------------------------------------------------------------------------------------
- */
+/* ---- fewer rows -------------------------------------------------------------------------------------------------- */
 
 circe_status rows_wanted(double option, int64_t *rows) {
     *rows = isnan(option) ? 0 : option == CIRCE_AUTO ? ALL_ROWS : (int64_t)fmin(option, 9e15);
@@ -246,8 +245,7 @@ void input_view(const input *from, input *to) {
     *to = (input){.of = from->of, .holdout = from->holdout, .described = from->described, .values = from->values};
 }
 
-/* ---- sizes before reading ------------------------------------------------------------------------------------------
- */
+/* ---- sizes before reading ---------------------------------------------------------------------------------------- */
 
 static circe_status shape_of(const input_options *options, variable of, io_shape *shape) {
     const char *data = options->data, *source = options->of[of].source;
@@ -338,8 +336,7 @@ circe_status input_align(const input *reference, input *target) {
         if (text_a != text_b)
             return circe_fail(CIRCE_ERR_VALUE,
                               "column %" PRId64
-                              " is %s in %s but %s in %s; --categories names columns of numbers that "
-                              "are categories",
+                              " is %s in %s but %s in %s; use --categories for columns of numbers that are categories",
                               j, text_a ? "categories" : "numbers", input_source(reference),
                               text_b ? "categories" : "numbers", input_source(target));
         if (text_a) align_column(a, &target->table, j);

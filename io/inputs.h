@@ -6,7 +6,16 @@
 #include "circe/job.h"
 #include "io/reading.h"
 
-typedef enum variable { VARIABLE_TABLE, VARIABLE_X, VARIABLE_Y, VARIABLE_Z, VARIABLE_WEIGHTS, N_VARIABLES } variable;
+typedef enum variable {
+    VARIABLE_TABLE,
+    VARIABLE_X,
+    VARIABLE_Y,
+    VARIABLE_Z,
+    VARIABLE_WEIGHTS,
+    VARIABLE_GROUPS,
+    VARIABLE_TIME,
+    N_VARIABLES
+} variable;
 
 /* "x"; "the table" of what is none of them. */
 const char *variable_label(variable of);
@@ -42,8 +51,8 @@ void input_free(input *in);
 /* Refuses an item of --categories that none of the inputs has met. */
 circe_status inputs_check_categories(const reading_options *options, input *const *group, int n);
 
-/* Demands equal row counts of n inputs, refuses infinities, and refuses or drops (--missing) rows with a missing cell
- * in any of them. At least `least` rows must remain. */
+/* Demands equal row counts of n inputs, refuses infinities, and refuses or drops (--missing; impute: keeps) rows with a
+ * missing cell in any of them. At least `least` rows must remain. */
 circe_status inputs_check(const reading_options *options, input *const *group, int n, int64_t least, int64_t *dropped);
 
 /* What the option --rows asks for: 0 where it is not given (NaN), ALL_ROWS for all (CIRCE_AUTO). */

@@ -97,7 +97,6 @@ void io_use_threads(int threads);
  * `selection` may be NULL. None keeps a pointer into `data`. */
 circe_status io_parse_npy(const void *data, size_t bytes, const char *name, io_table *table);
 circe_status io_parse_npz(const void *data, size_t bytes, const char *name, const char *selection, io_table *table);
-circe_status io_parse_csv(const char *data, size_t bytes, const char *name, const char *columns, io_table *table);
 circe_status io_parse_csv_as(const char *data, size_t bytes, const char *name, const char *columns,
                              const io_reading *reading, io_table *table);
 circe_status io_parse_safetensors(const void *data, size_t bytes, const char *name, const char *selection,

@@ -58,7 +58,7 @@ circe_status io_read_lines(const char *path, const io_reading *reading, io_lines
     const char *name = io_is_standard_input(path) ? "standard input" : path;
     *lines = (io_lines){.delimiter = format == IO_TSV ? '\t' : 0};
     if (format != IO_CSV && format != IO_TSV && format != IO_UNKNOWN)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: columns can be added to a .csv or .tsv only", name);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: columns can be added only to a .csv or .tsv", name);
     return read_text(path, name, reading, lines);
 }
 

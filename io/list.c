@@ -100,11 +100,11 @@ circe_status name_list_split(const char *option, const char *text, name_list *li
             status = circe_fail(CIRCE_ERR_ARGUMENT, "--%s: there is an empty name in '%s'", option, text);
         else if (has_control(name))
             status = circe_fail(CIRCE_ERR_ARGUMENT,
-                                "--%s: name %lld holds a character that cannot be seen, such as the \\r "
-                                "at the end of a line of Windows; leave it out",
+                                "--%s: name %lld contains an invisible character, such as the \\r at the end of a "
+                                "Windows line; remove it",
                                 option, (long long)list->n + 1);
         else if (name_list_find(list, name) >= 0)
-            status = circe_fail(CIRCE_ERR_ARGUMENT, "--%s: '%s' is there twice", option, name);
+            status = circe_fail(CIRCE_ERR_ARGUMENT, "--%s: '%s' is named twice", option, name);
         else
             name_list_add(list, name);
     }

@@ -13,7 +13,7 @@ typedef struct name_list {
     int64_t n;
 } name_list;
 
-/* Takes a list apart; what is quoted is one name. An empty name or one that is there twice is refused, with the option
+/* Takes a list apart; what is quoted is one name. An empty name or one that is named twice is refused, with the option
  * it was given with. */
 circe_status name_list_split(const char *option, const char *text, name_list *list);
 void name_list_add(name_list *list, const char *name);

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +26,7 @@ static const char table_name[] = "the table";
 
 circe_status circe_table_create(int64_t rows, circe_table **table) {
     *table = NULL;
-    if (rows < 1) return circe_fail(CIRCE_ERR_ARGUMENT, "a table has at least one row, not %" PRId64, rows);
+    if (rows < 1) return circe_fail(CIRCE_ERR_ARGUMENT, "a table must have at least one row, not %" PRId64, rows);
     *table = calloc(1, sizeof **table);
     if (*table == NULL) return io__no_memory(table_name);
     (*table)->rows = rows;
@@ -76,7 +75,7 @@ static circe_status add_column(circe_table *table, const char *name, column adde
 static circe_status check_name(const circe_table *table, const char *name) {
     if (name == NULL || name[0] == '\0') return circe_fail(CIRCE_ERR_ARGUMENT, "a column of a table needs a name");
     if (name_list_find(&table->names, name) < 0) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_ARGUMENT, "the table has a column '%s' already", name);
+    return circe_fail(CIRCE_ERR_ARGUMENT, "the table already has a column '%s'", name);
 }
 
 circe_status circe_table_add_numbers(circe_table *table, const char *name, const double *values, int64_t stride) {

@@ -47,7 +47,7 @@ static bool take_string(cursor *c, char *text, size_t capacity) {
     char quote = take(c, '\'') ? '\'' : take(c, '"') ? '"' : '\0';
     if (quote == '\0') return refuse(c, "a quoted text was expected");
     for (; c->at < c->end && *c->at != quote; c->at++) {
-        if ((unsigned char)*c->at < 0x20 || *c->at == '\\') return refuse(c, "a text holds an escape");
+        if ((unsigned char)*c->at < 0x20 || *c->at == '\\') return refuse(c, "a text contains an escape");
         if (length + 1 == capacity) return refuse(c, "a text is too long");
         text[length++] = *c->at;
     }
@@ -60,13 +60,13 @@ static bool take_string(cursor *c, char *text, size_t capacity) {
 /* Python 2 wrote long integers with an L. */
 static bool take_size(cursor *c, int64_t *value) {
     skip_blanks(c);
-    if (c->at < c->end && *c->at == '-') return refuse(c, "the shape holds a negative number");
-    if (c->at == c->end || *c->at < '0' || *c->at > '9') return refuse(c, "the shape must hold whole numbers");
+    if (c->at < c->end && *c->at == '-') return refuse(c, "the shape contains a negative number");
+    if (c->at == c->end || *c->at < '0' || *c->at > '9') return refuse(c, "the shape must consist of whole numbers");
     *value = 0;
     for (; c->at < c->end && *c->at >= '0' && *c->at <= '9'; c->at++)
         if (__builtin_mul_overflow(*value, (int64_t)10, value) ||
             __builtin_add_overflow(*value, (int64_t)(*c->at - '0'), value))
-            return refuse(c, "the shape holds a number beyond 2^63");
+            return refuse(c, "the shape contains a number beyond 2^63");
     if (c->at < c->end && *c->at == 'L') c->at++;
     return true;
 }
@@ -111,7 +111,7 @@ static bool take_item(cursor *c, unsigned *seen, io_array *array, char *descr) {
                      : strcmp(name, "shape") == 0         ? KEY_SHAPE
                                                           : 0u;
     if (found == 0) return refuse(c, "the keys must be 'descr', 'fortran_order' and 'shape'");
-    if (*seen & found) return refuse(c, "a key stands there twice");
+    if (*seen & found) return refuse(c, "a key occurs twice");
     *seen |= found;
     if (!take(c, ':')) return refuse(c, "a colon is missing after a key");
     if (found == KEY_DESCR) return take_descr(c, descr);
@@ -173,9 +173,10 @@ static circe_status read_descr(const char *descr, io_array *array, const char *n
         array->element = dtypes[i].element;
         return CIRCE_OK;
     }
-    return circe_fail(CIRCE_ERR_FORMAT,
-                      "%s: it holds %s ('%s'); float16 to float64, integers and bool can be read: convert with astype",
-                      name, what_it_holds(code[0]), descr[0] == '[' ? "[...]" : descr);
+    return circe_fail(
+        CIRCE_ERR_FORMAT,
+        "%s: it contains %s ('%s'); only float16 to float64, integers and bool can be read: convert with astype", name,
+        what_it_holds(code[0]), descr[0] == '[' ? "[...]" : descr);
 }
 
 circe_status io_npy_measure(const unsigned char *prefix, size_t available, const char *name, size_t *header_bytes) {
@@ -185,7 +186,7 @@ circe_status io_npy_measure(const unsigned char *prefix, size_t available, const
     if (available < LENGTH_AT + length_bytes)
         return circe_fail(CIRCE_ERR_FORMAT, "%s: it ends after %zu bytes, before its header", name, available);
     if (major < 1 || major > 3 || prefix[VERSION_AT + 1] != 0)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: it is of .npy version %zu.%d; 1.0, 2.0 and 3.0 can be read", name,
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: its .npy version is %zu.%d; only 1.0, 2.0 and 3.0 can be read", name,
                           major, prefix[VERSION_AT + 1]);
     for (size_t i = length_bytes; i-- > 0;) length = length << 8 | prefix[LENGTH_AT + i];
     if (length > MAX_HEADER)
@@ -220,7 +221,7 @@ circe_status io_parse_npy(const void *data, size_t bytes, const char *name, io_t
     circe_status status = io_npy_measure(data, bytes, name, &header_bytes);
     if (status != CIRCE_OK) return status;
     if (header_bytes > bytes)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: it claims %zu bytes of header, and the file holds %zu in all", name,
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it claims %zu bytes of header, but the file has %zu in all", name,
                           header_bytes, bytes);
     status = io_npy_header(data, header_bytes, bytes - header_bytes, name, &array);
     if (status != CIRCE_OK) return status;

@@ -82,7 +82,7 @@ static circe_status refuse_duplicates(zip_t *archive, const char *name) {
     qsort(names, (size_t)kept, sizeof *names, by_text);
     for (zip_int64_t i = 1; i < kept && status == CIRCE_OK; i++)
         if (strcmp(names[i - 1], names[i]) == 0)
-            status = circe_fail(CIRCE_ERR_FORMAT, "%s: it holds '%.100s' twice; write it again with one of each name",
+            status = circe_fail(CIRCE_ERR_FORMAT, "%s: it contains '%.100s' twice; write it again with different names",
                                 name, names[i]);
     free(names);
     return status;
@@ -108,8 +108,9 @@ static circe_status open_member(zip_t *archive, zip_uint64_t index, size_t archi
     if (zip_stat_index(archive, index, 0, &info) != 0 || (info.valid & needed) != needed)
         return circe_fail(CIRCE_ERR_FORMAT, "%s: its entry in the archive is damaged", m->name);
     if (info.comp_method != ZIP_CM_STORE && info.comp_method != ZIP_CM_DEFLATE)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: it is compressed by method %d; stored and deflated arrays can be read",
-                          m->name, (int)info.comp_method);
+        return circe_fail(CIRCE_ERR_FORMAT,
+                          "%s: it is compressed by method %d; only stored and deflated arrays can be read", m->name,
+                          (int)info.comp_method);
     if (info.comp_size > archive_bytes || info.size / MAX_DEFLATE_RATIO > info.comp_size)
         return circe_fail(CIRCE_ERR_FORMAT,
                           "%s: the archive claims %llu bytes from %llu compressed ones, which is impossible", m->name,

@@ -38,7 +38,7 @@ static circe_status make_folder(const char *path, const char *part) {
     bool there = stat(part, &info) == 0;
     if (there && S_ISDIR(info.st_mode)) return CIRCE_OK;
     if (there) return circe_fail(CIRCE_ERR_WRITE, "cannot write to %s: %s is not a folder", path, part);
-    return circe_fail(CIRCE_ERR_WRITE, "cannot make the folder %s: %s", path, strerror(error));
+    return circe_fail(CIRCE_ERR_WRITE, "cannot create the folder %s: %s", path, strerror(error));
 }
 
 circe_status path_make_folder(const char *path) { return make_folder(path, path); }

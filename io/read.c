@@ -116,7 +116,7 @@ static circe_status read_npy(circe__mapped *file, const char *name, io_table *ta
 static circe_status read_format(circe__mapped *file, io_format format, const char *path, const char *selection,
                                 const char *columns, const io_reading *reading, io_table *table) {
     if (columns != NULL && format != IO_CSV && format != IO_TSV && format != IO_UNKNOWN)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: columns can be selected from a .csv or .tsv only", path);
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: columns can be selected only from a .csv or .tsv", path);
     if (columns == NULL) columns = selection;
     const char *data = file->bytes > 0 ? file->data : "";
     switch (format) {
@@ -137,13 +137,12 @@ static circe_status read_format(circe__mapped *file, io_format format, const cha
             break;
     }
     return circe_fail(CIRCE_ERR_FORMAT,
-                      "%s: its format is not known; .npy, .npz, .csv, .tsv and .safetensors can be read, and with "
-                      "--format files of any name",
+                      "%s: its format is unknown; .npy, .npz, .csv, .tsv and .safetensors can be read; --format names "
+                      "the format of other files",
                       path);
 }
 
-/* ---- shapes --------------------------------------------------------------------------------------------------------
- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 /* The header alone, however long the file is. */
 static circe_status npy_array(const char *path, uint64_t bytes, io_array *array) {
@@ -221,8 +220,7 @@ circe_status io_read_shape(const char *source, const char *columns, const char *
     return status;
 }
 
-/* ---- tables --------------------------------------------------------------------------------------------------------
- */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 /* What is read: its bytes, and what messages call it. */
 typedef struct opened {

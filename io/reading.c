@@ -37,7 +37,7 @@ static circe_status take_item(const owner *of, int64_t number, reading *r) {
     if (of->own && is_number(item)) {
         circe_fail(CIRCE_ERR_ARGUMENT, "--categories: column %s of which variable?", item);
         return circe_fail_hint(CIRCE_ERR_ARGUMENT,
-                               "x:%s, y:%s and z:%s are columns of one; x, y and z are all of their columns", item,
+                               "write x:%s, y:%s or z:%s for one column; x, y and z mean all of their columns", item,
                                item, item);
     }
     bool named = of->own && of->label != NULL &&

@@ -72,3 +72,14 @@ circe_status suggest_refuse(const char *kind, const char *name, const char *usag
     free(list);
     return CIRCE_ERR_ARGUMENT;
 }
+
+int io_word_index(const char *words, const char *text) {
+    size_t length = strlen(text);
+    int index = 0;
+    for (const char *at = words; at != NULL; index++) {
+        if (strcspn(at, "|") == length && strncmp(at, text, length) == 0) return index;
+        at = strchr(at, '|');
+        if (at != NULL) at++;
+    }
+    return -1;
+}

@@ -18,4 +18,7 @@ const char *suggest_nearest(const char *text, const char *const *words, size_t n
  * says what would be right; with the words that there are. */
 circe_status suggest_refuse(const char *kind, const char *name, const char *usage, const char *const *words, size_t n);
 
+/* The index of a text among the words "a|b|c", or -1. */
+int io_word_index(const char *words, const char *text);
+
 #endif

@@ -1,6 +1,4 @@
 /* Tables: release, selection of rows; error texts and growing blocks, which every reader needs. */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -87,7 +85,7 @@ circe_status io_table_keep_rows(io_table *table, const bool *keep) {
     int64_t n_kept = 0;
     for (int64_t i = 0; i < values->rows; i++) n_kept += keep[i];
     if (n_kept == 0)
-        return circe_fail(CIRCE_ERR_VALUE, "%s: none of its %lld rows is left",
+        return circe_fail(CIRCE_ERR_VALUE, "%s: no row is left of its %lld",
                           table->source != NULL ? table->source : "the table", (long long)values->rows);
     char *to = table->mapping == NULL ? values->data : malloc((size_t)n_kept * row_bytes);
     if (to == NULL) return io__no_memory(table->source != NULL ? table->source : "the table");

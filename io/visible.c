@@ -1,6 +1,5 @@
 /* Text from outside: what a terminal would obey made visible, and Latin-1 as UTF-8. */
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "core/core.h"

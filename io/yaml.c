@@ -33,9 +33,9 @@ static circe_status read_text(const char *path, char **out) {
     fclose(in);
     if (broken) return circe_fail(CIRCE_ERR_IO, "%s: it cannot be read", path);
     if (bytes > MOST_BYTES)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: it has more than a megabyte, which is too much for a file of settings",
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: it is larger than a megabyte, which is too much for a settings file",
                           path);
-    if (strlen(text) != bytes) return circe_fail(CIRCE_ERR_FORMAT, "%s: it is not text: it holds a byte 0", path);
+    if (strlen(text) != bytes) return circe_fail(CIRCE_ERR_FORMAT, "%s: it is not text: it contains a zero byte", path);
     return CIRCE_OK;
 }
 
@@ -73,14 +73,14 @@ static circe_status refuse_syntax(const io_yaml *file, const yaml_parser_t *pars
         io_yaml_refuse(file, line, NULL, "not YAML: %s %s that begins in line %zu", problem, parser->context,
                        parser->context_mark.line + 1);
     return circe_fail_hint(
-        CIRCE_ERR_FORMAT, "one key a line, KEY: VALUE with a space after the colon; what belongs to a key is indented");
+        CIRCE_ERR_FORMAT,
+        "write one key per line, as KEY: VALUE with a space after the colon, and indent what belongs to a key");
 }
 
 static circe_status load(io_yaml *file) {
     yaml_parser_t parser;
     int64_t line = too_deep(file->text);
-    if (line > 0)
-        return io_yaml_refuse(file, line, NULL, "more than %d lists or mappings stand within each other", MOST_DEPTH);
+    if (line > 0) return io_yaml_refuse(file, line, NULL, "lists or mappings are nested more than %d deep", MOST_DEPTH);
     if (yaml_parser_initialize(&parser) == 0) return circe_fail(CIRCE_ERR_MEMORY, "%s: out of memory", file->path);
     yaml_parser_set_input_string(&parser, (const unsigned char *)file->text, strlen(file->text));
     file->tree->loaded = yaml_parser_load(&parser, &file->tree->document) != 0;

@@ -97,7 +97,7 @@ static circe_status refuse_name(const char *name, const circe_experiment_entry *
     const char *nearest = suggest_nearest(name, names, (size_t)n);
     circe_status status = circe_fail(CIRCE_ERR_ARGUMENT, "there is no experiment '%s'", name);
     if (nearest != NULL) return circe_fail_hint(status, "did you mean %s?", nearest);
-    return circe_fail_hint(status, "circe experiment lists what there is; --config FILE takes a file of your own");
+    return circe_fail_hint(status, "circe experiment lists the experiments; --config FILE takes your own file");
 }
 
 /* "tiny" of "folder/tiny.yaml" */

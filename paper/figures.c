@@ -25,11 +25,17 @@ static int colour_of(const paper_config *config, int64_t method) {
     return spare[before % 6];
 }
 
+/* Below 1e-6 the axis ends: a prediction that collapsed would stretch it to 1e-20. */
+static chart *begin(void) {
+    chart *c = chart_new();
+    c->least = 1e-6;
+    return c;
+}
+
 /* Takes the chart. */
 static bool finish(const paper *p, chart *c, const char *name, const char *caption, const char *folder, report *page) {
-    bool drawn, written = chart_draw(c, name, caption, folder, page, &drawn);
+    bool drawn, written = chart_draw(c, name, caption, folder, page, &drawn) == CIRCE_OK;
     char text[512];
-    chart_free(c);
     snprintf(text, sizeof text, "gnuplot is not installed or failed, so %s/%s.svg was not drawn", folder, name);
     if (written && !drawn && p->watch != NULL && p->watch->warning != NULL) p->watch->warning(p->watch->user, text);
     return written;
@@ -38,25 +44,22 @@ static bool finish(const paper *p, chart *c, const char *name, const char *capti
 /* ---- error against VCF ------------------------------------------------------------------------------------------- */
 
 /* Medians over seeds, along gamma. */
-static void add_front(const paper *p, chart *c, int64_t panel, int64_t group, paper_number y) {
+static void add_front(const paper *p, chart *c, report_panel *panel, int64_t group, paper_number y) {
     const paper_group *g = &p->groups[group];
     const paper_method *method = paper_method_at(&p->config, g->method);
-    report_series *s = chart_series(c, panel, method->name, p->rows.n);
-    if (s == NULL) return;
-    s->colour = colour_of(&p->config, g->method);
+    report_series *s = chart_series(c, panel, REPORT_POINTS, colour_of(&p->config, g->method), method->name, p->rows.n);
     for (int64_t i = 0; i < p->rows.n; i++) {
         const paper_row *row = &p->rows.list[i];
         if (row->group == group && row->n > 0) chart_point(s, row->number[NUMBER_MSE].median, row->number[y].median);
     }
-    s->style = s->n > 1 ? REPORT_LINE_POINTS : REPORT_POINTS;
+    if (s->n > 1) s->style = REPORT_LINE_POINTS;
 }
 
 /* A point a seed. */
-static void add_seeds(const paper *p, chart *c, int64_t panel, int64_t group, paper_number y) {
+static void add_seeds(const paper *p, chart *c, report_panel *panel, int64_t group, paper_number y) {
     const paper_group *g = &p->groups[group];
-    report_series *s = chart_series(c, panel, paper_method_at(&p->config, g->method)->name, p->sweep.n_runs);
-    if (s == NULL) return;
-    s->colour = colour_of(&p->config, g->method);
+    report_series *s = chart_series(c, panel, REPORT_POINTS, colour_of(&p->config, g->method),
+                                    paper_method_at(&p->config, g->method)->name, p->sweep.n_runs);
     for (int64_t i = 0; i < p->sweep.n_runs; i++) {
         const paper_planned *run = &p->runs[i];
         if (run->group == group && run->role == ROLE_FINAL && p->sweep.runs[i].state == SWEEP_DONE)
@@ -65,26 +68,23 @@ static void add_seeds(const paper *p, chart *c, int64_t panel, int64_t group, pa
 }
 
 /* The floor as a line from the lowest to the highest point of the panel. */
-static void add_floor(const paper *p, chart *c, int64_t panel, const paper_group *group) {
+static void add_floor(const paper *p, chart *c, report_panel *panel, const paper_group *group) {
     double floor = NAN, low = DBL_MAX, high = 0;
     for (int64_t i = 0; i < p->rows.n; i++) {
         const paper_row *row = &p->rows.list[i];
         if (row->model == group->model && row->d == group->d && row->n > 0) floor = row->number[NUMBER_FLOOR].median;
     }
-    const report_panel *all = &c->panels[panel];
-    for (int64_t k = 0; k < all->n_series; k++)
-        for (int64_t i = 0; i < all->series[k].n; i++) {
-            double y = all->series[k].y[i];
+    for (int64_t k = 0; k < panel->n_series; k++)
+        for (int64_t i = 0; i < panel->series[k].n; i++) {
+            double y = panel->series[k].y[i];
             if (y > 0 && y < low) low = y;
             if (y > high) high = y;
         }
-    report_series *s = low < high ? chart_series(c, panel, "floor", 2) : NULL;
-    if (s == NULL) return;
+    if (!(low < high)) return;
+    report_series *s = chart_series(c, panel, REPORT_LINE, CHART_GREY, "floor", 2);
     chart_point(s, floor, low);
     chart_point(s, floor, high);
-    s->style = REPORT_LINE;
     s->dashed = true;
-    s->colour = -1;
 }
 
 static bool same_model(const paper_group *a, const paper_group *b) { return a->model == b->model && a->d == b->d; }
@@ -94,8 +94,9 @@ static void fill_trade_off(const paper *p, bool support, chart *c) {
     paper_number y = support ? NUMBER_VCF_SUPPORT : NUMBER_VCF;
     for (int64_t first = 0; first < p->n_groups && c->n_panels < CHART_PANELS;) {
         char title[PAPER_MODEL_BYTES];
-        int64_t panel = chart_panel(c, paper_model_text(p->groups[first].model, p->groups[first].d, title),
-                                    "mean squared error", label);
+        report_panel *panel = chart_panel(c, paper_model_text(p->groups[first].model, p->groups[first].d, title),
+                                          "mean squared error", label);
+        panel->log_y = true;
         int64_t g = first;
         for (; g < p->n_groups && same_model(&p->groups[g], &p->groups[first]); g++) {
             if (p->config.sweep)
@@ -110,12 +111,9 @@ static void fill_trade_off(const paper *p, bool support, chart *c) {
 
 /* ---- limits ------------------------------------------------------------------------------------------------------ */
 
-static void add_limit(const paper *p, chart *c, int64_t panel, int word, const char *label, int colour,
+static void add_limit(const paper *p, chart *c, report_panel *panel, int word, const char *label, int colour,
                       paper_number y) {
-    report_series *s = chart_series(c, panel, label, p->rows.n);
-    if (s == NULL) return;
-    s->style = REPORT_LINE_POINTS;
-    s->colour = colour;
+    report_series *s = chart_series(c, panel, REPORT_LINE_POINTS, colour, label, p->rows.n);
     for (int64_t i = 0; i < p->rows.n; i++) {
         const paper_row *row = &p->rows.list[i];
         if (row->model->word == word && row->first != NULL) chart_point(s, (double)row->d, row->first->at[y]);
@@ -127,8 +125,8 @@ static void fill_limits(const paper *p, chart *c) {
         int64_t n = 0;
         for (int64_t i = 0; i < p->rows.n; i++) n += p->rows.list[i].model->word == word;
         if (n < 2) continue;
-        int64_t panel = chart_panel(c, paper_model_name(word), "dimension d", "in units of Var(B)");
-        c->panels[panel].log_x = true;
+        report_panel *panel = chart_panel(c, paper_model_name(word), "dimension d", "in units of Var(B)");
+        panel->log_x = panel->log_y = true;
         add_limit(p, c, panel, word, "vcf of the best predictor", 0, NUMBER_VCF);
         add_limit(p, c, panel, word, "floor, and vcf_support of the best predictor", 1, NUMBER_FLOOR);
     }
@@ -136,7 +134,7 @@ static void fill_limits(const paper *p, chart *c) {
 
 static bool draw_trade_off(const paper *p, bool support, const char *folder, report *page) {
     char caption[640];
-    chart *c = chart_new();
+    chart *c = begin();
     fill_trade_off(p, support, c);
     snprintf(caption, sizeof caption,
              "%s. Lower is more invariant, further left is more accurate. The dashed line is the floor: no invariant "
@@ -153,7 +151,7 @@ bool paper_figures_synthetic(const paper *p, const char *folder, report *page) {
 }
 
 bool paper_figures_limits(const paper *p, const char *folder, report *page) {
-    chart *c = chart_new();
+    chart *c = begin();
     fill_limits(p, c);
     return finish(p, c, "limits",
                   "The floor of the error of any invariant predictor, and the distance of the best unregularised "
@@ -169,13 +167,10 @@ static void band(report_series *s, double x, const paper_spread *y) { chart_band
  * shaded; the encoder that was trained out of domain as a line, and the one without a regulariser as a dashed one. */
 enum { BLUE = 0, ORANGE = 4, RED = 1, GREY = -1 }; /* of the palette: as in the paper */
 
-static void along_gamma(const paper *p, chart *c, int64_t panel, int64_t group, paper_number number, const char *label,
-                        int colour) {
+static void along_gamma(const paper *p, chart *c, report_panel *panel, int64_t group, paper_number number,
+                        const char *label, int colour) {
     int64_t room = p->rows.n;
-    report_series *s = chart_series(c, panel, label, room);
-    if (s == NULL) return;
-    s->style = REPORT_LINE_POINTS;
-    s->colour = colour;
+    report_series *s = chart_series(c, panel, REPORT_LINE_POINTS, colour, label, room);
     for (int64_t i = 0; i < room; i++) {
         const paper_row *row = &p->rows.list[i];
         if (row->group == group && row->n > 0) band(s, row->choice.gamma, &row->number[number]);
@@ -194,13 +189,11 @@ static const paper_row *plain(const paper *p, const paper_group *group, int trai
 }
 
 /* A level over the gammas of the group. */
-static void level(const paper *p, chart *c, int64_t panel, int64_t group, const paper_row *row, const char *label,
+static void level(const paper *p, chart *c, report_panel *panel, int64_t group, const paper_row *row, const char *label,
                   int colour, bool dashed) {
     int64_t room = p->rows.n;
-    report_series *s = row != NULL ? chart_series(c, panel, label, room) : NULL;
-    if (s == NULL) return;
-    s->style = REPORT_LINE;
-    s->colour = colour;
+    if (row == NULL) return;
+    report_series *s = chart_series(c, panel, REPORT_LINE, colour, label, room);
     s->dashed = dashed;
     for (int64_t i = 0; i < room; i++)
         if (p->rows.list[i].group == group && p->rows.list[i].n > 0)
@@ -214,8 +207,8 @@ static void add_method(const paper *p, chart *c, int64_t group) {
     char model[PAPER_MODEL_BYTES], title[192];
     if (method->regularizer == REGULARIZER_NONE || c->n_panels == CHART_PANELS) return;
     snprintf(title, sizeof title, "%s: %s", paper_model_text(g->model, g->d, model), method->name);
-    int64_t panel = chart_panel(c, title, "gamma", "test loss");
-    c->panels[panel].log_x = true;
+    report_panel *panel = chart_panel(c, title, "gamma", "test loss");
+    panel->log_x = panel->log_y = true;
     along_gamma(p, c, panel, group, NUMBER_MSE, "in domain", BLUE);
     along_gamma(p, c, panel, group, NUMBER_OOD_MSE, "out of domain (OOD)", ORANGE);
     level(p, c, panel, group, plain(p, g, ON_OOD), "encoder trained OOD", RED, false);
@@ -223,7 +216,7 @@ static void add_method(const paper *p, chart *c, int64_t group) {
 }
 
 bool paper_figures_images(const paper *p, const char *folder, report *page) {
-    chart *c = chart_new();
+    chart *c = begin();
     c->same_y = true;
     for (int64_t group = 0; group < p->n_groups; group++) add_method(p, c, group);
     return finish(p, c, "loss",

@@ -154,7 +154,7 @@ static circe_status check_rows(const job *j) {
     int64_t batch = j->settings->training.batch, n = j->images.part[trained_part(j)]->n;
     if (n < batch)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "there are %" PRId64 " pictures to train on, less than a batch of %" PRId64, n, batch);
+                          "there are %" PRId64 " pictures to train on, fewer than a batch of %" PRId64, n, batch);
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
         int64_t rows = j->images.part[needed[i].part]->n;
         if (rows < YARDSTICK_CHUNKS * LEAST_CHUNK)

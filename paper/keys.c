@@ -1,6 +1,4 @@
 /* Tables of the keys, and checks of what no single key can tell. */
-#include <float.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +21,7 @@ static circe_status check_dimensions(const io_yaml *file, int64_t line, const pa
     const char *name = paper_model_name(model->word);
     bool many = model->word == MODEL_MULTIVARIATE1 || model->word == MODEL_MULTIVARIATE2;
     if (!many && model->d.n > 0)
-        return io_yaml_refuse(file, line, NULL, "%s has no d; only the multivariate models have", name);
+        return io_yaml_refuse(file, line, NULL, "%s has no d; only the multivariate models have one", name);
     if (many && model->d.n == 0)
         return io_yaml_refuse(file, line, NULL, "%s needs dimensions, as in d: [2, 5, 10, 20]", name);
     for (int64_t i = 0; i < model->d.n; i++) {
@@ -50,12 +48,12 @@ static circe_status check_model(const io_yaml *file, int64_t line, const void *p
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (keys[i].said && !keys[i].allowed)
-            return io_yaml_refuse(file, line, NULL, "%s has no %s; only %s has", name, keys[i].key, keys[i].owner);
+            return io_yaml_refuse(file, line, NULL, "%s has no %s; only %s has one", name, keys[i].key, keys[i].owner);
     if (sprites && model->dependence < 0)
         return io_yaml_refuse(file, line, NULL, "dsprites needs the key 'dependence', as in dependence: nonlinear");
     if (model->folder != NULL && model->identities > 0)
         return io_yaml_refuse(file, line, NULL,
-                              "'identities' says how many heads are rendered, and 'folder' that none are");
+                              "'identities' is the number of heads to render, but with 'folder' none are rendered");
     return check_dimensions(file, line, model);
 }
 
@@ -67,17 +65,15 @@ static circe_status check_method(const io_yaml *file, int64_t line, const void *
         return io_yaml_refuse(file, line, NULL, "the method '%s' needs the key 'gamma', as in gamma: [100, 1000]",
                               m->name);
     if (m->regularizer == REGULARIZER_NONE && m->gamma.n > 0)
-        return io_yaml_refuse(file, line, NULL, "the method '%s' has no regularizer, so gamma has nothing to weigh",
-                              m->name);
+        return io_yaml_refuse(file, line, NULL, "the method '%s' has no regularizer, so it needs no gamma", m->name);
     if (m->method == RFF && m->regularizer != REGULARIZER_CIRCE)
         return io_yaml_refuse(file, line, NULL, "the method '%s': method rff is for the regularizer circe", m->name);
     if (m->regularizer == REGULARIZER_HSIC && m->estimator != BIASED && m->estimator != USTAT)
         return io_yaml_refuse(file, line, NULL, "the method '%s': hsic has the estimators biased and ustat", m->name);
     if (m->trained_on == ON_OOD && m->regularizer != REGULARIZER_NONE)
-        return io_yaml_refuse(file, line, NULL,
-                              "the method '%s': what is trained out of domain has nothing to be made invariant to; its "
-                              "regularizer is none",
-                              m->name);
+        return io_yaml_refuse(
+            file, line, NULL,
+            "the method '%s': training out of domain needs no invariance, so its regularizer must be none", m->name);
     return CIRCE_OK;
 }
 
@@ -98,13 +94,14 @@ static circe_status check_models(const io_yaml *file, int64_t line, const paper_
     for (int64_t i = 1; i < c->models.n; i++) {
         const paper_model *one = paper_model_at(c, i);
         if (paper_model_has_pictures(one->word) != paper_model_has_pictures(paper_model_at(c, 0)->word))
-            return io_yaml_refuse(file, line, NULL, "models of pictures and synthetic ones are two experiments");
+            return io_yaml_refuse(file, line, NULL,
+                                  "models of pictures and synthetic models cannot be in one experiment");
         for (int64_t k = 0; k < i; k++) {
             char first[PAPER_MODEL_BYTES], second[PAPER_MODEL_BYTES];
             paper_model_id(paper_model_at(c, k), 1, first);
             paper_model_id(one, 1, second);
             if (strcmp(first, second) == 0)
-                return io_yaml_refuse(file, line, NULL, "the model %s is there twice", second);
+                return io_yaml_refuse(file, line, NULL, "the model %s is named twice", second);
         }
     }
     return CIRCE_OK;
@@ -165,9 +162,9 @@ static circe_status check_whole(const io_yaml *file, int64_t line, const void *p
         return io_yaml_refuse(file, line, NULL,
                               "the experiment lacks the key 'methods' (or 'limits', to compute limits only)");
     if (limits && c->methods.n > 0)
-        return io_yaml_refuse(file, line, NULL, "'limits' trains nothing, so there must be no 'methods' beside it");
+        return io_yaml_refuse(file, line, NULL, "'limits' trains nothing, so it cannot be combined with 'methods'");
     if (limits && c->models.n > 0 && paper_model_has_pictures(paper_model_at(c, 0)->word))
-        return io_yaml_refuse(file, line, NULL, "'limits' are computed of synthetic models only");
+        return io_yaml_refuse(file, line, NULL, "'limits' can be computed only for synthetic models");
     circe_status status = check_models(file, line, c);
     if (status == CIRCE_OK) status = check_methods(file, line, c);
     if (status == CIRCE_OK) status = check_rows(file, line, c);

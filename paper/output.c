@@ -9,7 +9,6 @@
 
 #include "base/file.h"
 #include "circe/circe.h"
-#include "io/io.h"
 #include "io/paths.h"
 #include "jobs/machine.h"
 #include "paper/paper_parts.h"

@@ -2,7 +2,6 @@
 #include "paper/paper.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,7 +106,7 @@ static circe_status run(circe_context *context, const char *name, const circe_ex
     how.ended = paper_ended;
     status = sweep_go(&how, watch, &p->sweep);
     if (status == CIRCE_ERR_CANCELLED && p->sweep.side_by_side > 0)
-        return circe_fail_hint(status, "the same command goes on from there: %s", p->command);
+        return circe_fail_hint(status, "the same command continues from there: %s", p->command);
     if (status == CIRCE_OK) status = conclude(p);
     if (status == CIRCE_OK) paper_fill(p);
     return status;

@@ -169,8 +169,7 @@ static inline const paper_published *paper_published_at(const paper_config *conf
 circe_status paper_config_read(const char *name, const circe_experiment_options *options, paper_config *config);
 void paper_config_free(paper_config *config);
 
-/* ---- its keys: the same tables put the settings of a run into JSON and read them back -----------------------------
- */
+/* ---- its keys: the same tables put the settings of a run into JSON and read them back ---------------------------- */
 
 extern const io_fields paper_model_fields, paper_method_fields, paper_data_fields, paper_training_fields,
     paper_evaluation_fields, paper_yardstick_fields, paper_limits_fields;

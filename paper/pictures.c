@@ -186,8 +186,7 @@ circe_status paper_pictures_open(const paper_model *model, paper_album **album, 
     if (good) return CIRCE_OK;
     paper_album_close(*album);
     *album = NULL;
-    return circe_fail(CIRCE_ERR_FORMAT, "%s: it does not hold the pictures that this run was planned with",
-                      model->pictures);
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: it does not contain the pictures of this run", model->pictures);
 }
 
 circe_status paper_pictures_faces(const paper_model *model, paper_album **album, yaleb_store *store) {
@@ -198,7 +197,7 @@ circe_status paper_pictures_faces(const paper_model *model, paper_album **album,
     if (status != CIRCE_OK) return status;
     if (pixels.shape[1] != model->size * model->size || strcmp(names.dtype, "I32") != 0 || names.n_dims != 2 ||
         names.shape[0] != pixels.shape[0] || names.shape[1] != NAME_NUMBERS)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s: pixels and names do not belong together", model->pictures);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s: pixels and names do not match", model->pictures);
     store->n = pixels.shape[0];
     store->size = model->size;
     store->pixels = (uint8_t *)(uintptr_t)pixels.data; /* read only */

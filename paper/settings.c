@@ -43,7 +43,7 @@ circe_status paper_settings_parse(const cJSON *json, arena *owner, paper_setting
     }
     if (r.missing == NULL && (kind == NULL || paper_model_has_pictures(word) != kind->pictures)) r.missing = "kind";
     if (r.missing == NULL) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_ARGUMENT, "the settings lack '%s', or hold something else there", r.missing);
+    return circe_fail(CIRCE_ERR_ARGUMENT, "the settings lack '%s', or its value has the wrong type", r.missing);
 }
 
 /* ---- for the library --------------------------------------------------------------------------------------------- */

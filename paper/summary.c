@@ -1,10 +1,10 @@
 /* Medians and ranges over seeds, and the rules of choosing among what a method leaves open, on validation data alone.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/small.h"
+#include "io/quantile.h"
 #include "paper/paper_parts.h"
 
 static const double detectable = 2; /* standard errors */
@@ -81,11 +81,6 @@ void paper_choose(const paper_kind *kind, paper_rows *rows) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Of the finite ones; sorts them. */
 static paper_spread spread_of(double *values, int64_t n) {
     double sum = 0;
@@ -93,7 +88,7 @@ static paper_spread spread_of(double *values, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (isfinite(values[i])) values[finite++] = values[i];
     if (finite == 0) return (paper_spread){NAN, NAN, NAN, NAN};
-    qsort(values, (size_t)finite, sizeof *values, ascending);
+    quantile_sort(values, finite);
     for (int64_t i = 0; i < finite; i++) sum += values[i];
     double median = 0.5 * (values[(finite - 1) / 2] + values[finite / 2]);
     return (paper_spread){median, values[0], values[finite - 1], sum / (double)finite};

@@ -8,7 +8,6 @@
  * many rows. An exchange of Z among rows of the same Y leaves that error as it is and takes away all dependence given
  * Y, so that d is 0 on average where there is none, whatever the holdout. Y takes few values here (32 places, 9 poses);
  * a row that is alone with its Y stays as it is. The standard error is that of d over the chunks. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 

@@ -4,9 +4,6 @@
 
 #include "base/small.h"
 
-/* Below this the axis ends: a prediction that collapsed would stretch it to 1e-20. */
-static const double least_shown = 1e-6;
-
 chart *chart_new(void) { return small_alloc(sizeof(chart)); }
 
 void chart_free(chart *c) {
@@ -14,52 +11,68 @@ void chart_free(chart *c) {
     free(c);
 }
 
-int64_t chart_panel(chart *c, const char *title, const char *x_label, const char *y_label) {
-    int64_t panel = c->n_panels++;
-    c->panels[panel] = (report_panel){.title = arena_text(&c->owner, title),
-                                      .x_label = x_label,
-                                      .y_label = y_label,
-                                      .log_y = true,
-                                      .series = c->series[panel]};
+report_panel *chart_panel(chart *c, const char *title, const char *x_label, const char *y_label) {
+    report_panel *panel = &c->panels[c->n_panels];
+    *panel = (report_panel){.title = arena_text(&c->owner, title),
+                            .x_label = arena_text(&c->owner, x_label),
+                            .y_label = arena_text(&c->owner, y_label),
+                            .series = c->series[c->n_panels++]};
     return panel;
 }
 
 /* x, y, and the ends of a band, in one block. */
-report_series *chart_series(chart *c, int64_t panel, const char *label, int64_t room) {
-    report_panel *p = &c->panels[panel];
-    if (p->n_series == CHART_SERIES) return NULL;
+report_series *chart_series(chart *c, report_panel *panel, report_style style, int colour, const char *label,
+                            int64_t room) {
     double *points = arena_alloc(&c->owner, (size_t)(4 * room) * sizeof *points);
-    report_series *s = &c->series[panel][p->n_series++];
-    *s = (report_series){
-        .label = arena_text(&c->owner, label), .x = points, .y = points + room, .room = room, .style = REPORT_POINTS};
+    bool full = panel->n_series == CHART_SERIES;
+    report_series *s = full ? &c->unseen : &c->series[panel - c->panels][panel->n_series++];
+    *s = (report_series){.label = label != NULL ? arena_text(&c->owner, label) : NULL,
+                         .x = points,
+                         .y = points + room,
+                         .room = room,
+                         .least = c->least,
+                         .style = style,
+                         .colour = colour};
     return s;
 }
 
-static double shown(double y) { return y < least_shown ? least_shown : y; }
+static double shown(const report_series *s, double y) { return s->least > 0 && y < s->least ? s->least : y; }
 
 void chart_point(report_series *s, double x, double y) {
     ((double *)s->x)[s->n] = x; /* made by chart_series */
-    ((double *)s->y)[s->n++] = shown(y);
+    ((double *)s->y)[s->n++] = shown(s, y);
 }
 
 void chart_band(report_series *s, double x, double y, double low, double high) {
     s->low = s->y + s->room;
     s->high = s->low + s->room;
-    ((double *)s->low)[s->n] = shown(low);
-    ((double *)s->high)[s->n] = shown(high);
+    ((double *)s->low)[s->n] = shown(s, low);
+    ((double *)s->high)[s->n] = shown(s, high);
     chart_point(s, x, y);
 }
 
-bool chart_draw(const chart *c, const char *name, const char *caption, const char *folder, report *page, bool *drawn) {
+void chart_level(chart *c, report_panel *panel, const char *label, double y) {
+    report_series *s = chart_series(c, panel, REPORT_HORIZONTAL, CHART_GREY, label, 1);
+    chart_point(s, 0, y);
+    s->dashed = true;
+}
+
+circe_status chart_draw(chart *c, const char *name, const char *caption, const char *folder, report *page,
+                        bool *drawn) {
+    bool written = true;
     *drawn = true;
-    if (c->n_panels == 0) return true;
-    report_figure figure = {.name = name,
-                            .caption = caption,
-                            .panels = c->panels,
-                            .n_panels = c->n_panels,
-                            .columns = c->n_panels > 1 ? 2 : 1,
-                            .same_y = c->same_y};
-    if (!report_draw(&figure, folder, drawn)) return false;
-    report_add_figure(page, &figure, folder);
-    return true;
+    if (c->n_panels > 0) {
+        report_figure figure = {.name = name,
+                                .caption = caption,
+                                .panels = c->panels,
+                                .n_panels = c->n_panels,
+                                .columns = c->columns > 0    ? c->columns
+                                           : c->n_panels > 1 ? 2
+                                                             : 1,
+                                .same_y = c->same_y};
+        written = report_draw(&figure, folder, drawn);
+        if (page != NULL) report_add_figure(page, &figure, folder);
+    }
+    chart_free(c);
+    return written ? CIRCE_OK : CIRCE_ERR_WRITE;
 }

@@ -13,21 +13,33 @@
 #include <unistd.h>
 
 #include "circe/status.h"
+#include "core/core.h"
 #include "files/atomic.h"
 #include "report/report_parts.h"
 
-enum { PANEL_HEIGHT = 350, LEGEND_ROW = 26, LEGEND_PIXELS_A_LETTER = 8, LEGEND_PIXELS_A_SAMPLE = 70, MAX_LEGEND = 64 };
+/* Panels are as wide as a phone allows without making letters small. */
+enum {
+    PANEL_WIDTH = 420,
+    PANEL_HEIGHT = 330,
+    LEGEND_ROW = 26,
+    LEGEND_PIXELS_A_LETTER = 8,
+    LEGEND_PIXELS_A_SAMPLE = 70
+};
 
-static const struct {
-    const char *rgb;
-    int point;
-} palette[] = {{"#0072b2", 7},  {"#d55e00", 5},  {"#009e73", 9}, {"#cc79a7", 13},
-               {"#e69f00", 11}, {"#56b4e9", 15}, {"#808080", 6}};
+static const report__mark palette[] = {{"#0072b2", 7, "M11 6a4 4 0 1 0 8 0a4 4 0 1 0-8 0z", false},
+                                       {"#d55e00", 5, "M11.5 2.5h7v7h-7z", false},
+                                       {"#009e73", 9, "M15 1l5 9h-10z", false},
+                                       {"#cc79a7", 13, "M15 1l5 5-5 5-5-5z", false},
+                                       {"#e69f00", 11, "M15 11l5-9h-10z", false},
+                                       {"#56b4e9", 15, "M15 1l5 4-2 6h-6l-2-6z", false},
+                                       {"#808080", 6, "M11 6a4 4 0 1 0 8 0a4 4 0 1 0-8 0z", true}};
 
 enum { N_COLOURS = sizeof palette / sizeof *palette };
 
 /* Any number is a colour; negative ones are the grey of lines that are no method's. */
-static int colour_of(const report_series *s) { return s->colour < 0 ? N_COLOURS - 1 : s->colour % N_COLOURS; }
+const report__mark *report__mark_of(const report_series *s) {
+    return &palette[s->colour < 0 ? N_COLOURS - 1 : s->colour % N_COLOURS];
+}
 
 /* ---- ranges ------------------------------------------------------------------------------------------------------ */
 
@@ -120,7 +132,7 @@ static void put_comment(FILE *out, const char *text) {
 
 /* One block a curve, in order; gnuplot counts them as index 0, 1, ... */
 static void put_data(FILE *out, const report_figure *figure) {
-    fprintf(out, "# Data of %s.gp: one block a curve; x, y and, where there is a band, its ends.\n", figure->name);
+    fprintf(out, "# Data of %s.gp: one block per curve, with x, y and, for a band, its ends.\n", figure->name);
     for (int64_t p = 0; p < figure->n_panels; p++) {
         const report_panel *panel = &figure->panels[p];
         range x, y;
@@ -138,14 +150,27 @@ static void put_data(FILE *out, const report_figure *figure) {
 
 /* ---- script ------------------------------------------------------------------------------------------------------ */
 
-static void put_quoted(FILE *out, const char *text) {
+/* `doubled`: letters of which gnuplot wants two for one. Bytes that are no UTF-8 would come into the page with its SVG.
+ */
+static void put_between_quotes(FILE *out, const char *text, const char *doubled) {
+    const char *c = text != NULL ? text : "", *end = c + strlen(c);
+    uint32_t code;
     fputc('\'', out);
-    for (const char *c = text != NULL ? text : ""; *c != '\0'; c++) {
-        if (*c == '\'') fputc('\'', out);
-        fputc(iscntrl((unsigned char)*c) ? ' ' : *c, out);
+    while (c < end) {
+        size_t bytes = circe__utf8_bytes(c, (size_t)(end - c), &code);
+        if (strchr(doubled, *c) != NULL) fputc(*c, out);
+        if (bytes == 0)
+            fputs("\xef\xbf\xbd", out); /* U+FFFD */
+        else if (iscntrl((unsigned char)*c))
+            fputc(' ', out);
+        else
+            fwrite(c, 1, bytes, out);
+        c += bytes > 0 ? bytes : 1;
     }
     fputc('\'', out);
 }
+
+static void put_quoted(FILE *out, const char *text) { put_between_quotes(out, text, "'"); }
 
 /* "with ... lc ..." of a curve. */
 static void put_style(FILE *out, const report_series *s) {
@@ -154,11 +179,11 @@ static void put_style(FILE *out, const report_series *s) {
                                        [REPORT_LINE_POINTS] = "linespoints",
                                        [REPORT_HORIZONTAL] = "lines",
                                        [REPORT_INTERVALS] = "points"};
-    int colour = colour_of(s);
-    fprintf(out, "with %s lc rgb '%s'", with[s->style], palette[colour].rgb);
+    const report__mark *mark = report__mark_of(s);
+    fprintf(out, "with %s lc rgb '%s'", with[s->style], mark->rgb);
     bool points = s->style == REPORT_POINTS || s->style == REPORT_INTERVALS;
     if (!points) fprintf(out, " lw 2 dt %d", s->dashed ? 2 : 1);
-    if (points || s->style == REPORT_LINE_POINTS) fprintf(out, " pt %d ps 0.8", palette[colour].point);
+    if (points || s->style == REPORT_LINE_POINTS) fprintf(out, " pt %d ps 0.8", mark->point);
 }
 
 /* Numbers along a logarithmic axis: every power of ten, or every second, ... of many; 2 and 5 as well where there are
@@ -192,7 +217,8 @@ static bool are_aslant(const report_panel *panel) {
     return letters > LETTERS_OF_AN_AXIS;
 }
 
-/* Names at 0, 1, ...: cut where they are long, and aslant where they would not fit beside each other. */
+/* Names at 0, 1, ...: cut where they are long, and aslant where they would not fit beside each other. To gnuplot they
+ * are formats of numbers: a single % would be read as one, or end the drawing. */
 static void put_names(FILE *out, const report_panel *panel) {
     enum { MOST_LETTERS = 18 };
     fprintf(out, "set xtics %s (", are_aslant(panel) ? "rotate by -30" : "norotate");
@@ -205,7 +231,7 @@ static void put_names(FILE *out, const report_panel *panel) {
         bool whole = name[end] == '\0';
         name[end] = '\0';
         char *shown = NULL;
-        if (asprintf(&shown, "%s%s", name, whole ? "" : "…") >= 0) put_quoted(out, shown);
+        if (asprintf(&shown, "%s%s", name, whole ? "" : "…") >= 0) put_between_quotes(out, shown, "'%");
         fprintf(out, " %" PRId64, k);
         free(shown);
         free(name);
@@ -244,7 +270,7 @@ static void put_panel(FILE *out, const report_figure *figure, const report_panel
         if (!has_band(s)) continue;
         bool bars = s->style == REPORT_INTERVALS;
         fprintf(out, "'%s.dat' index %" PRId64 " using %s lc rgb '%s' %s notitle, \\\n     ", figure->name, index + k,
-                bars ? "1:2:3:4 with yerrorbars" : "1:3:4 with filledcurves", palette[colour_of(s)].rgb,
+                bars ? "1:2:3:4 with yerrorbars" : "1:3:4 with filledcurves", report__mark_of(s)->rgb,
                 bars ? "lw 2 pt 0" : "fs transparent solid 0.18 noborder");
     }
     for (int64_t k = 0; k < panel->n_series; k++) {
@@ -258,26 +284,33 @@ static void put_panel(FILE *out, const report_figure *figure, const report_panel
 /* ---- the strip below --------------------------------------------------------------------------------------------- */
 
 typedef struct legend {
-    const report_series *curves[MAX_LEGEND];
+    const report_series *curves[REPORT__CURVES];
     int n, columns, rows;
 } legend;
 
-static bool in_legend(const legend *l, const report_series *s) {
-    for (int i = 0; i < l->n; i++)
-        if (strcmp(l->curves[i]->label, s->label) == 0) return true;
+static bool is_among(const report_series *const *curves, int n, const report_series *s) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(curves[i]->label, s->label) == 0) return true;
     return false;
+}
+
+int report__curves(const report_figure *figure, const report_series **curves) {
+    int n = 0;
+    for (int64_t p = 0; p < figure->n_panels; p++)
+        for (int64_t k = 0; k < figure->panels[p].n_series; k++) {
+            const report_series *s = &figure->panels[p].series[k];
+            if (s->label == NULL || s->label[0] == '\0' || n == REPORT__CURVES || is_among(curves, n, s)) continue;
+            curves[n++] = s;
+        }
+    return n;
 }
 
 static void find_legend(const report_figure *figure, int width, legend *l) {
     size_t longest = 1;
     *l = (legend){.columns = 1};
-    for (int64_t p = 0; p < figure->n_panels; p++)
-        for (int64_t k = 0; k < figure->panels[p].n_series; k++) {
-            const report_series *s = &figure->panels[p].series[k];
-            if (s->label == NULL || s->label[0] == '\0' || l->n == MAX_LEGEND || in_legend(l, s)) continue;
-            l->curves[l->n++] = s;
-            if (strlen(s->label) > longest) longest = strlen(s->label);
-        }
+    l->n = report__curves(figure, l->curves);
+    for (int i = 0; i < l->n; i++)
+        if (strlen(l->curves[i]->label) > longest) longest = strlen(l->curves[i]->label);
     size_t fit = (size_t)width / (longest * LEGEND_PIXELS_A_LETTER + LEGEND_PIXELS_A_SAMPLE);
     l->columns = fit < 1 ? 1 : fit > (size_t)l->n ? l->n : (int)fit;
     l->rows = l->n > 0 ? (l->n + l->columns - 1) / l->columns : 0;
@@ -286,7 +319,7 @@ static void find_legend(const report_figure *figure, int width, legend *l) {
 static void put_legend(FILE *out, const legend *l, double height) {
     if (l->n == 0) return;
     fprintf(out,
-            "# what the curves are\n"
+            "# the legend\n"
             "set origin 0, 0\nset size 1, %.6g\n"
             "unset title\nunset xlabel\nunset ylabel\nunset logscale\nunset border\nunset tics\nunset grid\n"
             "set lmargin 0\nset rmargin 0\nset tmargin 0\nset bmargin 0\n"
@@ -309,19 +342,10 @@ static int64_t columns_of(const report_figure *figure) {
     return columns < figure->n_panels ? columns : figure->n_panels;
 }
 
-/* Panels are narrower the more stand in a row, so that the page never shrinks their letters much. */
-int report__width(const report_figure *figure) {
-    int columns = (int)columns_of(figure);
-    return columns * (columns <= 1 ? 600 : columns == 2 ? 480 : 350);
-}
-
-/* Bands, then curves; of the strip below, what it explains. */
+/* Bands, then curves. */
 const report_series *report__plot(const report_figure *figure, int64_t panel, int64_t number, bool *points) {
-    legend l;
     *points = false;
-    find_legend(figure, report__width(figure), &l);
-    if (panel == figure->n_panels) return number >= 0 && number < l.n ? l.curves[number] : NULL;
-    if (panel < 0 || panel > figure->n_panels || number < 0) return NULL;
+    if (panel < 0 || panel >= figure->n_panels || number < 0) return NULL;
     const report_panel *p = &figure->panels[panel];
     for (int64_t k = 0; k < p->n_series; k++)
         if (has_band(&p->series[k]) && number-- == 0) return &p->series[k];
@@ -339,12 +363,17 @@ static int panel_height(const report_figure *figure) {
     return PANEL_HEIGHT;
 }
 
+report__box report__panel_box(const report_figure *figure, int64_t panel) {
+    int columns = (int)columns_of(figure), height = panel_height(figure);
+    return (report__box){(int)panel % columns * PANEL_WIDTH, (int)panel / columns * height, PANEL_WIDTH, height};
+}
+
 static void put_script(FILE *out, const report_figure *figure) {
-    int64_t columns = columns_of(figure), rows = (figure->n_panels + columns - 1) / columns;
-    int width = report__width(figure), one = panel_height(figure);
+    report__box last = report__panel_box(figure, figure->n_panels - 1);
+    int width = (int)columns_of(figure) * PANEL_WIDTH, panels = last.y + last.height;
     legend l;
     find_legend(figure, width, &l);
-    int below = l.rows * LEGEND_ROW, height = one * (int)rows + below;
+    int height = panels + l.rows * LEGEND_ROW;
     fprintf(out,
             "# Draws %s.svg from %s.dat. To draw it again: gnuplot %s.gp\n"
             "if (!exists(\"output\")) output = '%s.svg'\n"
@@ -356,13 +385,13 @@ static void put_script(FILE *out, const report_figure *figure) {
             figure->name, figure->name, figure->name, figure->name, width, height);
     int64_t index = 0;
     for (int64_t p = 0; p < figure->n_panels; p++) {
-        double x = (double)(p % columns) / (double)columns;
-        double y = (double)(below + one * (int)(rows - 1 - p / columns)) / height;
-        fprintf(out, "set origin %.6g, %.6g\nset size %.6g, %.6g\n", x, y, 1.0 / (double)columns, (double)one / height);
+        report__box b = report__panel_box(figure, p);
+        fprintf(out, "set origin %.6g, %.6g\nset size %.6g, %.6g\n", (double)b.x / width,
+                1 - (double)(b.y + b.height) / height, (double)b.width / width, (double)b.height / height);
         put_panel(out, figure, &figure->panels[p], index);
         index += figure->panels[p].n_series;
     }
-    put_legend(out, &l, (double)below / height);
+    put_legend(out, &l, 1 - (double)panels / height);
     fputs("unset multiplot\nset output\n", out);
 }
 

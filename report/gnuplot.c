@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,16 +29,28 @@ static bool wait_for(pid_t child) {
     return false;
 }
 
+/* "cd 'folder'; output='name'", as gnuplot quotes. It changes folders itself: glibc before 2.29 has no way to start a
+ * program in another. */
+static char *settings(const char *folder, const char *output) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = strchr(folder, '\n') == NULL ? open_memstream(&text, &bytes) : NULL;
+    if (out == NULL) return NULL;
+    fputs("cd '", out);
+    for (const char *c = folder; *c != '\0'; c++) fputs(*c == '\'' ? "''" : (char[]){*c, '\0'}, out);
+    fprintf(out, "'; output='%s'", output);
+    return fclose(out) == 0 ? text : NULL;
+}
+
 bool report__gnuplot(const char *folder, const char *script, const char *output) {
     posix_spawn_file_actions_t actions;
-    char *setting = NULL;
+    char *setting = settings(folder, output);
     pid_t child = 0;
-    if (asprintf(&setting, "output='%s'", output) < 0) return false;
+    if (setting == NULL) return false;
     char *arguments[] = {"gnuplot", "-d", "-e", setting, (char *)script, NULL};
     bool started = false;
     if (posix_spawn_file_actions_init(&actions) == 0) {
-        started = posix_spawn_file_actions_addchdir_np(&actions, folder) == 0 &&
-                  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0) == 0 &&
+        started = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0) == 0 &&
                   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
                   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0) == 0 &&
                   posix_spawnp(&child, "gnuplot", &actions, NULL, arguments, environ) == 0;

@@ -183,20 +183,11 @@ void report_add_figure(report *page, const report_figure *figure, const char *fo
     char *svg = read_text(path);
     free(path);
     fputs("<figure>\n", out);
-    bool shown = false;
-    if (svg != NULL) {
-        /* letters stay readable on a phone: the box scrolls rather than the figure shrinking further */
-        int width = report__width(figure);
-        open_box(out, figure->caption);
-        fprintf(out, "<div style=\"min-width:%dpx;max-width:%dpx;margin:0 auto\">\n",
-                figure->columns > 1 && figure->n_panels > 1 ? width * 2 / 3 : width / 2, width);
-        shown = report__inline_svg(out, svg, figure);
-        fputs("</div>\n</div>\n", out);
-    }
+    bool shown = svg != NULL && report__inline_svg(out, svg, figure);
     if (!shown)
         fprintf(out,
-                "<p class=\"note\">This figure was not drawn, since gnuplot is not here or failed. Its script and data "
-                "are there: <code>gnuplot %s.gp</code> draws it.</p>\n",
+                "<p class=\"note\">This figure was not drawn because gnuplot is not installed or failed. <code>gnuplot "
+                "%s.gp</code> draws it from its script and data.</p>\n",
                 figure->name);
     put_caption(out, figure->caption);
     fputs("</figure>\n", out);

@@ -11,22 +11,25 @@
 
 /* ---- figures ----------------------------------------------------------------------------------------------------- */
 
+typedef enum report_style {
+    REPORT_LINE = 1,
+    REPORT_POINTS = 2,
+    REPORT_LINE_POINTS = 3,
+    REPORT_HORIZONTAL = 4,
+    REPORT_INTERVALS = 5
+} report_style;
+
 /* One curve or cloud: n points, NaN leaves a gap. low and high, where not NULL, are drawn as a shaded band; of
  * REPORT_INTERVALS, which are points that no line joins, as bars. */
 typedef struct report_series {
     const char *label;
     int64_t n;
     const double *x, *y, *low, *high;
-    enum {
-        REPORT_LINE = 1,
-        REPORT_POINTS = 2,
-        REPORT_LINE_POINTS = 3,
-        REPORT_HORIZONTAL = 4,
-        REPORT_INTERVALS = 5
-    } style;
+    report_style style;
     int colour; /* index into the palette, which is safe for colour-blind readers; the same method, the same colour */
     bool dashed;
-    int64_t room; /* of a growing series (chart.h): points it can have */
+    int64_t room; /* of a growing series (chart.h): points it can have, */
+    double least; /* and below which values are drawn at it */
 } report_series;
 
 typedef struct report_panel {

@@ -26,17 +26,35 @@ void report__escape(FILE *out, const char *text);
  * a minute at most. true: it succeeded. */
 bool report__gnuplot(const char *folder, const char *script, const char *output);
 
-/* Pixels across a figure at its natural size. */
-int report__width(const report_figure *figure);
+/* A panel's place in its figure, in pixels. */
+typedef struct report__box {
+    int x, y, width, height;
+} report__box;
 
-/* Copies the SVG of a figure into a page: without its XML header and gnuplot's titles, which say nothing to people,
- * with the caption for those who cannot see it, with the figure's name before every id, since ids must not repeat
- * within a page, and with the names of curves and the values of points. false: it is no SVG, or one with a script in
- * it. */
+report__box report__panel_box(const report_figure *figure, int64_t panel);
+
+/* The curves that have names, each once: their number. */
+enum { REPORT__CURVES = 64 };
+int report__curves(const report_figure *figure, const report_series **curves);
+
+/* How a curve is told from the others. */
+typedef struct report__mark {
+    const char *rgb;
+    int point;         /* gnuplot's number of its shape */
+    const char *shape; /* the same as a path in a box of 30 by 12 */
+    bool open;
+} report__mark;
+
+const report__mark *report__mark_of(const report_series *series);
+
+/* Copies the SVG of a figure into a page, panel by panel with a legend below: without its XML header and gnuplot's
+ * titles, which say nothing to people, with the caption for those who cannot see it, with the figure's name before
+ * every id, since ids must not repeat within a page, and with the names of curves and the values of points. false: it
+ * is no SVG of gnuplot, or one with a script in it. */
 bool report__inline_svg(FILE *out, const char *svg, const report_figure *figure);
 
-/* What gnuplot's plot `number` of a panel draws, as the script of the figure has them, the strip that explains the
- * curves being the panel behind the last. *points: its points are those of the curve. NULL: nothing with a name. */
+/* What gnuplot's plot `number` of a panel draws, as the script of the figure has them. *points: its points are those of
+ * the curve. NULL: nothing with a name. */
 const report_series *report__plot(const report_figure *figure, int64_t panel, int64_t number, bool *points);
 
 /* The style sheet of the page. */

@@ -1,10 +1,11 @@
-/* An SVG within a page: ids and references get the figure's name in front, since every figure of gnuplot uses the same
- * ones. Attributes are told from text by being inside a tag.
+/* An SVG within a page: one SVG per panel, which the page puts side by side or, on a phone, below each other; and the
+ * legend as text, where readers click to hide a curve. Ids and references get the figure's name in front, since every
+ * figure of gnuplot uses the same ones. Attributes are told from text by being inside a tag.
  *
  * Every plot of gnuplot is a group whose id has its number in its panel and the panel's letter, "gnuplot_plot_2a", and
  * its points come in the order of the data. So the page knows what each of them is: the group gets the name of its
  * curve, for the script that hides and shows curves, and a point its value, which browsers show to whoever points at
- * it. */
+ * it. What is not a plot (axes, numbers, titles) belongs to the panel in which its first point lies. */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -81,11 +82,11 @@ static void begin_plot(copying *c, const char *id) {
     char *rest = NULL;
     long number = strtol(id + strlen(plot_id), &rest, 10);
     int64_t panel = *rest - 'a';
-    bool points = false, legend = panel == c->figure->n_panels;
+    bool points = false;
     const report_series *s = report__plot(c->figure, panel, number - 1, &points);
     c->curve = NULL;
     if (s == NULL || s->label == NULL || s->label[0] == '\0') return;
-    fputs(legend ? " class=\"legend\" data-curve=\"" : " data-curve=\"", c->out);
+    fputs(" data-curve=\"", c->out);
     report__escape(c->out, s->label);
     fputc('"', c->out);
     if (!points || s->n > MOST_TOLD) return;
@@ -139,24 +140,109 @@ static const char *skip_title(const char *at) {
     return at;
 }
 
-bool report__inline_svg(FILE *out, const char *svg, const report_figure *figure) {
-    const char *start = strstr(svg, "<svg"), *end = strstr(svg, "</svg>");
-    copying c = {.out = out, .figure = figure};
-    if (start == NULL || end == NULL || end < start || strcasestr(svg, "<script") != NULL) return false;
-    end += strlen("</svg>");
-    fputs("<svg role=\"img\" aria-label=\"", out);
-    report__escape(out, figure->caption != NULL ? figure->caption : "");
-    fputc('"', out);
-    for (const char *at = copy_tag(&c, start + strlen("<svg")); at < end;) {
+/* Copies what stands between two places of the file. */
+static void copy_part(copying *c, const char *at, const char *end) {
+    while (at < end) {
         const char *after = skip_title(at);
-        if (after == at && *at == '<') after = copy_point(&c, at);
+        if (after == at && *at == '<') after = copy_point(c, at);
         if (after != at)
             at = after;
         else if (*at == '<')
-            at = copy_tag(&c, at);
+            at = copy_tag(c, at);
         else
-            fputc(*at++, out);
+            fputc(*at++, c->out);
     }
-    fputc('\n', out);
+}
+
+/* ---- panels ------------------------------------------------------------------------------------------------------ */
+
+/* What follows the group, the definitions or the single tag that begin at `at`; NULL: the file ends within it. */
+static const char *end_of_element(const char *at) {
+    const char *end;
+    int depth = 0;
+    if (strncmp(at, "<defs", 5) == 0) return (end = strstr(at, "</defs>")) != NULL ? end + strlen("</defs>") : NULL;
+    if (strncmp(at, "<g", 2) != 0 || isalpha((unsigned char)at[2])) {
+        end = strchr(at, '>');
+        return end != NULL ? end + 1 : NULL;
+    }
+    for (; (at = strchr(at, '<')) != NULL; at++) {
+        if (strncmp(at, "<g", 2) == 0 && !isalpha((unsigned char)at[2])) depth++;
+        if (strncmp(at, "</g>", 4) == 0 && --depth == 0) return at + 4;
+    }
+    return NULL;
+}
+
+/* Where `text` is before `end`; NULL: it is not. */
+static const char *find_before(const char *at, const char *end, const char *text) {
+    return memmem(at, (size_t)(end - at), text, strlen(text));
+}
+
+/* The panel that an element belongs to; -1: none. */
+static int64_t panel_of(const report_figure *figure, const char *at, const char *end) {
+    static const char group[] = "<g id=\"gnuplot_plot_"; /* no text holds a < */
+    const char *plot = find_before(at, end, group), *path = find_before(at, end, " d='M"),
+               *moved = find_before(at, end, "translate(");
+    double x, y;
+    if (plot != NULL) return plot[strlen(group) + strspn(plot + strlen(group), "0123456789")] - 'a';
+    const char *first = path == NULL || (moved != NULL && moved < path) ? moved : path;
+    if (first == NULL || sscanf(first + (first == path ? 5 : 10), "%lf,%lf", &x, &y) != 2) return -1;
+    for (int64_t p = 0; p < figure->n_panels; p++) {
+        report__box b = report__panel_box(figure, p);
+        if (x >= b.x && x <= b.x + b.width && y >= b.y && y <= b.y + b.height) return p;
+    }
+    return -1;
+}
+
+/* `canvas`: behind the tag of the group that holds everything. The shapes of points are defined once a figure. */
+static bool put_panel(FILE *out, const char *canvas, const report_figure *figure, int64_t p) {
+    copying c = {.out = out, .figure = figure};
+    report__box b = report__panel_box(figure, p);
+    const char *title = figure->panels[p].title, *label = figure->caption;
+    if (figure->n_panels > 1 && title != NULL && title[0] != '\0') label = title;
+    fputs("<svg role=\"img\" aria-label=\"", out);
+    report__escape(out, label != NULL ? label : "");
+    fprintf(out,
+            "\" viewBox=\"%d %d %d %d\" xmlns=\"http://www.w3.org/2000/svg\" "
+            "xmlns:xlink=\"http://www.w3.org/1999/xlink\">\n",
+            b.x, b.y, b.width, b.height);
+    for (const char *at = strchr(canvas, '<'), *end; at != NULL && strncmp(at, "</", 2) != 0; at = strchr(end, '<')) {
+        end = end_of_element(at);
+        if (end == NULL) return false;
+        bool shapes = strncmp(at, "<defs", 5) == 0;
+        if (shapes ? p == 0 : panel_of(figure, at, end) == p) copy_part(&c, at, end);
+    }
+    fputs("</svg>\n", out);
     return true;
+}
+
+/* A sample of the curve, and its name. */
+static void put_key(FILE *out, const report_series *s) {
+    const report__mark *mark = report__mark_of(s);
+    fputs("<span class=\"legend\" data-curve=\"", out);
+    report__escape(out, s->label);
+    fputs("\"><svg viewBox=\"0 0 30 12\" aria-hidden=\"true\">", out);
+    if (s->style != REPORT_POINTS && s->style != REPORT_INTERVALS)
+        fprintf(out, "<path d=\"M0 6h30\" stroke=\"%s\" stroke-width=\"2\"%s/>", mark->rgb,
+                s->dashed ? " stroke-dasharray=\"5 4\"" : "");
+    if (s->style != REPORT_LINE && s->style != REPORT_HORIZONTAL)
+        fprintf(out, "<path d=\"%s\" fill=\"%s\" stroke=\"%s\"/>", mark->shape, mark->open ? "none" : mark->rgb,
+                mark->rgb);
+    fputs("</svg>", out);
+    report__escape(out, s->label);
+    fputs("</span>\n", out);
+}
+
+bool report__inline_svg(FILE *out, const char *svg, const report_figure *figure) {
+    static const char opening[] = "<g id=\"gnuplot_canvas\">";
+    const char *canvas = strstr(svg, opening);
+    const report_series *curves[REPORT__CURVES];
+    if (canvas == NULL || strstr(canvas, "</svg>") == NULL || strcasestr(svg, "<script") != NULL) return false;
+    fputs("<div class=\"panels\">\n", out);
+    bool whole = true;
+    for (int64_t p = 0; p < figure->n_panels && whole; p++) whole = put_panel(out, canvas + strlen(opening), figure, p);
+    int n = report__curves(figure, curves);
+    if (n > 0) fputs("</div>\n<div class=\"keys\">\n", out);
+    for (int i = 0; i < n; i++) put_key(out, curves[i]);
+    fputs("</div>\n", out);
+    return whole;
 }

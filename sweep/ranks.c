@@ -4,7 +4,6 @@
  * may take its time to be seen by another. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +116,7 @@ static circe_status look_around(const meeting *m) {
     if (status == CIRCE_OK &&
         (unlink(own) != 0 || access(arena_format(&owner, "%s/%s", m->folder, m->token), F_OK) != 0))
         status = circe_fail(CIRCE_ERR_WRITE,
-                            "%s is not the folder that rank 0 sees; give one on a file system that all machines share",
+                            "%s is not the folder that rank 0 sees; use one on a file system that all machines share",
                             m->folder);
     else if (status == CIRCE_OK && m->file[0] != '\0' && hash_file(m->file) != m->hash)
         status = circe_fail(CIRCE_ERR_ARGUMENT, "%s is not the file that rank 0 sees; every rank must see the same",

@@ -11,7 +11,6 @@
 #include "base/file.h"
 #include "base/small.h"
 #include "circe/circe.h"
-#include "io/io.h"
 #include "sweep/sweep_parts.h"
 
 /* The result's file; NULL: no memory. */

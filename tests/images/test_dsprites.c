@@ -727,7 +727,7 @@ static void bad_tasks(void **state) {
     options.n_test = options.n_validation = 0; /* allowed: no such points */
     options.dependence = (dsprites_dependence)4;
     train_refused(dsprites_task_make(test_context(2), &options, &task), CIRCE_ERR_ARGUMENT,
-                  "linear, nonlinear and ycone");
+                  "linear, nonlinear or ycone");
     assert_true(dsprites_find("nonlinear", &options.dependence) && options.dependence == DSPRITES_NONLINEAR);
     assert_string_equal(dsprites_name(options.dependence), "nonlinear");
     assert_false(dsprites_find("cone", &found));

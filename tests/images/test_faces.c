@@ -32,6 +32,15 @@ static circe_status parse(const char *text, size_t bytes, image_picture *picture
 
 #define TEXT(literal) literal, sizeof(literal) - 1
 
+static circe_status pgm_write(const char *path, const image_picture *picture) {
+    void *data = NULL;
+    size_t bytes = 0;
+    circe_status status = pgm_format(picture, path, &data, &bytes);
+    if (status == CIRCE_OK) status = image_write_bytes(path, data, bytes);
+    free(data);
+    return status;
+}
+
 static void pgm_round_trip(void **state) {
     (void)state;
     for (int64_t channels = 1; channels <= 3; channels += 2) {
@@ -93,9 +102,9 @@ static void pgm_refusals(void **state) {
         {TEXT("P5 3 1 65536 \0\0\0\0\0\0"), "between 1 and 65535, not 65536"},
         {TEXT("P5 3 1 255"), "white space must follow"},
         {TEXT("P5 3 1 255#"), "white space must follow"},
-        {TEXT("P5 3 1 255 \1\2"), "cut short: 3 by 1 pixels need 3 bytes, and 2 follow the header"},
+        {TEXT("P5 3 1 255 \1\2"), "cut short: 3 by 1 pixels need 3 bytes, but 2 follow the header"},
         {TEXT("P5 3 1 256 \0\1\0\2\0"), "need 6 bytes, and 5 follow"},
-        {TEXT("P6 1 1 255 \1\2"), "need 3 bytes, and 2 follow"},
+        {TEXT("P6 1 1 255 \1\2"), "need 3 bytes, but 2 follow"},
         {TEXT("P5 3 1 255 \1\2\3\4"), "1 bytes follow the last pixel"},
         {TEXT("P2 3 1 255 1 2 3 4"), "1 bytes follow the last pixel"},
         {TEXT("P2 3 1 255 1 2    "), "ends before its last sample"},
@@ -148,7 +157,7 @@ static void png_refusals(void **state) {
     FILE *file = fopen(test_path("p.png"), "rb");
     size_t n = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
-    train_refused(image_picture_parse(bytes, 20, "short.png", &back), CIRCE_ERR_FORMAT, "short.png: not a good .png");
+    train_refused(image_picture_parse(bytes, 20, "short.png", &back), CIRCE_ERR_FORMAT, "short.png: not a valid .png");
     train_refused(image_picture_parse(bytes, n - 25, "cut.png", &back), CIRCE_ERR_FORMAT, "cut.png: a damaged .png");
     unsigned char *data = memmem(bytes, n, "IDAT", 4);
     assert_non_null(data);
@@ -197,8 +206,10 @@ static void jpeg_refusals(void **state) {
     image_picture picture, back;
     unsigned long bytes = 0;
     unsigned char *data = make_jpeg(&picture, 3, TJPF_RGB, &bytes);
-    train_refused(image_picture_parse(data, 10, "short.jpg", &back), CIRCE_ERR_FORMAT, "short.jpg: not a good .jpg");
-    train_refused(image_picture_parse(data, bytes - 60, "cut.jpg", &back), CIRCE_ERR_FORMAT, "cut.jpg: a damaged .jpg");
+    train_refused(image_picture_parse(data, 10, "short.jpg", &back), CIRCE_ERR_FORMAT,
+                  "short.jpg: the .jpg is damaged");
+    train_refused(image_picture_parse(data, bytes - 60, "cut.jpg", &back), CIRCE_ERR_FORMAT,
+                  "cut.jpg: the .jpg is damaged");
     assert_null(back.pixels);
     image_picture_free(&picture);
     tjFree(data);
@@ -378,7 +389,7 @@ static void folder_refusals(void **state) {
     make_folder("empty");
     write_file(test_path("empty/readme"), "x", 1);
     train_refused(yaleb_read(test_context(1), test_path("empty"), 16, NULL, NULL, &store), CIRCE_ERR_FORMAT,
-                  "empty: no picture named as yaleB11_P00A+000E+00.pgm in it or below; there are 1 other files");
+                  "empty: it contains no picture with a name like yaleB11_P00A+000E+00.pgm; there are 1 other files");
     train_refused(yaleb_read(test_context(1), test_path("empty/readme"), 16, NULL, NULL, &store), CIRCE_ERR_IO,
                   "Not a directory");
     make_set();
@@ -396,7 +407,7 @@ static void folder_refusals(void **state) {
     assert_int_equal(unlink(test_path("set/yaleB12/yaleB12_P01A+000E+00.pgm")), 0);
     put_picture("set/yaleB12/yaleB12_P1A+000E+00.pgm", 1);
     train_refused(yaleb_read(test_context(1), test_path("set"), 16, NULL, NULL, &store), CIRCE_ERR_FORMAT,
-                  "yaleB12_P1A+000E+00.pgm: a picture is named as yaleB11_P00A+000E+00.pgm");
+                  "yaleB12_P1A+000E+00.pgm: the name of a picture must look like yaleB11_P00A+000E+00.pgm");
 }
 
 /* ---- the task ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ static io_table parse_csv(const char *text, const char *columns) {
     char *exact = malloc(strlen(text) + (*text == '\0'));
     assert_non_null(exact);
     memcpy(exact, text, strlen(text));
-    circe_status status = io_parse_csv(exact, strlen(text), "t.csv", columns, &table);
+    circe_status status = io_parse_csv_as(exact, strlen(text), "t.csv", columns, NULL, &table);
     free(exact);
     if (status != CIRCE_OK) fail_msg("%s", circe_last_error());
     return table;
@@ -14,7 +14,7 @@ static io_table parse_csv(const char *text, const char *columns) {
 
 static void refuse_csv(const char *text, const char *columns, circe_status expected, const char *says) {
     io_table table;
-    assert_int_equal(io_parse_csv(text, strlen(text), "t.csv", columns, &table), expected);
+    assert_int_equal(io_parse_csv_as(text, strlen(text), "t.csv", columns, NULL, &table), expected);
     assert_says(says);
     assert_null(table.values.data);
 }
@@ -333,7 +333,7 @@ static void csv_first_row(void **state) {
     table = parse_csv("id,2019,2020\n1,2,3\n", NULL);
     assert_string_equal(table.names[1], "2019");
     io_table_free(&table);
-    refuse_csv("0.7x,1,2\n3,4,5\n", NULL, CIRCE_ERR_VALUE, "line 1: '0.7x' is neither a number nor a name");
+    refuse_csv("0.7x,1,2\n3,4,5\n", NULL, CIRCE_ERR_VALUE, "line 1: '0.7x' is not a number, unlike other cells");
     refuse_csv("inf,1,2\n3,4,5\n", NULL, CIRCE_ERR_VALUE, "line 1: 'inf' is neither");
 }
 
@@ -355,7 +355,7 @@ static void array_readings(void **state) {
     io_table_free(&table);
     names[0] = "1";
     assert_int_equal(io_read_as(path, NULL, &reading, &table), CIRCE_ERR_VALUE);
-    assert_says("column '1' is 0.5 in row 0; categories of an array are whole numbers");
+    assert_says("column '1' is 0.5 in row 0; categories in an array must be whole numbers");
     assert_null(table.values.data);
 }
 
@@ -378,15 +378,15 @@ static void csv_refusals(void **state) {
     (void)state;
     refuse_csv("", NULL, CIRCE_ERR_VALUE, "empty");
     refuse_csv("\xef\xbb\xbf\n\n", NULL, CIRCE_ERR_VALUE, "empty");
-    refuse_csv("a,b\n", NULL, CIRCE_ERR_VALUE, "header and no rows");
+    refuse_csv("a,b\n", NULL, CIRCE_ERR_VALUE, "header but no rows");
     refuse_csv("a,b\n1,2\n3\n", NULL, CIRCE_ERR_FORMAT, "t.csv, line 3: 1 field found and 2 expected");
     refuse_csv("a,b\n\"1\n\",2\n3,4,5\n", NULL, CIRCE_ERR_FORMAT, "line 4: 3 fields found and 2 expected");
     refuse_csv("1,2\n3,4,\n", NULL, CIRCE_ERR_FORMAT, "as in the first row");
     refuse_csv("a,b\n1,2\n\n3,4\n", NULL, CIRCE_ERR_FORMAT, "line 3");
     io_table table;
-    assert_int_equal(io_parse_csv("a\n1\0\n", 5, "t.csv", NULL, &table), CIRCE_ERR_FORMAT);
-    assert_says("line 2: there is a NUL byte");
-    assert_int_equal(io_parse_csv("a\033[2J,b\n1,2\n", 11, "t.csv", "c", &table), CIRCE_ERR_ARGUMENT);
+    assert_int_equal(io_parse_csv_as("a\n1\0\n", 5, "t.csv", NULL, NULL, &table), CIRCE_ERR_FORMAT);
+    assert_says("line 2: the line contains a NUL byte");
+    assert_int_equal(io_parse_csv_as("a\033[2J,b\n1,2\n", 11, "t.csv", "c", NULL, &table), CIRCE_ERR_ARGUMENT);
     assert_says("'a\\u001b[2J'"); /* nothing in a file reaches the terminal as a command */
 }
 

@@ -106,23 +106,23 @@ static void large_places(void **state) {
     size_t whole = m.length;
     add(&m, "7,?\n8,x\n");
     io_use_threads(3);
-    assert_int_equal(io_parse_csv(m.text, m.length, "t.csv", NULL, &table), CIRCE_OK);
+    assert_int_equal(io_parse_csv_as(m.text, m.length, "t.csv", NULL, NULL, &table), CIRCE_OK);
     assert_int_equal(table.n_missing, 1);
     assert_string_equal(table.first_missing, "row 600000 (line 1200002), column 'b'");
     io_table_free(&table);
     m.length = whole;
     add(&m, "1,b\n1,2,3\n1,2\n");
-    assert_int_equal(io_parse_csv(m.text, m.length, "t.csv", NULL, &table), CIRCE_ERR_FORMAT);
+    assert_int_equal(io_parse_csv_as(m.text, m.length, "t.csv", NULL, NULL, &table), CIRCE_ERR_FORMAT);
     assert_says("line 1200003: 3 fields found and 2 expected");
     m.length = whole;
     add(&m, "1,\"open\n1,2\n");
-    assert_int_equal(io_parse_csv(m.text, m.length, "t.csv", NULL, &table), CIRCE_ERR_FORMAT);
+    assert_int_equal(io_parse_csv_as(m.text, m.length, "t.csv", NULL, NULL, &table), CIRCE_ERR_FORMAT);
     assert_says("line 1200002: a quoted field begins and does not end");
     m.length = whole;
     add(&m, "1,2");
     m.text[m.length++] = '\0';
-    assert_int_equal(io_parse_csv(m.text, m.length, "t.csv", NULL, &table), CIRCE_ERR_FORMAT);
-    assert_says("line 1200002: there is a NUL byte");
+    assert_int_equal(io_parse_csv_as(m.text, m.length, "t.csv", NULL, NULL, &table), CIRCE_ERR_FORMAT);
+    assert_says("line 1200002: the line contains a NUL byte");
     io_use_threads(0);
     free(m.text);
 }
@@ -137,7 +137,7 @@ static void large_mixture(void **state) {
     for (int i = 0; i < 500000; i++) add(&m, "%d,%s\n", i % 1000, i % 2 == 0 ? "1.50" : "NA");
     add(&m, "0.7x,9\n");
     io_use_threads(4);
-    assert_int_equal(io_parse_csv(m.text, m.length, "t.csv", NULL, &table), CIRCE_ERR_VALUE);
+    assert_int_equal(io_parse_csv_as(m.text, m.length, "t.csv", NULL, NULL, &table), CIRCE_ERR_VALUE);
     assert_says("column 'a' holds 500000 numbers and 1 cell that is not a number: '0.7x' (row 500000, line 500002)");
     char *names[] = {"a"};
     io_reading reading = {.categories = names, .n_categories = 1};

@@ -63,10 +63,10 @@ static void what_is_no_file_of_settings(void **state) {
     size_t bytes = (1 << 20) + 2;
     char *text = test_memory(bytes + 1);
     memset(text, '#', bytes);
-    refused(text, "more than a megabyte");
+    refused(text, "larger than a megabyte");
     memset(text, '[', 65);
     text[65] = '\0';
-    refused(text, "stand within each other");
+    refused(text, "are nested more than");
 }
 
 /* ---- structs ----------------------------------------------------------------------------------------------------- */
@@ -130,7 +130,7 @@ static void refusals_name_line_and_key(void **state) {
     static const struct {
         const char *text, *words;
     } cases[] = {
-        {"things:\n  - {name: a, colour: gren}\n", "line 2, key 'colour': it is one of red|green, not 'gren'\n"},
+        {"things:\n  - {name: a, colour: gren}\n", "line 2, key 'colour': it must be one of red|green, not 'gren'\n"},
         {"things:\n  - {name: a, colour: gren}\n", "did you mean green?"},
         {"things:\n  - {name: a, siz: 1}\n", "a thing has no such key\ndid you mean size?"},
         {"things:\n  - {name: a, size: 1e0}\n", "a whole number is expected, as in size: 3, not '1e0'"},
@@ -140,7 +140,7 @@ static void refusals_name_line_and_key(void **state) {
         {"things:\n  - {name: a}\n  - {name: a}\n", "two elements are called 'a'"},
         {"things:\n  - {size: 1}\n", "a thing lacks the key 'name', as in name: a"},
         {"things: {name: a}\n", "a list is expected"},
-        {"things:\n  - {name: a, name: b}\n", "it was there before, in line 2"},
+        {"things:\n  - {name: a, name: b}\n", "it already occurs in line 2"},
         {"- a\n", "line 1: things is expected"},
         {"", "it is empty"},
     };

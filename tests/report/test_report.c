@@ -326,6 +326,56 @@ static void figure_names_categories(void **state) {
     assert_int_equal(count(html, "<title>s: a name that is longer than an axis has room for, 2 (1 to 3)</title>"), 1);
 }
 
+/* gnuplot reads the names along an axis as formats of numbers. */
+static void figure_names_percentages(void **state) {
+    (void)state;
+    static const char *const names[] = {"100%", "50% to %g", "%s"};
+    const double x[] = {0, 1, 2}, y[] = {1, 2, 3};
+    report_series series = {.label = "s", .n = 3, .x = x, .y = y, .style = REPORT_POINTS};
+    report_panel panel = {.x_label = "%", .x_names = names, .n_x_names = 3, .series = &series, .n_series = 1};
+    report_figure figure = {.name = "percent", .caption = "", .panels = &panel, .n_panels = 1, .columns = 1};
+    bool drawn = false;
+    assert_true(report_draw(&figure, test_directory(), &drawn));
+    assert_int_equal(drawn, has_gnuplot());
+    if (!drawn) return;
+    char *svg = read_whole(test_path("percent.svg"));
+    assert_non_null(strstr(svg, ">100%<"));
+    assert_non_null(strstr(svg, ">50% to %g<"));
+    assert_non_null(strstr(svg, ">%s<"));
+}
+
+/* Titles and names that look like what gnuplot writes, and bytes that are no text, stay in their own panels. */
+static void figure_keeps_strange_texts(void **state) {
+    (void)state;
+    if (!has_gnuplot()) test_skip("gnuplot is not installed");
+    static const char *const names[] = {"gnuplot_plot_1z", "\xff\xc3"};
+    const double x[] = {0, 1}, y[] = {1, 2};
+    report_series series = {.label = "s", .n = 2, .x = x, .y = y, .style = REPORT_POINTS};
+    report_panel panels[] = {
+        {.title = "gnuplot_plot_1b",
+         .x_label = "x",
+         .x_names = names,
+         .n_x_names = 2,
+         .series = &series,
+         .n_series = 1},
+        {.title = "</text><g id=\"gnuplot_plot_1a\">", .x_label = "\xff|", .series = &series, .n_series = 1}};
+    report_figure figure = {.name = "strange", .caption = "", .panels = panels, .n_panels = 2, .columns = 2};
+    bool drawn = false;
+    assert_true(report_draw(&figure, test_directory(), &drawn));
+    assert_true(drawn);
+    report *page = report_begin("title", NULL);
+    report_add_figure(page, &figure, test_directory());
+    assert_true(report_end(page, test_path("strange.html")));
+    char *html = read_whole(test_path("strange.html")), *second = strstr(html, "aria-label=\"&lt;/text&gt;");
+    check_markup(html);
+    assert_non_null(second);
+    char *title = strstr(html, ">gnuplot_plot_1b<");
+    assert_true(title != NULL && title < second);
+    assert_true(strstr(html, ">gnuplot_plot_1z<") != NULL && strstr(html, ">gnuplot_plot_1z<") < second);
+    assert_non_null(strstr(second, ">&lt;/text>&lt;g id="));
+    assert_null(strchr(html, '\xff'));
+}
+
 /* A point that is not drawn has no value, and the next keeps its own; a cloud tells none. */
 static void figure_tells_values(void **state) {
     (void)state;
@@ -344,6 +394,10 @@ static void figure_tells_values(void **state) {
     assert_true(report_end(page, test_path("told.html")));
     char *html = read_whole(test_path("told.html"));
     check_markup(html);
+    assert_non_null(strstr(html, "viewBox=\"0 0 420 330\""));
+    assert_non_null(strstr(html, "viewBox=\"420 0 420 330\""));
+    const char *second = strstr(html, "viewBox=\"420 0");
+    assert_true(strstr(html, "data-curve=\"many\"") < second && strstr(html, "data-curve=\"few\"") > second);
     assert_int_equal(count(html, "<title>few: 0, 0</title>"), 1);
     assert_int_equal(count(html, "<title>few: 2, 2</title>"), 1);
     assert_int_equal(count(html, "<title>few: "), 2);
@@ -379,9 +433,11 @@ static void page_holds_the_figures_themselves(void **state) {
     assert_true(report_draw(&figure, test_directory(), &drawn));
     char *html = make_page(&figure, hostile);
     check_markup(html);
-    assert_int_equal(count(html, "<svg"), 2);
+    /* one for every panel, so that a phone shows them below each other, and a sample for every curve */
+    assert_int_equal(count(html, "<svg role"), 2 * figure.n_panels);
+    assert_int_equal(count(html, "<svg viewBox=\"0 0 30 12\""), count(html, "class=\"legend\""));
+    assert_int_equal(count(html, "id='inlined-gpPt6'"), 2); /* defined once a figure, which is there twice */
     assert_null(strstr(html, "<?xml"));
-    assert_non_null(strstr(html, "id=\"inlined-gnuplot_canvas\""));
     assert_non_null(strstr(html, "xlink:href='#inlined-gpPt6'"));
     assert_null(strstr(html, "#gpPt"));
     assert_null(strstr(html, "id='gpPt"));
@@ -404,5 +460,6 @@ TEST_MAIN("report", TEST(csv_quotes_what_needs_it), TEST(figure_is_drawn_with_it
           TEST(panels_can_share_a_range), TEST(figure_without_gnuplot_keeps_script_and_data),
           TEST(figure_of_a_failing_gnuplot_is_not_drawn), TEST(what_cannot_be_written_is_said),
           TEST(page_escapes_everything), TEST(page_has_signs_and_contents), TEST(figure_names_categories),
-          TEST(figure_tells_values), TEST(page_asks_for_nothing), TEST(page_replaces_what_is_no_text),
-          TEST(page_holds_the_figures_themselves), TEST(page_refuses_an_svg_with_a_script))
+          TEST(figure_names_percentages), TEST(figure_keeps_strange_texts), TEST(figure_tells_values),
+          TEST(page_asks_for_nothing), TEST(page_replaces_what_is_no_text), TEST(page_holds_the_figures_themselves),
+          TEST(page_refuses_an_svg_with_a_script))
