@@ -12,15 +12,6 @@
 #include "jobs/machine.h"
 #include "jobs/test_json.h"
 
-circe_status audit_step(audit_run *run, const circe_audit_finding *f, const char *stage) {
-    const circe_audit_result *r = run->r;
-    double done = (double)run->step / (double)run->steps;
-    if (run->step < run->steps - 1) run->step++;
-    return job_progress(run->watch, done, "%s, %s%s%s: %s", audit_prediction(r, f)->name, audit_attribute(r, f)->name,
-                        r->n_notions > 1 ? ", " : "", r->n_notions > 1 ? circe_audit_notion_name(f->notion) : "",
-                        stage);
-}
-
 /* ---- the work ---------------------------------------------------------------------------------------------------- */
 
 static circe_status find_one(audit_run *run, circe_audit_finding *f) {
@@ -28,7 +19,9 @@ static circe_status find_one(audit_run *run, circe_audit_finding *f) {
     if (status == CIRCE_OK) status = audit_step(run, f, "measures");
     if (status == CIRCE_OK) status = audit_measure(run, f);
     if (status == CIRCE_OK) status = audit_step(run, f, "gaps");
-    if (status == CIRCE_OK) audit_compare_groups(run, f);
+    if (status != CIRCE_OK) return status;
+    audit_find_gaps(run, f);
+    audit_find_profiles(run->r, f);
     return status;
 }
 
@@ -36,20 +29,26 @@ static void make_findings(audit_run *run) {
     circe_audit_result *r = run->r;
     r->n_findings = r->n_notions * r->n_predictions * r->n_attributes;
     r->findings = small_alloc((size_t)r->n_findings * sizeof *r->findings);
-    run->contrasts = small_alloc((size_t)(r->n_findings * CIRCE_AUDIT_GAPS) * sizeof *run->contrasts);
+    int64_t gaps = 0;
     for (int64_t i = 0; i < r->n_findings; i++) {
         circe_audit_finding *f = &r->findings[i];
         f->attribute = i % r->n_attributes;
         f->prediction = i / r->n_attributes % r->n_predictions;
         f->notion = r->notions[i / r->n_attributes / r->n_predictions];
+        audit_question q = audit_question_of(r, f);
+        f->n_parts = q.x_is_words ? q.x->n_categories : 1;
+        audit_question_free(&q);
+        int64_t most = (AUDIT_COARSE + 1) * (f->n_parts + AUDIT_RATES);
+        f->gaps = small_alloc((size_t)most * sizeof *f->gaps);
+        gaps += most;
     }
+    run->contrasts = small_alloc((size_t)gaps * sizeof *run->contrasts);
 }
 
 static circe_status work(audit_run *run) {
-    enum { STEPS_OF_A_FINDING = 8 };
     circe_audit_result *r = run->r;
     make_findings(run);
-    run->steps = r->n_findings * STEPS_OF_A_FINDING + 1;
+    audit_progress_begin(run);
     audit_make_groups(run);
     circe_status status = audit_find_residuals(run);
     for (int64_t i = 0; i < r->n_findings && status == CIRCE_OK; i++) status = find_one(run, &r->findings[i]);
@@ -163,9 +162,12 @@ static void finding_free(circe_audit_finding *f) {
     for (int i = 0; i < f->n_gaps; i++) {
         free(f->gaps[i].high);
         free(f->gaps[i].low);
+        free(f->gaps[i].category);
     }
+    free(f->gaps);
     test_along_free(&f->along);
-    profile_free(&f->residual);
+    for (int64_t k = 0; f->residual != NULL && k < f->n_parts; k++) profile_free(&f->residual[k]);
+    free(f->residual);
     for (int64_t s = 0; s < f->n_strata; s++) profile_free(&f->strata[s]);
     free(f->strata);
     free(f->groups);

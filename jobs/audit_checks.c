@@ -50,10 +50,10 @@ static circe_status refuse_name(const char *text, const char *name) {
     const char *names[N_QUANTITIES];
     for (int i = 0; i < N_QUANTITIES; i++) names[i] = quantities[i].name;
     const char *nearest = suggest_nearest(name, names, N_QUANTITIES);
-    circe_fail(CIRCE_ERR_ARGUMENT, "--fail-if '%s': there is no '%s'", text, name);
+    circe_fail(CIRCE_ERR_ARGUMENT, "--fail-if '%s': there is no metric '%s'", text, name);
     if (nearest != NULL) return circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean %s?", nearest);
     return circe_fail_hint(CIRCE_ERR_ARGUMENT, "%s",
-                           "there are kpc, circe, p, mean_gap, tpr_gap, fpr_gap, selection_gap, precision_gap, "
+                           "choose kpc, circe, p, mean_gap, tpr_gap, fpr_gap, selection_gap, precision_gap, "
                            "npv_gap, calibration_gap, auc, accuracy, mean_error, rms_error, r2");
 }
 
@@ -88,15 +88,9 @@ static circe_status parse_condition(const char *text, condition *out) {
 
 /* ---- what is measured -------------------------------------------------------------------------------------------- */
 
-/* Of an attribute of numbers, between four groups of it: what two would hide is there, and chance makes less of it than
- * of ten. */
 static circe_audit_estimate gap_of(const circe_audit_finding *f, circe_audit_gap_kind kind) {
-    circe_audit_estimate found = {(double)NAN, (double)NAN, (double)NAN};
-    for (int i = 0; i < f->n_gaps; i++) {
-        bool first = isnan(found.value);
-        if (f->gaps[i].kind == kind && (first || f->gaps[i].n_groups == 4)) found = f->gaps[i].gap;
-    }
-    return found;
+    const circe_audit_gap *gap = audit_gap_of(f, kind);
+    return gap != NULL ? gap->gap : (circe_audit_estimate){(double)NAN, (double)NAN, (double)NAN};
 }
 
 static circe_audit_estimate measured(const circe_audit_result *r, const condition *c, const circe_audit_finding *f) {
@@ -137,7 +131,14 @@ static char *of_what(const circe_audit_result *r, const circe_audit_check *k) {
                         several ? circe_audit_notion_name(k->notion) : "");
 }
 
-/* "score, race: tpr_gap is 0.40 (95 % interval 0.31 to 0.48), above the limit of 0.1" */
+/* Whether the rows can tell that the true value keeps the limit. */
+static const char *tolerance_of(const circe_audit_check *k) {
+    static const char *const texts[] = {": these rows cannot tell whether it is within the tolerance (95 %)",
+                                        ": within the tolerance (95 %)", ": outside the tolerance (95 %)"};
+    return isfinite(k->measured.lower) ? texts[k->within] : "";
+}
+
+/* "score, race: tpr_gap is 0.40 (95 % interval 0.31 to 0.48), above the limit of 0.1: outside the tolerance (95 %)" */
 static char *say(const circe_audit_result *r, const condition *c, const circe_audit_check *k) {
     char value[32], lower[32], upper[32], interval[96] = "";
     const circe_audit_estimate *e = &k->measured;
@@ -146,14 +147,14 @@ static char *say(const circe_audit_result *r, const condition *c, const circe_au
                  audit_digits(e->upper, upper, sizeof upper));
     char *of = of_what(r, k), *text;
     if (isnan(e->value))
-        text = small_format("%s: %s does not exist here, so its limit was not kept", of, quantities[c->of].name);
+        text = small_format("%s: %s does not exist here, so the check fails", of, quantities[c->of].name);
     else
-        text = small_format("%s: %s is %s%s, %s the limit of %g", of, quantities[c->of].name,
+        text = small_format("%s: %s is %s%s, %s the limit of %g%s", of, quantities[c->of].name,
                             audit_digits(e->value, value, sizeof value), interval,
                             !k->failed ? "within"
                             : c->above ? "above"
                                        : "below",
-                            c->limit);
+                            c->limit, tolerance_of(k));
     free(of);
     return text;
 }
@@ -174,10 +175,8 @@ static void add_check(circe_audit_result *r, const char *text, const condition *
     k->text = say(r, c, k);
 }
 
-static bool has_gap(const circe_audit_finding *f, int kind) {
-    for (int i = 0; i < f->n_gaps; i++)
-        if ((int)f->gaps[i].kind == kind) return true;
-    return false;
+static bool has_gap(const circe_audit_finding *f, const condition *c) {
+    return audit_gap_of(f, (circe_audit_gap_kind)quantities[c->of].which) != NULL;
 }
 
 /* Of the quality, once; of a gap, the notions that have it, or the first where none has. */
@@ -185,10 +184,10 @@ static bool applies(const circe_audit_result *r, const condition *c, int64_t not
     quantity what = quantities[c->of].what;
     if (c->notion >= 0 && c->notion != (int)f->notion) return false;
     if (what == OF_METRIC) return notion == 0 && f->attribute == 0;
-    if (what != OF_GAP || has_gap(f, quantities[c->of].which) || c->notion >= 0) return true;
+    if (what != OF_GAP || has_gap(f, c) || c->notion >= 0) return true;
     bool nowhere = notion == 0;
     for (int64_t k = 0; k < r->n_notions; k++)
-        nowhere = nowhere && !has_gap(audit_at(r, k, f->prediction, f->attribute), quantities[c->of].which);
+        nowhere = nowhere && !has_gap(audit_at(r, k, f->prediction, f->attribute), c);
     return nowhere;
 }
 
@@ -208,8 +207,9 @@ static circe_status check_notion(const circe_audit_options *o, const char *text,
     if (c->notion < 0 || strcmp(o->notion, "all") == 0) return CIRCE_OK;
     const char *name = circe_audit_notion_name((circe_audit_notion)c->notion);
     if (strcmp(o->notion, name) == 0) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_ARGUMENT, "--fail-if '%s' is of %s, and the audit is of %s; add --notion %s or all",
-                      text, name, o->notion, name);
+    return circe_fail(CIRCE_ERR_ARGUMENT,
+                      "--fail-if '%s' concerns %s, but the audit concerns %s; add --notion %s or all", text, name,
+                      o->notion, name);
 }
 
 circe_status audit_checks_parse(const circe_audit_options *o) {

@@ -60,15 +60,12 @@ static void compare_quality(circe_audit_result *r, const audit_draws *d, int64_t
     }
 }
 
-/* The contrast of a finding's gap, as --fail-if has it: of an attribute of numbers, between four groups. */
+/* The contrast of the gap that --fail-if takes. */
 static int64_t contrast_of(const audit_run *run, const circe_audit_finding *f, circe_audit_gap_kind kind) {
-    int64_t found = -1;
-    for (int64_t c = 0; c < run->n_contrasts; c++) {
-        const audit_contrast *k = &run->contrasts[c];
-        if (k->finding != f || k->gap->kind != kind) continue;
-        if (found < 0 || k->gap->n_groups == 4) found = c;
-    }
-    return found;
+    const circe_audit_gap *gap = audit_gap_of(f, kind);
+    for (int64_t c = 0; gap != NULL && c < run->n_contrasts; c++)
+        if (run->contrasts[c].gap == gap) return c;
+    return -1;
 }
 
 static void compare_gaps(audit_run *run, const audit_draws *d, const circe_audit_finding *first,
@@ -77,6 +74,7 @@ static void compare_gaps(audit_run *run, const audit_draws *d, const circe_audit
         int64_t a = contrast_of(run, first, (circe_audit_gap_kind)kind),
                 b = contrast_of(run, second, (circe_audit_gap_kind)kind);
         if (a < 0 || b < 0) continue;
+        if ((run->contrasts[a].gap->category == NULL) != (run->contrasts[b].gap->category == NULL)) continue;
         double value = run->contrasts[a].gap->gap.value - run->contrasts[b].gap->gap.value;
         circe_audit_difference one = {.first = first->prediction,
                                       .second = second->prediction,

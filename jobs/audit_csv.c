@@ -59,7 +59,9 @@ static void add_tests(const line *to) {
 static void add_gaps(const line *to) {
     for (int i = 0; i < to->f->n_gaps; i++) {
         const circe_audit_gap *g = &to->f->gaps[i];
-        char *name = small_format("%s, %" PRId64 " groups", circe_audit_gap_name(g->kind), g->n_groups);
+        char *name =
+            small_format("%s%s%s, %" PRId64 " groups", circe_audit_gap_name(g->kind), g->category != NULL ? " of " : "",
+                         g->category != NULL ? g->category : "", g->n_groups);
         add_line(to, "gap", name, g->gap);
         free(name);
     }

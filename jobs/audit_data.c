@@ -10,16 +10,17 @@
 
 #include "base/small.h"
 #include "io/column_table.h"
+#include "io/io.h"
 #include "jobs/audit_parts.h"
 #include "jobs/audit_roles.h"
 #include "jobs/columns.h"
 #include "jobs/sentinels.h"
 
-enum { LEAST_ROWS = 50, FEW_ROWS = 200, MOST_CATEGORIES = 40 };
+enum { FEW_ROWS = 200, MOST_CATEGORIES = 40 };
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
 
-static void describe(circe_audit_column *c, int64_t n) {
+void audit_column_describe(circe_audit_column *c, int64_t n) {
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < n; i++) sum += c->values[i];
     c->mean = sum / (double)n;
@@ -66,12 +67,22 @@ static circe_status out_of_memory(int64_t n) {
 }
 
 static circe_status check_spread(const circe_audit_column *c, const char *role, int64_t n) {
-    double square = c->deviation * c->deviation;
+    double square = c->deviation * c->deviation, largest = 0.0;
     if (isfinite(square) && square >= DBL_MIN) return CIRCE_OK;
+    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(c->values[i]));
+    if (isfinite(square))
+        return circe_fail(
+            CIRCE_ERR_VALUE,
+            "the numbers of %s '%s' are so close together that the squares of their differences underflow; "
+            "scale the column",
+            role, c->name);
     return circe_fail(CIRCE_ERR_VALUE,
-                      "%s '%s' holds numbers as large as %.3g, whose squares overflow; scale the column", role, c->name,
-                      c->values[n / 2]);
+                      "%s '%s' contains numbers as large as %.3g, whose squares overflow; scale the column", role,
+                      c->name, largest);
 }
+
+/* Of a constant prediction there is something to say: its quality. */
+static const char role_prediction[] = "the prediction";
 
 static circe_status take_column(const column_table *table, int64_t asked, const char *role, circe_audit_column *out) {
     int64_t n = table->in.values.rows;
@@ -81,7 +92,8 @@ static circe_status take_column(const column_table *table, int64_t asked, const 
     if (table->count[asked] != 1)
         return circe_fail(CIRCE_ERR_SHAPE, "%s '%s' has %" PRId64 " columns; choose one, as %s:0", role, out->name,
                           table->count[asked], out->name);
-    if (column_is_constant(table, col))
+    out->is_constant = column_is_constant(table, col);
+    if (out->is_constant && role != role_prediction)
         return circe_fail(CIRCE_ERR_VALUE, "%s '%s' is constant: there is nothing to audit; is it the wrong column?",
                           role, out->name);
     out->values = calloc((size_t)n, sizeof *out->values);
@@ -89,8 +101,8 @@ static circe_status take_column(const column_table *table, int64_t asked, const 
     if (out->values == NULL || (texts != NULL && out->code == NULL)) return out_of_memory(n);
     for (int64_t i = 0; i < n; i++) out->values[i] = column_value(table, i, col);
     if (texts != NULL) take_texts(texts, column_n_categories(table, col), n, out);
-    describe(out, n);
-    return check_spread(out, role, n);
+    audit_column_describe(out, n);
+    return out->is_constant ? CIRCE_OK : check_spread(out, role, n);
 }
 
 /* ---- few different numbers --------------------------------------------------------------------------------------- */
@@ -147,7 +159,7 @@ static circe_status check_categories(const circe_audit_column *c, const char *ro
     if (c->n_categories <= MOST_CATEGORIES) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_VALUE,
                       "%s '%s' is text with %" PRId64 " different words in %" PRId64
-                      " rows; group them into %d categories at most, or is it a name?",
+                      " rows; group them into at most %d categories; or does the column contain names?",
                       role, c->name, c->n_categories, n, MOST_CATEGORIES);
 }
 
@@ -174,7 +186,7 @@ static circe_status make_binary(circe_audit_result *r, const char *asked) {
     }
     r->negative = c->categories[0];
     r->positive = c->categories[1];
-    describe(c, r->n);
+    audit_column_describe(c, r->n);
     return CIRCE_OK;
 }
 
@@ -191,30 +203,69 @@ static circe_status find_outcome(const circe_audit_options *o, bool as_numbers, 
     return check_categories(&r->target, "the target", r->n);
 }
 
-static const char *missing_word(const circe_audit_result *r, const circe_audit_column *c) {
-    for (int64_t k = 0; k < c->n_categories; k++)
-        if (strcmp(c->categories[k], r->positive) != 0 && strcmp(c->categories[k], r->negative) != 0)
-            return c->categories[k];
-    return NULL;
+/* A word of the prediction that the target never says; of several classes, NULL as soon as they share one. */
+static const char *strange_word(const circe_audit_result *r, const circe_audit_column *c) {
+    const char *strange = NULL;
+    bool binary = r->outcome == CIRCE_OUTCOME_BINARY;
+    for (int64_t k = 0; k < c->n_categories; k++) {
+        bool said = false;
+        for (int64_t t = 0; t < r->target.n_categories; t++)
+            said = said || strcmp(c->categories[k], r->target.categories[t]) == 0;
+        if (said && !binary) return NULL;
+        if (!said) strange = c->categories[k];
+    }
+    return strange;
 }
 
-/* A prediction in words is 1 where it says the positive one. */
-static circe_status decode_prediction(const circe_audit_result *r, circe_audit_column *c) {
+/* Numbers that are the target's own two values are its classes, as 1 and 2 are. */
+static bool are_labels(const circe_audit_result *r, const circe_audit_column *c, double *positive) {
+    double negative;
+    if (r->target.is_text || !io_number(r->negative, &negative) || !io_number(r->positive, positive)) return false;
+    for (int64_t i = 0; i < r->n; i++)
+        if (c->values[i] != negative && c->values[i] != *positive) return false;
+    return true;
+}
+
+/* Its values are 0 and 1 now, whatever numbers or words they were. */
+static void become_label(audit_run *run, circe_audit_column *c) {
+    const circe_audit_result *r = run->r;
+    c->is_label = 1;
+    audit_column_describe(c, r->n);
+    if (r->threshold != audit_threshold(r, c))
+        notes_add(&run->warnings, "--threshold was ignored for the prediction '%s', which has the target's values",
+                  c->name);
+}
+
+static void decode_labels(audit_run *run, circe_audit_column *c) {
+    const circe_audit_result *r = run->r;
+    double positive;
+    if (!are_labels(r, c, &positive)) return;
+    if (positive == 0.0)
+        notes_add(&run->warnings,
+                  "the prediction '%s' has the target's values, so it is read as classes: 0 counts as positive",
+                  c->name);
+    for (int64_t i = 0; i < r->n; i++) c->values[i] = c->values[i] == positive;
+    become_label(run, c);
+}
+
+/* A prediction in words is 1 where it says the positive one; of several classes it stays words. */
+static circe_status decode_prediction(audit_run *run, circe_audit_column *c) {
+    const circe_audit_result *r = run->r;
+    if (!c->is_text && r->outcome == CIRCE_OUTCOME_BINARY) decode_labels(run, c);
     if (!c->is_text) return CIRCE_OK;
-    if (r->outcome != CIRCE_OUTCOME_BINARY)
-        return circe_fail(CIRCE_ERR_VALUE,
-                          "the prediction '%s' is text, but the target '%s' does not have two values; give a column of "
-                          "numbers: the predicted value, or the probability of one class",
-                          c->name, r->target.name);
-    const char *word = missing_word(r, c);
+    if (r->outcome == CIRCE_OUTCOME_NUMBERS)
+        return circe_fail(CIRCE_ERR_VALUE, "the prediction '%s' is text, but the target '%s' is numbers", c->name,
+                          r->target.name);
+    const char *word = strange_word(r, c);
     if (word != NULL)
-        return circe_fail(CIRCE_ERR_VALUE,
-                          "the prediction '%s' says '%s', which the target '%s' never does: '%s' or "
-                          "'%s' are expected, or numbers",
-                          c->name, word, r->target.name, r->negative, r->positive);
+        return circe_fail(CIRCE_ERR_VALUE, "the prediction '%s' contains '%s', which is not a value of the target '%s'",
+                          c->name, word, r->target.name),
+               circe_fail_hint(CIRCE_ERR_VALUE, "give one of the target's values (such as '%s'), or a number",
+                               r->target.categories[0]);
+    if (r->outcome == CIRCE_OUTCOME_CLASSES) return check_categories(c, role_prediction, r->n);
     for (int64_t i = 0; i < r->n; i++) c->values[i] = strcmp(c->categories[c->code[i]], r->positive) == 0;
     drop_categories(c);
-    describe(c, r->n);
+    become_label(run, c);
     return CIRCE_OK;
 }
 
@@ -223,9 +274,14 @@ static circe_status decode_prediction(const circe_audit_result *r, circe_audit_c
 /* Rates that are the same for all say nothing. */
 static void note_threshold(audit_run *run, const circe_audit_column *c) {
     const circe_audit_result *r = run->r;
+    double threshold = audit_threshold(r, c);
     int64_t above = 0;
-    for (int64_t i = 0; i < r->n; i++) above += c->values[i] >= r->threshold;
-    if (r->outcome == CIRCE_OUTCOME_BINARY && (above == 0 || above == r->n))
+    for (int64_t i = 0; i < r->n; i++) above += c->values[i] >= threshold;
+    if (r->outcome != CIRCE_OUTCOME_BINARY || (above != 0 && above != r->n)) return;
+    if (c->is_label)
+        notes_add(&run->warnings, "every prediction '%s' is %s, so the true and false positive rates are meaningless",
+                  c->name, above == 0 ? r->negative : r->positive);
+    else
         notes_add(&run->warnings,
                   "%s prediction '%s' is at least the threshold %g, so the true and false positive rates are "
                   "meaningless; set --threshold",
@@ -260,9 +316,17 @@ static circe_status take_named(const source *from, const char *name, const char 
 
 static bool is_numbers(const source *from, const char *name) { return name_list_find(&from->names.numbers, name) >= 0; }
 
+/* Nothing can make numbers of words. */
+static circe_status check_numbers(const source *from, const circe_audit_column *c) {
+    if (!c->is_text || !is_numbers(from, c->name)) return CIRCE_OK;
+    return circe_fail(CIRCE_ERR_ARGUMENT, "--numbers: the column '%s' is text ('%s'), or --categories also names it",
+                      c->name, c->categories[0]);
+}
+
 static circe_status take_part(const source *from, const char *name, const char *role, int64_t n,
                               circe_audit_column *c) {
     circe_status status = take_named(from, name, role, c);
+    if (status == CIRCE_OK) status = check_numbers(from, c);
     if (status == CIRCE_OK && !is_numbers(from, name)) status = take_few(from->options->few_values, n, c);
     return status == CIRCE_OK ? check_categories(c, role, n) : status;
 }
@@ -271,8 +335,8 @@ static circe_status take_part(const source *from, const char *name, const char *
 static circe_status join(const circe_audit_column *part, int64_t n, circe_audit_column *c) {
     if (part->categories == NULL)
         return circe_fail(CIRCE_ERR_VALUE,
-                          "the attribute '%s' joins categories, but '%s' is numbers; name it by --categories, or by "
-                          "itself in --sensitive",
+                          "the attribute '%s' joins categories, but '%s' is numbers; name it in --categories, or "
+                          "separately in --sensitive",
                           c->name, part->name);
     char **texts = small_alloc((size_t)(c->n_categories * part->n_categories) * sizeof *texts);
     for (int64_t k = 0; k < c->n_categories * part->n_categories; k++)
@@ -305,23 +369,26 @@ static circe_status take_attribute(const source *from, int64_t i, circe_audit_re
         if (status == CIRCE_OK) status = join(&part, r->n, c);
         audit_column_free(&part);
     }
-    describe(c, r->n);
+    audit_column_describe(c, r->n);
     return status;
 }
 
 /* As what is given, a prediction of few different values is categories. */
-static circe_status take_prediction(const source *from, const char *name, circe_audit_result *r,
-                                    circe_audit_column *c) {
-    circe_status status = take_named(from, name, "the prediction", c);
-    if (status == CIRCE_OK) status = decode_prediction(r, c);
+static circe_status take_prediction(audit_run *run, const source *from, const char *name, circe_audit_column *c) {
+    const circe_audit_result *r = run->r;
+    circe_status status = take_named(from, name, role_prediction, c);
+    if (status == CIRCE_OK) status = check_numbers(from, c);
+    if (status == CIRCE_OK) status = decode_prediction(run, c);
     if (status == CIRCE_OK && audit_asks(r, CIRCE_NOTION_SUFFICIENCY) && !is_numbers(from, name))
         status = take_few(from->options->few_values, r->n, c);
     return status;
 }
 
-static circe_status take_columns(const source *from, circe_audit_result *r) {
+static circe_status take_columns(audit_run *run, const source *from) {
+    circe_audit_result *r = run->r;
     const audit_roles *names = &from->names;
     circe_status status = take_named(from, names->target, "the target", &r->target);
+    if (status == CIRCE_OK) status = check_numbers(from, &r->target);
     if (status == CIRCE_OK) status = find_outcome(from->options, is_numbers(from, names->target), r);
     r->n_predictions = names->predictions.n;
     r->n_attributes = names->sensitive.n;
@@ -330,7 +397,7 @@ static circe_status take_columns(const source *from, circe_audit_result *r) {
     r->attributes = small_alloc((size_t)r->n_attributes * sizeof *r->attributes);
     r->given = small_alloc((size_t)(r->n_given + 1) * sizeof *r->given);
     for (int64_t i = 0; i < r->n_predictions && status == CIRCE_OK; i++)
-        status = take_prediction(from, names->predictions.names[i], r, &r->predictions[i]);
+        status = take_prediction(run, from, names->predictions.names[i], &r->predictions[i]);
     for (int64_t i = 0; i < r->n_attributes && status == CIRCE_OK; i++) status = take_attribute(from, i, r);
     for (int64_t i = 0; i < r->n_given && status == CIRCE_OK; i++)
         status = take_part(from, names->given.names[i], "the given column", r->n, &r->given[i]);
@@ -358,7 +425,7 @@ static circe_status read_table(const circe_table *memory, source *from, circe_au
     for (int64_t i = 0; i < from->made->names.n && status == CIRCE_OK; i++)
         status = column_table_add(&from->table, from->made->names.names[i], from->made->values[i]);
     if (status == CIRCE_OK) status = inputs_check_categories(&how, group, 1);
-    if (status == CIRCE_OK) status = inputs_check(&how, group, 1, LEAST_ROWS, &r->dropped);
+    if (status == CIRCE_OK) status = inputs_check(&how, group, 1, AUDIT_LEAST_ROWS, &r->dropped);
     if (status == CIRCE_OK) r->n = from->table.in.values.rows;
     reading_free(&cells);
     return status;
@@ -382,7 +449,7 @@ static circe_status read_source(audit_run *run, const circe_table *table, const 
         source_free(&from);
         status = open_source(table, true, &from, run->r);
     }
-    if (status == CIRCE_OK) status = take_columns(&from, run->r);
+    if (status == CIRCE_OK) status = take_columns(run, &from);
     if (status == CIRCE_OK) {
         const input *const group[] = {&from.table.in};
         describe_columns(&from, run->r);

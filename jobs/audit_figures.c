@@ -10,11 +10,12 @@
 #include "circe/random.h"
 #include "jobs/audit_page.h"
 #include "jobs/calibration.h"
+#include "report/chart.h"
 
-enum { MOST_SHOWN = 800, MOST_PANELS = 6, MOST_CURVES = 2 * MOST_PANELS + 2, MOST_CLASSES = 12 };
+enum { MOST_SHOWN = 800, MOST_PREDICTIONS = 6, MOST_CLASSES = 12 };
 
 static int64_t shown(const circe_audit_result *r) {
-    return r->n_predictions < MOST_PANELS ? r->n_predictions : MOST_PANELS;
+    return r->n_predictions < MOST_PREDICTIONS ? r->n_predictions : MOST_PREDICTIONS;
 }
 
 /* Which notion and attribute a figure is of. */
@@ -30,108 +31,73 @@ static char *name_of(const audit_page *w, place at, const char *kind) {
                         first ? "" : circe_audit_notion_name(notion));
 }
 
-static void add_figure(audit_page *w, place at, const char *kind, const char *caption, const report_panel *panels,
-                       int64_t n_panels) {
+/* Takes the chart. */
+static void add_figure(audit_page *w, place at, const char *kind, const char *caption, chart *c) {
     char *name = name_of(w, at, kind);
-    report_figure figure = {.name = name,
-                            .caption = caption,
-                            .panels = panels,
-                            .n_panels = n_panels,
-                            .columns = n_panels < 4 ? n_panels : 2};
     bool drawn = false;
-    if (w->status == CIRCE_OK && !report_draw(&figure, w->folder, &drawn)) w->status = CIRCE_ERR_WRITE;
-    report_add_figure(w->page, &figure, w->folder);
+    c->columns = c->n_panels < 4 ? c->n_panels : 2;
+    circe_status status = chart_draw(c, name, caption, w->folder, w->page, &drawn);
+    if (w->status == CIRCE_OK) w->status = status;
     free(name);
 }
 
 /* ---- along the attribute ----------------------------------------------------------------------------------------- */
 
 /* A panel whose x is the attribute. */
-static report_panel attribute_panel(const circe_audit_result *r, int64_t attribute, const char *title,
-                                    const char *y_label, const report_series *series, int64_t n_series) {
-    const circe_audit_column *c = &r->attributes[attribute];
-    return (report_panel){.title = title,
-                          .x_label = c->name,
-                          .y_label = y_label,
-                          .x_names = (const char *const *)c->categories,
-                          .n_x_names = c->n_categories,
-                          .series = series,
-                          .n_series = n_series};
+static report_panel *attribute_panel(chart *c, const circe_audit_result *r, int64_t attribute, const char *title,
+                                     const char *y_label) {
+    const circe_audit_column *of = &r->attributes[attribute];
+    report_panel *panel = chart_panel(c, title, of->name, y_label);
+    panel->x_names = (const char *const *)of->categories;
+    panel->n_x_names = of->n_categories;
+    return panel;
 }
 
-/* A number for every group with its interval, and the memory of that. */
-typedef struct band {
-    double *x, *y, *low, *high;
-    report_series series;
-} band;
+/* Where the numbers of the groups stand: the k-th of n at the same category a little beside it. */
+typedef struct standing {
+    const circe_audit_result *r;
+    int64_t attribute, k, n;
+} standing;
 
-/* The k-th of n at the same category stands a little beside it. */
-static band band_make(const circe_audit_result *r, int64_t attribute, const char *label, int colour, int64_t k,
-                      int64_t n) {
-    const circe_audit_groups *groups = &r->groups[attribute];
-    bool categories = r->attributes[attribute].categories != NULL;
-    size_t bytes = (size_t)groups->n_groups * sizeof(double);
-    band b = {small_alloc(bytes), small_alloc(bytes), small_alloc(bytes), small_alloc(bytes), {0}};
-    double beside = 0.12 * ((double)k - 0.5 * (double)(n - 1));
-    for (int64_t g = 0; g < groups->n_groups; g++) b.x[g] = categories ? (double)g + beside : groups->centre[g];
-    b.series = (report_series){.label = label,
-                               .n = groups->n_groups,
-                               .x = b.x,
-                               .y = b.y,
-                               .low = b.low,
-                               .high = b.high,
-                               .style = categories ? REPORT_INTERVALS : REPORT_LINE_POINTS,
-                               .colour = colour};
-    return b;
+static double place_of(const standing *at, int64_t group) {
+    if (at->r->attributes[at->attribute].categories == NULL) return at->r->groups[at->attribute].centre[group];
+    return (double)group + 0.12 * ((double)at->k - 0.5 * (double)(at->n - 1));
 }
 
-static void put_profile(band *b, const circe_audit_profile *p) {
-    for (int64_t g = 0; g < b->series.n; g++) {
-        b->y[g] = p->value[g];
-        b->low[g] = p->value[g] - p->half[g];
-        b->high[g] = p->value[g] + p->half[g];
-    }
+/* For a number of every group with its interval. */
+static report_series *add_band(chart *c, report_panel *panel, const standing *at, const char *label, int colour) {
+    bool categories = at->r->attributes[at->attribute].categories != NULL;
+    return chart_series(c, panel, categories ? REPORT_INTERVALS : REPORT_LINE_POINTS, colour, label,
+                        at->r->groups[at->attribute].n_groups);
 }
 
-static void put_metric(band *b, const circe_audit_metrics *groups, circe_audit_metric m) {
-    for (int64_t g = 0; g < b->series.n; g++) {
-        b->y[g] = groups[g].of[m].value;
-        b->low[g] = groups[g].of[m].lower;
-        b->high[g] = groups[g].of[m].upper;
-    }
+static void put_profile(report_series *s, const standing *at, const circe_audit_profile *p) {
+    for (int64_t g = 0; g < s->room; g++)
+        chart_band(s, place_of(at, g), p->value[g], p->value[g] - p->half[g], p->value[g] + p->half[g]);
 }
 
-static void band_free(band *b) {
-    free(b->x);
-    free(b->y);
-    free(b->low);
-    free(b->high);
+static void put_metric(report_series *s, const standing *at, const circe_audit_metrics *groups, circe_audit_metric m) {
+    for (int64_t g = 0; g < s->room; g++)
+        chart_band(s, place_of(at, g), groups[g].of[m].value, groups[g].of[m].lower, groups[g].of[m].upper);
 }
 
 /* ---- residuals --------------------------------------------------------------------------------------------------- */
 
-typedef struct cloud {
-    double *x, *y, zero;
-    band mean;
-    report_series series[3];
-} cloud;
-
 /* Rows at random; categories, which would lie on top of each other, are spread. */
-static void make_cloud(const circe_audit_result *r, const circe_audit_finding *f, cloud *c) {
+static void add_cloud(chart *c, report_panel *panel, const circe_audit_result *r, const circe_audit_finding *f) {
     const circe_audit_column *z = audit_attribute(r, f);
+    const standing at = {r, f->attribute, 0, 1};
     int64_t n = 0, *rows = audit_sample(r->n, MOST_SHOWN, r->seed, 21, &n);
-    double *spread = small_alloc((size_t)n * sizeof *spread);
+    double *spread = small_alloc((size_t)n * sizeof *spread), *y = audit_take(audit_residual(r, f, 0), rows, n);
     circe_random_uniform((circe_random){.seed = 1, .stream = 22}, 0, n, spread);
-    c->x = audit_take(z->values, rows, n);
-    c->y = audit_take(audit_residual(r, f), rows, n);
-    for (int64_t i = 0; z->code != NULL && i < n; i++) c->x[i] = (double)z->code[rows[i]] + 0.5 * (spread[i] - 0.5);
-    c->mean = band_make(r, f->attribute, "mean of a group, 95 % interval", 1, 0, 1);
-    put_profile(&c->mean, &f->residual);
-    c->series[0] = (report_series){.label = "rows", .n = n, .x = c->x, .y = c->y, .style = REPORT_POINTS, .colour = -1};
-    c->series[1] = (report_series){.n = 1, .y = &c->zero, .style = REPORT_HORIZONTAL, .colour = -1, .dashed = true};
-    c->series[2] = c->mean.series;
+    report_series *s = chart_series(c, panel, REPORT_POINTS, CHART_GREY, "rows", n);
+    for (int64_t i = 0; i < n; i++)
+        chart_point(s, z->code != NULL ? (double)z->code[rows[i]] + 0.5 * (spread[i] - 0.5) : z->values[rows[i]], y[i]);
+    chart_level(c, panel, NULL, 0);
+    put_profile(add_band(c, panel, &at, "mean of a group, 95 % interval", 1), &at, &f->residual[0]);
     free(spread);
     free(rows);
+    free(y);
 }
 
 static char *residual_caption(const circe_audit_result *r, const circe_audit_finding *f) {
@@ -141,7 +107,7 @@ static char *residual_caption(const circe_audit_result *r, const circe_audit_fin
         what = small_format("The prediction minus its mean, against %s.", q.z->name);
     else
         what = small_format("What %s %s unexplained in %s (its value minus the mean at that %s), against %s.", given,
-                            q.n_y > 1 ? "leave" : "leaves", q.x_is_classes ? "the outcome" : "the prediction",
+                            q.n_y > 1 ? "leave" : "leaves", q.x == &r->target ? "the outcome" : "the prediction",
                             f->notion == CIRCE_NOTION_SUFFICIENCY ? "prediction" : "outcome", q.z->name);
     char *caption = small_format(
         "%s Without dependence, the group means lie around 0 and the spread is the same everywhere.%s", what,
@@ -152,26 +118,46 @@ static char *residual_caption(const circe_audit_result *r, const circe_audit_fin
     return caption;
 }
 
+/* Shares of classes in the place of a mean: one panel per class, without the rows. */
+static void show_shares(audit_page *w, place at, const circe_audit_finding *f) {
+    const circe_audit_result *r = w->r;
+    const standing alone = {r, at.attribute, 0, 1};
+    chart *c = chart_new();
+    for (int64_t k = 0; k < f->n_parts && k < MOST_CLASSES; k++) {
+        report_panel *panel = attribute_panel(c, r, at.attribute, audit_part_name(r, f, k), "share minus its mean");
+        chart_level(c, panel, NULL, 0);
+        put_profile(add_band(c, panel, &alone, audit_prediction(r, f)->name, (int)f->prediction), &alone,
+                    &f->residual[k]);
+    }
+    char *kind = small_format("shares-%" PRId64, f->prediction + 1), *given = audit_given_text(r, f);
+    char *caption = small_format(
+        "The share of every %s, minus %s%s, against %s, with 95 %% intervals. Without dependence, the shares of all "
+        "groups lie around 0.",
+        f->notion == CIRCE_NOTION_SUFFICIENCY ? "outcome" : "predicted class",
+        given[0] != '\0' ? "its mean given " : "its mean", given, r->attributes[at.attribute].name);
+    add_figure(w, at, kind, caption, c);
+    free(caption);
+    free(given);
+    free(kind);
+}
+
+/* Predictions whose x is words have a figure each, the others one together. */
 void audit_show_residuals(audit_page *w, int64_t k, int64_t attribute) {
     const circe_audit_result *r = w->r;
-    int64_t n = shown(r);
-    cloud clouds[MOST_PANELS] = {0};
-    report_panel panels[MOST_PANELS];
+    chart *c = chart_new();
     bool outcome = r->notions[k] == CIRCE_NOTION_SUFFICIENCY;
-    if (audit_residual(r, audit_at(r, k, 0, attribute)) == NULL) return;
-    for (int64_t p = 0; p < n; p++) {
-        make_cloud(r, audit_at(r, k, p, attribute), &clouds[p]);
-        panels[p] =
-            attribute_panel(r, attribute, r->predictions[p].name,
-                            outcome ? "outcome minus its mean" : "prediction minus its mean", clouds[p].series, 3);
+    for (int64_t p = 0; p < shown(r); p++) {
+        const circe_audit_finding *f = audit_at(r, k, p, attribute);
+        if (f->n_parts > 1)
+            show_shares(w, (place){k, attribute}, f);
+        else
+            add_cloud(c,
+                      attribute_panel(c, r, attribute, r->predictions[p].name,
+                                      outcome ? "outcome minus its mean" : "prediction minus its mean"),
+                      r, f);
     }
     char *caption = residual_caption(r, audit_at(r, k, 0, attribute));
-    add_figure(w, (place){k, attribute}, "residuals", caption, panels, n);
-    for (int64_t p = 0; p < n; p++) {
-        free(clouds[p].x);
-        free(clouds[p].y);
-        band_free(&clouds[p].mean);
-    }
+    add_figure(w, (place){k, attribute}, "residuals", caption, c);
     free(caption);
 }
 
@@ -181,40 +167,26 @@ void audit_show_residuals(audit_page *w, int64_t k, int64_t attribute) {
  * its own. */
 static void show_along(audit_page *w, place at, int64_t first, int64_t end, const char *kind) {
     const circe_audit_result *r = w->r;
-    report_series series[MOST_CURVES];
-    char *labels[MOST_PANELS];
     const char *along = audit_at(r, at.k, first, at.attribute)->along.column;
+    chart *c = chart_new();
+    report_panel *panel = chart_panel(c, "", along, "normalised CIRCE of the rows around");
     for (int64_t p = first; p < end; p++) {
         const circe_effects_along *l = &audit_at(r, at.k, p, at.attribute)->along;
-        int64_t i = p - first;
-        labels[i] = small_format("%s: chance up to here", r->predictions[p].name);
-        series[2 * i] = (report_series){.label = r->predictions[p].name,
-                                        .n = l->points,
-                                        .x = l->place,
-                                        .y = l->value,
-                                        .low = l->lower,
-                                        .high = l->upper,
-                                        .style = REPORT_LINE_POINTS,
-                                        .colour = (int)p};
-        series[2 * i + 1] = (report_series){.label = labels[i],
-                                            .n = l->points,
-                                            .x = l->place,
-                                            .y = l->null_upper,
-                                            .style = REPORT_LINE,
-                                            .colour = (int)p,
-                                            .dashed = true};
+        const char *name = r->predictions[p].name;
+        report_series *curve = chart_series(c, panel, REPORT_LINE_POINTS, (int)p, name, l->points);
+        report_series *chance = chart_series(c, panel, REPORT_LINE, (int)p,
+                                             arena_format(&c->owner, "%s: chance up to here", name), l->points);
+        chance->dashed = true;
+        for (int64_t i = 0; i < l->points; i++) {
+            chart_band(curve, l->place[i], l->value[i], l->lower[i], l->upper[i]);
+            chart_point(chance, l->place[i], l->null_upper[i]);
+        }
     }
-    report_panel panel = {.title = "",
-                          .x_label = along,
-                          .y_label = "normalised CIRCE of the rows around",
-                          .series = series,
-                          .n_series = 2 * (end - first)};
     char *caption = small_format(
         "Where along %s the dependence on %s occurs, with 95 %% intervals. A curve above the dashed line of its colour "
         "shows dependence: by chance, the whole curve stays below the line 95 times out of 100.",
         along, r->attributes[at.attribute].name);
-    add_figure(w, at, kind, caption, &panel, 1);
-    for (int64_t p = first; p < end; p++) free(labels[p - first]);
+    add_figure(w, at, kind, caption, c);
     free(caption);
 }
 
@@ -225,26 +197,23 @@ static void show_levels(audit_page *w, place at, int64_t first, int64_t end, con
     const circe_audit_finding *f = audit_at(r, at.k, first, at.attribute);
     const circe_audit_groups *levels = audit_levels(r, f);
     const char *name = f->notion == CIRCE_NOTION_SUFFICIENCY ? audit_prediction(r, f)->name : r->target.name;
-    int64_t n = levels->n_groups < MOST_CLASSES ? levels->n_groups : MOST_CLASSES;
-    report_panel panels[MOST_CLASSES] = {0};
-    report_series series[MOST_CLASSES][MOST_PANELS];
-    band bands[MOST_CLASSES][MOST_PANELS];
-    char *titles[MOST_CLASSES];
-    for (int64_t s = 0; s < n; s++) {
-        titles[s] = small_format("%s = %s", name, levels->labels[s]);
+    chart *c = chart_new();
+    bool any = false;
+    for (int64_t s = 0; s < levels->n_groups && s < MOST_CLASSES; s++) {
+        report_panel *panel =
+            attribute_panel(c, r, at.attribute, arena_format(&c->owner, "%s = %s", name, levels->labels[s]), y_label);
         for (int64_t p = first; p < end; p++) {
-            int64_t i = p - first;
-            bands[s][i] = band_make(r, at.attribute, r->predictions[p].name, (int)p, i, end - first);
-            put_profile(&bands[s][i], &audit_at(r, at.k, p, at.attribute)->strata[s]);
-            series[s][i] = bands[s][i].series;
+            const circe_audit_finding *one = audit_at(r, at.k, p, at.attribute);
+            const standing its = {r, at.attribute, p - first, end - first};
+            if (one->strata == NULL) continue;
+            put_profile(add_band(c, panel, &its, r->predictions[p].name, (int)p), &its, &one->strata[s]);
+            any = true;
         }
-        panels[s] = attribute_panel(r, at.attribute, titles[s], y_label, series[s], end - first);
     }
-    add_figure(w, at, kind, caption, panels, n);
-    for (int64_t s = 0; s < n; s++) {
-        for (int64_t i = 0; i < end - first; i++) band_free(&bands[s][i]);
-        free(titles[s]);
-    }
+    if (any)
+        add_figure(w, at, kind, caption, c);
+    else
+        chart_free(c);
 }
 
 /* Calibration within groups, prediction by prediction. */
@@ -289,25 +258,18 @@ void audit_show_place(audit_page *w, int64_t k, int64_t attribute) {
 static void show_pair(audit_page *w, place at, const char *kind, const circe_audit_metric metrics[2],
                       const char *const titles[2], const char *caption) {
     const circe_audit_result *r = w->r;
-    int64_t n = shown(r), attribute = at.attribute;
-    band bands[2][MOST_PANELS];
-    report_series series[2][MOST_PANELS + 1];
-    report_panel panels[2];
-    double zero = 0;
+    int64_t n = shown(r);
+    chart *c = chart_new();
     for (int k = 0; k < 2; k++) {
-        bool level = metrics[k] == CIRCE_METRIC_MEAN_ERROR;
+        report_panel *panel = attribute_panel(c, r, at.attribute, titles[k], "");
         for (int64_t p = 0; p < n; p++) {
-            bands[k][p] = band_make(r, attribute, r->predictions[p].name, (int)p, p, n);
-            put_metric(&bands[k][p], audit_at(r, 0, p, attribute)->groups, metrics[k]);
-            series[k][p] = bands[k][p].series;
+            const standing its = {r, at.attribute, p, n};
+            put_metric(add_band(c, panel, &its, r->predictions[p].name, (int)p), &its,
+                       audit_at(r, 0, p, at.attribute)->groups, metrics[k]);
         }
-        series[k][n] = (report_series){.n = 1, .y = &zero, .style = REPORT_HORIZONTAL, .colour = -1, .dashed = true};
-        panels[k] = attribute_panel(r, attribute, titles[k], "", series[k], level ? n + 1 : n);
+        if (metrics[k] == CIRCE_METRIC_MEAN_ERROR) chart_level(c, panel, NULL, 0);
     }
-    add_figure(w, at, kind, caption, panels, 2);
-    for (int k = 0; k < 2; k++) {
-        for (int64_t p = 0; p < n; p++) band_free(&bands[k][p]);
-    }
+    add_figure(w, at, kind, caption, c);
 }
 
 void audit_show_errors(audit_page *w, int64_t attribute) {
@@ -357,7 +319,7 @@ void audit_show_rates(audit_page *w, int64_t k, int64_t attribute) {
     const circe_audit_result *r = w->r;
     circe_audit_notion notion = r->notions[k];
     bool binary = r->outcome == CIRCE_OUTCOME_BINARY;
-    if (!binary && notion != CIRCE_NOTION_INDEPENDENCE) return;
+    if (!binary && (notion != CIRCE_NOTION_INDEPENDENCE || audit_at(r, k, 0, attribute)->n_parts > 1)) return;
     const circe_audit_metric *pair = metrics[binary ? (int)notion : 3];
     const char *const titles[] = {circe_audit_metric_name(pair[0]), circe_audit_metric_name(pair[1])};
     char *caption = rates_caption(r, notion, r->attributes[attribute].name);
@@ -369,17 +331,19 @@ void audit_show_rates(audit_page *w, int64_t k, int64_t attribute) {
 
 void audit_show_calibration(audit_page *w, int64_t k, int64_t attribute) {
     const circe_audit_result *r = w->r;
-    const circe_audit_finding *first = audit_at(r, k, 0, attribute);
-    int64_t n = shown(r);
+    const circe_audit_finding *first = NULL;
     const char *names[CIRCE_AUDIT_DECIDING];
-    report_panel list[MOST_PANELS];
-    if (!first->has_calibration) return;
-    calibration_panel *panels = small_alloc((size_t)n * sizeof *panels);
-    for (int i = 0; i < first->n_deciding; i++) names[i] = first->tests[i].name;
-    for (int64_t p = 0; p < n; p++) {
-        calibration_panel_make(audit_at(r, k, p, attribute)->calibration, names, first->n_deciding,
-                               r->predictions[p].name, &panels[p]);
-        list[p] = panels[p].panel;
+    chart *c = chart_new();
+    for (int64_t p = 0; p < shown(r); p++) {
+        const circe_audit_finding *f = audit_at(r, k, p, attribute);
+        if (!f->has_calibration) continue;
+        first = first != NULL ? first : f;
+        for (int i = 0; i < f->n_deciding; i++) names[i] = f->tests[i].name;
+        calibration_panel(c, f->calibration, names, f->n_deciding, r->predictions[p].name);
+    }
+    if (first == NULL) {
+        chart_free(c);
+        return;
     }
     audit_question q = audit_question_of(r, first);
     char *given = audit_given_text(r, first);
@@ -389,9 +353,8 @@ void audit_show_calibration(audit_page *w, int64_t k, int64_t attribute) {
         "would mean that the test finds dependence where there is none.",
         first->calibration[0].repetitions, first->calibration[0].rows,
         q.x == &r->target ? "the outcome" : "the prediction", given[0] != '\0' ? " given " : "", given, q.z->name);
-    add_figure(w, (place){k, attribute}, "calibration", caption, list, n);
+    add_figure(w, (place){k, attribute}, "calibration", caption, c);
     audit_question_free(&q);
     free(given);
     free(caption);
-    free(panels);
 }

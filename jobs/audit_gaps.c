@@ -2,9 +2,9 @@
  *
  *     s        levels that count as equal: classes, or five groups of a number
  *     c        cells of the columns of --given within a level; one where there are none
- *     m_scg    mean over the rows of level s, cell c and group g; of fewer than LEAST_IN_CELL rows it is left out
- *     d_sgh    sum_c share_sc (m_scg - m_sch), over the cells where both groups are
- *     gap      sum_s share_s max_gh d_sgh
+ *     m_scg    mean over the rows of level s, cell c and group g; of fewer than five rows it is left out, unless
+ * smaller groups count d_sgh    sum_c share_sc (m_scg - m_sch), over the cells where both groups are gap      sum_s
+ * share_s max_gh d_sgh
  *
  * Where y has numbers, what is averaged is x less its mean given y (residuals): values of y that differ within a level
  * would otherwise pass for a gap. A maximum over groups is positive by chance, the more so the more groups there are:
@@ -21,87 +21,11 @@
 
 enum { LEAST_IN_CELL = 5, SHUFFLES = 200, PARTS = 16 };
 
-static const int64_t coarse[AUDIT_COARSE] = {2, 4};
-
 const char *circe_audit_gap_name(circe_audit_gap_kind kind) {
     static const char *const names[] = {"mean prediction", "true positive rate", "false positive rate",
                                         "selection rate",  "precision",          "negative predictive value",
                                         "calibration"};
     return names[kind];
-}
-
-/* ---- groups ------------------------------------------------------------------------------------------------------ */
-
-static void find_selected(audit_run *run) {
-    const circe_audit_result *r = run->r;
-    if (r->outcome != CIRCE_OUTCOME_BINARY) return;
-    run->selected = small_alloc((size_t)r->n_predictions * sizeof *run->selected);
-    run->decision = small_alloc((size_t)r->n_predictions * sizeof *run->decision);
-    run->negative = small_alloc((size_t)r->n * sizeof *run->negative);
-    for (int64_t i = 0; i < r->n; i++) run->negative[i] = 1 - r->target.values[i];
-    for (int64_t p = 0; p < r->n_predictions; p++) {
-        run->selected[p] = small_alloc((size_t)r->n * sizeof **run->selected);
-        run->decision[p] = small_alloc((size_t)r->n * sizeof **run->decision);
-        for (int64_t i = 0; i < r->n; i++) {
-            run->decision[p][i] = r->predictions[p].values[i] >= r->threshold;
-            run->selected[p][i] = (double)run->decision[p][i];
-        }
-    }
-}
-
-/* Every combination of the columns of --given that occurs is a cell; numbers are in five groups. */
-static void find_cells(audit_run *run) {
-    const circe_audit_result *r = run->r;
-    run->cells = small_alloc((size_t)r->n * sizeof *run->cells);
-    run->n_cells = 1;
-    for (int64_t k = 0; k < r->n_given; k++) {
-        circe_audit_groups groups;
-        audit_groups_make(&r->given[k], r->n, AUDIT_STRATA, 0, &groups);
-        int64_t all = run->n_cells * groups.n_groups, *cell = small_alloc((size_t)all * sizeof *cell), n = 0;
-        for (int64_t i = 0; i < r->n; i++) {
-            run->cells[i] = run->cells[i] * groups.n_groups + groups.of[i];
-            if (cell[run->cells[i]] == 0) cell[run->cells[i]] = ++n;
-        }
-        for (int64_t i = 0; i < r->n; i++) run->cells[i] = cell[run->cells[i]] - 1;
-        run->n_cells = n;
-        free(cell);
-        audit_groups_free(&groups);
-    }
-}
-
-static void note_small_groups(audit_run *run, int64_t attribute) {
-    const circe_audit_result *r = run->r;
-    int64_t small = r->groups[attribute].n_groups - audit_groups_compared(&r->groups[attribute]);
-    if (small == 0) return;
-    notes_add(&run->warnings,
-              "%lld of the groups of '%s' have fewer than %lld rows; they are shown, but the gaps leave them out "
-              "(--smallest-group)",
-              (long long)small, r->attributes[attribute].name, (long long)r->smallest_group);
-}
-
-static void make_levels(circe_audit_result *r) {
-    audit_groups_make(&r->target, r->n, AUDIT_STRATA, 0, &r->strata);
-    if (!audit_asks(r, CIRCE_NOTION_SUFFICIENCY)) return;
-    r->levels = small_alloc((size_t)r->n_predictions * sizeof *r->levels);
-    for (int64_t p = 0; p < r->n_predictions; p++)
-        audit_groups_make(&r->predictions[p], r->n, AUDIT_STRATA, 0, &r->levels[p]);
-}
-
-void audit_make_groups(audit_run *run) {
-    circe_audit_result *r = run->r;
-    make_levels(r);
-    r->groups = small_alloc((size_t)r->n_attributes * sizeof *r->groups);
-    run->coarse = small_alloc((size_t)(r->n_attributes * AUDIT_COARSE) * sizeof *run->coarse);
-    for (int64_t a = 0; a < r->n_attributes; a++) {
-        const circe_audit_column *c = &r->attributes[a];
-        audit_groups_make(c, r->n, AUDIT_FINEST, r->smallest_group, &r->groups[a]);
-        for (int b = 0; b < AUDIT_COARSE && c->categories == NULL; b++)
-            audit_groups_make(c, r->n, coarse[b], 0, &run->coarse[a * AUDIT_COARSE + b]);
-        note_small_groups(run, a);
-    }
-    run->all_rows = small_alloc((size_t)r->n * sizeof *run->all_rows);
-    find_cells(run);
-    find_selected(run);
 }
 
 /* ---- one gap ----------------------------------------------------------------------------------------------------- */
@@ -111,12 +35,13 @@ typedef struct comparison {
     circe_audit_gap_kind kind;
     const int64_t *stratum; /* (n) */
     int64_t n_strata, from, to;
-    const double *value; /* (n) */
+    const double *value;  /* (n) */
+    const char *category; /* whose share it is; NULL: a mean or a rate */
 } comparison;
 
 /* A block is a cell of a level: level * n_cells + cell. The rows of groups that are compared, block by block. */
 typedef struct table {
-    int64_t n, n_strata, n_cells, n_groups;
+    int64_t n, n_strata, n_cells, n_groups, least;
     int64_t from, to;           /* the levels that count */
     const int64_t *start;       /* (blocks + 1): where the rows of each begin */
     const double *value;        /* (n) */
@@ -128,7 +53,7 @@ typedef struct table {
 static int64_t blocks_of(const table *t) { return t->n_strata * t->n_cells; }
 
 static bool is_there(const table *t, int64_t block, int64_t group) {
-    return t->count[block * t->n_groups + group] >= LEAST_IN_CELL;
+    return t->count[block * t->n_groups + group] >= (double)t->least;
 }
 
 /* d_sgh; NaN where no cell has both. */
@@ -176,10 +101,9 @@ static double rows_of(const table *t, int64_t s) {
     return rows;
 }
 
-/* The mean gap over the levels, each weighted by its rows. */
-static double gap_of(table *t) {
-    double total = 0, rows = 0;
-    size_t sums = (size_t)(t->n_strata * t->n_cells * t->n_groups);
+/* Sums and counts of every group, in every block. */
+static void add_rows(table *t) {
+    size_t sums = (size_t)(blocks_of(t) * t->n_groups);
     memset(t->sum, 0, sums * sizeof *t->sum);
     memset(t->count, 0, sums * sizeof *t->count);
     for (int64_t b = 0; b < blocks_of(t); b++) {
@@ -189,6 +113,11 @@ static double gap_of(table *t) {
             count[t->group[i]] += 1;
         }
     }
+}
+
+/* The mean gap over the levels, each weighted by its rows. */
+static double gap_of(table *t) {
+    double total = 0, rows = 0;
     for (int64_t s = 0; s < t->n_strata; s++) {
         t->high[s] = t->low[s] = -1;
         if (s < t->from || s >= t->to) continue;
@@ -202,6 +131,8 @@ static double gap_of(table *t) {
     }
     return rows > 0 ? total / rows : (double)NAN;
 }
+
+/* ---- gaps by chance ---------------------------------------------------------------------------------------------- */
 
 /* Fisher and Yates among the rows of each block. */
 static void shuffle(table *t, circe_random generator, uint64_t first, double *uniform) {
@@ -237,9 +168,55 @@ static void scratch_free(table *t) {
     free(t->low);
 }
 
+static double log_factorial(double n) {
+    int sign;
+    return lgamma_r(n + 1, &sign);
+}
+
+/* How many of `drawn` rows are ones, if `ones` of `all` are: the hypergeometric quantile of u, the values taken from
+ * the most likely one outwards. */
+static double draw_ones(double u, double all, double ones, double drawn) {
+    double least = fmax(0, drawn + ones - all), most = fmin(drawn, ones);
+    double mode = fmin(most, fmax(least, floor((drawn + 1) * (ones + 1) / (all + 2)))), rest = all - ones - drawn;
+    double log_p = log_factorial(ones) - log_factorial(mode) - log_factorial(ones - mode) + log_factorial(all - ones) -
+                   log_factorial(drawn - mode) - log_factorial(rest + mode) - log_factorial(all) +
+                   log_factorial(drawn) + log_factorial(all - drawn);
+    double up = exp(log_p), down = up, high = mode, low = mode;
+    u -= up;
+    while (u > 0 && (high < most || low > least)) {
+        up *= high < most ? (ones - high) * (drawn - high) / ((high + 1) * (rest + high + 1)) : 0;
+        if (high < most && (u -= up, ++high, u <= 0)) return high;
+        down *= low > least ? low * (rest + low) / ((ones - low + 1) * (drawn - low + 1)) : 0;
+        if (low > least && (u -= down, --low, u <= 0)) return low;
+    }
+    return mode;
+}
+
+/* Of rates, rows need not be shuffled: how many ones every group gets is drawn, group after group. */
+static void draw_sums(table *t, const table *from, const double *uniform) {
+    for (int64_t b = 0; b < blocks_of(t); b++) {
+        double all = (double)(t->start[b + 1] - t->start[b]), ones = 0;
+        for (int64_t g = 0; g < t->n_groups; g++) ones += from->sum[b * t->n_groups + g];
+        for (int64_t g = 0; g < t->n_groups; g++) {
+            int64_t at = b * t->n_groups + g;
+            t->count[at] = from->count[at];
+            t->sum[at] = from->count[at] > 0 ? draw_ones(uniform[at], all, ones, from->count[at]) : 0;
+            all -= t->count[at];
+            ones -= t->sum[at];
+        }
+    }
+}
+
+static bool is_rate(const table *t) {
+    for (int64_t i = 0; i < t->n; i++)
+        if (t->value[i] != 0.0 && t->value[i] != 1.0) return false;
+    return true;
+}
+
 typedef struct shuffles {
     const table *of;
     circe_random generator;
+    bool rate;
     double drawn[SHUFFLES];
 } shuffles;
 
@@ -247,10 +224,17 @@ typedef struct shuffles {
 static void run_shuffles(void *user, int64_t part) {
     shuffles *s = user;
     table t = table_like(s->of);
-    double *uniform = small_alloc((size_t)t.n * sizeof *uniform);
+    int64_t numbers = s->rate ? blocks_of(&t) * t.n_groups : t.n;
+    double *uniform = small_alloc((size_t)numbers * sizeof *uniform);
     for (int64_t d = part; d < SHUFFLES; d += PARTS) {
-        memcpy(t.group, s->of->group, (size_t)t.n * sizeof *t.group);
-        shuffle(&t, s->generator, (uint64_t)(d * t.n), uniform);
+        if (s->rate) {
+            circe_random_uniform(s->generator, (uint64_t)(d * numbers), numbers, uniform);
+            draw_sums(&t, s->of, uniform);
+        } else {
+            memcpy(t.group, s->of->group, (size_t)t.n * sizeof *t.group);
+            shuffle(&t, s->generator, (uint64_t)(d * numbers), uniform);
+            add_rows(&t);
+        }
         s->drawn[d] = gap_of(&t);
     }
     free(uniform);
@@ -258,12 +242,17 @@ static void run_shuffles(void *user, int64_t part) {
 }
 
 static void gap_by_chance(audit_run *run, const table *t, circe_audit_gap *gap) {
-    shuffles s = {.of = t, .generator = {.seed = (uint64_t)run->options->seed, .stream = 77}};
+    shuffles s = {.of = t, .generator = {.seed = (uint64_t)run->options->seed, .stream = 77}, .rate = is_rate(t)};
     circe_context_run(run->context, PARTS, run_shuffles, &s);
     gap->chance = 0;
     for (int64_t d = 0; d < SHUFFLES; d++) gap->chance += s.drawn[d] / SHUFFLES;
     quantile_sort(s.drawn, SHUFFLES);
     gap->chance_upper = quantile_at(s.drawn, SHUFFLES, 0.95);
+}
+
+/* That a group needs in a cell: who asks for the smallest groups gets them. */
+static int64_t least_rows(const audit_run *run) {
+    return run->r->smallest_group < LEAST_IN_CELL ? run->r->smallest_group : LEAST_IN_CELL;
 }
 
 /* Counted, then put in their places. */
@@ -274,6 +263,7 @@ static table table_make(const audit_run *run, const circe_audit_groups *groups, 
     table t = {.n_strata = c->n_strata,
                .n_cells = run->n_cells,
                .n_groups = groups->n_groups,
+               .least = least_rows(run),
                .from = c->from,
                .to = c->to,
                .size = small_alloc(blocks * sizeof *t.size)};
@@ -351,12 +341,47 @@ static bool has_level(const circe_audit_finding *f, circe_audit_gap_kind kind) {
            kind == CIRCE_GAP_CALIBRATION;
 }
 
+/* "b, c": groups that are large enough, but have too few of the rows that a rate is of. NULL: there are none, or no
+ * others. */
+static char *left_out(const circe_audit_groups *groups, const table *t) {
+    char *names = NULL;
+    int64_t there = 0;
+    for (int64_t g = 0; g < t->n_groups; g++) {
+        there += is_there(t, t->from, g);
+        if (!groups->compared[g] || is_there(t, t->from, g)) continue;
+        char *longer = small_format("%s%s%s", names != NULL ? names : "", names != NULL ? ", " : "", groups->labels[g]);
+        free(names);
+        names = longer;
+    }
+    if (there > 0) return names;
+    free(names);
+    return NULL;
+}
+
+static void note_left_out(audit_run *run, const circe_audit_finding *f, const circe_audit_groups *groups,
+                          const comparison *what, const table *t) {
+    bool of_outcome = what->kind == CIRCE_GAP_TRUE_POSITIVE_RATE || what->kind == CIRCE_GAP_FALSE_POSITIVE_RATE;
+    bool told = f->prediction > 0 && of_outcome; /* by the first prediction */
+    const circe_audit_column *c = audit_attribute(run->r, f);
+    if (what->to - what->from != 1 || t->n_cells > 1 || told || c->categories == NULL) return;
+    char *names = left_out(groups, t);
+    if (names != NULL)
+        notes_add(&run->warnings,
+                  "the gap in the %s%s%s between groups of '%s' leaves out %s: fewer than %lld such rows",
+                  circe_audit_gap_name(what->kind), of_outcome ? "" : " of ",
+                  of_outcome ? "" : run->r->predictions[f->prediction].name, c->name, names, (long long)t->least);
+    free(names);
+}
+
 static void find_gap(audit_run *run, circe_audit_finding *f, const circe_audit_groups *groups, const comparison *what) {
     circe_audit_gap *gap = &f->gaps[f->n_gaps++];
     table t = table_make(run, groups, what);
+    add_rows(&t);
     *gap = (circe_audit_gap){
         .kind = what->kind, .n_groups = audit_groups_compared(groups), .gap = {gap_of(&t), (double)NAN, (double)NAN}};
+    if (what->category != NULL) gap->category = small_format("%s", what->category);
     name_groups(&t, groups, gap);
+    note_left_out(run, f, groups, what, &t);
     if (!has_level(f, what->kind)) gap->stratum = -1;
     add_contrast(run, f, groups, what, &t, gap);
     gap_by_chance(run, &t, gap);
@@ -384,42 +409,55 @@ static void compare_rates(audit_run *run, circe_audit_finding *f, const circe_au
     const double *selected = run->selected[f->prediction];
     const int64_t *outcome = run->r->strata.of, *decision = run->decision[f->prediction];
     const comparison list[] = {
-        {CIRCE_GAP_TRUE_POSITIVE_RATE, outcome, 2, 1, 2, selected},
-        {CIRCE_GAP_FALSE_POSITIVE_RATE, outcome, 2, 0, 1, selected},
-        {CIRCE_GAP_SELECTION_RATE, run->all_rows, 1, 0, 1, selected},
-        {CIRCE_GAP_PRECISION, decision, 2, 1, 2, run->r->target.values},
-        {CIRCE_GAP_NEGATIVE_PREDICTIVE_VALUE, decision, 2, 0, 1, run->negative},
+        {CIRCE_GAP_TRUE_POSITIVE_RATE, outcome, 2, 1, 2, selected, NULL},
+        {CIRCE_GAP_FALSE_POSITIVE_RATE, outcome, 2, 0, 1, selected, NULL},
+        {CIRCE_GAP_SELECTION_RATE, run->all_rows, 1, 0, 1, selected, NULL},
+        {CIRCE_GAP_PRECISION, decision, 2, 1, 2, run->r->target.values, NULL},
+        {CIRCE_GAP_NEGATIVE_PREDICTIVE_VALUE, decision, 2, 0, 1, run->negative, NULL},
     };
     for (size_t k = 0; k < sizeof list / sizeof list[0]; k++)
         if (belongs(run->r, f, list[k].kind)) find_gap(run, f, groups, &list[k]);
 }
 
-/* What is compared at equal y: x, less its mean where that changes within a level. */
-static const double *value_of(const circe_audit_result *r, const circe_audit_finding *f) {
+/* What is compared at equal y: a part of x, less its mean where that changes within a level. Means of the share of a
+ * class and of what y leaves of it differ by the same where y is categories. */
+const double *audit_compared_value(const circe_audit_result *r, const circe_audit_finding *f, int64_t part) {
     audit_question q = audit_question_of(r, f);
-    const double *residual = audit_residual(r, f),
-                 *value = q.n_numbers > 0 || residual == NULL ? residual : q.x->values;
+    const double *value = q.n_numbers > 0 || q.x_is_words ? audit_residual(r, f, part) : q.x->values;
     audit_question_free(&q);
     return value;
 }
 
 static void compare(audit_run *run, circe_audit_finding *f, const circe_audit_groups *groups) {
     const circe_audit_groups *levels = audit_levels(run->r, f);
-    const double *value = value_of(run->r, f);
     int64_t n = levels != NULL ? levels->n_groups : 1;
-    comparison mean = {f->notion == CIRCE_NOTION_SUFFICIENCY ? CIRCE_GAP_CALIBRATION : CIRCE_GAP_MEAN_PREDICTION,
-                       levels != NULL ? levels->of : run->all_rows,
-                       n,
-                       0,
-                       n,
-                       value};
     if (audit_groups_compared(groups) < 2) return;
-    if (value != NULL) find_gap(run, f, groups, &mean);
+    for (int64_t k = 0; k < f->n_parts; k++) {
+        comparison mean = {f->notion == CIRCE_NOTION_SUFFICIENCY ? CIRCE_GAP_CALIBRATION : CIRCE_GAP_MEAN_PREDICTION,
+                           levels != NULL ? levels->of : run->all_rows,
+                           n,
+                           0,
+                           n,
+                           audit_compared_value(run->r, f, k),
+                           audit_part_name(run->r, f, k)};
+        find_gap(run, f, groups, &mean);
+    }
     if (run->selected != NULL) compare_rates(run, f, groups);
 }
 
+const circe_audit_gap *audit_gap_of(const circe_audit_finding *f, circe_audit_gap_kind kind) {
+    const circe_audit_gap *found = NULL;
+    for (int i = 0; i < f->n_gaps; i++) {
+        const circe_audit_gap *g = &f->gaps[i];
+        if (g->kind != kind || (found != NULL && found->n_groups == 4 && g->n_groups != 4)) continue;
+        bool larger = found == NULL || (found->n_groups == g->n_groups && g->gap.value > found->gap.value);
+        if (larger || (g->n_groups == 4 && found->n_groups != 4)) found = g;
+    }
+    return found;
+}
+
 /* Binnings of numbers, from coarse to fine, each with more groups than the one before. */
-static void compare_binnings(audit_run *run, circe_audit_finding *f) {
+void audit_find_gaps(audit_run *run, circe_audit_finding *f) {
     const circe_audit_groups *finest = &run->r->groups[f->attribute];
     int64_t last = 1;
     for (int b = 0; b < AUDIT_COARSE; b++) {
@@ -428,50 +466,4 @@ static void compare_binnings(audit_run *run, circe_audit_finding *f) {
         last = groups->n_groups > last ? groups->n_groups : last;
     }
     compare(run, f, finest);
-}
-
-/* ---- profiles ---------------------------------------------------------------------------------------------------- */
-
-/* Mean of `value` over the rows of every group (at one level, or of all: -1), with 1.96 standard errors. */
-static circe_audit_profile profile_of(const circe_audit_groups *groups, int64_t n_rows,
-                                      const circe_audit_groups *levels, int64_t level, const double *value) {
-    int64_t n = groups->n_groups;
-    circe_audit_profile p = {small_alloc((size_t)n * sizeof(double)), small_alloc((size_t)n * sizeof(double))};
-    double *count = small_alloc((size_t)n * sizeof *count);
-    for (int pass = 0; pass < 2; pass++) {
-        for (int64_t i = 0; i < n_rows; i++) {
-            int64_t g = groups->of[i];
-            if (level >= 0 && levels->of[i] != level) continue;
-            if (pass == 0)
-                p.value[g] += value[i], count[g] += 1;
-            else
-                p.half[g] += (value[i] - p.value[g]) * (value[i] - p.value[g]);
-        }
-        for (int64_t g = 0; g < n; g++) {
-            if (pass == 0)
-                p.value[g] = count[g] >= 1 ? p.value[g] / count[g] : (double)NAN;
-            else
-                p.half[g] = count[g] >= 2 ? 1.96 * sqrt(p.half[g] / (count[g] * (count[g] - 1))) : (double)NAN;
-        }
-    }
-    free(count);
-    return p;
-}
-
-/* At the levels of an outcome of classes, and of a prediction. */
-static void find_profiles(const circe_audit_result *r, circe_audit_finding *f) {
-    const circe_audit_groups *levels = audit_levels(r, f), *finest = &r->groups[f->attribute];
-    bool numbers = f->notion == CIRCE_NOTION_SEPARATION && r->outcome == CIRCE_OUTCOME_NUMBERS;
-    if (levels == NULL || numbers) return;
-    f->n_strata = levels->n_groups;
-    f->strata = small_alloc((size_t)f->n_strata * sizeof *f->strata);
-    for (int64_t s = 0; s < f->n_strata; s++) f->strata[s] = profile_of(finest, r->n, levels, s, value_of(r, f));
-}
-
-void audit_compare_groups(audit_run *run, circe_audit_finding *f) {
-    const circe_audit_result *r = run->r;
-    compare_binnings(run, f);
-    if (audit_residual(r, f) == NULL) return;
-    f->residual = profile_of(&r->groups[f->attribute], r->n, NULL, -1, audit_residual(r, f));
-    find_profiles(r, f);
 }

@@ -31,6 +31,7 @@ static void json_gap(cJSON *list, const circe_audit_result *r, const circe_audit
     cJSON *one = cJSON_CreateObject();
     cJSON_AddItemToArray(list, one);
     cJSON_AddStringToObject(one, "of", circe_audit_gap_name(g->kind));
+    if (g->category != NULL) cJSON_AddStringToObject(one, "class", g->category);
     json_integer(one, "groups", g->n_groups);
     json_number(one, "gap", g->gap.value);
     json_number(one, "lower", g->gap.lower);
@@ -70,6 +71,16 @@ static void json_values(cJSON *out, const circe_audit_metrics *groups, int64_t n
     free(values);
 }
 
+/* "residual": [...], or of several classes {"low": [...], ...}. */
+static void json_residuals(cJSON *out, const circe_audit_result *r, const circe_audit_finding *f, int64_t n) {
+    if (f->n_parts == 1) {
+        json_numbers(out, "residual", f->residual[0].value, n);
+        return;
+    }
+    cJSON *object = cJSON_AddObjectToObject(out, "residual");
+    for (int64_t k = 0; k < f->n_parts; k++) json_numbers(object, audit_part_name(r, f, k), f->residual[k].value, n);
+}
+
 static void json_groups(cJSON *out, const circe_audit_result *r, const circe_audit_finding *f) {
     const circe_audit_groups *groups = &r->groups[f->attribute];
     int64_t n = groups->n_groups;
@@ -81,7 +92,7 @@ static void json_groups(cJSON *out, const circe_audit_result *r, const circe_aud
         cJSON_AddItemToArray(compared, cJSON_CreateBool(groups->compared[g]));
     }
     json_numbers(object, "centre", groups->centre, n);
-    if (f->residual.value != NULL) json_numbers(object, "residual", f->residual.value, n);
+    json_residuals(object, r, f, n);
     if (audit_has_errors(r, f->prediction)) {
         json_values(object, f->groups, n, CIRCE_METRIC_MEAN_ERROR);
         json_values(object, f->groups, n, CIRCE_METRIC_ROOT_MEAN_SQUARE_ERROR);

@@ -147,6 +147,13 @@ static circe_status find_effects(const judging *j) {
     return status;
 }
 
+/* A p-value of few draws is as valid as one of many: it need only be fine enough for the level. */
+static int64_t calibration_draws(const circe_audit_options *o) {
+    enum { LEAST_DRAWS = 199 };
+    double needed = fmax(LEAST_DRAWS, ceil(10 / o->alpha) - 1);
+    return needed < (double)o->draws ? (int64_t)needed : o->draws;
+}
+
 static circe_status calibrate(const judging *j) {
     circe_audit_finding *f = j->f;
     int64_t repetitions = j->run->options->calibrate;
@@ -155,6 +162,7 @@ static circe_status calibrate(const judging *j) {
     audit_rows r = take_rows(j, j->run->r->n_findings > 2 ? MOST_CALIBRATED / 2 : MOST_CALIBRATED, 13);
     for (int i = 0; i < f->n_deciding && status == CIRCE_OK; i++) {
         circe_test_options o = options_of(j, f->tests[i].result.method);
+        o.draws = calibration_draws(j->run->options);
         status = calibration_run(j->run->context, &r.mat_x, &r.mat_y, &r.mat_z, &o, repetitions, &f->calibration[i]);
     }
     f->has_calibration = status == CIRCE_OK;
@@ -162,8 +170,19 @@ static circe_status calibrate(const judging *j) {
     return status;
 }
 
+/* What is the same in every row depends on nothing, and no test is needed to see it. */
+static void settle_constant(circe_audit_finding *f) {
+    f->p_value = 1;
+    f->has_effects = 1; /* of size 0 */
+}
+
 circe_status audit_judge(audit_run *run, circe_audit_finding *f) {
     judging j = {.run = run, .f = f, .question = audit_question_of(run->r, f)};
+    if (j.question.x->is_constant) {
+        settle_constant(f);
+        audit_question_free(&j.question);
+        return CIRCE_OK;
+    }
     circe_status status = audit_kernels_make(run, &j.question, &j.kernels);
     if (status == CIRCE_OK) status = run_deciding(&j);
     if (status == CIRCE_OK) status = run_companions(&j);

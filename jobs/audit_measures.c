@@ -136,7 +136,6 @@ static circe_status measure_gcm(const audit_run *run, const problem *p, double *
 
 static circe_status measure_all(const audit_run *run, problem *p, double *value) {
     circe_status status = CIRCE_OK;
-    for (int i = 0; i < CIRCE_AUDIT_MEASURES; i++) value[i] = (double)NAN;
     if (p->question.n_y > 0) {
         status = measure_circe(run, p, &value[0]);
         if (status == CIRCE_OK) status = measure_rows(run, p, CIRCE_MEASURE_HSCIC, &p->rows.mat_z, &value[1]);
@@ -148,10 +147,14 @@ static circe_status measure_all(const audit_run *run, problem *p, double *value)
 
 circe_status audit_measure(audit_run *run, circe_audit_finding *f) {
     problem p = {.question = audit_question_of(run->r, f)};
-    take_rows(run, &p);
-    circe_status status = make_kernels(run, &p);
-    if (status == CIRCE_OK) status = measure_all(run, &p, f->measures);
-    f->measured_rows = p.rows.mat_x.rows;
+    circe_status status = CIRCE_OK;
+    for (int i = 0; i < CIRCE_AUDIT_MEASURES; i++) f->measures[i] = (double)NAN;
+    if (!p.question.x->is_constant) {
+        take_rows(run, &p);
+        status = make_kernels(run, &p);
+        if (status == CIRCE_OK) status = measure_all(run, &p, f->measures);
+        f->measured_rows = p.rows.mat_x.rows;
+    }
     problem_free(&p);
     return status;
 }

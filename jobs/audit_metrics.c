@@ -5,6 +5,7 @@
  * ones below it. Outcomes are taken less their mean, so that R2 does not suffer from a large mean. O(n). */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/small.h"
 #include "jobs/audit_parts.h"
@@ -37,6 +38,7 @@ static bool is_probability(const circe_audit_column *c, int64_t n) {
 }
 
 bool audit_has_errors(const circe_audit_result *r, int64_t prediction) {
+    if (r->predictions[prediction].is_text) return false;
     if (r->outcome == CIRCE_OUTCOME_BINARY) return is_probability(&r->predictions[prediction], r->n);
     return !r->target.is_text;
 }
@@ -47,23 +49,34 @@ static int by_value(const void *one, const void *other, void *values) {
     return a != b ? (a > b) - (a < b) : (i > j) - (i < j);
 }
 
+/* 1 where the predicted class is the target's. */
+static double *right_labels(const circe_audit_result *r, const circe_audit_column *c) {
+    double *right = small_alloc((size_t)r->n * sizeof *right);
+    for (int64_t i = 0; i < r->n; i++)
+        right[i] = strcmp(c->categories[c->code[i]], r->target.categories[r->target.code[i]]) == 0;
+    return right;
+}
+
 circe_status audit_ranking_make(const circe_audit_result *r, int64_t prediction, audit_ranking *out) {
     size_t n = (size_t)r->n;
-    double *values = r->predictions[prediction].values;
+    const circe_audit_column *c = &r->predictions[prediction];
+    double *right = c->is_text ? right_labels(r, c) : NULL, *values = right != NULL ? right : c->values;
     *out = (audit_ranking){.r = r,
+                           .labels = right != NULL,
                            .errors = audit_has_errors(r, prediction),
+                           .threshold = audit_threshold(r, c),
                            .order = malloc(n * sizeof *out->order),
                            .predicted = malloc(n * sizeof *out->predicted),
                            .outcome = malloc(n * sizeof *out->outcome)};
-    if (out->order == NULL || out->predicted == NULL || out->outcome == NULL)
-        return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)r->n);
-    for (int64_t i = 0; i < r->n; i++) out->order[i] = i;
-    qsort_r(out->order, n, sizeof *out->order, by_value, values);
-    for (int64_t i = 0; i < r->n; i++) {
+    bool there = out->order != NULL && out->predicted != NULL && out->outcome != NULL;
+    for (int64_t i = 0; there && i < r->n; i++) out->order[i] = i;
+    if (there) qsort_r(out->order, n, sizeof *out->order, by_value, values);
+    for (int64_t i = 0; there && i < r->n; i++) {
         out->predicted[i] = values[out->order[i]];
         out->outcome[i] = r->target.values[out->order[i]];
     }
-    return CIRCE_OK;
+    free(right);
+    return there ? CIRCE_OK : circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)r->n);
 }
 
 void audit_ranking_free(audit_ranking *ranking) {
@@ -125,7 +138,7 @@ static void put_metrics(const audit_ranking *k, audit_sums *s, double *out) {
     double spread = s->squares - share(s->outcome * s->outcome, s->rows);
     end_ties(s);
     for (int m = 0; m < CIRCE_METRICS; m++) out[m] = (double)NAN;
-    out[CIRCE_METRIC_MEAN_PREDICTION] = share(s->predicted, s->rows);
+    out[k->labels ? CIRCE_METRIC_ACCURACY : CIRCE_METRIC_MEAN_PREDICTION] = share(s->predicted, s->rows);
     if (outcome == CIRCE_OUTCOME_BINARY) put_rates(s, out);
     if (!k->r->target.is_text || outcome == CIRCE_OUTCOME_BINARY)
         out[CIRCE_METRIC_MEAN_OUTCOME] = k->r->target.mean + share(s->outcome, s->rows);
@@ -139,7 +152,7 @@ static void put_metrics(const audit_ranking *k, audit_sums *s, double *out) {
 void audit_metrics_of(const audit_ranking *k, const uint8_t *weight, const int64_t *of, int64_t n_groups,
                       audit_sums *sums, double *out) {
     bool classes = k->r->outcome == CIRCE_OUTCOME_BINARY;
-    double mean = k->r->target.mean, threshold = k->r->threshold;
+    double mean = k->r->target.mean, threshold = k->threshold;
     for (int64_t g = 0; g < n_groups; g++) sums[g] = (audit_sums){.last = (double)NAN};
     for (int64_t i = 0; i < k->r->n; i++) {
         int64_t row = k->order[i];

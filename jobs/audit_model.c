@@ -46,7 +46,7 @@ static circe_status find_output(const circe_audit_options *o, const circe_predic
     circe_status status = CIRCE_OK;
     *output = o->target != NULL ? name_list_find(targets, o->target) : 0;
     if (o->target == NULL && targets->n > 1)
-        status = circe_fail(CIRCE_ERR_ARGUMENT, "%s predicts %s; name one by --target", o->model, list);
+        status = circe_fail(CIRCE_ERR_ARGUMENT, "%s predicts %s; choose one with --target", o->model, list);
     else if (*output < 0)
         status = circe_fail(CIRCE_ERR_ARGUMENT, "%s predicts %s, not --target '%s'", o->model, list, o->target);
     free(list);

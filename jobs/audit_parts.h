@@ -13,6 +13,8 @@
 #include "io/list.h"
 #include "jobs/notes.h"
 
+enum { AUDIT_LEAST_ROWS = 50 };
+
 /* One run: what was asked, with what it is computed, and what was found so far. */
 typedef struct audit_run {
     const circe_audit_options *options;
@@ -21,7 +23,7 @@ typedef struct audit_run {
     const circe_watch *watch;
     notes warnings;
     circe_audit_result *r;
-    int64_t step, steps;        /* of the progress */
+    double work, all_work;      /* done, and in all: audit_progress.c */
     circe_audit_groups *coarse; /* (n_attributes, AUDIT_COARSE): attributes of numbers in fewer groups */
     double **selected;          /* (n_predictions) of (n): 1 where it counts as positive; NULL: not two classes */
     int64_t **decision;         /* the same as numbers of a level */
@@ -45,22 +47,28 @@ static inline const circe_audit_column *audit_attribute(const circe_audit_result
     return &r->attributes[f->attribute];
 }
 
+/* From where on a prediction of two classes counts as positive. */
+static inline double audit_threshold(const circe_audit_result *r, const circe_audit_column *prediction) {
+    return prediction->is_label ? 0.5 : r->threshold;
+}
+
 static inline bool audit_asks(const circe_audit_result *r, circe_audit_notion notion) {
     for (int64_t k = 0; k < r->n_notions; k++)
         if (r->notions[k] == notion) return true;
     return false;
 }
 
-/* What y leaves of x, row by row; NULL where x is classes. */
-static inline const double *audit_residual(const circe_audit_result *r, const circe_audit_finding *f) {
-    return r->residuals[(f - r->findings) / r->n_attributes];
+/* What y leaves of a part of x, row by row. */
+static inline const double *audit_residual(const circe_audit_result *r, const circe_audit_finding *f, int64_t part) {
+    return r->residuals[(f - r->findings) / r->n_attributes] + part * r->n;
 }
 
 /* One more stage begins; CIRCE_ERR_CANCELLED where the watch asks to stop. */
+void audit_progress_begin(audit_run *run);
 circe_status audit_step(audit_run *run, const circe_audit_finding *f, const char *stage);
+circe_status audit_step_intervals(audit_run *run, double share);
 
-/* ---- the data -----------------------------------------------------------------------------------------------------
- */
+/* ---- the data ---------------------------------------------------------------------------------------------------- */
 
 /* What a model predicts, as columns of the table. */
 typedef struct audit_model {
@@ -76,9 +84,10 @@ void audit_model_free(audit_model *model);
 /* Reads and checks the table's columns. */
 circe_status audit_data_read(audit_run *run, const circe_table *table);
 void audit_column_free(circe_audit_column *column);
+/* Mean and deviation of its values. */
+void audit_column_describe(circe_audit_column *column, int64_t n);
 
-/* ---- questions ----------------------------------------------------------------------------------------------------
- */
+/* ---- questions --------------------------------------------------------------------------------------------------- */
 
 /* x independent of z given y. */
 typedef struct audit_question {
@@ -86,7 +95,7 @@ typedef struct audit_question {
     const circe_audit_column **y; /* (n_y), numbers first; owned */
     int64_t n_y, n_numbers;
     const circe_audit_column *level; /* the column of y that is not of --given; NULL: there is none */
-    bool x_is_classes;
+    bool x_is_classes, x_is_words;   /* words: three classes or more that nothing can be computed with */
 } audit_question;
 
 audit_question audit_question_of(const circe_audit_result *r, const circe_audit_finding *f);
@@ -94,6 +103,11 @@ void audit_question_free(audit_question *q);
 
 /* Rows that count as equal in the outcome, or for sufficiency in the prediction; NULL: all do. */
 const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_audit_finding *f);
+
+/* x as numbers: as it is, or 1 where it is its class `part`. */
+void audit_x_part(const circe_audit_result *r, const circe_audit_finding *f, int64_t part, double *out);
+/* The class of a part; NULL: x is no words. */
+const char *audit_part_name(const circe_audit_result *r, const circe_audit_finding *f, int64_t part);
 
 /* The names of y's columns, "repaid and age", to be freed; "": none. */
 char *audit_given_text(const circe_audit_result *r, const circe_audit_finding *f);
@@ -121,10 +135,9 @@ void audit_kernels_free(audit_kernels *k);
 /* Of the columns of y, the width of its gaussian still free. */
 circe_status audit_kernel_y(const audit_run *run, const audit_question *q, circe_kernel **kernel);
 
-/* ---- groups -------------------------------------------------------------------------------------------------------
- */
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
 
-enum { AUDIT_STRATA = 5, AUDIT_FINEST = 10, AUDIT_COARSE = 2 };
+enum { AUDIT_STRATA = 5, AUDIT_FINEST = 10, AUDIT_COARSE = 2, AUDIT_RATES = 4 }; /* rates: of a finding, at most */
 
 /* By categories; or `wanted` groups by quantiles, of which there can be fewer, since ties stay together. Categories of
  * fewer than `smallest` rows are not compared. */
@@ -138,8 +151,7 @@ int64_t *audit_sample(int64_t all, int64_t most, int64_t seed, uint64_t stream, 
 /* Those rows of a column; to be freed. */
 double *audit_take(const double *values, const int64_t *rows, int64_t n);
 
-/* ---- what is found ------------------------------------------------------------------------------------------------
- */
+/* ---- what is found ----------------------------------------------------------------------------------------------- */
 
 /* What every y leaves of its x: r->residuals. */
 circe_status audit_find_residuals(audit_run *run);
@@ -151,21 +163,30 @@ void audit_conclude(circe_audit_result *r);
 
 circe_status audit_measure(audit_run *run, circe_audit_finding *f);
 
+/* Of an attribute of numbers between four groups of it: what two would hide is there, and chance makes less of it than
+ * of ten. Of several classes that of the largest gap. NULL: there is none. */
+const circe_audit_gap *audit_gap_of(const circe_audit_finding *f, circe_audit_gap_kind kind);
+
 /* The levels of outcome and predictions, the groups of the attributes, and who counts as positive. */
 void audit_make_groups(audit_run *run);
-/* Gaps between groups, and profiles along the attribute. */
-void audit_compare_groups(audit_run *run, circe_audit_finding *f);
+/* Gaps between the groups of the attribute; of numbers, from coarse to fine. */
+void audit_find_gaps(audit_run *run, circe_audit_finding *f);
+/* What is compared at equal y: a part of x, less its mean where that changes within a level. */
+const double *audit_compared_value(const circe_audit_result *r, const circe_audit_finding *f, int64_t part);
+/* Means along the attribute: f->residual, f->strata. */
+void audit_find_profiles(const circe_audit_result *r, circe_audit_finding *f);
 
 /* Whether differences between this prediction and the outcome mean something. */
 bool audit_has_errors(const circe_audit_result *r, int64_t prediction);
 
-/* ---- metrics and resampling ---------------------------------------------------------------------------------------
- */
+/* ---- metrics and resampling -------------------------------------------------------------------------------------- */
 
 /* The rows in the order of a prediction, which is what an AUC needs. */
 typedef struct audit_ranking {
     const circe_audit_result *r;
     bool errors;                 /* they mean something: audit_has_errors */
+    double threshold;            /* audit_threshold */
+    bool labels;                 /* of three or more classes: `predicted` is 1 where the label is right */
     int64_t *order;              /* (n): rows by their prediction, ascending; owned */
     double *predicted, *outcome; /* (n) in that order; owned */
 } audit_ranking;
@@ -210,15 +231,13 @@ void audit_compare_predictions(audit_run *run, const audit_draws *draws);
 /* Metrics of all rows and of every group, with intervals, and the intervals of the contrasts' gaps. */
 circe_status audit_resample(audit_run *run);
 
-/* ---- limits -------------------------------------------------------------------------------------------------------
- */
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
 
 /* Refuses what --fail-if cannot mean, before anything is read. */
 circe_status audit_checks_parse(const circe_audit_options *options);
 void audit_checks_make(const circe_audit_options *options, circe_audit_result *r);
 
-/* ---- words --------------------------------------------------------------------------------------------------------
- */
+/* ---- words ------------------------------------------------------------------------------------------------------- */
 
 /* A share in percent with two digits: "0.42 %", "12 %"; returns `out`. */
 const char *audit_percent(double share, char *out, size_t size);

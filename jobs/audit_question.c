@@ -36,17 +36,31 @@ audit_question audit_question_of(const circe_audit_result *r, const circe_audit_
     const circe_audit_column *prediction = &r->predictions[f->prediction];
     audit_question q = {.x = sufficiency ? &r->target : prediction,
                         .z = &r->attributes[f->attribute],
-                        .level = f->notion == CIRCE_NOTION_SEPARATION ? &r->target
-                                 : sufficiency                        ? prediction
-                                                                      : NULL,
+                        .level = f->notion == CIRCE_NOTION_SEPARATION      ? &r->target
+                                 : sufficiency && !prediction->is_constant ? prediction
+                                                                           : NULL,
                         .y = small_alloc((size_t)(r->n_given + 1) * sizeof *q.y)};
-    q.x_is_classes = sufficiency && r->target.categories != NULL;
+    q.x_is_words = q.x->is_text && (!sufficiency || r->outcome != CIRCE_OUTCOME_BINARY);
+    q.x_is_classes = q.x_is_words || (sufficiency && r->target.categories != NULL);
     if (q.level != NULL) add_given(&q, q.level);
     for (int64_t g = 0; g < r->n_given; g++) add_given(&q, &r->given[g]);
     return q;
 }
 
 void audit_question_free(audit_question *q) { free(q->y); }
+
+void audit_x_part(const circe_audit_result *r, const circe_audit_finding *f, int64_t part, double *out) {
+    audit_question q = audit_question_of(r, f);
+    for (int64_t i = 0; i < r->n; i++) out[i] = q.x_is_words ? (double)(q.x->code[i] == part) : q.x->values[i];
+    audit_question_free(&q);
+}
+
+const char *audit_part_name(const circe_audit_result *r, const circe_audit_finding *f, int64_t part) {
+    audit_question q = audit_question_of(r, f);
+    const char *name = q.x_is_words ? q.x->categories[part] : NULL;
+    audit_question_free(&q);
+    return name;
+}
 
 const circe_audit_groups *audit_levels(const circe_audit_result *r, const circe_audit_finding *f) {
     if (f->notion == CIRCE_NOTION_INDEPENDENCE) return NULL;
@@ -166,18 +180,20 @@ static void standardise(const circe_audit_column *c, double *values, int64_t n) 
 }
 
 /* Kernel regression on y, fitted on a part of the rows where there are many. */
-static circe_status regress(const audit_run *run, const audit_question *q, double *mean) {
+static circe_status regress(const audit_run *run, const audit_question *q, const double *values, double *mean) {
     int64_t m = 0, n = run->r->n, *rows = audit_sample(n, MOST_FITTED, run->options->seed, 5, &m);
-    double *y = audit_y_rows(q, rows, m), *x = audit_take(q->x->values, rows, m), *all = audit_y_rows(q, NULL, n);
+    double *y = audit_y_rows(q, rows, m), *x = audit_take(values, rows, m), *all = audit_y_rows(q, NULL, n);
+    circe_audit_column unit = {.values = (double *)values};
     circe_cme *cme = NULL;
-    standardise(q->x, x, m);
+    audit_column_describe(&unit, n);
+    standardise(&unit, x, m);
     if (q->n_y == 1) standardise(q->y[0], y, m);
     if (q->n_y == 1) standardise(q->y[0], all, n);
     circe_mat mat_y = circe_mat_f64(y, m, q->n_y), mat_x = circe_mat_f64(x, m, 1), at = circe_mat_f64(all, n, q->n_y),
               out = circe_mat_f64(mean, n, 1);
     circe_status status = fit_regression(run, q, &mat_y, &mat_x, &cme);
     if (status == CIRCE_OK) status = circe_cme_mean(run->workspace, cme, &at, &out);
-    for (int64_t i = 0; status == CIRCE_OK && i < n; i++) mean[i] = mean[i] * q->x->deviation + q->x->mean;
+    for (int64_t i = 0; status == CIRCE_OK && i < n; i++) mean[i] = mean[i] * unit.deviation + unit.mean;
     circe_cme_destroy(cme);
     free(rows);
     free(all);
@@ -186,22 +202,23 @@ static circe_status regress(const audit_run *run, const audit_question *q, doubl
     return status;
 }
 
-/* Classes in words have no mean. */
+/* Of what is constant, y leaves nothing. */
 static circe_status find_residual(audit_run *run, const circe_audit_finding *f, double **out) {
     const circe_audit_result *r = run->r;
+    double *residual = *out = calloc((size_t)(f->n_parts * r->n), sizeof *residual);
+    if (residual == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)r->n);
     audit_question q = audit_question_of(r, f);
     circe_status status = CIRCE_OK;
-    if (!q.x_is_classes || r->outcome == CIRCE_OUTCOME_BINARY || !r->target.is_text) {
-        double *residual = *out = calloc((size_t)r->n, sizeof *residual);
-        if (residual == NULL)
-            status = circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)r->n);
-        else if (q.n_numbers > 0)
-            status = regress(run, &q, residual);
+    double *x = small_alloc((size_t)r->n * sizeof *x);
+    for (int64_t k = 0; k < f->n_parts && status == CIRCE_OK && !q.x->is_constant; k++, residual += r->n) {
+        audit_x_part(r, f, k, x);
+        if (q.n_numbers > 0)
+            status = regress(run, &q, x, residual);
         else
-            cell_means(run, f, q.x->values, residual);
-        for (int64_t i = 0; residual != NULL && status == CIRCE_OK && i < r->n; i++)
-            residual[i] = q.x->values[i] - residual[i];
+            cell_means(run, f, x, residual);
+        for (int64_t i = 0; status == CIRCE_OK && i < r->n; i++) residual[i] = x[i] - residual[i];
     }
+    free(x);
     audit_question_free(&q);
     return status;
 }

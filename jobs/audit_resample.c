@@ -13,7 +13,7 @@
 #include "io/quantile.h"
 #include "jobs/audit_parts.h"
 
-enum { DRAWS = 1000, LEAST_DRAWS = 200, ROWS_AT_MOST = 100000000, ROUNDS = 10, PIECE = 4096, STREAM = 31, BANKS = 4 };
+enum { DRAWS = 1000, LEAST_DRAWS = 200, ROWS_AT_MOST = 40000000, ROUNDS = 10, PIECE = 4096, STREAM = 31, BANKS = 4 };
 
 /* Everything that is drawn; numbers of one draw lie side by side. */
 typedef struct resampling {
@@ -203,7 +203,7 @@ static circe_status draw_all(audit_run *run, resampling *s) {
         s->last = s->draws * (k + 1) / ROUNDS;
         circe_context_run(run->context, s->parts, run_part, s);
         if (s->failed) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)run->r->n);
-        status = job_progress(run->watch, (double)run->step / (double)run->steps, "intervals");
+        status = audit_step_intervals(run, (double)(k + 1) / ROUNDS);
     }
     return status;
 }

@@ -12,14 +12,14 @@ static circe_status check_roles(const audit_roles *r) {
         const char *name = r->parts.names[i];
         if (strcmp(name, r->target) == 0)
             return circe_fail(CIRCE_ERR_ARGUMENT,
-                              "--sensitive '%s' is the target: once it is known, nothing can depend on it any more",
+                              "--sensitive '%s' is the target: once the target is known, nothing can depend on it",
                               name);
         if (name_list_find(&r->predictions, name) >= 0)
             return circe_fail(CIRCE_ERR_ARGUMENT,
                               "--sensitive '%s' is a prediction, and every prediction depends on itself", name);
     }
     if (name_list_find(&r->predictions, r->target) >= 0)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "--prediction '%s' is the target: give the column that was predicted",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--prediction '%s' is the target: name the column with the predictions",
                           r->target);
     return CIRCE_OK;
 }
@@ -29,12 +29,12 @@ static circe_status check_given(const audit_roles *r) {
         const char *name = r->given.names[i];
         bool target = strcmp(name, r->target) == 0;
         if (target || name_list_find(&r->predictions, name) >= 0)
-            return circe_fail(CIRCE_ERR_ARGUMENT, "--given '%s' is %s: --notion says whether that is given", name,
+            return circe_fail(CIRCE_ERR_ARGUMENT, "--given '%s' is %s: --notion decides whether it is given", name,
                               target ? "the target" : "a prediction");
         if (name_list_find(&r->parts, name) >= 0)
-            return circe_fail(
-                CIRCE_ERR_ARGUMENT,
-                "'%s' is in --given and in --sensitive: once it is known, nothing can depend on it any more", name);
+            return circe_fail(CIRCE_ERR_ARGUMENT,
+                              "'%s' is in --given and in --sensitive: once it is known, nothing can depend on it",
+                              name);
     }
     return CIRCE_OK;
 }
@@ -56,8 +56,25 @@ static circe_status check_names(const audit_roles *r) {
     for (int64_t i = 0; i < r->all.n; i++) {
         const char *name = r->all.names[i];
         if (strpbrk(name, "\r\n") != NULL)
-            return circe_fail(CIRCE_ERR_ARGUMENT, "a name of a column has a line end in it: '%.*s'",
+            return circe_fail(CIRCE_ERR_ARGUMENT, "a column name contains a line break: '%.*s'",
                               (int)strcspn(name, "\r\n"), name);
+    }
+    return CIRCE_OK;
+}
+
+/* race+, race+race */
+static circe_status check_joint(const audit_roles *r) {
+    for (int64_t i = 0; i < r->sensitive.n; i++) {
+        for (int64_t k = r->first[i]; k < r->first[i + 1]; k++) {
+            const char *name = r->parts.names[k];
+            if (name[0] == '\0')
+                return circe_fail(CIRCE_ERR_ARGUMENT, "--sensitive '%s': there is no column name on one side of the +",
+                                  r->sensitive.names[i]);
+            for (int64_t j = r->first[i]; j < k; j++)
+                if (strcmp(r->parts.names[j], name) == 0)
+                    return circe_fail(CIRCE_ERR_ARGUMENT, "--sensitive '%s' names '%s' twice", r->sensitive.names[i],
+                                      name);
+        }
     }
     return CIRCE_OK;
 }
@@ -85,7 +102,8 @@ static circe_status split_predictions(const circe_audit_options *o, const audit_
     for (int64_t i = 0; i < own.n && status == CIRCE_OK; i++) {
         if (name_list_find(&made->names, own.names[i]) >= 0)
             status = circe_fail(CIRCE_ERR_ARGUMENT,
-                                "--prediction '%s' is what the model's own is called; rename the column", own.names[i]);
+                                "--prediction '%s' is the name of the model's own prediction; rename the column",
+                                own.names[i]);
         name_list_add(&r->predictions, own.names[i]);
     }
     name_list_free(&own);
@@ -118,6 +136,7 @@ static void list_columns(const audit_model *made, audit_roles *r) {
 circe_status audit_roles_find(const circe_audit_options *o, const audit_model *made, bool joint, audit_roles *r) {
     *r = (audit_roles){0};
     circe_status status = split_roles(o, made, joint, r);
+    if (status == CIRCE_OK) status = check_joint(r);
     if (status == CIRCE_OK) status = check_roles(r);
     if (status == CIRCE_OK) status = check_given(r);
     if (status != CIRCE_OK) return status;

@@ -38,6 +38,7 @@ static void adjust(const circe_audit_result *r, circe_audit_finding *findings) {
 
 /* That of the test the p-value is from; where it says nothing, the worst of those that decide. */
 static circe_trust trust_of(const circe_audit_result *r, const circe_audit_finding *f) {
+    if (f->n_tests == 0) return CIRCE_TRUST_GOOD; /* x is constant */
     circe_trust trust = f->tests[f->smallest].result.trust;
     for (int i = 0; f->p_adjusted > r->alpha && i < f->n_deciding; i++) {
         if (f->tests[i].result.trust > trust) trust = f->tests[i].result.trust;
@@ -112,7 +113,8 @@ static bool is_said(const words *w, const circe_audit_gap *g) {
     bool rates = w->r->outcome == CIRCE_OUTCOME_BINARY;
     bool mean = g->kind == CIRCE_GAP_MEAN_PREDICTION || g->kind == CIRCE_GAP_CALIBRATION;
     bool other = w->f->notion == CIRCE_NOTION_SEPARATION && g->stratum < 0;
-    return !other && (!rates || !mean);
+    bool largest = g->category == NULL || g == audit_gap_of(w->f, g->kind);
+    return !other && largest && (!rates || !mean);
 }
 
 /* The gap that people ask for first: between which groups, and how sure. Of numbers it depends on the bins, and the
@@ -124,12 +126,15 @@ static void say_gaps(const words *w) {
         const circe_audit_gap *g = &w->f->gaps[i];
         if (!isfinite(g->gap.value) || !is_said(w, g)) continue;
         char value[32], lower[32], upper[32];
+        if (g->category != NULL)
+            fprintf(out, " The share of %s", g->category);
+        else
+            fprintf(out, " The %s", circe_audit_gap_name(g->kind));
         if (g->gap.value == 0.0) {
-            fprintf(out, " The %s is the same in all groups.", circe_audit_gap_name(g->kind));
+            fputs(" is the same in all groups.", out);
             continue;
         }
-        fprintf(out, " The %s differs by %s ", circe_audit_gap_name(g->kind),
-                audit_digits(g->gap.value, value, sizeof value));
+        fprintf(out, " differs by %s ", audit_digits(g->gap.value, value, sizeof value));
         if (isfinite(g->gap.lower))
             fprintf(out, "(95 %% interval %s to %s) ", audit_digits(g->gap.lower, lower, sizeof lower),
                     audit_digits(g->gap.upper, upper, sizeof upper));
@@ -221,7 +226,11 @@ static char *verdict_of(const circe_audit_result *r, const circe_audit_finding *
     audit_question_free(&q);
     if (w.out == NULL) return small_format("%s", "");
     w.given = audit_given_text(r, f);
-    if (f->decision == CIRCE_AUDIT_DEPENDS)
+    if (f->n_tests == 0)
+        fprintf(w.out,
+                "%s is the same in every row, so it depends on nothing. See its quality before you call this good.",
+                w.x);
+    else if (f->decision == CIRCE_AUDIT_DEPENDS)
         say_depends(&w);
     else if (f->decision == CIRCE_AUDIT_NOT_FOUND)
         say_not_found(&w);

@@ -46,46 +46,21 @@ void calibration_json(cJSON *out, const calibration *c, double alpha) {
 
 /* ---- the figure -------------------------------------------------------------------------------------------------- */
 
-static void put_outline(const calibration *c, double *x, double *y) {
-    int at = 0;
-    x[at] = 0, y[at++] = 0;
-    for (int b = 0; b < CIRCE_CALIBRATION_BINS; b++) {
-        for (int end = 0; end < 2; end++) {
-            x[at] = (b + end) / (double)CIRCE_CALIBRATION_BINS;
-            y[at++] = (double)c->counts[b];
-        }
-    }
-    x[at] = 1, y[at] = 0;
+static void put_outline(const calibration *c, report_series *s) {
+    chart_point(s, 0, 0);
+    for (int b = 0; b < CIRCE_CALIBRATION_BINS; b++)
+        for (int end = 0; end < 2; end++)
+            chart_point(s, (b + end) / (double)CIRCE_CALIBRATION_BINS, (double)c->counts[b]);
+    chart_point(s, 1, 0);
 }
 
-void calibration_panel_make(const calibration *list, const char *const *names, int n, const char *title,
-                            calibration_panel *out) {
+void calibration_panel(chart *to, const calibration *list, const char *const *names, int n, const char *title) {
     double all = (double)list->repetitions, share = 1.0 / CIRCE_CALIBRATION_BINS;
     double expected = all * share, spread = 1.96 * sqrt(all * share * (1 - share));
-    for (int end = 0; end < 2; end++) {
-        out->ends[end] = end;
-        out->level[end] = expected;
-        out->low[end] = fmax(0, expected - spread);
-        out->high[end] = expected + spread;
-    }
-    out->series[0] = (report_series){.label = "uniform, 95 % of chance",
-                                     .n = 2,
-                                     .x = out->ends,
-                                     .y = out->level,
-                                     .low = out->low,
-                                     .high = out->high,
-                                     .style = REPORT_LINE,
-                                     .colour = -1,
-                                     .dashed = true};
-    for (int k = 0; k < n; k++) {
-        put_outline(&list[k], out->x[k], out->y[k]);
-        out->series[1 + k] = (report_series){.label = names[k],
-                                             .n = CALIBRATION_OUTLINE,
-                                             .x = out->x[k],
-                                             .y = out->y[k],
-                                             .style = REPORT_LINE,
-                                             .colour = k};
-    }
-    out->panel = (report_panel){
-        .title = title, .x_label = "p-value", .y_label = "data sets", .series = out->series, .n_series = 1 + n};
+    report_panel *panel = chart_panel(to, title, "p-value", "data sets");
+    report_series *uniform = chart_series(to, panel, REPORT_LINE, CHART_GREY, "uniform, 95 % of chance", 2);
+    uniform->dashed = true;
+    for (int end = 0; end < 2; end++) chart_band(uniform, end, expected, fmax(0, expected - spread), expected + spread);
+    for (int k = 0; k < n; k++)
+        put_outline(&list[k], chart_series(to, panel, REPORT_LINE, k, names[k], 2 * CIRCE_CALIBRATION_BINS + 2));
 }

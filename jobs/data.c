@@ -50,7 +50,7 @@ static circe_status write_dsprites(data_job *job) {
     circe_status status = path_check_writable("-o", o->output);
     if (status != CIRCE_OK) return status;
     if (access(o->output, F_OK) == 0 && !o->force) {
-        circe_fail(CIRCE_ERR_ARGUMENT, "%s: the file is there already", o->output);
+        circe_fail(CIRCE_ERR_ARGUMENT, "%s: the file already exists", o->output);
         return circe_fail_hint(CIRCE_ERR_ARGUMENT, "--force replaces it");
     }
     status = dsprites_write(job->context, o->output, job_step, (void *)job->watch);

@@ -55,8 +55,7 @@ static circe_status begin(fit_job *j) {
     return status;
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------
- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 /* Refuses what cannot fit into memory before anything is read. */
 static circe_status foresee(const fit_job *j) {
@@ -67,10 +66,10 @@ static circe_status foresee(const fit_job *j) {
     if (j->rows > 0 && j->rows < foreseen) foreseen = j->rows;
     double n = (double)foreseen, bytes = 8.0 * 2.0 * n * n, available = circe_context_memory(j->context);
     if (strcmp(j->options->method, "dense") != 0 || bytes <= available) return CIRCE_OK;
-    status = circe_fail(CIRCE_ERR_MEMORY, "a dense fit of %.0f rows needs about %.1f GB, and %.1f GB are available", n,
+    status = circe_fail(CIRCE_ERR_MEMORY, "a dense fit of %.0f rows needs about %.1f GB, but %.1f GB are available", n,
                         bytes / 1e9, available / 1e9);
     return circe_fail_hint(
-        status, "--rows %" PRId64 " takes as many as fit; --method lowrank takes all of them where y is smooth enough",
+        status, "--rows %" PRId64 " uses as many as fit; --method lowrank uses all rows if y is smooth enough",
         circe_rows_at_once(j->context, 16.0, 0.0));
 }
 
@@ -97,8 +96,7 @@ static circe_status compare_ranks(const fit_job *j) {
     return same;
 }
 
-/* ---- the job ------------------------------------------------------------------------------------------------------
- */
+/* ---- the job ----------------------------------------------------------------------------------------------------- */
 
 static circe_status fit_and_save(fit_job *j) {
     const input *const group[] = {&j->y, &j->z};

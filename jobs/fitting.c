@@ -8,8 +8,7 @@
 #include "base/small.h"
 #include "mpi/mpi_fit.h"
 
-/* ---- options ------------------------------------------------------------------------------------------------------
- */
+/* ---- options ----------------------------------------------------------------------------------------------------- */
 
 /* What is not given keeps the library's default. */
 static void take_options(const conditional_options *o, circe_cme_options *out) {
@@ -72,8 +71,7 @@ const char *fitting_option_given(const circe_schema *schema, const void *job) {
     return NULL;
 }
 
-/* ---- fits ---------------------------------------------------------------------------------------------------------
- */
+/* ---- fits -------------------------------------------------------------------------------------------------------- */
 
 void fitting_note_constant(const input *in, notes *warnings) {
     if (!input_is_constant(in)) return;
@@ -86,7 +84,7 @@ void fitting_note_constant(const input *in, notes *warnings) {
 
 circe_status fitting_hint(circe_status status) {
     if (status != CIRCE_ERR_RANK) return status;
-    return circe_fail_hint(status, "--sigma2-y, --tolerance and --max-rank move the limit; --rows N takes fewer rows");
+    return circe_fail_hint(status, "--sigma2-y, --tolerance and --max-rank change the limit; --rows N uses fewer rows");
 }
 
 /* The model's warnings begin with those on y and z that are constant, which fitting_note_constant gives with the names

@@ -1,13 +1,10 @@
 /* JSON through cJSON, with numbers of our own formatting. */
 #include "jobs/json.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "io/io.h"
 #include "jobs/kernel_choice.h"
 
 void json_notes(cJSON *object, const circe_notes *warnings) {

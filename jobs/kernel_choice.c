@@ -44,7 +44,7 @@ static circe_status refuse_column(const input *in, const char *columns, size_t l
     if (table->names != NULL)
         nearest = suggest_nearest(text, (const char *const *)table->names, (size_t)table->values.cols);
     circe_fail(CIRCE_ERR_ARGUMENT, "--kernel-%s: %s has no column '%s'%s", variable_label(in->of), input_source(in),
-               text, table->names == NULL ? "; its columns have no names, count them from 0" : "");
+               text, table->names == NULL ? "; its columns have no names: use numbers from 0" : "");
     if (nearest != NULL) circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean '%s'?", nearest);
     free(text);
     return CIRCE_ERR_ARGUMENT;
@@ -107,7 +107,7 @@ static circe_status parse_kernel(circe_context *context, const char *asked, cons
 static circe_status refuse_constant(const input *in) {
     const char *label = variable_label(in->of);
     circe_fail(CIRCE_ERR_VALUE,
-               "%s: %s is constant (all %" PRId64 " rows are equal), so the median heuristic has no width to offer",
+               "%s: %s is constant (all %" PRId64 " rows are equal), so the median heuristic finds no width",
                input_source(in), label, in->values.rows);
     return circe_fail_hint(CIRCE_ERR_VALUE, "give a width with --sigma2-%s; or is it the wrong file or column?", label);
 }

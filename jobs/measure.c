@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/small.h"
 #include "jobs/kernel_choice.h"
 #include "jobs/model_file.h"
 #include "jobs/sentinels.h"
@@ -63,7 +62,7 @@ static circe_status scale(measure_job *j, input *in) {
     if (status == CIRCE_OK && exponent != 0)
         notes_add(
             &j->warnings,
-            "%s (%s) reaches %.3g, whose square exceeds %s: it was divided by 2^%d, and its width is in these units",
+            "%s (%s) reaches %.3g, whose square exceeds %s: it was divided by 2^%d, and its width is in the new units",
             variable_label(in->of), input_source(in), largest, j->dtype == CIRCE_FLOAT32 ? "float32" : "any double",
             exponent);
     return status;
@@ -101,7 +100,7 @@ static circe_status transform_batch(measure_job *j) {
     if (j->transform == CIRCE_TRANSFORM_NONE) return CIRCE_OK;
     if (j->source == CIRCE_MEAN_FROM_MODEL || j->source == CIRCE_MEAN_FROM_HOLDOUT || o->grad != NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "--transform takes the ranks of all rows together: leave out %s, or transform the files "
+                          "--transform needs the ranks of all rows together: leave out %s, or transform the files "
                           "beforehand",
                           o->grad != NULL ? "--grad" : "--model and the holdout");
     for (int k = 0; k < 3 && status == CIRCE_OK; k++) {
@@ -142,8 +141,7 @@ static circe_status split_rows(measure_job *j) {
     return status;
 }
 
-/* ---- the mean from rows that are not measured ----------------------------------------------------------------------
- */
+/* ---- the mean from rows that are not measured -------------------------------------------------------------------- */
 
 /* Without a kernel of z the mean is that of z itself, which only a linear kernel gives. */
 static bool wants_linear(const measure_job *j) { return !(j->uses & CIRCE_USES_KERNEL_Z); }
@@ -155,9 +153,10 @@ static circe_status load_model(measure_job *j) {
     const circe_kernel *kernel = circe_cme_kernel_z(j->mean);
     char text[512];
     if (kernel_is_linear(kernel, j->z.values.cols)) return CIRCE_OK;
-    status = circe_fail(CIRCE_ERR_ARGUMENT,
-                        "%s: %s takes the mean of z itself, from a model with a linear kernel of z; this one's is %s",
-                        path, measure_name(j->what), kernel_short_text(circe_kernel_text(kernel), text, sizeof text));
+    status = circe_fail(
+        CIRCE_ERR_ARGUMENT,
+        "%s: %s uses the mean of z itself, so it needs a model with a linear kernel of z, but this model has %s", path,
+        measure_name(j->what), kernel_short_text(circe_kernel_text(kernel), text, sizeof text));
     return circe_fail_hint(status, "circe fit --y Y --z Z --kernel-z linear -o MODEL makes such a model");
 }
 
@@ -190,9 +189,10 @@ circe_status measure_job_linear_mean(measure_job *job, const circe_cme **mean, c
     if (job->source == CIRCE_MEAN_FROM_MODEL) {
         char text[512];
         const char *kernel = circe_kernel_text(circe_cme_kernel_z(job->mean));
-        return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "needs a model with a linear kernel of z (circe fit --kernel-z linear); this one's is %s",
-                          kernel_short_text(kernel, text, sizeof text));
+        return circe_fail(
+            CIRCE_ERR_ARGUMENT,
+            "needs a model with a linear kernel of z (circe fit --kernel-z linear), but this model has %s",
+            kernel_short_text(kernel, text, sizeof text));
     }
     circe_kernel *linear = NULL;
     circe_status status = circe_kernel_create(job->context, CIRCE_KERNEL_LINEAR, 0, &linear);
@@ -256,8 +256,7 @@ static circe_status settle_batch(measure_job *j) {
     return status;
 }
 
-/* ---- the whole -----------------------------------------------------------------------------------------------------
- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 /* gcm has no kernel for texts: their codes are its numbers, in an order that means nothing. */
 static void note_codes(measure_job *j, const input *in) {

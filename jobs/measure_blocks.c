@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/small.h"
 
@@ -18,8 +17,7 @@ enum {
     ROW_NUMBERS = 600,     /* of a measure that holds no matrix of all pairs */
 };
 
-/* ---- at once or in blocks ------------------------------------------------------------------------------------------
- */
+/* ---- at once or in blocks ---------------------------------------------------------------------------------------- */
 
 static double pair_bytes(const measure_job *j, const measure *what) {
     bool single = j->dtype == CIRCE_FLOAT32 && measure_row(what)->matrices <= 1;
@@ -50,11 +48,11 @@ static bool asks_for_blocks(const measure_job *j) {
 static circe_status refuse_size(const measure_job *j, double rows, double bytes, double available) {
     int64_t fit = most_at_once(j), whole = j->source == CIRCE_MEAN_FROM_SPLIT ? 2 * fit : fit;
     circe_status status =
-        circe_fail(CIRCE_ERR_MEMORY, "%s of %.0f rows at once needs about %.1f GB, and %.1f GB are available",
+        circe_fail(CIRCE_ERR_MEMORY, "%s of %.0f rows at once needs about %.1f GB, but %.1f GB are available",
                    measure_name(j->what), rows, bytes / 1e9, available / 1e9);
     if (j->options->grad != NULL)
         return circe_fail_hint(
-            status, "--rows %" PRId64 " takes as many as fit; for training, take the gradient of a batch at a time",
+            status, "--rows %" PRId64 " uses as many as fit; for training, compute the gradient one batch at a time",
             whole);
     return circe_fail_hint(status,
                            "without --rows all, the mean over random blocks of rows is given; --rows %" PRId64
@@ -81,8 +79,7 @@ void measure_blocks_decide(measure_job *j) {
     j->in_blocks = asks_for_blocks(j) || (!never && n >= 2 * LEAST_BLOCK && n > most_at_once(j));
 }
 
-/* ---- rows ----------------------------------------------------------------------------------------------------------
- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 static int64_t sample_rows(const measure_job *j) {
     int64_t rows = SAMPLE_ROWS, n = j->read_x.values.rows - j->n_held;
@@ -150,8 +147,7 @@ circe_status measure_blocks_split(measure_job *j) {
     return status == CIRCE_OK ? measure_blocks_sample(j) : status;
 }
 
-/* ---- blocks --------------------------------------------------------------------------------------------------------
- */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 typedef struct block_work {
     const measure_job *job;

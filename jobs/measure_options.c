@@ -67,9 +67,9 @@ static circe_status choose_form(measure_job *j) {
     list_forms(what, forms, sizeof forms);
     if (j->what == NULL)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "--estimator of `measure all` is that of circe: %s, not %s; hsic comes in both", forms,
-                          asked);
-    return circe_fail(CIRCE_ERR_ARGUMENT, "--estimator of %s is %s, not %s", measure_name(what), forms, asked);
+                          "--estimator of `measure all` applies to circe: %s, not %s; hsic is shown in both forms",
+                          forms, asked);
+    return circe_fail(CIRCE_ERR_ARGUMENT, "--estimator for %s must be %s, not %s", measure_name(what), forms, asked);
 }
 
 /* --model, --holdout-* or neither; refuses contradictions. */
@@ -87,7 +87,7 @@ static circe_status choose_source(measure_job *j) {
         const char *extra = fitting_option_given(&circe_measure_job_schema, o);
         if (extra != NULL)
             return circe_fail(CIRCE_ERR_ARGUMENT,
-                              "--%s cannot be used with --model: it was settled when the model was fitted", extra);
+                              "--%s cannot be used with --model: it was chosen when the model was fitted", extra);
         j->source = CIRCE_MEAN_FROM_MODEL;
         return CIRCE_OK;
     }
@@ -114,13 +114,13 @@ static circe_status check_options(const measure_job *j) {
                           o->grad);
     if ((j->uses & CIRCE_USES_BATCH) && (j->uses & CIRCE_USES_REGRESSION) && strcmp(o->method, "rff") == 0)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "%s regresses the measured rows on themselves: --method is auto, lowrank or dense there; "
-                          "rff is for circe and circe-spectral",
+                          "%s regresses the measured rows on themselves: --method must be auto, lowrank or dense; rff "
+                          "is for circe and circe-spectral",
                           name);
     if (j->what != NULL && (j->uses & CIRCE_USES_EPSILON) && j->fitting.y.given && j->fitting.y.n_sigma2 > 1)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "--sigma2-y of %s is one number or median, not the list %s: nothing chooses among them", name,
-                          o->sigma2_y);
+                          "--sigma2-y for %s must be one number or median, not the list %s: nothing chooses among them",
+                          name, o->sigma2_y);
     return CIRCE_OK;
 }
 
@@ -213,7 +213,7 @@ static void note_regression(measure_job *j) {
     const char *name = measure_name(j->what);
     const unsigned every = CIRCE_USES_REGRESSION | CIRCE_USES_RIDGE | CIRCE_USES_EPSILON | USES_FIT;
     if (!(j->uses & CIRCE_USES_Y)) {
-        note_group(j, every, "ignored", "%s does not look at y", name);
+        note_group(j, every, "ignored", "%s does not use y", name);
     } else if (!(j->uses & CIRCE_USES_REGRESSION)) {
         note_group(j, every, "ignored", "least squares has no kernel and no ridge");
     } else {
@@ -231,11 +231,11 @@ static void note_mean(measure_job *j) {
                    "there",
                    name);
     else
-        note_group(j, CIRCE_USES_MEAN, "not used", "%s has no use for a conditional mean from other rows", name);
+        note_group(j, CIRCE_USES_MEAN, "not used", "%s does not use a conditional mean from other rows", name);
     if (!measure_job_given(j, "regress-z") || (j->uses & CIRCE_MAY_USE_MEAN)) return;
     bool holdout = takes_holdout(j);
     if (!(j->uses & CIRCE_USES_Y))
-        notes_add(&j->warnings, "--regress-z was ignored: %s does not look at y", name);
+        notes_add(&j->warnings, "--regress-z was ignored: %s does not use y", name);
     else if (holdout != ((j->uses & CIRCE_USES_MEAN) != 0))
         notes_add(&j->warnings, "--regress-z was ignored: %s %s", name,
                   holdout ? "only regresses the measured rows on themselves"

@@ -17,8 +17,7 @@ typedef struct measure_result {
     circe_kernel *own_x, *own_y, *own_z;
 } measure_result;
 
-/* ---- one ----------------------------------------------------------------------------------------------------------
- */
+/* ---- one --------------------------------------------------------------------------------------------------------- */
 
 static void name_value(circe_measured *v, const measure *what, int form) {
     v->measure = measure_name(what);
@@ -58,8 +57,7 @@ static circe_status measure_one(measure_job *j, circe_measure_job_result *r) {
     return status;
 }
 
-/* ---- all ----------------------------------------------------------------------------------------------------------
- */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 
 static int rows_of(const measure *what) { return what->all_forms ? measure_n_forms(what) : 1; }
 
@@ -116,8 +114,7 @@ static circe_status measure_all(measure_job *j, size_t n, circe_measure_job_resu
     return status;
 }
 
-/* ---- the job ------------------------------------------------------------------------------------------------------
- */
+/* ---- the job ----------------------------------------------------------------------------------------------------- */
 
 static input_options inputs_of(const circe_measure_job_options *o, const circe_table *table) {
     return (input_options){.table = table,

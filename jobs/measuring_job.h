@@ -65,8 +65,7 @@ circe_status measure_job_open(const measure_job *job, const measure *what, int f
  * where its kernel of z is linear, otherwise a fit of its own, which the caller destroys (*own). */
 circe_status measure_job_linear_mean(measure_job *job, const circe_cme **mean, circe_cme **own);
 
-/* ---- measure_blocks.c: more rows than can be measured at once, as the mean over random blocks ----------------------
- */
+/* ---- measure_blocks.c: more rows than can be measured at once, as the mean over random blocks -------------------- */
 
 /* Before reading: refuses what must be measured at once (--rows all, --grad) and cannot. `foreseen`: the rows of the
  * files, or -1. */

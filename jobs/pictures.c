@@ -26,19 +26,19 @@ typedef struct asked {
 static circe_status refuse_format(const char *path) {
     struct stat info;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))
-        circe_fail(CIRCE_ERR_ARGUMENT, "--images %s: is a folder", path);
+        circe_fail(CIRCE_ERR_ARGUMENT, "--images %s is a folder", path);
     else
         circe_fail(CIRCE_ERR_ARGUMENT,
                    "--images %s: a .csv or .tsv with a column of paths, an .npz or an .npy is expected", path);
     return circe_fail_hint(
         CIRCE_ERR_ARGUMENT,
-        "a .csv has one row per picture: its path, and in other columns what is known of it: file,age,light");
+        "a .csv has one row per picture: its path, and in other columns what is known about it, as in file,age,light");
 }
 
 /* An option that is for the other kind of file. */
 static circe_status check_options(const asked *a, const pictures_request *r) {
     if (r->by_path && a->array != NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "--array names an array of an .npz, and --images %s is a .csv of paths",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--array names an array of an .npz, but --images %s is a .csv of paths",
                           r->path);
     if (r->by_path && a->labels != NULL)
         return circe_fail(
@@ -101,7 +101,7 @@ circe_status pictures_for_training(const circe_train_options *options, const cha
     circe_status status = begin(ASKED_OF(options), NULL, request);
     if (status != CIRCE_OK) return status;
     if (request->labels == NULL) {
-        circe_fail(CIRCE_ERR_ARGUMENT, "--labels FILE is required: %s holds images and nothing else", request->path);
+        circe_fail(CIRCE_ERR_ARGUMENT, "--labels FILE is required: %s contains only images", request->path);
         return circe_fail_hint(CIRCE_ERR_ARGUMENT, "a .csv whose row i belongs to image i, with a column for --target");
     }
     request->resized = options->image_size != NULL;
@@ -183,7 +183,8 @@ static circe_status refuse_file(const pictures_request *r, const file_list *file
     char *text = small_format("%s: row %" PRId64 ": %s", r->path, files->number[wrong], circe_last_error());
     circe_fail(status, "%s", text);
     free(text);
-    if (status == CIRCE_ERR_SHAPE) circe_fail_hint(status, "--image-size, as in --image-size 64, makes them one size");
+    if (status == CIRCE_ERR_SHAPE)
+        circe_fail_hint(status, "--image-size, as in --image-size 64, gives them the same size");
     return status;
 }
 
@@ -194,7 +195,7 @@ circe_status pictures_read_paths(circe_context *context, const circe_watch *watc
     int64_t wrong = -1;
     image_stack_options options = request->options;
     if (column_categories(table, col) == NULL)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: column '%s' holds numbers, not paths of pictures", request->path,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "%s: column '%s' contains numbers, not paths of pictures", request->path,
                           request->column);
     circe_status status = make_points(n, out);
     if (status != CIRCE_OK) return status;
@@ -247,7 +248,7 @@ circe_status pictures_check_model(const pictures_request *request, const picture
         return circe_fail_hint(CIRCE_ERR_SHAPE, "a model that is trained with --image-size resizes them");
     }
     if (has[0] == needs[0]) return CIRCE_OK;
-    circe_fail(CIRCE_ERR_SHAPE, "%s: there are images with colour; the model was trained on grey ones", request->path);
+    circe_fail(CIRCE_ERR_SHAPE, "%s: some images have colour, but the model was trained on grey ones", request->path);
     return circe_fail_hint(CIRCE_ERR_SHAPE, "a model that is trained with --channels 1 makes them grey");
 }
 

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/small.h"
 #include "io/io.h"
+#include "io/paths.h"
 #include "jobs/columns.h"
 #include "jobs/notes.h"
 #include "jobs/pictures.h"
@@ -22,8 +23,8 @@ circe_status predictor_open(circe_model *predictor, const char *name) {
     const cJSON *columns = cJSON_GetObjectItemCaseSensitive(predictor->settings, "columns");
     if (train_model_has_images(m)) return CIRCE_OK;
     if (encoding_parse(columns, &predictor->encode) && predictor->encode.n_inputs == m->n_features) return CIRCE_OK;
-    return circe_fail(CIRCE_ERR_FORMAT,
-                      "%s: it does not say which columns of a table it needs; `circe train` writes such models", name);
+    return circe_fail(CIRCE_ERR_FORMAT, "%s: it does not name the columns that it needs; models from `circe train` do",
+                      name);
 }
 
 circe_status circe_model_load(circe_context *context, const char *path, circe_model **model) {
@@ -102,7 +103,7 @@ static circe_status check_input(const prediction_job *job, const circe_table *me
     bool images = job->options->images != NULL, table = memory != NULL || job->options->data != NULL;
     const train_model *m = &job->predictor->model;
     if (images && table)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "--data and --images are both given: the model needs one");
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--data and --images are both given, but the model needs only one");
     if (has_images(job) ? images : table) return CIRCE_OK;
     if (has_images(job)) {
         circe_fail(CIRCE_ERR_ARGUMENT, "%s: it predicts from images of %" PRId64 " by %" PRId64 " pixels%s", job->path,
@@ -284,13 +285,20 @@ static circe_status predict(prediction_job *job) {
 static circe_status check_options(const prediction_job *job) {
     circe_predict_options checked = *job->options;
     if (job->predictor != NULL) checked.model = "memory";
-    return circe_options_check(&circe_predict_schema, &checked);
+    circe_status status = circe_options_check(&circe_predict_schema, &checked);
+    if (status != CIRCE_OK) return status;
+    if (checked.name != NULL && !checked.append)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--name needs --append: it names the column that --append adds");
+    if (checked.append && checked.output != NULL && path_ends_with(checked.output, ".npy"))
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--append writes a .csv or .tsv, not %s", checked.output);
+    return CIRCE_OK;
 }
 
 static circe_status run(prediction_job *job, const circe_table *table) {
     const input *const group[] = {&job->table.in};
     if (!job->predictor->model.has_checksum)
-        notes_add(&job->warnings, "%s has no checksum, as an older circe wrote it: damage to it would not be noticed",
+        notes_add(&job->warnings,
+                  "%s has no checksum because an older circe wrote it, so damage to the file would not be noticed",
                   job->path);
     describe(job);
     circe_status status = check_input(job, table);

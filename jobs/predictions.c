@@ -63,7 +63,7 @@ static bool read_target(const predicted *p, const circe_table *table, const circ
 static void add_error(predicted *p, circe_prediction_error error, notes *warnings) {
     if (error.rows == 0) return;
     if (p->result.target == NULL && !(isfinite(error.mse) && isfinite(error.r2)))
-        notes_add(warnings, "the error of %s is beyond what a double can hold", error.name);
+        notes_add(warnings, "the error of %s is too large for a double", error.name);
     p->errors[p->result.n_errors++] = error;
 }
 
@@ -133,7 +133,7 @@ static name_list new_names(const circe_predictions *r, const char *name) {
 static circe_status check_new_names(const io_lines *lines, const char *source, const name_list *names) {
     for (char **name = lines->header; *name != NULL; name++) {
         if (name_list_find(names, *name) < 0) continue;
-        circe_fail(CIRCE_ERR_ARGUMENT, "%s has a column '%s' already", source, *name);
+        circe_fail(CIRCE_ERR_ARGUMENT, "%s already has a column '%s'", source, *name);
         return circe_fail_hint(CIRCE_ERR_ARGUMENT, "--name gives the new column another name");
     }
     return CIRCE_OK;
@@ -173,7 +173,7 @@ static void put_new_cells(const circe_predictions *r, int64_t row, char delimite
 
 static circe_status check_table(const io_lines *lines, const circe_predictions *r, const char *source) {
     if (lines->header == NULL)
-        return circe_fail(CIRCE_ERR_FORMAT, "%s has no header, and new columns need names; give it one", source);
+        return circe_fail(CIRCE_ERR_FORMAT, "%s has no header, but new columns need names; add a header", source);
     if (lines->n_rows == r->rows + 1) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_SHAPE, "%s has %" PRId64 " rows, and there are %" PRId64 " predictions", source,
                       lines->n_rows - 1, r->rows);
@@ -183,7 +183,7 @@ circe_status predictions_put_table(const circe_predictions *r, const circe_predi
     reading_options options = READING_OF(o);
     reading how = {0};
     io_lines lines = {0};
-    if (o->data == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "--append needs a table (--data) to add columns to");
+    if (o->data == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "--append adds columns to a table, so it needs --data");
     name_list names = new_names(r, o->name);
     circe_status status = reading_open(&options, &how);
     if (status == CIRCE_OK) status = io_read_lines(o->data, &how.how, &lines);

@@ -11,8 +11,7 @@
 #include "io/io.h"
 #include "io/suggest.h"
 
-/* ---- rows ---------------------------------------------------------------------------------------------------------
- */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 const circe_option *circe_schema_find(const circe_schema *schema, const char *name) {
     for (size_t i = 0; i < schema->n; i++)
@@ -29,15 +28,7 @@ const char *circe_schema_nearest(const circe_schema *schema, const char *name) {
     return nearest;
 }
 
-int circe_word_index(const char *words, const char *text) {
-    size_t length = strlen(text);
-    for (int i = 0; words != NULL; i++) {
-        size_t n = strcspn(words, "|");
-        if (n == length && memcmp(words, text, n) == 0) return i;
-        words = words[n] == '|' ? words + n + 1 : NULL;
-    }
-    return -1;
-}
+int circe_word_index(const char *words, const char *text) { return io_word_index(words, text); }
 
 /* Word k of "a|b|c" into out; NULL: there are not so many. */
 static const char *word_at(const char *words, int k, char *out, size_t size) {
@@ -91,8 +82,7 @@ static field_type type_of(const circe_option *row) {
     return FIELD_TEXT;
 }
 
-/* ---- what is refused ----------------------------------------------------------------------------------------------
- */
+/* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 static circe_status refuse_word(const circe_option *row, const char *text) {
     const char *words[16];
@@ -102,7 +92,7 @@ static circe_status refuse_word(const circe_option *row, const char *text) {
     for (char *word = strtok_r(copy, "|", &rest); word != NULL && n < 16; word = strtok_r(NULL, "|", &rest))
         words[n++] = word;
     const char *nearest = suggest_nearest(text, words, n);
-    circe_fail(CIRCE_ERR_ARGUMENT, "--%s is one of %s, not '%s'", row->name, row->words, text);
+    circe_fail(CIRCE_ERR_ARGUMENT, "--%s must be one of %s, not '%s'", row->name, row->words, text);
     if (nearest != NULL) circe_fail_hint(CIRCE_ERR_ARGUMENT, "did you mean %s?", nearest);
     free(copy);
     return CIRCE_ERR_ARGUMENT;
@@ -132,8 +122,7 @@ static circe_status check_number(const circe_option *row, double value, const ch
     return CIRCE_OK;
 }
 
-/* ---- from texts ---------------------------------------------------------------------------------------------------
- */
+/* ---- from texts -------------------------------------------------------------------------------------------------- */
 
 /* strtod alone takes hexadecimal, blanks and words, and makes 0 of what is too small. */
 static circe_status read_number(const circe_option *row, const char *text, double *number) {
@@ -144,7 +133,7 @@ static circe_status read_number(const circe_option *row, const char *text, doubl
                                                             : " or the word ",
                           row->words != NULL ? row->words : "");
     if (io_number_vanished(text, *number))
-        return circe_fail(CIRCE_ERR_ARGUMENT, "--%s: %s is too small: it would become 0; write 0 where that is meant",
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--%s: %s is too small: it would become 0; write 0 if you mean 0",
                           row->name, text);
     return CIRCE_OK;
 }
@@ -234,7 +223,7 @@ static circe_status parse(const circe_option *row, field to, const char *text) {
         case FIELD_FLAG:
             *to.flag = strcmp(text, "true") == 0;
             if (*to.flag || strcmp(text, "false") == 0) return CIRCE_OK;
-            return circe_fail(CIRCE_ERR_ARGUMENT, "--%s is true or false, not '%s'", row->name, text);
+            return circe_fail(CIRCE_ERR_ARGUMENT, "--%s must be true or false, not '%s'", row->name, text);
         case FIELD_INTEGER:
             return row->kind == CIRCE_OPTION_BYTES ? parse_bytes(row, text, to.integer)
                                                    : parse_integer(row, text, to.integer);
@@ -265,8 +254,7 @@ circe_status circe_options_numbers(const circe_schema *schema, const void *optio
     return read_list(row, text, values, n);
 }
 
-/* ---- defaults -----------------------------------------------------------------------------------------------------
- */
+/* ---- defaults ---------------------------------------------------------------------------------------------------- */
 
 static void clear(const circe_option *row, field to) {
     switch (type_of(row)) {
@@ -323,8 +311,7 @@ int circe_options_given(const circe_schema *schema, const void *options, const c
     return row != NULL && !is_default(row, field_of(row, options));
 }
 
-/* ---- the whole ----------------------------------------------------------------------------------------------------
- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static circe_status check_row(const circe_option *row, field now) {
     char shown[40];
@@ -358,8 +345,7 @@ circe_status circe_options_check(const circe_schema *schema, const void *options
     return CIRCE_OK;
 }
 
-/* ---- as text ------------------------------------------------------------------------------------------------------
- */
+/* ---- as text ----------------------------------------------------------------------------------------------------- */
 
 /* As few digits as read back the same. */
 static const char *number_text(double value, char *out, size_t size) {

@@ -8,12 +8,8 @@
 #include <stdlib.h>
 
 #include "base/small.h"
+#include "core/core.h"
 #include "io/quantile.h"
-
-static double element(const circe_mat *m, int64_t i, int64_t j) {
-    int64_t at = i * m->ld + j;
-    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[at] : ((const double *)m->data)[at];
-}
 
 /* Of the values sorted from the suspected end inwards; how many rows have it, 0: it is not suspect. */
 static int64_t suspect(const double *sorted, int64_t n, int64_t step, double quartile, double range) {
@@ -50,7 +46,7 @@ void sentinels_note(const input *const *group, int n, notes *warnings) {
         double *sorted = m->rows >= LEAST_ROWS ? malloc((size_t)m->rows * sizeof *sorted) : NULL;
         for (int64_t c = 0; sorted != NULL && c < m->cols; c++) {
             if (input_n_categories(group[k], c) > 0) continue;
-            for (int64_t i = 0; i < m->rows; i++) sorted[i] = element(m, i, c);
+            for (int64_t i = 0; i < m->rows; i++) sorted[i] = circe__at(m, i, c);
             quantile_sort(sorted, m->rows);
             note_column(group[k], c, sorted, m->rows, warnings);
         }

@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -98,7 +97,7 @@ static circe_status read_axis(sweep_job *job, const char *text) {
     axis *a = &job->axes[job->n_axes];
     a->option = circe_schema_find(&circe_train_schema, name);
     if (a->option == NULL) return refuse_option(name);
-    if (is_sweeps_own(name)) return circe_fail(CIRCE_ERR_ARGUMENT, "--over: --%s cannot be swept over", name);
+    if (is_sweeps_own(name)) return circe_fail(CIRCE_ERR_ARGUMENT, "--over: --%s cannot vary", name);
     for (int64_t i = 0; i < job->n_axes; i++)
         if (job->axes[i].option == a->option)
             return circe_fail(CIRCE_ERR_ARGUMENT, "--over has %s twice; give it once, with all its values", name);
@@ -294,10 +293,9 @@ static circe_status open_job(sweep_job *job, const circe_sweep_options *options)
     if (ranks_several())
         return circe_fail(CIRCE_ERR_UNSUPPORTED, "a sweep runs in one process; start it without mpirun");
     if (job->base->output != NULL || job->base->resume || job->base->sweep != NULL)
-        return circe_fail(
-            CIRCE_ERR_ARGUMENT,
-            "a sweep takes no --output, --resume and --sweep; --folder says where its models go, and what "
-            "is finished there is not done again");
+        return circe_fail(CIRCE_ERR_ARGUMENT,
+                          "a sweep does not use --output, --resume and --sweep; --folder is where its models go, and "
+                          "finished runs there are not repeated");
     circe_status status = circe_options_check(&circe_sweep_schema, options);
     if (status == CIRCE_OK) status = read_axes(job, options->over);
     if (status == CIRCE_OK) status = count_runs(job);

@@ -14,9 +14,11 @@
 #include "jobs/fitting.h"
 #include "jobs/sentinels.h"
 #include "jobs/test_json.h"
+#include "jobs/test_rows.h"
 #include "jobs/tests.h"
 
-enum { LEAST_ROWS = 8, MAX_NAMES = 16, EFFECT_DRAWS = 200, ALONG_POINTS = 9 };
+enum { LEAST_ROWS = 8, MAX_NAMES = 16, MOST_INPUTS = 4 + N_ROW_COLUMNS, EFFECT_DRAWS = 200, ALONG_POINTS = 9 };
+
 static const double long_calibration = 120; /* seconds that are worth a word beforehand */
 
 /* Everything of one run, freed as one. */
@@ -27,11 +29,12 @@ typedef struct test_job {
     input_options inputs;
     const test_kind *what; /* NULL: all of them */
     bool has_y;
-    input x, y, z, weights, auxiliary_y, auxiliary_z;
+    input x, y, z, auxiliary_y, auxiliary_z, fitted;
+    circe_mat fitted_x, fitted_z; /* columns of `fitted` */
+    row_column of_rows[N_ROW_COLUMNS];
     int64_t dropped_auxiliary;
     int64_t rows_wanted;                          /* of --rows */
     circe_kernel *kernel_x, *kernel_y, *kernel_z; /* NULL: the library's own choice */
-    double *weight_values;                        /* (rows), or NULL */
     notes warnings;
     circe_test_job_result *result;
 } test_job;
@@ -60,10 +63,18 @@ static test_problem problem_of(const test_job *j, const test_kind *what) {
     o->kernel_x = j->kernel_x;
     o->kernel_y = j->kernel_y;
     o->kernel_z = j->kernel_z;
-    o->weights = j->weight_values;
+    o->weights = j->of_rows[ROW_WEIGHTS].values;
+    o->groups = j->of_rows[ROW_GROUPS].values;
+    o->time = j->of_rows[ROW_TIME].values;
+    if (from->block != CIRCE_UNSET) o->block = (double)from->block;
     circe_transform_parse(from->transform, &o->transform);
-    if (what->uses & TEST_REGRESSION)
-        o->regression = strcmp(from->regression, "linear") == 0 ? CIRCE_GCM_LINEAR : CIRCE_GCM_KERNEL;
+    int regressor = circe_word_index(test_regressors, from->regressor);
+    if ((what->uses & TEST_REGRESSION) && regressor >= 0)
+        o->regressor = (circe_test_regressor)(CIRCE_REGRESSOR_KERNEL + regressor);
+    if ((what->uses & TEST_REGRESSION) && regressor < 0) {
+        o->fitted_x = &j->fitted_x;
+        o->fitted_z = &j->fitted_z;
+    }
     if (what->uses & TEST_MEAN) o->mean = (circe_test_mean)circe_word_index("auto|rows|split", from->mean);
     if ((what->uses & TEST_SPLIT) && !isnan(from->test_share)) o->test_share = from->test_share;
     if ((what->uses & TEST_AUXILIARY) && from->auxiliary_y != NULL) {
@@ -96,6 +107,12 @@ static circe_status choose(test_job *j, const char *name) {
     const circe_test_job_options *o = j->options;
     bool all = name != NULL && strcmp(name, test_all_name) == 0, y = o->auxiliary_y != NULL, z = o->auxiliary_z != NULL;
     circe_status status = circe_options_check(&circe_test_job_schema, o);
+    if (status == CIRCE_OK && (o->x == NULL || o->z == NULL))
+        status = circe_fail_hint(circe_fail(CIRCE_ERR_ARGUMENT, "--%s FILE is required", o->x == NULL ? "x" : "z"),
+                                 "usage: circe test METHOD --x X --z Z [--y Y], or --data DATA --pairs FILE");
+    if (status == CIRCE_OK && (o->cache != NULL || o->no_checks))
+        status = circe_fail(CIRCE_ERR_ARGUMENT, "--%s needs --pairs: it is for many tests",
+                            o->cache != NULL ? "cache" : "no-checks");
     if (status != CIRCE_OK) return status;
     j->what = name != NULL ? test_find(name) : NULL;
     if (!all && j->what == NULL) return refuse_name(name);
@@ -106,6 +123,11 @@ static circe_status choose(test_job *j, const char *name) {
         return circe_fail(CIRCE_ERR_ARGUMENT,
                           "--auxiliary-y needs --y: without it there is no mean of z given y to learn");
     j->has_y = o->y != NULL && (all || (j->what->uses & TEST_CONDITIONS));
+    if (strcmp(o->missing, "impute") == 0 && (given(j, "calibrate") || given(j, "effects") || y))
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--missing impute gives only a p-value: leave out --%s",
+                          given(j, "calibrate") ? "calibrate"
+                          : given(j, "effects") ? "effects"
+                                                : "auxiliary-y");
     return rows_wanted(o->rows, &j->rows_wanted);
 }
 
@@ -118,11 +140,12 @@ static void note_unused(test_job *j) {
     } served[] = {
         {"kernel-x", TEST_KERNELS, "has no kernels of x and z"},
         {"kernel-z", TEST_KERNELS, "has no kernels of x and z"},
+        {"y", TEST_CONDITIONS, "does not look at y"},
         {"kernel-y", TEST_CONDITIONS, "does not look at y"},
-        {"auxiliary-y", TEST_AUXILIARY, "regresses x too, which auxiliary rows do not have"},
+        {"auxiliary-y", TEST_AUXILIARY, "also regresses x, which auxiliary rows do not have"},
         {"test-share", TEST_SPLIT, "tests all rows"},
         {"mean", TEST_MEAN, "has no such choice"},
-        {"regression", TEST_REGRESSION, "has no such choice"},
+        {"regressor", TEST_REGRESSION, "has no such choice"},
     };
     for (size_t i = 0; j->what != NULL && i < sizeof served / sizeof served[0]; i++)
         if (given(j, served[i].name) && !(j->what->uses & served[i].use))
@@ -137,7 +160,9 @@ static input_options inputs_of(const circe_test_job_options *o, const circe_tabl
                            .of = {[VARIABLE_X] = {o->x, o->columns_x, NULL},
                                   [VARIABLE_Y] = {o->y, o->columns_y, NULL},
                                   [VARIABLE_Z] = {o->z, o->columns_z, NULL},
-                                  [VARIABLE_WEIGHTS] = {o->weights, NULL, NULL}},
+                                  [VARIABLE_WEIGHTS] = {o->weights, NULL, NULL},
+                                  [VARIABLE_GROUPS] = {o->groups, NULL, NULL},
+                                  [VARIABLE_TIME] = {o->time, NULL, NULL}},
                            .reading = READING_OF(o)};
 }
 
@@ -160,49 +185,53 @@ static int group_rows(test_job *j, variable *variables, input **group) {
     variables[n] = VARIABLE_X, group[n++] = &j->x;
     if (j->has_y) variables[n] = VARIABLE_Y, group[n++] = &j->y;
     variables[n] = VARIABLE_Z, group[n++] = &j->z;
-    if (j->options->weights != NULL) variables[n] = VARIABLE_WEIGHTS, group[n++] = &j->weights;
+    return row_columns_join(j->of_rows, variables, group, n);
+}
+
+static bool has_predictions(const test_job *j) { return circe_word_index(test_regressors, j->options->regressor) < 0; }
+
+/* group[0, n) and the predictions, whose rows are theirs as well. */
+static int group_all(test_job *j, variable *variables, input **group) {
+    int n = group_rows(j, variables, group);
+    if (has_predictions(j)) group[n++] = &j->fitted;
     return n;
+}
+
+/* The columns of the predictions that are of x, and of z. */
+static circe_status split_predictions(test_job *j) {
+    const circe_mat *all = &j->fitted.values;
+    int64_t x = j->x.values.cols, z = j->z.values.cols;
+    if (!has_predictions(j)) return CIRCE_OK;
+    if (all->cols != x + z || input_has_text(&j->fitted))
+        return circe_fail(CIRCE_ERR_SHAPE,
+                          "--regressor %s has %" PRId64 " columns; predictions need %" PRId64
+                          " of numbers: those of x, then those of z",
+                          j->options->regressor, all->cols, x + z);
+    j->fitted_x = j->fitted_z = *all;
+    j->fitted_x.cols = x;
+    j->fitted_z.cols = z;
+    j->fitted_z.data = (char *)all->data + (size_t)x * circe_dtype_size(all->dtype);
+    return CIRCE_OK;
 }
 
 static circe_status read_rows(test_job *j) {
     const reading_options *how = &j->inputs.reading;
-    input *group[4];
-    variable variables[4];
+    input *group[MOST_INPUTS];
+    variable variables[MOST_INPUTS];
     int64_t foreseen = -1;
     int n = group_rows(j, variables, group);
     circe_status status = inputs_foresee(&j->inputs, j->context, variables, n, &foreseen);
     for (int k = 0; k < n && status == CIRCE_OK; k++) status = input_read(&j->inputs, variables[k], false, group[k]);
+    if (status == CIRCE_OK && has_predictions(j))
+        status = input_read_from(&j->inputs, VARIABLE_TABLE, j->options->regressor, NULL, &j->fitted);
+    n = group_all(j, variables, group);
     if (status == CIRCE_OK) status = inputs_check_categories(how, group, n);
     if (status == CIRCE_OK) status = inputs_check(how, group, n, LEAST_ROWS, &j->result->dropped);
     j->result->given = j->x.values.rows;
     if (status == CIRCE_OK && j->rows_wanted > 0)
         status = inputs_sample(j->options->seed, group, n, j->rows_wanted, LEAST_ROWS);
+    if (status == CIRCE_OK) status = split_predictions(j);
     return status == CIRCE_OK ? read_auxiliary(j) : status;
-}
-
-static double cell(const circe_mat *m, int64_t i, int64_t k) {
-    int64_t at = i * m->ld + k;
-    return m->dtype == CIRCE_FLOAT32 ? (double)((const float *)m->data)[at] : ((const double *)m->data)[at];
-}
-
-static circe_status take_weights(test_job *j) {
-    const circe_mat *m = &j->weights.values;
-    const char *source = j->options->weights;
-    double sum = 0;
-    if (source == NULL) return CIRCE_OK;
-    if (m->cols != 1 || input_has_text(&j->weights))
-        return circe_fail(CIRCE_ERR_VALUE, "--weights must be one column of numbers, not %s", source);
-    free(j->weight_values);
-    j->weight_values = malloc((size_t)m->rows * sizeof *j->weight_values);
-    if (j->weight_values == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " weights", m->rows);
-    for (int64_t i = 0; i < m->rows; i++) {
-        j->weight_values[i] = cell(m, i, 0);
-        sum += j->weight_values[i];
-        if (j->weight_values[i] < 0)
-            return circe_fail(CIRCE_ERR_VALUE, "--weights %s: row %" PRId64 " is %g; a weight is at least 0", source, i,
-                              j->weight_values[i]);
-    }
-    return sum > 0 ? CIRCE_OK : circe_fail(CIRCE_ERR_VALUE, "--weights: all of them are 0, which leaves no rows");
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
@@ -269,15 +298,16 @@ static circe_status refuse_size(const test_job *j, const circe_test_plan *plan) 
 
 static circe_status take_sample(test_job *j, int64_t rows, const char *time) {
     bool rcot = j->what != NULL && j->what->method == CIRCE_TEST_RCOT;
-    input *group[4];
-    variable variables[4];
+    input *group[MOST_INPUTS];
+    variable variables[MOST_INPUTS];
     notes_add(&j->warnings,
               "a random sample of %" PRId64 " of the %" PRId64 " rows was tested (--rows %" PRId64 " --seed %" PRId64
               " repeats it); testing all of them would take about %s; --rows all does that%s",
               rows, j->result->given, rows, j->options->seed, time,
               rcot ? "" : ", and the test rcot takes millions of rows in seconds");
-    circe_status status = inputs_sample(j->options->seed, group, group_rows(j, variables, group), rows, LEAST_ROWS);
-    return status == CIRCE_OK ? take_weights(j) : status;
+    circe_status status = inputs_sample(j->options->seed, group, group_all(j, variables, group), rows, LEAST_ROWS);
+    if (status == CIRCE_OK) status = split_predictions(j);
+    return status == CIRCE_OK ? row_columns_take(j->of_rows) : status;
 }
 
 /* Tests all rows and says beforehand how long that takes; or, where that is longer than --seconds, a sample. */
@@ -304,12 +334,17 @@ static void note_data(test_job *j) {
     if (j->has_y) fitting_note_constant(&j->y, &j->warnings);
     fitting_note_constant(&j->z, &j->warnings);
     if (j->options->y == NULL && (j->what == NULL || (j->what->uses & TEST_CONDITIONS)))
-        notes_add(&j->warnings, "there is no --y, so this is the marginal test of x against z");
+        notes_add(&j->warnings, "without --y, this is the marginal test of x against z");
     note_unused(j);
 }
 
-/* ---- tests --------------------------------------------------------------------------------------------------------
- */
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+
+static circe_status ask(const test_job *j, const test_problem *p, circe_test_result *result) {
+    if (strcmp(j->options->missing, "impute") == 0)
+        return circe_test_impute(j->context, p->x, p->y, p->z, &p->options, j->options->imputations, result);
+    return circe_test(j->context, p->x, p->y, p->z, &p->options, result);
+}
 
 static circe_status calibrate(const test_job *j, const test_problem *p, circe_test_job_result *r) {
     int64_t repetitions = j->options->calibrate;
@@ -342,7 +377,7 @@ static circe_status find_effects(const test_job *j, const test_problem *p, circe
 static circe_status run_one(const test_job *j, circe_test_job_result *r) {
     test_problem p = problem_of(j, j->what);
     r->tests[0].method = j->what->name;
-    circe_status status = circe_test(j->context, p.x, p.y, p.z, &p.options, &r->tests[0].result);
+    circe_status status = ask(j, &p, &r->tests[0].result);
     if (status == CIRCE_OK) status = job_progress(j->watch, 1, "tested");
     if (status == CIRCE_OK) status = calibrate(j, &p, r);
     return status == CIRCE_OK ? find_effects(j, &p, r) : status;
@@ -353,7 +388,7 @@ static circe_status run_all(const test_job *j, circe_test_job_result *r) {
         test_problem p = problem_of(j, &tests[i]);
         circe_tested *t = &r->tests[i];
         t->method = tests[i].name;
-        circe_status status = circe_test(j->context, p.x, p.y, p.z, &p.options, &t->result);
+        circe_status status = ask(j, &p, &t->result);
         if (status == CIRCE_ERR_CANCELLED) return status;
         if (status != CIRCE_OK) {
             const char *text = circe_last_error();
@@ -372,7 +407,7 @@ static circe_status run_all(const test_job *j, circe_test_job_result *r) {
 static circe_status prepare(test_job *j, const char *method) {
     circe_status status = choose(j, method);
     if (status == CIRCE_OK) status = read_rows(j);
-    if (status == CIRCE_OK) status = take_weights(j);
+    if (status == CIRCE_OK) status = row_columns_take(j->of_rows);
     if (status == CIRCE_OK) status = make_kernels(j);
     if (status == CIRCE_OK) status = limit_rows(j);
     if (status == CIRCE_OK) note_data(j);
@@ -398,12 +433,12 @@ static circe_status run(test_job *j) {
 }
 
 static void free_job(test_job *j) {
-    input *const inputs[] = {&j->x, &j->y, &j->z, &j->weights, &j->auxiliary_y, &j->auxiliary_z};
+    input *const inputs[] = {&j->x, &j->y, &j->z, &j->auxiliary_y, &j->auxiliary_z, &j->fitted};
     for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) input_free(inputs[i]);
     circe_kernel_destroy(j->kernel_x);
     circe_kernel_destroy(j->kernel_y);
     circe_kernel_destroy(j->kernel_z);
-    free(j->weight_values);
+    row_columns_free(j->of_rows);
     notes_free(&j->warnings);
 }
 
@@ -418,6 +453,7 @@ circe_status circe_test_run(circe_context *context, const circe_table *table, co
                   .inputs = inputs_of(options, table),
                   .warnings = {.watch = watch},
                   .result = small_alloc(sizeof *j.result)};
+    row_columns_of(options, j.of_rows);
     if (status == CIRCE_OK) status = prepare(&j, method);
     if (status == CIRCE_OK) status = run(&j);
     j.result->warnings = notes_hand_over(&j.warnings);

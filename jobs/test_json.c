@@ -84,6 +84,9 @@ void test_json(cJSON *out, const circe_test_result *r) {
     json_number(d, "mid_p", r->mid_p);
     json_number(d, "misfit", r->misfit);
     json_number(d, "expected_count", r->expected_count);
+    json_integer(d, "blocks", r->blocks);
+    json_number(d, "block_length", r->block_length);
+    json_integer(d, "imputations", r->imputations);
     json_regression(d, "regression_x", &r->x);
     json_regression(d, "regression_z", &r->z);
 }
@@ -134,8 +137,7 @@ void test_along_free(test_along *along) {
     *along = (test_along){0};
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------------------
- */
+/* ---- the whole --------------------------------------------------------------------------------------------------- */
 
 static cJSON *json_tested(const circe_tested *t) {
     cJSON *out = cJSON_CreateObject();

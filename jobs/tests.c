@@ -48,6 +48,8 @@ const test_kind tests[] = {
 
 const size_t n_tests = sizeof tests / sizeof tests[0];
 
+const char test_regressors[] = "kernel|linear|forest";
+
 const char test_all_name[] = "all";
 const char test_all_summary[] =
     "All tests on the same rows, in one table, for an overview. For a decision, choose one test before you see the "

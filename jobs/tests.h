@@ -15,7 +15,7 @@ enum {
     TEST_AUXILIARY = 1 << 2,  /* more pairs (y, z) */
     TEST_SPLIT = 1 << 3,      /* --test-share */
     TEST_MEAN = 1 << 4,       /* --mean */
-    TEST_REGRESSION = 1 << 5, /* --regression */
+    TEST_REGRESSION = 1 << 5, /* --regressor */
 };
 
 typedef struct test_kind {
@@ -31,6 +31,9 @@ extern const size_t n_tests;
 /* The word for all of them, and what it does. */
 extern const char test_all_name[];
 extern const char test_all_summary[];
+
+/* The words of --regressor; else it is a file of predictions. */
+extern const char test_regressors[];
 
 /* NULL where there is none. */
 const test_kind *test_find(const char *name);

@@ -10,128 +10,11 @@
 #include "base/small.h"
 #include "io/paths.h"
 #include "jobs/columns.h"
-#include "jobs/sentinels.h"
 #include "jobs/training.h"
 #include "mpi/ranks.h"
 
 /* Process 0 judges, writes and speaks for all. */
 static bool is_first(void) { return ranks_rank() == 0; }
-
-static bool given(const training_job *job, const char *option) {
-    return circe_options_given(&circe_train_schema, job->options, option);
-}
-
-/* ---- settings ---------------------------------------------------------------------------------------------------- */
-
-static double *numbers_of(const circe_train_options *options, const char *option, int64_t *n) {
-    circe_options_numbers(&circe_train_schema, options, option, NULL, n);
-    double *values = small_alloc((size_t)*n * sizeof *values);
-    circe_options_numbers(&circe_train_schema, options, option, values, n);
-    return values;
-}
-
-/* Rows for the conditional mean, or for the choice of width and ridge. */
-static bool needs_holdout(const training_job *job) {
-    bool settled = job->n_sigma2_y == 1 && job->n_ridge == 1;
-    return job->kind == CIRCE_MEASURE_CIRCE ||
-           ((job->kind == CIRCE_MEASURE_HSCIC || job->kind == CIRCE_MEASURE_GCM) && !settled);
-}
-
-/* The command requires an output, and a caller may keep the model in memory. */
-static circe_status check_options(const circe_train_options *options) {
-    circe_train_options checked = *options;
-    if (checked.output == NULL) checked.output = "memory";
-    circe_status status = circe_options_check(&circe_train_schema, &checked);
-    if (status == CIRCE_OK && options->resume && options->output == NULL)
-        status = circe_fail(CIRCE_ERR_ARGUMENT, "--resume needs -o MODEL, whose checkpoint it continues");
-    return status;
-}
-
-static circe_status check_settings(training_job *job) {
-    const circe_train_options *o = job->options;
-    circe_status status = check_options(o);
-    if (status != CIRCE_OK) return status;
-    job->kind = job->made->kind = (circe_measure_kind)circe_measure_find(o->regularizer);
-    job->gamma = job->kind == CIRCE_MEASURE_NONE ? 0.0 : o->gamma; /* CIRCE_AUTO until it is chosen */
-    job->net = o->net != NULL ? o->net : o->images != NULL ? "conv16s2,conv32s2,pool2,128,64" : "3x64";
-    job->sigma2_y = numbers_of(o, "sigma2-y", &job->n_sigma2_y);
-    job->ridge = numbers_of(o, "ridge", &job->n_ridge);
-    if (isnan(o->gamma)) job->gamma = CIRCE_AUTO;
-    if (job->kind == CIRCE_MEASURE_NONE) {
-        if (given(job, "gamma")) notes_add(&job->warnings, "--gamma was ignored: there is no regulariser");
-        job->gamma = 0.0;
-    } else if (o->invariant_to == NULL) {
-        circe_fail(CIRCE_ERR_ARGUMENT, "--invariant-to LIST is required with --regularizer %s: what must not matter",
-                   o->regularizer);
-        return circe_fail_hint(CIRCE_ERR_ARGUMENT, "--regularizer none trains without one");
-    }
-    return train_device_check(o->device);
-}
-
-bool training_brings_activation(const char *net) {
-    return strcmp(net, "dsprites") == 0 || strcmp(net, "resnet18") == 0;
-}
-
-static void note_without_regularizer(training_job *job) {
-    static const char *const names[] = {"layers", "sweep", "baseline", "tolerance"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (given(job, names[i]) && job->kind == CIRCE_MEASURE_NONE)
-            notes_add(&job->warnings, "--%s was ignored: there is no regulariser", names[i]);
-    }
-    if (given(job, "tolerance") && job->gamma >= 0 && job->kind != CIRCE_MEASURE_NONE)
-        notes_add(&job->warnings, "--tolerance was ignored: --gamma is given");
-}
-
-static void note_unused(training_job *job) {
-    static const char *const of_images[] = {"path-column", "array", "labels", "image-size", "channels"};
-    const circe_train_options *o = job->options;
-    for (size_t i = 0; i < sizeof of_images / sizeof of_images[0]; i++) {
-        if (given(job, of_images[i]) && !job->set->has_images)
-            notes_add(&job->warnings, "--%s was ignored: there are no --images", of_images[i]);
-    }
-    if (given(job, "activation") && training_brings_activation(job->net))
-        notes_add(&job->warnings, "--activation was ignored: %s has its own", job->net);
-    if (given(job, "estimator") && job->kind != CIRCE_MEASURE_CIRCE && job->kind != CIRCE_MEASURE_HSIC)
-        notes_add(&job->warnings, "--estimator was ignored: %s has one form", o->regularizer);
-    note_without_regularizer(job);
-    if (o->given != NULL && o->invariant_to == NULL)
-        notes_add(&job->warnings, "--given was ignored: there is no --invariant-to");
-    const input *const group[] = {&job->set->table.in};
-    if (job->set->taken_for_classes)
-        notes_add(&job->warnings,
-                  "the target '%s' is 0 or 1 and is treated as two classes; --task regression predicts a number",
-                  training_column(job->set, &job->set->target, 0));
-    sentinels_note(group, 1, &job->warnings);
-    if (job->set->dropped > 0)
-        notes_add(&job->warnings, "left out %" PRId64 " row%s with missing cells", job->set->dropped,
-                  job->set->dropped == 1 ? "" : "s");
-}
-
-void training_regularizer_options(const training_job *job, circe_measure_kind kind, circe_measure_options *options) {
-    const circe_train_options *o = job->options;
-    circe_measure_options_init(options, CIRCE_MEASURE_NONE);
-    options->kind = kind;
-    options->estimator =
-        (circe_estimator)(CIRCE_BIASED + circe_word_index("biased|debiased|centered|ustat", o->estimator));
-    options->sigma2_x = o->sigma2_x; /* its words are CIRCE_SIGMA2_MEDIAN and CIRCE_SIGMA2_RUNNING */
-    options->normalize_x = kind == CIRCE_MEASURE_GCM
-                               ? CIRCE_NORMALIZE_NONE
-                               : (circe_normalize)circe_word_index("none|rows|batch", o->normalize_x);
-    options->sigma2_y = job->sigma2_y;
-    options->n_sigma2_y = job->n_sigma2_y;
-    options->sigma2_z = o->sigma2_z == CIRCE_AUTO ? 0.0 : o->sigma2_z; /* the word median */
-    options->ridge = job->ridge;
-    options->n_ridge = job->n_ridge;
-    options->method = (circe_method)circe_word_index("auto|lowrank|dense|rff", o->method);
-    options->dtype = strcmp(o->dtype, "float32") == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
-    options->kernel_y = job->set->kernel_y;
-    options->kernel_z = job->set->kernel_z;
-    options->seed = (uint64_t)o->seed;
-}
-
-const circe_mat *training_z(const training_part *part, circe_measure_kind kind) {
-    return kind == CIRCE_MEASURE_GCM ? &part->z_numbers : &part->data.z;
-}
 
 /* ---- network and regulariser ------------------------------------------------------------------------------------- */
 
@@ -160,7 +43,9 @@ static circe_status make_network(training_job *job, const train_layer_spec *spec
     train_shape table = {.n_dims = 1, .size = {job->set->inputs.n}};
     train_shape shape = images ? pictures_shape(&job->set->images) : table;
     int64_t rows = (o->batch + ranks_size() - 1) / ranks_size(); /* of a batch, here */
-    circe_status status = train_device_choose(job->context, o->device, o->precision, &job->device);
+    char own[16];
+    circe_status status =
+        train_device_choose(job->context, training_device(o->device, own), o->precision, &job->device);
     if (status != CIRCE_OK) return status;
     status = train_network_create(job->device, shape, specs, n_specs, rows, &job->network);
     if (status == CIRCE_ERR_MEMORY)
@@ -236,12 +121,12 @@ static circe_status open_job(training_job *job) {
     train_layer_spec *specs = NULL;
     int64_t n_specs = 0;
     const char *output = job->options->output;
-    circe_status status = check_settings(job);
+    circe_status status = training_check_settings(job);
     if (output != NULL) job->checkpoint = small_format("%s.checkpoint", output);
     if (status == CIRCE_OK && output != NULL && is_first()) status = hold_output(job);
     if (status == CIRCE_OK) status = training_open_baseline(job);
     if (status == CIRCE_OK)
-        status = training_set_read(job->table, job->options, job->net, needs_holdout(job), job->set);
+        status = training_set_read(job->table, job->options, job->net, training_needs_holdout(job), job->set);
     if (status == CIRCE_OK) status = parse_network(job, &specs, &n_specs);
     if (status == CIRCE_OK) status = training_set_fill(job->context, job->watch, job->set);
     if (status == CIRCE_OK) status = make_network(job, specs, n_specs);
@@ -251,7 +136,7 @@ static circe_status open_job(training_job *job) {
     free(specs);
     if (status == CIRCE_ERR_CANCELLED) return circe_fail(status, "interrupted; nothing was written");
     if (status != CIRCE_OK) return status;
-    note_unused(job);
+    training_note_unused(job);
     job->fingerprint = fingerprint_of(job);
     return CIRCE_OK;
 }
@@ -290,7 +175,7 @@ static int on_progress(void *user, const train_progress *p) {
     training_job *job = user;
     char text[256] = "";
     double share = (double)p->step / (double)p->steps, now = job_clock();
-    training_watch_epoch(job, p);
+    training_watch_epochs(job, p->history, p->epoch);
     if (job->watch == NULL || job->watch->progress == NULL) return 0;
     if (!p->epoch_ended && (now - job->reported < pause || p->batch == p->batches)) return 0;
     job->reported = now;
@@ -314,8 +199,7 @@ static circe_status compare_fingerprint(training_job *job) {
         circe_fail(CIRCE_ERR_ARGUMENT,
                    "%s: the checkpoint belongs to another run: the data differ in columns, rows or values",
                    job->checkpoint);
-        status = circe_fail_hint(CIRCE_ERR_ARGUMENT,
-                                 "resume with the data it was made from, or start again without --resume");
+        status = circe_fail_hint(CIRCE_ERR_ARGUMENT, "resume with the same data, or start again without --resume");
     } else if (comma != NULL && strcmp(there, own) != 0) {
         notes_add(
             &job->warnings,
@@ -332,12 +216,12 @@ static circe_status check_checkpoint(training_job *job) {
     bool there = job->checkpoint != NULL && access(job->checkpoint, F_OK) == 0;
     if (there && job->options->resume) return compare_fingerprint(job);
     if (there)
-        notes_add(&job->warnings, "%s, left by a run that was not finished, is not used; --resume would continue it",
+        notes_add(&job->warnings, "%s, from an unfinished run, is not used; --resume would continue it",
                   job->checkpoint);
     if (there || !job->options->resume || job->search_resumed) return CIRCE_OK;
     circe_fail(CIRCE_ERR_ARGUMENT, "there is no checkpoint %s to resume", job->checkpoint);
     return circe_fail_hint(CIRCE_ERR_ARGUMENT,
-                           "start without --resume, or name with -o the model of the run that was interrupted");
+                           "start without --resume, or use -o with the model of the interrupted run");
 }
 
 /* ---- the run ----------------------------------------------------------------------------------------------------- */
@@ -374,7 +258,7 @@ circe_status training_ask(const training_job *job, const training_part *part, fl
 }
 
 static circe_status interrupted(const training_job *job, const train_result *run) {
-    char *place = job->checkpoint != NULL ? small_format("; %s holds the run so far", job->checkpoint) : NULL;
+    char *place = job->checkpoint != NULL ? small_format("; %s contains the run so far", job->checkpoint) : NULL;
     circe_fail(CIRCE_ERR_CANCELLED, "interrupted after step %" PRId64 " (epoch %" PRId64 " of %" PRId64 ")%s",
                run->steps_done, run->epochs_done, job->options->epochs, place != NULL ? place : "");
     if (place != NULL)
@@ -448,6 +332,7 @@ static circe_status run_network(training_job *job) {
     fill_options(job, &options);
     job->stage[0] = '\0';
     status = train_run(job->network, job->regularizer, &training, &validation, &options, &job->result);
+    if (status == CIRCE_OK) training_watch_epochs(job, job->result.history, job->result.epochs_done);
     if (status == CIRCE_ERR_NUMERIC) return refuse_numbers(job, status);
     if (status == CIRCE_OK && job->result.interrupted) return interrupted(job, &job->result);
     if (status == CIRCE_OK && is_first()) status = training_ask(job, training_judged(set), &job->made->after);
@@ -517,8 +402,7 @@ static circe_status save_model(training_job *job) {
     if (job->options->output == NULL) return CIRCE_OK;
     circe_status status = circe_model_save(job->context, job->made->result.model, job->options->output);
     if (status != CIRCE_OK)
-        return circe_fail_hint(status,
-                               "the run is kept in %s: the same command with --resume only has to write the model",
+        return circe_fail_hint(status, "%s keeps the run: the same command with --resume only has to write the model",
                                job->checkpoint);
     if (unlink(job->checkpoint) != 0 && errno != ENOENT)
         notes_add(&job->warnings, "%s could not be removed: %s", job->checkpoint, strerror(errno));

@@ -1,10 +1,10 @@
 /* An audit of a training's predictions, on the rows it is judged by, which the network was not fitted to. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/small.h"
 #include "circe/audit.h"
+#include "jobs/audit_parts.h"
 #include "jobs/training.h"
 
 /* A column of the table, of the rows that it is judged by. */
@@ -75,11 +75,16 @@ static circe_status make_table(const trained *t, const char *positive, circe_tab
 static circe_status check(const trained *t) {
     if (!t->set.has_invariant)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "an audit of a training needs --invariant-to: on what should it not depend?");
+                          "an audit of a training needs --invariant-to: what should the prediction not depend on?");
     if (t->set.target.n != 1)
-        return circe_fail(CIRCE_ERR_UNSUPPORTED, "an audit of a training takes one target; this one has %lld",
+        return circe_fail(CIRCE_ERR_UNSUPPORTED, "an audit needs one target, but this training has %lld",
                           (long long)t->set.target.n);
-    return CIRCE_OK;
+    int64_t rows = training_judged(&t->set)->n;
+    if (rows >= AUDIT_LEAST_ROWS) return CIRCE_OK;
+    circe_fail(CIRCE_ERR_VALUE, "the model is trained, but the audit needs at least %d %s rows and there are %lld",
+               AUDIT_LEAST_ROWS, t->result.test_rows > 0 ? "test" : "validation", (long long)rows);
+    return circe_fail_hint(CIRCE_ERR_VALUE, "a larger %s keeps more; `circe audit --model` uses rows of another table",
+                           t->result.test_rows > 0 ? "--test" : "--validation");
 }
 
 circe_status circe_training_audit(circe_context *context, const circe_training *training,

@@ -1,189 +1,123 @@
 /* The figures of a report: how training went, predictions against the target, and what is left of what must not matter.
  * At most MOST_SHOWN judged rows, which are in random order, are drawn. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/small.h"
 #include "jobs/training.h"
+#include "report/chart.h"
 
 enum { MOST_SHOWN = 500, MOST_PANELS = 3, MOST_TEXTS = 6 };
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Panels side by side. */
-static void show_figure(training_page *p, const char *name, const char *caption, const report_panel *panels,
-                        int64_t n_panels) {
+/* Panels side by side; takes the chart. */
+static void show(training_page *p, chart *c, const char *name, const char *caption) {
     bool drawn = false;
-    const report_figure figure = {
-        .name = name, .caption = caption, .panels = panels, .n_panels = n_panels, .columns = n_panels};
-    if (p->status != CIRCE_OK) return;
-    if (!report_draw(&figure, p->folder, &drawn)) p->status = CIRCE_ERR_WRITE;
-    report_add_figure(p->page, &figure, p->folder);
+    c->columns = c->n_panels;
+    if (p->status == CIRCE_OK)
+        p->status = chart_draw(c, name, caption, p->folder, p->page, &drawn);
+    else
+        chart_free(c);
 }
 
 /* ---- how training went ------------------------------------------------------------------------------------------- */
 
-static report_series curve(const char *label, int64_t n, const double *x, const double *y, int colour) {
-    return (report_series){.label = label, .n = n, .x = x, .y = y, .style = REPORT_LINE, .colour = colour};
+/* A number of every epoch, at this offset of circe_training_epoch. */
+static void add_epochs(chart *c, report_panel *panel, const char *label, int colour, const circe_training *r,
+                       size_t offset, double unit) {
+    report_series *s = chart_series(c, panel, REPORT_LINE, colour, label, r->epochs);
+    for (int64_t e = 0; e < r->epochs; e++)
+        chart_point(s, (double)(e + 1), *(const double *)((const char *)&r->history[e] + offset) / unit);
 }
 
-/* A point at the epoch that was kept: what the table says of it. */
-static report_series kept(const char *label, const double *epoch, const double *value, int colour) {
-    return (report_series){.label = label, .n = 1, .x = epoch, .y = value, .style = REPORT_POINTS, .colour = colour};
+#define EPOCHS(c, panel, label, colour, r, field, unit) \
+    add_epochs(c, panel, label, colour, r, offsetof(circe_training_epoch, field), unit)
+
+/* A single point: what the table says of it. */
+static void add_point(chart *c, report_panel *panel, const char *label, int colour, double x, double y) {
+    chart_point(chart_series(c, panel, REPORT_POINTS, colour, label, 1), x, y);
 }
 
 void training_show_history(training_page *p) {
     const circe_training *r = &p->t->result;
-    enum { EPOCH, LOSS, CHECKED, MEASURE, CHECKED_MEASURE, FIELDS };
-    int64_t n = r->epochs;
     const training_set *set = &p->t->set;
-    double *field[FIELDS], floor_value = r->floor, unit = training_loss_unit(set, training_judged(set));
-    double last = (double)(r->best_epoch >= 0 && r->stopped_early ? r->best_epoch + 1 : n),
-           judged = r->score.error.value;
-    for (int f = 0; f < FIELDS; f++) field[f] = small_alloc((size_t)n * sizeof(double));
-    for (int64_t e = 0; e < n; e++) {
-        const circe_training_epoch *h = &r->history[e];
-        field[EPOCH][e] = (double)(e + 1);
-        field[LOSS][e] = h->loss / unit, field[CHECKED][e] = h->validation_loss / unit;
-        field[MEASURE][e] = h->regularizer, field[CHECKED_MEASURE][e] = h->validation_regularizer;
+    double unit = training_loss_unit(set, training_judged(set));
+    int64_t last = r->best_epoch >= 0 && r->stopped_early ? r->best_epoch + 1 : r->epochs;
+    chart *c = chart_new();
+    report_panel *loss =
+        chart_panel(c, r->classes == NULL ? "loss: MSE over the variance" : "loss: cross-entropy", "epoch", "loss");
+    loss->log_y = true;
+    EPOCHS(c, loss, "training", 0, r, loss, unit);
+    EPOCHS(c, loss, "validation", 1, r, validation_loss, unit);
+    add_point(c, loss, r->test_rows > 0 ? "test rows" : "validation rows", 2, (double)last, r->score.error.value);
+    if (isfinite(r->floor)) chart_level(c, loss, "floor (estimate)", r->floor);
+    if (r->regularised) {
+        report_panel *measure = chart_panel(c, "regulariser", "epoch", circe_measure_name(p->t->kind));
+        EPOCHS(c, measure, "training", 0, r, regularizer, 1);
+        EPOCHS(c, measure, "validation", 1, r, validation_regularizer, 1);
     }
-    const report_series loss[] = {curve("training", n, field[EPOCH], field[LOSS], 0),
-                                  curve("validation", n, field[EPOCH], field[CHECKED], 1),
-                                  kept(r->test_rows > 0 ? "test rows" : "validation rows", &last, &judged, 2),
-                                  {.label = "floor (estimate)",
-                                   .n = 1,
-                                   .y = &floor_value,
-                                   .style = REPORT_HORIZONTAL,
-                                   .colour = -1,
-                                   .dashed = true}};
-    const report_series measure[] = {curve("training", n, field[EPOCH], field[MEASURE], 0),
-                                     curve("validation", n, field[EPOCH], field[CHECKED_MEASURE], 1)};
-    const report_panel panels[] = {{.title = r->classes == NULL ? "loss: MSE over the variance" : "loss: cross-entropy",
-                                    .x_label = "epoch",
-                                    .y_label = "loss",
-                                    .log_y = true,
-                                    .series = loss,
-                                    .n_series = isfinite(floor_value) ? 4 : 3},
-                                   {.title = "regulariser",
-                                    .x_label = "epoch",
-                                    .y_label = circe_measure_name(p->t->kind),
-                                    .series = measure,
-                                    .n_series = 2}};
-    show_figure(p, "history",
-                "Loss and regulariser over the epochs: means over the batches of an epoch, and on the validation rows "
-                "at its end. The point is the error in the table above.",
-                panels, r->regularised ? 2 : 1);
-    for (int f = 0; f < FIELDS; f++) free(field[f]);
+    show(p, c, "history",
+         "Loss and regulariser over the epochs: means over the batches of an epoch, and on the validation rows "
+         "at its end. The point is the error in the table above.");
 }
 
 /* What the regulariser could see. */
 void training_show_features(training_page *p) {
     const circe_training *r = &p->t->result;
-    enum { EPOCH, KERNEL, SPREAD, FIELDS };
-    static const double limits[] = {0.05, 0.95};
     int64_t n = r->epochs;
-    double *field[FIELDS];
     if (!r->regularised || n == 0 || !isfinite(r->history[n - 1].spread)) return;
-    for (int f = 0; f < FIELDS; f++) field[f] = small_alloc((size_t)n * sizeof(double));
-    for (int64_t e = 0; e < n; e++) {
-        field[EPOCH][e] = (double)(e + 1);
-        field[KERNEL][e] = r->history[e].mean_kernel, field[SPREAD][e] = r->history[e].spread;
+    chart *c = chart_new();
+    EPOCHS(c, chart_panel(c, "spread of the features", "epoch", "spread"), "standard deviation", 0, r, spread, 1);
+    if (isfinite(r->history[n - 1].mean_kernel)) {
+        report_panel *kernel = chart_panel(c, "kernel of the features", "epoch", "kernel");
+        EPOCHS(c, kernel, "mean over pairs of rows", 0, r, mean_kernel, 1);
+        chart_level(c, kernel, "sees nothing below", 0.05);
+        chart_level(c, kernel, "and above", 0.95);
     }
-    report_series kernel[] = {curve("mean over pairs of rows", n, field[EPOCH], field[KERNEL], 0), {0}, {0}};
-    for (int k = 0; k < 2; k++)
-        kernel[1 + k] = (report_series){.label = k == 0 ? "sees nothing below" : "and above",
-                                        .n = 1,
-                                        .y = &limits[k],
-                                        .style = REPORT_HORIZONTAL,
-                                        .colour = -1,
-                                        .dashed = true};
-    const report_series spread[] = {curve("standard deviation", n, field[EPOCH], field[SPREAD], 0)};
-    const report_panel panels[] = {
-        {.title = "spread of the features", .x_label = "epoch", .y_label = "spread", .series = spread, .n_series = 1},
-        {.title = "kernel of the features", .x_label = "epoch", .y_label = "kernel", .series = kernel, .n_series = 3}};
-    show_figure(p, "features",
-                "What the regulariser sees: the standard deviation of the regularised features, and the mean of their "
-                "kernel over pairs of rows. If the mean is near 0 or 1, the kernel hides dependence.",
-                panels, isfinite(r->history[n - 1].mean_kernel) ? 2 : 1);
-    for (int f = 0; f < FIELDS; f++) free(field[f]);
+    show(p, c, "features",
+         "What the regulariser sees: the standard deviation of the regularised features, and the mean of their "
+         "kernel over pairs of rows. If the mean is near 0 or 1, the kernel hides dependence.");
 }
 
 /* ---- the trade-off ----------------------------------------------------------------------------------------------- */
 
-/* KPC less what it is by chance, with the error, of every gamma but those that diverged. */
-static int64_t take_trials(const circe_training *r, double *const *field) {
-    int64_t n = 0;
-    for (int64_t i = 0; i < r->n_trials; i++) {
-        const circe_training_score *s = &r->trials[i].score;
-        const double values[] = {s->kpc.value - s->kpc_chance,
-                                 s->error.value,
-                                 s->error.lower,
-                                 s->error.upper,
-                                 r->trials[i].gamma,
-                                 s->kpc.lower - s->kpc_chance,
-                                 s->kpc.upper - s->kpc_chance};
-        if (!isfinite(s->error.value)) continue;
-        for (size_t f = 0; f < sizeof values / sizeof values[0]; f++) field[f][n] = values[f];
-        n++;
-    }
-    return n;
-}
-
 /* 0 has no place on an axis of logarithms: half a decade below the smallest gamma. */
-static void place_zero(double *gamma, int64_t n) {
-    if (n > 1 && gamma[0] == 0.0) gamma[0] = gamma[1] / sqrt(10.0);
+static double place_of(const circe_training *r, int64_t i) {
+    double gamma = r->trials[i].gamma;
+    for (int64_t k = i + 1; i == 0 && gamma == 0.0 && k < r->n_trials; k++)
+        if (isfinite(r->trials[k].score.error.value)) return r->trials[k].gamma / sqrt(10.0);
+    return gamma;
 }
 
+/* KPC less what it is by chance, and the error, of every gamma but those that diverged. */
 void training_show_sweep(training_page *p) {
     const circe_training *r = &p->t->result;
-    enum { KPC, ERROR, LOWER, UPPER, GAMMA, KPC_LOWER, KPC_UPPER, FIELDS };
-    double *field[FIELDS], chosen[3] = {NAN, NAN, NAN};
     if (r->n_trials < 2) return;
-    for (int f = 0; f < FIELDS; f++) field[f] = small_alloc((size_t)r->n_trials * sizeof(double));
-    int64_t n = take_trials(r, field);
-    place_zero(field[GAMMA], n);
-    for (int64_t i = 0; i < n; i++)
-        if (field[GAMMA][i] == r->gamma) chosen[0] = r->gamma, chosen[1] = field[ERROR][i], chosen[2] = field[KPC][i];
-    const report_series error[] = {{.label = "left-out rows, 95 % interval",
-                                    .n = n,
-                                    .x = field[GAMMA],
-                                    .y = field[ERROR],
-                                    .low = field[LOWER],
-                                    .high = field[UPPER],
-                                    .style = REPORT_LINE_POINTS},
-                                   kept("taken", chosen, chosen + 1, 1)};
-    const report_series left[] = {{.label = "left-out rows, 95 % interval",
-                                   .n = n,
-                                   .x = field[GAMMA],
-                                   .y = field[KPC],
-                                   .low = field[KPC_LOWER],
-                                   .high = field[KPC_UPPER],
-                                   .style = REPORT_LINE_POINTS},
-                                  kept("taken", chosen, chosen + 2, 1)};
-    const report_series trade[] = {
-        {.label = "one gamma each", .n = n, .x = field[KPC], .y = field[ERROR], .style = REPORT_LINE_POINTS},
-        kept("taken", chosen + 2, chosen + 1, 1)};
-    int64_t marked = isfinite(chosen[0]) ? 2 : 1;
-    const report_panel panels[] = {
-        {.title = "error", .x_label = "gamma", .y_label = "error", .log_x = true, .series = error, .n_series = marked},
-        {.title = "dependence",
-         .x_label = "gamma",
-         .y_label = "KPC above chance",
-         .log_x = true,
-         .series = left,
-         .n_series = marked},
-        {.title = "one against the other",
-         .x_label = "KPC above chance",
-         .y_label = "error",
-         .series = trade,
-         .n_series = marked}};
-    show_figure(p, "sweep",
-                "The benefit and the cost of gamma, on rows that were left out: the error, and KPC, the share of the "
-                "prediction's residual, once --given is known, that the --invariant-to columns explain. The leftmost "
-                "point is gamma 0.",
-                panels, 3);
-    for (int f = 0; f < FIELDS; f++) free(field[f]);
+    chart *c = chart_new();
+    report_panel *error = chart_panel(c, "error", "gamma", "error"),
+                 *left = chart_panel(c, "dependence", "gamma", "KPC above chance"),
+                 *trade = chart_panel(c, "one against the other", "KPC above chance", "error");
+    const char *label = "left-out rows, 95 % interval";
+    report_series *errors = chart_series(c, error, REPORT_LINE_POINTS, 0, label, r->n_trials),
+                  *lefts = chart_series(c, left, REPORT_LINE_POINTS, 0, label, r->n_trials),
+                  *trades = chart_series(c, trade, REPORT_LINE_POINTS, 0, "one gamma each", r->n_trials);
+    error->log_x = left->log_x = true;
+    for (int64_t i = 0; i < r->n_trials; i++) {
+        const circe_training_score *s = &r->trials[i].score;
+        double gamma = place_of(r, i), chance = s->kpc_chance, kpc = s->kpc.value - chance;
+        if (!isfinite(s->error.value)) continue;
+        chart_band(errors, gamma, s->error.value, s->error.lower, s->error.upper);
+        chart_band(lefts, gamma, kpc, s->kpc.lower - chance, s->kpc.upper - chance);
+        chart_point(trades, kpc, s->error.value);
+        if (gamma != r->gamma) continue;
+        add_point(c, error, "taken", 1, gamma, s->error.value);
+        add_point(c, left, "taken", 1, gamma, kpc);
+        add_point(c, trade, "taken", 1, kpc, s->error.value);
+    }
+    show(p, c, "sweep",
+         "The benefit and the cost of gamma, on rows that were left out: the error, and KPC, the share of the "
+         "prediction's residual, once --given is known, that the --invariant-to columns explain. The leftmost "
+         "point is gamma 0.");
 }
 
 /* ---- predictions ------------------------------------------------------------------------------------------------- */
@@ -191,27 +125,21 @@ void training_show_sweep(training_page *p) {
 void training_show_predictions(training_page *p) {
     const trained *t = p->t;
     int64_t n = smaller(training_judged(&t->set)->n, MOST_SHOWN), n_panels = smaller(t->result.outputs, MOST_PANELS);
-    report_panel panels[MOST_PANELS];
-    report_series series[MOST_PANELS][2];
-    double x[MOST_PANELS][MOST_SHOWN], y[MOST_PANELS][MOST_SHOWN], ends[MOST_PANELS][2];
-    for (int64_t c = 0; c < n_panels; c++) {
-        ends[c][0] = INFINITY, ends[c][1] = -INFINITY;
+    chart *c = chart_new();
+    for (int64_t k = 0; k < n_panels; k++) {
+        report_panel *panel = chart_panel(c, t->result.errors[k].name, "target", "prediction");
+        report_series *rows = chart_series(c, panel, REPORT_POINTS, 0, "one row", n),
+                      *equal = chart_series(c, panel, REPORT_LINE, CHART_GREY, "prediction = target", 2);
+        double least = INFINITY, most = -INFINITY;
         for (int64_t i = 0; i < n; i++) {
-            x[c][i] = training_target_in_units(t, i, c);
-            y[c][i] = training_prediction_in_units(t, i, c);
-            ends[c][0] = fmin(ends[c][0], fmin(x[c][i], y[c][i]));
-            ends[c][1] = fmax(ends[c][1], fmax(x[c][i], y[c][i]));
+            double x = training_target_in_units(t, i, k), y = training_prediction_in_units(t, i, k);
+            chart_point(rows, x, y);
+            least = fmin(least, fmin(x, y)), most = fmax(most, fmax(x, y));
         }
-        series[c][0] = (report_series){.label = "one row", .n = n, .x = x[c], .y = y[c], .style = REPORT_POINTS};
-        series[c][1] = curve("prediction = target", 2, ends[c], ends[c], -1);
-        panels[c] = (report_panel){.title = t->result.errors[c].name,
-                                   .x_label = "target",
-                                   .y_label = "prediction",
-                                   .series = series[c],
-                                   .n_series = 2};
+        chart_point(equal, least, least);
+        chart_point(equal, most, most);
     }
-    show_figure(p, "predictions", "Predictions against the target, in its units, on rows that were not trained on.",
-                panels, n_panels);
+    show(p, c, "predictions", "Predictions against the target, in its units, on rows that were not trained on.");
 }
 
 /* ---- what is left of what must not matter ------------------------------------------------------------------------ */
@@ -267,35 +195,30 @@ static void label_column(const trained *t, int64_t col, char *out, size_t size) 
 
 static void draw_residuals(training_page *p, int64_t n, double y[2][MOST_SHOWN]) {
     const trained *t = p->t;
-    int64_t cols = smaller(t->set.invariant.n, MOST_PANELS);
-    report_panel panels[MOST_PANELS];
-    report_series series[MOST_PANELS][2];
-    double x[MOST_PANELS][MOST_SHOWN];
-    char label[MOST_PANELS][512], shown[512], caption[1024];
+    double x[MOST_SHOWN];
+    char label[512], shown[512], caption[1024];
     const char *names[2] = {t->baseline != NULL ? "without the regulariser" : "the target itself",
                             "the trained prediction"};
+    chart *c = chart_new();
     if (t->set.loss == TRAIN_MSE)
         snprintf(shown, sizeof shown, "%s, standardised, minus its mean", t->result.errors[0].name);
     else
         snprintf(shown, sizeof shown, "P(%s) minus its mean", t->result.classes[t->result.outputs - 1]);
-    for (int64_t c = 0; c < cols; c++) {
-        int64_t col = t->set.invariant.cols[c];
-        shown_column(t, col, n, x[c]);
-        label_column(t, col, label[c], sizeof label[c]);
-        for (int k = 0; k < 2; k++)
-            series[c][k] = (report_series){
-                .label = names[k], .n = n, .x = x[c], .y = y[k], .style = REPORT_POINTS, .colour = 1 - k};
-        panels[c] = (report_panel){.title = column_name(&t->set.table, col),
-                                   .x_label = label[c],
-                                   .y_label = shown,
-                                   .series = series[c],
-                                   .n_series = 2};
+    for (int64_t k = 0; k < smaller(t->set.invariant.n, MOST_PANELS); k++) {
+        int64_t col = t->set.invariant.cols[k];
+        shown_column(t, col, n, x);
+        label_column(t, col, label, sizeof label);
+        report_panel *panel = chart_panel(c, column_name(&t->set.table, col), label, shown);
+        for (int who = 0; who < 2; who++) {
+            report_series *s = chart_series(c, panel, REPORT_POINTS, 1 - who, names[who], n);
+            for (int64_t i = 0; i < n; i++) chart_point(s, x[i], y[who][i]);
+        }
     }
     snprintf(caption, sizeof caption,
-             "What is left once %s is known (values less their mean given %s, by kernel regression) against what must "
-             "not matter. An invariant prediction shows no pattern.",
+             "What remains once %s is known (values minus their mean given %s, by kernel regression), against the "
+             "columns that must not matter. An invariant prediction shows no pattern.",
              t->result.given, t->result.given);
-    show_figure(p, "residuals", caption, panels, cols);
+    show(p, c, "residuals", caption);
 }
 
 void training_show_residuals(training_page *p) {
@@ -305,5 +228,5 @@ void training_show_residuals(training_page *p) {
     if (residuals(p, n, y) == CIRCE_OK)
         draw_residuals(p, n, y);
     else
-        report_note(p->page, "The figure of residuals could not be made: %s", circe_last_error());
+        report_note(p->page, "The figure of residuals could not be drawn: %s", circe_last_error());
 }

@@ -1,23 +1,23 @@
 /* --gamma auto and --sweep: error and dependence along gamma, on rows that were left out in turn.
  *
  * The training and validation rows are cut into FOLDS parts. For each gamma, networks are trained on all parts but one
- * and predict that one, for as many of the parts as give half of all rows, or MOST_ROWS where that is fewer: three of
- * five in a small table, one of 10,000 rows and more. Tests are thus about as sharp as they will be on new rows, and no
- * row is lost to the choice. The test rows are never looked at.
+ * and predict that one, for as many of the parts as give MOST_ROWS: all five in a small table, one of 20,000 rows and
+ * more. No row is lost to the choice, and the test rows are never looked at.
+ *
+ * Each part is tested by itself, and the p-values are combined. Tested as one sample, the parts would look far too
+ * independent: a network learns to cancel the dependence that its own rows show by chance, these rows are the other
+ * parts, and over all parts the cancellations add up to what chance shows in all rows, with its sign turned round. Five
+ * tests of a fifth are about as sharp as one of half the rows.
  *
  * The grid is relative, since a useful gamma depends on loss and measure: gamma = unit 10^(k/2), where the unit
  * balances the loss L of the network without a regulariser with the measure R of z itself, as dependent as a prediction
  * can be.
  *
- * The search begins at START, goes up until dependence is not found twice in a row, and down until it is found. Then
- * p-values are smoothed to rise with gamma (isotonic regression of their normal quantiles), so that no single lucky or
- * unlucky one decides, and the gamma is taken where the curve crosses `margin`, between the points of the grid, or
- * where it comes to its most. The margin: the normal quantile of a p-value has noise of 1, so that one at the level is
- * found again on every second set of as many new rows, and one of .36 (1.64 - 1.28 from the level) on every tenth. The
- * smaller of two p-values, which is looked at here, is a little below that of each. The search ends where the error is
- * that of a constant prediction, which is invariant for nothing.
+ * The search begins at START, goes up until dependence is not found twice in a row, and down until it is found. It ends
+ * where a prediction is hardly better than a constant, which is invariant for nothing. gamma_choice.c says which gamma
+ * is taken.
  *
- * Cost: about 5 to 10 gammas, each of one to three trainings with four fifths of the rows. Long trainings are cut to
+ * Cost: about 5 to 10 gammas, each of one to five trainings with four fifths of the rows. Long trainings are cut to
  * LONG_STEPS steps here, after which the order of gammas is settled. */
 #include <inttypes.h>
 #include <math.h>
@@ -26,22 +26,23 @@
 #include <string.h>
 
 #include "base/small.h"
+#include "jobs/gamma_choice.h"
 #include "jobs/training.h"
 #include "mpi/ranks.h"
 
 enum {
     FOLDS = 5,
-    MOST_ROWS = 2000,
+    MOST_ROWS = 4000,
+    LEAST_TESTED = 100,
     LONG_STEPS = 4000,
     LOWEST = -5,
     START = 0,
     HIGHEST = 6,
-    MOST_TRIALS = 64,
+    MOST_TRIALS = GAMMA_MOST_POINTS,
     ROUNDS = 2
 };
 static const double start_share = 30.0; /* units that START is */
-static const double level = 0.05, margin = 0.3, near = 1.3, noise = 0.3, free_error = 1.05, dear = 1.5,
-                    search_share = 0.7;
+static const double search_share = 0.7;
 
 typedef struct fold {
     training_part training, left_out;
@@ -56,7 +57,8 @@ typedef struct search {
     float *outputs;     /* (rows, outputs) */
     circe_training_trial trials[MOST_TRIALS];
     int64_t n_trials;
-    double unit, trivial; /* of the grid; the error of a constant prediction */
+    double unit; /* of the grid */
+    gamma_rules rules;
 } search;
 
 /* ---- folds ------------------------------------------------------------------------------------------------------- */
@@ -64,7 +66,7 @@ typedef struct search {
 static int64_t pool_size(const search *s) { return s->job->set->training.n + s->job->set->validation.n; }
 
 static int64_t folds_needed(int64_t n) {
-    int64_t wanted = n / 2 < MOST_ROWS ? n / 2 : MOST_ROWS, of_fold = n / FOLDS > 0 ? n / FOLDS : 1;
+    int64_t wanted = n < MOST_ROWS ? n : MOST_ROWS, of_fold = n / FOLDS > 0 ? n / FOLDS : 1;
     int64_t folds = (wanted + of_fold - 1) / of_fold;
     return folds < FOLDS ? folds : FOLDS;
 }
@@ -166,10 +168,16 @@ static circe_status train_folds(search *s, double gamma) {
     return CIRCE_OK;
 }
 
+static double least_p(const circe_training_score *score) { return fmin(score->p_kci, score->p_gcm); }
+
+/* As the choice sees it: rises with gamma. */
+static double height_of(const search *s, const circe_training_score *score) {
+    bool tolerant = isfinite(s->job->options->tolerance);
+    return tolerant ? score->kpc_chance - score->kpc.value : gamma_height(least_p(score));
+}
+
 static bool is_invariant(const search *s, const circe_training_score *score) {
-    double tolerance = s->job->options->tolerance;
-    if (isfinite(tolerance)) return !(score->kpc.value - score->kpc_chance > tolerance);
-    return fmin(score->p_kci, score->p_gcm) > level;
+    return height_of(s, score) >= s->rules.enough;
 }
 
 /* A training that diverges is as useless as a constant. */
@@ -184,6 +192,56 @@ static void put_failure(const search *s, circe_training_score *score) {
                                     .kpc_chance = NAN};
 }
 
+static circe_mat some_rows(circe_mat m, int64_t first, int64_t n) {
+    m.data = (char *)m.data + (size_t)(first * m.ld) * circe_dtype_size(m.dtype);
+    m.rows = n;
+    return m;
+}
+
+/* Tests of rows first to first + n of all that were left out. */
+static circe_status test_rows(search *s, int64_t first, int64_t n, circe_training_score *found) {
+    training_part part = {.n = n, .z_numbers = some_rows(s->rows.z_numbers, first, n)};
+    part.data.y = some_rows(s->rows.data.y, first, n);
+    part.data.z = some_rows(s->rows.data.z, first, n);
+    return training_score_dependence(s->job, &part, s->outputs + first * s->job->outputs,
+                                     s->job->options->sweep != NULL, found);
+}
+
+/* Of n tests of other rows each. */
+static void combine(const circe_training_score *parts, int64_t n, circe_training_score *whole) {
+    double kci[FOLDS], gcm[FOLDS], below = 0.0, above = 0.0, square = (double)(n * n);
+    whole->kpc.value = whole->kpc_chance = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        kci[i] = parts[i].p_kci;
+        gcm[i] = parts[i].p_gcm;
+        whole->kpc.value += parts[i].kpc.value / (double)n;
+        whole->kpc_chance += parts[i].kpc_chance / (double)n;
+        below += pow(parts[i].kpc.value - parts[i].kpc.lower, 2) / square;
+        above += pow(parts[i].kpc.upper - parts[i].kpc.value, 2) / square;
+    }
+    whole->p_kci = gamma_combined_p(kci, n);
+    whole->p_gcm = gamma_combined_p(gcm, n);
+    whole->kpc.lower = whole->kpc.value - sqrt(below);
+    whole->kpc.upper = whole->kpc.value + sqrt(above);
+}
+
+/* The error of all rows that were left out; tests fold by fold, or of as many folds together as have LEAST_TESTED rows.
+ */
+static circe_status score(search *s, circe_training_score *found) {
+    circe_training_score parts[FOLDS];
+    int64_t n = 0, first = 0;
+    circe_status status = training_score_error(s->job, &s->rows, s->outputs, found);
+    for (int64_t f = 0, end = 0; f < s->n_folds && status == CIRCE_OK; f++) {
+        end += s->folds[f].left_out.n;
+        bool last = f == s->n_folds - 1;
+        if (!last && (end - first < LEAST_TESTED || s->rows.n - end < LEAST_TESTED)) continue;
+        status = test_rows(s, first, end - first, &parts[n++]);
+        first = end;
+    }
+    if (status == CIRCE_OK) combine(parts, n, found);
+    return status;
+}
+
 static circe_status evaluate(search *s, double gamma, circe_training_trial **found) {
     training_job *job = s->job;
     *found = find_trial(s, gamma);
@@ -192,8 +250,7 @@ static circe_status evaluate(search *s, double gamma, circe_training_trial **fou
     circe_status status = train_folds(s, gamma);
     bool diverged = status == CIRCE_ERR_NUMERIC && gamma > 0;
     if (diverged) status = CIRCE_OK;
-    if (status == CIRCE_OK && ranks_rank() == 0 && !diverged)
-        status = training_score(job, &s->rows, s->outputs, s->job->options->sweep != NULL, &trial.score);
+    if (status == CIRCE_OK && ranks_rank() == 0 && !diverged) status = score(s, &trial.score);
     if (diverged) put_failure(s, &trial.score);
     status = ranks_agree(status);
     if (status != CIRCE_OK) return status;
@@ -217,6 +274,12 @@ static double trivial_error(const search *s) {
     return entropy;
 }
 
+/* With few rows no network is better than a constant. */
+static void set_rules(search *s, double plain) {
+    double tolerance = s->job->options->tolerance, trivial = fmax(trivial_error(s), 1.05 * plain);
+    s->rules = isfinite(tolerance) ? gamma_rules_of_share(tolerance, trivial, plain) : gamma_rules_of_p(trivial, plain);
+}
+
 /* The measure of z itself as the prediction. */
 static circe_status find_unit(search *s) {
     training_job *job = s->job;
@@ -230,31 +293,12 @@ static circe_status find_unit(search *s) {
     if (x.rows > MOST_ROWS) x.rows = y.rows = own.rows = MOST_ROWS;
     if (status == CIRCE_OK) status = circe_measure_points(f->regularizer, &x, &y, &own, &most, NULL);
     if (status != CIRCE_OK) return status;
-    s->trivial = fmax(trivial_error(s), 1.05 * plain->score.error.value); /* with few rows no network is better */
+    set_rules(s, plain->score.error.value);
     s->unit = start_share * plain->score.error.value / (most > 1e-12 ? most : 1e-12);
     return CIRCE_OK;
 }
 
-/* Two digits, so that people can repeat it. */
-static double two_digits(double gamma) {
-    double decade = pow(10.0, floor(log10(gamma)) - 1);
-    return round(gamma / decade) * decade;
-}
-
-static double gamma_at(const search *s, int k) { return two_digits(s->unit * pow(10.0, 0.5 * k)); }
-
-/* Of the standard normal distribution, by bisection: a few calls a run. */
-static double normal_quantile(double p) {
-    double low = -10, high = 10;
-    for (int i = 0; i < 60; i++) {
-        double middle = (low + high) / 2;
-        if (erfc(-middle / sqrt(2.0)) / 2 < p)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
-}
+static double gamma_at(const search *s, int k) { return gamma_rounded(s->unit * pow(10.0, 0.5 * k)); }
 
 static int by_gamma(const void *a, const void *b) {
     double x = ((const circe_training_trial *)a)->gamma, y = ((const circe_training_trial *)b)->gamma;
@@ -263,9 +307,9 @@ static int by_gamma(const void *a, const void *b) {
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
-static bool is_useless(const search *s, const circe_training_trial *t) { return !(t->score.error.value <= s->trivial); }
-
-static double least_p(const circe_training_trial *t) { return fmin(t->score.p_kci, t->score.p_gcm); }
+static bool is_useless(const search *s, const circe_training_trial *t) {
+    return !gamma_is_of_use(t->score.error.value, &s->rules);
+}
 
 /* Goes up from START to the second gamma in a row with which dependence is not found. */
 static circe_status climb(search *s) {
@@ -303,115 +347,32 @@ static circe_status bisect(search *s) {
                 last = &s->trials[i];
         }
         if (last == NULL || next == NULL || is_invariant(s, &last->score)) return CIRCE_OK;
-        circe_status status = evaluate(s, two_digits(sqrt(last->gamma * next->gamma)), &t);
+        circe_status status = evaluate(s, gamma_rounded(sqrt(last->gamma * next->gamma)), &t);
         if (status != CIRCE_OK) return status;
     }
     return CIRCE_OK;
 }
 
-/* What has to rise with gamma: a normal quantile, or with a tolerance the share that is left, turned round. */
-static double height_of(const search *s, const circe_training_trial *t) {
-    if (isfinite(s->job->options->tolerance)) return t->score.kpc_chance - t->score.kpc.value;
-    return normal_quantile(fmin(fmax(least_p(t), 1e-12), 0.999));
-}
-
-/* height (n) := the nearest that never falls: neighbours that do are replaced by their mean. */
-static void smooth(double *height, int64_t n) {
-    for (int64_t i = 1; i < n; i++) {
-        double sum = height[i];
-        int64_t first = i, count = 1;
-        while (first > 0 && height[first - 1] > sum / (double)count) sum += height[--first], count++;
-        for (int64_t j = first; j <= i; j++) height[j] = sum / (double)count;
-    }
-}
-
-/* The error beyond which a gamma is not worth looking at, since with a smaller one and its neighbour dependence is not
- * found either; a single unlucky test further up must not drag the choice to the end of the grid. The trials ascend. */
-static double dearest(const search *s) {
-    for (int64_t i = 1; i + 1 < s->n_trials; i++) {
+/* What was found with each gamma. */
+static int64_t points_of(const search *s, gamma_point *points) {
+    for (int64_t i = 0; i < s->n_trials; i++) {
         const circe_training_trial *t = &s->trials[i];
-        bool fine = is_invariant(s, &t[0].score) && is_invariant(s, &t[1].score);
-        if (fine && t->gamma > 0.0 && !is_useless(s, &t[1])) return dear * t->score.error.value;
+        points[i] = (gamma_point){t->gamma, t->score.error.value, height_of(s, &t->score)};
     }
-    return INFINITY;
+    return s->n_trials;
 }
 
-/* The gammas that are of use, ascending, and their smoothed heights; returns how many. */
-static int64_t smoothed(search *s, double *gamma, double *height) {
-    int64_t n = 0;
-    qsort(s->trials, (size_t)s->n_trials, sizeof s->trials[0], by_gamma);
-    double limit = dearest(s);
-    for (int64_t i = 0; i < s->n_trials; i++) {
-        if (is_useless(s, &s->trials[i]) || s->trials[i].score.error.value > limit) continue;
-        gamma[n] = s->trials[i].gamma;
-        height[n++] = height_of(s, &s->trials[i]);
-    }
-    smooth(height, n);
-    return n;
-}
-
-/* Where the curve crosses `wanted`, or nearly what it comes to where that is less: its last step up is noise. */
-static double crossing(const double *gamma, const double *height, int64_t n, double wanted, double slack) {
-    int64_t at = n > 1 ? 1 : 0; /* above 0, where there is such a one */
-    wanted = fmin(wanted, height[n - 1] - slack);
-    while (at < n - 1 && height[at] < wanted) at++;
-    if (at == 0 || gamma[at - 1] == 0.0 || height[at - 1] >= wanted) return gamma[at];
-    double share = (height[at] - wanted) / (height[at] - height[at - 1]);
-    return two_digits(gamma[at] * pow(gamma[at - 1] / gamma[at], share));
-}
-
-/* That of a trial which is hardly larger; itself: there is none. */
-static double known_nearby(const search *s, double gamma) {
-    for (int64_t i = 0; i < s->n_trials; i++) {
-        double ratio = s->trials[i].gamma / gamma;
-        if (ratio <= near && ratio >= 0.95 && !is_useless(s, &s->trials[i])) return s->trials[i].gamma;
-    }
-    return gamma;
-}
-
-/* The largest gamma from `gamma` up whose error is next to the least of them: margin for little. With few rows the
- * regulariser even lowers the error. */
-static double as_good(const search *s, double gamma) {
-    double least = INFINITY, largest = gamma;
-    for (int64_t i = 0; i < s->n_trials; i++)
-        if (s->trials[i].gamma >= gamma) least = fmin(least, s->trials[i].score.error.value);
-    for (int64_t i = 0; i < s->n_trials; i++)
-        if (s->trials[i].gamma > largest && s->trials[i].score.error.value <= free_error * least)
-            largest = s->trials[i].gamma;
-    return largest;
-}
-
-/* Where a constant is as good as every network: there is nothing to choose from. */
-static circe_status take_the_first(const search *s, double *taken, bool *reached) {
-    *taken = s->n_trials > 0 ? s->trials[0].gamma : 0.0;
-    *reached = false;
-    return CIRCE_OK;
-}
-
-/* What is found at a crossing is part of the curve then; in the end the first gamma that was tried and is high enough.
- */
+/* What is found at a crossing is part of the curve then; in the end a gamma that was tried is taken. */
 static circe_status settle(search *s, double *taken, bool *reached) {
-    double tolerance = s->job->options->tolerance, gamma[MOST_TRIALS], height[MOST_TRIALS];
-    bool tolerant = isfinite(tolerance);
-    double wanted = tolerant ? -tolerance : normal_quantile(margin),
-           enough = tolerant ? wanted : normal_quantile(level);
+    gamma_point points[MOST_TRIALS];
     circe_status status = CIRCE_OK;
-    int64_t n = 0, at = 1;
     for (int round = 0; round < ROUNDS && status == CIRCE_OK; round++) {
         circe_training_trial *t = NULL;
-        n = smoothed(s, gamma, height);
-        if (n == 0) return take_the_first(s, taken, reached);
-        status = evaluate(s, known_nearby(s, crossing(gamma, height, n, wanted, tolerant ? 0.0 : noise)), &t);
+        double next = gamma_next(points, points_of(s, points), &s->rules);
+        if (isfinite(next)) status = evaluate(s, next, &t);
     }
-    if (status != CIRCE_OK) return status;
-    n = smoothed(s, gamma, height);
-    if (n == 0) return take_the_first(s, taken, reached);
-    wanted = fmin(wanted, height[n - 1] - (tolerant ? 0.0 : noise));
-    while (at < n && height[at] < wanted) at++;
-    *taken = gamma[at < n ? at : n - 1];
-    *reached = height[n - 1] >= enough;
-    if (*reached && !tolerant) *taken = as_good(s, *taken);
-    return CIRCE_OK;
+    *taken = gamma_take(points, points_of(s, points), &s->rules, reached);
+    return status;
 }
 
 static circe_status choose(search *s) {
@@ -431,10 +392,14 @@ static circe_status choose(search *s) {
 static void note_choice(search *s) {
     const circe_training_score *score = &find_trial(s, s->job->gamma)->score;
     if (s->job->made->result.gamma_reached) return;
+    char *left = isfinite(s->job->options->tolerance)
+                     ? small_format("KPC is %.2g above chance", score->kpc.value - score->kpc_chance)
+                     : small_format("p = %.2g", least_p(score));
     notes_add(&s->job->warnings,
               "with every gamma the prediction still depends on %s; gamma %g was chosen because it leaves the least "
-              "dependence (p = %.2g); more rows, a smaller --net or another --regularizer may help",
-              s->job->options->invariant_to, s->job->gamma, fmin(score->p_kci, score->p_gcm));
+              "dependence (%s); more rows, a smaller --net or another --regularizer may help",
+              s->job->options->invariant_to, s->job->gamma, left);
+    free(left);
 }
 
 /* ---- a sweep ----------------------------------------------------------------------------------------------------- */
@@ -448,7 +413,7 @@ static circe_status sweep(search *s) {
     if (o->sweep == NULL) return CIRCE_OK;
     circe_options_numbers(&circe_train_schema, o, "sweep", NULL, &n);
     if (n > MOST_TRIALS / 2)
-        return circe_fail(CIRCE_ERR_ARGUMENT, "--sweep: %" PRId64 " gammas are given; at most %d are swept", n,
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--sweep: %" PRId64 " gammas are given; at most %d are possible", n,
                           MOST_TRIALS / 2);
     if (n > 0) circe_options_numbers(&circe_train_schema, o, "sweep", gammas, &n);
     for (int k = START - 5; n == 0 && k <= START + 3; k++) gammas[k - START + 5] = gamma_at(s, k);

@@ -1,7 +1,6 @@
 /* Rates and errors of the groups of --invariant-to, with the metrics of audits, on the judged rows. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/small.h"
 #include "jobs/audit_parts.h"
@@ -20,12 +19,6 @@ typedef struct judged {
 
 static const float *outputs_of(const trained *t, int network) { return network == 0 ? t->after : t->baseline; }
 
-static int64_t likeliest(const float *row, int64_t classes) {
-    int64_t best = 0;
-    for (int64_t c = 1; c < classes; c++) best = row[c] > row[best] ? c : best;
-    return best;
-}
-
 /* One number a row: the first target in its units, or the probability of the second class. */
 static double as_number(const training_set *set, const float *row, int64_t outputs) {
     if (set->loss == TRAIN_MSE) return (double)row[0] * set->target_scale.deviation[0] + set->target_scale.mean[0];
@@ -41,7 +34,7 @@ static void take_network(const training_job *job, int network, judged *j) {
     for (int64_t i = 0; i < part->n; i++) {
         const float *row = outputs + i * job->outputs;
         j->predictions[network].values[i] = as_number(job->set, row, job->outputs);
-        j->right[network][i] = likeliest(row, job->outputs) == (int64_t)target[i * part->data.target.ld];
+        j->right[network][i] = training_likeliest(row, job->outputs) == (int64_t)target[i * part->data.target.ld];
     }
 }
 

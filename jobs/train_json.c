@@ -46,6 +46,7 @@ static cJSON *settings_json(const training_job *job) {
     cJSON_AddStringToObject(out, "data_hash", hash);
     json_role(out, "given", set, &set->given);
     json_role(out, "invariant_to", set, &set->invariant);
+    if (set->weights.n > 0) json_role(out, "row_weights", set, &set->weights);
     cJSON_AddStringToObject(out, "loss", set->loss == TRAIN_MSE ? "mse" : "cross-entropy");
     cJSON_AddStringToObject(out, "regularizer", circe_measure_name(job->kind));
     cJSON_AddStringToObject(out, "regularizer_text", circe_measure_text(job->regularizer));

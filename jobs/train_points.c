@@ -10,10 +10,11 @@
 #include "jobs/train_set.h"
 
 /* Where in a part the columns go. */
-typedef enum slot { SLOT_FEATURES, SLOT_TARGET, SLOT_Y, SLOT_Z, SLOT_Z_NUMBERS, N_SLOTS } slot;
+typedef enum slot { SLOT_FEATURES, SLOT_TARGET, SLOT_Y, SLOT_Z, SLOT_Z_NUMBERS, SLOT_WEIGHT, N_SLOTS } slot;
 
 static circe_mat *place_of(training_part *part, slot which) {
-    circe_mat *const places[] = {&part->features, &part->data.target, &part->data.y, &part->data.z, &part->z_numbers};
+    circe_mat *const places[] = {&part->features, &part->data.target, &part->data.y,
+                                 &part->data.z,   &part->z_numbers,   &part->weight};
     return places[which];
 }
 
@@ -49,6 +50,15 @@ static circe_status fit_scale(const training_set *set, const training_role *role
     return status;
 }
 
+/* Their mean becomes 1, so that learning rate and gamma mean what they do without weights. */
+static circe_status scale_weights(train_scaler *scaler) {
+    if (scaler->mean[0] <= 0.0)
+        return circe_fail(CIRCE_ERR_VALUE, "--row-weights: the weights of all training rows are 0");
+    scaler->deviation[0] = scaler->mean[0];
+    scaler->mean[0] = 0.0;
+    return CIRCE_OK;
+}
+
 static circe_status fill_part(const train_scaler *scaler, const circe_mat *from, const training_part *part,
                               circe_dtype dtype, circe_mat *to) {
     *to = (circe_mat){NULL, part->n, from->cols, from->cols, dtype};
@@ -61,11 +71,14 @@ static circe_status fill_part(const train_scaler *scaler, const circe_mat *from,
 static circe_status fill_slot(training_set *set, const training_role *role, const encoding *encode, slot which,
                               train_scaler *scale) {
     training_part *parts[] = {&set->training, &set->validation, &set->holdout, &set->test};
-    circe_dtype dtype = which == SLOT_FEATURES || which == SLOT_TARGET ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
+    bool floats = which == SLOT_FEATURES || which == SLOT_TARGET || which == SLOT_WEIGHT;
+    circe_dtype dtype = floats ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
     train_scaler own = {0};
     circe_mat values = {0};
     circe_status status = take_columns(set, role, encode, &values);
-    if (status == CIRCE_OK) status = fit_scale(set, role, encode == NULL, &values, &own);
+    bool coded = encode == NULL && which != SLOT_WEIGHT; /* a weight is a number, even where the target is the weight */
+    if (status == CIRCE_OK) status = fit_scale(set, role, coded, &values, &own);
+    if (status == CIRCE_OK && which == SLOT_WEIGHT) status = scale_weights(&own);
     for (int p = 0; p < 4 && status == CIRCE_OK; p++)
         status = fill_part(&own, &values, parts[p], dtype, place_of(parts[p], which));
     free(values.data);
@@ -93,14 +106,21 @@ static circe_status fill_features(training_set *set) {
     return status;
 }
 
+static circe_status fill_weights(training_set *set) {
+    training_part *parts[] = {&set->training, &set->validation, &set->holdout, &set->test};
+    circe_status status = fill_slot(set, &set->weights, NULL, SLOT_WEIGHT, NULL);
+    for (int p = 0; p < 4; p++) parts[p]->data.weight = parts[p]->weight.data;
+    return status;
+}
+
 /* The error is reported in the target's own units, squared. */
 static circe_status check_units(const training_set *set) {
     for (int64_t c = 0; set->loss == TRAIN_MSE && c < set->target.n; c++) {
         double deviation = set->target_scale.deviation[c], square = deviation * deviation;
         if (isfinite(square) && square >= DBL_MIN) continue;
         return circe_fail(CIRCE_ERR_VALUE,
-                          "--target: the standard deviation of column '%s' is %.3g, whose square no double can hold: "
-                          "there would be no error to report; %s the column by %.0e",
+                          "--target: the standard deviation of column '%s' is %.3g, whose square does not fit into a "
+                          "double, so no error could be reported; %s the column by %.0e",
                           training_column(set, &set->target, c), deviation, deviation > 1 ? "divide" : "multiply",
                           deviation > 1 ? deviation : 1 / deviation);
     }
@@ -157,6 +177,7 @@ circe_status training_points_make(training_set *set) {
     circe_status status = fill_features(set);
     if (status == CIRCE_OK) status = fill_slot(set, &set->target, NULL, SLOT_TARGET, &set->target_scale);
     if (status == CIRCE_OK) status = check_units(set);
+    if (status == CIRCE_OK && set->weights.n > 0) status = fill_weights(set);
     if (status != CIRCE_OK || !set->has_invariant) return status;
     set->kernel_y = kernel_of(set, &set->given);
     set->kernel_z = kernel_of(set, &set->invariant);
@@ -178,7 +199,7 @@ static circe_status gather_slot(const training_set *set, const int64_t *at, slot
     circe_mat *to = place_of(out, which);
     *to = (circe_mat){malloc((size_t)out->n * bytes + 1), out->n, like->cols, like->cols, like->dtype};
     if (to->data == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %" PRId64 " rows", out->n);
-    for (int64_t i = 0; i < out->n; i++) {
+    for (int64_t i = 0; i < out->n && bytes > 0; i++) { /* without --row-weights there are none to copy */
         int64_t row;
         training_part *from = (training_part *)(uintptr_t)part_of(set, at[i], &row);
         memcpy((char *)to->data + (size_t)i * bytes, (char *)place_of(from, which)->data + (size_t)row * bytes, bytes);
@@ -203,6 +224,7 @@ circe_status training_part_gather(const training_set *set, const int64_t *at, in
     circe_status status = set->has_images ? gather_images(set, at, out) : gather_slot(set, at, SLOT_FEATURES, out);
     for (slot s = SLOT_TARGET; s < N_SLOTS && status == CIRCE_OK; s++) status = gather_slot(set, at, s, out);
     if (status == CIRCE_OK && !set->has_images) out->data.features = train_source_floats(&out->features);
+    if (set->weights.n > 0) out->data.weight = out->weight.data;
     return status;
 }
 

@@ -69,6 +69,29 @@ const train_ranks *training_ranks(void) {
     return &ranks;
 }
 
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
+
+/* Which of the ranks on this machine this one is, from 0. */
+static int place_here(void) {
+    enum { HOST = 256 };
+    char own[HOST] = "", *all = calloc((size_t)ranks_size(), HOST);
+    int place = 0;
+    if (all == NULL) ranks_give_up("no memory for the names of machines");
+    snprintf(own, sizeof own, "%s", ranks_host());
+    ranks_gather(own, HOST, all);
+    for (int k = 0; k < ranks_rank(); k++) place += strcmp(all + (size_t)k * HOST, own) == 0;
+    free(all);
+    return place;
+}
+
+const char *training_device(const char *name, char own[16]) {
+    if (!ranks_several() || (strcmp(name, "cuda") != 0 && strcmp(name, "auto") != 0)) return name;
+    int place = place_here(), gpus = train_gpus();
+    if (gpus < 2) return name;
+    snprintf(own, 16, "cuda:%d", place % gpus);
+    return own;
+}
+
 /* ---- data -------------------------------------------------------------------------------------------------------- */
 
 static void keep_rows(circe_mat *m, int64_t first, int64_t n) {

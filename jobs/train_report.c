@@ -8,7 +8,6 @@
 
 #include "base/file.h"
 #include "base/small.h"
-#include "io/io.h"
 #include "jobs/machine.h"
 #include "jobs/training.h"
 #include "report/cells.h"
@@ -259,9 +258,15 @@ static void show_groups(training_page *p) {
     free(caption);
 }
 
+static circe_training_estimate above(circe_training_estimate e, double chance) {
+    return (circe_training_estimate){e.value - chance, e.lower - chance, e.upper - chance};
+}
+
 static void show_trials(training_page *p) {
-    static const char *const columns[] = {"gamma", "error", "p (kci)", "p (gcm)", "KPC", ""};
+    static const char *const columns[] = {"gamma", "error", "p (kci)", "p (gcm)", "KPC above chance", ""};
     const circe_training *r = &p->t->result;
+    bool tolerant = isfinite(r->tolerance);
+    const char *passed = tolerant ? "within the tolerance" : "not found";
     cells list = {0};
     if (r->n_trials == 0) return;
     report_heading(p->page, r->gamma_chosen ? "The choice of gamma" : "Along gamma");
@@ -271,8 +276,8 @@ static void show_trials(training_page *p) {
         add_interval(&list, t->score.error);
         add_p(&list, t->score.p_kci);
         add_p(&list, t->score.p_gcm);
-        add_interval(&list, t->score.kpc);
-        cells_add(&list, "%s%s", t->invariant ? "not found" : "dependence", t->chosen ? ", chosen" : "");
+        add_interval(&list, above(t->score.kpc, t->score.kpc_chance));
+        cells_add(&list, "%s%s", t->invariant ? passed : "dependence", t->chosen ? ", chosen" : "");
     }
     char *caption = small_format("On %" PRId64
                                  " training and validation rows, each left out of the network that "
@@ -346,7 +351,9 @@ static void show_facts(training_page *p) {
                 r->seed, r->training_rows, r->validation_rows, r->test_rows,
                 p->t->set.shares_rows ? 0 : r->holdout_rows);
     if (p->t->set.shares_rows)
-        report_fact(p->page, "conditional mean", "learnt from %" PRId64 " training rows", r->holdout_rows);
+        report_fact(p->page, "conditional mean", "learned from %" PRId64 " training rows", r->holdout_rows);
+    if (p->t->set.weights.n > 0)
+        report_fact(p->page, "row weights", "%s", training_column(&p->t->set, &p->t->set.weights, 0));
     if (r->images != NULL) report_fact(p->page, "images", "%s", r->images);
     report_fact(p->page, "network", "%s", r->network);
     report_fact(p->page, "regulariser", "%s", r->regularizer);

@@ -10,9 +10,7 @@
  * that at most MOST_TESTED of them, which are in random order, are taken. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/small.h"
 #include "io/quantile.h"
 #include "jobs/training.h"
 
@@ -81,8 +79,8 @@ circe_training_estimate training_mean(const double *values, int64_t n, int64_t s
     return out;
 }
 
-static circe_status score_error(const training_job *job, const training_part *part, const float *outputs,
-                                circe_training_score *score) {
+static circe_status find_error(const training_job *job, const training_part *part, const float *outputs,
+                               circe_training_score *score) {
     double *loss = malloc((size_t)(part->n + 1) * sizeof *loss), unit = training_loss_unit(job->set, part);
     if (loss == NULL) return circe_fail(CIRCE_ERR_MEMORY, "out of memory for %lld rows", (long long)part->n);
     training_row_losses(job->set, part, outputs, loss);
@@ -94,18 +92,12 @@ static circe_status score_error(const training_job *job, const training_part *pa
 
 /* ---- classes ----------------------------------------------------------------------------------------------------- */
 
-static int64_t likeliest(const float *row, int64_t classes) {
-    int64_t best = 0;
-    for (int64_t c = 1; c < classes; c++) best = row[c] > row[best] ? c : best;
-    return best;
-}
-
 static void score_classes(const training_job *job, const training_part *part, const float *outputs,
                           circe_training_score *score) {
     const float *target = part->data.target.data;
     int64_t k = job->outputs, right = 0;
     if (job->set->loss != TRAIN_CROSS_ENTROPY) return;
-    for (int64_t i = 0; i < part->n; i++) right += likeliest(outputs + i * k, k) == (int64_t)target[i];
+    for (int64_t i = 0; i < part->n; i++) right += training_likeliest(outputs + i * k, k) == (int64_t)target[i];
     score->accuracy = (double)right / (double)part->n;
 }
 
@@ -198,8 +190,8 @@ static circe_status find_effect(const training_job *job, const question *q, int6
     return CIRCE_OK;
 }
 
-static circe_status score_dependence(const training_job *job, const training_part *part, const float *outputs,
-                                     bool intervals, circe_training_score *score) {
+circe_status training_score_dependence(const training_job *job, const training_part *part, const float *outputs,
+                                       bool intervals, circe_training_score *score) {
     question q;
     circe_status status = question_make(job, part, outputs, &q);
     if (status == CIRCE_OK) status = test_by(job, &q, CIRCE_TEST_KCI, &score->p_kci);
@@ -209,8 +201,8 @@ static circe_status score_dependence(const training_job *job, const training_par
     return status;
 }
 
-circe_status training_score(const training_job *job, const training_part *part, const float *outputs, bool intervals,
-                            circe_training_score *score) {
+circe_status training_score_error(const training_job *job, const training_part *part, const float *outputs,
+                                  circe_training_score *score) {
     *score = (circe_training_score){.rows = part->n,
                                     .accuracy = NAN,
                                     .auc = NAN,
@@ -218,8 +210,14 @@ circe_status training_score(const training_job *job, const training_part *part, 
                                     .p_gcm = NAN,
                                     .kpc = {NAN, NAN, NAN},
                                     .kpc_chance = NAN};
-    circe_status status = score_error(job, part, outputs, score);
+    circe_status status = find_error(job, part, outputs, score);
     if (status == CIRCE_OK) score_classes(job, part, outputs, score);
+    return status;
+}
+
+circe_status training_score(const training_job *job, const training_part *part, const float *outputs, bool intervals,
+                            circe_training_score *score) {
+    circe_status status = training_score_error(job, part, outputs, score);
     if (status != CIRCE_OK || !job->set->has_invariant) return status;
-    return score_dependence(job, part, outputs, intervals, score);
+    return training_score_dependence(job, part, outputs, intervals, score);
 }

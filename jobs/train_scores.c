@@ -11,7 +11,6 @@
  * Measures compare all pairs of rows, so that at most MOST_MEASURED of them, which are in random order, are taken. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/small.h"
 #include "jobs/training.h"

@@ -8,7 +8,6 @@
 
 #include "base/file.h"
 #include "base/small.h"
-#include "io/io.h"
 #include "io/json_values.h"
 #include "jobs/training.h"
 #include "train/checkpoint_hash.h"

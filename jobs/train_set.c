@@ -1,6 +1,7 @@
 /* Roles of columns, and the rows that are used. */
 #include "jobs/train_set.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "base/small.h"
 #include "core/hash.h"
+#include "io/quantile.h"
 #include "train/checkpoint_hash.h"
 
 enum {
@@ -51,10 +53,11 @@ static circe_status check_roles(const training_set *set) {
     const struct {
         const training_role *one, *other;
         const char *options, *because;
-    } apart[] = {{&set->target, &set->invariant, "--target and in --invariant-to",
-                  "a prediction of a column cannot be independent of that column"},
-                 {&set->target, &set->features, "--target and in --features", "a target cannot be its own feature"},
-                 {&set->given, &set->invariant, "--given and in --invariant-to", "once it is known, nothing is left"}};
+    } apart[] = {
+        {&set->target, &set->invariant, "--target and in --invariant-to",
+         "a prediction of a column cannot be independent of that column"},
+        {&set->target, &set->features, "--target and in --features", "a target cannot be its own feature"},
+        {&set->given, &set->invariant, "--given and in --invariant-to", "once it is known, nothing can depend on it"}};
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
         const char *name = shared_name(apart[i].one, apart[i].other);
         if (name != NULL)
@@ -94,6 +97,7 @@ static circe_status read_roles(training_set *set) {
     if (status == CIRCE_OK)
         status =
             o->given != NULL ? read_role("given", o->given, &set->given) : read_role("target", o->target, &set->given);
+    if (status == CIRCE_OK) status = read_role("row-weights", o->row_weights, &set->weights);
     set->has_invariant = set->invariant.names.n > 0;
     return status == CIRCE_OK ? check_roles(set) : status;
 }
@@ -135,7 +139,7 @@ static circe_status check_constants(const training_set *set) {
     const struct {
         const training_role *role;
         const char *consequence;
-    } roles[] = {{&set->features, "it tells nothing; leave it out"},
+    } roles[] = {{&set->features, "it carries no information; leave it out"},
                  {&set->target, "there is nothing to learn"},
                  {&set->invariant, "nothing can depend on it; leave it out"},
                  {&set->given, "it conditions on nothing; leave it out"}};
@@ -144,6 +148,29 @@ static circe_status check_constants(const training_set *set) {
         for (int64_t i = 0; i < role->n; i++)
             if (column_is_constant(&set->table, role->cols[i]))
                 return refuse_constant(set, role, role->cols[i], roles[r].consequence);
+    }
+    return CIRCE_OK;
+}
+
+/* One column of numbers, none of them negative. */
+static circe_status check_weights(const training_set *set) {
+    const column_table *table = &set->table;
+    if (set->weights.n == 0) return CIRCE_OK;
+    int64_t col = set->weights.cols[0];
+    if (set->weights.n > 1)
+        return circe_fail(CIRCE_ERR_ARGUMENT, "--row-weights names %" PRId64 " columns; it must name one",
+                          set->weights.n);
+    if (column_categories(table, col) != NULL)
+        return circe_fail(CIRCE_ERR_VALUE,
+                          "--row-weights: column '%s' contains text; weights must be numbers, at least 0",
+                          column_name(table, col));
+    for (int64_t i = 0; i < table->in.values.rows; i++) {
+        double weight = column_value(table, i, col);
+        if (!(weight >= 0.0 && isfinite((float)weight)))
+            return circe_fail(CIRCE_ERR_VALUE,
+                              "--row-weights: column '%s' holds %g in row %" PRId64
+                              "; weights must be at least 0 and at most %.2g",
+                              column_name(table, col), weight, i + 1, (double)FLT_MAX);
     }
     return CIRCE_OK;
 }
@@ -165,7 +192,7 @@ static circe_status note_rows(training_set *set) {
 /* Finds the roles' columns in the table and checks them. */
 static circe_status use_table(training_set *set, const name_list *wanted) {
     const reading_options cells = READING_OF(set->options);
-    training_role *roles[] = {&set->features, &set->target, &set->given, &set->invariant};
+    training_role *roles[] = {&set->features, &set->target, &set->given, &set->invariant, &set->weights};
     input *group[] = {&set->table.in};
     for (size_t r = 0; r < sizeof roles / sizeof *roles; r++) locate(&set->table, wanted, roles[r]);
     set->given_is_target = same_columns(&set->given, &set->target);
@@ -173,6 +200,7 @@ static circe_status use_table(training_set *set, const name_list *wanted) {
     circe_status status = named ? note_rows(set) : CIRCE_OK;
     if (status == CIRCE_OK) status = inputs_check(&cells, group, 1, 2, &set->dropped);
     if (status == CIRCE_OK) status = check_constants(set);
+    if (status == CIRCE_OK) status = check_weights(set);
     if (status == CIRCE_OK && !set->has_images) {
         encoding_make(&set->table, &set->features.names, set->features.count, set->features.cols, &set->encode);
         encoding_inputs(&set->encode, &set->table, set->features.cols, &set->inputs);
@@ -188,7 +216,7 @@ static circe_status hint_path_column(const training_set *set, circe_status statu
     name_list_add(&column, set->request.column);
     if (set->options->path_column == NULL && access(set->request.path, R_OK) == 0 &&
         column_table_read(NULL, set->request.path, &column, &how, false, &table) != CIRCE_OK)
-        circe_fail_hint(status, "--path-column says which column holds the paths of the images");
+        circe_fail_hint(status, "--path-column names the column with the paths of the images");
     column_table_free(&table);
     name_list_free(&column);
     return status;
@@ -204,6 +232,7 @@ static circe_status read_table(const circe_table *table, training_set *set) {
     want(&wanted, &set->target);
     want(&wanted, &set->given);
     want(&wanted, &set->invariant);
+    want(&wanted, &set->weights);
     if (by_path && name_list_find(&wanted, set->request.column) < 0) name_list_add(&wanted, set->request.column);
     circe_status status = reading_open(&options, &how);
     const char *path = set->has_images ? set->request.labels : set->options->data;
@@ -257,7 +286,8 @@ static circe_status choose_loss(training_set *set) {
     }
     if (text != NULL && task != NULL && strcmp(task, "regression") == 0)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "--target: column '%s' holds text, which are classes: take --task classification", text);
+                          "--target: column '%s' contains text, whose words are classes: use --task classification",
+                          text);
     set->taken_for_classes =
         task == NULL && set->target.n == 1 && text == NULL && is_zero_or_one(set, set->target.cols[0]);
     bool classes = text != NULL || set->taken_for_classes || (task != NULL && strcmp(task, "classification") == 0);
@@ -269,18 +299,13 @@ static circe_status choose_loss(training_set *set) {
     return CIRCE_OK;
 }
 
-static int compare_numbers(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int compare_texts(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 /* Distinct values of the target, ascending, and their number. */
 static int64_t distinct_values(const training_set *set, double *values) {
     int64_t n = set->table.in.values.rows, kept = 0;
     for (int64_t i = 0; i < n; i++) values[i] = column_value(&set->table, i, set->target.cols[0]);
-    qsort(values, (size_t)n, sizeof *values, compare_numbers);
+    quantile_sort(values, n);
     for (int64_t i = 0; i < n; i++) {
         if (kept == 0 || values[i] != values[kept - 1]) values[kept++] = values[i];
     }
@@ -292,7 +317,7 @@ static circe_status name_classes(training_set *set, const double *values, int64_
     char *const *texts = column_categories(&set->table, set->target.cols[0]);
     if (n > MOST_CLASSES)
         return circe_fail(CIRCE_ERR_ARGUMENT,
-                          "--target: column '%s' holds %" PRId64 " different %s: too many to be classes", name, n,
+                          "--target: column '%s' holds %" PRId64 " different %s: too many for classes", name, n,
                           texts != NULL ? "texts" : "numbers");
     for (int64_t i = 0; i < n; i++) {
         char number[32];
@@ -348,7 +373,7 @@ static circe_status check_batch(const training_set *set) {
                            n >= 64 ? 32 * (n / 64) : (n + 1) / 2);
 }
 
-/* Without a holdout the conditional mean is learnt from training rows. */
+/* Without a holdout the conditional mean is learned from training rows. */
 static circe_status share_training_rows(training_set *set) {
     train_split *split = &set->split;
     int64_t most = training_most_shared(set), n = split->n_training < most ? split->n_training : most;
@@ -435,6 +460,7 @@ void training_set_free(training_set *set) {
     free_role(&set->target);
     free_role(&set->given);
     free_role(&set->invariant);
+    free_role(&set->weights);
     encoding_free(&set->encode);
     name_list_free(&set->inputs);
     name_list_free(&set->classes);

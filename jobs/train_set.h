@@ -26,6 +26,7 @@ typedef struct training_part {
     int32_t *shown;      /* of images: (n), which one `data` shows the network */
     train_data data;     /* y is --given and z --invariant-to, categories as codes */
     circe_mat z_numbers; /* z with one column a category instead: for what knows no kernel of categories */
+    circe_mat weight;    /* float32 (n, 1), 1 on average over the training rows; no column: there are none */
 } training_part;
 
 typedef struct training_set {
@@ -36,7 +37,7 @@ typedef struct training_set {
     pictures images;  /* a point each row of the table */
     int64_t path_col; /* of the table, where images are named by it */
     int64_t *row_of;  /* (rows): of images, which row of the file a row of the table was, before some were dropped */
-    training_role features, target, given, invariant;
+    training_role features, target, given, invariant, weights;
     bool given_is_target, has_invariant;
     int64_t dropped;
     train_loss_kind loss;
@@ -68,7 +69,7 @@ void training_points_free(training_set *set);
 circe_status training_part_gather(const training_set *set, const int64_t *at, int64_t n, training_part *out);
 void training_part_free(training_part *part);
 
-/* Training rows that the conditional mean is learnt from where there is no holdout, at most: many columns leave no low
+/* Training rows that the conditional mean is learned from where there is no holdout, at most: many columns leave no low
  * rank, and the cost grows with the cube of the rows. */
 static inline int64_t training_most_shared(const training_set *set) { return set->given.n <= 2 ? 10000 : 2000; }
 

@@ -4,7 +4,8 @@
  *     the features' standard deviation five times or a fifth of the first epoch's
  *     predictions that hardly vary, an error above that of a constant  at the end, on the judged rows
  *
- * The first two come with the end of every epoch of the network that was asked for. */
+ * The first two come with the end of every epoch of the network that was asked for. A run that is resumed looks at the
+ * epochs before it too: it warns of what an uninterrupted one does. */
 #include <inttypes.h>
 #include <math.h>
 
@@ -19,43 +20,46 @@ static bool first_time(training_watchman *w, unsigned what) {
     return first;
 }
 
-static void look_at_kernel(training_job *job, const train_progress *p) {
+static void look_at_kernel(training_job *job, int64_t number, const train_epoch *e) {
     training_watchman *w = &job->watchman;
-    if (p->mean_kernel < least_kernel && first_time(w, TRAINING_NARROW))
+    if (e->mean_kernel < least_kernel && first_time(w, TRAINING_NARROW))
         notes_add(&job->warnings,
                   "epoch %" PRId64
                   ": the kernel of the regularised features averages %.2g between two rows; it is so narrow that the "
                   "regulariser hardly sees dependence, and the features can grow to hide it; use --sigma2-x median",
-                  p->epoch, p->mean_kernel);
-    if (p->mean_kernel > most_kernel && first_time(w, TRAINING_CONSTANT))
+                  number, e->mean_kernel);
+    if (e->mean_kernel > most_kernel && first_time(w, TRAINING_CONSTANT))
         notes_add(&job->warnings,
                   "epoch %" PRId64
                   ": the kernel of the regularised features averages %.3f between two rows; to the kernel the features "
                   "hardly vary, so the regulariser is small even if they depend on something; use --sigma2-x median, "
                   "or a smaller --gamma if the prediction has collapsed",
-                  p->epoch, p->mean_kernel);
+                  number, e->mean_kernel);
 }
 
-static void look_at_scale(training_job *job, const train_progress *p) {
+static void look_at_scale(training_job *job, int64_t number, const train_epoch *e) {
     training_watchman *w = &job->watchman;
-    double ratio = p->spread / w->spread;
+    double ratio = e->spread / w->spread;
     bool follows = job->options->sigma2_x < 0;
     if (!(ratio > most_drift || ratio < 1.0 / most_drift) || !first_time(w, TRAINING_DRIFT)) return;
     notes_add(
         &job->warnings,
-        "epoch %" PRId64 ": the standard deviation of the regularised features has %s from %.3g to %.3g; %s", p->epoch,
-        ratio > 1.0 ? "grown" : "shrunk", w->spread, p->spread,
+        "epoch %" PRId64 ": the standard deviation of the regularised features has %s from %.3g to %.3g; %s", number,
+        ratio > 1.0 ? "grown" : "shrunk", w->spread, e->spread,
         !follows ? "with a fixed --sigma2-x, the regulariser no longer measures the same thing; use --sigma2-x median"
         : ratio > 1.0 ? "the width adapts, but a larger --weight-decay or a smaller --lr would keep training steady"
                       : "the prediction may collapse to a constant; try a smaller --gamma");
 }
 
-void training_watch_epoch(training_job *job, const train_progress *p) {
+void training_watch_epochs(training_job *job, const train_epoch *history, int64_t epochs) {
     training_watchman *w = &job->watchman;
-    if (job->stage[0] != '\0' || !p->epoch_ended) return; /* a trial of the search for gamma, or the baseline */
-    if (!(w->spread > 0.0)) w->spread = p->spread;
-    look_at_kernel(job, p);
-    look_at_scale(job, p);
+    if (job->stage[0] != '\0') return; /* a trial of the search for gamma, or the baseline */
+    for (; w->epochs < epochs; w->epochs++) {
+        const train_epoch *e = &history[w->epochs];
+        if (!(w->spread > 0.0)) w->spread = e->spread;
+        look_at_kernel(job, w->epochs + 1, e);
+        look_at_scale(job, w->epochs + 1, e);
+    }
 }
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */

@@ -21,10 +21,11 @@ typedef struct trained {
 
 static inline const trained *trained_of(const circe_training *result) { return (const trained *)(const void *)result; }
 
-/* What was said, and the spread of the features in the first epoch. */
+/* What was said, the epochs that were looked at, and the spread of the features in the first of them. */
 enum { TRAINING_NARROW = 1, TRAINING_CONSTANT = 2, TRAINING_DRIFT = 4 };
 typedef struct training_watchman {
     unsigned said;
+    int64_t epochs;
     double spread;
 } training_watchman;
 
@@ -51,14 +52,22 @@ typedef struct training_job {
     circe_measure *regularizer; /* NULL: none */
     int64_t outputs;
     train_result result;
-    double began, reported; /* on the clock: this process's first step; the last word to the watch */
-    int64_t began_step;     /* its number */
-    double from, to;        /* the share of the whole that the training at hand is */
-    char stage[96];         /* what it is for: "gamma 300, fold 2 of 5: "; "": the network itself */
-    circe_model *compared;  /* --baseline; NULL: none is named */
-    bool search_resumed;    /* gammas were read from a file */
+    double reported;       /* on the clock: the last word to the watch */
+    double from, to;       /* the share of the whole that the training at hand is */
+    char stage[96];        /* what it is for: "gamma 300, fold 2 of 5: "; "": the network itself */
+    circe_model *compared; /* --baseline; NULL: none is named */
+    bool search_resumed;   /* gammas were read from a file */
     training_watchman watchman;
 } training_job;
+
+/* ---- settings (train_settings.c) --------------------------------------------------------------------------------- */
+
+/* Refuses options that do not go together, and fills kind, gamma, net, sigma2_y and ridge. */
+circe_status training_check_settings(training_job *job);
+/* Rows for the conditional mean, or for the choice of width and ridge. */
+bool training_needs_holdout(const training_job *job);
+/* Warns of options that do nothing here, and of what was done to the data. */
+void training_note_unused(training_job *job);
 
 /* The regulariser's options as the job has them, for any kind. */
 void training_regularizer_options(const training_job *job, circe_measure_kind kind, circe_measure_options *options);
@@ -90,7 +99,7 @@ circe_status training_regularizer_for(const training_job *job, const training_pa
 
 /* ---- the watchman (train_watchman.c) ----------------------------------------------------------------------------- */
 
-void training_watch_epoch(training_job *job, const train_progress *progress);
+void training_watch_epochs(training_job *job, const train_epoch *history, int64_t epochs);
 /* Of the network that was asked for, once it is judged. */
 void training_watch_end(training_job *job);
 
@@ -107,6 +116,12 @@ void training_search_forget(const training_job *job);
 
 /* loss (n) := of every row, MSE over its columns or cross-entropy. */
 void training_row_losses(const training_set *set, const training_part *part, const float *outputs, double *loss);
+/* The class of a row of outputs. */
+static inline int64_t training_likeliest(const float *row, int64_t classes) {
+    int64_t best = 0;
+    for (int64_t c = 1; c < classes; c++) best = row[c] > row[best] ? c : best;
+    return best;
+}
 /* What they are divided by: the variance of the part's target, a mean over its columns; 1 of classes. */
 double training_loss_unit(const training_set *set, const training_part *part);
 /* The mean of n values with its interval, by drawing rows again. */
@@ -114,6 +129,11 @@ circe_training_estimate training_mean(const double *values, int64_t n, int64_t s
 /* Error, rates, tests and effect; `intervals`: of KPC too, which take long. */
 circe_status training_score(const training_job *job, const training_part *part, const float *outputs, bool intervals,
                             circe_training_score *score);
+/* Its halves: error and rates; tests and effect. */
+circe_status training_score_error(const training_job *job, const training_part *part, const float *outputs,
+                                  circe_training_score *score);
+circe_status training_score_dependence(const training_job *job, const training_part *part, const float *outputs,
+                                       bool intervals, circe_training_score *score);
 /* Rates or errors of the groups of --invariant-to, into the result. */
 circe_status training_compare_groups(training_job *job);
 
@@ -146,6 +166,9 @@ const train_ranks *training_ranks(void);
 
 /* Keeps, of the training rows, this process's slice. */
 void training_ranks_divide(training_set *set);
+/* The device that is meant here: of "cuda" and "auto", each rank of a machine has another GPU as long as there are
+ * more. */
+const char *training_device(const char *name, char own[16]);
 
 /* ---- texts (train_json.c) ---------------------------------------------------------------------------------------- */
 

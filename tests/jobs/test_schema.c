@@ -151,7 +151,7 @@ static void refused_texts(void **state) {
         {"sigma2-y", "1,,2", "--sigma2-y: '' is not a number"},
         {"sigma2-y", "1,-2", "--sigma2-y must be greater than 0, not -2"},
         {"dtype", "float", "--dtype is one of float32|float64, not 'float'"},
-        {"force-ridge", "yes", "--force-ridge is true or false, not 'yes'"},
+        {"force-ridge", "yes", "--force-ridge must be true or false, not 'yes'"},
         {"x", "", "--x has an empty value"},
     };
     circe_measure_job_options o;

@@ -138,7 +138,7 @@ static void what_cannot_be_is_refused(void **state) {
                  {"gamma=", "must be an option and values"},
                  {"gamma=1,x", "--gamma"},
                  {"seed=1;gamma=2;seed=3", "seed twice"},
-                 {"output=a,b", "--output cannot be swept over"}};
+                 {"output=a,b", "--output cannot vary"}};
     circe_table *table = make_table(1);
     circe_train_options base = small_run();
     circe_sweep_result *r = NULL;

@@ -145,7 +145,7 @@ static void results_are_whole(void **state) {
     o.regularizer = "gcm";
     assert_ok(circe_train(test_context(1), table, &o, NULL, &t));
     assert_int_equal(t->training_rows + t->validation_rows + t->test_rows, ROWS);
-    assert_int_equal(t->holdout_rows, t->training_rows); /* that the conditional mean is learnt from */
+    assert_int_equal(t->holdout_rows, t->training_rows); /* that the conditional mean is learned from */
     assert_int_equal(t->epochs, 3);
     assert_string_equal(t->target, "b");
     assert_string_equal(t->invariant_to, "z");

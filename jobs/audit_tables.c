@@ -1,0 +1,62 @@
+/* Tables of the page: what their cells have in common. */
+#include <math.h>
+#include <stdio.h>
+
+#include "jobs/audit_page.h"
+#include "jobs/test_json.h"
+
+/* The cells are freed. `text_columns`: the first so many are words, the others numbers. */
+void audit_show_table(audit_page *w, const char *caption, const char *const *columns, int64_t n_columns,
+                      int text_columns, cells *list) {
+    bool numeric[CELLS_MOST_COLUMNS];
+    for (int c = 0; c < CELLS_MOST_COLUMNS; c++) numeric[c] = c >= text_columns;
+    report_table table = cells_table(list, caption, columns, n_columns);
+    table.numeric = numeric;
+    report_add_table(w->page, &table);
+    cells_free(list);
+}
+
+/* Which prediction a row is of, where there are several: tables begin with it. */
+static bool names_predictions(const circe_audit_result *r) { return r->n_predictions > 1; }
+
+void audit_add_prediction(cells *list, const circe_audit_result *r, const circe_audit_finding *f) {
+    if (names_predictions(r)) cells_add(list, "%s", audit_prediction(r, f)->name);
+}
+
+/* A table whose first column is that of the prediction, where there are several. */
+void audit_show_by_prediction(audit_page *w, const char *caption, const char *const *columns, int64_t n_columns,
+                              int text_columns, cells *list) {
+    int left_out = names_predictions(w->r) ? 0 : 1;
+    audit_show_table(w, caption, columns + left_out, n_columns - left_out, text_columns - left_out, list);
+}
+
+void audit_add_p(cells *list, double p) {
+    char text[32];
+    cells_add(list, "%s", test_p_text(p, text, sizeof text));
+}
+
+void audit_add_effect(cells *list, bool there, const circe_effect *e) {
+    char value[32], lower[32], upper[32];
+    if (there)
+        cells_add(list, "%s (%s to %s)", audit_digits(e->value, value, sizeof value),
+                  audit_digits(e->lower, lower, sizeof lower), audit_digits(e->upper, upper, sizeof upper));
+    else
+        cells_add(list, "–");
+}
+
+/* Three digits, those at the end included. */
+static const char *three_digits(double value, char *out, size_t size) {
+    snprintf(out, size, value != 0 && fabs(value) < 100 ? "%#.3g" : "%.4g", value);
+    return out;
+}
+
+void audit_add_estimate(cells *list, const circe_audit_estimate *e) {
+    char value[32], lower[32], upper[32];
+    if (!isfinite(e->value))
+        cells_add(list, "–");
+    else if (!isfinite(e->lower))
+        cells_add(list, "%s", three_digits(e->value, value, sizeof value));
+    else
+        cells_add(list, "%s (%s to %s)", three_digits(e->value, value, sizeof value),
+                  three_digits(e->lower, lower, sizeof lower), three_digits(e->upper, upper, sizeof upper));
+}

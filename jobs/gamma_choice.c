@@ -1,0 +1,160 @@
+/* Which gamma is taken: a function of what was found with each, and of nothing else.
+ *
+ * Heights are smoothed to rise with gamma (isotonic regression), so that no single lucky or unlucky test decides. The
+ * gamma is taken where the curve comes to the wanted height, or nearly to its most where that is less. The margin: the
+ * height of a p-value has noise of about 1. One that is at the level is found again on every second set of new rows;
+ * that of a prediction without dependence is on average 0.
+ *
+ * Two things are taken for granted of gammas and do not always hold. Dependence should fall with gamma. But a network
+ * cancels what its own rows show by chance, and this shows in other rows, with every gamma: p-values may stay at .03
+ * while the error grows and grows. So gammas that leave much less than a smaller one that is not far below the level,
+ * as its neighbour is not, are passed over. And errors should rise: with few rows the regulariser even lowers them, and
+ * the largest gamma that costs next to nothing is taken as margin.
+ *
+ * What a gamma costs is counted in what its prediction is worth, the error of a constant less its own: a cross-entropy
+ * of .66 instead of .64 is little, and half of everything where a constant has .68. */
+#include "jobs/gamma_choice.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const double level = 0.05, suspect = 0.01, margin = 0.3, near = 1.3, least_p = 1e-12;
+
+gamma_rules gamma_rules_of_p(double trivial, double plain) {
+    return (gamma_rules){.wanted = gamma_height(margin),
+                         .enough = gamma_height(level),
+                         .noise = 0.3,
+                         .trivial = trivial,
+                         .least = 0.1 * (trivial - plain),
+                         .low = gamma_height(suspect),
+                         .dear = 0.5,
+                         .free = 0.95};
+}
+
+gamma_rules gamma_rules_of_share(double tolerance, double trivial, double plain) {
+    gamma_rules rules = gamma_rules_of_p(trivial, plain);
+    rules.wanted = rules.enough = rules.low = -tolerance;
+    rules.noise = 0.0;
+    rules.free = INFINITY;
+    return rules;
+}
+
+static double worth(double error, const gamma_rules *rules) { return rules->trivial - error; }
+
+bool gamma_is_of_use(double error, const gamma_rules *rules) { return worth(error, rules) >= rules->least; }
+
+/* By bisection: a few calls a run. */
+double gamma_height(double p) {
+    double low = -10, high = 10, bounded = fmin(fmax(p, least_p), 0.999);
+    for (int i = 0; i < 60; i++) {
+        double middle = (low + high) / 2;
+        if (erfc(-middle / sqrt(2.0)) / 2 < bounded)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+double gamma_combined_p(const double *p, int64_t n) {
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) sum += gamma_height(p[i]);
+    return fmax(erfc(-sum / sqrt(2.0 * (double)n)) / 2, least_p);
+}
+
+double gamma_rounded(double gamma) {
+    double decade = pow(10.0, floor(log10(gamma)) - 1);
+    return round(gamma / decade) * decade;
+}
+
+/* ---- the curve --------------------------------------------------------------------------------------------------- */
+
+static int by_gamma(const void *a, const void *b) {
+    double x = ((const gamma_point *)a)->gamma, y = ((const gamma_point *)b)->gamma;
+    return (x > y) - (x < y);
+}
+
+/* What a prediction must be worth. The points ascend. */
+static double least_worth(const gamma_point *p, int64_t n, const gamma_rules *rules) {
+    for (int64_t i = 0; i + 1 < n; i++) {
+        double least = fmax(rules->least, rules->dear * worth(p[i].error, rules));
+        bool low = fmin(p[i].height, p[i + 1].height) < rules->low;
+        if (p[i].gamma > 0.0 && !low && worth(p[i + 1].error, rules) >= least) return least;
+    }
+    return rules->least;
+}
+
+/* Heights become the nearest that never fall: neighbours that do are replaced by their mean. */
+static void smooth(gamma_point *p, int64_t n) {
+    for (int64_t i = 1; i < n; i++) {
+        double sum = p[i].height;
+        int64_t first = i, count = 1;
+        while (first > 0 && p[first - 1].height > sum / (double)count) sum += p[--first].height, count++;
+        for (int64_t j = first; j <= i; j++) p[j].height = sum / (double)count;
+    }
+}
+
+/* curve := the points that are of use and not too dear, ascending and smoothed; returns how many. */
+static int64_t curve_of(gamma_point *points, int64_t n, const gamma_rules *rules, gamma_point *curve) {
+    int64_t kept = 0;
+    qsort(points, (size_t)n, sizeof *points, by_gamma);
+    double least = least_worth(points, n, rules);
+    for (int64_t i = 0; i < n; i++)
+        if (worth(points[i].error, rules) >= least) curve[kept++] = points[i];
+    smooth(curve, kept);
+    return kept;
+}
+
+/* The first of the curve, above gamma 0, that is as high as is wanted, or as the curve comes to but for noise. Gamma 0
+ * is not on it where the regulariser lowers the error so much that the plain network is too dear. Where all p-values
+ * are the smallest there are, they cannot be told apart: the last leaves the least dependence. */
+static int64_t first_high_enough(const gamma_point *curve, int64_t n, const gamma_rules *rules, double *wanted) {
+    int64_t at = n > 1 && curve[0].gamma == 0.0 ? 1 : 0;
+    bool blind = curve[n - 1].height <= gamma_height(least_p) + 1e-9; /* smoothing rounds */
+    *wanted = fmin(rules->wanted, curve[n - 1].height - rules->noise);
+    while (at < n - 1 && (blind || curve[at].height < *wanted)) at++;
+    return at;
+}
+
+/* ---- the next, and the last -------------------------------------------------------------------------------------- */
+
+/* That of a point which is hardly larger; itself: there is none. */
+static double known_nearby(const gamma_point *p, int64_t n, const gamma_rules *rules, double gamma) {
+    for (int64_t i = 0; i < n; i++) {
+        double ratio = p[i].gamma / gamma;
+        if (ratio <= near && ratio >= 0.95 && gamma_is_of_use(p[i].error, rules)) return p[i].gamma;
+    }
+    return gamma;
+}
+
+double gamma_next(gamma_point *points, int64_t n, const gamma_rules *rules) {
+    gamma_point curve[GAMMA_MOST_POINTS];
+    double wanted;
+    int64_t kept = curve_of(points, n, rules, curve);
+    if (kept == 0) return NAN;
+    int64_t at = first_high_enough(curve, kept, rules, &wanted);
+    const gamma_point *above = &curve[at], *below = above - 1;
+    if (at == 0 || below->gamma == 0.0 || below->height >= wanted) return above->gamma;
+    double share = (above->height - wanted) / (above->height - below->height);
+    return known_nearby(points, n, rules, gamma_rounded(above->gamma * pow(below->gamma / above->gamma, share)));
+}
+
+/* The largest gamma from `gamma` up whose prediction is worth about as much as the best of them. */
+static double largest_as_good(const gamma_point *p, int64_t n, const gamma_rules *rules, double gamma) {
+    double most = -INFINITY, largest = gamma;
+    for (int64_t i = 0; i < n; i++)
+        if (p[i].gamma >= gamma) most = fmax(most, worth(p[i].error, rules));
+    for (int64_t i = 0; i < n; i++)
+        if (p[i].gamma > largest && worth(p[i].error, rules) >= rules->free * most) largest = p[i].gamma;
+    return largest;
+}
+
+double gamma_take(gamma_point *points, int64_t n, const gamma_rules *rules, bool *reached) {
+    gamma_point curve[GAMMA_MOST_POINTS];
+    double wanted;
+    int64_t kept = curve_of(points, n, rules, curve);
+    *reached = kept > 0 && curve[kept - 1].height >= rules->enough;
+    if (kept == 0) return n > 0 ? points[0].gamma : 0.0;
+    double gamma = curve[first_high_enough(curve, kept, rules, &wanted)].gamma;
+    return *reached ? largest_as_good(points, n, rules, gamma) : gamma;
+}

@@ -1,0 +1,78 @@
+/* Many tests as JSON, and as a table in text. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/small.h"
+#include "circe/test_job.h"
+#include "io/list.h"
+#include "jobs/json.h"
+#include "jobs/test_json.h"
+
+static cJSON *json_answer(const circe_answer *a) {
+    cJSON *out = cJSON_CreateObject();
+    cJSON_AddStringToObject(out, "x", a->x);
+    if (a->y != NULL)
+        cJSON_AddStringToObject(out, "y", a->y);
+    else
+        cJSON_AddNullToObject(out, "y");
+    cJSON_AddStringToObject(out, "z", a->z);
+    if (a->error != NULL) {
+        cJSON_AddNullToObject(out, "p_value");
+        cJSON_AddStringToObject(out, "error", a->error);
+        return out;
+    }
+    json_number(out, "p_holm", a->p_holm);
+    json_number(out, "p_bh", a->p_bh);
+    json_integer(out, "dropped", a->dropped);
+    cJSON_AddBoolToObject(out, "cached", a->cached);
+    test_json(out, &a->result);
+    return out;
+}
+
+char *circe_tests_json(const circe_tests_result *r) {
+    cJSON *out = cJSON_CreateObject();
+    cJSON_AddStringToObject(out, "method", r->method);
+    json_integer(out, "rows", r->rows);
+    json_integer(out, "failed", (int64_t)r->n_failed);
+    json_integer(out, "cached", (int64_t)r->n_cached);
+    json_number(out, "alpha", r->alpha);
+    json_integer(out, "seed", r->seed);
+    cJSON *list = cJSON_AddArrayToObject(out, "tests");
+    for (size_t i = 0; i < r->n; i++) cJSON_AddItemToArray(list, json_answer(&r->answers[i]));
+    json_notes(out, &r->warnings);
+    return json_text(out);
+}
+
+/* In quotes where it would fall apart. */
+static void put(FILE *out, const char *text, char end) {
+    name_list_put(out, text != NULL ? text : "");
+    putc(end, out);
+}
+
+char *circe_tests_csv(const circe_tests_result *r) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) {
+        (void)circe_fail(CIRCE_ERR_MEMORY, "out of memory");
+        return NULL;
+    }
+    fputs("x,y,z,p_value,p_holm,p_bh,statistic,null,trust,n,error\n", out);
+    for (size_t i = 0; i < r->n; i++) {
+        const circe_answer *a = &r->answers[i];
+        put(out, a->x, ',');
+        put(out, a->y, ',');
+        put(out, a->z, ',');
+        if (a->error == NULL)
+            fprintf(out, "%.17g,%.17g,%.17g,%.17g,%s,%s,%" PRId64 ",\n", a->result.p_value, a->p_holm, a->p_bh,
+                    a->result.statistic, circe_test_null_name(a->result.null), circe_trust_name(a->result.trust),
+                    a->result.n);
+        else {
+            fputs(",,,,,,,", out);
+            put(out, a->error, '\n');
+        }
+    }
+    fclose(out);
+    return text;
+}

@@ -1,0 +1,122 @@
+/* The settings of a training: what its options mean, what is refused, and what is said of options that do nothing. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/small.h"
+#include "jobs/sentinels.h"
+#include "jobs/training.h"
+
+static bool given(const training_job *job, const char *option) {
+    return circe_options_given(&circe_train_schema, job->options, option);
+}
+
+static double *numbers_of(const circe_train_options *options, const char *option, int64_t *n) {
+    circe_options_numbers(&circe_train_schema, options, option, NULL, n);
+    double *values = small_alloc((size_t)*n * sizeof *values);
+    circe_options_numbers(&circe_train_schema, options, option, values, n);
+    return values;
+}
+
+bool training_needs_holdout(const training_job *job) {
+    bool settled = job->n_sigma2_y == 1 && job->n_ridge == 1;
+    return job->kind == CIRCE_MEASURE_CIRCE ||
+           ((job->kind == CIRCE_MEASURE_HSCIC || job->kind == CIRCE_MEASURE_GCM) && !settled);
+}
+
+/* The command requires an output, and a caller may keep the model in memory. */
+static circe_status check_options(const circe_train_options *options) {
+    circe_train_options checked = *options;
+    if (checked.output == NULL) checked.output = "memory";
+    circe_status status = circe_options_check(&circe_train_schema, &checked);
+    if (status == CIRCE_OK && options->resume && options->output == NULL)
+        status = circe_fail(CIRCE_ERR_ARGUMENT, "--resume needs -o MODEL: it continues the checkpoint of that model");
+    return status;
+}
+
+circe_status training_check_settings(training_job *job) {
+    const circe_train_options *o = job->options;
+    circe_status status = check_options(o);
+    if (status != CIRCE_OK) return status;
+    job->kind = job->made->kind = (circe_measure_kind)circe_measure_find(o->regularizer);
+    job->gamma = job->kind == CIRCE_MEASURE_NONE ? 0.0 : o->gamma; /* CIRCE_AUTO until it is chosen */
+    job->net = o->net != NULL ? o->net : o->images != NULL ? "conv16s2,conv32s2,pool2,128,64" : "3x64";
+    job->sigma2_y = numbers_of(o, "sigma2-y", &job->n_sigma2_y);
+    job->ridge = numbers_of(o, "ridge", &job->n_ridge);
+    if (isnan(o->gamma)) job->gamma = CIRCE_AUTO;
+    if (job->kind == CIRCE_MEASURE_NONE) {
+        if (given(job, "gamma")) notes_add(&job->warnings, "--gamma was ignored: there is no regulariser");
+        job->gamma = 0.0;
+    } else if (o->invariant_to == NULL) {
+        circe_fail(CIRCE_ERR_ARGUMENT,
+                   "--invariant-to LIST is required with --regularizer %s: the columns that must not matter",
+                   o->regularizer);
+        return circe_fail_hint(CIRCE_ERR_ARGUMENT, "--regularizer none trains without one");
+    }
+    return train_device_check(o->device);
+}
+
+bool training_brings_activation(const char *net) {
+    return strcmp(net, "dsprites") == 0 || strcmp(net, "resnet18") == 0;
+}
+
+static void note_without_regularizer(training_job *job) {
+    static const char *const names[] = {"layers", "sweep", "baseline", "tolerance"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (given(job, names[i]) && job->kind == CIRCE_MEASURE_NONE)
+            notes_add(&job->warnings, "--%s was ignored: there is no regulariser", names[i]);
+    }
+    if (given(job, "tolerance") && job->gamma >= 0 && job->kind != CIRCE_MEASURE_NONE)
+        notes_add(&job->warnings, "--tolerance was ignored: --gamma is given");
+}
+
+void training_note_unused(training_job *job) {
+    static const char *const of_images[] = {"path-column", "array", "labels", "image-size", "channels"};
+    const circe_train_options *o = job->options;
+    for (size_t i = 0; i < sizeof of_images / sizeof of_images[0]; i++) {
+        if (given(job, of_images[i]) && !job->set->has_images)
+            notes_add(&job->warnings, "--%s was ignored: it needs --images", of_images[i]);
+    }
+    if (given(job, "activation") && training_brings_activation(job->net))
+        notes_add(&job->warnings, "--activation was ignored: %s has its own", job->net);
+    if (given(job, "estimator") && job->kind != CIRCE_MEASURE_CIRCE && job->kind != CIRCE_MEASURE_HSIC)
+        notes_add(&job->warnings, "--estimator was ignored: %s has one form", o->regularizer);
+    note_without_regularizer(job);
+    if (o->given != NULL && o->invariant_to == NULL)
+        notes_add(&job->warnings, "--given was ignored: it needs --invariant-to");
+    const input *const group[] = {&job->set->table.in};
+    if (job->set->taken_for_classes)
+        notes_add(&job->warnings,
+                  "the target '%s' is 0 or 1 and is treated as two classes; --task regression predicts a number",
+                  training_column(job->set, &job->set->target, 0));
+    sentinels_note(group, 1, &job->warnings);
+    if (job->set->dropped > 0)
+        notes_add(&job->warnings, "left out %" PRId64 " row%s with missing cells", job->set->dropped,
+                  job->set->dropped == 1 ? "" : "s");
+}
+
+void training_regularizer_options(const training_job *job, circe_measure_kind kind, circe_measure_options *options) {
+    const circe_train_options *o = job->options;
+    circe_measure_options_init(options, CIRCE_MEASURE_NONE);
+    options->kind = kind;
+    options->estimator =
+        (circe_estimator)(CIRCE_BIASED + circe_word_index("biased|debiased|centered|ustat", o->estimator));
+    options->sigma2_x = o->sigma2_x; /* its words are CIRCE_SIGMA2_MEDIAN and CIRCE_SIGMA2_RUNNING */
+    options->normalize_x = kind == CIRCE_MEASURE_GCM
+                               ? CIRCE_NORMALIZE_NONE
+                               : (circe_normalize)circe_word_index("none|rows|batch", o->normalize_x);
+    options->sigma2_y = job->sigma2_y;
+    options->n_sigma2_y = job->n_sigma2_y;
+    options->sigma2_z = o->sigma2_z == CIRCE_AUTO ? 0.0 : o->sigma2_z; /* the word median */
+    options->ridge = job->ridge;
+    options->n_ridge = job->n_ridge;
+    options->method = (circe_method)circe_word_index("auto|lowrank|dense|rff", o->method);
+    options->dtype = strcmp(o->dtype, "float32") == 0 ? CIRCE_FLOAT32 : CIRCE_FLOAT64;
+    options->kernel_y = job->set->kernel_y;
+    options->kernel_z = job->set->kernel_z;
+    options->seed = (uint64_t)o->seed;
+}
+
+const circe_mat *training_z(const training_part *part, circe_measure_kind kind) {
+    return kind == CIRCE_MEASURE_GCM ? &part->z_numbers : &part->data.z;
+}
