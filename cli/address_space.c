@@ -41,12 +41,11 @@ static void check_address_space(int argc, char **argv, char **environment) {
         return;
     }
     char text[512];
-    int length =
-        snprintf(text, sizeof text,
-                 "circe: not enough memory: OpenBLAS needs %d MB of address space for %d thread%s, and there is "
-                 "less (ulimit -v shows the limit)\nhint: raise the limit%s\n",
-                 threads * BUFFER_MB, threads, threads == 1 ? "" : "s",
-                 threads == 1 ? "" : ", or set OMP_NUM_THREADS=1, which needs less");
+    int length = snprintf(text, sizeof text,
+                          "circe: not enough memory: OpenBLAS needs %d MB of address space for %d thread%s, but less "
+                          "is available (ulimit -v shows the limit)\nhint: raise the limit%s\n",
+                          threads * BUFFER_MB, threads, threads == 1 ? "" : "s",
+                          threads == 1 ? "" : ", or set OMP_NUM_THREADS=1, which needs less");
     if (write(STDERR_FILENO, text, (size_t)length) != length) _exit(EXIT_WORK);
     _exit(EXIT_WORK);
 }

@@ -1,8 +1,12 @@
 /* `circe --help` and `circe COMMAND --help`. */
 #include "cli/help.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/small.h"
+#include "cli/common/message.h"
 #include "cli/common/text.h"
 
 enum { OPTION_COLUMN = 24, WORD_COLUMN = 20 }; /* words that are longer move their column */
@@ -24,7 +28,7 @@ static void print_example(FILE *out, const spec_example *example) {
     fprintf(out, "  %s\n", example->line);
 }
 
-static void print_option(FILE *out, const circe_option *option, int width) {
+static void print_option(FILE *out, const circe_option *option) {
     char heading[128], fallback[128], text[2048];
     help_option_heading(heading, sizeof heading, option);
     help_option_default(fallback, sizeof fallback, option);
@@ -36,20 +40,50 @@ static void print_option(FILE *out, const circe_option *option, int width) {
         fputc('\n', out);
         at = 0;
     }
-    text_wrap(out, text, at, OPTION_COLUMN, width);
+    text_wrap(out, text, at, OPTION_COLUMN, text_width());
 }
 
-static void print_options(FILE *out, const spec_command *command, int width) {
-    const char *groups[SPEC_MAX_GROUPS];
-    size_t n = spec_groups(command, groups);
-    for (size_t g = 0; g < n; g++) {
-        fprintf(out, "%s%s\n", g == 0 ? "" : "\n", groups[g]);
-        for (size_t i = 0; i < spec_n_rows(command); i++) {
-            const circe_option *option = spec_row(command, i);
-            if (strcmp(option->group, groups[g]) == 0) print_option(out, option, width);
-        }
+static bool same_group(const spec_command *command, size_t i, size_t k) {
+    return strcmp(spec_row(command, i)->group, spec_row(command, k)->group) == 0;
+}
+
+void help_options(FILE *out, const spec_command *command, void (*group)(FILE *out, const char *name, bool first),
+                  void (*option)(FILE *out, const circe_option *option)) {
+    size_t n = spec_n_rows(command);
+    for (size_t i = 0; i < n; i++) {
+        size_t first = 0;
+        while (!same_group(command, first, i)) first++;
+        if (first < i) continue;
+        group(out, spec_row(command, i)->group, i == 0);
+        for (size_t k = i; k < n; k++)
+            if (same_group(command, k, i)) option(out, spec_row(command, k));
     }
 }
+
+int help_write_page(const char *path, help_page_fn *page, const spec_command *command) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL) return message_fail(EXIT_WORK, "out of memory");
+    page(out, command);
+    fclose(out);
+    int status = message_refused(file_write_text(path, text, bytes));
+    free(text);
+    return status;
+}
+
+int help_write_pages(const char *directory, const char *prefix, const char *ending, help_page_fn *page) {
+    int status = EXIT_DONE;
+    for (int i = 0; i < SPEC_N_COMMANDS && status == EXIT_DONE; i++) {
+        if (spec_commands[i].hidden || i == SPEC_HELP) continue;
+        char *path = small_format("%s/%s%s%s", directory, prefix, spec_commands[i].name, ending);
+        status = help_write_page(path, page, &spec_commands[i]);
+        free(path);
+    }
+    return status;
+}
+
+static void print_group(FILE *out, const char *name, bool first) { fprintf(out, "%s%s\n", first ? "" : "\n", name); }
 
 static void print_argument(FILE *out, const spec_command *command, int width) {
     const char *words[32], *meanings[32];
@@ -67,9 +101,9 @@ void help_command(FILE *out, const spec_command *command) {
     int width = text_width();
     text_wrap(out, command->summary, fprintf(out, "circe %s:", command->name), 0, width);
     fprintf(out, "\nUsage: circe %s %s\n\n", command->name, command->synopsis);
-    if (command->explanation != NULL) text_paragraphs(out, command->explanation, width);
+    if (command->explanation != NULL) text_paragraphs(out, command->explanation, text_paragraph);
     print_argument(out, command, width);
-    print_options(out, command, width);
+    help_options(out, command, print_group, print_option);
     if (spec_find_row(command, "y", 1) < spec_n_rows(command)) {
         fprintf(out, "\nFiles\n");
         text_wrap(out, spec_files, 0, 2, width);
@@ -82,7 +116,7 @@ void help_command(FILE *out, const spec_command *command) {
 void help_overview(FILE *out) {
     int width = text_width();
     fprintf(out, "circe: %s\n\n", spec_summary);
-    text_paragraphs(out, spec_introduction, width);
+    text_paragraphs(out, spec_introduction, text_paragraph);
     fprintf(out, "Usage: circe COMMAND [options]\n\nCommands\n");
     for (int i = 0; i < SPEC_N_COMMANDS; i++) {
         if (!spec_commands[i].hidden)

@@ -65,17 +65,17 @@ static int cmd_completion(const args *arguments) {
     else if (shell != NULL && strcmp(shell, "zsh") == 0)
         completion_zsh(stdout);
     else
-        return message_fail(EXIT_INPUT, "which shell: bash or zsh?");
+        return message_fail(EXIT_INPUT, "name the shell: bash or zsh");
     return EXIT_DONE;
 }
 
 static int cmd_generate_man(const args *arguments) {
-    if (arguments->argument == NULL) return message_fail(EXIT_INPUT, "into which folder?");
+    if (arguments->argument == NULL) return message_fail(EXIT_INPUT, "name the folder to write to");
     return manpage_write_all(arguments->argument);
 }
 
 static int cmd_generate_reference(const args *arguments) {
-    if (arguments->argument == NULL) return message_fail(EXIT_INPUT, "into which folder?");
+    if (arguments->argument == NULL) return message_fail(EXIT_INPUT, "name the folder to write to");
     return reference_write_all(arguments->argument);
 }
 

@@ -2,11 +2,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/small.h"
 #include "circe/version.h"
 #include "cli/common/message.h"
+#include "cli/common/text.h"
 #include "cli/help.h"
-#include "io/io.h"
 
 /* Text as troff reads it back unchanged: dashes that can be copied, no accidental escapes or requests. */
 static void put(FILE *out, const char *text, size_t length) {
@@ -42,16 +42,10 @@ static void put(FILE *out, const char *text, size_t length) {
 
 static void put_text(FILE *out, const char *text) { put(out, text, strlen(text)); }
 
-static void put_paragraphs(FILE *out, const char *text) {
-    while (*text != '\0') {
-        const char *end = strstr(text, "\n\n");
-        size_t length = end != NULL ? (size_t)(end - text) : strlen(text);
-        bool verbatim = strncmp(text, "  ", 2) == 0;
-        fputs(verbatim ? ".PP\n.nf\n" : ".PP\n", out);
-        put(out, text, length);
-        fputs(verbatim ? "\n.fi\n" : "\n", out);
-        text = end != NULL ? end + 2 : text + length;
-    }
+static void put_paragraph(FILE *out, const char *text, size_t length, bool verbatim) {
+    fputs(verbatim ? ".PP\n.nf\n" : ".PP\n", out);
+    put(out, text, length);
+    fputs(verbatim ? "\n.fi\n" : "\n", out);
 }
 
 static void put_heading(FILE *out, const char *page, const char *name, const char *summary) {
@@ -100,17 +94,8 @@ static void put_option(FILE *out, const circe_option *option) {
     fputc('\n', out);
 }
 
-static void put_options(FILE *out, const spec_command *command) {
-    const char *groups[SPEC_MAX_GROUPS];
-    size_t n = spec_groups(command, groups);
-    fputs(".SH OPTIONS\n", out);
-    for (size_t g = 0; g < n; g++) {
-        fprintf(out, ".SS %s\n", groups[g]);
-        for (size_t i = 0; i < spec_n_rows(command); i++) {
-            const circe_option *option = spec_row(command, i);
-            if (strcmp(option->group, groups[g]) == 0) put_option(out, option);
-        }
-    }
+static void put_group(FILE *out, const char *name, bool first) {
+    fprintf(out, "%s.SS %s\n", first ? ".SH OPTIONS\n" : "", name);
 }
 
 static void put_argument(FILE *out, const spec_command *command) {
@@ -148,19 +133,20 @@ static void put_command_page(FILE *out, const spec_command *command) {
     fprintf(out, ".SH SYNOPSIS\n\\fBcirce %s\\fR ", command->name);
     put_text(out, command->synopsis);
     fputs("\n.SH DESCRIPTION\n", out);
-    put_paragraphs(out, command->explanation != NULL ? command->explanation : command->summary);
+    text_paragraphs(out, command->explanation != NULL ? command->explanation : command->summary, put_paragraph);
     put_argument(out, command);
-    put_options(out, command);
+    help_options(out, command, put_group, put_option);
     if (spec_find_row(command, "y", 1) < spec_n_rows(command)) put_files(out);
     put_exit_status(out);
     put_examples(out, command->examples);
     fputs(".SH SEE ALSO\n.BR circe (1)\n", out);
 }
 
-static void put_main_page(FILE *out) {
+static void put_main_page(FILE *out, const spec_command *all) {
+    (void)all;
     put_heading(out, "CIRCE", "circe", spec_summary);
     fputs(".SH SYNOPSIS\n\\fBcirce\\fR \\fICOMMAND\\fR [options]\n.SH DESCRIPTION\n", out);
-    put_paragraphs(out, spec_introduction);
+    text_paragraphs(out, spec_introduction, put_paragraph);
     fputs(".SH COMMANDS\n", out);
     for (int i = 0; i < SPEC_N_COMMANDS; i++) {
         if (spec_commands[i].hidden) continue;
@@ -181,29 +167,9 @@ static void put_main_page(FILE *out) {
     fputc('\n', out);
 }
 
-/* One page into DIRECTORY/circe[-NAME].1; `command` is NULL for the main page. */
-static int write_page(const char *directory, const spec_command *command) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL) return message_fail(EXIT_WORK, "out of memory");
-    if (command != NULL)
-        put_command_page(out, command);
-    else
-        put_main_page(out);
-    fclose(out);
-    char *path =
-        small_format("%s/circe%s%s.1", directory, command != NULL ? "-" : "", command != NULL ? command->name : "");
-    int status = message_refused(file_write_text(path, text, bytes));
-    free(path);
-    free(text);
-    return status;
-}
-
 int manpage_write_all(const char *directory) {
-    int status = write_page(directory, NULL);
-    for (int i = 0; i < SPEC_N_COMMANDS && status == EXIT_DONE; i++) {
-        if (!spec_commands[i].hidden && i != SPEC_HELP) status = write_page(directory, &spec_commands[i]);
-    }
-    return status;
+    char *path = small_format("%s/circe.1", directory);
+    int status = help_write_page(path, put_main_page, NULL);
+    free(path);
+    return status == EXIT_DONE ? help_write_pages(directory, "circe-", ".1", put_command_page) : status;
 }

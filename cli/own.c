@@ -50,7 +50,8 @@ OWN(measure, THREADS, MEMORY, JSON, QUIET, VERBOSE, HELP)
 OWN(test, THREADS, MEMORY,
     ROW(PATH, output, "output", .letter = 'o', .value = "DIR", .group = "Output",
         .help = "With --calibrate: the folder for calibration.svg, its script and its data."),
-    JSON, QUIET, VERBOSE, HELP)
+    ROW(FLAG, csv, "csv", .group = "Output", .help = "With --pairs: print a .csv, one line per test."), JSON, QUIET,
+    VERBOSE, HELP)
 OWN(audit, THREADS, MEMORY,
     ROW(PATH, output, "output", .letter = 'o', .required = 1, .value = "DIR", .group = "Output",
         .help = "The folder for report.html, its figures, results.json and results.csv. It may exist; files of these "

@@ -9,7 +9,7 @@ typedef struct own_options {
     int64_t threads, memory; /* CIRCE_UNSET: the library's choice */
     const char *output;      /* of `test`, `audit`, `demo`, `experiment-run` */
     const char *report, *config, *device;
-    int no_report, audit, json, quiet, verbose, help;
+    int no_report, audit, json, csv, quiet, verbose, help;
     /* of bench */
     int quick, large;
     const char *only, *precision;

@@ -3,10 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "cli/common/message.h"
+#include "base/small.h"
+#include "cli/common/text.h"
 #include "cli/help.h"
-#include "io/io.h"
 
 /* Text that Markdown shows unchanged, except for `code` and for dashes, which stay dashes. */
 static void put(FILE *out, const char *text) {
@@ -24,22 +23,14 @@ static void put(FILE *out, const char *text) {
     }
 }
 
-static void put_explanation(FILE *out, const char *text) {
-    while (*text != '\0') {
-        const char *end = strstr(text, "\n\n");
-        size_t length = end != NULL ? (size_t)(end - text) : strlen(text);
-        char *paragraph = strndup(text, length);
-        if (paragraph == NULL) return;
-        bool verbatim = strncmp(text, "  ", 2) == 0;
-        if (verbatim)
-            fprintf(out, "```text\n%s\n```\n\n", paragraph);
-        else {
-            put(out, paragraph);
-            fputs("\n\n", out);
-        }
-        free(paragraph);
-        text = end != NULL ? end + 2 : text + length;
-    }
+static void put_paragraph(FILE *out, const char *text, size_t length, bool verbatim) {
+    char *paragraph = small_format("%.*s", (int)length, text);
+    if (verbatim)
+        fprintf(out, "```text\n%s\n```", paragraph);
+    else
+        put(out, paragraph);
+    fputs("\n\n", out);
+    free(paragraph);
 }
 
 static void put_option(FILE *out, const circe_option *option) {
@@ -55,16 +46,9 @@ static void put_option(FILE *out, const circe_option *option) {
     fputs("\n\n", out);
 }
 
-static void put_options(FILE *out, const spec_command *command) {
-    const char *groups[SPEC_MAX_GROUPS];
-    size_t n = spec_groups(command, groups);
-    for (size_t g = 0; g < n; g++) {
-        fprintf(out, "## %s\n\n", groups[g]);
-        for (size_t i = 0; i < spec_n_rows(command); i++) {
-            const circe_option *option = spec_row(command, i);
-            if (strcmp(option->group, groups[g]) == 0) put_option(out, option);
-        }
-    }
+static void put_group(FILE *out, const char *name, bool first) {
+    (void)first;
+    fprintf(out, "## %s\n\n", name);
 }
 
 static void put_argument(FILE *out, const spec_command *command) {
@@ -92,30 +76,10 @@ static void put_examples(FILE *out, const spec_example *examples) {
 
 static void put_page(FILE *out, const spec_command *command) {
     fprintf(out, "# circe %s\n\n```text\ncirce %s %s\n```\n\n", command->name, command->name, command->synopsis);
-    put_explanation(out, command->explanation != NULL ? command->explanation : command->summary);
+    text_paragraphs(out, command->explanation != NULL ? command->explanation : command->summary, put_paragraph);
     put_argument(out, command);
-    put_options(out, command);
+    help_options(out, command, put_group, put_option);
     put_examples(out, command->examples);
 }
 
-static int write_page(const char *directory, const spec_command *command) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL) return message_fail(EXIT_WORK, "out of memory");
-    put_page(out, command);
-    fclose(out);
-    char *path = small_format("%s/%s.md", directory, command->name);
-    int status = message_refused(file_write_text(path, text, bytes));
-    free(path);
-    free(text);
-    return status;
-}
-
-int reference_write_all(const char *directory) {
-    int status = EXIT_DONE;
-    for (int i = 0; i < SPEC_N_COMMANDS && status == EXIT_DONE; i++) {
-        if (!spec_commands[i].hidden && i != SPEC_HELP) status = write_page(directory, &spec_commands[i]);
-    }
-    return status;
-}
+int reference_write_all(const char *directory) { return help_write_pages(directory, "", ".md", put_page); }

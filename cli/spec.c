@@ -74,18 +74,19 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
          .own = &own_test,
          .name = "test",
          .argument = "METHOD",
-         .synopsis = "METHOD --x FILE --y FILE --z FILE [--alpha A] [--calibrate [N]] [--effects] [options]",
+         .synopsis = "METHOD (--x FILE --y FILE --z FILE | --data FILE --pairs FILE) [--alpha A] [--effects] [options]",
          .summary = "test whether x is independent of z given y: a p-value, and whether to trust it",
-         .explanation = "Tests whether x is independent of z once y is known. A small p-value means that such data "
-                        "would be rare under independence. A large one means that the test found no dependence; it "
-                        "does not prove that there is none.\n\n"
-                        "Every such test regresses on y, and its p-value is only as good as these regressions. So the "
-                        "output reports how good they are (do the residuals still depend on y?) and rates the trust in "
-                        "the p-value as good, doubtful or poor. --calibrate goes further: it draws x again given y, "
-                        "many times, independently of z, and checks that the p-values of these data sets are spread "
-                        "evenly. --effects reports how large the dependence is and where along y it occurs.\n\n"
-                        "Text columns are categories and have their own kernel. Without --y the test is marginal. "
-                        "p-values are never 0, and the same --seed gives the same p-value on any number of threads.",
+         .explanation =
+             "Tests whether x is independent of z once y is known. A small p-value means that such data "
+             "would be rare under independence. A large one means that the test found no dependence; it "
+             "does not prove that there is none.\n\n"
+             "Every such test regresses on y, and its p-value is only as good as these regressions. So the "
+             "output reports how good they are (do the residuals still depend on y?) and rates the trust in "
+             "the p-value as good, doubtful or poor. --calibrate goes further: it draws x again given y, "
+             "many times, independently of z, and checks that the p-values of these data sets are spread "
+             "evenly. --effects reports how large the dependence is and where along y it occurs.\n\n"
+             "Text columns are categories and have their own kernel. Without --y the test is marginal. "
+             "p-values are never 0, and the same --seed gives the same p-value on any number of threads, to rounding.",
          .examples =
              {{"Does a score depend on age and sex, given the income?",
                "circe test kci --data people.csv --x score --y income --z age,sex"},
@@ -95,6 +96,10 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
                "circe test kci --data people.csv --x score --y income --z age --calibrate 500 -o figures"},
               {"With more pairs (y, z) whose x is unknown",
                "circe test circe --x x.npy --y y.npy --z z.npy --auxiliary-y more_y.npy --auxiliary-z more_z.npy"},
+              {"Several rows per patient, which may depend on each other",
+               "circe test kci --data visits.csv --x dose --y age --z outcome --groups patient"},
+              {"Many tests, one per line of a .csv with the columns x, z and y",
+               "circe test kci --data people.csv --pairs pairs.csv"},
               {"A million rows", "circe test rcot --x x.npy --y y.npy --z z.npy"},
               {"All tests, for an overview", "circe test all --x x.npy --y y.npy --z z.npy"}}},
     [SPEC_AUDIT] =
@@ -129,26 +134,27 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
          .own = &own_train,
          .name = "train",
          .synopsis =
-             "(--data FILE --features LIST | --images FILE) --target COLUMN --invariant-to LIST --gamma G [options] -o "
-             "MODEL",
+             "(--data FILE --features LIST | --images FILE) --target COLUMN --invariant-to LIST [options] -o MODEL",
          .summary = "train a predictor that does not depend on a distractor",
          .explanation =
              "Trains a network that predicts the target from features or images. It minimises loss + gamma * "
              "regulariser, where the regulariser measures how much the prediction depends on --invariant-to once "
              "--given is known. Invariance costs accuracy: an invariant predictor cannot use what only the distractor "
-             "tells.\n\n"
+             "tells. By default the command looks for the smallest gamma with which a test finds no dependence on "
+             "rows left out of training.\n\n"
              "--seed splits the rows at random into training, validation, test and holdout rows. The training rows "
              "standardise the columns. The model stores their statistics, names and categories, so `circe predict` "
              "takes a table as it is. Images are stored as bytes or bits and scaled to [-1, 1] for the network.\n\n"
-             "At the end the command prints the error on the test rows and the measures of dependence before and "
-             "after. If --given is not the target, it also estimates the floor: the error of predicting from --given "
-             "alone. A folder beside the model holds the same as a report to share.\n\n"
+             "The same network is trained without the regulariser too. At the end the command compares the two on test "
+             "rows, which neither has seen: their errors, and the dependence that is left. If --given is not the "
+             "target, it also estimates the floor: the error of predicting from --given alone. A folder beside the "
+             "model holds the same as a report to share.\n\n"
              "Under mpirun or srun, all processes train one network together, with the same result. Each process takes "
              "its slice of every batch and holds its share of the rows.",
          .examples =
              {{"A score from a, y and z that does not depend on z once y is known",
-               "circe train --data people.csv --features a,y,z --target b --given y --invariant-to z --gamma "
-               "1e3 -o model.safetensors"},
+               "circe train --data people.csv --features a,y,z --target b --given y --invariant-to z -o "
+               "model.safetensors"},
               {"Equal treatment of groups that have the same outcome",
                "circe train --data loans.csv --features income,age,sex --target repaid --invariant-to sex "
                "--gamma 100 -o loans.safetensors"},
@@ -253,7 +259,8 @@ const spec_command spec_commands[SPEC_N_COMMANDS] = {
              "Times the loss and its gradient in float32 at three sizes, both from raw y and z and from cached "
              "residual features. Also times the fit with its whole leave-one-out grid, and shows how the time grows "
              "with the batch B, the holdout M, the dimension d_x and the rank. Data: y uniform on [0, 1], z = y + 0.05 "
-             "noise, x random. Each time is the median of many repetitions, with its quartiles.",
+             "noise, x random. Each time is the median of many repetitions, with its quartiles. With --device cuda and "
+             "without --quick, training steps are also timed in PyTorch, if python3 has it.",
          .examples = {{"A first impression", "circe bench --quick"},
                       {"Everything, for a script", "circe bench --large --json > bench.json"}}},
     [SPEC_HELP] = {.own = &own_help,
@@ -337,17 +344,6 @@ size_t spec_find_row(const spec_command *command, const char *name, size_t lengt
         if (strlen(candidate) == length && memcmp(candidate, name, length) == 0) break;
     }
     return i;
-}
-
-size_t spec_groups(const spec_command *command, const char *groups[SPEC_MAX_GROUPS]) {
-    size_t n = 0;
-    for (size_t i = 0; i < spec_n_rows(command); i++) {
-        const char *group = spec_row(command, i)->group;
-        size_t k = 0;
-        while (k < n && strcmp(groups[k], group) != 0) k++;
-        if (k == n && n < SPEC_MAX_GROUPS) groups[n++] = group;
-    }
-    return n;
 }
 
 size_t spec_argument_words(const spec_command *command, const char **words, const char **meanings, size_t limit) {

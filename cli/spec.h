@@ -64,9 +64,6 @@ size_t spec_n_rows(const spec_command *command);
 const circe_option *spec_row(const spec_command *command, size_t i);
 /* The number of the row of this name (of `length` letters); spec_n_rows: there is none. */
 size_t spec_find_row(const spec_command *command, const char *name, size_t length);
-/* The groups of its rows, in order of appearance; returns how many (at most SPEC_MAX_GROUPS). */
-enum { SPEC_MAX_GROUPS = 24 };
-size_t spec_groups(const spec_command *command, const char *groups[SPEC_MAX_GROUPS]);
 
 /* The words a command's positional argument may be, with what each means; returns how many (at most `limit`). */
 size_t spec_argument_words(const spec_command *command, const char **words, const char **meanings, size_t limit);

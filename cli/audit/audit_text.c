@@ -22,9 +22,12 @@ static int widest(const circe_audit_column *columns, int64_t n, int least) {
 }
 
 static void print_finding(const circe_audit_result *r, const circe_audit_finding *f, int prediction, int attribute) {
-    char p[32], adjusted[32], kpc[64] = "-";
+    char p[32], adjusted[32], kpc[112] = "-";
     const circe_effect *e = &f->effects.kpc;
-    if (f->has_effects) snprintf(kpc, sizeof kpc, "%.3f [%.3f, %.3f]", e->value, e->lower, e->upper);
+    char value[32], lower[32], upper[32];
+    if (f->has_effects)
+        snprintf(kpc, sizeof kpc, "%s [%s, %s]", audit_digits(e->value, value, sizeof value),
+                 audit_digits(e->lower, lower, sizeof lower), audit_digits(e->upper, upper, sizeof upper));
     printf("  %-*s  %-*s  %9s  %9s  %-9s  %-22s  %s\n", prediction, audit_prediction(r, f)->name, attribute,
            audit_attribute(r, f)->name, test_p_text(f->p_value, p, sizeof p),
            test_p_text(f->p_adjusted, adjusted, sizeof adjusted), circe_trust_name(f->trust), kpc,
@@ -71,7 +74,7 @@ static void print_quality(const circe_audit_result *r) {
             printf("%s%s %.3g [%.3g, %.3g]", between, circe_audit_metric_name(shown[m]), e->value, e->lower, e->upper);
             between = ", ";
         }
-        putchar('\n');
+        puts(between[0] == '\0' ? "no metric: it is a number, and the outcome is classes in words" : "");
     }
     putchar('\n');
 }
@@ -85,6 +88,17 @@ static void print_verdicts(const circe_audit_result *r, int64_t notion) {
     }
 }
 
+/* Of --fail-if: what is kept, what is not, and what these rows can tell. */
+static void print_limits(const circe_audit_result *r) {
+    if (r->n_checks == 0) return;
+    printf("Limits:\n\n");
+    for (int64_t i = 0; i < r->n_checks; i++) {
+        printf("  %s  ", r->checks[i].failed ? "✗" : "✓");
+        text_wrap(stdout, r->checks[i].text, 5, 5, text_width());
+    }
+    putchar('\n');
+}
+
 void audit_text(const circe_audit_result *r, const char *folder, bool quiet) {
     if (!quiet) print_quality(r);
     for (int64_t k = 0; k < r->n_notions; k++) {
@@ -95,5 +109,6 @@ void audit_text(const circe_audit_result *r, const char *folder, bool quiet) {
     putchar('\n');
     text_columns(&r->columns);
     for (int64_t k = 0; k < r->n_notions; k++) print_verdicts(r, k);
+    print_limits(r);
     printf("The report: %s/report.html\n", folder);
 }

@@ -1,9 +1,5 @@
 /* circe audit: what the job finds, as text or JSON, and its report. */
-#include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/small.h"
 #include "cli/audit/audit_text.h"
@@ -13,10 +9,8 @@
 #include "cli/common/parse.h"
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
-#include "cli/common/text.h"
 #include "io/paths.h"
 #include "jobs/audit_parts.h"
-#include "jobs/test_json.h"
 
 enum { EXIT_LIMIT = 3 }; /* a limit of --fail-if was not kept */
 

@@ -6,11 +6,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/clock.h"
 #include "circe/circe.h"
-#include "cli/bench/bench_images.h"
-#include "cli/bench/bench_measures.h"
-#include "cli/bench/bench_train.h"
+#include "cli/bench/bench.h"
 #include "cli/commands.h"
 #include "cli/common/message.h"
 #include "cli/common/output.h"
@@ -20,39 +17,15 @@
 #include "io/quantile.h"
 #include "jobs/machine.h"
 
-enum { MAX_REPETITIONS = 2001, MAX_ROWS = 64, MAX_FITS = 8, CACHED_ROWS = 16384 };
+enum { CACHED_ROWS = 16384 };
 
-/* One timed loss + gradient in float32. */
-typedef struct bench_row {
-    const char *name; /* what it is there for: "loss+gradient", or the quantity that grows */
+/* One loss + gradient in float32 to be timed. */
+typedef struct bench_case {
+    const char *name; /* the list of its row: "rows", or the quantity that grows */
     bool cached;      /* residual features computed before; otherwise from raw y and z */
-    int64_t B, M, d_x, rank_y, rank_z;
+    int64_t B, M, d_x;
     double sigma2; /* of y and z where the rank is set by it; 0: the grid and 0.01 */
-    double median, q1, q3, fit_seconds;
-    int64_t repetitions;
-} bench_row;
-
-typedef struct bench_fit {
-    int64_t M, n_sigma2_y, n_ridge, rank_y, rank_z;
-    circe_method method;
-    double seconds;
-    double peak_bytes; /* of the process so far */
-} bench_fit;
-
-typedef struct bench {
-    const own_options *own;
-    session s;
-    uint64_t seed;
-    double budget; /* seconds for the repetitions of one row */
-    bench_row rows[MAX_ROWS];
-    int64_t n_rows;
-    bench_fit fits[MAX_FITS];
-    int64_t n_fits;
-    measure_times measures;
-    train_times training;
-    image_times images;
-    int64_t done, total; /* rows and fits, for the bar */
-} bench;
+} bench_case;
 
 /* y uniform on [0, 1], z = y + 0.05 noise. Rows of float64 or float32, from position `first` of the streams. */
 typedef struct points {
@@ -110,6 +83,7 @@ static int fit_model(const bench *b, int64_t M, double sigma2, circe_cme **cme) 
 
 /* What one repetition works on. */
 typedef struct step {
+    circe_workspace *workspace;
     const circe_cme *cme;
     circe_features *features; /* NULL: raw */
     int64_t *order;           /* of the cached rows, walked batch after batch */
@@ -126,20 +100,20 @@ static void free_step(step *t, points *p) {
     free_points(p);
 }
 
-static circe_status run_step(const bench *b, const step *t, int64_t repetition) {
+static circe_status run_step(void *user, int64_t repetition) {
+    step *t = user;
     double value = 0;
-    circe_mat grad = t->grad;
     if (t->features == NULL)
-        return circe_measure_circe(b->s.workspace, t->cme, t->kernel_x, &t->x, &t->y, &t->z, CIRCE_CENTERED, &value,
-                                   &grad);
+        return circe_measure_circe(t->workspace, t->cme, t->kernel_x, &t->x, &t->y, &t->z, CIRCE_CENTERED, &value,
+                                   &t->grad);
     int64_t batches = CACHED_ROWS / t->x.rows;
     const int64_t *index = t->order + repetition % batches * t->x.rows;
-    return circe_measure_circe_cached(b->s.workspace, t->cme, t->features, index, t->x.rows, t->kernel_x, &t->x,
-                                      CIRCE_CENTERED, &value, &grad);
+    return circe_measure_circe_cached(t->workspace, t->cme, t->features, index, t->x.rows, t->kernel_x, &t->x,
+                                      CIRCE_CENTERED, &value, &t->grad);
 }
 
 /* x standard normal in float32, its kernel as wide as its dimension. */
-static int prepare_x(const bench *b, const bench_row *row, step *t) {
+static int prepare_x(const bench *b, const bench_case *row, step *t) {
     int64_t n = row->B * row->d_x;
     double *normal = malloc((size_t)n * sizeof *normal);
     float *x = calloc((size_t)n, sizeof *x), *grad = calloc((size_t)n, sizeof *grad);
@@ -156,8 +130,8 @@ static int prepare_x(const bench *b, const bench_row *row, step *t) {
     return message_refused(status);
 }
 
-static int prepare_step(const bench *b, const bench_row *row, const circe_cme *cme, points *p, step *t) {
-    *t = (step){.cme = cme};
+static int prepare_step(const bench *b, const bench_case *row, const circe_cme *cme, points *p, step *t) {
+    *t = (step){.workspace = b->s.workspace, .cme = cme};
     int64_t n = row->cached ? CACHED_ROWS : row->B;
     int done = draw_points(b, 20, n, p);
     if (done == EXIT_DONE) done = prepare_x(b, row, t);
@@ -172,50 +146,32 @@ static int prepare_step(const bench *b, const bench_row *row, const circe_cme *c
     return message_refused(status);
 }
 
-/* Repeats a step until the budget is spent, at least 5 times, after two that only warm up. */
-static int time_step(const bench *b, const step *t, bench_row *row) {
-    static double times[MAX_REPETITIONS];
-    int64_t n = 0;
-    for (int64_t i = 0; i < 2; i++) {
-        circe_status status = run_step(b, t, i);
-        if (status != CIRCE_OK) return message_refused(status);
-    }
-    double start = job_clock();
-    while (n < MAX_REPETITIONS && (n < 5 || job_clock() - start < b->budget)) {
-        double before = job_clock();
-        circe_status status = run_step(b, t, n);
-        times[n++] = job_clock() - before;
-        if (status != CIRCE_OK) return message_refused(status);
-        if (progress_interrupted()) return message_fail(EXIT_WORK, "interrupted");
-    }
-    quantile_sort(times, n);
-    row->median = quantile_at(times, n, 0.5);
-    row->q1 = quantile_at(times, n, 0.25);
-    row->q3 = quantile_at(times, n, 0.75);
-    row->repetitions = n;
-    return EXIT_DONE;
-}
-
 /* Adds a row measured with a model that is there already. */
-static int add_row(bench *b, bench_row row, const circe_cme *cme) {
+static int add_row(bench *b, bench_case row, const circe_cme *cme) {
     step t;
     points p = {0};
     circe_cme_info info;
+    bool grows = strcmp(row.name, "rows") != 0;
+    cJSON *growth = cJSON_GetObjectItemCaseSensitive(b->found, "growth");
     circe_cme_get_info(cme, &info);
-    row.M = info.rows;
-    row.rank_y = info.rank_y;
-    row.rank_z = info.rank_z;
-    row.fit_seconds = info.seconds;
-    progress_step(NULL, row.name, ++b->done, b->total);
+    progress_step(NULL, grows ? row.name : "loss+gradient", ++b->done, b->total);
+    cJSON *out = bench_row(grows ? growth : b->found, row.name);
+    cJSON_AddStringToObject(out, "name", grows ? row.name : "loss+gradient");
+    json_integer(out, "B", row.B);
+    json_integer(out, "M", info.rows);
+    json_integer(out, "d_x", row.d_x);
+    json_integer(out, "rank_y", info.rank_y);
+    json_integer(out, "rank_z", info.rank_z);
     int status = prepare_step(b, &row, cme, &p, &t);
-    if (status == EXIT_DONE) status = time_step(b, &t, &row);
+    if (status == EXIT_DONE) status = bench_repeat(run_step, &t, 2, 5, b->budget, out);
+    cJSON_AddStringToObject(out, "path", row.cached ? "cached" : "raw");
+    json_number(out, "fit_seconds", info.seconds);
     free_step(&t, &p);
-    if (status == EXIT_DONE && b->n_rows < MAX_ROWS) b->rows[b->n_rows++] = row;
     return status;
 }
 
 /* The same with a model fitted for it. */
-static int add_fitted_row(bench *b, bench_row row) {
+static int add_fitted_row(bench *b, bench_case row) {
     circe_cme *cme = NULL;
     int status = fit_model(b, row.M, row.sigma2, &cme);
     if (status == EXIT_DONE) status = add_row(b, row, cme);
@@ -225,27 +181,30 @@ static int add_fitted_row(bench *b, bench_row row) {
 
 static int add_fit(bench *b, int64_t M, int repetitions) {
     double times[16] = {0};
-    bench_fit *fit = &b->fits[b->n_fits++];
-    *fit = (bench_fit){.M = M};
+    circe_cme_info info = {0};
+    circe_loo_table loo = {0};
     progress_step(NULL, "fit", ++b->done, b->total);
     for (int i = 0; i < repetitions; i++) {
         circe_cme *cme = NULL;
-        circe_cme_info info;
-        circe_loo_table loo;
         int status = fit_model(b, M, 0, &cme);
         if (status != EXIT_DONE) return status;
         circe_cme_get_info(cme, &info);
         circe_cme_get_loo(cme, &loo);
         times[i] = info.seconds;
-        fit->rank_y = info.rank_y, fit->rank_z = info.rank_z, fit->method = info.method;
-        fit->n_sigma2_y = loo.n_sigma2_y, fit->n_ridge = loo.n_ridge;
         circe_cme_destroy(cme);
     }
     quantile_sort(times, repetitions);
-    fit->seconds = quantile_at(times, repetitions, 0.5);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    fit->peak_bytes = 1024.0 * (double)usage.ru_maxrss;
+    cJSON *out = bench_row(b->found, "fit");
+    json_integer(out, "M", M);
+    json_integer(out, "sigma2_y", loo.n_sigma2_y);
+    json_integer(out, "ridge", loo.n_ridge);
+    json_number(out, "seconds", quantile_at(times, repetitions, 0.5));
+    json_integer(out, "rank_y", info.rank_y);
+    json_integer(out, "rank_z", info.rank_z);
+    cJSON_AddStringToObject(out, "method", circe_method_name(info.method));
+    json_number(out, "peak_bytes", 1024.0 * (double)usage.ru_maxrss); /* of the process so far */
     return EXIT_DONE;
 }
 
@@ -254,8 +213,7 @@ static int run_sizes(bench *b) {
     static const int64_t sizes[][3] = {{256, 1267, 1}, {1024, 5898, 1}, {1024, 5898, 64}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (int cached = 0; cached < 2; cached++) {
-            bench_row row = {
-                .name = "loss+gradient", .cached = cached, .B = sizes[i][0], .M = sizes[i][1], .d_x = sizes[i][2]};
+            bench_case row = {.name = "rows", .cached = cached, .B = sizes[i][0], .M = sizes[i][1], .d_x = sizes[i][2]};
             int status = add_fitted_row(b, row);
             if (status != EXIT_DONE) return status;
         }
@@ -268,110 +226,79 @@ static int run_growth(bench *b, bool quick) {
     circe_cme *cme = NULL;
     int status = fit_model(b, 5898, 0, &cme);
     for (int64_t B = 64; status == EXIT_DONE && B <= (quick ? 1024 : 4096); B *= 2)
-        status = add_row(b, (bench_row){.name = "B", .cached = true, .B = B, .d_x = 1}, cme);
+        status = add_row(b, (bench_case){.name = "B", .cached = true, .B = B, .d_x = 1}, cme);
     for (int64_t d = 1; status == EXIT_DONE && d <= 256; d *= 4)
-        status = add_row(b, (bench_row){.name = "d_x", .cached = true, .B = 1024, .d_x = d}, cme);
+        status = add_row(b, (bench_case){.name = "d_x", .cached = true, .B = 1024, .d_x = d}, cme);
     circe_cme_destroy(cme);
     for (int64_t M = 500; status == EXIT_DONE && M <= (quick ? 8000 : 64000); M *= 2)
-        status = add_fitted_row(b, (bench_row){.name = "M", .B = 1024, .M = M, .d_x = 1});
+        status = add_fitted_row(b, (bench_case){.name = "M", .B = 1024, .M = M, .d_x = 1});
     for (double sigma2 = 1; status == EXIT_DONE && sigma2 > (quick ? 5e-4 : 5e-6); sigma2 /= 10)
         status = add_fitted_row(
-            b, (bench_row){.name = "rank", .cached = true, .B = 1024, .M = 5898, .d_x = 1, .sigma2 = sigma2});
+            b, (bench_case){.name = "rank", .cached = true, .B = 1024, .M = 5898, .d_x = 1, .sigma2 = sigma2});
     return status;
 }
 
-static cJSON *row_json(const bench_row *row) {
-    cJSON *out = cJSON_CreateObject();
-    cJSON_AddStringToObject(out, "name", row->name);
-    json_integer(out, "B", row->B);
-    json_integer(out, "M", row->M);
-    json_integer(out, "d_x", row->d_x);
-    json_integer(out, "rank_y", row->rank_y);
-    json_integer(out, "rank_z", row->rank_z);
-    json_number(out, "median_ms", 1e3 * row->median);
-    json_number(out, "q1_ms", 1e3 * row->q1);
-    json_number(out, "q3_ms", 1e3 * row->q3);
-    json_integer(out, "repetitions", row->repetitions);
-    cJSON_AddStringToObject(out, "path", row->cached ? "cached" : "raw");
-    json_number(out, "fit_seconds", row->fit_seconds);
-    return out;
-}
-
-static int print_json(const bench *b, const char *cpu) {
-    cJSON *out = cJSON_CreateObject();
-    cJSON *machine = cJSON_AddObjectToObject(out, "machine");
-    cJSON_AddStringToObject(machine, "cpu", cpu);
+/* The lists are there in this order, whatever is measured. */
+static cJSON *begin(const bench *b) {
+    static const char *const lists[] = {"rows", "fit"}, *const growths[] = {"B", "M", "d_x", "rank"};
+    static const char *const others[] = {"measures", "train", "images"};
+    char cpu[128];
+    cJSON *out = cJSON_CreateObject(), *machine = cJSON_AddObjectToObject(out, "machine");
+    cJSON_AddStringToObject(machine, "cpu", machine_processor(cpu, sizeof cpu));
     json_integer(machine, "threads", circe_context_threads(b->s.context));
     cJSON_AddStringToObject(machine, "isa", circe_context_isa(b->s.context));
     cJSON_AddStringToObject(machine, "blas", circe_blas_name());
     cJSON_AddStringToObject(machine, "blas_core", circe_blas_core());
     cJSON_AddStringToObject(out, "version", circe_version());
-    cJSON *rows = cJSON_AddArrayToObject(out, "rows"), *fits = cJSON_AddArrayToObject(out, "fit");
+    for (int i = 0; i < 2; i++) cJSON_AddArrayToObject(out, lists[i]);
     cJSON *growth = cJSON_AddObjectToObject(out, "growth");
-    static const char *const names[] = {"B", "M", "d_x", "rank"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) cJSON_AddArrayToObject(growth, names[i]);
-    for (int64_t i = 0; i < b->n_rows; i++) {
-        cJSON *table = cJSON_GetObjectItemCaseSensitive(growth, b->rows[i].name);
-        cJSON_AddItemToArray(table != NULL ? table : rows, row_json(&b->rows[i]));
-    }
-    for (int64_t i = 0; i < b->n_fits; i++) {
-        const bench_fit *fit = &b->fits[i];
-        cJSON *entry = cJSON_CreateObject();
-        json_integer(entry, "M", fit->M);
-        json_integer(entry, "sigma2_y", fit->n_sigma2_y);
-        json_integer(entry, "ridge", fit->n_ridge);
-        json_number(entry, "seconds", fit->seconds);
-        json_integer(entry, "rank_y", fit->rank_y);
-        json_integer(entry, "rank_z", fit->rank_z);
-        cJSON_AddStringToObject(entry, "method", circe_method_name(fit->method));
-        json_number(entry, "peak_bytes", fit->peak_bytes);
-        cJSON_AddItemToArray(fits, entry);
-    }
-    bench_measures_json(out, &b->measures);
-    bench_train_json(out, &b->training);
-    bench_images_json(out, &b->images);
-    return json_print(out);
+    for (int i = 0; i < 4; i++) cJSON_AddArrayToObject(growth, growths[i]);
+    for (int i = 0; i < 3; i++) cJSON_AddArrayToObject(out, others[i]);
+    return out;
 }
 
-static void print_row(const bench_row *row) {
-    printf("  %6" PRId64 " %8" PRId64 " %5" PRId64 " %4" PRId64 ",%-4" PRId64 "  %-6s  %10.4g  %10.4g %10.4g  %6" PRId64
-           "\n",
-           row->B, row->M, row->d_x, row->rank_y, row->rank_z, row->cached ? "cached" : "raw", 1e3 * row->median,
-           1e3 * row->q1, 1e3 * row->q3, row->repetitions);
+static void print_circe(const cJSON *found) {
+    static const bench_column steps[] = {{"B", "B", 0},
+                                         {"M", "M", 0},
+                                         {"d_x", "d_x", 0},
+                                         {"rank y", "rank_y", 0},
+                                         {"rank z", "rank_z", 0},
+                                         {"path", "path", 0},
+                                         {"median", "median_ms", 0},
+                                         {"q1", "q1_ms", 0},
+                                         {"q3", "q3_ms", 0},
+                                         {"times", "repetitions", 0},
+                                         {0}};
+    static const bench_column fit[] = {{"M", "M", 0},
+                                       {"widths", "sigma2_y", 0},
+                                       {"ridges", "ridge", 0},
+                                       {"rank y", "rank_y", 0},
+                                       {"rank z", "rank_z", 0},
+                                       {"method", "method", 0},
+                                       {"seconds", "seconds", 0},
+                                       {"peak memory, MB", "peak_bytes", 1e6},
+                                       {0}};
+    const cJSON *list = NULL;
+    bench_table(
+        "Loss + gradient, float32, in milliseconds. B: batch, M: holdout; raw: from y and z, cached: from\n"
+        "residual features of the data set.",
+        cJSON_GetObjectItemCaseSensitive(found, "rows"), steps);
+    cJSON_ArrayForEach(list, cJSON_GetObjectItemCaseSensitive(found, "growth")) {
+        char title[40];
+        snprintf(title, sizeof title, "Growth with %s%s", strcmp(list->string, "rank") == 0 ? "the " : "",
+                 list->string);
+        bench_table(title, list, steps);
+    }
+    bench_table("Fit with the leave-one-out grid", cJSON_GetObjectItemCaseSensitive(found, "fit"), fit);
 }
 
-static void print_circe(const bench *b) {
-    static const char *const names[] = {"loss+gradient", "B", "M", "d_x", "rank"};
-    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
-        if (k == 0)
-            printf(
-                "\nLoss + gradient, float32, in milliseconds. B: batch, M: holdout; raw: from y and z, cached: from\n"
-                "residual features of the data set.\n\n");
-        else
-            printf("\nGrowth with %s%s\n\n", k == 4 ? "the " : "", names[k]);
-        printf("  %6s %8s %5s %9s  %-6s  %10s  %10s %10s  %6s\n", "B", "M", "d_x", "rank y,z", "path", "median", "q1",
-               "q3", "times");
-        for (int64_t i = 0; i < b->n_rows; i++) {
-            if (strcmp(b->rows[i].name, names[k]) == 0) print_row(&b->rows[i]);
-        }
-    }
-    printf("\nFit with the leave-one-out grid\n\n  %8s  %9s  %9s  %-8s  %10s  %12s\n", "M", "grid", "rank y,z",
-           "method", "seconds", "peak memory");
-    for (int64_t i = 0; i < b->n_fits; i++) {
-        const bench_fit *f = &b->fits[i];
-        printf("  %8" PRId64 "  %4" PRId64 " x %-2" PRId64 "  %4" PRId64 ",%-4" PRId64 "  %-8s  %10.4g  %9.0f MB\n",
-               f->M, f->n_sigma2_y, f->n_ridge, f->rank_y, f->rank_z, circe_method_name(f->method), f->seconds,
-               f->peak_bytes / 1e6);
-    }
-}
-
-static void print_text(const bench *b, const char *cpu) {
-    char text[192];
-    printf("%s; circe %s\n", cpu, session_text(&b->s, text, sizeof text));
-    if (b->n_rows > 0) print_circe(b);
-    if (b->measures.n > 0) bench_measures_print(&b->measures);
-    if (b->training.n > 0) bench_train_print(&b->training);
-    if (b->images.n > 0) bench_images_print(&b->images);
+static void print_text(const bench *b) {
+    char text[192], cpu[128];
+    printf("%s; circe %s\n", machine_processor(cpu, sizeof cpu), session_text(&b->s, text, sizeof text));
+    print_circe(b->found);
+    bench_measures_print(b);
+    bench_steps_print(b);
+    bench_peer_print(b);
 }
 
 /* In the order of the words of --only. */
@@ -383,15 +310,23 @@ static bool wants(const bench *b, int part) {
                                 : part != PART_IMAGES;
 }
 
+/* On a GPU: what PyTorch takes for the same steps. */
+static void ask_peer(bench *b) {
+    bool train = wants(b, PART_TRAIN), images = wants(b, PART_IMAGES);
+    if (strncmp(b->own->device, "cuda", 4) != 0 || !(train || images)) return;
+    bench_peer(b, !images ? "9x64" : train ? "9x64,dsprites,resnet18" : "dsprites,resnet18");
+}
+
 static int run(bench *b) {
     bool quick = b->own->quick, large = b->own->large;
     b->budget = quick ? 0.1 : 0.7;
     b->total = quick ? 6 + 1 + 5 + 5 + 5 + 4 : 6 + 1 + 7 + 5 + 8 + 6;
     b->total += large;
     int status = EXIT_DONE;
-    if (wants(b, PART_MEASURES)) status = bench_measures(&b->s, b->seed, b->budget, quick, &b->measures);
-    if (status == EXIT_DONE && wants(b, PART_TRAIN)) status = bench_train(&b->s, b->own, b->seed, quick, &b->training);
-    if (status == EXIT_DONE && wants(b, PART_IMAGES)) status = bench_images(&b->s, b->own, b->seed, quick, &b->images);
+    if (wants(b, PART_MEASURES)) status = bench_measures(b);
+    if (status == EXIT_DONE && wants(b, PART_TRAIN)) status = bench_train(b);
+    if (status == EXIT_DONE && wants(b, PART_IMAGES)) status = bench_images(b);
+    if (status == EXIT_DONE && !quick) ask_peer(b);
     if (status != EXIT_DONE || !wants(b, PART_CIRCE)) return status;
     status = run_sizes(b);
     if (status == EXIT_DONE) status = add_fit(b, 5898, quick ? 3 : 9);
@@ -400,19 +335,16 @@ static int run(bench *b) {
 }
 
 int cmd_bench(const args *arguments) {
-    char cpu[128];
-    bench *b = small_alloc(sizeof *b);
-    b->own = &arguments->own;
-    b->seed = (uint64_t)arguments->own.seed;
-    int status = session_open(&arguments->own, &b->s);
-    if (status == EXIT_DONE) status = run(b);
+    bench b = {.own = &arguments->own, .seed = (uint64_t)arguments->own.seed};
+    int status = session_open(&arguments->own, &b.s);
+    if (status == EXIT_DONE) b.found = begin(&b);
+    if (status == EXIT_DONE) status = run(&b);
     progress_clear();
-    machine_processor(cpu, sizeof cpu);
     if (status == EXIT_DONE && arguments->own.json)
-        status = print_json(b, cpu);
+        status = output_json(json_utf8(b.found, true));
     else if (status == EXIT_DONE)
-        print_text(b, cpu);
-    session_close(&b->s);
-    free(b);
+        print_text(&b);
+    cJSON_Delete(b.found);
+    session_close(&b.s);
     return status;
 }

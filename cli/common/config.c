@@ -86,7 +86,7 @@ static int unknown_key(const reader *r, const char *key) {
         if (may_be_set(spec_row(command, i))) names[n++] = spec_row(command, i)->name;
     }
     const char *nearest = suggest_nearest(key, names, n);
-    message_note("there is no such option");
+    message_fail(EXIT_INPUT, "there is no such option");
     if (nearest != NULL)
         message_hint("did you mean %s?", nearest);
     else
@@ -101,7 +101,7 @@ static int read_pair(reader *r, const io_yaml_node *key, const io_yaml_node *val
     size_t id = spec_find_row(command, key->text, strlen(key->text));
     if (id == spec_n_rows(command) || !may_be_set(spec_row(command, id))) return unknown_key(r, key->text);
     if (r->line_of[id] > 0)
-        return message_fail(EXIT_INPUT, "it was there before, in line %lld", (long long)r->line_of[id]);
+        return message_fail(EXIT_INPUT, "it already occurs in line %lld", (long long)r->line_of[id]);
     r->line_of[id] = key->line;
     return r->arguments->given[id] ? EXIT_DONE : read_value(r, id, value);
 }
@@ -121,7 +121,8 @@ static int read_pair_at(reader *r, const io_yaml_node *key, const io_yaml_node *
 static int read_root(reader *r) {
     const io_yaml_node *root = r->file->root;
     int status = EXIT_DONE;
-    if (root == NULL) return message_fail(EXIT_INPUT, "%s: it is empty; a line of it reads gamma: 1000", r->file->path);
+    if (root == NULL)
+        return message_fail(EXIT_INPUT, "%s: it is empty; a line should look like gamma: 1000", r->file->path);
     if (root->kind != IO_YAML_MAPPING)
         return message_fail(EXIT_INPUT, "%s, line %lld: options and their values are expected, as in gamma: 1000",
                             r->file->path, (long long)root->line);

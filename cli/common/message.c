@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/common/progress.h"
 #include "io/io.h"
@@ -26,7 +27,7 @@ void message_hold(void) { holding = true; }
 
 void message_release(void) { holding = false; }
 
-const char *message_held(void) { return held[0] != '\0' ? held : "it said nothing"; }
+const char *message_held(void) { return held[0] != '\0' ? held : "no reason was given"; }
 
 /* The text as it may be shown: it can quote file names and cells. */
 PRINTF_LIKE(1, 0)
@@ -43,8 +44,16 @@ static void hold(const char *place, const char *text) {
     if (held[0] == '\0') snprintf(held, sizeof held, "%s%s", place, text);
 }
 
-PRINTF_LIKE(1, 0)
-static void say(const char *format, va_list arguments) {
+/* On a terminal what went wrong begins in red and a warning in yellow, unless NO_COLOR asks for none. */
+static const char *colour_of(const char *text, bool failure) {
+    const char *refused = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    if (!isatty(STDERR_FILENO) || (refused != NULL && refused[0] != '\0')) return "";
+    if (terminal == NULL || strcmp(terminal, "dumb") == 0) return "";
+    return failure ? "\033[31m" : strncmp(text, "warning:", 8) == 0 ? "\033[33m" : "";
+}
+
+PRINTF_LIKE(2, 0)
+static void say(bool failure, const char *format, va_list arguments) {
     char *text = visible_text(format, arguments), *place = NULL;
     if (message_place != NULL) place = io_visible(message_place, strlen(message_place), false);
     const char *shown = text != NULL ? text : "out of memory", *before = place != NULL ? place : "";
@@ -53,8 +62,9 @@ static void say(const char *format, va_list arguments) {
     } else {
         progress_clear();
         fflush(stdout);
-        fprintf(stderr, "circe%s%s: %s%s\n", command_name != NULL ? " " : "", command_name != NULL ? command_name : "",
-                before, shown);
+        const char *colour = colour_of(shown, failure), *end = colour[0] != '\0' ? "\033[0m" : "";
+        fprintf(stderr, "%scirce%s%s:%s %s%s\n", colour, command_name != NULL ? " " : "",
+                command_name != NULL ? command_name : "", end, before, shown);
     }
     free(place);
     free(text);
@@ -63,7 +73,7 @@ static void say(const char *format, va_list arguments) {
 int message_fail(int status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments);
+    say(true, format, arguments);
     va_end(arguments);
     return status;
 }
@@ -71,7 +81,7 @@ int message_fail(int status, const char *format, ...) {
 void message_note(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments);
+    say(false, format, arguments);
     va_end(arguments);
 }
 
@@ -115,7 +125,7 @@ int message_refused(circe_status status) {
 int message_failed(circe_status status) {
     if (status == CIRCE_OK) return EXIT_DONE;
     char *text = small_format("%s", circe_last_error()), *rest = text, *line = strsep(&rest, "\n");
-    message_note("%s", line[0] != '\0' ? line : circe_status_text(status));
+    message_fail(EXIT_WORK, "%s", line[0] != '\0' ? line : circe_status_text(status));
     if (rest == NULL && status == CIRCE_ERR_MEMORY) message_hint("allow more with --memory, or give fewer rows");
     while ((line = strsep(&rest, "\n")) != NULL) message_hint("%s", line);
     free(text);

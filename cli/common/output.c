@@ -2,14 +2,11 @@
 #include "cli/common/output.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/common/terminal.h"
-#include "io/io.h"
 #include "jobs/kernel_choice.h"
 
 int output_json(char *text) {

@@ -12,7 +12,7 @@
 #include "io/suggest.h"
 
 static int refuse(const spec_command *command, const char *problem, const char *text) {
-    message_note("%s '%s'", problem, text);
+    message_fail(EXIT_INPUT, "%s '%s'", problem, text);
     message_hint("circe %s --help lists the options", command->name);
     return EXIT_INPUT;
 }
@@ -29,7 +29,7 @@ static int unknown_option(const spec_command *command, const char *name, size_t 
     for (size_t i = 0; i < n; i++) names[i] = spec_row(command, i)->name;
     char *text = small_format("%.*s", (int)length, name);
     const char *nearest = suggest_nearest(text, names, n);
-    message_note("there is no option --%s", text);
+    message_fail(EXIT_INPUT, "there is no option --%s", text);
     if (nearest != NULL)
         message_hint("did you mean --%s?", nearest);
     else
@@ -106,9 +106,9 @@ static int check_required(const args *out) {
         const circe_option *row = spec_row(command, i);
         if (!row->required || out->given[i]) continue;
         if (row->letter != 0)
-            message_note("-%c %s is required", row->letter, row->value);
+            message_fail(EXIT_INPUT, "-%c %s is required", row->letter, row->value);
         else
-            message_note("--%s %s is required", row->name, row->value);
+            message_fail(EXIT_INPUT, "--%s %s is required", row->name, row->value);
         message_hint("usage: circe %s %s", command->name, command->synopsis);
         return EXIT_INPUT;
     }

@@ -59,7 +59,7 @@ static struct {
     double since;
 } stage;
 
-static void end_stage(void) {
+void progress_end_stage(void) {
     if (stage.name[0] != '\0') {
         progress_clear();
         message_note("%s: %.3g s", stage.name, job_clock() - stage.since);
@@ -69,7 +69,7 @@ static void end_stage(void) {
 
 static void begin_stage(const char *name) {
     if (strcmp(name, stage.name) == 0) return;
-    end_stage();
+    progress_end_stage();
     snprintf(stage.name, sizeof stage.name, "%s", name);
     stage.since = job_clock();
 }
@@ -121,6 +121,7 @@ static void put_left(double share, double now, char *out, size_t size) {
 void progress_show(double share, const char *text) {
     static double last_drawn;
     double now = job_clock();
+    if (stage.told && overall_since >= 0) begin_stage(text);
     if (!bar_wanted || (now - last_drawn < 0.1 && share < 1)) return;
     char left[48], *line = NULL, *visible = io_visible(text, strlen(text), false); /* it may hold names of columns */
     put_left(share, now, left, sizeof left);
@@ -136,11 +137,39 @@ int progress_watch(void *user, double share, const char *text) {
     return interrupted != 0;
 }
 
+static struct {
+    const progress_part *parts;
+    int n, at; /* at: the part that was met last */
+} plan;
+
+void progress_plan(const progress_part *parts, int n) {
+    plan.parts = parts;
+    plan.n = n;
+    plan.at = 0;
+    progress_overall();
+}
+
+/* Of all parts; -1: it is none of them, or belongs to a later one, as the regressions of a calibration do. */
+static double planned_share(const char *name, double share) {
+    double before = 0, all = 0, found = -1;
+    for (int k = 0; k < plan.n; k++) {
+        if (k >= plan.at && found < 0 && strcmp(plan.parts[k].stage, name) == 0) {
+            plan.at = k;
+            found = before + share * plan.parts[k].cost;
+        }
+        before += plan.parts[k].cost;
+        all += plan.parts[k].cost;
+    }
+    return found < 0 || all <= 0 ? -1 : found / all;
+}
+
 int progress_step(void *user, const char *name, int64_t done, int64_t total) {
     (void)user;
     if (total == 0) return interrupted != 0; /* nothing is to be shown */
-    if (stage.told) begin_stage(name);
-    if (stage.told && done >= total) end_stage();
+    double planned = plan.n > 0 && total > 0 ? planned_share(name, (double)done / (double)total) : -1;
+    if (planned >= 0) progress_show(planned, name);
+    if (stage.told && overall_since < 0) begin_stage(name);
+    if (stage.told && overall_since < 0 && done >= total) progress_end_stage();
     if (bar_wanted && total > 0 && overall_since < 0) {
         int percent = percent_of((double)done / (double)total);
         if (percent != last_percent) draw(name, percent);

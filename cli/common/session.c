@@ -52,6 +52,7 @@ circe_watch session_watch(const own_options *own) {
 }
 
 void session_close(session *s) {
+    progress_end_stage();
     progress_clear();
     circe_workspace_destroy(s->workspace);
     circe_context_destroy(s->context);

@@ -36,15 +36,19 @@ void text_wrap(FILE *out, const char *text, int at, int indent, int width) {
     wrap(out, text, strlen(text), at, indent, width);
 }
 
-void text_paragraphs(FILE *out, const char *text, int width) {
+void text_paragraph(FILE *out, const char *text, size_t length, bool verbatim) {
+    if (verbatim)
+        fprintf(out, "%.*s\n", (int)length, text);
+    else
+        wrap(out, text, length, 0, 0, text_width());
+    fputc('\n', out);
+}
+
+void text_paragraphs(FILE *out, const char *text, text_paragraph_fn *put) {
     while (*text != '\0') {
         const char *end = strstr(text, "\n\n");
         size_t length = end != NULL ? (size_t)(end - text) : strlen(text);
-        if (strncmp(text, "  ", 2) == 0)
-            fprintf(out, "%.*s\n", (int)length, text);
-        else
-            wrap(out, text, length, 0, 0, width);
-        fputc('\n', out);
+        put(out, text, length, strncmp(text, "  ", 2) == 0);
         text = end != NULL ? end + 2 : text + length;
     }
 }

@@ -10,127 +10,70 @@
 #include "cli/demo/demo.h"
 #include "jobs/machine.h"
 #include "report/cells.h"
+#include "report/chart.h"
 
-enum { WINDOWS = 3, MOST_IN_WINDOW = 80, SERIES = 2 * WINDOWS + 1 };
+enum { WINDOWS = 3, MOST_IN_WINDOW = 80 };
 
 static const double window_centre[WINDOWS] = {0, 0.9, 1.5};
 static const char *const window_name[WINDOWS] = {"y near 0", "y near 0.9", "y near 1.5"};
 static const double window_half_width = 0.1;
 static const double largest_y = 2; /* of what is shown: a few points further out would leave the others no room */
 
-/* One panel's curves, with the memory they point to. */
-typedef struct cloud {
-    double *x, *y; /* (test points): all */
-    double *window_x[WINDOWS], *window_y[WINDOWS];
-    double line_x[WINDOWS][2], line_y[WINDOWS][2];
-    report_series series[SERIES];
-} cloud;
-
-/* The ends of the least-squares line through n points; false: too few of them. */
-static bool fit_line(const double *x, const double *y, int64_t n, double *line_x, double *line_y) {
-    double sx = 0, sy = 0, sxx = 0, sxy = 0, low = INFINITY, high = -INFINITY, m = (double)n;
-    for (int64_t i = 0; i < n; i++) {
-        sx += x[i], sy += y[i], sxx += x[i] * x[i], sxy += x[i] * y[i];
-        low = fmin(low, x[i]), high = fmax(high, x[i]);
+/* The least-squares line through the points of a series. */
+static void add_line(chart *c, report_panel *panel, const report_series *s) {
+    double sx = 0, sy = 0, sxx = 0, sxy = 0, low = INFINITY, high = -INFINITY, m = (double)s->n;
+    report_series *line = chart_series(c, panel, REPORT_LINE, s->colour, NULL, 2);
+    for (int64_t i = 0; i < s->n; i++) {
+        sx += s->x[i], sy += s->y[i], sxx += s->x[i] * s->x[i], sxy += s->x[i] * s->y[i];
+        low = fmin(low, s->x[i]), high = fmax(high, s->x[i]);
     }
     double spread = m * sxx - sx * sx;
-    if (n < 3 || !(spread > 0)) return false;
+    if (s->n < 3 || !(spread > 0)) return;
     double slope = (m * sxy - sx * sy) / spread, offset = (sy - slope * sx) / m;
-    line_x[0] = low, line_x[1] = high;
-    line_y[0] = offset + slope * low, line_y[1] = offset + slope * high;
-    return true;
+    chart_point(line, low, offset + slope * low);
+    chart_point(line, high, offset + slope * high);
 }
 
-static void fill_window(const demo *d, const demo_line *line, int w, cloud *c) {
-    int64_t n = 0;
-    c->window_x[w] = small_alloc((size_t)d->test.n * sizeof(double));
-    c->window_y[w] = small_alloc((size_t)d->test.n * sizeof(double));
-    for (int64_t i = 0; i < d->test.n; i++) {
-        if (n == MOST_IN_WINDOW || fabs(demo_at(&d->test.y, i) - window_centre[w]) > window_half_width) continue;
-        c->window_x[w][n] = demo_at(&d->test.z, i);
-        c->window_y[w][n++] = line->prediction[i];
+static void add_cloud(const demo *d, const demo_line *line, chart *c) {
+    report_panel *panel = chart_panel(c, line->title, "z", "prediction of b");
+    int64_t n = d->test.n;
+    report_series *all = chart_series(c, panel, REPORT_POINTS, CHART_GREY, "|y| up to 2", n), *windows[WINDOWS];
+    for (int w = 0; w < WINDOWS; w++) windows[w] = chart_series(c, panel, REPORT_POINTS, w, window_name[w], n);
+    for (int64_t i = 0; i < n; i++) {
+        double y = demo_at(&d->test.y, i), z = demo_at(&d->test.z, i);
+        if (fabs(y) <= largest_y) chart_point(all, z, line->prediction[i]);
+        for (int w = 0; w < WINDOWS; w++)
+            if (windows[w]->n < MOST_IN_WINDOW && fabs(y - window_centre[w]) <= window_half_width)
+                chart_point(windows[w], z, line->prediction[i]);
     }
-    bool fitted = fit_line(c->window_x[w], c->window_y[w], n, c->line_x[w], c->line_y[w]);
-    c->series[1 + w] = (report_series){
-        .label = window_name[w], .n = n, .x = c->window_x[w], .y = c->window_y[w], .style = REPORT_POINTS, .colour = w};
-    c->series[1 + WINDOWS + w] =
-        (report_series){.n = fitted ? 2 : 0, .x = c->line_x[w], .y = c->line_y[w], .style = REPORT_LINE, .colour = w};
-}
-
-static report_panel fill_cloud(const demo *d, const demo_line *line, cloud *c) {
-    int64_t n = 0;
-    c->x = small_alloc((size_t)d->test.n * sizeof *c->x);
-    c->y = small_alloc((size_t)d->test.n * sizeof *c->y);
-    for (int64_t i = 0; i < d->test.n; i++) {
-        if (fabs(demo_at(&d->test.y, i)) > largest_y) continue;
-        c->x[n] = demo_at(&d->test.z, i);
-        c->y[n++] = line->prediction[i];
-    }
-    c->series[0] =
-        (report_series){.label = "|y| up to 2", .n = n / 3, .x = c->x, .y = c->y, .style = REPORT_POINTS, .colour = -1};
-    for (int w = 0; w < WINDOWS; w++) fill_window(d, line, w, c);
-    return (report_panel){
-        .title = line->title, .x_label = "z", .y_label = "prediction of b", .series = c->series, .n_series = SERIES};
-}
-
-static circe_status show_figure(report *page, const report_figure *figure, const char *folder) {
-    bool drawn = false;
-    circe_status status = report_draw(figure, folder, &drawn) ? CIRCE_OK : CIRCE_ERR_WRITE;
-    report_add_figure(page, figure, folder);
-    return status;
+    all->n /= 3;
+    for (int w = 0; w < WINDOWS; w++) add_line(c, panel, windows[w]);
 }
 
 static circe_status show_clouds(const demo *d, report *page) {
-    cloud clouds[DEMO_LINES] = {0};
-    report_panel panels[DEMO_LINES];
-    for (int k = 0; k < DEMO_LINES; k++) panels[k] = fill_cloud(d, &d->lines[k], &clouds[k]);
-    report_figure figure = {.name = "predictions",
-                            .caption =
-                                "At a given y (one colour), does the prediction still move with z? The dots are test "
-                                "points; each line is a least-squares fit to one colour.",
-                            .panels = panels,
-                            .n_panels = DEMO_LINES,
-                            .columns = DEMO_LINES};
-    circe_status status = show_figure(page, &figure, d->folder);
-    for (int k = 0; k < DEMO_LINES; k++) {
-        free(clouds[k].x);
-        free(clouds[k].y);
-        for (int w = 0; w < WINDOWS; w++) {
-            free(clouds[k].window_x[w]);
-            free(clouds[k].window_y[w]);
-        }
-    }
-    return status;
+    chart *c = chart_new();
+    bool drawn;
+    for (int k = 0; k < DEMO_LINES; k++) add_cloud(d, &d->lines[k], c);
+    return chart_draw(c, "predictions",
+                      "At a given y (one colour), does the prediction still move with z? The dots are test points; "
+                      "each line is a least-squares fit to one colour.",
+                      d->folder, page, &drawn);
 }
 
 static circe_status show_history(const demo *d, report *page) {
     int64_t n = d->lines[DEMO_FREE].training->epochs;
-    double *epoch = small_alloc((size_t)n * sizeof *epoch), *loss[DEMO_LINES], floor_value = d->floor;
-    report_series series[DEMO_LINES + 1];
-    for (int64_t e = 0; e < n; e++) epoch[e] = (double)(e + 1);
+    chart *c = chart_new();
+    bool drawn;
+    report_panel *panel = chart_panel(c, "MSE on the validation rows", "epoch", "MSE / Var(b)");
+    panel->log_y = true;
     for (int k = 0; k < DEMO_LINES; k++) {
-        loss[k] = small_alloc((size_t)n * sizeof *loss[k]);
-        for (int64_t e = 0; e < n; e++) loss[k][e] = d->lines[k].training->history[e].validation_loss;
-        series[k] = (report_series){
-            .label = d->lines[k].title, .n = n, .x = epoch, .y = loss[k], .style = REPORT_LINE, .colour = 1 - k};
+        report_series *s = chart_series(c, panel, REPORT_LINE, 1 - k, d->lines[k].title, n);
+        for (int64_t e = 0; e < n; e++)
+            chart_point(s, (double)(e + 1), d->lines[k].training->history[e].validation_loss);
     }
-    series[DEMO_LINES] = (report_series){
-        .label = "floor", .n = 1, .y = &floor_value, .style = REPORT_HORIZONTAL, .colour = -1, .dashed = true};
-    report_panel panel = {.title = "MSE on the validation rows",
-                          .x_label = "epoch",
-                          .y_label = "MSE / Var(b)",
-                          .log_y = true,
-                          .series = series,
-                          .n_series = DEMO_LINES + 1};
-    report_figure figure = {.name = "history",
-                            .caption = "Error over the epochs. The floor belongs to the test points.",
-                            .panels = &panel,
-                            .n_panels = 1,
-                            .columns = 1};
-    circe_status status = show_figure(page, &figure, d->folder);
-    for (int k = 0; k < DEMO_LINES; k++) free(loss[k]);
-    free(epoch);
-    return status;
+    chart_level(c, panel, "floor", d->floor);
+    return chart_draw(c, "history", "Error over the epochs. The floor belongs to the test points.", d->folder, page,
+                      &drawn);
 }
 
 static void show_table(const demo *d, report *page) {

@@ -2,6 +2,7 @@
  * run of it. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -11,6 +12,7 @@
 #include "cli/common/output.h"
 #include "cli/common/progress.h"
 #include "cli/common/session.h"
+#include "cli/common/table.h"
 #include "cli/common/together.h"
 #include "paper/paper.h"
 
@@ -65,42 +67,17 @@ static void on_warning(void *user, const char *text) {
 
 /* ---- results on standard output ---------------------------------------------------------------------------------- */
 
-/* Columns that a text takes: characters, without combining marks (the circumflex of B̂). */
-static int width_of(const char *text) {
-    int width = 0;
-    for (const unsigned char *c = (const unsigned char *)(text != NULL ? text : ""); *c != '\0'; c++) {
-        if ((*c & 0xc0) == 0x80) continue;
-        bool combining = (c[0] == 0xcc && c[1] >= 0x80) || (c[0] == 0xcd && c[1] < 0xb0);
-        width += !combining;
-    }
-    return width;
-}
-
-static int width_of_column(const circe_experiment_result *table, int64_t c) {
-    int widest = width_of(table->columns[c]);
-    for (int64_t r = 0; r < table->n_lines; r++) {
-        int width = width_of(table->cells[r * table->n_columns + c]);
-        if (width > widest) widest = width;
-    }
-    return widest;
-}
-
-static void print_line(const circe_experiment_result *table, const char *const *cells) {
-    for (int64_t c = 0; c < table->n_columns; c++) {
-        const char *text = cells[c] != NULL ? cells[c] : "";
-        int room = width_of_column(table, c) - width_of(text);
-        bool last = c + 1 == table->n_columns;
-        if (table->numeric[c]) printf("%*s", room, "");
-        for (const char *t = text; *t != '\0'; t++) putchar(*t == '\n' ? ' ' : *t);
-        if (!table->numeric[c] && !last) printf("%*s", room, "");
-        fputs(last ? "\n" : "  ", stdout);
-    }
-}
-
 static void print_text(const circe_experiment_result *result) {
+    bool *numeric = small_alloc((size_t)result->n_columns * sizeof *numeric);
+    for (int64_t c = 0; c < result->n_columns; c++) numeric[c] = result->numeric[c] != 0;
+    const report_table table = {.columns = result->columns,
+                                .n_columns = result->n_columns,
+                                .n_rows = result->n_lines,
+                                .cells = result->cells,
+                                .numeric = numeric};
     printf("%s\n\n", result->title);
-    print_line(result, result->columns);
-    for (int64_t r = 0; r < result->n_lines; r++) print_line(result, result->cells + r * result->n_columns);
+    text_table(&table, 0);
+    free(numeric);
     if (result->footer[0] != '\0') printf("\n%s\n", result->footer);
     printf(
         "\n"

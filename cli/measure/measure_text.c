@@ -86,7 +86,7 @@ static void text_blocks(const circe_measure_job_result *r) {
         text_row("standard error", "%.3g", b->standard_error);
         text_row("blocks",
                  "the value is the mean over %" PRId64 " random blocks of %" PRId64 " rows (--seed %" PRId64
-                 "), each measured on its own",
+                 "), each measured separately",
                  b->blocks, b->block_rows, r->seed);
     }
     if (b != NULL || r->read < r->given)

@@ -22,16 +22,16 @@ static int prepare_figure(const args *arguments, const char *folder) {
 }
 
 static int draw_calibration(const circe_test_job_result *r, const char *folder, bool quiet) {
-    calibration_panel panel;
     bool drawn = false;
     if (folder == NULL) return EXIT_DONE;
-    calibration_panel_make(r->calibration, &r->method, 1, "x drawn again given y, independently of z", &panel);
-    report_figure figure = {.name = "calibration", .panels = &panel.panel, .n_panels = 1, .columns = 1};
-    if (!report_draw(&figure, folder, &drawn)) return message_refused(CIRCE_ERR_WRITE);
+    chart *c = chart_new();
+    calibration_panel(c, r->calibration, &r->method, 1, "x drawn again given y, independently of z");
+    circe_status status = chart_draw(c, "calibration", NULL, folder, NULL, &drawn);
+    if (status != CIRCE_OK) return message_refused(status);
     if (!drawn && !quiet)
         message_note(
-            "warning: calibration.svg was not drawn, since gnuplot is not here or failed; gnuplot "
-            "calibration.gp draws it");
+            "warning: calibration.svg was not drawn because gnuplot is not installed or failed; gnuplot calibration.gp "
+            "draws it");
     return EXIT_DONE;
 }
 
@@ -47,11 +47,49 @@ static int print(const args *arguments, const circe_test_job_result *r, const ch
         if (folder != NULL && !quiet) printf("\nThe figure: %s/calibration.svg\n", folder);
     }
     if (status == EXIT_DONE && r->n_failed > 0)
-        status = message_fail(EXIT_WORK, "%zu of %zu tests could not be made; their rows say why", r->n_failed, r->n);
+        status = message_fail(EXIT_WORK, "%zu of %zu tests failed; their rows say why", r->n_failed, r->n);
+    return status;
+}
+
+static int print_csv(char *text) {
+    if (text == NULL) return message_refused(CIRCE_ERR_MEMORY);
+    fputs(text, stdout);
+    circe_text_free(text);
+    return EXIT_DONE;
+}
+
+static int print_many(const args *arguments, const circe_tests_result *r) {
+    int status = EXIT_DONE;
+    message_data(arguments->own.quiet, 0, &r->warnings);
+    if (arguments->own.json)
+        status = output_json(circe_tests_json(r));
+    else if (arguments->own.csv)
+        status = print_csv(circe_tests_csv(r));
+    else
+        tests_result_text(r, arguments->own.quiet);
+    if (status == EXIT_DONE && r->n_failed > 0)
+        status = message_fail(EXIT_WORK, "%zu of %zu tests failed; their rows say why", r->n_failed, r->n);
+    return status;
+}
+
+static int test_pairs(const args *arguments) {
+    circe_watch watch = session_watch(&arguments->own);
+    circe_tests_result *result = NULL;
+    session s = {0};
+    int status = session_open(&arguments->own, &s);
+    if (status == EXIT_DONE)
+        status = message_refused(
+            circe_tests_run(s.context, NULL, arguments->argument, NULL, 0, arguments->options, &watch, &result));
+    progress_clear();
+    if (status == EXIT_DONE) status = print_many(arguments, result);
+    circe_tests_result_free(result);
+    session_close(&s);
     return status;
 }
 
 int cmd_test(const args *arguments) {
+    if (((const circe_test_job_options *)arguments->options)->pairs != NULL) return test_pairs(arguments);
+    if (arguments->own.csv) return message_fail(EXIT_INPUT, "--csv needs --pairs: it is for many tests");
     const char *folder = arguments->own.output;
     const circe_test_job_options *options = arguments->options;
     circe_watch watch = session_watch(&arguments->own);
@@ -59,6 +97,15 @@ int cmd_test(const args *arguments) {
     session s = {0};
     int status = prepare_figure(arguments, folder);
     if (status == EXIT_DONE) status = session_open(&arguments->own, &s);
+    const progress_part parts[] = {{"regressions on y", 2}, /* about seconds, of some thousand rows */
+                                   {"wild bootstrap", 1},
+                                   {"permutations", 1},
+                                   {"halves", 1},
+                                   {"rcot", 1},
+                                   {"effect sizes", options->effects ? 4 : 0},
+                                   {"along y", options->effects ? 4 : 0},
+                                   {"calibration", options->calibrate > 0 ? 0.1 * (double)options->calibrate : 0}};
+    progress_plan(parts, sizeof parts / sizeof parts[0]);
     if (status == EXIT_DONE)
         status = message_refused(circe_test_run(s.context, NULL, arguments->argument, options, &watch, &result));
     progress_clear();

@@ -66,6 +66,10 @@ static void test_text(const circe_test_result *r) {
                  r->n_tested, r->n_train, text_seconds(r->seconds, time, sizeof time));
     else
         text_row("rows", "%" PRId64 ", in %s", r->n_tested, text_seconds(r->seconds, time, sizeof time));
+    if (r->block_length > 0)
+        text_row("blocks", "%" PRId64 ", of about %.0f times each, count as independent", r->blocks, r->block_length);
+    else if (r->blocks > 0)
+        text_row("groups", "%" PRId64 " count as independent, rows within them do not", r->blocks);
     if (isfinite(r->effective_rows))
         text_row("effective rows", "%.0f rows effectively determine the statistic (or, if fewer, one of the columns)",
                  fmax(1.0, r->effective_rows));
@@ -186,4 +190,35 @@ void test_result_text(const circe_test_job_result *r, bool quiet) {
         text_all(r, quiet);
     else
         text_one(r, quiet);
+}
+
+/* ---- many tests -------------------------------------------------------------------------------------------------- */
+
+static void text_answer(const circe_answer *a, const int width[3]) {
+    char p[3][32];
+    printf("  %-*s  %-*s  %-*s", width[0], a->x, width[1], a->z, width[2], a->y != NULL ? a->y : "-");
+    if (a->error != NULL)
+        printf("  %10s  failed: %s\n", "-", a->error);
+    else
+        printf("  %10s  %10s  %10s  %s\n", test_p_text(a->result.p_value, p[0], sizeof p[0]),
+               test_p_text(a->p_holm, p[1], sizeof p[1]), test_p_text(a->p_bh, p[2], sizeof p[2]),
+               circe_trust_name(a->result.trust));
+}
+
+void tests_result_text(const circe_tests_result *r, bool quiet) {
+    int width[3] = {1, 1, 5};
+    size_t found = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        const char *const texts[] = {r->answers[i].x, r->answers[i].z, r->answers[i].y != NULL ? r->answers[i].y : ""};
+        for (int k = 0; k < 3; k++)
+            if ((int)strlen(texts[k]) > width[k]) width[k] = (int)strlen(texts[k]);
+        found += r->answers[i].error == NULL && r->answers[i].p_holm <= r->alpha;
+    }
+    printf("  %-*s  %-*s  %-*s  %10s  %10s  %10s  %s\n", width[0], "x", width[1], "z", width[2], "given", "p-value",
+           "Holm", "BH", "trust");
+    for (size_t i = 0; i < r->n; i++) text_answer(&r->answers[i], width);
+    if (quiet) return;
+    printf("\n%zu of %zu tests (%s) find dependence at level %g, adjusted for their number (Holm).\n", found, r->n,
+           r->method, r->alpha);
+    if (r->n_cached > 0) printf("%zu results came from the cache.\n", r->n_cached);
 }

@@ -6,6 +6,7 @@
 
 #include "circe/test_job.h"
 
+void tests_result_text(const circe_tests_result *r, bool quiet);
 void test_result_text(const circe_test_job_result *result, bool quiet);
 
 #endif

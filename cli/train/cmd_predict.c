@@ -1,6 +1,5 @@
 /* circe predict: a table, or images, through a predictor that `circe train` wrote. */
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "circe/predict.h"

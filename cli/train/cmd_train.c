@@ -41,21 +41,28 @@ static void warn(void *user, const char *text) {
 
 /* ---- the closing table ------------------------------------------------------------------------------------------- */
 
+static void print_gamma(const circe_training *t) {
+    if (!t->gamma_chosen)
+        text_row("gamma", "%g", t->gamma);
+    else if (!t->gamma_reached)
+        text_row("gamma", "%g, which leaves the least dependence on left-out rows", t->gamma);
+    else if (isfinite(t->tolerance))
+        text_row("gamma", "%g, with which KPC is at most %g above chance on left-out rows", t->gamma, t->tolerance);
+    else
+        text_row("gamma", "%g, with which no dependence is found on left-out rows", t->gamma);
+}
+
 static void print_run(const circe_training *t) {
     char time[32];
     text_row("network", "%s", t->network);
     if (t->images != NULL) text_row("images", "%s", t->images);
     text_row("rows", "%" PRId64 " training, %" PRId64 " validation, %" PRId64 " test", t->training_rows,
              t->validation_rows, t->test_rows);
-    if (t->invariant_to != NULL) text_row("conditional mean", "learnt from %" PRId64 " rows", t->holdout_rows);
+    if (t->invariant_to != NULL) text_row("conditional mean", "learned from %" PRId64 " rows", t->holdout_rows);
     text_columns(&t->columns);
     printf("  %-18s  ", "regulariser");
     text_wrap(stdout, t->regularizer, 22, 22, text_width());
-    if (t->regularised)
-        text_row("gamma", "%g%s", t->gamma,
-                 !t->gamma_chosen   ? ""
-                 : t->gamma_reached ? ", the smallest that leaves no detectable dependence on left-out rows"
-                                    : ", which leaves the least dependence on left-out rows");
+    if (t->regularised) print_gamma(t);
     text_row("epochs", "%" PRId64 "%s%s, %" PRId64 " steps in %s", t->epochs,
              t->stopped_early ? " (stopped early)" : "", t->resumed ? " (resumed)" : "", t->steps,
              text_seconds(t->seconds, time, sizeof time));
@@ -98,15 +105,17 @@ static void print_comparison(const circe_training *t) {
                  t->difference.upper);
 }
 
+/* With --tolerance, KPC as it is compared: less what chance gives. */
 static void print_trials(const circe_training *t) {
+    bool tolerant = isfinite(t->tolerance);
     printf(
         "\n"
         "Search over gamma, on %" PRId64 " rows left out of training\n\n  %10s  %8s  %9s  %9s  %8s\n",
-        t->trial_rows, "gamma", "error", "p (kci)", "p (gcm)", "KPC");
+        t->trial_rows, "gamma", "error", "p (kci)", "p (gcm)", tolerant ? "KPC above chance" : "KPC");
     for (int64_t i = 0; i < t->n_trials; i++) {
         const circe_training_score *s = &t->trials[i].score;
         printf("  %10g  %8.4g  %9.2g  %9.2g  %8.3g%s\n", t->trials[i].gamma, s->error.value, s->p_kci, s->p_gcm,
-               s->kpc.value, t->trials[i].chosen ? "  <- chosen" : "");
+               s->kpc.value - (tolerant ? s->kpc_chance : 0.0), t->trials[i].chosen ? "  <- chosen" : "");
     }
 }
 
@@ -137,10 +146,13 @@ static void print_measures(const circe_training *t) {
 }
 
 static void explain_measures(const circe_training *t) {
+    double chance = t->score.kpc_chance;
+    char *by_chance = isfinite(chance) ? small_format("; chance alone gives about %.2g", chance) : NULL;
     char *text = small_format(
         "0 means independent. CIRCE and HSIC are unbiased and scatter around 0. By chance, GCM rarely exceeds 3. HSIC "
         "ignores --given: it measures marginal dependence. KPC is the share of the prediction's residual, once --given "
-        "is known, that the --invariant-to columns explain.%s%s",
+        "is known, that the --invariant-to columns explain%s.%s%s",
+        by_chance != NULL ? by_chance : "",
         t->given_is_target ? ""
                            : " The row of the target shows what a perfect predictor without a regulariser would show.",
         isfinite(t->floor)
@@ -149,6 +161,7 @@ static void explain_measures(const circe_training *t) {
             : "");
     text_wrap(stdout, text, 0, 0, text_width());
     putchar('\n');
+    free(by_chance);
     free(text);
 }
 
@@ -220,7 +233,7 @@ int cmd_train(const args *arguments) {
     int status = session_open(&arguments->own, &s);
     if (status == EXIT_DONE && arguments->own.audit && options.invariant_to == NULL)
         status = message_refused(
-            circe_fail(CIRCE_ERR_ARGUMENT, "--audit needs --invariant-to: on what should the prediction not depend?"));
+            circe_fail(CIRCE_ERR_ARGUMENT, "--audit needs --invariant-to: what should the prediction not depend on?"));
     progress_catch_termination();
     progress_overall();
     const circe_watch watch = {.user = &t, .progress = tell, .warning = t.quiet ? NULL : warn};

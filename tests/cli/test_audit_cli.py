@@ -3,6 +3,7 @@ few and many positives, rare groups, ties, and codes in the place of words.
 
 Only the Python standard library is needed. CIRCE_BINARY names the command to test."""
 
+import bisect
 import json
 import math
 import os
@@ -33,18 +34,23 @@ def mean(values):
     return sum(values) / len(values) if values else math.nan
 
 
+def auc(rows, prediction):
+    """The share of pairs of a positive and a negative in which the positive is ahead; ties count half."""
+    negatives = sorted(r[prediction] for r in rows if not r["y"])
+    ahead = [bisect.bisect_left(negatives, r[prediction]) + bisect.bisect_right(negatives, r[prediction]) for r in rows if r["y"]]
+    return mean(ahead) / 2 / len(negatives) if negatives else math.nan
+
+
 def metrics(rows, prediction="score", threshold=0.5):
     """As scikit-learn and fairlearn define them."""
     said = [r[prediction] >= threshold for r in rows]
     yes = [s for s, r in zip(said, rows) if r["y"]]
     no = [s for s, r in zip(said, rows) if not r["y"]]
-    pairs = [(r[prediction] > q[prediction]) + 0.5 * (r[prediction] == q[prediction])
-             for r in rows if r["y"] for q in rows if not q["y"]]
     error = [r[prediction] - r["y"] for r in rows]
     return {"selection_rate": mean(said), "true_positive_rate": mean(yes), "false_positive_rate": mean(no),
             "precision": mean([r["y"] for s, r in zip(said, rows) if s]),
             "negative_predictive_value": mean([1 - r["y"] for s, r in zip(said, rows) if not s]),
-            "accuracy": mean([s == bool(r["y"]) for s, r in zip(said, rows)]), "auc": mean(pairs),
+            "accuracy": mean([s == bool(r["y"]) for s, r in zip(said, rows)]), "auc": auc(rows, prediction),
             "mean_outcome": mean([r["y"] for r in rows]), "mean_prediction": mean([r[prediction] for r in rows]),
             "mean_error": mean(error), "root_mean_square_error": math.sqrt(mean([e * e for e in error]))}
 
@@ -244,6 +250,112 @@ class MetricTest(AuditTest):
         self.assertNotIn("<code>score</code> does not order", page)
 
 
+class LabelTest(AuditTest):
+    """Predictions that are classes themselves, and predictions that are the same for all."""
+
+    def test_numbers_of_the_target_are_labels(self):
+        """1 and 2, -1 and 1: what the target has is a class, not a score."""
+        rows = people(900, 0.9, 70)
+        for r in rows:
+            r["plain"] = int(r["score"] >= 0.5)
+            r["said"] = "pass" if r["plain"] else "fail"
+            r.update(y12=1 + r["y"], said12=1 + r["plain"], sign=2 * r["y"] - 1, said_sign=2 * r["plain"] - 1)
+        expected = self.audit(rows, "plain", "y")
+        for prediction, target in (("said12", "y12"), ("said_sign", "sign"), ("said", "word")):
+            found = self.audit(rows, prediction, target)
+            self.assertEqual(found["findings"][0]["groups"]["metrics"], expected["findings"][0]["groups"]["metrics"])
+            self.assertEqual([g["gap"] for g in found["findings"][0]["gaps"]], [g["gap"] for g in expected["findings"][0]["gaps"]])
+            self.assertEqual(found["warnings"], [])
+        other = self.audit(rows, "plain", "y", "group", "--positive", "0")
+        self.assertAlmostEqual(other["quality"][0]["accuracy"]["value"], expected["quality"][0]["accuracy"]["value"], 12)
+        self.assertTrue(any("0 counts as positive" in w for w in other["warnings"]), other["warnings"])
+
+    def test_labels_need_no_threshold(self):
+        """0 lies between -1 and 1, and 1.5 between 1 and 2: labels are what they say whatever the threshold of scores."""
+        rows = people(900, 0.5, 72)
+        for r in rows:
+            r["plain"] = int(r["score"] >= 0.5)
+            r["said"] = "pass" if r["plain"] else "fail"
+            r.update(y12=1 + r["y"], said12=1 + r["plain"], sign=2 * r["y"] - 1, said_sign=2 * r["plain"] - 1)
+            r["margin"] = 2 * r["score"] - 1
+        expected = self.audit(rows, "plain", "y")["findings"][0]
+        for prediction, target, threshold in (("said12", "y12", "1.5"), ("said_sign", "sign", "0"), ("said", "word", "0")):
+            result = self.audit(rows, prediction, target, "group", "--threshold", threshold)
+            found = result["findings"][0]
+            self.assertEqual(found["groups"]["metrics"], expected["groups"]["metrics"])
+            self.assertEqual([g["gap"] for g in found["gaps"]], [g["gap"] for g in expected["gaps"]])
+            self.assertEqual(len(result["warnings"]), 1)
+            self.assertIn("--threshold was ignored", result["warnings"][0])
+        both = self.audit(rows, "margin,said_sign", "sign", "group", "--threshold", "0")["quality"]
+        self.assertEqual(both[0]["accuracy"], both[1]["accuracy"])
+
+    def test_constant(self):
+        """All are said to pass: no dependence, no gap, no quality; given it, the outcome depends as it does anyway."""
+        rows = people(900, 0.9, 71)
+        for r in rows:
+            r["all"] = 1
+            r["y"] = int(r["y"] and not (r["code"] and round(100 * r["score"]) % 2))
+        result = self.audit(rows, "all,score", "y", "group", "--notion", "all", "--fail-if", "kpc>0.9")
+        found = {f["notion"]: f for f in result["findings"] if f["prediction"] == "all"}
+        for notion in ("separation", "independence"):
+            self.assertEqual((found[notion]["decision"], found[notion]["p_value"], found[notion]["tests"]), ("no dependence found", 1, []))
+            self.assertIn("the same in every row", found[notion]["verdict"])
+            self.assertEqual({g["gap"] for g in found[notion]["gaps"]}, {0})
+        self.assertEqual(found["sufficiency"]["decision"], "depends")
+        means = [mean([r["y"] for r in rows if r["group"] == g]) for g in "ab"]
+        self.assertAlmostEqual(self.gaps(found["sufficiency"])["calibration"]["gap"], abs(means[0] - means[1]), 12)
+        self.assertEqual(result["quality"][0]["auc"]["value"], 0.5)
+        self.assertIn("<code>all</code> does not order the outcomes", (self.path / "report" / "report.html").read_text())
+
+    def test_classes_in_words(self):
+        """Three classes and predicted ones: the accuracy of every group, and gaps in the share of every class."""
+        draw = random.Random(72)
+        names, rows = ("low", "mid", "high"), []
+        for _ in range(1200):
+            g, y = draw.choice("ab"), draw.choice(names)
+            said = y if draw.random() < 0.6 else draw.choice(names)
+            rows.append({"y": y, "said": "high" if g == "b" and draw.random() < 0.2 else said, "group": g})
+        result = self.audit(rows, "said", "y", "group", "--notion", "all")
+        separation, independence, sufficiency = result["findings"]
+        for g, label in enumerate(separation["groups"]["labels"]):
+            value = mean([r["y"] == r["said"] for r in rows if r["group"] == label])
+            self.assertAlmostEqual(separation["groups"]["metrics"]["accuracy"]["value"][g], value, 12)
+        for finding, x, level in ((separation, "said", "y"), (independence, "said", None), (sufficiency, "y", "said")):
+            self.assertEqual(finding["decision"], "depends", finding["notion"])
+            self.assertEqual({g["class"] for g in finding["gaps"]}, set(names))
+            for gap in finding["gaps"]:
+                expected = adjusted_gap(rows, lambda r: r[x] == gap["class"], level=lambda r: r[level] if level else 0)
+                self.assertAlmostEqual(gap["gap"], expected, 10)
+                self.assertTrue(gap["lower"] <= expected <= gap["upper"])
+        self.assertIn("The share of high differs", separation["verdict"])
+        self.assertTrue((self.path / "report" / "1-shares-1-sufficiency.svg").is_file())
+
+    def test_refused(self):
+        rows = people(200, 0.5, 73)
+        for r in rows:
+            r.update(other="up" if r["y"] else "down", number=r["score"] * 7 + r["code"] * 0.1)
+        self.audit(rows)
+        refuse = lambda words, prediction, target: self.refuse(2, words, "audit", "people.csv", "--prediction", prediction, "--target",
+                                                               target, "--sensitive", "group", "-o", "report")
+        refuse(["'other' says", "which is not a value of the target 'word'", "'fail'"], "other", "word")
+        refuse(["'said' is text, but the target 'number' is numbers"], "said", "number")
+
+    def test_left_out_of_a_rate(self):
+        """A large group with four positive rows sets no gap in the true positive rate unless small groups may."""
+        rows = people(900, 0.5, 74, groups=("a", "b", "c"), shares=(5, 4, 2))
+        positive = [r for r in rows if r["group"] == "c" and r["y"]]
+        rows = [r for r in rows if r not in positive[4:]]
+        for r in rows:
+            if r["group"] == "c" and r["y"]:
+                r["score"] = 0
+        result = self.audit(rows)
+        self.assertNotIn("c", (self.gaps(result["findings"][0])["true positive rate"][end] for end in ("high", "low")))
+        self.assertTrue(any("leaves out c: fewer than 5 such rows" in w for w in result["warnings"]), result["warnings"])
+        every = self.audit(rows, "score", "y", "group", "--smallest-group", "1")
+        self.assertAlmostEqual(self.gaps(every["findings"][0])["true positive rate"]["gap"],
+                               gap(rows, "true_positive_rate", "group", 1)[0], 12)
+
+
 class JointTest(AuditTest):
     def test_joint(self):
         """Every pair that occurs is a group; the columns alone can be audited beside it."""
@@ -269,6 +381,9 @@ class JointTest(AuditTest):
                                                  "--sensitive", name, "-o", "report")
         refuse(["no column 'gruop'", "did you mean 'group'"], "gruop+code")
         refuse(["'y' is the target"], "group+y")
+        refuse(["'group+'", "no column name on one side"], "group+")
+        refuse(["'+group'", "no column name on one side"], "+group")
+        refuse(["'group+group' names 'group' twice"], "group+group")
         draw = random.Random(53)
         for r in rows:
             r["age"] = draw.gauss(0, 1)
@@ -417,6 +532,7 @@ class NotionTest(AuditTest):
         refuse(["'y' is the target", "--notion"], "--given", "y")
         refuse(["no column 'cod'", "did you mean 'code'"], "--given", "cod")
         refuse(["--notion"], "--notion", "parity")
+        refuse(["--numbers", "'group' is text"], "--numbers", "group")
         refuse(["is of sufficiency", "--notion sufficiency or all"], "--fail-if", "sufficiency.kpc>0.1")
 
 
@@ -461,7 +577,8 @@ class GateTest(AuditTest):
                 self.assertIn("The report", result.stdout)
         result = self.gate("auc<0.999")
         self.assertEqual(result.returncode, 3)
-        self.assertIn("below the limit of 0.999", result.stderr)
+        self.assertIn("below the limit of 0.999: outside the tolerance (95 %)", result.stderr)
+        self.assertIn("within the tolerance (95 %)", " ".join(self.gate("tpr_gap>0.9").stdout.split()))
 
     def test_what_the_interval_says(self):
         self.audit(people(2000, 0.5, 31))
@@ -494,7 +611,7 @@ class GateTest(AuditTest):
     def test_bad_limits(self):
         self.audit(people(200, 0.5, 32))
         for limits, word in (("kpq>1", "did you mean kpc"), ("kpc", "such as"), ("kpc>x", "such as"), (">1", "such as"),
-                             ("fairness>1", "there are kpc")):
+                             ("fairness>1", "choose kpc")):
             result = self.gate(limits)
             self.assertEqual(result.returncode, 2, limits)
             self.assertIn(word, result.stderr)

@@ -41,7 +41,8 @@ class CellsTest(CliTest):
             ["measure", "all", *variables, "--x", "score", *options],
             ["test", "kci", *variables, "--x", "score", *options],
             ["test", "gcm", *variables, "--x", "score", *options],
-            ["audit", data, "--prediction", "score", "--target", "income", "--sensitive", "age", "-o", "audited", *options],
+            ["audit", data, "--prediction", "score", "--target", "income", "--sensitive", "age", "--calibrate", "0", "-o",
+             "audited", *options],
             ["train", "--data", data, "--features", "age", "--target", "score", "--regularizer", "none", "--epochs", "1",
              "--batch", "32", "--no-report", "-o", "trained.safetensors", *options],
         ]
@@ -141,7 +142,7 @@ class CellsTest(CliTest):
         out = self.as_json(*predict, "--data", "clean.csv", "-o", "out.csv")
         self.assertEqual([column["column"] for column in out["columns"]], ["code"])
         self.write("new.csv", "age,code\n0.5,1\n0.5,7\n")
-        self.refuse(2, ["new.csv", "'code' is '7'", "has not seen"], *predict, "--data", "new.csv")
+        self.refuse(2, ["new.csv", "'code' is '7'", "did not occur in training"], *predict, "--data", "new.csv")
 
     def test_predict_says_why_there_is_no_error(self):
         self.succeed(*self.commands("clean.csv")[-1])

@@ -197,6 +197,20 @@ class ManualTest(CliTest):
         os.close(ours)
         return text.decode().replace("\r\n", "\n")
 
+    def test_colours(self):
+        """Only on a terminal, and none where NO_COLOR is set."""
+        shown = {}
+        for name, extra in (("plain", {"NO_COLOR": "1"}), ("dumb", {"TERM": "dumb"}), ("colours", {})):
+            ours, its = pty.openpty()
+            environment = {**{k: v for k, v in os.environ.items() if k != "NO_COLOR"}, "TERM": "xterm", **extra}
+            subprocess.run([BINARY, "measure", "nothing"], stdout=its, stderr=its, env=environment, timeout=60)
+            shown[name] = os.read(ours, 65536)
+            os.close(its)
+            os.close(ours)
+        self.assertIn(b"\033[31mcirce measure:\033[0m --x FILE", shown["colours"])
+        self.assertTrue(b"\033" not in shown["plain"] and shown["dumb"] == shown["plain"])
+        self.assertEqual(re.sub(rb"\033\[\d+m", b"", shown["colours"]), shown["plain"])
+
     def test_lines_fit_a_terminal(self):
         """Folded between words on one, whole in a pipe; the words are the same. JSON is never folded."""
         for arguments in (("measure", "all", *XYZ, "-q"), ("test", "all", *XYZ, "-q"), ("experiment",)):

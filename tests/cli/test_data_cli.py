@@ -145,7 +145,7 @@ class DataTest(CliTest):
         self.refuse(2, ["contact-sheet needs --from"], "data", "contact-sheet", "-o", "x.png")
         self.refuse(2, ["--from nowhere: No such file"], "data", "contact-sheet", "--from", "nowhere", "-o", "x.png")
         (self.path / "vain").mkdir()
-        self.refuse(2, ["vain: no picture named as yaleB11_P00A+000E+00.pgm"], "data", "contact-sheet", "--from", "vain", "-o",
+        self.refuse(2, ["vain: it contains no picture with a name like yaleB11_P00A+000E+00.pgm"], "data", "contact-sheet", "--from", "vain", "-o",
                     "x.png")
         self.refuse(1, ["no folder no"], "data", "contact-sheet", "--from", "sheets", "-o", "no/x.png")
         self.write("vain/yaleB11_P00A+000E+00.pgm", b"P5 4 4 255 abc")
@@ -166,7 +166,7 @@ class DataTest(CliTest):
 
     def test_dsprites_does_not_overwrite(self):
         self.write("there.npz", "mine")
-        self.refuse(2, ["there.npz: the file is there already", "hint: --force"], "data", "dsprites", "-o", "there.npz")
+        self.refuse(2, ["there.npz: the file already exists", "hint: --force"], "data", "dsprites", "-o", "there.npz")
         self.refuse(1, ["no folder no"], "data", "dsprites", "-o", "no/x.npz")
         self.assertEqual((self.path / "there.npz").read_bytes(), b"mine")
         self.refuse(2, ["there.npz"], "data", "contact-sheet", "--from", "there.npz", "-o", "x.png")

@@ -60,13 +60,13 @@ class Device(unittest.TestCase):
         for precision in ("tf32", "bf16"):
             refused = self.train("coarse", "--precision", precision)
             self.assertEqual(refused.returncode, INPUT_IS_WRONG, refused.stderr)
-            self.assertIn(f"--precision {precision}: the CPU computes networks in float32 alone", refused.stderr)
+            self.assertIn(f"--precision {precision}: the CPU computes networks in float32 only", refused.stderr)
             self.assertIn("--device cuda", refused.stderr)
             self.assertFalse((self.folder / "coarse.safetensors").exists())
         for command in (("bench", "--only", "images", "--quick"), ("experiment", "table1", "--quick")):
             done = circe(*command, "--precision", "tf32", folder=self.folder)
             self.assertEqual(done.returncode, INPUT_IS_WRONG, done.stderr)
-            self.assertIn("the CPU computes networks in float32 alone", done.stderr)
+            self.assertIn("the CPU computes networks in float32 only", done.stderr)
         done = self.train("coarse", "--precision", "half")
         self.assertEqual(done.returncode, INPUT_IS_WRONG, done.stderr)
         self.assertIn("float32", done.stderr)
@@ -86,7 +86,7 @@ class Device(unittest.TestCase):
         if self.has_gpu:
             self.skipTest("there is a GPU")
         self.assertNotEqual(self.refusal.returncode, 0)
-        self.assertRegex(self.refusal.stderr, "this build of circe has no CUDA|there is no NVIDIA GPU")
+        self.assertRegex(self.refusal.stderr, "this build of circe has no CUDA|this machine has no NVIDIA GPU")
         self.assertFalse((self.folder / "first.safetensors").exists())
 
     def test_auto_is_a_device(self):

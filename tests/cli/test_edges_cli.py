@@ -94,8 +94,13 @@ class EdgesTest(CliTest):
 
     def test_audit_refuses(self):
         self.table("edge.csv", 1e299, 1, 1)
-        self.refuse(2, ["the prediction 'x'", "squares overflow"], "audit", "edge.csv", "--prediction", "x", "--target", "y",
-                    "--sensitive", "z", "-o", "audited")
+        audit = ["audit", "edge.csv", "--prediction", "x", "--target", "y", "--sensitive", "z", "-o", "audited"]
+        self.refuse(2, ["the prediction 'x'", "squares overflow"], *audit)
+        self.table("edge.csv", 1e-200, 1, 1)
+        self.refuse(2, ["the prediction 'x'", "squares of their differences underflow"], *audit)
+        with open(self.path / "edge.csv", "w") as file:
+            file.write("x,y,z\n" + "".join(f"{1e300 if i == 0 else i / 60},{i % 7},{i % 5}\n" for i in range(60)))
+        self.refuse(2, ["the prediction 'x' contains numbers as large as 1e+300"], *audit)
 
     def test_a_width_far_from_the_data_is_told(self):
         self.table("edge.csv", 1e20, 1, 1)

@@ -415,7 +415,7 @@ class RestartTest(ExperimentTest):
             self.assertEqual(process.returncode, 1, err)
             self.assertEqual(stdout, "")
             self.assertRegex(err, r"stopped: \d+ of 18 runs are finished and stay in %s/runs" % out)
-            self.assertIn("hint: the same command goes on from there: circe experiment tiny --config", err)
+            self.assertIn("hint: the same command continues from there: circe experiment tiny --config", err)
             self.assertNotIn("failed", err)
             self.wait_until_gone(children)
             self.assertGreaterEqual(len(self.run_files(out)), 1)
@@ -531,7 +531,7 @@ class RefusalTest(ExperimentTest):
         self.refuse("", "empty")
         self.refuse("- a\n", "line 1", "an experiment is expected")
         self.refuse("title: [a\n", "not YAML")
-        self.refuse(TINY + "seeds: 3\n", "line 25", "key 'seeds'", "before, in line 13")
+        self.refuse(TINY + "seeds: 3\n", "line 25", "key 'seeds'", "already occurs in line 13")
 
     def test_mistakes_in_quick_do_not_wait_for_it(self):
         text, line = self.changed("  seeds: 1\n", "  seeds: none\n")

@@ -476,7 +476,7 @@ class RefusalTest(ImagesTest):
                 (dependence + "    size: 64\n", ("dsprites has no size",)),
                 (dependence + "    d: [2]\n", ("dsprites has no d",)),
                 (dependence + "  - {model: univariate1}\n", ("two experiments",)),
-                (dependence + "  - {model: dsprites, dependence: nonlinear}\n", ("dsprites-nonlinear is there twice",)),
+                (dependence + "  - {model: dsprites, dependence: nonlinear}\n", ("dsprites-nonlinear is named twice",)),
                 (dependence + "  - {model: univariate1, dependence: linear}\n", ("univariate1 has no dependence",))):
             self.refuse(self.changed(dependence, after), *words)
         for before, after, words in (
@@ -493,14 +493,14 @@ class RefusalTest(ImagesTest):
                 ("train: 300", "train: 20", ("at least a batch (32)",)),
                 ("net: dsprites", "net: conf4", ("net: ",)),
                 ("steps: 7", "steps: -1", ("key 'steps'",)),
-                ("regularizer: gcm,", "regularizer: gcm, trained_on: ood,", ("its regularizer is none",)),
+                ("regularizer: gcm,", "regularizer: gcm, trained_on: ood,", ("its regularizer must be none",)),
                 ("trained_on: ood}", "trained_on: odd}", ("domain|ood", "did you mean ood?")),
                 ("chunk: 16", "chunk: 2", ("key 'chunk'",))):
             self.refuse(self.changed(before, after), *words)
         self.refuse("title: a\nmodels: [{model: univariate1}]\nmethods:\n"
                     "  - {name: ood, regularizer: none, trained_on: ood}\n", "only models of pictures")
         self.refuse("title: a\nmodels: [{model: dsprites, dependence: linear}]\nlimits: {samples: 2000}\n",
-                    "synthetic models only")
+                    "only for synthetic models")
 
     def test_pictures_that_are_not_there(self):
         folder = FACES.replace("identities: 12", "folder: photos")

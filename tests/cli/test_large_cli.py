@@ -77,7 +77,7 @@ class TestRefuseEarly(LargeTest):
         rows = [[draw.gauss(0, 1) for _ in range(3)] for _ in range(20000)]
         self.write("cloud.npy", npy_bytes(rows))
         self.write("cloud_z.npy", npy_bytes([draw.gauss(0, 1) for _ in rows]))
-        self.quickly(60, self.refuse, 1, ["kernel matrix of y at sigma2 0.0", "is not of low rank: in a sample",
+        self.quickly(60, self.refuse, 1, ["kernel matrix of y at sigma2 0.0", "does not have low rank: in a sample",
                                           "the tolerance is 1.0e-12", "--rows"],
                      "fit", "--y", "cloud.npy", "--z", "cloud_z.npy", "-o", "m.safetensors", "--method", "lowrank")
 

@@ -181,7 +181,7 @@ class Sweeps(Case):
     def test_sigterm_to_one_rank_stops_all_with_one_message(self):
         err, _ = self.end_and_go_on("terminated", lambda process, ranks: os.kill(ranks[-1], signal.SIGTERM))
         self.assertEqual(err.count("runs are finished and stay in"), 1, err)
-        self.assertIn("the same command goes on from there", err)
+        self.assertIn("the same command continues from there", err)
 
     def end_endless_runs(self, end):
         config = self.write("endless.yaml", TINY.replace("epochs: 1,", "epochs: 1000000,"))
@@ -231,7 +231,7 @@ class Fits(Case):
             out.write(b"\x41")
         _, err = self.fit(2, expect=2, contexts=["a", "b"])
         self.assertEqual(len(self.said(err)), 1, err)
-        self.assertRegex(self.said(err)[0], r"rank 1 on .*: z \(z.npy\) here is not what rank 0 has")
+        self.assertRegex(self.said(err)[0], r"rank 1 on .*: z \(z.npy\) differs from that of rank 0")
         self.assertFalse(list(self.folder.glob("*/m*")))
 
     def test_no_data_at_one_rank(self):

@@ -79,12 +79,12 @@ class Trains(mpi_support.Case):
             more = ["--regularizer", kind, "--epochs", "4", "--json", *(["--gamma", gamma] if gamma else [])]
             one, alone = self.train(0, "one", *more)
             one = json.loads(one)
-            for ranks in (2, 3):
+            for ranks in (2, 3) if kind == "circe" else (3,):
                 out, err = self.train(ranks, "several", *more)
                 several = json.loads(out)  # one object: one rank speaks
                 self.assertEqual(len(self.said(err)), len(set(self.said(err))), err)  # warnings, of one rank
                 self.compare("one", "several")
-                self.assertEqual(len(self.epochs(err)), 4)
+                self.assertEqual(len(self.epochs(err)), 4, err)
                 for now, then in zip(self.epochs(err), self.epochs(alone)):
                     self.assertEqual(now.keys(), then.keys())
                     for name, value in then.items():
@@ -108,10 +108,14 @@ class Trains(mpi_support.Case):
                    "several.safetensors")
 
     def epochs(self, err):
-        """Loss, regulariser and validation of every epoch, as people see them: two digits."""
-        lines = {line.split(",")[0]: line for line in err.splitlines() if line.startswith("epoch")}.values()  # told twice: slow
+        """Loss, regulariser and validation at the end of every epoch, as people see them: two digits. A slow machine also
+        tells of the middle of an epoch, by the last one's number."""
+        lines = {}
+        for line in err.splitlines():
+            if line.startswith("epoch") and "validation" in line:
+                lines.setdefault(line.split(",")[0], line)
         return [{name: float(value) for name, value in re.findall(r"(loss|validation|circe|hscic|gcm|hsic) (\S+?)(?:,|$)", line)}
-                for line in lines]
+                for line in lines.values()]
 
     def test_classes_layers_and_patience(self):
         more = ["--target", "kind", "--layers", "1,output", "--patience", "2", "--epochs", "5", "--gamma-warmup", "1",
@@ -128,12 +132,11 @@ class Trains(mpi_support.Case):
         self.compare("one", "several")
 
     def test_rows_that_the_ranks_do_not_divide(self):
-        for rows in (601, 602, 603, 604):  # the split leaves some to validation and test
+        for rows, ranks in ((601, 3), (602, 4), (603, 3), (604, 4)):  # the split leaves some to validation and test
             self.table(rows=rows)
             self.train(0, "one", "--epochs", "2")
-            for ranks in (3, 4):
-                self.train(ranks, "several", "--epochs", "2")
-                self.compare("one", "several")
+            self.train(ranks, "several", "--epochs", "2")
+            self.compare("one", "several")
 
     def test_gradients_larger_than_what_is_shared(self):
         """1.3 MB, of which a rank shares half a megabyte at a time. Of so many gradients some are all but zero, and AdamW
@@ -192,7 +195,7 @@ class Trains(mpi_support.Case):
             os.kill(process.pid if to_mpirun else ranks[-1], signal.SIGTERM)
             _, err = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 1, err)
-            self.assertEqual(err.count("holds the run so far"), 1, err)
+            self.assertEqual(err.count("contains the run so far"), 1, err)
             self.assertFalse((self.folder / "run.safetensors").exists())
             os.unlink(self.path("run.safetensors.checkpoint"))
 
@@ -210,7 +213,7 @@ class Trains(mpi_support.Case):
             if process.returncode == 0:  # it was faster than the signal
                 self.compare("whole", "run", tolerance=1e-3)
                 continue
-            self.assertIn("holds the run so far", err)
+            self.assertIn("contains the run so far", err)
             self.train(then, "run", "--epochs", "40", "--resume")
             self.compare("whole", "run", tolerance=1e-3)
             self.assertFalse((self.folder / "run.safetensors.checkpoint").exists())
@@ -227,7 +230,7 @@ class Trains(mpi_support.Case):
             time.sleep(0.05)
         os.kill(self.ranks_of(resumed, 2)[0], signal.SIGTERM)
         _, err = resumed.communicate(timeout=60)
-        self.assertIn("holds the run so far", err)
+        self.assertIn("contains the run so far", err)
 
     # ---- what is refused ----
 
@@ -238,7 +241,7 @@ class Trains(mpi_support.Case):
         self.write("there/d.csv", text.replace("0.1", "0.2", 1))
         _, err = self.train(2, "m", expect=2, contexts=["here", "there"])
         self.assertEqual(len(self.said(err)), 1, err)
-        self.assertRegex(self.said(err)[0], "rank 1 on .*d.csv here is not what rank 0 has")
+        self.assertRegex(self.said(err)[0], "rank 1 on .*d.csv differs from that of rank 0")
         self.assertFalse(list(self.folder.glob("*/m*")))
 
     def test_no_data_at_one_rank(self):

@@ -111,6 +111,9 @@ class AppendTest(PipelineTest):
         refuse = lambda words, *options: self.refuse(2, words, "predict", "--model", "model.safetensors", "--append", *options)
         refuse(["no column 'a'"], "--data", "bare.csv")
         refuse(["--data FILE"])
+        refuse(["--append", ".csv or .tsv", "out.npy"], "--data", "people.csv", "-o", "out.npy")
+        self.assertFalse(os.path.exists(os.path.join(self.path, "out.npy")))
+        self.refuse(2, ["--name", "--append"], "predict", "--model", "model.safetensors", "--data", "people.csv", "--name", "p")
 
 
 class InputTest(PipelineTest):
@@ -158,7 +161,7 @@ class InputTest(PipelineTest):
         (self.path / "bad.csv.gz").write_bytes(text[:40] + bytes(40) + text[80:])
         test(["bad.csv.gz: its gzip is damaged"], "bad.csv.gz")
         (self.path / "people.txt").write_text(table(self.rows))
-        test(["people.txt: its format is not known", "--format"], "people.txt")
+        test(["people.txt: its format is unknown", "--format"], "people.txt")
         test(["--format"], "people.txt", "--format", "xlsx")
         result = subprocess.run([BINARY, "test", "kci", "--data", "-", "--x", "a", "--y", "b", "--z", "c"],
                                 cwd=self.path, input=b"", capture_output=True, text=False)
@@ -235,6 +238,17 @@ class ModelTest(PipelineTest):
                     self.assertAlmostEqual(gap, same, 5)
         self.refuse(2, ["--invariant-to"], "train", "--data", "people.csv", "--features", "a,b", "--target", "class",
                     "--regularizer", "none", "--epochs", "1", "-o", "m.safetensors", "--audit", "--no-report")
+
+    def test_training_keeps_too_few_rows_to_audit(self):
+        """The rows are the test rows, of which --test keeps more, and not those of the table."""
+        self.write("people.csv", table(people(300, 5)))
+        result = self.run_circe("train", "--data", "people.csv", "--features", "a,b", "--target", "class", "--invariant-to",
+                                "group", "--gamma", "10", "--epochs", "1", "--batch", "64", "-o", "few.safetensors", "--audit",
+                                "--no-report", "-q")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("needs at least 50 test rows, and there are 45; the model is trained", result.stderr)
+        self.assertIn("--test", result.stderr)
+        self.assertTrue((self.path / "few.safetensors").exists())
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ class ResultTest(TrainTest):
 
     def test_text_is_a_closing_table(self):
         result = self.succeed(*self.train_args("text.safetensors"))
-        for word in ("315 training, 42 validation, 63 test", "learnt from 315 rows", "error of b", "R2", "floor",
+        for word in ("315 training, 42 validation, 63 test", "learned from 315 rows", "error of b", "R2", "floor",
                      "with regulariser", "with the regulariser", "without", "cost", "KPC", "b itself", "CIRCE", "HSCIC", "text-report/report.html"):
             self.assertIn(word, result.stdout)
         self.assertRegex(result.stderr, r"(?m)^epoch 2/2.*loss .*circe .*validation ")
@@ -207,6 +207,52 @@ class ResultTest(TrainTest):
         narrow = self.bar(50)
         self.assertRegex(narrow, r"\[#+\] 100%  without the regu")
         self.assertLess(max(len(line) for line in re.split(r"\r|\n", narrow)), 50)
+
+
+class RowWeightsTest(TrainTest):
+    """--row-weights: only ratios count, the loss alone sees them, and what is no weight is refused."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        draw = random.Random(3)
+        for i, row in enumerate(cls.rows):
+            row.update(one=1, eight=8, tiny="1e-300", none=0, half=i % 2, some=draw.randrange(4), text="w",
+                       negative=-1 if i == 7 else 1, huge="1e300" if i == 2 else 1, passed=int(row["b"] > 5))
+        cls.write("table.csv", csv_text(cls.rows))
+
+    def trained(self, weights=None, *options, **names):
+        out = f"{weights}.safetensors"
+        if weights is not None:
+            options += ("--row-weights", weights)
+        result = self.run_circe(*self.train_args(out, "circe", *options, **names), "--no-report", "-q")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return tensors(self.model(out))[1]
+
+    def test_only_ratios_count(self):
+        plain = self.trained()
+        for weights in ("one", "eight", "tiny"):
+            self.assertEqual(self.trained(weights), plain, weights)
+        self.assertNotEqual(self.trained("some"), plain)
+
+    def test_weights_are_on_record(self):
+        """The model, the result and the report say by what the rows were weighted."""
+        arguments = self.train_args("record.safetensors", "circe", "--row-weights", "some")
+        result = self.as_json(*arguments, "--report", "record")
+        self.assertEqual(result["settings"]["row_weights"], ["some"])
+        self.assertIn("row_weights", json.dumps(tensors(self.model("record.safetensors"))[0]))
+        self.assertIn("<dt>row weights</dt><dd>some</dd>", (self.path / "record" / "report.html").read_text())
+
+    def test_weights_may_be_the_target(self):
+        """Numbers that are classes as target are numbers as weights."""
+        names = {"features": "a,y,z", "target": "passed", "given": None}
+        self.assertNotEqual(self.trained("passed", **names), self.trained(**names))
+
+    def test_what_is_no_weight(self):
+        for weights, words in (("none", "weights of all training rows are 0"), ("negative", "holds -1 in row 8"),
+                               ("huge", "holds 1e+300 in row 3; weights must be at least 0 and at most 3.4e+38"), ("text", "holds text"),
+                               ("one,eight", "it must name one"), ("nowhere", "there is no column 'nowhere'")):
+            self.refuse(2, [words], *self.train_args("bad.safetensors", "circe", "--row-weights", weights))
 
 
 class GammaTest(TrainTest):
@@ -279,6 +325,13 @@ class GammaTest(TrainTest):
         self.assertLess(loose["settings"]["gamma"], strict["settings"]["gamma"])
         taken = [t for t in loose["search"]["trials"] if t["chosen"]][0]
         self.assertLess(taken["kpc"]["value"] - taken["kpc_chance"], 0.6)
+        said = self.succeed(*self.arguments("said.safetensors", "--tolerance", "0.5", "--baseline", "none")).stdout
+        self.assertIn(f"{loose['settings']['gamma']:g}, with which KPC is at most 0.5 above chance on left-out rows", said)
+        shown = [line.split()[4] for line in said.splitlines() if line.endswith("<- chosen")]
+        self.assertEqual([float(number) for number in shown], [float(f"{taken['kpc']['value'] - taken['kpc_chance']:.3g}")])
+        page = (self.path / "said-report" / "report.html").read_text()
+        self.assertIn("within the tolerance, chosen", page)
+        self.assertNotIn("not found, chosen", page)
         self.refuse(2, ["--tolerance", "between 0 and 1"], *self.arguments("x.safetensors", "--tolerance", "2"))
 
     def test_sweep(self):
@@ -361,7 +414,7 @@ class ReportTest(TrainTest):
             self.assertIn(word, page)
         self.assertNotIn("http", re.sub(r"http://www.w3.org/[^\"]*", "", page))
         if shutil.which("gnuplot"):
-            self.assertEqual(page.count("<svg"), 4)
+            self.assertEqual(sum("<svg" in part for part in page.split("<figure>")[1:]), 4)
 
     def test_run_again_from_its_configuration(self):
         self.succeed(*self.train_args("first.safetensors", "hscic", "--seed", "5"))
@@ -458,7 +511,7 @@ class SameBitsTest(TrainTest):
             self.assertEqual(checkpoint.read_bytes(), content)
         checkpoint.write_bytes(good)
         shutil.copy(self.path / self.fitted(), checkpoint)
-        self.refuse(2, ["no training checkpoint"], *self.train_args(out, "gcm", *self.LONG), "--no-report", "--resume")
+        self.refuse(2, ["not a training checkpoint"], *self.train_args(out, "gcm", *self.LONG), "--no-report", "--resume")
         note = self.succeed(*self.train_args(out, "gcm"), "--no-report")
         self.assertIn("--resume would continue it", note.stderr)
 
@@ -731,7 +784,7 @@ class BadInputTest(TrainTest):
         self.refuse(2, ["table.csv", "'gruop'", "did you mean 'group'"], *self.train_args(features="a,gruop"))
         self.refuse(2, ["--features", "'a'", "twice"], *self.train_args(features="a,y,a"))
         self.refuse(2, ["--features", "empty"], *self.train_args(features="a,,y"))
-        self.refuse(2, ["--features", "name 2", "cannot be seen"], *self.train_args(features="a,y\r"))
+        self.refuse(2, ["--features", "name 2", "invisible character"], *self.train_args(features="a,y\r"))
         self.refuse(2, ["'b'", "--target", "--features"], *self.train_args(features="a,b"))
         self.refuse(2, ["'z'", "--target", "--invariant-to"], *self.train_args(target="z", features="a,y"))
         self.refuse(2, ["'z'", "--given", "--invariant-to"], *self.train_args(given="z"))
@@ -834,7 +887,7 @@ class DemoTest(CliTest):
         for word in ("vcf_support", "with CIRCE", "floor"):
             self.assertIn(word, page)
         if shutil.which("gnuplot"):
-            self.assertEqual(page.count("<svg"), 2)
+            self.assertEqual(sum("<svg" in part for part in page.split("<figure>")[1:]), 2)
         for name in ("train.csv", "test.csv", "free.safetensors", "invariant.safetensors"):
             self.assertTrue((self.path / "the demo" / name).exists(), name)
 

@@ -1,0 +1,51 @@
+/* The parts of `circe bench`. What they find are rows of lists in the object that --json prints; the tables for people
+ * show members of these rows. Functions that return an int print what is wrong and return an exit status. */
+#ifndef CLI_BENCH_H
+#define CLI_BENCH_H
+
+#include "cli/common/output.h"
+#include "cli/common/session.h"
+
+typedef struct bench {
+    const own_options *own;
+    session s;
+    uint64_t seed;
+    double budget; /* seconds for the repetitions of one row */
+    cJSON *found;
+    int64_t done, total; /* rows and fits of CIRCE, for the bar */
+} bench;
+
+/* One more row of this list, which is made with its first. */
+cJSON *bench_row(cJSON *found, const char *list);
+
+/* Repeats call(user, number) until `budget` seconds are spent, `least` times at least, after `warm` calls that are not
+ * timed; the row gets median and quartiles. */
+typedef circe_status call_fn(void *user, int64_t number);
+int bench_repeat(call_fn *call, void *user, int64_t warm, int64_t least, double budget, cJSON *row);
+
+/* The member of a row that a column shows; a number in this unit, to four digits. */
+typedef struct bench_column {
+    const char *title, *name;
+    double unit; /* 0: 1 */
+} bench_column;
+
+/* Prints the title and a table of the rows, if there are any. The columns end with zeros. */
+void bench_table(const char *title, const cJSON *rows, const bench_column *columns);
+double bench_number(const cJSON *row, const char *name);
+
+/* The measures beside CIRCE: "measures". */
+int bench_measures(bench *b);
+void bench_measures_print(const bench *b);
+
+/* Training steps: "train" and "images". */
+int bench_train(bench *b);
+int bench_images(bench *b);
+void bench_steps_print(const bench *b);
+
+/* The same steps in PyTorch, on a GPU, where python3 has it and it sees the GPU: "pytorch". Networks are those of
+ * gpu_best.py, with commas between them. Prints circe's steps beside the fastest of PyTorch's modes of the same
+ * precision. */
+void bench_peer(bench *b, const char *networks);
+void bench_peer_print(const bench *b);
+
+#endif
