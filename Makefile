@@ -16,8 +16,9 @@ build: setup ## the release preset; the command is build/circe
 	cmake --preset release > /dev/null
 	cmake --build --preset release -j $(JOBS)
 
-check: build ## every test (CIRCE_CHECK_TORCH=0: without installing PyTorch; CIRCE_CHECK_R=0: without R)
+check: setup ## every test (CIRCE_CHECK_TORCH=0: without installing PyTorch; CIRCE_CHECK_R=0: without R)
 	@scripts/setup.sh check
+	@$(MAKE) build
 	@scripts/check.sh release -j $(JOBS)
 
 check-asan: setup ## every test under the address and undefined-behaviour sanitizers
@@ -42,9 +43,12 @@ check-python: ## the Python package on PyPI's current PyTorch, pandas, polars an
 	@scripts/check.sh release -R '^python' -V
 	.venv/bin/python python/tests/wheel.py
 
-wheel: setup ## the Python wheel for every CPython, with its manylinux tag, in dist/
-	scripts/setup.sh python
-	.venv/bin/python python/release.py -w dist
+wheel: setup ## Python wheels for x86_64 and 64-bit ARM, in dist/, tried in clean environments; CUDA=1: with the code for GPUs
+	scripts/setup.sh wheel
+	$(if $(CUDA),scripts/setup.sh cuda)
+	rm -rf dist
+	.venv/bin/python python/release.py -w dist $(if $(CUDA),--cuda --arch x86_64)
+	.venv/bin/python python/tests/wheel.py $$(printf ' --wheel %s' dist/*.whl)
 
 r: build ## the R package, checked, in build/r/circe_*.tar.gz; installed into R_LIBRARY= where that is given
 	scripts/setup.sh r
@@ -72,7 +76,6 @@ bench: build ## compare with PyTorch on this machine (installs it into .venv)
 	.venv/bin/python bench/million.py --circe build/circe
 	.venv/bin/python bench/measures.py --circe build/circe
 	.venv/bin/python bench/train.py --circe build/circe
-	.venv/bin/python bench/images.py --circe build/circe
 	.venv/bin/python bench/python.py --library build/libcirce.so
 
 lint: setup ## warnings as errors, clang-tidy, cppcheck, formatting

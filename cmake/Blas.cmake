@@ -42,12 +42,18 @@ function(circe_blas_header variable folder)
   set(${variable} ${${found}} PARENT_SCOPE)
 endfunction()
 
-# In the Python that builds: its headers declare names with a prefix, and nothing else of it differs.
+# In the Python that builds, or (for another architecture) in the folder CIRCE_SCIPY_OPENBLAS: its headers declare names with a
+# prefix, and nothing else of it differs.
+set(CIRCE_SCIPY_OPENBLAS "" CACHE PATH "The folder scipy_openblas32 of the wheel to build on; empty: that of the Python that builds")
 function(circe_blas_from_python)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
-  execute_process(COMMAND ${Python3_EXECUTABLE} -c
-    "import scipy_openblas32 as b; print(b.get_lib_dir() + '/' + b.get_library(fullname=True), b.get_include_dir(), sep=';')"
-    OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
+  if(CIRCE_SCIPY_OPENBLAS)
+    set(found ${CIRCE_SCIPY_OPENBLAS}/lib/libscipy_openblas.so ${CIRCE_SCIPY_OPENBLAS}/include)
+  else()
+    execute_process(COMMAND ${Python3_EXECUTABLE} -c
+      "import scipy_openblas32 as b; print(b.get_lib_dir() + '/' + b.get_library(fullname=True), b.get_include_dir(), sep=';')"
+      OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
+  endif()
   if(failed)
     message(FATAL_ERROR "${Python3_EXECUTABLE} has no scipy-openblas32: ${Python3_EXECUTABLE} -m pip install scipy-openblas32")
   endif()

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what is missing on Debian or Ubuntu, and nothing where everything is there.
-# Usage: setup.sh build|check|r|blas|fuzz|tsan|lint|bench|python|cuda|mpi|matrix|aarch64|docs
+# Usage: setup.sh build|check|r|blas|fuzz|tsan|lint|bench|python|wheel|cuda|mpi|matrix|aarch64|docs
 # CIRCE_CHECK_TORCH=0 keeps `check` from installing PyTorch, CIRCE_CHECK_R=0 from installing R.
 set -eu
 
@@ -22,13 +22,14 @@ tsan) packages="clang libomp-dev" ;;
 lint) packages="clang-format clang-tidy cppcheck" ;;
 bench) packages="python3-venv gnuplot-nox" ;;
 python) packages="python3-venv" ;;
+wheel) packages="gcc g++ cmake ninja-build pkg-config python3-venv debian-archive-keyring gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user" ;;
 cuda) packages="g++ cmake ninja-build python3-venv" ;;
 mpi) packages="libopenmpi-dev openmpi-bin libscalapack-openmpi-dev" ;;
 matrix) packages="clang libomp-dev libopenblas-pthread-dev libblis-openmp-dev libblas-dev liblapack-dev" ;;
 docs) packages="python3-sphinx python3-myst-parser furo python3-breathe doxygen python3-numpy" ;;
 aarch64) packages="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user" ;;
 *)
-    echo "setup.sh: '$what' is none of build, check, r, blas, fuzz, tsan, lint, bench, python, cuda, mpi, matrix, aarch64, docs" >&2
+    echo "setup.sh: '$what' is none of build, check, r, blas, fuzz, tsan, lint, bench, python, wheel, cuda, mpi, matrix, aarch64, docs" >&2
     exit 2
     ;;
 esac
@@ -45,7 +46,7 @@ amount() {
 }
 
 install() {
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends -o DPkg::Lock::Timeout=600 "$@"
 }
 
 # The runtimes of libFuzzer and the sanitizers are a package of the default clang's version.
@@ -91,27 +92,52 @@ else
     echo "setup: This is not Debian or Ubuntu. Please install these packages under your system's names:" $packages $optional >&2
 fi
 
-# Debian's arm64 libraries, unpacked where cmake/aarch64.cmake looks. apt-get has a state of its own here, so that the system
-# stays free of a second architecture. The file `ready` has the list that was unpacked.
-libraries="libc6-dev libopenblas-openmp-dev libcjson-dev libcmocka-dev libyaml-dev libzip-dev zlib1g-dev libpng-dev libturbojpeg0-dev librandom123-dev"
-if [ "$what" = aarch64 ] && [ "$(cat build-aarch64/sysroot/ready 2>/dev/null)" != "$libraries" ]; then
-    root=$PWD/build-aarch64
+# sysroot FOLDER ARCHITECTURE SOURCES PACKAGES...: Debian's libraries of another system, unpacked into FOLDER/sysroot, where a
+# toolchain file of cmake/ looks. apt-get has a state of its own here, so that this system stays as it is. SOURCES: "" for this
+# system's. The file `ready` has the list that was unpacked.
+sysroot() {
+    root=$PWD/$1 architecture=$2 sources=$3
+    shift 3
+    [ "$(cat "$root/sysroot/ready" 2>/dev/null)" != "$*" ] || return 0
     mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial" "$root/sysroot"
     : >"$root/apt/status"
-    options="-q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State=$root/apt -o Dir::State::lists=$root/apt/lists
-             -o Dir::State::status=$root/apt/status -o Dir::Cache=$root/apt/cache -o APT::Sandbox::User="
-    echo "setup: downloading Debian's arm64 packages of $libraries into build-aarch64/sysroot"
+    options="-q -o APT::Architecture=$architecture -o APT::Architectures=$architecture -o Dir::State=$root/apt
+             -o Dir::State::lists=$root/apt/lists -o Dir::State::status=$root/apt/status -o Dir::Cache=$root/apt/cache -o APT::Sandbox::User="
+    if [ -n "$sources" ]; then
+        echo "$sources" >"$root/apt/sources.list"
+        options="$options -o Dir::Etc::SourceList=$root/apt/sources.list -o Dir::Etc::SourceParts=/dev/null"
+    fi
+    echo "setup: downloading Debian's $architecture packages of $* into ${root#"$PWD/"}/sysroot"
     apt-get $options update
-    apt-get $options install -y --download-only --no-install-recommends $libraries
+    apt-get $options install -y --download-only --no-install-recommends "$@"
     for package in "$root"/apt/cache/archives/*.deb; do
         dpkg -x "$package" "$root/sysroot"
     done
+    find "$root/sysroot" -type l -lname '/*' | while read -r link; do # they mean the root of their own system
+        ln -sfn "$root/sysroot$(readlink "$link")" "$link"
+    done
     rm -rf "$root/apt"
-    echo "$libraries" >"$root/sysroot/ready"
-fi
+    echo "$*" >"$root/sysroot/ready"
+}
 
+libraries="libc6-dev libcjson-dev libyaml-dev libzip-dev zlib1g-dev libpng-dev libturbojpeg0-dev librandom123-dev"
+if [ "$what" = aarch64 ]; then
+    sysroot build-aarch64 arm64 "" $libraries libopenblas-openmp-dev libcmocka-dev
+fi
 if [ "$what" = matrix ]; then
     "$0" aarch64
+fi
+
+# The wheels are built on an old Debian's libraries, so that they work on systems as old (cmake/manylinux.cmake), and tried on its
+# Python.
+if [ "$what" = wheel ]; then
+    old="deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${CIRCE_DEBIAN:-http://deb.debian.org/debian} bullseye main"
+    sysroot build-wheel/x86_64 amd64 "$old" $libraries libgomp1 python3
+    sysroot build-wheel/aarch64 arm64 "$old" $libraries libgomp1 python3
+    for folder in build-wheel/*/sysroot/usr/lib/*-linux-gnu; do # the compiler's own is of this system
+        ln -sfn libgomp.so.1 "$folder/libgomp.so"
+    done
+    what=python
 fi
 
 if [ "$what" = bench ] && [ ! -e .venv/ready ]; then
@@ -120,10 +146,10 @@ if [ "$what" = bench ] && [ ! -e .venv/ready ]; then
     touch .venv/ready
 fi
 
-if [ "$what" = python ] && [ ! -e .venv/python-ready ]; then
+if [ "$what" = python ] && ! cmp -s python/requirements.txt .venv/python-ready; then
     python3 -m venv .venv
     .venv/bin/pip install -q --require-hashes -r python/requirements.txt
-    touch .venv/python-ready
+    cp python/requirements.txt .venv/python-ready
 fi
 
 # An installed CUDA toolkit with cuDNN serves; without one, NVIDIA's own packages of the compiler, the runtime, cuBLAS,

@@ -1,15 +1,16 @@
-"""Builds the wheel, tags it where auditwheel is here, installs it alone into a fresh environment, and uses it away from the
-sources.
+"""Tries wheels where they are to work: in fresh environments, away from the sources, and on an old system's Python.
 
-    python wheel.py [--wheel FILE] [--tests]
+    python wheel.py [--wheel FILE]... [--tests]
 
---wheel: one that was built before. --tests: also run the tests of the package on what was installed (needs PyPI for pytest).
-Needs pip, and PyPI (or a cache of it) for scikit-build-core and NumPy. About two minutes.
+Without --wheel: one that is built here. A manylinux wheel is also used on the Python and the C library of the old Debian that it
+was built on (scripts/setup.sh wheel), one for 64-bit ARM there alone, under qemu. --tests: also run the tests of the package on
+what was installed (needs PyPI for pytest). Needs pip, and PyPI (or a cache of it). About two minutes a wheel.
 """
 
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -39,12 +40,14 @@ loaded = {line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}
 outside = {path for path in loaded if "blas" in path or "gomp" in path or "gfortran" in path or "cjson" in path}
 assert all("site-packages" in path for path in outside), outside
 assert len([path for path in loaded if "gomp" in path]) <= 1, loaded   # one OpenMP
+print("circe", circe.__version__, circe.build_info()["blas"])
+"""
+POOLS = """
 import threadpoolctl
 pools = [pool for pool in threadpoolctl.threadpool_info() if "circe/_bundle/lib" in pool["filepath"]]
 (blas,) = [pool for pool in pools if pool["user_api"] == "blas"]
 assert circe.build_info()["blas"] == "OpenBLAS " + blas["version"] and blas["architecture"] == circe.build_info()["blas_core"]
 assert tuple(map(int, blas["version"].split(".")[:3])) >= (0, 3, 30), blas
-print("circe", circe.__version__)
 """
 
 
@@ -53,13 +56,13 @@ def run(*command, **options):
 
 
 def glibc_of(wheel):
-    """The newest glibc that anything in the wheel asks for, by its own symbols."""
+    """The newest glibc that anything in the wheel asks for, by the versions that it needs."""
     found = set()
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(wheel) as archive, tempfile.TemporaryDirectory() as folder:
         for name in archive.namelist():
-            data = archive.read(name)
-            if data[:4] == b"\x7fELF":
-                found |= {tuple(map(int, version.split(b"."))) for version in re.findall(rb"GLIBC_(\d+\.\d+)\b", data)}
+            if archive.read(name)[:4] == b"\x7fELF":
+                said = run("readelf", "-V", archive.extract(name, folder), capture_output=True, text=True).stdout
+                found |= {tuple(map(int, version.split("."))) for version in re.findall(r"Name: GLIBC_(\d+\.\d+)\b", said)}
     return max(found)
 
 
@@ -69,31 +72,70 @@ def make(folder):
     if not release.has_auditwheel():
         print("not tagged: no auditwheel here")
         return plain
-    tagged = release.tag(plain, folder)
-    major, minor = map(int, re.search(r"-py3-none-manylinux_(\d+)_(\d+)_x86_64", tagged.name).groups())
-    assert (major, minor) == glibc_of(tagged), (tagged.name, glibc_of(tagged))
-    return tagged
+    return release.tag(plain, folder)
+
+
+def clean(**more):
+    kept = {name: value for name, value in os.environ.items()
+            if name not in ("PYTHONPATH", "CIRCE_LIBRARY", "CIRCE_COMMAND", "LD_LIBRARY_PATH")}
+    return {**kept, **more}
+
+
+def try_here(wheel, folder, tests):
+    venv.create(folder / "environment", with_pip=True)
+    python = folder / "environment" / "bin" / "python"
+    run(python, "-m", "pip", "install", "-q", wheel, "threadpoolctl")
+    run(python, "-c", USE + POOLS, cwd=folder, env=clean())
+    for command in ([python, "-m", "circe"], [folder / "environment" / "bin" / "circe"]):
+        run(*command, "measure", "hsic", "--help", cwd=folder, env=clean(), stdout=subprocess.DEVNULL)
+    if tests:
+        run(python, "-m", "pip", "install", "-q", "pytest")
+        run(python, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", SOURCE / "python" / "tests", cwd=folder, env=clean())
+
+
+def old_python(arch):
+    """The command of the Python of the old system, with its own C library."""
+    root = release.OLD / arch / "sysroot"
+    (python,) = (path for path in (root / "usr" / "bin").glob("python3.*") if re.fullmatch(r"python3\.\d+", path.name))
+    (loader,) = root.glob("lib*/ld-linux-*.so.*") if arch == "x86_64" else root.glob("lib/ld-linux-aarch64.so.1")
+    where = ":".join(str(root / part / f"{arch}-linux-gnu") for part in ("lib", "usr/lib"))
+    emulator = [] if arch == "x86_64" else ["qemu-aarch64", "-cpu", "neoverse-n1", "-L", root]  # without SVE, which it gets wrong
+    return [*emulator, loader, "--library-path", where, python], python.name
+
+
+def try_on_old(wheel, arch, folder):
+    """As pip would unpack it, beside the NumPy of that Python."""
+    if not (release.OLD / arch / "sysroot" / "ready").exists() or (arch != "x86_64" and not shutil.which("qemu-aarch64")):
+        print(f"not tried on an old system: scripts/setup.sh wheel brings what {arch} needs")
+        return
+    command, name = old_python(arch)
+    place = release.fetch(arch, folder / "site-packages", "numpy", python=name[len("python"):])
+    zipfile.ZipFile(wheel).extractall(place)
+    home = release.OLD / arch / "sysroot" / "usr"
+    run(*command, "-c", USE, cwd=folder, env=clean(PYTHONPATH=str(place), PYTHONHOME=str(home), OPENBLAS_NUM_THREADS="1"))
+
+
+def try_out(wheel, tests):
+    print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
+    tag = re.search(r"-py3-none-manylinux_(\d+)_(\d+)_(\w+)", wheel.name)
+    if tag:
+        assert tuple(map(int, tag.groups()[:2])) >= glibc_of(wheel), (wheel.name, glibc_of(wheel))
+    with tempfile.TemporaryDirectory(prefix="circe-wheel-") as folder:
+        if tag is None or tag[3] == os.uname().machine:
+            try_here(wheel, Path(folder), tests)
+        if tag and (int(tag[1]), int(tag[2])) <= (2, 31):
+            try_on_old(wheel, tag[3], Path(folder))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--wheel", type=Path)
+    parser.add_argument("--wheel", type=Path, action="append")
     parser.add_argument("--tests", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="circe-wheel-") as folder:
-        wheel = options.wheel.resolve() if options.wheel else make(Path(folder))
-        print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB")
-        venv.create(Path(folder) / "environment", with_pip=True)
-        python = Path(folder) / "environment" / "bin" / "python"
-        run(python, "-m", "pip", "install", "-q", wheel, "threadpoolctl")
-        clean = {name: value for name, value in os.environ.items()
-                 if name not in ("PYTHONPATH", "CIRCE_LIBRARY", "CIRCE_COMMAND", "LD_LIBRARY_PATH")}
-        run(python, "-c", USE, cwd=folder, env=clean)
-        run(python, "-m", "circe", "measure", "hsic", "--help", cwd=folder, env=clean, stdout=subprocess.DEVNULL)
-        if options.tests:
-            run(python, "-m", "pip", "install", "-q", "pytest")
-            run(python, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", SOURCE / "python" / "tests", cwd=folder, env=clean)
-    print("the wheel works by itself")
+        for wheel in options.wheel or [make(Path(folder))]:
+            try_out(wheel.resolve(), options.tests)
+    print("the wheels work by themselves")
 
 
 if __name__ == "__main__":
