@@ -23,14 +23,18 @@ import importlib
 from typing import TYPE_CHECKING, Any, Dict, List
 
 if TYPE_CHECKING:  # with `as`, by which a type checker knows that a name is exported
-    from . import causallearn as causallearn, errors as errors, jax as jax, sklearn as sklearn, torch as torch
+    from . import (causallearn as causallearn, dowhy as dowhy, errors as errors, jax as jax, pgmpy as pgmpy,
+                   sklearn as sklearn, tigramite as tigramite, torch as torch)
+    from ._audits import Audit as Audit, Finding as Finding, audit as audit
     from ._blocks import BlockMeasurement as BlockMeasurement, SampleWarning as SampleWarning, blocks as blocks
     from ._inference import (
-        Along as Along, Calibration as Calibration, Effect as Effect, Effects as Effects, TestResult as TestResult,
-        calibrate as calibrate, effects as effects, test as test)
+        Along as Along, Calibration as Calibration, Effect as Effect, Effects as Effects, TestMemory as TestMemory,
+        TestResult as TestResult, calibrate as calibrate, effects as effects, test as test)
     from ._jobs import (
-        Audit as Audit, Finding as Finding, JobWarning as JobWarning, Predictions as Predictions, Predictor as Predictor,
-        Training as Training, audit as audit, data as data, predict as predict, train as train)
+        JobWarning as JobWarning, Predictions as Predictions, Predictor as Predictor, Training as Training, data as data,
+        predict as predict, train as train)
+    from ._types import ColumnTest as ColumnTest, column_types as column_types, encoded as encoded
+    from ._many import Answer as Answer, Answers as Answers, test_many as test_many
     from ._kernels import (
         Kernel as Kernel, delta as delta, gaussian as gaussian, gram as gram, laplace as laplace, linear as linear,
         median_sigma2 as median_sigma2)
@@ -52,9 +56,12 @@ if TYPE_CHECKING:  # with `as`, by which a type checker knows that a name is exp
         UnsupportedError as UnsupportedError, VersionError as VersionError, WriteError as WriteError)
 
 _WHERE = {
+    "_audits": "Audit Finding audit",
     "_blocks": "BlockMeasurement SampleWarning blocks",
-    "_inference": "Along Calibration Effect Effects TestResult calibrate effects test",
-    "_jobs": "Audit Finding JobWarning Predictions Predictor Training audit data predict train",
+    "_many": "Answer Answers test_many",
+    "_types": "ColumnTest column_types encoded",
+    "_inference": "Along Calibration Effect Effects TestMemory TestResult calibrate effects test",
+    "_jobs": "JobWarning Predictions Predictor Training data predict train",
     "_kernels": "Kernel gaussian laplace linear delta gram median_sigma2",
     "_mean": "ConditionalMean FitWarning LooTable ResidualFeatures",
     "_measures": "MEASURES Measurement circe circe_cached gcm hscic hsic kci kpc measure nocco spectral transform",
@@ -65,7 +72,7 @@ _WHERE = {
               "WriteError",
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names.split()}
-_MODULES = ("causallearn", "errors", "jax", "sklearn", "torch")
+_MODULES = ("causallearn", "dowhy", "errors", "jax", "pgmpy", "sklearn", "tigramite", "torch")
 
 __all__ = sorted({*_MODULE_OF, "build_info"} - {"circe"})  # which would rebind the package's own name
 

@@ -1,4 +1,4 @@
-"""Matrix views of what people have: NumPy arrays, torch tensors on the CPU, columns of pandas and polars, lists.
+"""Matrix views of what people have: NumPy arrays, torch tensors on the CPU, columns of pandas and polars, Arrow, lists.
 
 A view copies nothing where the numbers are float32 or float64 and each row is contiguous: row-major arrays, rows taken by a
 step, one column of a table. Anything else that holds real numbers is copied into a row-major array first. Text and categoricals
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 import numpy as np
 
@@ -125,8 +125,8 @@ def _as_array(values, name: str, keep: bool = False) -> np.ndarray:
         return _from_pandas(values, name, keep)
     if type(values).__module__.partition(".")[0] == "polars":
         return _from_polars(values, name, keep)
-    if hasattr(values, "to_numpy"):  # pyarrow
-        values = values.to_numpy()
+    if is_arrow(values):
+        return _from_arrow(values, name, keep)
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -158,7 +158,7 @@ def _from_pandas(values, name: str, keep: bool) -> np.ndarray:
     for (label, column), kind in zip(columns, kinds):
         place = f"{name}: column {label!r}" if table else name
         if _is_words(kind):
-            read.append(_columns.read(column.tolist(), place, _refusal(name, kind), _is_categorical(kind), keep))
+            read.append(_columns.read(column.tolist(), place, _refusal(name, kind), is_categorical(kind), keep))
         else:
             read.append((_numbers(column, place, keep), None))
     return _columns.coded(read, [label for label, _ in columns], not table)
@@ -169,8 +169,9 @@ def _refusal(name: str, kind):
                                      "categories")
 
 
-def _is_categorical(kind) -> bool:
-    return str(kind) == "category"
+def is_categorical(kind) -> bool:
+    """Whether a dtype of pandas, polars or Arrow says that its cells are categories."""
+    return str(kind).partition("(")[0].partition("<")[0] in ("category", "Categorical", "Enum", "dictionary")
 
 
 def _is_words(kind) -> bool:
@@ -199,19 +200,66 @@ def _from_polars(values, name: str, keep: bool) -> np.ndarray:
     read = []
     for (label, series), is_words in zip(columns, words):
         place = f"{name}: column {label!r}" if table else name
-        kind = str(series.dtype).partition("(")[0]
-        named = is_words and kind in ("Categorical", "Enum")
+        named = is_words and is_categorical(series.dtype)
         read.append(_columns.read(series.to_list(), place, _refusal(name, series.dtype), named, keep))
+    return _columns.coded(read, [label for label, _ in columns], not table)
+
+
+# ---- Arrow --------------------------------------------------------------------------------------------------------------
+
+
+def is_arrow(values) -> bool:
+    """pyarrow's columns and tables, and whatever else gives itself away as Arrow."""
+    return hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__")
+
+
+def arrow(values, name: str):
+    """A Table or a ChunkedArray of pyarrow."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise errors.DTypeError(f"{name} is {type(values).__name__}, which is read through pyarrow; install it (pip install "
+                                "pyarrow)") from None
+    if isinstance(values, (pyarrow.Table, pyarrow.ChunkedArray)):
+        return values
+    if isinstance(values, pyarrow.RecordBatch):
+        return pyarrow.table(values)
+    found = pyarrow.chunked_array([pyarrow.array(values)] if hasattr(values, "__arrow_c_array__") else values)
+    return pyarrow.Table.from_struct_array(found) if pyarrow.types.is_struct(found.type) else found
+
+
+def arrow_numbers(column) -> Optional[np.ndarray]:
+    """The numbers of a ChunkedArray, NaN where one is missing; None: it holds something else."""
+    import pyarrow.types as types
+
+    kind = column.type
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)):
+        return None
+    found = column.to_numpy()
+    return found if found.dtype.kind in "biuf" else found.astype(np.float64)  # objects: None is NaN
+
+
+def _from_arrow(values, name: str, keep: bool) -> np.ndarray:
+    values = arrow(values, name)
+    table = hasattr(values, "column_names")
+    columns = list(zip(values.column_names, values.columns)) if table else [(None, values)]
+    read = []
+    for label, column in columns:
+        place, found = f"{name}: column {label!r}" if table else name, arrow_numbers(column)
+        if found is not None:
+            read.append((found, None))
+        else:
+            read.append(_columns.read(column.to_pylist(), place, _refusal(name, column.type), is_categorical(column.type), keep))
     return _columns.coded(read, [label for label, _ in columns], not table)
 
 
 MISSING = ("refuse", "drop", "error")  # the first and the last are the same
 
 
-def drops(missing) -> bool:
-    """Whether rows that miss a cell are to be left out."""
-    if not isinstance(missing, str) or missing not in MISSING:
-        raise errors.ArgumentError(f"missing is {missing!r}; it must be one of {', '.join(MISSING)}")
+def drops(missing, *more: str) -> bool:
+    """Whether rows that miss a cell are to be left out. more: other words that the caller knows."""
+    if not isinstance(missing, str) or missing not in MISSING + more:
+        raise errors.ArgumentError(f"missing is {missing!r}; it must be one of {', '.join(MISSING + more)}")
     return missing == "drop"
 
 

@@ -1,4 +1,4 @@
-"""Residuals given y by any regressor with fit and predict, each row's by a fit that did not see it."""
+"""Predictions from y by any regressor with fit and predict, each row's by a fit that did not see it."""
 
 from __future__ import annotations
 
@@ -27,26 +27,28 @@ def _fresh(regressor):
     return clone(regressor) if hasattr(regressor, "get_params") else copy.deepcopy(regressor)
 
 
-def residuals(regressor, y: np.ndarray, target: np.ndarray, folds: int, seed: int) -> np.ndarray:
-    """target - prediction, (n, columns); `folds` fits for every column."""
-    n = len(target)
-    if not 2 <= folds <= n:
-        raise errors.ArgumentError(f"folds is {folds}; it must be 2 to the number of rows, {n}")
-    fold = np.random.default_rng(seed).permutation(n) % folds
-    left = np.empty(target.shape)
+def _folds(n: int, folds: int, seed: int, groups, times) -> np.ndarray:
+    """The part of each row. Rows that depend on each other are in one: whole groups, or stretches of time."""
+    kind, units = (("groups", groups) if groups is not None else ("times", times) if times is not None
+                   else ("rows", np.arange(n)))
+    names, unit = np.unique(units, return_inverse=True)
+    if not 2 <= folds <= len(names):
+        raise errors.ArgumentError(f"folds is {folds}; it must be 2 to the number of {kind}, {len(names)}")
+    if kind == "times":
+        return unit * folds // len(names)
+    return (np.random.default_rng(seed).permutation(len(names)) % folds)[unit]
+
+
+def predictions(regressor, y: np.ndarray, target: np.ndarray, folds: int, seed: int, groups=None, times=None) -> np.ndarray:
+    """(n, columns), from `folds` fits for every column."""
+    fold = _folds(len(target), folds, seed, groups, times)
+    found = np.empty(target.shape)
     for column in range(target.shape[1]):
         for k in range(folds):
             test = fold == k
             fitted = _fresh(regressor)
             fitted.fit(y[~test], target[~test, column])
-            left[test, column] = target[test, column] - np.asarray(fitted.predict(y[test]), float).reshape(-1)
-    if not np.isfinite(left).all():
+            found[test, column] = np.asarray(fitted.predict(y[test]), float).reshape(-1)
+    if not np.isfinite(found).all():
         raise errors.DataError(f"{type(regressor).__name__} predicts values that are not finite")
-    return left
-
-
-def describe(regressor, target: np.ndarray, left: np.ndarray, check_p: float) -> dict:
-    """What a result says of a regression."""
-    spread = float(((target - target.mean(0)) ** 2).sum())
-    share = float((left**2).sum()) / spread if spread > 0 else 1.0
-    return {"basis": type(regressor).__name__, "loo_error": share, "remaining": share, "rows": len(target), "check_p": check_p}
+    return found

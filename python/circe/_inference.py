@@ -7,9 +7,10 @@ The three functions take the same data and options. They return records with nam
 from __future__ import annotations
 
 import ctypes
+import re
 import time
 import warnings
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from . import _arrays, _blocks, _columns, _crossfit, _kernels, _native, _runtime, errors
 from ._kernels import KernelLike
 from ._mean import _grid, _whole
+from ._records import Record, panels
 
 Grid = Union[float, Sequence[float], None]
 
@@ -26,27 +28,15 @@ _LEAST_REPETITIONS = 20  # of calibrate, and half-samples of effects: less says 
 # ---- results ------------------------------------------------------------------------------------------------------------
 
 
-class _Record:
-    """repr() in the names of some fields."""
-
-    _shown: Tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={_short(getattr(self, name))}' for name in self._shown)})"
-
-
-def _short(value) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else repr(value)
-
-
 @dataclass(frozen=True, repr=False)
-class TestResult(_Record):
+class TestResult(Record):
     """`p_value`, `statistic`, `trust` ("good", "doubtful" or "poor") and `verdict` (a sentence). float() gives the p-value;
     `pvalue` is SciPy's name for it.
 
     `x` and `z` describe the regressions on y (None if the method has none): ridge, loo_error, degrees, remaining,
     check_p... `effective_rows`: the number of rows that effectively determine the statistic or, if fewer, a column. If
-    they are few, `robust_p` is the p-value on normal scores (NaN: not needed). `columns`: the columns read as categories.
+    they are few, `robust_p` is the p-value on normal scores (NaN: not needed). `blocks`: with groups or time, the number of
+    groups or blocks, and `block_length` how many times a block has. `columns`: the columns read as categories.
     """
 
     __test__ = False  # pytest: not one of yours
@@ -80,6 +70,9 @@ class TestResult(_Record):
     mid_p: float = float("nan")
     misfit: float = float("nan")
     expected_count: float = float("nan")
+    blocks: int = 0
+    block_length: float = 0.0
+    imputations: int = 0
     columns: Tuple[dict, ...] = ()
 
     @property
@@ -91,7 +84,7 @@ class TestResult(_Record):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Calibration(_Record):
+class Calibration(Record):
     """How a test behaves on data like these, but without dependence.
 
     `p_values` (repetitions,): uniform if the test is calibrated. `level`: the share of p-values that are at most `alpha`,
@@ -119,9 +112,17 @@ class Calibration(_Record):
     def edges(self) -> np.ndarray:
         return np.linspace(0.0, 1.0, len(self.counts) + 1)
 
+    def plot(self, axes=None):
+        """Draws the histogram of the p-values with matplotlib; the line is what a calibrated test gives. Returns the axes."""
+        (axes,) = panels(1, axes)
+        axes.bar(self.edges[:-1], self.counts, np.diff(self.edges), align="edge", edgecolor="white")
+        axes.axhline(self.repetitions / len(self.counts), color="black", linewidth=1)
+        axes.set(xlim=(0, 1), xlabel="p-value without dependence", ylabel="data sets", title=f"level {self.level:.3g} at {self.alpha:g}")
+        return axes
+
 
 @dataclass(frozen=True, repr=False)
-class Effect(_Record):
+class Effect(Record):
     """`value` in [0, 1], its 95 % interval `lower` to `upper`, and `chance`, its average without dependence. float() gives
     the value."""
 
@@ -137,7 +138,7 @@ class Effect(_Record):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Along(_Record):
+class Along(Record):
     """Where along a column of y the dependence occurs, at the column's quantiles: `place`, `value`, its 95 % interval
     `lower` to `upper`, and `null_upper`. Without dependence, no place exceeds `null_upper` in 95 of 100 cases. `above`:
     the places that exceed it."""
@@ -157,7 +158,7 @@ class Along(_Record):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Effects(_Record):
+class Effects(Record):
     """`kpc`: the share of the residual of x given y that z explains. `circe`: CIRCE divided by its largest possible value
     for these residuals, without the part that is due to chance. `along`: where the dependence occurs (None if not
     requested). `rows`: the number of rows used, at most 4,000."""
@@ -169,6 +170,19 @@ class Effects(_Record):
     along: Optional[Along]
     rows: int
     seconds: float
+
+    def plot(self, axes=None):
+        """Draws where along a column of y the dependence occurs, with its 95 % interval, using matplotlib; above the dashed
+        line it is not by chance. Returns the axes."""
+        if self.along is None:
+            raise errors.ArgumentError("there is nothing to draw: the effects were computed with along=None")
+        (axes,), found = panels(1, axes), self.along
+        axes.fill_between(found.place, found.lower, found.upper, alpha=0.3)
+        axes.plot(found.place, found.value, marker="o", label="CIRCE")
+        axes.plot(found.place, found.null_upper, color="black", linestyle="--", linewidth=1, label="without dependence, at most")
+        axes.set(xlabel=f"column {found.column} of y", ylabel="CIRCE", title=f"KPC {self.kpc.value:.3g}")
+        axes.legend()
+        return axes
 
 
 # ---- data and options ---------------------------------------------------------------------------------------------------
@@ -182,30 +196,88 @@ def _parsed(function: str, text, name: str) -> int:
     return number.value
 
 
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")  # with or without a time after it: such texts sort as the dates do
+
+
+def _moments(time):
+    """Dates, also those in text, as numbers in their order."""
+    array = np.asarray(time) if time is not None else None
+    if array is None or array.dtype.kind not in "MOUS":
+        return time
+    if array.dtype.kind == "M":
+        return np.where(np.isnat(array), np.nan, array.astype("datetime64[ns]").astype(np.int64).astype(float))
+    plain = np.empty(array.shape, object)
+    plain.ravel()[:] = [None if str(v) == "NaT" else v.isoformat() if hasattr(v, "isoformat") else v for v in array.ravel()]
+    read = _arrays.read(plain, "time")
+    texts = _texts(read)
+    if texts is None:
+        return time
+    for text in texts:
+        if not _DATE.match(text):
+            raise errors.DataError(f"time must hold numbers or dates as 2024-03-31, not {text!r}")
+    place = np.argsort(np.argsort(texts)).astype(float)
+    codes = np.asarray(read, float).ravel()
+    return np.where(np.isnan(codes), np.nan, place[np.nan_to_num(codes).astype(int)])
+
+
+def _texts(array) -> Optional[Sequence[str]]:
+    """The words of the first column; None: it holds numbers."""
+    categories = getattr(array, "categories", ())
+    return categories[0] if len(categories) else None
+
+
+class TestMemory:
+    """What tests of one table have in common, to be given to each of them: regressions of the same column on the same y,
+    features, widths. It keeps about `bytes`. One thread at a time may use it.
+
+    >>> import numpy as np
+    >>> a, b, c, d = np.random.default_rng(0).normal(size=(4, 200))
+    >>> memory = TestMemory()
+    >>> test(a, b, c, memory=memory).p_value == test(a, b, c).p_value
+    True
+    """
+
+    __test__ = False
+
+    def __init__(self, bytes: float = 5e8):
+        self.context, pointer = _runtime.context(), ctypes.c_void_p()
+        library = _native.library()
+        _native.check(library.circe_test_memory_create(self.context.pointer, _kernels.positive(bytes, "bytes"), pointer))
+        self.handle = _runtime.Handle(pointer.value, library.circe_test_memory_destroy, self.context.handle)
+
+    def __reduce__(self):
+        raise TypeError("a TestMemory cannot be pickled; make another one")
+
+
 class _Problem:
     """Views of the data and the C structure of the options, with what both point to."""
 
     def __init__(self, x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[int] = None, seed: int = 0,
                  alpha: float = 0.05, checks: bool = True, kernel_x: Optional[KernelLike] = None,
                  kernel_y: Optional[KernelLike] = None, kernel_z: Optional[KernelLike] = None, weights=None,
-                 width: Grid = None, ridge: Grid = None, undersmoothing: Optional[float] = None, regression: str = "kernel",
+                 width: Grid = None, ridge: Grid = None, undersmoothing: Optional[float] = None, regressor: str = "kernel",
                  max_rank: Optional[int] = None, auxiliary=None, mean: str = "auto", test_share: Optional[float] = None,
-                 features: Optional[Sequence[int]] = None, transform: str = "none", missing: str = "refuse"):
+                 features: Optional[Sequence[int]] = None, transform: str = "none", missing: str = "refuse", groups=None,
+                 time=None, block: Optional[float] = None, memory: Optional["TestMemory"] = None, fitted=None):
         y = None if method == "hsic" else y
-        if _arrays.drops(missing):
-            x, y, z, weights = _arrays.dropped(x=x, y=y, z=z, weights=weights)[0].values()
+        time = _moments(time)
+        if _arrays.drops(missing, "impute"):
+            x, y, z, weights, groups, time = _arrays.dropped(x=x, y=y, z=z, weights=weights, groups=groups,
+                                                             time=time)[0].values()
             auxiliary = auxiliary and self._complete_auxiliary(auxiliary)
+        self.imputes = missing == "impute"
         self.context = _runtime.context()
         self.options = options = _native.TestOptions()
         _native.library().circe_test_options_init(options)
         options.method = _parsed("circe_test_method_parse", method, "method")
         options.null = 0 if isinstance(null, str) and null == "auto" else _parsed("circe_test_null_parse", null, "null")
         options.mean = _native.choice(_native.TEST_MEANS, "mean", mean)
-        options.regression = _native.choice(_native.GCM_REGRESSIONS, "regression", regression)
+        options.regressor = _native.choice(_native.REGRESSORS, "regressor", regressor)
         options.transform = _native.choice(_native.TRANSFORMS, "transform", transform)
         options.seed, options.skip_checks = _whole(seed, "seed", 0), not checks
         self.keep: List[Any] = []
-        self.weights: Optional[np.ndarray] = None
+        self.of_rows: Dict[str, np.ndarray] = {}
+        self.regressors: Sequence[Optional[str]] = (None, None)  # the names of the caller's
         self.arrays: Dict[str, np.ndarray] = {}
         self.mat_x = self._view(x, "x")
         self.mat_y = None if y is None else self._view(y, "y")
@@ -218,8 +290,15 @@ class _Problem:
         if features is not None:
             options.features_x, options.features_y, options.features_z = (
                 _whole(n, "features", 1) for n in _arrays.several(features, "features", 3, "numbers of features of x, y and z"))
-        if weights is not None:
-            self._weights(weights)
+        for name, values in (("weights", weights), ("groups", groups), ("time", time)):
+            if values is not None:
+                self._of_rows(name, values)
+        if memory is not None:
+            self.context, options.memory = memory.context, memory.handle.pointer
+        if block is not None:
+            options.block = _kernels.positive(block, "block")
+        if fitted is not None:
+            options.fitted_x, options.fitted_z = (self._view(part, f"predictions of {v}") for part, v in zip(fitted, "xz"))
         if auxiliary is not None:
             parts = self._pair(auxiliary)
             options.auxiliary_y, options.auxiliary_z = (self._view(part, f"auxiliary {v}", like=self.arrays.get(v))
@@ -263,12 +342,15 @@ class _Problem:
                 self.keep.append(_kernels.parse(self.context, kernel, name))
                 setattr(self.options, name, self.keep[-1].pointer)
 
-    def _weights(self, weights) -> None:
-        array = np.ascontiguousarray(_arrays.view(weights, "weights", np.dtype(np.float64))[1]).ravel()
+    def _of_rows(self, name: str, values) -> None:
+        read = _arrays.view(values, name, np.dtype(np.float64))[1]
+        if name == "weights" and _texts(read) is not None:
+            raise errors.DTypeError("weights holds text; it must hold numbers")
+        array = np.ascontiguousarray(read).ravel()
         if len(array) != self.rows:
-            raise errors.ShapeError(f"weights has {len(array)} numbers and x {self.rows} rows; give one for each")
-        self.options.weights = array.ctypes.data
-        self.weights = array
+            raise errors.ShapeError(f"{name} has {len(array)} numbers and x {self.rows} rows; give one for each")
+        setattr(self.options, name, array.ctypes.data)
+        self.of_rows[name] = array
 
     def call(self, function: str, *arguments, subject: str = "") -> None:
         with _runtime.interruptible():
@@ -277,6 +359,8 @@ class _Problem:
             try:
                 _native.check(status, subject)
             except errors.DataError as error:
+                if self.imputes:  # a NaN is nothing to explain
+                    raise
                 raise _arrays.explained(error, self.arrays) from None
 
 
@@ -295,20 +379,29 @@ def _trust(number: int) -> str:
 def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[int] = None, seed: int = 0,
          alpha: float = 0.05, checks: bool = True, kernel_x: Optional[KernelLike] = None,
          kernel_y: Optional[KernelLike] = None, kernel_z: Optional[KernelLike] = None, weights=None,
-         width: Grid = None, ridge: Grid = None, undersmoothing: Optional[float] = None, regression: str = "kernel",
+         width: Grid = None, ridge: Grid = None, undersmoothing: Optional[float] = None, regressor: Any = "kernel",
          max_rank: Optional[int] = None, auxiliary=None, mean: str = "auto", test_share: Optional[float] = None,
          features: Optional[Sequence[int]] = None, transform: str = "none", missing: str = "refuse",
-         rows: Union[int, str, None] = None, seconds: float = 20.0, regressor=None, folds: int = 5) -> TestResult:
+         rows: Union[int, str, None] = None, seconds: float = 20.0, folds: int = 5, groups=None, time=None,
+         block: Optional[float] = None, memory: Optional["TestMemory"] = None, imputations: int = 20) -> TestResult:
     """Tests whether x is independent of z given y. A small p-value is evidence of dependence.
 
     method: kci, circe, splitkci, gcm, wgcm, pcm, rcot or hsic; null: auto, gamma, spectral, wild, permutation, normal or
     multiplier. y: None tests whether x and z are independent. auxiliary: (y, z) of more rows whose x is unknown, for method
     circe. features: the numbers of random features of x, y and z, for rcot. transform: "normal-scores" or "ranks" replaces
     every column of numbers, so that no outlier outweighs the other rows. missing: "drop" leaves out rows with a missing cell
-    in any variable (NaN, None, a mask, NA). `seed` determines everything random.
+    in any variable (NaN, None, a mask, NA); "impute" fills them in `imputations` times from rows that are alike and pools the
+    p-values. `seed` determines everything random.
 
-    regressor: for gcm, any object with scikit-learn's fit and predict, instead of kernel ridge regression; or a pair, for x
-    and for z. The residual of each row comes from a fit on the other `folds` - 1 parts of the rows.
+    regressor: for gcm and wgcm, how x and z are regressed on y: "kernel", "linear" (least squares) or "forest"; or any object
+    with scikit-learn's fit and predict, or a pair of them, for x and for z. The residual of each row then comes from a fit on
+    the other `folds` - 1 parts of the rows; with groups or time, these are whole groups or stretches of time.
+
+    groups: one number or word per row (a patient, a school); rows of one group may depend on each other. time: one number or
+    date per row; rows that are near in time may depend on each other, and `block` times in a row make a block that counts as
+    independent of the others (by default chosen from the data). Both: every group is a series of its own.
+
+    memory: a TestMemory that tests of the same table share. They then run faster and give the same results.
 
     rows: the number of random rows to test, or "all". By default all rows are tested if that takes about `seconds` or less;
     with more than 50,000 rows, a trial on some of them estimates the time. Otherwise a random sample is tested, with a
@@ -320,16 +413,23 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
     (True, True)
     """
     options = {name: value for name, value in locals().items()
-               if name not in ("x", "y", "z", "rows", "seconds", "regressor", "folds")}
-    if regressor is not None:
-        return _with_regressor(x, y, z, regressor, _whole(folds, "folds", 2), options)
-    problem = _limited(x, y, z, rows, seconds, options)
+               if name not in ("x", "y", "z", "rows", "seconds", "folds", "imputations")}
+    own = not isinstance(regressor, str)
     result, library = _native.TestResult(), _native.library()
-    problem.call("circe_test", result)
+    if missing == "impute":
+        if own:
+            raise errors.ArgumentError('missing="impute" takes the regressors "kernel", "linear" and "forest" only')
+        x, y, z = (None if v is None else _arrays.read(v, name) for v, name in ((x, "x"), (y, "y"), (z, "z")))
+        problem = _limited(x, y, z, "all" if rows is None else rows, seconds, options)
+        problem.call("circe_test_impute", _whole(imputations, "imputations", 2), result)
+    else:
+        problem = (_crossfitted(x, y, z, _whole(folds, "folds", 2), options) if own
+                   else _limited(x, y, z, rows, seconds, options))
+        problem.call("circe_test", result)
     return _record(
         result, TestResult, method=library.circe_test_method_name(result.method).decode(),
         null=library.circe_test_null_name(result.null).decode(), trust=_trust(result.trust), verdict=result.verdict.decode(),
-        x=_regression(result.x), z=_regression(result.z),
+        x=_regression(result.x, problem.regressors[0]), z=_regression(result.z, problem.regressors[1]),
         columns=_columns.described(**{v: problem.arrays[v] for v in "xyz" if v in problem.arrays}),
         **{name: getattr(result, name).decode() or None for name in ("kernel_x", "kernel_y", "kernel_z")})
 
@@ -337,36 +437,21 @@ def test(x, y, z, *, method: str = "kci", null: str = "auto", draws: Optional[in
 setattr(test, "__test__", False)  # pytest: not one of yours
 
 
-def _free_of_y(left: np.ndarray, y: np.ndarray, seed: int) -> float:
-    """The p-value of: is the mean of the residuals a function of y?"""
-    scaled = (y - y.mean(0)) / np.where(y.std(0) > 0, y.std(0), 1.0)
-    return test(left / max(float(left.std()), 1e-300), None, scaled, method="hsic", null="wild", kernel_x="linear",
-                checks=False, seed=seed).p_value
-
-
-def _with_regressor(x, y, z, regressor, folds: int, options: Dict[str, Any]) -> TestResult:
-    """GCM of residuals that others made; they are checked against the columns of y."""
-    if options["method"] != "gcm":
-        raise errors.ArgumentError(f"regressor is for method gcm, not for {options['method']!r}")
+def _crossfitted(x, y, z, folds: int, options: Dict[str, Any]) -> _Problem:
+    """The problem with predictions of x and z by regressors that are the caller's."""
+    regressors = _crossfit.pair(options.pop("regressor"))
+    if options["method"] not in ("gcm", "wgcm"):
+        raise errors.ArgumentError(f"regressor is for the methods gcm and wgcm, not for {options['method']!r}")
     if y is None:
         raise errors.ArgumentError("regressor needs a y to regress on")
     problem = _Problem(x, y, z, **options)
     arrays = {v: np.asarray(problem.arrays[v], float).reshape(problem.rows, -1) for v in "xyz"}
-    left, sides = {}, {}
-    plain = {"method": "gcm", "seed": options["seed"], "alpha": options["alpha"]}
-    for v, one in zip("xz", _crossfit.pair(regressor)):
-        left[v] = _crossfit.residuals(one, arrays["y"], arrays[v], folds, options["seed"])
-        check = _free_of_y(left[v], arrays["y"], options["seed"]) if options["checks"] else float("nan")
-        sides[v] = _crossfit.describe(one, arrays[v], left[v], check)
-    found = test(left["x"], None, left["z"], draws=options["draws"], weights=options["weights"], checks=options["checks"], **plain)
-    verdict, trust = found.verdict.replace("x and z depend on each other", "x and z depend on each other given y").replace(
-        "No dependence of x and z was", "No dependence of x and z given y was"), found.trust
-    checks = [sides[v]["check_p"] for v in "xz"]
-    if max(checks) < 0.01:
-        trust = "poor" if max(checks) < 0.002 else "doubtful"
-        verdict += (f" The residuals of x and of z still depend on y (p = {checks[0]:.2g} and "
-                    f"{checks[1]:.2g}), so the p-value may be too small.")
-    return replace(found, x=sides["x"], z=sides["z"], trust=trust, verdict=verdict)
+    of_rows = problem.of_rows
+    fitted = [_crossfit.predictions(one, arrays["y"], arrays[v], folds, options["seed"], of_rows.get("groups"),
+                                    of_rows.get("time")) for v, one in zip("xz", regressors)]
+    problem = _Problem(arrays["x"], arrays["y"], arrays["z"], **{**options, **problem.of_rows, "fitted": fitted, "missing": "refuse"})
+    problem.regressors = [type(one).__name__ for one in regressors]
+    return problem
 
 
 def _limited(x, y, z, rows, seconds: float, options: Dict[str, Any]) -> _Problem:
@@ -386,16 +471,14 @@ def _limited(x, y, z, rows, seconds: float, options: Dict[str, Any]) -> _Problem
         return problem
     chosen = _blocks.sample_rows(n, rows, problem.options.seed)
     x, y, z = (problem.arrays[v][chosen] if v in problem.arrays else None for v in "xyz")
-    if problem.weights is not None:
-        options = {**options, "weights": problem.weights[chosen]}
-    return _Problem(x, y, z, **options)
+    return _Problem(x, y, z, **{**options, **{name: values[chosen] for name, values in problem.of_rows.items()}})
 
 
-def _regression(found: _native.TestRegression) -> Optional[dict]:
+def _regression(found: _native.TestRegression, name: Optional[str] = None) -> Optional[dict]:
     if not found.used:
         return None
     described = {field[0]: getattr(found, field[0]) for field in found._fields_[1:]}
-    return {**described, "basis": found.basis.decode()}
+    return {**described, "basis": name or found.basis.decode()}
 
 
 def calibrate(x, y, z, *, repetitions: int = 200, bins: int = 20, **options) -> Calibration:

@@ -1,27 +1,25 @@
-"""Training, prediction and audits, in this process: one call of libcirce_jobs each.
+"""Training and prediction in this process: one call of libcirce_jobs each.
 
 Data are tables in memory (_tables.py) or the path of a file; options are those of the command, by name (_options.py). The
-signatures and the documentation of train, predict and audit are made of the library's own tables when this file is imported.
+signatures and the documentation of jobs are made of the library's own tables when this file is imported.
 """
 
 from __future__ import annotations
 
 import ctypes
-import html
 import inspect
 import json
-import math
 import os
 import tempfile
 import warnings
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 import numpy as np
 
 from . import _native, _runtime, errors
-from ._inference import _Record
 from ._options import Options, Schema, listed
+from ._records import Record, frame, html_table, panels
 from ._tables import Table, is_table
 
 Progress = Callable[[float, str], Any]
@@ -138,6 +136,9 @@ def _folder(path) -> bytes:
     return os.fsencode(path)
 
 
+_FEW_ROWS = 10  # of predictions, in a notebook
+
+
 # ---- predictors ---------------------------------------------------------------------------------------------------------
 
 
@@ -187,7 +188,7 @@ class Predictor:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Predictions(_Record):
+class Predictions(Record):
     """`values` (n, outputs): in the units of the target, or the probabilities of classes; NaN if a cell of the row is
     missing. `names`: the columns of the target, or the classes. `target`: the column of the classes; None: numbers.
     `errors`: the errors, if the data contain the target. np.asarray() gives the values."""
@@ -222,6 +223,10 @@ class Predictions(_Record):
         import pandas
 
         return pandas.DataFrame(self.values, columns=list(self.names))
+
+    def _repr_html_(self) -> str:
+        few = html_table(dict(zip(self.names, row)) for row in self.values[:_FEW_ROWS].tolist())
+        return few + (f"<p>and {len(self) - _FEW_ROWS:,} more rows</p>" if len(self) > _FEW_ROWS else "")
 
 
 def _texts(pointer, n: int) -> Tuple[str, ...]:
@@ -268,7 +273,7 @@ def predict(model, data=None, *, progress: Optional[Progress] = None, **options)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Training(_Record):
+class Training(Record):
     """The result of a training: `predictor`; `error` on the test rows (with test=0, on the validation rows); `gamma`,
     given or chosen; `comparison`: error, tests and KPC of this network and of the same network without the regulariser, on
     the same rows; `trials`: error and dependence for each gamma, if it was chosen or swept, one dictionary per gamma;
@@ -310,6 +315,23 @@ class Training(_Record):
         """Writes the predictor to a file for `circe predict` and Predictor.load."""
         self.predictor.save(path)
 
+    def to_pandas(self):
+        """A DataFrame of `history`, one row per epoch."""
+        return frame([dict(zip(self.history.dtype.names or (), row)) for row in self.history.tolist()])
+
+    def plot(self, axes=None):
+        """Draws the loss over the epochs and, if gamma was chosen or swept, error against dependence for each gamma, using
+        matplotlib. Returns the axes."""
+        trials = [t for t in self.trials if None not in (t["error"]["value"], t["kpc"]["value"])]
+        axes = panels(2 if trials else 1, axes)
+        for name in ("loss", "validation_loss"):
+            axes[0].plot(np.arange(1, len(self.history) + 1), self.history[name], label=name.replace("_", " "))
+        axes[0].set(xlabel="epoch", ylabel="loss")
+        axes[0].legend()
+        if len(axes) > 1:
+            _plot_trials(axes[1], trials)
+        return axes
+
     def report(self, folder) -> None:
         """Writes report.html with its figures, results.json, results.csv, predictions.csv, sweep.csv and run.yaml into a
         folder."""
@@ -317,6 +339,14 @@ class Training(_Record):
 
     def __reduce__(self):
         raise TypeError("a Training cannot be pickled; pickle its predictor and results")
+
+
+def _plot_trials(axes, trials: List[Dict[str, Any]]) -> None:
+    for trial in trials:
+        place = trial["error"]["value"], trial["kpc"]["value"]
+        axes.plot(*place, "o", color="C3" if trial["chosen"] else "C0")
+        axes.annotate(f"\u03b3 = {trial['gamma']:g}", place, textcoords="offset points", xytext=(4, 4))
+    axes.set(xlabel="error", ylabel="KPC on rows left out of training")
 
 
 def _history(found: _native.Training) -> np.ndarray:
@@ -365,211 +395,3 @@ def data(set: str, *, progress: Optional[Progress] = None, **options) -> Tuple[i
     job, made = Job("data", None, options, progress), (ctypes.c_int64 * 3)()
     job.call("circe_data", job.context.pointer, str(set).encode(), made)
     return made[0], made[1], made[2]
-
-
-# ---- audits -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class Finding(_Record):
-    """Whether one prediction depends on one attribute once the outcome is known, or as another `notion` asks. `decision`,
-    `verdict` and `trust` in words; `p_value`, and `p_adjusted` for several attributes (Holm); `tests`, `effects`, `along`,
-    `measures`, `gaps` between groups and the `groups` themselves, as in the JSON of the command."""
-
-    _shown = ("prediction", "attribute", "decision", "p_adjusted", "trust")
-
-    notion: str
-    prediction: str
-    attribute: str
-    decision: str
-    verdict: str
-    p_value: float
-    p_adjusted: float
-    trust: str
-    tests: List[dict]
-    effects: Optional[dict]
-    along: Optional[dict]
-    measures: Dict[str, Optional[float]]
-    gaps: List[dict]
-    groups: Dict[str, Any]
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class Audit(_Record):
-    """`findings`: one per prediction and attribute. `quality`: the quality of each prediction. `n` rows, `dropped` of them
-    with missing cells. `results`: all of it, as `circe audit --json` writes it. As DataFrames: to_pandas(), `groups`,
-    `gaps`, `overall`; as pictures: plot(); as a page: to_html()."""
-
-    _shown = ("findings", "n", "dropped")
-
-    findings: Tuple[Finding, ...]
-    quality: Tuple[dict, ...]
-    n: int
-    dropped: int
-    alpha: float
-    warnings: Tuple[str, ...]
-    seconds: float
-    results: Dict[str, Any]
-    _handle: _runtime.Handle
-
-    def report(self, folder) -> None:
-        """Writes report.html with figures, their scripts and data, results.json and results.csv into a folder."""
-        _native.check(_native.jobs().circe_audit_report(self._handle.pointer, _folder(folder)))
-
-    def to_html(self, path=None) -> Optional[str]:
-        """Writes the report as one self-contained file; without a path, returns its text."""
-        with tempfile.TemporaryDirectory(prefix="circe-") as folder:
-            self.report(folder)
-            with open(os.path.join(folder, "report.html"), encoding="utf-8") as file:
-                text = file.read()
-        if path is None:
-            return text
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        return None
-
-    def to_pandas(self):
-        """A DataFrame, one row per finding."""
-        names = ("notion", "prediction", "attribute", "decision", "p_value", "p_adjusted", "trust", "verdict")
-        return _frame([{**{name: getattr(f, name) for name in names}, **_effect(f)} for f in self.findings])
-
-    @property
-    def groups(self):
-        """A DataFrame, one row per prediction, attribute and group: `rows`, `compared` (large enough to count in a gap),
-        and every metric as in fairlearn's MetricFrame.by_group, with the ends of its 95 % interval: `true_positive_rate`,
-        `true_positive_rate_lower`, `true_positive_rate_upper`."""
-        found = self.findings[:len(self.findings) // max(1, len(self.results["notions"]))]
-        return _frame([row for finding in found for row in _group_rows(finding)], ["prediction", "attribute", "group"])
-
-    @property
-    def gaps(self):
-        """A DataFrame, one row per gap between groups: its size with an interval, the two groups, and what chance alone
-        gives."""
-        return _frame([{"notion": f.notion, "prediction": f.prediction, "attribute": f.attribute, **gap}
-                       for f in self.findings for gap in f.gaps])
-
-    @property
-    def overall(self):
-        """A DataFrame, one row per prediction: its metrics on all rows with their intervals."""
-        return _frame([{"prediction": one["prediction"], **_with_ends(one)} for one in self.quality], ["prediction"])
-
-    def plot(self, metric: Optional[str] = None, axes=None):
-        """Draws a metric of every group with its 95 % interval, using matplotlib: one panel per attribute, one colour per
-        prediction. metric: a column of `groups`; without one, the true positive rate, or the mean error of numbers.
-        Returns the axes."""
-        from matplotlib import pyplot
-
-        table = self.groups
-        if metric is None:
-            metric = "true_positive_rate" if "true_positive_rate" in table else "mean_error"
-        if metric not in table:
-            raise errors.ArgumentError(f"there is no metric {metric!r}; there are {', '.join(self.metrics)}")
-        attributes = list(dict.fromkeys(table.index.get_level_values("attribute")))
-        if axes is None:
-            axes = pyplot.subplots(1, len(attributes), figsize=(5 * len(attributes), 4), squeeze=False,
-                                   constrained_layout=True)[1][0]
-        for panel, attribute in zip(np.atleast_1d(axes), attributes):
-            _plot_attribute(panel, table.xs(attribute, level="attribute"), metric, attribute)
-        return axes
-
-    @property
-    def metrics(self) -> Tuple[str, ...]:
-        """The names of the metrics of the groups."""
-        return tuple(self.findings[0].groups["metrics"])
-
-    def _repr_html_(self) -> str:
-        names = ("notion", "prediction", "attribute", "decision", "p_adjusted", "trust", "verdict")
-        signs = {"depends": "\u2717", "no dependence found": "\u2713"}
-        cells = lambda f: [f"{signs.get(f.decision, '?')} {f.decision}" if name == "decision" else getattr(f, name)
-                           for name in names]
-        rows = [[f"{v:.3g}" if isinstance(v, float) else html.escape(str(v)) for v in cells(f)] for f in self.findings]
-        head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in names)
-        body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-    def __reduce__(self):
-        raise TypeError("an Audit cannot be pickled; pickle its results")
-
-
-def _frame(rows: List[dict], index: Optional[List[str]] = None):
-    import pandas
-
-    frame = pandas.DataFrame(rows)
-    return frame.set_index(index) if index and len(frame) else frame
-
-
-def _effect(finding: Finding) -> dict:
-    kpc = (finding.effects or {}).get("kpc") or {}
-    return {"kpc" + end: kpc.get(name, math.nan) for end, name in (("", "value"), ("_lower", "lower"), ("_upper", "upper"))}
-
-
-def _with_ends(metrics: Dict[str, Any]) -> dict:
-    """{"auc": {"value": v, "lower": l, "upper": u}} to {"auc": v, "auc_lower": l, "auc_upper": u}."""
-    return {name + end: one[key] for name, one in metrics.items() if isinstance(one, dict)
-            for end, key in (("", "value"), ("_lower", "lower"), ("_upper", "upper"))}
-
-
-def _group_rows(finding: Finding) -> List[dict]:
-    groups, known = finding.groups, ("prediction", "attribute")
-    return [{**{name: getattr(finding, name) for name in known}, "group": label, "rows": groups["rows"][i],
-             "compared": groups["compared"][i],
-             **_with_ends({name: {end: one[end][i] for end in one} for name, one in groups["metrics"].items()})}
-            for i, label in enumerate(groups["labels"])]
-
-
-def _plot_attribute(panel, table, metric: str, attribute: str) -> None:
-    """Points with bars, the predictions beside each other; no lines between groups."""
-    predictions = list(dict.fromkeys(table.index.get_level_values("prediction")))
-    labels = list(dict.fromkeys(table.index.get_level_values("group")))
-    for k, prediction in enumerate(predictions):
-        rows = table.xs(prediction, level="prediction").reindex(labels)
-        value = rows[metric].to_numpy(float)
-        ends = [value - rows[metric + "_lower"].to_numpy(float), rows[metric + "_upper"].to_numpy(float) - value]
-        x = np.arange(len(labels)) + 0.15 * (k - 0.5 * (len(predictions) - 1))
-        panel.errorbar(x, value, yerr=np.maximum(ends, 0), fmt="o", capsize=3, label=prediction)
-    panel.set_xticks(range(len(labels)), labels, rotation=30, ha="right")
-    panel.set(xlabel=attribute, ylabel=metric.replace("_", " "))
-    if len(predictions) > 1:
-        panel.legend()
-
-
-def _model_path(options: Dict[str, Any], folder: str) -> Dict[str, Any]:
-    """A predictor in memory as a file, which the library reads."""
-    model = options.get("model")
-    if not isinstance(model, (Predictor, Training)):
-        return options
-    path = os.path.join(folder, "model.safetensors")
-    model.save(path)
-    return {**options, "model": path}
-
-
-def _finding(found: Dict[str, Any]) -> Finding:
-    values: Dict[str, Any] = {field.name: found.get(field.name) for field in fields(Finding)}
-    values.update({name: math.nan for name in ("p_value", "p_adjusted") if values[name] is None})
-    return Finding(**values)
-
-
-@_described("audit", "data")
-def audit(data, *, progress: Optional[Progress] = None, **options) -> Audit:
-    """Does a prediction depend on sensitive attributes, once the outcome is known?
-
-    data: a DataFrame (pandas, polars, pyarrow), a dictionary of columns, an array, or the path of a table, with predictions,
-    outcomes and attributes. progress: called with the finished share and a text; if it returns True, the work stops.
-
-    >>> import numpy as np
-    >>> y, e, f = np.random.default_rng(0).normal(size=(3, 300))
-    >>> found = audit({"score": y + e, "y": y, "group": np.where(e + f > 0, "a", "b")}, prediction="score", target="y",
-    ...               sensitive="group", calibrate=0)
-    >>> found.findings[0].decision
-    'depends'
-
-    model: what circe.train returned, a Predictor, or the path of a model file. Its predictions for the data are audited.
-
-    The options are those of `circe audit`:
-    """
-    with tempfile.TemporaryDirectory(prefix="circe-") as folder:
-        job = Job("audit", data, _model_path(options, folder), progress)
-        handle = job.run("circe_audit", "circe_audit_result_free")
-    results = json.loads(_native.taken_text(_native.jobs().circe_audit_json(handle.pointer)))
-    return Audit(tuple(map(_finding, results["findings"])), tuple(results["quality"]), results["n"], results["dropped"],
-                 results["alpha"], tuple(results.get("warnings", ())), results["seconds"], results, handle)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import ctypes
 import json
 import os
-import tempfile
-import threading
 import warnings
 from dataclasses import dataclass
 from typing import Optional, Sequence, Union
@@ -17,8 +14,8 @@ import numpy as np
 
 from . import _arrays, _columns, _kernels, _native, _runtime, errors
 from ._kernels import KernelLike
+from ._model import CATEGORIES, Model, categories_in, load, load_bytes, save_bytes
 
-_CATEGORIES = b"circe_categories"  # the key of the command's model files
 _METHOD_NAMES = {number: name for name, number in _native.METHODS.items()}
 
 
@@ -34,77 +31,6 @@ class LooTable:
     ridge: np.ndarray
     error: np.ndarray
     ridge_used: np.ndarray
-
-
-class Model:
-    """A fitted circe_cme. Many threads may measure with it at once."""
-
-    def __init__(self, handle: _runtime.Handle):
-        self._handle: Optional[_runtime.Handle] = handle
-        self._forks = _runtime.forks
-        self.info = _native.CmeInfo()
-        _native.check(_native.library().circe_cme_get_info(handle.pointer, self.info))
-        self.random = self.info.method == _native.METHODS["rff"]
-        self._guard = self._make_guard()
-
-    def _make_guard(self):
-        return threading.Lock() if self.random else contextlib.nullcontext()
-
-    @property
-    def guard(self):
-        """Held during a call; only random features change under one's hands (rff_step). A child of fork has its own."""
-        if self._forks != _runtime.forks:
-            self._guard, self._forks = self._make_guard(), _runtime.forks
-        return self._guard
-
-    @property
-    def handle(self) -> _runtime.Handle:
-        handle = self._handle
-        if handle is None:
-            raise errors.ClosedError("the ConditionalMean was closed")
-        return handle
-
-    @property
-    def pointer(self) -> int:
-        return self.handle.pointer
-
-    def close(self) -> None:
-        self._handle = None
-        _runtime.changed()
-
-
-def _save_bytes(pointer: int) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="circe-") as folder:
-        path = os.path.join(folder, "mean.safetensors")
-        _native.check(_native.library().circe_cme_save(pointer, path.encode()))
-        with open(path, "rb") as file:
-            return file.read()
-
-
-def _load(path: str) -> _runtime.Handle:
-    context = _runtime.context()
-    return _runtime.make("circe_cme_load", "circe_cme_destroy", context.pointer, os.fsencode(path), parents=[context.handle])
-
-
-def _categories_in(path: str) -> dict:
-    """The texts of categories in a model's file, by variable: a list or None for every column."""
-    context, library = _runtime.context(), _native.library()
-    file = _runtime.make("circe_tensor_file_open", "circe_tensor_file_close", context.pointer, os.fsencode(path),
-                         parents=[context.handle])
-    text = library.circe_tensor_file_metadata(file.pointer, _CATEGORIES)
-    try:
-        found = {} if text is None else json.loads(text)
-        return {name: [None if texts is None else list(map(str, texts)) for texts in found[name]] for name in found}
-    except (TypeError, ValueError):
-        raise errors.FormatError(f"{path}: its metadata {_CATEGORIES.decode()} is damaged") from None
-
-
-def _load_bytes(data: bytes) -> _runtime.Handle:
-    with tempfile.TemporaryDirectory(prefix="circe-") as folder:
-        path = os.path.join(folder, "mean.safetensors")
-        with open(path, "wb") as file:
-            file.write(data)
-        return _load(path)
 
 
 def _grid(values, name: str):
@@ -392,16 +318,16 @@ class ConditionalMean:
         if any(texts is not None for columns in known.values() for texts in columns):
             columns = {v: list(known[v]) or [None] * n for v, n in (("y", self.n_columns_y_), ("z", self.n_columns_z_))}
             text = json.dumps(columns, ensure_ascii=False, separators=(",", ":"))
-            own, n = _native.Metadata(_CATEGORIES, text.encode("utf-8", "replace")), 1
+            own, n = _native.Metadata(CATEGORIES, text.encode("utf-8", "replace")), 1
         _native.check(_native.library().circe_cme_save_with(self.model.pointer, os.fsencode(path), own, n))
 
     @classmethod
     def load(cls, path) -> "ConditionalMean":
         """A fitted ConditionalMean from a file that save() or `circe fit` wrote."""
         mean = cls()
-        mean._adopt(Model(_load(os.fspath(path))))
+        mean._adopt(Model(load(os.fspath(path))))
         mean._parameters_from_model()
-        mean._categories = _categories_in(os.fspath(path))
+        mean._categories = categories_in(os.fspath(path))
         mean.columns_ = tuple({"variable": name, "column": c, "read_as": "categories", "categories": len(texts)}
                               for name, columns in mean._categories.items() for c, texts in enumerate(columns)
                               if texts is not None)
@@ -416,14 +342,14 @@ class ConditionalMean:
         state = self.__dict__.copy()
         model = state.pop("_model", None)
         if model is not None:
-            state["_saved"] = _save_bytes(model.pointer)
+            state["_saved"] = save_bytes(model.pointer)
         return state
 
     def __setstate__(self, state: dict) -> None:
         saved = state.pop("_saved", None)
         self.__dict__.update(state)
         if saved is not None:
-            self._model = Model(_load_bytes(saved))
+            self._model = Model(load_bytes(saved))
 
     def __copy__(self) -> "ConditionalMean":
         """Shares the fitted model, which does not change."""
@@ -443,7 +369,7 @@ class ResidualFeatures:
 
     The dot product of two rows of zeta is their K^c. `measure` and the losses of circe.torch take its row numbers, so a
     training step looks features up instead of computing them. If z has high rank, zeta and gather are not available
-    (RankError); measuring by row numbers still is.
+    (RankError); measuring by row numbers still is. Pickled, they are the mean with y and z, and are computed anew.
 
     >>> import numpy as np
     >>> random = np.random.default_rng(0)
@@ -474,6 +400,7 @@ class ResidualFeatures:
                 "circe_features_create", "circe_features_destroy", context.pointer, model.pointer, mat_y, mat_z, code,
                 parents=[context.handle, model])
         self._n = len(keep_y)
+        self._made_of = np.array(keep_y), np.array(keep_z)  # codes of categories; for pickles
         self._views = None
 
     def __len__(self) -> int:
@@ -528,4 +455,13 @@ class ResidualFeatures:
         return circe_cached(self, x, index, **options)
 
     def __reduce__(self):
-        raise TypeError("ResidualFeatures cannot be pickled; pickle the ConditionalMean and compute them anew")
+        self.pointer  # not closed
+        return _features_again, (self.mean, *self._made_of, self.dtype)
+
+
+def _features_again(mean: ConditionalMean, y: np.ndarray, z: np.ndarray, dtype) -> ResidualFeatures:
+    plain = copy.copy(mean)
+    plain._categories = {}  # y and z are its codes already
+    made = ResidualFeatures(plain, y, z, dtype)
+    made.mean = mean
+    return made

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import functools
 import inspect
+import weakref
 from typing import Callable, Dict, Optional, Sequence, Union
 
 import numpy as np
@@ -140,27 +141,72 @@ def _measured_rows(function, options: dict, variables: Sequence[str], missing: s
     return found
 
 
-def _given_mean(name: str, function: str, x, y, z, mean: ConditionalMean, kernel_x, sigma2_x, grad: bool, dtype, *more,
-                estimator: Optional[str] = None) -> Measurement:
-    """A measure by the conditional mean of a holdout; `more`: what its function takes after the points."""
-    model = _model(mean, name)
-    context = _runtime.context()
-    mat_x, x = _arrays.view(x, "x", _dtype(dtype))
-    mat_y, keep_y = mean._view(y, "y")
-    mat_z, keep_z = mean._view(z, "z")
-    kernel = _kernels.bound(context, _columns.kernel_of(kernel_x, x), sigma2_x, mat_x, "x")
+_MAX_MEASURES = 32
+_NO_VIEW = _native.mat(0, 0, 0, 0, _native.FLOAT64)
+
+
+def _object(context: _runtime.Context, kind: str, kernels: tuple, mean, features, numbers: tuple) -> _runtime.Handle:
+    """The measure of these settings in this thread, made where it is not kept. It works in the context's scratch, so keeping it
+    costs little. `kernels` of x, y and z, or None; `numbers`: (field, value) pairs of its options."""
+    owner = None if mean is None else (mean.model if features is None else features).handle
+    key = kind, kernels, id(owner), numbers
+    kept = context.measures.get(key)
+    if kept is not None and (owner is None or kept[1]() is owner):
+        return kept[0]
+    library, options = _native.library(), _native.MeasureOptions()
+    library.circe_measure_options_init(options, library.circe_measure_find(kind.encode()))
+    options.kernels = _native.Kernels(*(kernel and kernel.pointer for kernel in kernels))
+    options.sigma2_x, options.workspace = 1.0, context.work  # every kernel has its widths
+    options.gcm_previous_batch, options.regress_z_on_holdout = 0, mean is not None
+    ridge = ctypes.c_double(dict(numbers).get("ridge", 0.0))
+    options.ridge, options.n_ridge = ctypes.pointer(ridge), ridge.value > 0
+    for field, number in numbers:
+        if field != "ridge":
+            setattr(options, field, number)
+    measure = _runtime.make("circe_measure_create", "circe_measure_destroy", context.pointer, options,
+                            parents=[context.workspace])  # not the mean, which may be closed before
+    if mean is not None:
+        _native.check(library.circe_measure_set_mean(measure.pointer, mean.model.pointer))
+    if features is not None:
+        _native.check(library.circe_measure_bind_features(measure.pointer, features.pointer))
+    context.measures[key] = measure, owner and weakref.ref(owner)
+    if len(context.measures) > _MAX_MEASURES:
+        context.measures.popitem(last=False)
+    return measure
+
+
+def _found(kind: str, views: dict, kernels: tuple, grad: bool, numbers: tuple = (), mean: Optional[ConditionalMean] = None,
+           estimator: Optional[str] = None, chosen: Optional[dict] = None) -> Measurement:
+    """The measure of views: (matrix, array) by variable."""
+    measure, (mat_x, x) = _object(_runtime.context(), kind, kernels, mean, None, numbers), views["x"]
     mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
     value = ctypes.c_double()
-    measure_it = getattr(_native.library(), function)
-    arguments = (context.work, model.pointer, kernel.pointer, mat_x, mat_y, mat_z, *more, value, mat_grad)
-    if model.random or name != "circe":
-        with model.guard:
-            status = measure_it(*arguments)
-    else:  # a quarter of a microsecond less
-        status = measure_it(*arguments)
+    mat_y = views["y"][0] if "y" in views else _NO_VIEW
+    with _at_once if mean is None else mean.model.guard:
+        status = _native.library().circe_measure_points(measure.pointer, mat_x, mat_y, views["z"][0], value, mat_grad)
     if status:
         raise _native.fail(status)
-    return Measurement(name, estimator, value.value, gradient, len(x), columns=_columns.described(x=x, y=keep_y, z=keep_z))
+    return Measurement(kind, estimator, value.value, gradient, len(x), chosen,
+                       _columns.described(**{name: array for name, (_, array) in views.items()}))
+
+
+def _given_mean(kind: str, x, y, z, mean: ConditionalMean, kernel_x, sigma2_x, grad: bool, dtype, numbers: tuple = (),
+                estimator: Optional[str] = None) -> Measurement:
+    """A measure by the conditional mean of a holdout."""
+    _model(mean, kind)
+    views = {"x": _arrays.view(x, "x", _dtype(dtype)), "y": mean._view(y, "y"), "z": mean._view(z, "z")}
+    kernel = _bound(views, "x", kernel_x, sigma2_x)
+    return _found(kind, views, (kernel, None, None), grad, numbers, mean, estimator)
+
+
+def _bound(views: dict, name: str, kernel, sigma2) -> _runtime.Handle:
+    mat, array = views[name]
+    return _kernels.bound(_runtime.context(), _columns.kernel_of(kernel, array), sigma2, mat, name)
+
+
+def _how(method: str, tolerance: Optional[float]) -> tuple:
+    return (("method", _native.choice(_native.METHODS, "method", method)),
+            ("tolerance", 0.0 if tolerance is None else _kernels.positive(tolerance, "tolerance")))
 
 
 @_options_of_rows()
@@ -182,7 +228,7 @@ def circe(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian", 
     (True, (1000,))
     """
     form = _native.choice(_native.ESTIMATORS, "estimator", estimator)
-    return _given_mean("circe", "circe_measure_circe", x, y, z, mean, kernel_x, sigma2_x, grad, dtype, form, estimator=estimator)
+    return _given_mean("circe", x, y, z, mean, kernel_x, sigma2_x, grad, dtype, (("estimator", form),), estimator)
 
 
 def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelLike = "gaussian",
@@ -207,9 +253,8 @@ def circe_cached(features: ResidualFeatures, x, index=None, *, kernel_x: KernelL
     kernel = _kernels.bound(context, _columns.kernel_of(kernel_x, x), sigma2_x, mat_x, "x")
     mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
     value = ctypes.c_double()
-    status = _native.library().circe_measure_circe_cached(
-        context.work, features.mean.model.pointer, features.pointer, rows.ctypes.data, len(rows), kernel.pointer, mat_x, form,
-        value, mat_grad)
+    measure = _object(context, "circe", (kernel, None, None), features.mean, features, (("estimator", form),))
+    status = _native.library().circe_measure_evaluate(measure.pointer, rows.ctypes.data, len(rows), mat_x, value, mat_grad)
     if status:
         raise _native.fail(status)
     return Measurement("circe", estimator, value.value, gradient, len(x))
@@ -227,7 +272,7 @@ def spectral(x, y, z, mean: ConditionalMean, *, kernel_x: KernelLike = "gaussian
     >>> spectral(z[200:], y[200:], z[200:], mean).value > spectral(y[200:], y[200:], z[200:], mean).value
     True
     """
-    return _given_mean("circe-spectral", "circe_measure_circe_spectral", x, y, z, mean, kernel_x, sigma2_x, grad, dtype)
+    return _given_mean("circe-spectral", x, y, z, mean, kernel_x, sigma2_x, grad, dtype)
 
 
 @_options_of_rows("transform")
@@ -242,16 +287,11 @@ def hsic(x, z, *, kernel_x: KernelLike = "gaussian", kernel_z: KernelLike = "gau
     True
     """
     form = _native.choice(_native.HSIC_ESTIMATORS, "estimator", estimator)
-    context = _runtime.context()
-    mat_x, x = _arrays.view(x, "x", _dtype(dtype))
-    mat_z, z = _arrays.view(z, "z")
-    bound_x = _kernels.bound(context, _columns.kernel_of(kernel_x, x), sigma2_x, mat_x, "x")
-    bound_z = _kernels.bound(context, _columns.kernel_of(kernel_z, z), sigma2_z, mat_z, "z")
-    kernels = _native.Kernels(bound_x.pointer, None, bound_z.pointer)
-    mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
-    value = ctypes.c_double()
-    _native.check(_native.library().circe_measure_hsic(context.work, kernels, mat_x, mat_z, form, value, mat_grad))
-    return Measurement("hsic", "biased" if form == 1 else "ustat", value.value, gradient, len(x), columns=_columns.described(x=x, z=z))
+    biased = form == _native.HSIC_ESTIMATORS["biased"]
+    views = {"x": _arrays.view(x, "x", _dtype(dtype)), "z": _arrays.view(z, "z")}
+    kernels = _bound(views, "x", kernel_x, sigma2_x), None, _bound(views, "z", kernel_z, sigma2_z)
+    name = "biased" if biased else "ustat"
+    return _found("hsic", views, kernels, grad, (("estimator", _native.ESTIMATORS[name]),), estimator=name)
 
 
 # ---- measures that regress the batch on its own y -----------------------------------------------------------------------
@@ -279,32 +319,17 @@ def _settle(context, y, z, kernel_y, kernel_z_text, sigma2_y, ridge):
     return _kernels.bound(context, choice.kernel_y_, None, None, "y"), choice.ridge_, chosen
 
 
-def _batch_options(ridge: float, method: str, tolerance: Optional[float]) -> _native.BatchOptions:
-    options = _native.BatchOptions()
-    _native.library().circe_batch_options_init(options)
-    options.ridge = ridge
-    options.method = _native.choice(_native.METHODS, "method", method)
-    if tolerance is not None:
-        options.tolerance = _kernels.positive(tolerance, "tolerance")
-    return options
+def _views(x, y, z, dtype) -> dict:
+    return {"x": _arrays.view(x, "x", _dtype(dtype)), "y": _arrays.view(y, "y"), "z": _arrays.view(z, "z")}
 
 
-def _regressed(name: str, function: str, x, y, z, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z, ridge, method,
-               tolerance, grad, dtype) -> Measurement:
-    context = _runtime.context()
-    mat_x, x = _arrays.view(x, "x", _dtype(dtype))
-    mat_y, y = _arrays.view(y, "y")
-    mat_z, z = _arrays.view(z, "z")
-    bound_x = _kernels.bound(context, _columns.kernel_of(kernel_x, x), sigma2_x, mat_x, "x")
-    bound_z = _kernels.bound(context, _columns.kernel_of(kernel_z, z), sigma2_z, mat_z, "z")
-    bound_y, ridge, chosen = _settle(context, (mat_y, y), (mat_z, z), kernel_y, _kernels.text(bound_z.pointer), sigma2_y,
-                                     ridge)
-    kernels = _native.Kernels(bound_x.pointer, bound_y.pointer, bound_z.pointer)
-    mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
-    value = ctypes.c_double()
-    _native.check(getattr(_native.library(), function)(context.work, kernels, mat_x, mat_y, mat_z,
-                                                       _batch_options(ridge, method, tolerance), value, mat_grad))
-    return Measurement(name, None, value.value, gradient, len(x), chosen, _columns.described(x=x, y=y, z=z))
+def _regressed(kind: str, x, y, z, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z, ridge, method, tolerance, grad,
+               dtype) -> Measurement:
+    views = _views(x, y, z, dtype)
+    bound_x, bound_z = _bound(views, "x", kernel_x, sigma2_x), _bound(views, "z", kernel_z, sigma2_z)
+    bound_y, ridge, chosen = _settle(_runtime.context(), views["y"], views["z"], kernel_y, _kernels.text(bound_z.pointer),
+                                     sigma2_y, ridge)
+    return _found(kind, views, (bound_x, bound_y, bound_z), grad, (("ridge", ridge), *_how(method, tolerance)), chosen=chosen)
 
 
 @_options_of_rows("transform")
@@ -324,11 +349,11 @@ def hscic(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_x: KernelLi
     (True, (300,), ['kernel_y', 'ridge'])
     """
     if mean is None:
-        return _regressed("hscic", "circe_measure_hscic", x, y, z, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z,
+        return _regressed("hscic", x, y, z, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z,
                           ridge, method, tolerance, grad, dtype)
     _model(mean, "hscic")
-    options = _batch_options(mean.ridge_ if ridge is None else _kernels.positive(ridge, "ridge"), method, tolerance)
-    return _given_mean("hscic", "circe_measure_hscic_holdout", x, y, z, mean, kernel_x, sigma2_x, grad, dtype, options)
+    ridge = mean.ridge_ if ridge is None else _kernels.positive(ridge, "ridge")
+    return _given_mean("hscic", x, y, z, mean, kernel_x, sigma2_x, grad, dtype, (("ridge", ridge), *_how(method, tolerance)))
 
 
 @_options_of_rows("transform")
@@ -343,7 +368,7 @@ def kci(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "g
     >>> kci(y + z, y, z).value > 2 * kci(y + e, y, z).value
     True
     """
-    return _regressed("kci", "circe_measure_kci", x, y, z, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z, ridge,
+    return _regressed("kci", x, y, z, kernel_x, kernel_y, kernel_z, sigma2_x, sigma2_y, sigma2_z, ridge,
                       method, tolerance, grad, dtype)
 
 
@@ -382,7 +407,9 @@ def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike
         if mean is not None:
             kernel_y, sigma2_y, ridge = mean.kernel_y_, None, mean.ridge_ if ridge is None else ridge
         bound_y, used, chosen = _settle(context, (mat_y, y), (mat_z, z), kernel_y, "linear", sigma2_y, ridge)
-        options.batch = _batch_options(used, method, tolerance)
+        options.batch.ridge = used
+        for field, number in _how(method, tolerance):
+            setattr(options.batch, field, number)
     if mean is not None:
         options.holdout = _model(mean, "gcm").pointer
     if previous is not None:
@@ -399,24 +426,10 @@ def gcm(x, y, z, *, mean: Optional[ConditionalMean] = None, kernel_y: KernelLike
 # ---- normalised measures ------------------------------------------------------------------------------------------------
 
 
-def _normalized(name: str, function: str, x, y, z, kernels, sigma2, epsilon, method, tolerance, grad, dtype) -> Measurement:
-    context = _runtime.context()
-    mat_x, x = _arrays.view(x, "x", _dtype(dtype))
-    mat_y, y = _arrays.view(y, "y")
-    mat_z, z = _arrays.view(z, "z")
-    bound = [_kernels.bound(context, _columns.kernel_of(k, array), s, mat, v)
-             for k, array, s, mat, v in zip(kernels, (x, y, z), sigma2, (mat_x, mat_y, mat_z), "xyz")]
-    options = _native.NormalizedOptions()
-    _native.library().circe_normalized_options_init(options)
-    options.epsilon = _kernels.positive(epsilon, "epsilon")
-    options.method = _native.choice(_native.METHODS, "method", method)
-    if tolerance is not None:
-        options.tolerance = _kernels.positive(tolerance, "tolerance")
-    mat_grad, gradient = _arrays.result(x.shape, x.dtype) if grad else (None, None)
-    value = ctypes.c_double()
-    _native.check(getattr(_native.library(), function)(
-        context.work, _native.Kernels(*(b.pointer for b in bound)), mat_x, mat_y, mat_z, options, value, mat_grad))
-    return Measurement(name, None, value.value, gradient, len(x), columns=_columns.described(x=x, y=y, z=z))
+def _normalized(kind: str, x, y, z, kernels, sigma2, epsilon, method, tolerance, grad, dtype) -> Measurement:
+    views = _views(x, y, z, dtype)
+    bound = tuple(_bound(views, v, kernel, width) for v, kernel, width in zip("xyz", kernels, sigma2))
+    return _found(kind, views, bound, grad, (("epsilon", _kernels.positive(epsilon, "epsilon")), *_how(method, tolerance)))
 
 
 @_options_of_rows("transform")
@@ -431,7 +444,7 @@ def nocco(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = 
     >>> nocco(y + z, y, z).value > nocco(y + e, y, z).value
     True
     """
-    return _normalized("nocco", "circe_measure_nocco", x, y, z, (kernel_x, kernel_y, kernel_z), (sigma2_x, sigma2_y, sigma2_z),
+    return _normalized("nocco", x, y, z, (kernel_x, kernel_y, kernel_z), (sigma2_x, sigma2_y, sigma2_z),
                        epsilon, method, tolerance, grad, dtype)
 
 
@@ -447,7 +460,7 @@ def kpc(x, y, z, *, kernel_x: KernelLike = "gaussian", kernel_y: KernelLike = "g
     >>> kpc(y + z, y, z).value > 0.9
     True
     """
-    return _normalized("kpc", "circe_measure_kpc", x, y, z, (kernel_x, kernel_y, kernel_z), (sigma2_x, sigma2_y, sigma2_z),
+    return _normalized("kpc", x, y, z, (kernel_x, kernel_y, kernel_z), (sigma2_x, sigma2_y, sigma2_z),
                        epsilon, method, tolerance, grad, dtype)
 
 

@@ -8,9 +8,7 @@ ctypes releases the GIL for the time of every call.
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
-import resource
 import struct
 import threading
 import warnings
@@ -18,7 +16,7 @@ from ctypes import POINTER, c_char, c_char_p, c_double, c_int, c_int64, c_size_t
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
-from . import errors
+from . import _loading_checks, errors
 
 VERSION = (0, 2)  # major and minor of the headers that this file mirrors
 
@@ -29,6 +27,7 @@ HSIC_ESTIMATORS = {"biased": 1, "ustat": 2, "unbiased": 2}  # the last is an old
 NORMALIZATIONS = {"none": 0, "rows": 1, "batch": 2}
 N_FIGURES = 3
 GCM_REGRESSIONS = {"kernel": 1, "linear": 2}
+REGRESSORS = {"kernel": 1, "linear": 2, "forest": 3}
 TEST_MEANS = {"auto": 0, "rows": 1, "split": 2}
 TRANSFORMS = {"none": 0, "ranks": 1, "normal-scores": 2}
 GCM_COMBINES = {"max": 1, "logsumexp": 2, "squares": 3}
@@ -93,10 +92,6 @@ class BatchOptions(ctypes.Structure):
     _fields_ = [("ridge", c_double), ("method", c_int), ("tolerance", c_double)]
 
 
-class NormalizedOptions(ctypes.Structure):
-    _fields_ = [("epsilon", c_double), ("method", c_int), ("tolerance", c_double)]
-
-
 class GcmOptions(ctypes.Structure):
     _fields_ = [("regression", c_int), ("combine", c_int), ("sharpness", c_double), ("batch", BatchOptions),
                 ("previous_x", c_char_p), ("previous_y", c_char_p), ("holdout", c_void_p)]
@@ -108,7 +103,7 @@ class MeasureOptions(ctypes.Structure):
                 ("n_sigma2_y", c_int64), ("sigma2_z", c_double), ("per_dimension", c_int), ("ridge", POINTER(c_double)),
                 ("n_ridge", c_int64), ("epsilon", c_double), ("method", c_int), ("tolerance", c_double), ("rff_features", c_int64),
                 ("dtype", c_int), ("regress_z_on_holdout", c_int), ("gcm_regression", c_int), ("gcm_combine", c_int),
-                ("gcm_sharpness", c_double), ("gcm_previous_batch", c_int), ("seed", c_uint64)]
+                ("gcm_sharpness", c_double), ("gcm_previous_batch", c_int), ("seed", c_uint64), ("workspace", c_void_p)]
 
 
 class Metadata(ctypes.Structure):
@@ -140,10 +135,15 @@ class TestOptions(ctypes.Structure):
     _fields_ = [("method", c_int), ("null", c_int), ("draws", c_int64), ("seed", c_uint64), ("alpha", c_double),
                 ("skip_checks", c_int), ("kernel_x", c_void_p), ("kernel_y", c_void_p), ("kernel_z", c_void_p),
                 ("weights", c_void_p), ("width", POINTER(c_double)), ("n_width", c_int64), ("ridge", POINTER(c_double)),
-                ("n_ridge", c_int64), ("undersmoothing", c_double), ("regression", c_int), ("max_rank", c_int64),
+                ("n_ridge", c_int64), ("undersmoothing", c_double), ("regressor", c_int), ("max_rank", c_int64),
                 ("auxiliary_y", c_char_p), ("auxiliary_z", c_char_p), ("mean", c_int), ("test_share", c_double),
                 ("features_x", c_int64), ("features_y", c_int64), ("features_z", c_int64),
-                ("transform", c_int)]
+                ("transform", c_int), ("groups", c_void_p), ("time", c_void_p), ("memory", c_void_p), ("block", c_double),
+                ("fitted_x", c_char_p), ("fitted_z", c_char_p)]
+
+
+class Question(ctypes.Structure):
+    _fields_ = [("x", c_char_p), ("y", c_char_p), ("z", c_char_p)]
 
 
 class TestRegression(ctypes.Structure):
@@ -159,7 +159,8 @@ class TestResult(ctypes.Structure):
                 ("rank_x", c_int64), ("rank_z", c_int64), ("left_out_x", c_double), ("left_out_z", c_double),
                 ("kernel_x", c_char * 192), ("kernel_y", c_char * 192), ("kernel_z", c_char * 192), ("trust", c_int),
                 ("verdict", c_char * 640), ("effective_rows", c_double), ("robust_p", c_double), ("mid_p", c_double),
-                ("misfit", c_double), ("expected_count", c_double)]
+                ("misfit", c_double), ("expected_count", c_double), ("blocks", c_int64), ("block_length", c_double),
+                ("imputations", c_int64)]
 
 
 class Calibration(ctypes.Structure):
@@ -246,20 +247,15 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_blas_core": (_text,),
     "circe_blas_note": (_text,),
     "circe_last_error": (_text,),
-    "circe_status_name": (_text, c_int),
-    "circe_status_text": (_text, c_int),
     # contexts
     "circe_context_options_init": (None, POINTER(ContextOptions)),
     "circe_context_create": ("status", POINTER(ContextOptions), _out),
     "circe_context_destroy": (None, _handle),
     "circe_context_threads": (c_int, _handle),
-    "circe_context_isa": (_text, _handle),
     "circe_workspace_create": ("status", _handle, _out),
     "circe_workspace_destroy": (None, _handle),
-    "circe_workspace_bytes": (c_size_t, _handle),
     # kernels
     "circe_kernel_parse": ("status", _handle, _text, _out),
-    "circe_kernel_copy": ("status", _handle, _out),
     "circe_kernel_destroy": (None, _handle),
     "circe_kernel_n_factors": (c_int64, _handle),
     "circe_kernel_get_factor": ("status", _handle, c_int64, POINTER(KernelFactor)),
@@ -293,7 +289,6 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_features_create": ("status", _handle, _handle, _mat, _mat, c_int, _out),
     "circe_features_destroy": (None, _handle),
     "circe_features_get": ("status", _handle, _mat, _mat),
-    "circe_features_gather": ("status", _handle, _index, c_int64, _mat, _mat),
     "circe_transform_columns": ("status", _handle, _mat, c_int, c_char_p, _mat),
     # measures
     "circe_measure_options_init": (None, POINTER(MeasureOptions), c_int),
@@ -304,22 +299,9 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_measure_bind_features": ("status", _handle, _handle),
     "circe_measure_points": ("status", _handle, _mat, _mat, _mat, _value, _mat),
     "circe_measure_evaluate": ("status", _handle, _index, c_int64, _mat, _value, _mat),
-    "circe_measure_circe": ("status", _handle, _handle, _handle, _mat, _mat, _mat, c_int, _value, _mat),
-    "circe_measure_circe_cached": ("status", _handle, _handle, _handle, _index, c_int64, _handle, _mat, c_int, _value, _mat),
-    "circe_measure_circe_spectral": ("status", _handle, _handle, _handle, _mat, _mat, _mat, _value, _mat),
-    "circe_measure_hsic": ("status", _handle, POINTER(Kernels), _mat, _mat, c_int, _value, _mat),
     "circe_batch_options_init": (None, POINTER(BatchOptions)),
-    "circe_measure_hscic": ("status", _handle, POINTER(Kernels), _mat, _mat, _mat, POINTER(BatchOptions), _value, _mat),
-    "circe_measure_hscic_holdout": ("status", _handle, _handle, _handle, _mat, _mat, _mat, POINTER(BatchOptions), _value,
-                                    _mat),
-    "circe_measure_kci": ("status", _handle, POINTER(Kernels), _mat, _mat, _mat, POINTER(BatchOptions), _value, _mat),
-    "circe_normalized_options_init": (None, POINTER(NormalizedOptions)),
-    "circe_measure_nocco": ("status", _handle, POINTER(Kernels), _mat, _mat, _mat, POINTER(NormalizedOptions), _value,
-                            _mat),
-    "circe_measure_kpc": ("status", _handle, POINTER(Kernels), _mat, _mat, _mat, POINTER(NormalizedOptions), _value, _mat),
     "circe_gcm_options_init": (None, POINTER(GcmOptions)),
     "circe_measure_gcm": ("status", _handle, _handle, _mat, _mat, _mat, POINTER(GcmOptions), _value, _mat),
-    "circe_gcm_table": ("status", _handle, _handle, _mat, _mat, _mat, POINTER(GcmOptions), _mat),
     # tests
     "circe_test_options_init": (None, POINTER(TestOptions)),
     "circe_test_method_parse": ("status", _text, POINTER(c_int)),
@@ -329,8 +311,11 @@ SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_trust_name": (_text, c_int),
     "circe_random_subset": (None, Random, c_int64, c_int64, c_void_p),
     "circe_measure_blocks": ("status", _handle, c_int64, POINTER(BlockOptions), BlockFn, c_void_p, POINTER(BlockResult)),
+    "circe_test_memory_create": ("status", _handle, c_double, _out),
+    "circe_test_memory_destroy": (None, _handle),
     "circe_test_foresee": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), c_double, POINTER(TestPlan)),
     "circe_test": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), POINTER(TestResult)),
+    "circe_test_impute": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), c_int64, POINTER(TestResult)),
     "circe_test_calibrate": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), c_int64, c_void_p),
     "circe_calibration_summary": ("status", c_void_p, c_int64, c_double, c_int64, c_void_p, POINTER(Calibration)),
     "circe_test_effects": ("status", _handle, _mat, _mat, _mat, POINTER(TestOptions), c_int64, POINTER(Effects)),
@@ -363,6 +348,9 @@ JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_schema_nearest": (_text, POINTER(Schema), _text),
     "circe_options_init": (None, POINTER(Schema), c_void_p),
     "circe_options_set": ("status", POINTER(Schema), c_void_p, _text, _text),
+    "circe_tests_run": ("status", _handle, _handle, _text, POINTER(Question), c_int64, c_void_p, POINTER(Watch), _out),
+    "circe_tests_result_free": (None, _handle),
+    "circe_tests_json": (c_void_p, _handle),
     "circe_train": ("status", _handle, _handle, c_void_p, POINTER(Watch), _out),
     "circe_training_free": (None, _handle),
     "circe_training_json": (c_void_p, _handle, _text),
@@ -373,7 +361,6 @@ JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_predict": ("status", _handle, _handle, _handle, c_void_p, POINTER(Watch), _out),
     "circe_predictions_free": (None, _handle),
     "circe_predictions_compare": ("status", _handle, _handle, c_void_p, POINTER(Watch)),
-    "circe_predictions_write": ("status", _handle, _text),
     "circe_data": ("status", _handle, _text, c_void_p, POINTER(Watch), c_void_p),
     "circe_audit": ("status", _handle, _handle, c_void_p, POINTER(Watch), _out),
     "circe_audit_result_free": (None, _handle),
@@ -393,22 +380,6 @@ JOB_SIGNATURES: Dict[str, Tuple[Any, ...]] = {
     "circe_table_add_numbers": ("status", _handle, _text, c_void_p, c_int64),
     "circe_table_add_texts": ("status", _handle, _text, POINTER(c_char_p)),
 }
-
-
-def _check_address_space() -> None:
-    """OpenBLAS asks for its buffers again and again, for ever, while it is loaded under a limit that leaves no room for
-    them (ulimit -v): 128 MB a thread."""
-    if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY:
-        return
-    asked = [os.environ.get(name, "") for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")]
-    threads = min([int(text) for text in asked if text.isdigit() and int(text) > 0] or [len(os.sched_getaffinity(0))])
-    needed = (min(threads, 64) * 128 + 64) << 20  # with the library's own code
-    try:
-        mmap.mmap(-1, needed).close()
-    except (OSError, ValueError, MemoryError):
-        raise errors.OutOfMemoryError(f"libcirce is not loaded: OpenBLAS needs {needed >> 20} MB of address space for "
-                                      f"{threads} threads, and there is less (ulimit -v shows the limit). Raise the "
-                                      "limit, or set OMP_NUM_THREADS=1") from None
 
 
 class Library:
@@ -447,7 +418,8 @@ def _library_path() -> str:
 
 
 def _load() -> Library:
-    _check_address_space()
+    _loading_checks.check_address_space()
+    _loading_checks.name_cuda_libraries()
     loaded = Library(_library_path(), SIGNATURES)
     found = loaded.circe_version().decode()
     if tuple(int(part) for part in found.split(".")[:2]) != VERSION:

@@ -85,6 +85,7 @@ class Context:
                               parents=[self.handle])
         self.work = self.workspace.pointer
         self.kernels: OrderedDict = OrderedDict()
+        self.measures: OrderedDict = OrderedDict()
         self.cuda: OrderedDict = OrderedDict()
 
     def remember(self, key, kernel: Handle) -> Handle:

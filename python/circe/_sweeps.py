@@ -6,7 +6,6 @@ Runs are threads of the library, each with a context of its own; Python waits fo
 from __future__ import annotations
 
 import ctypes
-import html
 import itertools
 import json
 import os
@@ -17,12 +16,12 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 import numpy as np
 
 from . import _native, _runtime, errors
-from ._inference import _Record
 from ._jobs import Job, JobWarning, Progress, _described, schema
 from ._options import Options, _unknown, text_of
+from ._records import Record, frame, html_table, panels
 
 
-class _Runs(_Record):
+class _Runs(Record):
     """Runs as dictionaries, and as a table."""
 
     runs: Tuple[Dict[str, Any], ...]
@@ -32,20 +31,25 @@ class _Runs(_Record):
 
     def to_pandas(self):
         """A DataFrame, one row per run."""
-        import pandas
-
-        return pandas.DataFrame([{name: value for name, value in run.items() if name != "warnings"} for run in self.runs])
+        return frame([{name: value for name, value in run.items() if name != "warnings"} for run in self.runs])
 
     def _repr_html_(self) -> str:
-        names = [name for name in dict.fromkeys(name for run in self.runs for name in run) if name not in ("run", "warnings")]
-        rows = [[_cell(run.get(name)) for name in names] for run in self.runs]
-        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
-        body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return html_table({name: value for name, value in run.items() if name not in ("run", "warnings")} for run in self.runs)
 
-
-def _cell(value) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else html.escape(str(value))
+    def plot(self, x: str = "circe", y: str = "loss", by: Optional[str] = None, axes=None):
+        """Draws two numbers of every run against each other with matplotlib; `by`: the entry of the runs that gives the
+        colours. Returns the axes."""
+        (axes,) = panels(1, axes)
+        known = [run for run in self.runs if run.get(x) is not None and run.get(y) is not None]
+        if not known:
+            raise errors.ArgumentError(f"no run has both {x!r} and {y!r}; there are {', '.join(map(repr, self.runs[0]))}")
+        for value in dict.fromkeys(run.get(by) if by else None for run in known):
+            chosen = [run for run in known if not by or run.get(by) == value]
+            axes.plot([run[x] for run in chosen], [run[y] for run in chosen], "o", label=f"{by} {value}" if by else None)
+        axes.set(xlabel=x, ylabel=y)
+        if by:
+            axes.legend()
+        return axes
 
 
 def _warn_of_failures(runs: Iterable[Dict[str, Any]]) -> None:

@@ -80,25 +80,25 @@ def _columns_of(data) -> Iterator[Tuple[Any, Any]]:
     if isinstance(data, dict):
         for name, values in data.items():
             yield name, values if hasattr(values, "__len__") and hasattr(values, "dtype") else _listed(values, name)
-    elif hasattr(data, "column_names") and hasattr(data, "column"):  # pyarrow
-        for name in data.column_names:
-            yield name, data.column(name)
     elif hasattr(data, "columns") and hasattr(data, "iloc"):
         for c, name in enumerate(data.columns):
             yield name, data.iloc[:, c]
     elif hasattr(data, "get_columns"):  # polars
         for series in data.get_columns():
             yield series.name, series
-    elif hasattr(data, "__arrow_c_stream__"):
-        import pyarrow
-
-        yield from _columns_of(pyarrow.table(data))
+    elif _arrays.is_arrow(data):
+        table = _arrays.arrow(data, "data")
+        if not hasattr(table, "column_names"):
+            raise errors.ShapeError("data is one column of Arrow; it must be a table")
+        yield from zip(table.column_names, table.columns)
     else:
         yield from _columns_of_array(data)
 
 
 def _listed(values, name):
     """A sequence; what is no sequence is refused."""
+    if _is_arrow_column(values):
+        return _arrays.arrow(values, name)
     if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
         raise errors.DTypeError(f"column {name!r} is {type(values).__name__}; it must be a sequence of numbers or texts")
     return values
@@ -122,22 +122,31 @@ def _columns_of_array(data) -> Iterator[Tuple[Any, Any]]:
 Cells = List[Optional[bytes]]
 
 
-def _read(values, name: str) -> Tuple[Optional[np.ndarray], Cells, bool]:
-    """(numbers or None, texts, whether its dtype says that it is categories)."""
+def _read(values, name: str, named: bool = False) -> Tuple[Optional[np.ndarray], Cells, bool]:
+    """(numbers or None, texts, whether its dtype says that it is categories). named: whatever is not numbers by its dtype is."""
     if _arrays.is_torch(values):
         values = _arrays._from_torch(values, name)
     if isinstance(values, np.ma.MaskedArray):
         values = _arrays._from_masked(values, name, keep=True)
-    if hasattr(values, "to_pylist"):  # pyarrow
-        named, values = str(values.type).startswith("dictionary"), values.to_pylist()
-        return _read_cells(values, name, named)
+    if _is_arrow_column(values):
+        column = _arrays.arrow(values, name)
+        numbers = _arrays.arrow_numbers(column)
+        if numbers is not None:
+            return np.asarray(numbers, dtype=np.float64), [], False
+        return _read_cells(column.to_pylist(), name, named or _arrays.is_categorical(column.type))
     kind = getattr(values, "dtype", None)
     if isinstance(kind, np.dtype) and kind.kind in "biuf":
         return np.asarray(values, dtype=np.float64), [], False
+    if callable(getattr(kind, "is_numeric", None)) and kind.is_numeric():  # polars
+        return np.asarray(values.to_numpy(), dtype=np.float64), [], False
     if getattr(kind, "_is_numeric", False) and hasattr(values, "to_numpy"):  # pandas: nullable
         return values.to_numpy(dtype=np.float64, na_value=np.nan), [], False
-    named = str(kind).partition("(")[0] in ("category", "Categorical", "Enum")
-    return _read_cells(values.to_list() if hasattr(values, "to_list") else values, name, named)
+    return _read_cells(values.to_list() if hasattr(values, "to_list") else values, name, named or _arrays.is_categorical(kind))
+
+
+def _is_arrow_column(values) -> bool:
+    """pandas and polars also speak Arrow, and are read by their own dtypes."""
+    return _arrays.is_arrow(values) and type(values).__module__.partition(".")[0] not in ("pandas", "polars")
 
 
 def _read_cells(cells: Sequence[Any], name: str, named: bool) -> Tuple[Optional[np.ndarray], Cells, bool]:

@@ -25,7 +25,7 @@ class ShapeError(CirceError, ValueError):
 
 
 class DataError(CirceError, ValueError):
-    """The data hold a NaN, an infinity or are otherwise unusable."""
+    """The data contain NaN or infinity, or are otherwise unusable."""
 
     status = 3
 
@@ -43,7 +43,7 @@ class NumericError(CirceError, ArithmeticError):
 
 
 class RankError(CirceError, ArithmeticError):
-    """The kernel matrix is not of low rank at the asked tolerance."""
+    """The kernel matrix does not have low rank at this tolerance."""
 
     status = 6
 
@@ -61,13 +61,13 @@ class WriteError(FileError):
 
 
 class FormatError(CirceError, ValueError):
-    """A file is damaged or of another format."""
+    """A file is damaged or has another format."""
 
     status = 8
 
 
 class UnsupportedError(CirceError, RuntimeError):
-    """This combination or build does not offer the operation."""
+    """This combination or build does not support the operation."""
 
     status = 9
 

@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d
 
-from . import _columns, _jobs, _measures, _runtime, errors
+from . import _arrays, _columns, _jobs, _measures, _runtime, _tables, errors
 
 _VALIDATION_ROWS = 10  # the least that an error is reported on
 
@@ -31,10 +31,31 @@ def _columns_of(values) -> Optional[Dict[Any, Any]]:
     """The columns of a frame that is not all numbers, by name; None: to be taken as an array of numbers."""
     if not hasattr(values, "columns") or not hasattr(values, "__getitem__"):
         return None
-    found = {name: values[name] for name in values.columns}
-    numbers = all(getattr(c.dtype, "kind", "") in "biuf" or getattr(c.dtype, "_is_numeric", False)
-                  or str(c.dtype).startswith(("Int", "UInt", "Float", "Boolean")) for c in found.values())
-    return None if numbers else found
+    columns = list(_tables._columns_of(values))
+    found = dict(columns)
+    if len(found) < len(columns):
+        raise errors.ArgumentError(f"two columns are called {next(n for n in found if sum(n == m for m, _ in columns) > 1)!r}; give "
+                                   "each a name of its own")
+    return None if all(map(_is_numbers, found.values())) else found
+
+
+def _is_numbers(column) -> bool:
+    if _tables._is_arrow_column(column):
+        return _arrays.arrow_numbers(column[:0]) is not None
+    kind = column.dtype
+    return (getattr(kind, "kind", "") in "biuf" or getattr(kind, "_is_numeric", False)
+            or str(kind).startswith(("Int", "UInt", "Float", "Boolean")))
+
+
+def _unmasked(values, name: str):
+    """What a mask hides is missing; scikit-learn would take the numbers that it hides."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    hidden = np.ma.getmaskarray(values).reshape(len(values), -1).any(axis=1)
+    if hidden.any():
+        raise errors.DataError(f"{name}: row {int(np.argmax(hidden))} is masked, which means missing ({int(hidden.sum())} of "
+                               f"{len(hidden)} rows are); leave such rows out")
+    return np.ma.getdata(values)
 
 
 def _is_text(values) -> bool:
@@ -86,6 +107,7 @@ class _InvariantNetwork(BaseEstimator):
 
     def _features(self, X, reset: bool) -> Dict[str, Any]:
         """The columns of X by name: those of a frame, or x0, x1, ..."""
+        X = _unmasked(X, "X")
         columns = _columns_of(X)
         if columns is None:
             X = _validated(self, X, dtype=np.float64, reset=reset, **({"ensure_min_samples": 2} if reset else {}))
@@ -97,9 +119,12 @@ class _InvariantNetwork(BaseEstimator):
     @staticmethod
     def _variable(values, name: str, taken: Dict[str, Any]) -> Dict[str, Any]:
         """The columns of `given` or `invariant_to`, under names that no feature has."""
+        values = _unmasked(values, name)
         columns = _columns_of(values)
         if columns is not None:
             parts = list(columns.values())
+        elif _tables._is_arrow_column(values) or _arrays.is_categorical(getattr(values, "dtype", None)):
+            parts = [values]
         elif _is_text(values):
             array = check_array(values, ensure_2d=False, dtype=None, input_name=name)
             parts = list(array.reshape(len(array), -1).T)
@@ -110,10 +135,13 @@ class _InvariantNetwork(BaseEstimator):
             name += "_"
         return {f"{name}{c}": part for c, part in enumerate(parts)}
 
-    def _fit(self, features: Dict[str, Any], target, task: str, given, invariant_to) -> None:
+    def _fit(self, features: Dict[str, Any], target, task: str, sample_weight, given, invariant_to) -> None:
         table: Dict[str, Any] = dict(features)
         roles: Dict[str, List[str]] = {"features": list(features)}
-        for role, values in (("target", target), ("given", given), ("invariant_to", invariant_to)):
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(_unmasked(sample_weight, "sample_weight"), next(iter(features.values())), dtype=np.float64)
+        for role, values in (("target", target), ("given", given), ("invariant_to", invariant_to),
+                             ("row_weights", sample_weight)):
             if values is None:
                 continue
             own = self._variable(values, role, table)
@@ -215,7 +243,7 @@ _PARAMETERS = """
     Parameters
     ----------
     gamma : the weight of the regulariser; a larger one makes the predictor more invariant and less accurate. "auto":
-        the smallest with which a test finds no dependence on rows left out of training. The search costs 5 to 40
+        the smallest with which a test finds no dependence on rows left out of training. The search costs 5 to 50
         trainings.
     tolerance : for "auto", the largest accepted KPC: the share of the variation in the prediction, unexplained by
         `given`, that `invariant_to` may explain. None: a test must find no dependence.
@@ -254,16 +282,16 @@ class InvariantRegressor(RegressorMixin, _InvariantNetwork):
     (2,)
     """
 
-    def fit(self, X, y, *, given=None, invariant_to=None) -> "InvariantRegressor":
+    def fit(self, X, y, sample_weight=None, *, given=None, invariant_to=None) -> "InvariantRegressor":
         """X (n, features); y (n,) or (n, targets): the target. given (n, ...): dependence through it is allowed; None: the
         target itself. invariant_to (n, ...): the prediction must not depend on it once `given` is known; None: train a
-        plain network."""
+        plain network. sample_weight (n,): what each row counts in the loss, at least 0; None: the same."""
         if y is None:
             raise ValueError("This InvariantRegressor requires y to be passed, but the target y is None")
         features = self._features(X, reset=True)
-        target = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        target = check_array(_unmasked(y, "y"), ensure_2d=False, dtype=np.float64, input_name="y")
         self._one_target = target.ndim == 1
-        self._fit(features, target, "regression", given, invariant_to)
+        self._fit(features, target, "regression", sample_weight, given, invariant_to)
         return self
 
     def predict(self, X) -> np.ndarray:
@@ -298,19 +326,20 @@ class InvariantClassifier(ClassifierMixin, _InvariantNetwork):
     (array(['no', 'yes'], dtype='<U3'), (3, 2))
     """
 
-    def fit(self, X, y, *, given=None, invariant_to=None) -> "InvariantClassifier":
+    def fit(self, X, y, sample_weight=None, *, given=None, invariant_to=None) -> "InvariantClassifier":
         """X (n, features); y (n,): classes. given (n, ...): dependence through it is allowed; None: the class itself.
-        invariant_to (n, ...): the prediction must not depend on it once `given` is known; None: train a plain network."""
+        invariant_to (n, ...): the prediction must not depend on it once `given` is known; None: train a plain network.
+        sample_weight (n,): what each row counts in the loss, at least 0; None: the same."""
         if y is None:
             raise ValueError("This InvariantClassifier requires y to be passed, but the target y is None")
         features = self._features(X, reset=True)
-        y = column_or_1d(y, warn=True)
+        y = column_or_1d(_unmasked(y, "y"), warn=True)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class, {self.classes_[0]!r}; a classifier needs two or more")
         names = _class_names(self.classes_)
-        self._fit(features, np.array(names, dtype=object)[codes], "classification", given, invariant_to)
+        self._fit(features, np.array(names, dtype=object)[codes], "classification", sample_weight, given, invariant_to)
         one_row = {name: column[:1] for name, column in features.items()}
         made = _jobs.predictions_of(self.predictor_, one_row, {}, compare=False).names
         self._order = [made.index(name) if name in made else -1 for name in names]

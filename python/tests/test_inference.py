@@ -64,7 +64,7 @@ def test_options(chain):
 
 @pytest.mark.parametrize("options,text", [
     ({"method": "magic"}, "magic"), ({"null": "magic"}, "magic"), ({"method": 3}, "method is 3"), ({"alpha": -1}, "alpha is -1"),
-    ({"draws": 0}, "draws is 0"), ({"mean": "all"}, "mean is 'all'"), ({"regression": "cubic"}, "regression is 'cubic'"),
+    ({"draws": 0}, "draws is 0"), ({"mean": "all"}, "mean is 'all'"), ({"regressor": "cubic"}, "regressor is 'cubic'"),
     ({"weights": np.ones(3)}, "weights has 3"), ({"weights": -np.ones(250)}, "weight"), ({"seed": -1}, "seed is -1"),
     ({"kernel_x": "gauss"}, "kernel_x 'gauss'"), ({"ridge": 0}, "ridge is 0"), ({"features": (0, 1, 1)}, "features is 0")])
 def test_refused(chain, options, text):
@@ -117,7 +117,7 @@ def same(found, said):
 
 @pytest.mark.parametrize("method,options", [
     ("kci", {}), ("kci", {"null": "spectral", "draws": 500}), ("circe", {"seed": 7}), ("splitkci", {"alpha": 0.1}),
-    ("gcm", {"regression": "linear"}), ("rcot", {"kernel_z": "laplace"}), ("hsic", {"draws": 300})])
+    ("gcm", {"regressor": "linear"}), ("rcot", {"kernel_z": "laplace"}), ("hsic", {"draws": 300})])
 def test_p_values_are_the_commands(one_thread, chain, tmp_path, method, options):
     x, y, _, w = chain
     given = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
@@ -224,21 +224,6 @@ def test_interrupted(chain):
     assert circe.calibrate(x, y, z, method="gcm", repetitions=20).repetitions == 20
 
 
-def test_causal_learn(chain):
-    """PC finds the chain x - y - z."""
-    pytest.importorskip("causallearn")
-    import circe.causallearn as bridge
-    from causallearn.search.ConstraintBased.PC import pc
-
-    x, y, z, _ = chain
-    data = np.stack([x, y, z], axis=1)
-    tested = bridge.CirceTest(data)
-    assert tested(0, 2, [1]) == circe.test(x, y, z, checks=False).p_value > 0.05
-    assert tested(0, 2) == tested(2, 0) < 0.05
-    graph = pc(data, 0.05, indep_test="circe", show_progress=False).G.graph
-    assert graph[0, 1] != 0 and graph[1, 2] != 0 and graph[0, 2] == 0
-
-
 class Least:
     """Least squares with fit and predict, as scikit-learn's."""
 
@@ -258,7 +243,9 @@ def test_regressor():
     assert free.x["basis"] == "Least" and 0.3 < free.x["remaining"] < 0.7 and free.trust == "good"
     bent = circe.test(y**2 + 0.3 * e, y, y**2 + 0.3 * g, method="gcm", regressor=Least())  # it cannot follow squares
     assert bent.p_value < 0.01 and bent.trust == "poor" and "still depend on y" in bent.verdict
-    for options, word in (({"method": "kci", "regressor": Least()}, "gcm"), ({"method": "gcm", "regressor": 3}, "fit and predict"),
+    forest = circe.test(y**2 + 0.3 * e, y, y**2 + 0.3 * g, method="gcm", regressor="forest")
+    assert forest.p_value > 0.01 and forest.x["basis"] == "forest" and forest.x["remaining"] < 0.3
+    for options, word in (({"method": "kci", "regressor": Least()}, "gcm"), ({"method": "kci", "regressor": "forest"}, "gcm"), ({"method": "gcm", "regressor": 3}, "fit and predict"),
                           ({"method": "gcm", "regressor": Least(), "folds": 1}, "folds")):
         with pytest.raises(circe.errors.CirceError, match=word):
             circe.test(y + e, y, f, **options)
@@ -270,3 +257,110 @@ def test_weighted_and_projected():
     z = y + changing * e + np.sqrt(1 - changing**2) * f
     assert circe.test(y + e, y, z, method="wgcm").p_value < 0.01 < circe.test(y + e, y, f, method="wgcm").p_value
     assert circe.test(y + s**2, y, s, method="pcm").p_value < 0.01 < circe.test(y + s**2, y, f, method="pcm").p_value
+
+
+def test_groups_and_time():
+    rng = np.random.default_rng(3)
+    groups = np.repeat(np.arange(40), 6)
+    a, b = rng.normal(size=(2, 40))
+    y, e, f = rng.normal(size=(3, 240))
+    x, z = y + a[groups] + 0.5 * e, y + b[groups] + 0.5 * f
+    words = np.array([f"patient {g}" for g in groups])
+    found = circe.test(x, y, z, method="gcm", groups=words)
+    assert found.blocks == 40 and found.block_length == 0 and found.null == "multiplier"
+    assert found.p_value == circe.test(x, y, z, method="gcm", groups=groups).p_value
+    dates = np.datetime64("2024-01-01") + np.arange(240)
+    timed = circe.test(x, y, z, method="gcm", time=dates, block=12)
+    assert (timed.blocks, timed.block_length) == (20, 12)
+    assert circe.test(x, y, z, method="gcm", time=np.arange(240), block=12).p_value == timed.p_value
+    mixed = rng.permutation(240)
+    for days in (dates[mixed], dates[mixed].astype(str), list(dates[mixed].astype(object))):  # their order, not that of rows
+        assert circe.test(x[mixed], y[mixed], z[mixed], method="gcm", time=days, block=12).p_value == pytest.approx(
+            timed.p_value, abs=1e-12)
+    with pytest.raises(circe.errors.DataError, match="dates such as 2024-03-31, not 'patient"):
+        circe.test(x, y, z, time=words)
+    with pytest.raises(circe.errors.DTypeError, match="weights holds text"):
+        circe.test(x, y, z, weights=words)
+    with pytest.raises(circe.errors.CirceError, match="splitkci does not support groups"):
+        circe.test(x, y, z, method="splitkci", groups=groups)
+    with pytest.raises(circe.errors.ShapeError, match="groups has 3 numbers"):
+        circe.test(x, y, z, groups=[1, 2, 3])
+    holes = np.where(np.arange(240) == 5, np.nan, x)
+    assert circe.test(holes, y, z, method="gcm", groups=groups, missing="drop").n == 239
+
+
+def test_memory_changes_nothing():
+    rng = np.random.default_rng(5)
+    table = rng.normal(size=(200, 5)).cumsum(axis=1)
+    table[:, 4] = table[:, 4] > 0
+    memory, small = circe.TestMemory(), circe.TestMemory(1e5)
+    for method in ("kci", "circe", "gcm", "rcot", "hsic"):
+        for x, z, y in ((0, 1, [2]), (0, 3, [2]), (1, 3, [2]), (0, 1, [2, 4]), (1, 0, [2, 4]), (0, 2, [])):
+            data = table[:, [x]], table[:, y] if y else None, table[:, [z]]
+            plain = circe.test(*data, method=method)
+            for kept in (memory, small):
+                found = circe.test(*data, method=method, memory=kept)
+                assert (found.p_value, found.statistic, found.verdict) == (plain.p_value, plain.statistic, plain.verdict)
+                assert str(found.x) == str(plain.x) and str(found.z) == str(plain.z)
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        memory.__reduce__()
+
+
+def test_many():
+    rng = np.random.default_rng(2)
+    y, e, f = rng.normal(size=(3, 200))
+    table = {"a": y + e, "b": y + f, "c": y, "word": np.where(e > 0, "up", "down")}
+    found = circe.test_many(table, [("a", "b"), ("a", "b", "c"), ("word", "b", ["c"])], method="gcm")
+    assert [answer.y for answer in found] == [None, "c", "c"] and len(found) == 3 and found.failed == 0
+    assert found[1].p_value == pytest.approx(circe.test(y + e, y, y + f, method="gcm").p_value, abs=1e-12)
+    assert found[0].p_holm >= found[0].p_bh >= found[0].p_value
+    by_place = circe.test_many(np.stack([y + e, y + f, y], axis=1), [(0, 1), (0, 1, 2)], method="gcm")
+    assert by_place[1].p_value == pytest.approx(found[1].p_value, abs=1e-12)
+    for pairs, words in (([("a",)], r"question 0 is \('a',\)"), ([], "pairs is empty"), ([("a", "q")], "no column 'q'"),
+                         ([("a", "b", "a")], "'a' is in x too"), ([([], "b")], "question 0, x: there is no column"),
+                         ([("a", None)], "question 0, z: there is no column")):
+        with pytest.raises(circe.errors.CirceError, match=words):
+            circe.test_many(table, pairs)
+
+
+def test_folds_of_groups():
+    """A fit does not see rows of the group, or of the stretch of time, that it predicts."""
+
+    class Means:
+        def fit(self, y, target):
+            self.seen = set(y[:, 0])
+            return self
+
+        def predict(self, y):
+            assert not self.seen & set(y[:, 0])
+            return np.zeros(len(y))
+
+    rng = np.random.default_rng(4)
+    x, z = rng.normal(size=(2, 120))
+    groups = rng.permutation(np.repeat(np.arange(30), 4))
+    assert 0 <= circe.test(x, groups.astype(float), z, method="gcm", regressor=Means(), groups=groups).p_value <= 1
+    assert 0 <= circe.test(x, groups.astype(float), z, method="gcm", regressor=Means(), time=groups).p_value <= 1
+    with pytest.raises(circe.errors.ArgumentError, match="folds is 5; it must be 2 to the number of groups, 4"):
+        circe.test(x, groups.astype(float), z, method="gcm", regressor=Means(), groups=groups % 4)
+
+
+def test_impute():
+    rng = np.random.default_rng(8)
+    y, e, f = rng.normal(size=(3, 200))
+    x, z = y + e, y + 0.5 * e + f
+    holes = np.where(rng.random(200) < 0.2, np.nan, x)
+    found = circe.test(holes, y, z, method="gcm", missing="impute", imputations=6)
+    assert found.imputations == 6 and found.n == 200 and found.p_value < 0.05 and "filled in 6 times" in found.verdict
+    masked = circe.test(np.ma.masked_invalid(holes), y, z, method="gcm", missing="impute", imputations=6)
+    assert masked.p_value == found.p_value
+    words = np.where(np.isnan(holes), None, np.where(x > 0, "up", "down"))
+    assert circe.test(words, y, z, method="gcm", missing="impute").n == 200
+    assert circe.test(holes, y, z, method="gcm", missing="impute", rows=50).n == 50
+    with pytest.raises(circe.errors.ArgumentError, match="must be one of refuse, drop, error, impute"):
+        circe.test(x, y, z, missing="guess")
+    with pytest.raises(circe.errors.ShapeError, match="x has 200 rows and y 199"):
+        circe.test(holes, y[1:], z, missing="impute")
+    with pytest.raises(circe.errors.DataError, match="column 0 of x has 0 cells"):
+        circe.test(np.full(200, np.nan), y, z, missing="impute")
+    with pytest.raises(circe.errors.DataError, match="the group of row 3 is nan"):
+        circe.test(holes, y, z, missing="impute", groups=np.where(np.arange(200) == 3, np.nan, np.arange(200) // 4))

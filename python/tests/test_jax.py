@@ -8,12 +8,14 @@ import sys
 import numpy as np
 import pytest
 
+os.environ.setdefault("JAX_PLATFORMS", "cpu")  # what a GPU does is a test of its own
 jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
 
 import circe  # noqa: E402
 import circe.jax as losses  # noqa: E402
+from circe import _runtime  # noqa: E402
 from conftest import run_python  # noqa: E402
 
 KERNELS = {"sigma2_x": 1.0, "sigma2_y": 0.5, "sigma2_z": 1.0, "ridge": 0.1}
@@ -227,6 +229,55 @@ def test_a_mean_that_is_fitted_again_is_another_loss(points):
     assert abs(first - second) > 1e-4 * abs(first)
 
 
+# ---- on a GPU -----------------------------------------------------------------------------------------------------------
+
+ON_GPU = """
+import sys
+import numpy as np, jax, circe, circe.jax as losses
+try:
+    jax.devices("cuda")
+    circe._native.library()
+except RuntimeError as problem:
+    sys.exit(print("no GPU:", str(problem).splitlines()[0]))
+if losses.backend() != "ffi":
+    sys.exit(print("no GPU: the losses go through Python"))
+sys.path.insert(0, {tests!r})
+from conftest import Points
+p = Points()
+x, y, z = (a.astype(np.float32) for a in (p.x, p.y, p.z))
+mean = circe.ConditionalMean(sigma2_y=[1.0, 0.1], sigma2_z=1.0, method="lowrank").fit(p.Y, p.Z)
+features, index = mean.residual_features(y, z, np.float32), np.arange(0, 160, 2)
+kernels = {kernels!r}
+cases = {{
+    "circe": (x, lambda x: losses.circe_loss(x, y, z, mean, sigma2_x=1.0), circe.circe(x, y, z, mean, sigma2_x=1.0, grad=True)),
+    "rows": (x[index], lambda x: losses.circe_loss(x, mean=features, index=index, sigma2_x=1.0),
+             circe.circe_cached(features, x[index], index, sigma2_x=1.0, grad=True)),
+    "hsic": (x, lambda x: losses.hsic_loss(x, z, sigma2_x=1.0, sigma2_z=2.0), circe.hsic(x, z, sigma2_x=1.0, sigma2_z=2.0, grad=True)),
+    "hscic": (x, lambda x: losses.hscic_loss(x, y, z, **kernels), circe.hscic(x, y, z, grad=True, **kernels)),
+}}
+for name, (at, loss, known) in cases.items():
+    value, grad = jax.jit(jax.value_and_grad(loss))(at)
+    if value.devices().pop().platform != "gpu":
+        print(name, "was computed on", value.devices())
+    if abs(float(value) / known.value - 1) > 1e-3 or np.abs(grad - known.grad).max() > 1e-3 * np.abs(known.grad).max():
+        print(name, "is off:", float(value), known.value)
+for loss in (lambda x: losses.circe_loss(x, y, z, mean), lambda x: losses.circe_loss(x[index], mean=features, index=index)):
+    value, grad = jax.jit(jax.value_and_grad(loss))(x)
+    larger, smaller = jax.jit(jax.value_and_grad(loss))(16 * x)
+    if not (np.isclose(value, larger, rtol=1e-4) and np.allclose(grad, 16 * smaller, rtol=1e-3, atol=1e-4 * np.abs(grad).max())):
+        print("the median width does not follow x:", float(value), float(larger))
+print("done")
+"""
+
+
+def test_on_a_gpu():
+    """Values and gradients of the library; a width that follows x makes the loss independent of x's scale."""
+    out = run_python(ON_GPU.format(tests=os.path.dirname(__file__), kernels=KERNELS), JAX_PLATFORMS="cuda,cpu")
+    if out.startswith("no GPU"):
+        pytest.skip(out)
+    assert out == "done"
+
+
 # ---- without a compiler -------------------------------------------------------------------------------------------------
 
 
@@ -255,3 +306,31 @@ with warnings.catch_warnings(record=True) as told:
 print(circe.jax.backend(), float(value) > 0, any("through Python" in str(w.message) for w in told))
 """, CXX="/nonexistent/c++", CIRCE_CACHE=str(tmp_path))
     assert out == "callback True True"
+
+
+# ---- CUDA ---------------------------------------------------------------------------------------------------------------
+
+
+def cuda_served():
+    """JAX has a GPU, and the library the code for it."""
+    if not any(device.platform == "gpu" for device in jax.devices()):
+        return False
+    context = _runtime.context()
+    try:
+        _runtime.make("circe_cuda_open", "circe_cuda_close", context.pointer, 0, None, parents=[context.handle])
+    except circe.CirceError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not cuda_served(), reason="no CUDA device for JAX, or a library without CUDA")
+@pytest.mark.parametrize("name", ["circe", "hsic", "hscic", "gcm", "gcm linear"])
+def test_cuda_agrees_with_numpy(cases, points, name):
+    loss, reference = cases[name]
+    gpu = next(device for device in jax.devices() if device.platform == "gpu")
+    x = jax.device_put(points.x.astype(np.float32), gpu)
+    value, grad = jax.jit(jax.value_and_grad(loss))(x)
+    expected = reference(points.x.astype(np.float32))
+    assert value.devices() == {gpu}
+    near(value, expected.value, 1e-3)
+    near(grad, expected.grad, 1e-2)

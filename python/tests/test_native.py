@@ -24,8 +24,8 @@ needs_headers = pytest.mark.skipif(not HEADERS.is_dir(), reason="no headers here
 STRUCTURES = {"circe_mat": _native.Mat, "circe_cme_options": _native.CmeOptions, "circe_cme_info": _native.CmeInfo,
               "circe_loo_table": _native.LooTable, "circe_allocator": _native.Allocator,
               "circe_context_options": _native.ContextOptions, "circe_kernels": _native.Kernels,
-              "circe_kernel_factor": _native.KernelFactor, "circe_batch_options": _native.BatchOptions,
-              "circe_normalized_options": _native.NormalizedOptions, "circe_gcm_options": _native.GcmOptions,
+              "circe_batch_options": _native.BatchOptions,
+              "circe_gcm_options": _native.GcmOptions,
               "circe_test_options": _native.TestOptions, "circe_test_regression": _native.TestRegression,
               "circe_test_result": _native.TestResult, "circe_calibration": _native.Calibration,
               "circe_effect": _native.Effect, "circe_effects": _native.Effects,
@@ -104,7 +104,7 @@ def test_enumerations_are_numbered_as_in_c():
     text = "".join(header.read_text() for header in HEADERS.glob("*.h"))
     numbers = {name: int(number) for name, number in re.findall(r"(CIRCE_\w+) = (\d+),", text)}
     for table, prefix in ((_native.METHODS, "CIRCE_METHOD_"), (_native.ESTIMATORS, "CIRCE_"),
-                          (_native.HSIC_ESTIMATORS, "CIRCE_HSIC_"), (_native.GCM_REGRESSIONS, "CIRCE_GCM_"),
+                          (_native.HSIC_ESTIMATORS, "CIRCE_HSIC_"), (_native.GCM_REGRESSIONS, "CIRCE_GCM_"), (_native.REGRESSORS, "CIRCE_REGRESSOR_"),
                           (_native.TEST_MEANS, "CIRCE_MEAN_")):
         for name, number in table.items():
             assert numbers[prefix + name.upper()] == number

@@ -61,7 +61,7 @@ def test_runs_that_fail_are_warned_of():
 @pytest.mark.parametrize("over, error, words", [
     (None, circe.DTypeError, "values to try"), ({}, circe.DTypeError, "values to try"), ({"gamma": 3}, circe.DTypeError, "a list"),
     ({"gamma": []}, circe.ArgumentError, "no value"), ({"gama": [1]}, TypeError, "did you mean 'gamma'"),
-    ({"gamma": ["x"]}, circe.ArgumentError, "gamma"), ({"output": ["a"]}, circe.ArgumentError, "cannot be swept over")])
+    ({"gamma": ["x"]}, circe.ArgumentError, "gamma"), ({"output": ["a"]}, circe.ArgumentError, "cannot vary")])
 def test_refusals(over, error, words):
     with pytest.raises(error, match=words):
         circe.sweep(TABLE, over, **TRAIN)

@@ -1,11 +1,7 @@
-"""The losses in PyTorch: gradients, dtypes, autocast, compilation, ranks, row numbers, refusals."""
+"""The losses in PyTorch: gradients, dtypes, autocast, compilation, row numbers, closing, CUDA."""
 
 import copy
 import ctypes
-import os
-import subprocess
-import sys
-import warnings
 import weakref
 
 import numpy as np
@@ -227,9 +223,11 @@ def test_losses_can_be_saved(points, mean, tmp_path):
         options = {} if torch.__version__ < "1.13" else {"weights_only": False}
         again = torch.load(tmp_path / "loss.pt", **options)["loss"]
         assert again(*given).item() == loss(*given).item() and not again.training and repr(again) == repr(loss)
-    features = mean.residual_features(points.y, points.z)
-    with pytest.raises(TypeError, match="ResidualFeatures cannot be pickled"):
-        torch.save(ct.CirceLoss(features, sigma2_x=1.0), tmp_path / "loss.pt")
+    by_row = ct.CirceLoss(ct.residual_features(mean, points.y, points.z), sigma2_x=1.0)
+    torch.save(by_row, tmp_path / "loss.pt")
+    index = torch.arange(160)
+    again = torch.load(tmp_path / "loss.pt", **options)
+    assert again(x.float(), index=index).item() == by_row(x.float(), index=index).item()
 
 
 # ---- row numbers --------------------------------------------------------------------------------------------------------
@@ -280,194 +278,7 @@ def test_the_operator_is_well_behaved(batch):
         torch.ops.circe.measure(x, batch.y, batch.z, None, 10**9, False)
 
 
-# ---- ranks --------------------------------------------------------------------------------------------------------------
-
-RANKS = """
-import sys, torch, numpy as np, circe, circe.torch as ct
-import torch.distributed as dist
-rank = int(sys.argv[1])
-dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
-random = np.random.default_rng(0)
-y = random.normal(size=(460, 1)); z = y**2 + random.normal(size=(460, 1))
-mean = circe.ConditionalMean(sigma2_y=0.5, sigma2_z=1.0, ridge=0.1).fit(y[:400], z[:400])
-y, z = torch.tensor(y[400:]), torch.tensor(z[400:])
-a = torch.cat([y, z], 1)
-features = ct.residual_features(mean, y.numpy(), z.numpy(), torch.float64)
-
-def same(kind, loss, cut):
-    rows = torch.arange(60)[:cut] if rank == 0 else torch.arange(60)[cut:]
-    run = (lambda f, r: loss(f, index=r)) if kind == "index" else (lambda f, r: loss(f, y[r], z[r]))
-    torch.manual_seed(0)
-    network, alone = torch.nn.Linear(2, 2).double(), torch.nn.Linear(2, 2).double()
-    alone.load_state_dict(network.state_dict())
-    parallel = torch.nn.parallel.DistributedDataParallel(network)
-    value = run(parallel(a[rows]), rows)
-    value.backward()
-    loss.eval()                                     # from here on this rank alone
-    expected = run(alone(a), torch.arange(60))
-    expected.backward()
-    torch.testing.assert_close(value, expected)
-    torch.testing.assert_close(network.weight.grad, alone.weight.grad)
-    assert alone.weight.grad.abs().max() > 1e-5
-    assert abs(run(network(a[rows]), rows).item() - value.item()) > 1e-9
-    print(kind, "right")
-
-same("same", ct.CirceLoss(mean, sigma2_x=1.0, same_size=True), 30)
-same("different", ct.CirceLoss(mean, sigma2_x=1.0), 23)
-same("index", ct.CirceLoss(features, sigma2_x=1.0), 41)
-dist.barrier()
-"""
-
-
-@pytest.mark.skipif(not torch.distributed.is_available(), reason="this PyTorch has no torch.distributed")
-def test_ranks_share_the_batch(tmp_path):
-    """Two processes with DistributedDataParallel: value and gradient of the global batch, also of unequal parts."""
-    script = tmp_path / "ranks.py"
-    script.write_text(RANKS)
-    processes = [subprocess.Popen([sys.executable, str(script), str(rank), str(tmp_path / "store")], stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, text=True,
-                                  env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}) for rank in range(2)]
-    for process in processes:
-        out, said = process.communicate(timeout=120)
-        assert process.returncode == 0, said
-        assert out.split() == ["same", "right", "different", "right", "index", "right"]
-
-
-# ---- refusals -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("change,error,text", [
-    ({"x": None}, circe.DTypeError, "x is NoneType"), ({"x": "numpy"}, circe.DTypeError, "x is ndarray"),
-    ({"x": lambda t: t.long()}, circe.DTypeError, "x holds torch.int64"),
-    ({"x": lambda t: t[:, :, None]}, circe.ShapeError, "x has 3 dimensions"),
-    ({"x": lambda t: t[:0]}, circe.ShapeError, "x is empty"), ({"x": lambda t: t[:5]}, circe.ShapeError, "x|y"),
-    ({"x": lambda t: t * float("nan")}, circe.DataError, "x holds a NaN at row 0, column 0"),
-    ({"x": lambda t: t.to("meta")}, circe.DeviceError, "z is on cpu and x on meta"),
-    ({"x": lambda t: t.to_sparse()}, circe.DTypeError, "x is a sparse tensor"),
-    ({"x": lambda t: t.float().to_mkldnn()}, circe.DTypeError, "x is a tensor of torch._mkldnn; it must be dense"),
-    ({"y": None}, circe.DTypeError, "y is missing"), ({"y": "numpy"}, circe.DTypeError, "y is ndarray; it must be a tensor"),
-    ({"y": lambda t: t.to("meta")}, circe.DeviceError, "y is on meta and x on cpu"),
-    ({"y": lambda t: t.requires_grad_(True)}, circe.ArgumentError, "y requires grad"),
-    ({"y": lambda t: t.to(torch.complex64)}, circe.DTypeError, "y holds torch.complex64"),
-    ({"y": lambda t: t[:3]}, circe.ShapeError, "y|z"), ({"z": lambda t: t[:3]}, circe.ShapeError, "z"),
-    ({"z": lambda t: t / 0}, circe.DataError, "z holds an infinity|z holds a NaN"),
-    ({"z": lambda t: t.expand(24, 3)}, circe.ShapeError, "z has 3 columns")])
-def test_refused(points, mean, change, error, text):
-    batch = Batch(points, mean, rows=slice(0, 24))
-    (name, how), = change.items()
-    tensors = {"x": batch.x, "y": batch.y, "z": batch.z}
-    tensors[name] = None if how is None else tensors[name].numpy() if how == "numpy" else how(tensors[name])
-    with pytest.raises(error, match=text):
-        ct.CirceLoss(mean, sigma2_x=1.0)(**tensors)
-
-
-def test_row_numbers_refused(points, mean):
-    loss = ct.CirceLoss(ct.residual_features(mean, points.y, points.z), sigma2_x=1.0, estimator="centered")
-    x = torch.zeros(2, 1)
-    for arguments, error, text in (
-            ({"index": torch.tensor([0, 160])}, circe.ArgumentError, r"index\[1\] is 160; there are 160 rows"),
-            ({"index": torch.tensor([0.0, 1.0])}, circe.DTypeError, "index holds torch.float32"),
-            ({"index": torch.tensor([0])}, circe.ShapeError, "index has shape"),
-            ({"index": torch.zeros(2, device="meta").long()}, circe.DeviceError, "index is on meta"),
-            ({}, circe.ArgumentError, "index: this loss was made from ResidualFeatures"),
-            ({"y": x, "z": x, "index": [0, 1]}, circe.ArgumentError, "index:")):
-        with pytest.raises(error, match=text):
-            loss(x, **arguments)
-    with pytest.raises(circe.ArgumentError, match="index: this loss was made from a ConditionalMean"):
-        ct.CirceLoss(mean, sigma2_x=1.0)(x, x, x, index=[0, 1])
-
-
-# ---- widths that follow the features ------------------------------------------------------------------------------------
-
-
-def _grad(loss, x, *given):
-    x = x.detach().requires_grad_()
-    value = loss(x, *given)
-    value.backward()
-    return value.item(), x.grad
-
-
-@pytest.mark.parametrize("normalize", ["none", "rows", "batch"])
-def test_the_width_follows_the_features(points, mean, normalize):
-    """The median of the batch: the scale of x does not count. As torch itself would compute it."""
-    x, y, z = (torch.tensor(v[:60]) for v in (points.x, points.y, points.z))
-    loss = ct.CirceLoss(mean, normalize_x=normalize)
-    value, grad = _grad(loss, x, y, z)
-    assert _grad(loss, 1000 * x, y, z)[0] == pytest.approx(value, rel=1e-9)
-    own = x.clone().requires_grad_()
-    seen = own
-    if normalize == "rows":
-        seen = own / own.norm(dim=1, keepdim=True)
-    if normalize == "batch":
-        seen = (own - own.mean(0)) / own.std(0, unbiased=False)
-    width = circe.median_sigma2(seen.detach().numpy())  # of 60 rows all pairs count
-    expected = ct.CirceLoss(mean, sigma2_x=width)(seen, y, z)
-    expected.backward()
-    assert value == pytest.approx(expected.item(), rel=1e-9)
-    torch.testing.assert_close(grad, own.grad, rtol=1e-7, atol=1e-10)
-
-
-def test_the_running_width_is_a_buffer(points, mean, tmp_path):
-    x, y, z = (torch.tensor(v[:60]) for v in (points.x, points.y, points.z))
-    loss = ct.CirceLoss(mean, sigma2_x="running")
-    loss(x, y, z)
-    first = loss.state_dict()["running_sigma2"].item()
-    assert first == pytest.approx(circe.median_sigma2(points.x[:60]), rel=1e-9)
-    twin = copy.deepcopy(loss)
-    loss(3 * x, y, z)
-    assert loss.running_sigma2.item() == pytest.approx(0.9 * first + 0.1 * 9 * first) and twin.running_sigma2.item() == first
-    torch.save(loss, tmp_path / "loss.pt")
-    again = torch.load(tmp_path / "loss.pt", **({} if torch.__version__ < "1.13" else {"weights_only": False}))
-    twin.load_state_dict(loss.state_dict())
-    for other in (again, twin):
-        assert other(x, y, z).item() == copy.deepcopy(loss)(x, y, z).item()
-    loss.eval()
-    kept = loss.running_sigma2.item()
-    before = loss(x, y, z).item()
-    loss(100 * x, y, z)
-    assert loss.running_sigma2.item() == kept and loss(x, y, z).item() == before
-    loss.train().float()
-    loss(x, y, z)
-    assert loss.running_sigma2.item() != kept
-
-
-def test_the_watchman(points, mean):
-    """A kernel that sees nothing, and features that grow or shrink: said once each; silent where all is well."""
-    x, y, z = (torch.tensor(v[:60]) for v in (points.x, points.y, points.z))
-    for options, factor, text in (({"sigma2_x": 1e-5}, 1.0, "so narrow that the loss sees hardly any dependence"),
-                                  ({"sigma2_x": 1e5}, 1.0, "x hardly varies for it"),
-                                  ({"sigma2_x": 1.0}, 1.1, "no longer measures the same thing"),
-                                  ({}, 1.1, "has grown from"), ({}, 0.9, "about to collapse")):
-        loss = ct.CirceLoss(mean, **options)
-        with pytest.warns(ct.InvarianceWarning, match=text) as caught:
-            for step in range(60):
-                loss(x * factor**step, y, z)
-        assert sum(text in str(w.message) for w in caught) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for loss in (ct.CirceLoss(mean), ct.CirceLoss(mean, sigma2_x="running", normalize_x="batch")):
-            for step in range(60):
-                loss(x + step, y, z)
-        loss.eval()
-        for step in range(60):
-            loss(x * 1.1**step, y, z)
-
-
-
-@pytest.mark.parametrize("make,text", [
-    (lambda m: ct.CirceLoss(None, sigma2_x=1.0), "mean is None"), (lambda m: ct.CirceLoss(m, sigma2_x=None), "kernel_x 'gaussian' has no width"),
-    (lambda m: ct.CirceLoss(m, sigma2_x="mean"), "sigma2_x is 'mean'"),
-    (lambda m: ct.CirceLoss(m, normalize_x="columns"), "normalize_x is 'columns'; it must be one of none, rows, batch"),
-    (lambda m: ct.CirceLoss(m, sigma2_x=0), "sigma2_x is 0"), (lambda m: ct.CirceLoss(m, sigma2_x=1.0, estimator="best"), "estimator is"),
-    (lambda m: ct.CirceLoss(circe.ConditionalMean(), sigma2_x=1.0), "not fitted"),
-    (lambda m: ct.HSICLoss(sigma2_x=1.0), "kernel_z 'gaussian' has no width"),
-    (lambda m: ct.HSCICLoss(sigma2_x=1.0, sigma2_y=1.0, sigma2_z=1.0), "ridge is missing"),
-    (lambda m: ct.GCMLoss(sigma2_y=1.0), "ridge is missing"), (lambda m: ct.GCMLoss(ridge=1.0), "kernel_y 'gaussian' has no width"),
-    (lambda m: ct.GCMLoss(regression="cubic"), "regression is"), (lambda m: ct.IndexedDataset(3), "dataset is int"),
-    (lambda m: ct.residual_features(m, [0.0], [0.0], torch.float16), "dtype is torch.float16")])
-def test_losses_refuse_what_cannot_work(mean, make, text):
-    with pytest.raises(circe.CirceError, match=text):
-        make(mean)
+# ---- what a loss remembers ----------------------------------------------------------------------------------------------
 
 
 def test_what_a_loss_remembers_is_not_stale(points, batch):
@@ -524,23 +335,6 @@ def test_every_layout_gives_the_same(points, mean, name):
         value.backward()
         assert value.item() == pytest.approx(expected.item(), rel=1e-12)
         torch.testing.assert_close(x.grad, first.grad)
-
-
-def test_what_pytorch_could_get_wrong_is_refused(batch):
-    """Ways of PyTorch in which a value or a derivative would be silently wrong."""
-    import torch.autograd.forward_ad as forward
-
-    _, loss = batch.loss("circe")
-    with pytest.raises(circe.UnsupportedError, match="x is under torch.jit.trace"):
-        torch.jit.trace(loss, batch.x)
-    for x in (batch.x, batch.x.clone().requires_grad_(True)):
-        with forward.dual_level(), pytest.raises((NotImplementedError, RuntimeError), match="jvp"):
-            loss(forward.make_dual(x, torch.ones_like(x)))
-    if hasattr(torch, "func"):
-        with pytest.raises(circe.UnsupportedError, match=r"x is under torch.func"):
-            torch.func.grad(loss)(batch.x)
-        with pytest.raises(circe.UnsupportedError, match=r"x is under torch.func"):
-            torch.vmap(loss)(batch.x[None])
 
 
 def test_without_a_gradient(batch):
@@ -640,11 +434,14 @@ class Pretended:
         return ctypes.cast(address, ctypes.POINTER(ctypes.c_double))
 
     def measure_hsic(self, cuda, kernels, x, z, form, value, grad):
-        return self.library.circe_measure_hsic(_runtime.context().work, kernels, x, z, form, self.value(value), grad)
+        work = ctypes.c_void_p(_runtime.context().work)
+        return self.library._dll.circe_measure_hsic(work, ctypes.byref(kernels), x, z, form, self.value(value), grad)
 
     def measure_hscic(self, cuda, kernels, x, y, z, index, options, value, grad):
         assert index is None
-        return self.library.circe_measure_hscic(_runtime.context().work, kernels, x, y, z, options, self.value(value), grad)
+        work = ctypes.c_void_p(_runtime.context().work)
+        return self.library._dll.circe_measure_hscic(work, ctypes.byref(kernels), x, y, z, ctypes.byref(options), self.value(value),
+                                                     grad)
 
     def measure_gcm(self, cuda, kernel_y, x, y, z, z_hat, index, options, value, grad):
         assert z_hat is None and index is None

@@ -30,7 +30,7 @@ holes <- d[1:5, ]
 holes$quality[2] <- NA
 stopifnot(identical(is.na(predict(fitted, holes)), c(FALSE, TRUE, FALSE, FALSE, FALSE)))
 unseen <- transform(d[1:3, ], sex = factor(c("f", "x", "m")))
-check_refused(predict(fitted, unseen), "row 2, column 'sex' is 'x', which the model has not seen")
+check_refused(predict(fitted, unseen), "row 2, column 'sex' is 'x', which did not occur in training")
 check_refused(predict(fitted, d["age"]), "'features' names 'quality'")
 check_refused(predict(fitted, d, type = "class"), "the target of this model is a number")
 check_refused(circe_train(d, "quality", "score", gama = 3), "Did you mean 'gamma'?")

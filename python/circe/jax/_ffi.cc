@@ -29,10 +29,11 @@ namespace ffi = xla::ffi;
 #define FUNCTIONS(X)                                                                                                          \
     X(circe_last_error) X(circe_context_options_init)                                                                                                       \
     X(circe_context_create) X(circe_context_destroy) X(circe_workspace_create) X(circe_workspace_destroy)                     \
-    X(circe_kernel_parse) X(circe_kernel_destroy) X(circe_kernel_copy) X(circe_kernel_n_free) X(circe_kernel_bind_median) X(circe_cme_kernel_y) X(circe_batch_options_init) X(circe_gcm_options_init) \
+    X(circe_kernel_parse) X(circe_kernel_destroy) X(circe_kernel_copy) X(circe_kernel_n_free) X(circe_kernel_n_factors) X(circe_kernel_bind) X(circe_kernel_bind_median) X(circe_cme_kernel_y) X(circe_batch_options_init) X(circe_gcm_options_init) \
     X(circe_measure_circe) X(circe_measure_circe_cached) X(circe_measure_hsic) X(circe_measure_hscic)                         \
     X(circe_measure_hscic_holdout) X(circe_measure_gcm)                                                                       \
-    X(circe_cuda_open) X(circe_cuda_close) X(circe_cuda_measure_circe) X(circe_cuda_measure_hsic)                             \
+    X(circe_cuda_open) X(circe_cuda_close) X(circe_cuda_scale_bytes) X(circe_cuda_scale) X(circe_cuda_scale_gradient)         \
+    X(circe_cuda_measure_circe) X(circe_cuda_measure_hsic)                             \
     X(circe_cuda_measure_hscic) X(circe_cuda_measure_hscic_holdout) X(circe_cuda_measure_gcm)                                 \
     X(circe_cuda_model_create) X(circe_cuda_model_destroy) X(circe_cuda_model_columns) X(circe_cuda_residual_features)        \
     X(circe_cuda_features_create) X(circe_cuda_features_destroy) X(circe_cuda_features_get)
@@ -68,13 +69,14 @@ struct Plan {
     Kind kind;
     int form;
     Owned<circe_kernel> x, y, z;
+    Owned<circe_kernel> x_of_width_1;  // where the width of x is to be chosen; otherwise x as it is
     const circe_cme *mean;
     const circe_features *features;
     circe_batch_options batch;
     circe_gcm_options gcm;
     std::map<circe_cuda *, Owned<circe_cuda_model>> models;  // on devices, made at the first call there
     std::map<circe_cuda *, Owned<circe_cuda_features>> copies;
-    circe_kernels kernels() const { return {x.get(), y.get(), z.get()}; }
+    bool follows() const { return x != nullptr && circe.circe_kernel_n_free(x.get()) > 0; }
 };
 
 auto &plans = *new std::map<std::int64_t, std::unique_ptr<Plan>>;  // never destroyed: XLA's threads may outlive main()
@@ -195,6 +197,43 @@ circe_status stream_of(int device, void *stream, circe_cuda **cuda) {
     return CIRCE_OK;
 }
 
+// n zeros of float64 in XLA's scratch memory. The driver is in the process, whoever linked CUDA's runtime.
+double *zeros(ffi::ScratchAllocator &scratch, size_t n, void *stream) {
+    using Set = int (*)(std::uintptr_t, unsigned, size_t, void *);
+    static const Set set = [] {
+        void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+        return driver != nullptr ? reinterpret_cast<Set>(dlsym(driver, "cuMemsetD32Async")) : nullptr;
+    }();
+    std::optional<void *> block = scratch.Allocate(n * sizeof(double));
+    bool cleared = set != nullptr && block.has_value() && set(reinterpret_cast<std::uintptr_t>(*block), 0, 2 * n, stream) == 0;
+    return cleared ? static_cast<double *>(*block) : nullptr;
+}
+
+// x over the width of its kernel, where that follows the batch (circe/scaling.h); otherwise x itself.
+struct Scaled {
+    circe_mat x = {};
+    double *widths = nullptr;  // nullptr: x itself
+    void *scratch = nullptr;
+    circe_scaling how = {CIRCE_NORMALIZE_NONE, 0.0, 0};
+};
+
+circe_status scale(const Plan &p, circe_cuda *cuda, void *stream, const circe_mat &x, ffi::ScratchAllocator &scratch, Scaled *out) {
+    out->x = x;
+    if (!p.follows()) return CIRCE_OK;
+    std::optional<void *> block = scratch.Allocate(static_cast<size_t>(x.rows * x.cols) * (x.dtype == CIRCE_FLOAT64 ? 8 : 4));
+    std::optional<void *> more = scratch.Allocate(circe.circe_cuda_scale_bytes(x.rows, x.cols));
+    out->widths = zeros(scratch, static_cast<size_t>(circe.circe_kernel_n_factors(p.x.get())), stream);
+    if (!block.has_value() || !more.has_value() || out->widths == nullptr) return CIRCE_ERR_MEMORY;
+    out->x.data = *block;
+    out->scratch = *more;
+    return circe.circe_cuda_scale(cuda, p.x.get(), &out->how, &x, out->widths, nullptr, out->scratch, &out->x);
+}
+
+circe_status scale_back(const Plan &p, circe_cuda *cuda, const circe_mat &x, Scaled &scaled, circe_mat *grad) {
+    if (scaled.widths == nullptr || grad == nullptr) return CIRCE_OK;
+    return circe.circe_cuda_scale_gradient(cuda, p.x.get(), &scaled.how, &x, scaled.widths, scaled.scratch, grad);
+}
+
 // zeta (n, columns) of the points, in XLA's scratch memory.
 circe_status residuals(Plan &p, circe_cuda *cuda, const circe_mat &y, const circe_mat &z, ffi::ScratchAllocator &scratch, circe_mat *zeta) {
     auto found = p.models.find(cuda);
@@ -215,7 +254,8 @@ circe_status residuals(Plan &p, circe_cuda *cuda, const circe_mat &y, const circ
 
 circe_status on_gpu(Plan &p, circe_cuda *cuda, const circe_mat &x, const circe_mat &y, const circe_mat &z, ffi::ScratchAllocator &scratch,
                     double *value, circe_mat *grad) {
-    circe_kernels kernels = p.kernels();
+    const circe_kernel *kernel_x = p.x_of_width_1.get();
+    circe_kernels kernels = {kernel_x, p.y.get(), p.z.get()};
     circe_mat zeta = {};
     if (p.kind == HSIC)
         return circe.circe_cuda_measure_hsic(cuda, &kernels, &x, &z, static_cast<circe_hsic_estimator>(p.form), value, grad);
@@ -225,8 +265,8 @@ circe_status on_gpu(Plan &p, circe_cuda *cuda, const circe_mat &x, const circe_m
     circe_status status = residuals(p, cuda, y, z, scratch, &zeta);
     if (status != CIRCE_OK) return status;
     if (p.kind == HSCIC)
-        return circe.circe_cuda_measure_hscic_holdout(cuda, kernel_y, &y, &zeta, nullptr, p.x.get(), &x, &p.batch, value, grad);
-    return circe.circe_cuda_measure_circe(cuda, kernel_y, &y, &zeta, nullptr, x.rows, p.x.get(), &x, static_cast<circe_estimator>(p.form),
+        return circe.circe_cuda_measure_hscic_holdout(cuda, kernel_y, &y, &zeta, nullptr, kernel_x, &x, &p.batch, value, grad);
+    return circe.circe_cuda_measure_circe(cuda, kernel_y, &y, &zeta, nullptr, x.rows, kernel_x, &x, static_cast<circe_estimator>(p.form),
                                           value, grad);
 }
 
@@ -237,9 +277,12 @@ ffi::Error points_cuda(void *stream, std::int32_t device, ffi::ScratchAllocator 
     circe_cuda *cuda = nullptr;
     if (plan == nullptr) return gone();
     Results out = results_of(results);
+    Scaled scaled;
+    circe_mat *grad = results.size() > 1 ? &out.grad : nullptr;
     circe_status status = stream_of(device, stream, &cuda);
-    if (status == CIRCE_OK)
-        status = on_gpu(*plan, cuda, view(x), view(y), view(z), scratch, out.value, results.size() > 1 ? &out.grad : nullptr);
+    if (status == CIRCE_OK) status = scale(*plan, cuda, stream, view(x), scratch, &scaled);
+    if (status == CIRCE_OK) status = on_gpu(*plan, cuda, scaled.x, view(y), view(z), scratch, out.value, grad);
+    if (status == CIRCE_OK) status = scale_back(*plan, cuda, view(x), scaled, grad);
     return failure(status);
 }
 
@@ -255,20 +298,23 @@ circe_status features_on(Plan &p, circe_cuda *cuda, circe_mat *y, circe_mat *zet
     return circe.circe_cuda_features_get(found->second.get(), y, zeta);
 }
 
-ffi::Error rows_cuda(void *stream, std::int32_t device, std::int64_t number, ffi::AnyBuffer x, ffi::Buffer<ffi::S64> index,
-                     ffi::RemainingRets results) {
+ffi::Error rows_cuda(void *stream, std::int32_t device, ffi::ScratchAllocator scratch, std::int64_t number, ffi::AnyBuffer x,
+                     ffi::Buffer<ffi::S64> index, ffi::RemainingRets results) {
     std::lock_guard<std::mutex> guard(one);
     Plan *plan = find(number);
     circe_cuda *cuda = nullptr;
     if (plan == nullptr) return gone();
     Results out = results_of(results);
-    circe_mat at = view(x), y = {}, zeta = {};
+    Scaled scaled;
+    circe_mat at = view(x), y = {}, zeta = {}, *grad = results.size() > 1 ? &out.grad : nullptr;
     circe_status status = stream_of(device, stream, &cuda);
+    if (status == CIRCE_OK) status = scale(*plan, cuda, stream, at, scratch, &scaled);
     if (status == CIRCE_OK) status = features_on(*plan, cuda, &y, &zeta);
     if (status == CIRCE_OK)
         status = circe.circe_cuda_measure_circe(cuda, circe.circe_cme_kernel_y(plan->mean), &y, &zeta, index.typed_data(), at.rows,
-                                                plan->x.get(), &at, static_cast<circe_estimator>(plan->form), out.value,
-                                                results.size() > 1 ? &out.grad : nullptr);
+                                                plan->x_of_width_1.get(), &scaled.x, static_cast<circe_estimator>(plan->form),
+                                                out.value, grad);
+    if (status == CIRCE_OK) status = scale_back(*plan, cuda, at, scaled, grad);
     return failure(status);
 }
 
@@ -309,7 +355,10 @@ extern "C" std::int64_t circe_jax_plan(int kind, int form, const char *x, const 
     auto plan = std::make_unique<Plan>();
     plan->kind = static_cast<Kind>(kind);
     plan->form = form;
-    if (parse(x, &plan->x) != CIRCE_OK || parse(y, &plan->y) != CIRCE_OK || parse(z, &plan->z) != CIRCE_OK) return 0;
+    if (parse(x, &plan->x) != CIRCE_OK || parse(y, &plan->y) != CIRCE_OK || parse(z, &plan->z) != CIRCE_OK ||
+        parse(x, &plan->x_of_width_1) != CIRCE_OK)
+        return 0;
+    if (plan->follows() && circe.circe_kernel_bind(plan->x_of_width_1.get(), 1.0) != CIRCE_OK) return 0;
     plan->mean = mean;
     plan->features = features;
     circe.circe_batch_options_init(&plan->batch);
@@ -341,5 +390,6 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(circe_jax_points_cuda, points_cuda,
                                   .Arg<ffi::AnyBuffer>().Arg<ffi::AnyBuffer>().RemainingRets());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(circe_jax_rows_cuda, rows_cuda,
                               ffi::Ffi::Bind().Ctx<ffi::PlatformStream<void *>>().Ctx<ffi::DeviceOrdinal>()
-                                  .Attr<std::int64_t>("plan").Arg<ffi::AnyBuffer>().Arg<ffi::Buffer<ffi::S64>>()
+                                  .Ctx<ffi::ScratchAllocator>().Attr<std::int64_t>("plan").Arg<ffi::AnyBuffer>()
+                                  .Arg<ffi::Buffer<ffi::S64>>()
                                   .RemainingRets());

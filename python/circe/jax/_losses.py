@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from .. import _native, errors
+from .. import _codes, _native, errors
 from .._kernels import KernelLike
 from .._mean import ConditionalMean, ResidualFeatures
 from . import _ffi, _plans
@@ -80,15 +80,21 @@ _measure.defvjp(_forward, _backward, symbolic_zeros=True)
 # ---- checks -------------------------------------------------------------------------------------------------------------
 
 
+def _points(values, name: str, dtype, mean: Optional[ConditionalMean] = None, kernel: Optional[KernelLike] = None) -> Array:
+    """y or z, (n, columns): also columns of tables, with their categories."""
+    if values is None:
+        raise errors.ArgumentError(f"{name} is missing")
+    if not isinstance(values, Array) and (type(values) is not np.ndarray or values.dtype.kind in "OUS"):
+        values = _codes.numbers(values, name, mean, kernel)
+    return _rows(values, name, dtype)
+
+
 def _rows(array, name: str, dtype=None) -> Array:
     """(n, columns), of `dtype`."""
-    if array is None:
-        raise errors.ArgumentError(f"{name} is missing")
     try:
         array = jnp.asarray(array)
     except (TypeError, ValueError):
-        raise errors.DTypeError(f"{name} is {type(array).__name__}; it must be an array of numbers (of categories: "
-                                f"mean.encode({name}, {name!r}))") from None
+        raise errors.DTypeError(f"{name} is {type(array).__name__}; it must be an array of numbers") from None
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         raise errors.DTypeError(f"{name} holds {array.dtype}; it must hold real numbers")
     if array.ndim not in (1, 2):
@@ -188,7 +194,7 @@ def circe_loss(x, y=None, z=None, mean: Union[ConditionalMean, ResidualFeatures,
     else:
         if index is not None:
             raise errors.ArgumentError("index: with a ConditionalMean the loss takes y and z; give ResidualFeatures to take row numbers")
-        points = _rows(y, "y", x.dtype), _rows(z, "z", x.dtype)
+        points = _points(y, "y", x.dtype, mean), _points(z, "z", x.dtype, mean)
         _same_rows(x, y=points[0], z=points[1])
     return _loss("circe_loss", plan, x, points, 4 if estimator == "ustat" else 2, small_batch, axis_name)
 
@@ -204,7 +210,7 @@ def hsic_loss(x, z, *, sigma2_x: Sigma2 = "median", sigma2_z: Optional[float] = 
     True
     """
     x = _features_of(x)
-    z = _rows(z, "z", x.dtype)
+    z = _points(z, "z", x.dtype, None, kernel_z)
     _same_rows(x, z=z)
     plan = _plans.hsic(sigma2_x, sigma2_z, kernel_x, kernel_z, estimator)
     return _loss("hsic_loss", plan, x, (z, z), 4 if estimator in ("ustat", "unbiased") else 2, small_batch, axis_name)
@@ -223,7 +229,7 @@ def hscic_loss(x, y, z, *, mean: Optional[ConditionalMean] = None, sigma2_x: Sig
     True
     """
     x = _features_of(x)
-    points = _rows(y, "y", x.dtype), _rows(z, "z", x.dtype)
+    points = _points(y, "y", x.dtype, mean, kernel_y), _points(z, "z", x.dtype, mean, kernel_z)
     _same_rows(x, y=points[0], z=points[1])
     plan = _plans.hscic(mean, sigma2_x, sigma2_y, sigma2_z, kernel_x, kernel_y, kernel_z, ridge)
     return _loss("hscic_loss", plan, x, points, 2, small_batch, axis_name)
@@ -241,7 +247,7 @@ def gcm_loss(x, y, z, *, mean: Optional[ConditionalMean] = None, sigma2_y: Optio
     True
     """
     x = _features_of(x)
-    points = _rows(y, "y", x.dtype), _rows(z, "z", x.dtype)
+    points = _points(y, "y", x.dtype, mean, kernel_y if regression == "kernel" else None), _points(z, "z", x.dtype, mean)
     _same_rows(x, y=points[0], z=points[1])
     plan = _plans.gcm(mean, sigma2_y, kernel_y, ridge, regression, combine, sharpness)
     return _loss("gcm_loss", plan, x, points, 2, small_batch, axis_name)

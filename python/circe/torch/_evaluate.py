@@ -12,7 +12,7 @@ from typing import Optional, Tuple, Union
 import torch
 from torch import Tensor
 
-from .. import _native, errors
+from .. import _codes, _native, errors
 from . import _cuda, _gather, _plans
 
 _CODES = _cuda._CODES
@@ -24,12 +24,13 @@ Value = Union[float, Tensor]
 # ---- checks -------------------------------------------------------------------------------------------------------------
 
 
-def _points(tensor, name: str, x: Tensor) -> Tensor:
+def _points(tensor, name: str, x: Tensor, plan: _plans.Plan) -> Tensor:
     """y or z as (n, columns) on the device of x, with contiguous rows and of float32 or float64."""
+    if tensor is None:
+        raise errors.DTypeError(f"{name} is missing")
     if not isinstance(tensor, Tensor):
-        raise errors.DTypeError(f"{name} is {type(tensor).__name__}; it must be a tensor, on the device of x (of categories: "
-                                f"torch.as_tensor(mean.encode({name}, {name!r})))"
-                                if tensor is not None else f"{name} is missing")
+        kernel = getattr(plan, f"kernel_{name}", None) if getattr(plan, "by_kernel", True) else None
+        tensor = torch.as_tensor(_codes.numbers(tensor, name, plan.mean, kernel), device=x.device)
     if tensor.device != x.device:
         raise errors.DeviceError(f"{name} is on {tensor.device} and x on {x.device}; they must be on one device: "
                                  f"{name}.to(x.device)")
@@ -159,9 +160,9 @@ def _call(plan: _plans.Plan, x, y, z, grad, index: Optional[int]) -> float:
 def evaluate(plan: _plans.Plan, x: Tensor, y: Optional[Tensor], z: Optional[Tensor], index: Optional[Tensor],
              with_grad: bool, gather: bool) -> Tuple[Value, Optional[Tensor]]:
     """The value, a number or a tensor of the device, and d value / d x."""
-    if plan.scaling is None or gather or x.device.type not in ("cpu", "cuda"):  # all ranks' rows are scaled together, later
+    if plan.scaling is None or gather or not plan.scaling.due() or x.device.type not in ("cpu", "cuda"):
         return _evaluate(plan, x, y, z, index, with_grad, gather)
-    points = _rows(x.detach(), "x")
+    points = _rows(x.detach(), "x")  # of ranks: all rows together, later
     seen, *scaled = plan.scaling.forward(points)
     value, grad = _evaluate(plan, seen, y, z, index, with_grad, gather)
     if grad is not None:
@@ -183,8 +184,8 @@ def _evaluate_any(plan, x, y, z, index, with_grad, gather):
     """The same of tensors anywhere and of any layout, and where something is wrong with them."""
     points = _rows(x.detach(), "x")
     if plan.features is None:
-        z = _points(z, "z", x)
-        y = _points(y, "y", x) if plan.uses_y else None
+        z = _points(z, "z", x, plan)
+        y = _points(y, "y", x, plan) if plan.uses_y else None
     else:
         index = _index(index, x)
     compute = _compute_global if gather else _compute

@@ -80,6 +80,10 @@ class Scaling:
         owner = self.owner() if self.owner is not None else None
         return owner is None or owner.training
 
+    def due(self) -> bool:
+        """Whether x changes, or the watchman looks at this batch."""
+        return self.changes or (self._training() and self.watch.due())
+
     def forward(self, x: Tensor) :
         """(x as the kernel sees it, the widths, how) of an x (n, columns) with contiguous rows."""
         training = self._training()
@@ -137,14 +141,19 @@ class Watch:
     """Warns once of each: a kernel that is nearly the identity, one that is nearly constant, and features whose scale has
     changed by a factor of 5 since the first batches."""
 
-    LOW, HIGH, DRIFT, EVERY, SMOOTH = 0.05, 0.95, 5.0, 64, 0.05
+    LOW, HIGH, DRIFT, EVERY, SMOOTH, SELDOM = 0.05, 0.95, 5.0, 64, 0.05, 8
 
     def __init__(self):
         self.said = set()
         self.first: Optional[float] = None
         self.kernel: Optional[float] = None
         self.spread: Optional[float] = None
-        self._calls, self._pending = 0, None
+        self._calls, self._pending, self._passed = 0, None, 0
+
+    def due(self) -> bool:
+        """The first batches all, then some: a look costs as much as a small batch."""
+        self._passed += 1
+        return self._passed <= 1 / self.SMOOTH or self._passed % self.SELDOM == 0
 
     def look(self, kernel: float, spread: float, scaling: Scaling) -> None:
         """Of one batch, or the means over some; averages over about 20 looks are judged, from the twentieth on."""
