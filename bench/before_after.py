@@ -8,7 +8,6 @@ both medians over the rounds and the median of the ratios after / before of sing
 build has are left out. A row is marked where every round was slower by more than --slack, which is what noise alone would not do.
 """
 
-import json
 import statistics
 import subprocess
 import sys
@@ -40,7 +39,7 @@ def times(found, where=""):
     """Every median in a result of `circe bench`, by the path and the settings of its row."""
     rows = {}
     if isinstance(found, dict):
-        named = [f"{key}={found[key]}" for key in ("name", "path", "measure", "regularizer", "B", "M", "d_x", "rank_y", "batch", "net")
+        named = [f"{key}={found[key]}" for key in ("name", "path", "measure", "n", "regularizer", "B", "M", "d_x", "rank_y", "batch")
                  if isinstance(found.get(key), (str, int))]
         here = " ".join([where, *named]).strip()
         for key, value in found.items():
@@ -84,8 +83,7 @@ def main():
         print(f"{row:70} {table[-1]['before']:10.4g} {table[-1]['after']:10.4g}  {common.spread(ratios)}{'  SLOWER' if marked else ''}")
     ratios = [statistics.median(row["ratios"]) for row in table]
     print(f"\n{len(table)} rows; median ratio after / before {common.spread(ratios)}; {slower} slower in every round")
-    if options.json:
-        Path(options.json).write_text(json.dumps({"before": before, "after": after, "rows": table}, indent=1))
+    common.save(options, {"before": before, "after": after, "rows": table})
     return 1 if slower else 0
 
 

@@ -16,7 +16,6 @@ The fit, the measures and the tests are called through the Python package, which
 `circe train`. Needs NumPy.
 """
 
-import json
 import os
 import random
 import signal
@@ -194,8 +193,7 @@ def main():
     print(f"\nthe largest cost is {worst['cost']:.2f}, of {worst['call']}  {common.verdict(worst['cost'] <= MOST, MOST)}")
     if all(row["disturbed"] == options.rounds for row in found):
         print("other processes were at work in every round: run it again on a quiet machine")
-    if options.json:
-        Path(options.json).write_text(json.dumps({"threads": options.threads, "busy": options.busy, "calls": found}, indent=1))
+    common.save(options, {"threads": options.threads, "busy": options.busy, "calls": found})
     return 0 if worst["cost"] <= MOST else 1
 
 

@@ -15,7 +15,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 import common
 
@@ -98,8 +97,7 @@ def main():
                 print(f"{name:20} {regularizer:6} one process {common.spread(one, 1e3):22} {options.ranks} ranks "
                       f"{common.spread(several, 1e3):22} ratio {common.spread(ratios)}, of the best {best:.3g}  "
                       f"{common.verdict(statistics.median(ratios) <= LIMIT, LIMIT)}", flush=True)
-    if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=1))
+    common.save(options, found)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 
@@ -46,6 +48,23 @@ def verdict(reached, target):
     return f"target {target}: {'met' if reached else 'not met'}"
 
 
-def print_shares(shares, limit, of):
-    share = statistics.median(shares)
-    print(f"\nthe regulariser's share of {of}: {100 * share:.2f} %  {verdict(share <= limit, f'{100 * limit:.0f} %')}")
+def save(found, results):
+    """Where --json says."""
+    if found.json:
+        Path(found.json).write_text(json.dumps(results, indent=1) + "\n")
+
+
+def resources(command, **more):
+    """Runs a command: its wall seconds, processor seconds, peak resident bytes, and what it printed."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as problems:
+        before = time.perf_counter()
+        child = subprocess.Popen([str(part) for part in command], stdout=out, stderr=problems, **more)
+        _, status, usage = os.wait4(child.pid, 0)
+        seconds = time.perf_counter() - before
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        problems.seek(0)
+        if child.returncode != 0:
+            sys.exit(f"{Path(sys.argv[0]).name}: {' '.join(map(str, command))} failed with {child.returncode}: "
+                     f"{problems.read().decode().strip()}")
+        return seconds, usage.ru_utime + usage.ru_stime, 1024.0 * usage.ru_maxrss, out.read().decode()

@@ -5,7 +5,6 @@ every row both medians with their quartiles, the ratio with its spread over the 
 then how circe's time grows. bench/README.md says how to read it.
 """
 
-import json
 import math
 import os
 import statistics
@@ -241,8 +240,7 @@ def main():
         bench = common.circe(OPTIONS, "bench")
         result["growth"] = growth_tables(bench)
         print_growth(result["growth"])
-    if OPTIONS.json:
-        Path(OPTIONS.json).write_text(json.dumps(result, indent=2) + "\n")
+    common.save(OPTIONS, result)
 
 
 if __name__ == "__main__":

@@ -9,13 +9,11 @@ busy machine changes little, and a ratio is taken within its round. Kernels that
 --old-blas: also as on a processor that OpenBLAS does not know. --also: another binary, built on another BLAS, by itself.
 """
 
-import json
 import os
 import random
 import re
 import statistics
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -90,14 +88,8 @@ def environment(more):
 
 def seconds(binary, arguments, threads, more):
     """Of the processor, for one run."""
-    command = [binary, *map(str, arguments), "--threads", str(threads), "--quiet"]
-    child = subprocess.Popen(command, env=environment(more), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    said = child.stderr.read().decode()
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        sys.exit(f"{' '.join(command)} failed with {child.returncode}: {said.strip()}")
-    return usage.ru_utime + usage.ru_stime
+    command = [binary, *arguments, "--threads", threads, "--quiet"]
+    return common.resources(command, env=environment(more))[1]
 
 
 def blas_of(binary, more):
@@ -133,8 +125,7 @@ def main():
         forced = [statistics.median(values) for name, values in ratios.items() if name in NEEDS]
         worst = max(worst, 1 / min(forced, default=1))
     print(f"\nthe default takes at most {worst:.2f} of the best forced kernels; {common.verdict(worst <= TARGET, TARGET)}")
-    if options.json:
-        Path(options.json).write_text(json.dumps({"processor": processor(), "seconds": times}, indent=1))
+    common.save(options, {"processor": processor(), "seconds": times})
 
 
 if __name__ == "__main__":

@@ -3,22 +3,26 @@
 The paper's dSprites network at batch 1024, the synthetic experiments' 9x64 at 256, ResNet-18 at 16, 64 and 256; AdamW,
 fused. A step is: take a batch, forward, loss, backward, optimiser. Eager float32 is there for comparison.
 
-    python bench/gpu_best.py [--circe build-cuda/circe] [--peer-only] [--rounds 3] [--json OUT]
+    python bench/gpu_best.py [--circe build-cuda/circe] [--peer-only] [--networks A,B] [--modes tf32] [--rounds 3] [--json OUT]
 """
 
-import json
 import statistics
-from pathlib import Path
 
 import common
 
-OPTIONS = common.options(__doc__, rounds=3, add=lambda parser: parser.add_argument(
-    "--peer-only", action="store_true", help="PyTorch alone"))
+
+def add_options(parser):
+    parser.add_argument("--peer-only", action="store_true", help="PyTorch alone")
+    parser.add_argument("--networks", default="dsprites,9x64,resnet18", help="those to time")
+    parser.add_argument("--modes", default="", metavar="PRECISION", help="only these: float32, tf32 or bf16")
+
+
+OPTIONS = common.options(__doc__, rounds=3, add=add_options)
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
-from pictures import draw_sprites, draw_variables, dsprites, resnet18  # noqa: E402
+from networks import draw_sprites, draw_variables, dsprites, perceptron, resnet18  # noqa: E402
 
 NETWORKS = [("dsprites", 1024), ("9x64", 256), ("resnet18", 16), ("resnet18", 64), ("resnet18", 256)]
 STEPS = {16: 30, 64: 16, 256: 8}
@@ -26,12 +30,6 @@ MODES = {"eager, float32": {}, "graph, float32": {"graph": True},
          "graph, float32, channels last": {"graph": True, "last": True}, "graph, tf32": {"graph": True, "tf32": True},
          "graph, tf32, channels last": {"graph": True, "tf32": True, "last": True},
          "graph, bf16, channels last": {"graph": True, "tf32": True, "last": True, "half": True}}
-
-
-def perceptron():
-    sizes = [3] + 9 * [64]
-    hidden = [layer for a, b in zip(sizes, sizes[1:]) for layer in (nn.Linear(a, b), nn.ReLU())]
-    return nn.Sequential(*hidden, nn.Linear(64, 1))
 
 
 def make(net, batch):
@@ -91,11 +89,11 @@ class Step:
 def ours():
     found = {}
     for precision in ("float32", "tf32", "bf16"):
-        for part, net in (("images", None), ("train", "9x64")):
+        for part in ("images", "train"):
             rows = common.circe(OPTIONS, "bench", "--only", part, "--quick", "--device", "cuda", "--precision", precision)
-            for row in rows["images" if net is None else "train"]:
-                if row["regularizer"] == "none":
-                    found[net or row["network"], row["batch"], f"circe, {precision}"] = [row["median_ms"]]
+            for row in rows[part]:
+                if row["regularizer"] == "none" and row["runs"] == 1:
+                    found[row["network"], row["batch"], f"circe, {precision}"] = [row["median_ms"]]
     return found
 
 
@@ -109,17 +107,17 @@ def main():
     found = {} if OPTIONS.peer_only else ours()
     for place, times in found.items():
         show(*place, times)
-    for net, batch in NETWORKS:
-        for mode, how in MODES.items():
+    wanted = OPTIONS.networks.split(",")
+    for net, batch in ((net, batch) for net, batch in NETWORKS if net in wanted):
+        for mode, how in ((mode, how) for mode, how in MODES.items() if OPTIONS.modes in mode):
             step = Step(net, batch, **how)
             found[net, batch, mode] = [step.milliseconds(STEPS[batch] if net == "resnet18" else 100)
                                        for _ in range(OPTIONS.rounds)]
             show(net, batch, mode, found[net, batch, mode])
             del step
             torch.cuda.empty_cache()
-    if OPTIONS.json:
-        Path(OPTIONS.json).write_text(json.dumps([{"network": net, "batch": batch, "mode": mode, "ms": times}
-                                                  for (net, batch, mode), times in found.items()], indent=1))
+    common.save(OPTIONS, [{"network": net, "batch": batch, "mode": mode, "ms": times}
+                          for (net, batch, mode), times in found.items()])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ Values are compared first, in float64. Data and settings are those of `circe ben
     python bench/measures.py [--circe build/circe] [--threads N] [--rounds 5] [--json OUT]
 """
 
-import json
 import os
 import statistics
 import sys
@@ -160,8 +159,7 @@ def main():
                     "ratios": ratios[i]})
     large = [r for r in common.circe(OPTIONS, "bench", "--only", "measures")["measures"] if r["n"] >= 20000]
     print("\n" + "\n".join(f"{r['measure']:8} {r['n']:5}  value, float64: {r['median_ms'] / 1e3:.2f} s" for r in large))
-    if OPTIONS.json:
-        Path(OPTIONS.json).write_text(json.dumps({"rows": out, "large": large, "differences": differences}, indent=1))
+    common.save(OPTIONS, {"rows": out, "large": large, "differences": differences})
 
 
 if __name__ == "__main__":

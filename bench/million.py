@@ -5,16 +5,13 @@ z = y^2 + noise (its tails and sigma2 = 0.001 make ranks of hundreds). Wall time
 process, reading and writing included. No packages needed but numpy.
 """
 
-import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
+
+import common
 
 SECONDS, BYTES = 60.0, 4e9
 
@@ -28,37 +25,22 @@ def draw(name, n):
     return y, y**2 + random.standard_normal(n)
 
 
-def measured_fit(command):
-    """Wall seconds, peak resident bytes and the JSON of one command."""
-    with tempfile.TemporaryFile() as out:
-        before = time.perf_counter()
-        child = subprocess.Popen(command, stdout=out)
-        _, status, usage = os.wait4(child.pid, 0)
-        seconds = time.perf_counter() - before
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode != 0:
-            sys.exit(f"million.py: {' '.join(command)} failed with {child.returncode}")
-        out.seek(0)
-        return seconds, usage.ru_utime + usage.ru_stime, 1024.0 * usage.ru_maxrss, json.load(out)
+def add_options(parser):
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--data", choices=("uniform", "normal", "both"), default="both")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--circe", default="build/circe", help="the binary [build/circe]")
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="[all cores]")
-    parser.add_argument("--data", choices=("uniform", "normal", "both"), default="both")
-    parser.add_argument("--json", metavar="OUT", help="also write the results here")
-    options = parser.parse_args()
+    options = common.options(__doc__, rounds=1, add=add_options)
     results = []
     with tempfile.TemporaryDirectory() as name:
         y_path, z_path, model = (str(Path(name) / f) for f in ("y.npy", "z.npy", "model.safetensors"))
         for data in ("uniform", "normal") if options.data == "both" else (options.data,):
             for path, array in zip((y_path, z_path), draw(data, options.rows)):
                 np.save(path, array[:, None])
-            seconds, processor, peak, fit = measured_fit(
-                [options.circe, "fit", "--y", y_path, "--z", z_path, "-o", model, "--quiet", "--json",
-                 "--threads", str(options.threads)])
+            seconds, processor, peak, text = common.resources(
+                [options.circe, "fit", "--y", y_path, "--z", z_path, "-o", model, "--quiet", "--json", "--threads", options.threads])
+            fit = json.loads(text)
             met = seconds <= SECONDS and peak <= BYTES
             results.append({"data": data, "rows": options.rows, "threads": options.threads, "seconds": seconds,
                             "processor_seconds": processor, "peak_bytes": peak, "rank_y": fit["rank_y"],
@@ -67,8 +49,7 @@ def main():
                   f"{options.threads} threads: {seconds:.1f} s of {SECONDS:.0f} (processor {processor:.1f} s), "
                   f"{peak / 1e9:.2f} GB of {BYTES / 1e9:.0f}, ranks {fit['rank_y']} and {fit['rank_z']} "
                   f"at the best width: {'met' if met else 'NOT met'}", flush=True)
-    if options.json:
-        Path(options.json).write_text(json.dumps(results, indent=2) + "\n")
+    common.save(options, results)
 
 
 if __name__ == "__main__":

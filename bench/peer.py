@@ -9,12 +9,8 @@ Written as a user would write it from the page: dense matrices, one line a formu
     K^c = K_zz - K_yY W1 K_Zz - (K_yY W1 K_Zz)' + K_yY W2 K_Yy
 
 A step costs 4 B M^2 + 4 B^2 M flops for K^c; the fit costs about 5 M^3 for every cell of its grid.
-
-    python bench/peer.py [--threads N] [--fit] [--json]      times it alone
 """
 
-import argparse
-import json
 import time
 
 import torch
@@ -163,33 +159,3 @@ def time_fit(rows=FIT_ROWS, dtype=torch.float32):
     before = time.perf_counter()
     table, _ = fit(Y, Z)
     return time.perf_counter() - before, table
-
-
-def main():
-    parser = argparse.ArgumentParser(description="time algorithm 1 in plain PyTorch")
-    parser.add_argument("--threads", type=int, help="default: PyTorch's")
-    parser.add_argument("--budget", type=float, default=3.0, help="seconds for each row [3]")
-    parser.add_argument("--fit", action="store_true", help="also the fit with the grid: minutes")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    holdouts, rows = {}, []
-    for B, M, d_x in SIZES:
-        times = torch.tensor(Step(B, M, d_x, holdouts).times(options.budget), dtype=torch.float64)
-        q1, median, q3 = (1e3 * times.quantile(q).item() for q in (0.25, 0.5, 0.75))
-        rows.append({"B": B, "M": M, "d_x": d_x, "median_ms": median, "q1_ms": q1, "q3_ms": q3,
-                     "repetitions": len(times)})
-        if not options.json:
-            print(f"B={B} M={M} d_x={d_x}: {median:.4g} ms [{q1:.4g}-{q3:.4g}], {len(times)} times", flush=True)
-    result = {"threads": torch.get_num_threads(), "torch": torch.__version__, "rows": rows}
-    if options.fit:
-        result["fit_seconds"], result["loo"] = time_fit()
-        if not options.json:
-            print(f"fit, M={FIT_ROWS}, {len(SIGMA2_Y)} x {len(RIDGE)}: {result['fit_seconds']:.4g} s")
-    if options.json:
-        print(json.dumps(result, indent=2))
-
-
-if __name__ == "__main__":
-    main()

@@ -6,7 +6,6 @@
  * at least 3; with 0 seconds, of one run alone. Data: y normal, z = y^2 + noise, x = y + noise, column by column; of
  * low-rank fits, y uniform on [0, 1] and z = y + noise, as in circe bench. */
 #define _POSIX_C_SOURCE 199309L
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,8 +47,7 @@ static void *take(size_t bytes) {
     exit(1);
 }
 
-/* ---- data -----------------------------------------------------------------------------------------------------------
- */
+/* ---- data -------------------------------------------------------------------------------------------------------- */
 
 static circe_mat to_dtype(double *values, int64_t rows, int64_t cols, circe_dtype dtype) {
     if (dtype == CIRCE_FLOAT64) return circe_mat_f64(values, rows, cols);
@@ -93,8 +91,7 @@ static circe_kernel *gaussian(bench *b, int64_t dim, double sigma2) {
     return kernel;
 }
 
-/* ---- calls ----------------------------------------------------------------------------------------------------------
- */
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 /* A model of other points than those that are measured, as in training. */
 static circe_status prepare_model(bench *b) {
@@ -201,8 +198,7 @@ static const bench_case cases[] = {
     {"test_rcot_100000", 100000, 1, 1, 1, CIRCE_FLOAT64, run_rcot, NULL, 0},
 };
 
-/* ---- the program ----------------------------------------------------------------------------------------------------
- */
+/* ---- the program ------------------------------------------------------------------------------------------------- */
 
 static void run(const bench_case *c, int threads, double seconds) {
     bench b = {0};

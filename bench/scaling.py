@@ -28,6 +28,8 @@ import sys
 import time
 from pathlib import Path
 
+import common
+
 HERE = Path(__file__).resolve().parent
 CASES = {"circe_cached_4096_64": "CIRCE cached, B = 4,096, d_x = 64",
          "circe_cached_1024_64": "CIRCE cached, B = 1,024, d_x = 64",
@@ -175,9 +177,7 @@ def main():
     results = {name: {t: summary(v) for t, v in by.items()} for name, by in measure(options).items()}
     machine = {"machine": platform.machine(), "processors": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0],
                "seconds": round(time.monotonic() - begin, 1)}
-    if options.json:
-        Path(options.json).write_text(json.dumps({"machine": machine, "threads": options.threads, "cases": results},
-                                                 indent=1) + "\n")
+    common.save(options, {"machine": machine, "threads": options.threads, "cases": results})
     if options.markdown:
         print_markdown(results, options.threads)
         return

@@ -1,10 +1,17 @@
-"""What the comparisons on images share: the networks in PyTorch, and data of the right size."""
+"""What the comparisons of training steps share: the networks in PyTorch, and data of the right size."""
 
 import torch
 from torch import nn
 
 
 # ---- networks ---------------------------------------------------------------------------------------------------
+
+
+def perceptron():
+    """9x64."""
+    sizes = [3] + 9 * [64]
+    hidden = [layer for a, b in zip(sizes, sizes[1:]) for layer in (nn.Linear(a, b), nn.ReLU())]
+    return nn.Sequential(*hidden, nn.Linear(64, 1))
 
 
 def dsprites():
