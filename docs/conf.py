@@ -18,7 +18,7 @@ myst_heading_anchors = 3
 breathe_projects = {"circe": os.environ["CIRCE_DOXYGEN"]}
 breathe_default_project = "circe"
 breathe_domain_by_extension = {"h": "c"}
-autodoc_mock_imports = ["torch", "sklearn", "causallearn", "jax"]
+autodoc_mock_imports = ["torch", "sklearn", "causallearn", "jax", "tigramite"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 add_module_names = False
@@ -34,9 +34,17 @@ SIGNS = re.compile(r"``.*?``|`[^`]*`|>>>.*|[|*]|(?<=\w)_(?!\w)")
 
 
 def escape(app, what, name, obj, options, lines):
-    """Docstrings are plain text: signs that reStructuredText would read as markup are shown as they are."""
-    text = "\n".join(lines)
-    lines[:] = SIGNS.sub(lambda match: match[0] if len(match[0]) > 1 else "\\" + match[0], text).split("\n")
+    """Docstrings are plain text: indented lines are code, and signs that reStructuredText would read as markup are shown as they are."""
+    out, code = [], False
+    for i, line in enumerate(lines):
+        indented = line.startswith("    ")
+        if indented and not code and i > 0 and not lines[i - 1].strip():
+            out += ["::", ""]
+            code = True
+        elif line.strip() and not indented:
+            code = False
+        out.append(line if code else SIGNS.sub(lambda match: match[0] if len(match[0]) > 1 else "\\" + match[0], line))
+    lines[:] = out
 
 
 class Console(ShellSessionBaseLexer):

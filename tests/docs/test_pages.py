@@ -67,7 +67,7 @@ class Pages(unittest.TestCase):
             done = subprocess.run(command, shell=True, executable="/bin/bash", env=environment, capture_output=True, text=True,
                                   timeout=TIMEOUT_S)
             printed = done.stdout + done.stderr
-            if not lines:
+            if all(line.strip() in ("", "...") for line in lines):  # nothing is said of what it prints: it must work
                 self.assertEqual(done.returncode, 0, f"$ {command}\n{printed}")
                 continue
             shown = "".join(plain(line) + "\n" for line in printed.strip().splitlines())

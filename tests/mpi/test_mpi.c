@@ -240,7 +240,7 @@ static void together_agree(void **state) {
     }
     char begin[32];
     snprintf(begin, sizeof begin, "rank %d on ", last);
-    assert_refused(status, CIRCE_ERR_VALUE, "the number here is not what rank 0 has");
+    assert_refused(status, CIRCE_ERR_VALUE, "the number differs from that of rank 0");
     assert_int_equal(strncmp(circe_last_error(), begin, strlen(begin)), 0);
 }
 
@@ -497,7 +497,7 @@ static void other_data_are_refused(void **state) {
     circe_status status = ranks_fit(context, &d.y, &d.z, test_kernel(context, "gaussian"),
                                     test_kernel(context, "gaussian(1)"), NULL, &cme);
     assert_refused(status, CIRCE_ERR_VALUE, "rank 1 on ");
-    assert_refused(status, CIRCE_ERR_VALUE, "the data of z here is not what rank 0 has");
+    assert_refused(status, CIRCE_ERR_VALUE, "the data of z differs from that of rank 0");
     assert_null(cme);
 }
 
