@@ -214,7 +214,7 @@ def _moments(time):
         return time
     for text in texts:
         if not _DATE.match(text):
-            raise errors.DataError(f"time must hold numbers or dates as 2024-03-31, not {text!r}")
+            raise errors.DataError(f"time must contain numbers or dates such as 2024-03-31, not {text!r}")
     place = np.argsort(np.argsort(texts)).astype(float)
     codes = np.asarray(read, float).ravel()
     return np.where(np.isnan(codes), np.nan, place[np.nan_to_num(codes).astype(int)])
@@ -345,7 +345,7 @@ class _Problem:
     def _of_rows(self, name: str, values) -> None:
         read = _arrays.view(values, name, np.dtype(np.float64))[1]
         if name == "weights" and _texts(read) is not None:
-            raise errors.DTypeError("weights holds text; it must hold numbers")
+            raise errors.DTypeError("weights contains text; it must contain numbers")
         array = np.ascontiguousarray(read).ravel()
         if len(array) != self.rows:
             raise errors.ShapeError(f"{name} has {len(array)} numbers and x {self.rows} rows; give one for each")

@@ -78,7 +78,7 @@ def _codes(column, kind: str, name: Hashable) -> np.ndarray:
         raise errors.ShapeError(f"column {name!r} is an array of {numbers.ndim} dimensions; it must be one column")
     words = [None if cell is None else cell.decode() for cell in cells]
     if kind == "number":
-        raise errors.DataError(f"column {name!r} holds text; make it categories: types or astype")
+        raise errors.DataError(f"column {name!r} contains text; make it categories: types or astype")
     place = {word: code for code, word in enumerate(sorted({word for word in words if word is not None}, key=_order))}
     return np.array([np.nan if word is None else place[word] for word in words], float)
 

@@ -279,7 +279,7 @@ def test_groups_and_time():
             timed.p_value, abs=1e-12)
     with pytest.raises(circe.errors.DataError, match="dates such as 2024-03-31, not 'patient"):
         circe.test(x, y, z, time=words)
-    with pytest.raises(circe.errors.DTypeError, match="weights holds text"):
+    with pytest.raises(circe.errors.DTypeError, match="weights contains text"):
         circe.test(x, y, z, weights=words)
     with pytest.raises(circe.errors.CirceError, match="splitkci does not support groups"):
         circe.test(x, y, z, method="splitkci", groups=groups)
@@ -317,7 +317,7 @@ def test_many():
     by_place = circe.test_many(np.stack([y + e, y + f, y], axis=1), [(0, 1), (0, 1, 2)], method="gcm")
     assert by_place[1].p_value == pytest.approx(found[1].p_value, abs=1e-12)
     for pairs, words in (([("a",)], r"question 0 is \('a',\)"), ([], "pairs is empty"), ([("a", "q")], "no column 'q'"),
-                         ([("a", "b", "a")], "'a' is in x too"), ([([], "b")], "question 0, x: there is no column"),
+                         ([("a", "b", "a")], "'a' is also in x"), ([([], "b")], "question 0, x: there is no column"),
                          ([("a", None)], "question 0, z: there is no column")):
         with pytest.raises(circe.errors.CirceError, match=words):
             circe.test_many(table, pairs)
@@ -360,7 +360,7 @@ def test_impute():
         circe.test(x, y, z, missing="guess")
     with pytest.raises(circe.errors.ShapeError, match="x has 200 rows and y 199"):
         circe.test(holes, y[1:], z, missing="impute")
-    with pytest.raises(circe.errors.DataError, match="column 0 of x has 0 cells"):
+    with pytest.raises(circe.errors.DataError, match="column 0 of x has only 0 cells"):
         circe.test(np.full(200, np.nan), y, z, missing="impute")
     with pytest.raises(circe.errors.DataError, match="the group of row 3 is nan"):
         circe.test(holes, y, z, missing="impute", groups=np.where(np.arange(200) == 3, np.nan, np.arange(200) // 4))

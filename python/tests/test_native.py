@@ -191,7 +191,7 @@ def test_slow_kernels_of_blas_are_warned_of_once():
             "    circe.hsic([1.0, 2, 3, 5], [1.0, 2, 3, 5]), circe.hsic([1.0, 2, 3, 5], [1.0, 2, 3, 5])\n"
             "print(*[w.message for w in caught if 'kernels for' in str(w.message)], sep='\\n')")
     texts = run_python(code).splitlines()
-    assert len(texts) == 1 and texts[0].endswith("Remedy: unset OPENBLAS_CORETYPE."), texts
+    assert len(texts) == 1 and texts[0].endswith("To make them faster, unset OPENBLAS_CORETYPE."), texts
 
 
 def test_import_is_quick_and_brings_nothing_along():

@@ -39,7 +39,7 @@ def test_row_numbers_refused(points, mean):
     loss = ct.CirceLoss(ct.residual_features(mean, points.y, points.z), sigma2_x=1.0, estimator="centered")
     x = torch.zeros(2, 1)
     for arguments, error, text in (
-            ({"index": torch.tensor([0, 160])}, circe.ArgumentError, r"index\[1\] is 160; there are 160 rows"),
+            ({"index": torch.tensor([0, 160])}, circe.ArgumentError, r"index\[1\] is 160; the data set has 160 rows"),
             ({"index": torch.tensor([0.0, 1.0])}, circe.DTypeError, "index holds torch.float32"),
             ({"index": torch.tensor([0])}, circe.ShapeError, "index has shape"),
             ({"index": torch.zeros(2, device="meta").long()}, circe.DeviceError, "index is on meta"),

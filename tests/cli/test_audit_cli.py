@@ -337,7 +337,7 @@ class LabelTest(AuditTest):
         self.audit(rows)
         refuse = lambda words, prediction, target: self.refuse(2, words, "audit", "people.csv", "--prediction", prediction, "--target",
                                                                target, "--sensitive", "group", "-o", "report")
-        refuse(["'other' says", "which is not a value of the target 'word'", "'fail'"], "other", "word")
+        refuse(["'other' contains 'up'", "which is not a value of the target 'word'", "'fail'"], "other", "word")
         refuse(["'said' is text, but the target 'number' is numbers"], "said", "number")
 
     def test_left_out_of_a_rate(self):
@@ -533,7 +533,7 @@ class NotionTest(AuditTest):
         refuse(["no column 'cod'", "did you mean 'code'"], "--given", "cod")
         refuse(["--notion"], "--notion", "parity")
         refuse(["--numbers", "'group' is text"], "--numbers", "group")
-        refuse(["is of sufficiency", "--notion sufficiency or all"], "--fail-if", "sufficiency.kpc>0.1")
+        refuse(["concerns sufficiency", "--notion sufficiency or all"], "--fail-if", "sufficiency.kpc>0.1")
 
 
 class CompareTest(AuditTest):

@@ -82,7 +82,7 @@ class Cores(unittest.TestCase):
     def test_the_user_decides(self):
         core, said = version(True, OPENBLAS_CORETYPE="PRESCOTT")
         self.assertEqual(core, "Prescott")
-        self.assertEqual(said.count("Remedy: unset OPENBLAS_CORETYPE"), 1)
+        self.assertEqual(said.count("To make them faster, unset OPENBLAS_CORETYPE"), 1)
         core, said = version(False, OPENBLAS_CORETYPE="HASWELL")
         self.assertEqual((core, said), ("Haswell", ""))
 
@@ -97,7 +97,7 @@ class Cores(unittest.TestCase):
 
     def test_openblas_was_there_and_others_may_compute(self):
         self.assertRegex(load("blas", "thread", "circe"),
-                         r"^Prescott; unset; OpenBLAS .*Remedy: set OPENBLAS_CORETYPE=\w+ before the program starts\.$")
+                         r"^Prescott; unset; OpenBLAS .*To make them faster, set OPENBLAS_CORETYPE=\w+ before the program starts\.$")
 
     def test_library_leaves_the_users_choice(self):
         self.assertRegex(load("circe", OPENBLAS_CORETYPE="PRESCOTT"), r"^Prescott; set; .*unset OPENBLAS_CORETYPE\.$")

@@ -86,7 +86,7 @@ class EdgesTest(CliTest):
         for scale in SCALES:
             self.table("edge.csv", 1, scale, 1)
             with self.subTest(scale=scale):
-                self.refuse(2, ["--target", "'y'", "whose square no double can hold"], *train, "edge.csv")
+                self.refuse(2, ["--target", "'y'", "whose square does not fit into a double"], *train, "edge.csv")
             self.table("edge.csv", scale, 1, 1)
             with self.subTest(scale=scale, of="features"):
                 error = json.loads(self.succeed(*train, "edge.csv", "--json").stdout)["error"]

@@ -475,7 +475,7 @@ class RefusalTest(ImagesTest):
                 (dependence + "    folder: photos\n", ("dsprites has no folder; only yaleb has",)),
                 (dependence + "    size: 64\n", ("dsprites has no size",)),
                 (dependence + "    d: [2]\n", ("dsprites has no d",)),
-                (dependence + "  - {model: univariate1}\n", ("two experiments",)),
+                (dependence + "  - {model: univariate1}\n", ("cannot be in one experiment",)),
                 (dependence + "  - {model: dsprites, dependence: nonlinear}\n", ("dsprites-nonlinear is named twice",)),
                 (dependence + "  - {model: univariate1, dependence: linear}\n", ("univariate1 has no dependence",))):
             self.refuse(self.changed(dependence, after), *words)

@@ -209,7 +209,7 @@ class BatchMeasureTest(CliTest):
                 else:
                     self.warned(result, "--regression and --combine were ignored", "gcm")
         result = self.measure("hsic", "--kernel-y", "linear", "--ridge", "1,2", "--method", "rff")
-        self.warned(result, "--kernel-y, --method and --ridge were ignored", "hsic does not look at y")
+        self.warned(result, "--kernel-y, --method and --ridge were ignored", "hsic does not use y")
         stderr = self.succeed(*self.measure_args(name="hscic"), *self.one, "--epsilon", "1").stderr
         self.assertIn("--epsilon was ignored: hscic", stderr)
 

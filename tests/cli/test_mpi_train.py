@@ -259,7 +259,7 @@ class Trains(mpi_support.Case):
     def test_more_ranks_than_rows_of_a_batch(self):
         _, err = self.train(4, "m", "--batch", "3", expect=2)
         self.assertEqual(len(self.said(err)), 1, err)
-        self.assertIn("a batch of 3 rows cannot be divided among 4 processes", err)
+        self.assertIn("a batch of 3 rows cannot be divided among 4 ranks", err)
 
     def test_a_loss_that_is_no_number(self):
         _, err = self.train(2, "m", "--lr", "1e30", "--epochs", "50", expect=1)

@@ -69,7 +69,7 @@ class AppendTest(PipelineTest):
         self.assertEqual([r["score"] for r in named], [r["the, y_predicted"] for r in found])
         self.predict("--append", "-o", "out.csv")
         self.assertEqual(self.rows_of((self.path / "out.csv").read_text()), found)
-        self.refuse(2, ["out.csv has a column 'the, y_predicted' already", "--name"], "predict", "--model",
+        self.refuse(2, ["out.csv already has a column 'the, y_predicted'", "--name"], "predict", "--model",
                     "model.safetensors", "--data", "out.csv", "--append")
 
     def test_classes(self):
@@ -246,7 +246,7 @@ class ModelTest(PipelineTest):
                                 "group", "--gamma", "10", "--epochs", "1", "--batch", "64", "-o", "few.safetensors", "--audit",
                                 "--no-report", "-q")
         self.assertEqual(result.returncode, 2)
-        self.assertIn("needs at least 50 test rows, and there are 45; the model is trained", result.stderr)
+        self.assertIn("the model is trained, but the audit needs at least 50 test rows and there are 45", result.stderr)
         self.assertIn("--test", result.stderr)
         self.assertTrue((self.path / "few.safetensors").exists())
 

@@ -250,7 +250,7 @@ class RowWeightsTest(TrainTest):
 
     def test_what_is_no_weight(self):
         for weights, words in (("none", "weights of all training rows are 0"), ("negative", "holds -1 in row 8"),
-                               ("huge", "holds 1e+300 in row 3; weights must be at least 0 and at most 3.4e+38"), ("text", "holds text"),
+                               ("huge", "holds 1e+300 in row 3; weights must be at least 0 and at most 3.4e+38"), ("text", "contains text"),
                                ("one,eight", "it must name one"), ("nowhere", "there is no column 'nowhere'")):
             self.refuse(2, [words], *self.train_args("bad.safetensors", "circe", "--row-weights", weights))
 
@@ -855,7 +855,7 @@ class BadInputTest(TrainTest):
             resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
 
         self.write("full.safetensors", b"an older model")
-        self.refuse(1, ["full.safetensors.checkpoint", "not written", "as it was"],
+        self.refuse(1, ["full.safetensors.checkpoint", "not written", "an earlier one is unchanged"],
                     *self.train_args("full.safetensors"), "--no-report", "--quiet", preexec_fn=limit)
         self.assertEqual(self.model("full.safetensors"), b"an older model")
         self.assertFalse((self.path / "full.safetensors.checkpoint").exists())

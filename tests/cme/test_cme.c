@@ -690,7 +690,7 @@ static void memory_limit(void **state) {
     circe_kernel *ky = test_kernel(context, "gaussian(1)"), *kz = test_kernel(context, "gaussian(1)");
     options.method = CIRCE_METHOD_AUTO;
     assert_refused(circe_cme_fit(context, &d.y, &d.z, ky, kz, &options, &cme), CIRCE_ERR_MEMORY,
-                   "this fit needs about 32.0 MB, and 1.0 MB are available; use fewer holdout points");
+                   "this fit needs about 32.0 MB, but 1.0 MB are available; use fewer holdout points");
     assert_null(cme);
 
     context = small_context(150000000);

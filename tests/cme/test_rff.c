@@ -170,7 +170,7 @@ static void refusals(void **state) {
     circe_kernel *delta = test_kernel(context, "delta"), *gaussian = test_kernel(context, "gaussian(1)");
     circe_kernel *linear = test_kernel(context, "linear");
     assert_refused(circe_cme_fit(context, &d.y, &d.z, delta, gaussian, &options, &cme), CIRCE_ERR_UNSUPPORTED,
-                   "that of y has a delta factor: use method lowrank or dense");
+                   "the kernel of y has a delta factor: use method lowrank or dense");
     assert_refused(circe_cme_fit(context, &d.y, &d.z, gaussian, linear, &options, &cme), CIRCE_ERR_UNSUPPORTED,
                    "that of z has a linear factor");
     assert_null(cme);

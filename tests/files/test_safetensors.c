@@ -156,7 +156,7 @@ static void entries(void **state) {
     refuse("{\"a\":" ENTRY("F64", "[9007199254740992,9007199254740992]", "[0,8]") "}", 8, "too large");
     refuse("{\"a\":" ENTRY("F64", "[2]", "[0,8]") "}", 8, "needs 16 bytes of F64, but its data_offsets span 8");
     refuse("{\"a\":" ENTRY("F64", "[1]", "[8,0]") "}", 8, "8 to 0");
-    refuse("{\"a\":" ENTRY("F64", "[2]", "[0,16]") "}", 8, "the file holds 8 bytes");
+    refuse("{\"a\":" ENTRY("F64", "[2]", "[0,16]") "}", 8, "the file contains 8 bytes");
     refuse("{\"a\":" ENTRY("F64", "[1]", "[0]") "}", 8, "two whole numbers");
     refuse("{\"a\":" ENTRY("F64", "[1]", "[-8,0]") "}", 8, "two whole numbers");
     refuse("{\"a\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[0,8],\"x\":1}}", 8, "unknown key");

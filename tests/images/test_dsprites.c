@@ -402,7 +402,7 @@ static void bad_files(void **state) {
     pixels[PIXELS + 65] = 2;
     c = make_npz(ZIP_CM_DEFLATE, "imgs.npy", "|u1", "False", "(2, 64, 64)", pixels, 2 * PIXELS);
     train_refused(dsprites_parse(c.data, c.bytes, "f", 2, bits), CIRCE_ERR_VALUE,
-                  "holds 2 in picture 1, row 1, column 1");
+                  "contains 2 in picture 1, row 1, column 1");
     pixels[PIXELS + 65] = 0;
     static const struct {
         const char *member, *descr, *order, *shape, *text;

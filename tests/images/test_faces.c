@@ -103,7 +103,7 @@ static void pgm_refusals(void **state) {
         {TEXT("P5 3 1 255"), "white space must follow"},
         {TEXT("P5 3 1 255#"), "white space must follow"},
         {TEXT("P5 3 1 255 \1\2"), "cut short: 3 by 1 pixels need 3 bytes, but 2 follow the header"},
-        {TEXT("P5 3 1 256 \0\1\0\2\0"), "need 6 bytes, and 5 follow"},
+        {TEXT("P5 3 1 256 \0\1\0\2\0"), "need 6 bytes, but 5 follow"},
         {TEXT("P6 1 1 255 \1\2"), "need 3 bytes, but 2 follow"},
         {TEXT("P5 3 1 255 \1\2\3\4"), "1 bytes follow the last pixel"},
         {TEXT("P2 3 1 255 1 2 3 4"), "1 bytes follow the last pixel"},
@@ -250,7 +250,7 @@ static void resizing(void **state) {
     for (int i = 0; i < 64; i++) p.pixels[i] = (uint8_t)(10 * (i % 8));
     train_ok(image_resize(&p, 16, 8, out));
     for (int c = 1; c < 15; c++) assert_near(out[c], 10.0 * ((c + 0.5) / 2.0 - 0.5), 0.5, 1.0);
-    train_refused(image_resize(&p, 0, 4, out), CIRCE_ERR_ARGUMENT, "not 0 by 4");
+    train_refused(image_resize(&p, 0, 4, out), CIRCE_ERR_ARGUMENT, "to 0 by 4");
     image_picture_free(&p);
 }
 
@@ -398,7 +398,7 @@ static void folder_refusals(void **state) {
                   "interrupted");
     write_file(test_path("set/yaleB12/yaleB12_P02A+000E+00.pgm"), "P5 2 2 255\nabc", 14);
     train_refused(yaleb_read(test_context(2), test_path("set"), 16, NULL, NULL, &store), CIRCE_ERR_FORMAT,
-                  "yaleB12/yaleB12_P02A+000E+00.pgm: cut short: 2 by 2 pixels need 4 bytes, and 3 follow");
+                  "yaleB12/yaleB12_P02A+000E+00.pgm: cut short: 2 by 2 pixels need 4 bytes, but 3 follow");
     assert_null(store.pixels);
     put_picture("set/yaleB12/yaleB12_P02A+000E+00.pgm", 1);
     put_picture("set/yaleB12/yaleB12_P01A+000E+00.pgm", 1);
@@ -811,7 +811,7 @@ static void folders_are_not_overwritten(void **state) {
                   "Not a directory");
     options.identities = 29;
     train_refused(faces_write(test_context(2), test_path("more"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT,
-                  "1 to 28 identities");
+                  "identities must be 1 to 28");
     options.identities = 1;
     options.height = 15;
     train_refused(faces_write(test_context(2), test_path("more"), &options, false, NULL, NULL), CIRCE_ERR_ARGUMENT,

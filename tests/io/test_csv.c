@@ -334,7 +334,7 @@ static void csv_first_row(void **state) {
     assert_string_equal(table.names[1], "2019");
     io_table_free(&table);
     refuse_csv("0.7x,1,2\n3,4,5\n", NULL, CIRCE_ERR_VALUE, "line 1: '0.7x' is not a number, unlike other cells");
-    refuse_csv("inf,1,2\n3,4,5\n", NULL, CIRCE_ERR_VALUE, "line 1: 'inf' is neither");
+    refuse_csv("inf,1,2\n3,4,5\n", NULL, CIRCE_ERR_VALUE, "line 1: 'inf' is not a number");
 }
 
 /* Arrays hold numbers only: named columns become categories, numbers for missing NaN. */
@@ -379,7 +379,7 @@ static void csv_refusals(void **state) {
     refuse_csv("", NULL, CIRCE_ERR_VALUE, "empty");
     refuse_csv("\xef\xbb\xbf\n\n", NULL, CIRCE_ERR_VALUE, "empty");
     refuse_csv("a,b\n", NULL, CIRCE_ERR_VALUE, "header but no rows");
-    refuse_csv("a,b\n1,2\n3\n", NULL, CIRCE_ERR_FORMAT, "t.csv, line 3: 1 field found and 2 expected");
+    refuse_csv("a,b\n1,2\n3\n", NULL, CIRCE_ERR_FORMAT, "t.csv, line 3: 1 field found, but 2 expected");
     refuse_csv("a,b\n\"1\n\",2\n3,4,5\n", NULL, CIRCE_ERR_FORMAT, "line 4: 3 fields found and 2 expected");
     refuse_csv("1,2\n3,4,\n", NULL, CIRCE_ERR_FORMAT, "as in the first row");
     refuse_csv("a,b\n1,2\n\n3,4\n", NULL, CIRCE_ERR_FORMAT, "line 3");

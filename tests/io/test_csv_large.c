@@ -113,7 +113,7 @@ static void large_places(void **state) {
     m.length = whole;
     add(&m, "1,b\n1,2,3\n1,2\n");
     assert_int_equal(io_parse_csv_as(m.text, m.length, "t.csv", NULL, NULL, &table), CIRCE_ERR_FORMAT);
-    assert_says("line 1200003: 3 fields found and 2 expected");
+    assert_says("line 1200003: 3 fields found, but 2 expected");
     m.length = whole;
     add(&m, "1,\"open\n1,2\n");
     assert_int_equal(io_parse_csv_as(m.text, m.length, "t.csv", NULL, NULL, &table), CIRCE_ERR_FORMAT);

@@ -115,7 +115,7 @@ static void refusals(void **state) {
     assert_refused(circe_table_create(0, &table), CIRCE_ERR_ARGUMENT, "at least one row");
     assert_null(table);
     table = make_table();
-    assert_refused(circe_table_add_numbers(table, "age", ages, 1), CIRCE_ERR_ARGUMENT, "a column 'age' already");
+    assert_refused(circe_table_add_numbers(table, "age", ages, 1), CIRCE_ERR_ARGUMENT, "already has a column 'age'");
     assert_refused(circe_table_add_numbers(table, "", ages, 1), CIRCE_ERR_ARGUMENT, "needs a name");
     assert_ok(circe_table_add_texts(table, "mixed", mixed));
     input_options options = {.table = table, .of = {[VARIABLE_X] = {"mixed", NULL, NULL}}};

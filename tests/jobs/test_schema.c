@@ -150,7 +150,7 @@ static void refused_texts(void **state) {
         {"sigma2-z", "medium", "is not a number or the word median"},
         {"sigma2-y", "1,,2", "--sigma2-y: '' is not a number"},
         {"sigma2-y", "1,-2", "--sigma2-y must be greater than 0, not -2"},
-        {"dtype", "float", "--dtype is one of float32|float64, not 'float'"},
+        {"dtype", "float", "--dtype must be one of float32|float64, not 'float'"},
         {"force-ridge", "yes", "--force-ridge must be true or false, not 'yes'"},
         {"x", "", "--x has an empty value"},
     };
@@ -194,7 +194,7 @@ static void checked(void **state) {
     assert_refused(circe_options_check(s, &o), CIRCE_ERR_ARGUMENT, "--tolerance is not a finite number");
     o.tolerance = NAN;
     o.method = "fast";
-    assert_refused(circe_options_check(s, &o), CIRCE_ERR_ARGUMENT, "--method is one of auto|lowrank|dense|rff");
+    assert_refused(circe_options_check(s, &o), CIRCE_ERR_ARGUMENT, "--method must be one of auto|lowrank|dense|rff");
     o.method = "dense";
     o.ridge = "1,x";
     assert_refused(circe_options_check(s, &o), CIRCE_ERR_ARGUMENT, "'x' is not a number");

@@ -281,7 +281,7 @@ static void median_with_ties(void **state) {
     circe_context *context = test_context(1);
     circe_mat points = test_zeros(30, 1, CIRCE_FLOAT64);
     double sigma2 = NAN;
-    assert_refused(circe_median_sigma2(context, &points, 0, -1, &sigma2), CIRCE_ERR_VALUE, "all equal");
+    assert_refused(circe_median_sigma2(context, &points, 0, -1, &sigma2), CIRCE_ERR_VALUE, "all points are equal");
     test_set(&points, 4, 0, 3.0); /* 29 pairs at distance 3 out of 435 */
     assert_ok(circe_median_sigma2(context, &points, 0, -1, &sigma2));
     assert_true(sigma2 == 9.0);

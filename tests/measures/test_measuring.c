@@ -177,7 +177,7 @@ static void features_of_the_caller(void **state) {
     assert_true(b.value == c.value);
     b.index[1] = N;
     assert_refused(circe_measure_evaluate(m, b.index, B, &b.x, &b.value, NULL), CIRCE_ERR_ARGUMENT,
-                   "index[1] is 60; there are 60 rows");
+                   "index[1] is 60; the data set has 60 rows");
     assert_ok(circe_measure_create(p.context, &other, &hsic));
     assert_refused(circe_measure_bind_features(hsic, features), CIRCE_ERR_ARGUMENT, "bind hsic to y and z");
     circe_measure_destroy(hsic);

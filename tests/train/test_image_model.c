@@ -265,7 +265,7 @@ static void parts_refused(void **state) {
     m->n_buffers = 0;
     REFUSED(CIRCE_ERR_SHAPE, "a network conv3n,pool2,res4s2,4 has 30");
     m->buffers = NULL;
-    REFUSED(CIRCE_ERR_SHAPE, "holds 0 running means");
+    REFUSED(CIRCE_ERR_SHAPE, "has 0 running means");
     m->image.size[1] = m->image.size[2] = 40; /* more weights behind the flattening */
     REFUSED(CIRCE_ERR_SHAPE, "parameters, but a network");
     m->target = NULL;
@@ -303,7 +303,7 @@ static const change changes[] = {
     {"architecture", ARCHITECTURE("\"conv3n,pool2,res4s2,5\"", "[1,6,6]", GOOD_PIXELS), "weight'"},
     {"architecture", ARCHITECTURE("\"conv3q\"", "[1,6,6]", GOOD_PIXELS), "network 'conv3q'"},
     {"architecture", ARCHITECTURE("\"conv3n,pool7,4\"", "[1,6,6]", GOOD_PIXELS), "not a usable predictor"},
-    {"architecture", ARCHITECTURE("\"9xconv9999\"", "[1,6,6]", GOOD_PIXELS), "the file holds"},
+    {"architecture", ARCHITECTURE("\"9xconv9999\"", "[1,6,6]", GOOD_PIXELS), "the file contains"},
     {"columns", "{}", "'target' is not a list of names"},
     {"statistics", "{}", "'target' is not an object"},
 };

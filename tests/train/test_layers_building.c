@@ -115,7 +115,7 @@ static void texts_refused(void **state) {
         {"res", "number of channels"},
         {"res8n", "separated by commas"},
         {"average2", "separated"},
-        {"64,conv8", "before the dense"},
+        {"64,conv8", "before dense layers"},
         {"2xlinear", "after 'x'"},
         {"2x", "after 'x'"},
         {"0xconv4", "1 to 1000 hidden"},

@@ -179,8 +179,8 @@ static void texts_refused(void **state) {
         {"x64", "expected a number"},
         {"0x64", "1 to 1000 hidden"},
         {"9x0", "1 to 16384 units"},
-        {"9x64x3", "nothing else"},
-        {"64 ", "nothing else"},
+        {"9x64x3", "items must be separated by commas"},
+        {"64 ", "items must be separated by commas"},
         {" 64", "expected a number"},
         {"16385", "1 to 16384 units"},
         {"6.5", "separated by commas"},
@@ -296,7 +296,7 @@ static void tensors_of_others(void **state) {
     assert_ok(circe_tensor_file_write(device->context, path, tensors, 2, NULL, 0));
     file = open_tensors(device->context, path);
     train_refused(train_network_read_tensors(network, file, "", flat), CIRCE_ERR_FORMAT,
-                  "tensor '0.bias' is of dtype I32");
+                  "tensor '0.bias' has dtype I32");
     circe_tensor_file_close(file);
 }
 

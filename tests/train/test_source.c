@@ -253,7 +253,7 @@ static void refused_values(void **state) {
     train_refused(CHECK(&s), CIRCE_ERR_VALUE, "stored row -1");
     stored[7] = 0;
     s.stored = NULL;
-    train_refused(CHECK(&s), CIRCE_ERR_SHAPE, "40 points of 23 stored rows");
+    train_refused(CHECK(&s), CIRCE_ERR_SHAPE, "40 points but 23 stored rows");
     float *const numbers[] = {&s.scale, &s.offset, &s.background};
     for (int k = 0; k < 3; k++) {
         s = good;

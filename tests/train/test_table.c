@@ -121,8 +121,8 @@ static void scaler_refusals(void **state) {
     test_set(&hurt, 5, 1, -1.7e308);
     test_set(&hurt, 6, 1, 1.7e308);
     train_refused(train_scaler_fit(&hurt, NULL, 0, &refused), CIRCE_ERR_VALUE, "too large");
-    train_refused(train_scaler_fit(&none, NULL, 0, &refused), CIRCE_ERR_SHAPE, "no rows");
-    train_refused(train_scaler_fit(&values, outside, 0, &refused), CIRCE_ERR_SHAPE, "no rows");
+    train_refused(train_scaler_fit(&none, NULL, 0, &refused), CIRCE_ERR_SHAPE, "at least one row");
+    train_refused(train_scaler_fit(&values, outside, 0, &refused), CIRCE_ERR_SHAPE, "at least one row");
     train_refused(train_scaler_fit(&values, outside, 2, &refused), CIRCE_ERR_ARGUMENT, "row 10");
     train_refused(train_scaler_apply(&scaler, &values, before, 1, &out), CIRCE_ERR_SHAPE, "1 by 2");
     out.rows = 1;
@@ -517,7 +517,7 @@ static const change metadata_changes[] = {
     {"format", "circe.conditional_mean", "circe fit"},
     {"format", "circe.checkpoint", "'circe.checkpoint'"},
     {"format", "bad\n\x01name", "'bad\\u000a\\u0001name'"},
-    {"format_version", NULL, "no version"},
+    {"format_version", NULL, "does not name a version"},
     {"format_version", "5", "its format has version 5, but this program reads versions up to 4"},
     {"format_version", "2", "'image' is not a list of three sizes"},
     {"format_version", "4", "'image' is not a list of three sizes"},
@@ -533,7 +533,7 @@ static const change metadata_changes[] = {
     {"architecture", "{}", "'net' is not a text"},
     {"architecture", ARCHITECTURE("7", "\"relu\"", "\"mse\"", "3", "2"), "'net' is not a text"},
     {"architecture", ARCHITECTURE("\"5;4\"", "\"relu\"", "\"mse\"", "3", "2"), "not a usable predictor: network '5;4'"},
-    {"architecture", ARCHITECTURE("\"1000x16384\"", "\"relu\"", "\"mse\"", "3", "2"), "the file holds 54 numbers"},
+    {"architecture", ARCHITECTURE("\"1000x16384\"", "\"relu\"", "\"mse\"", "3", "2"), "the file contains 54 numbers"},
     {"architecture", ARCHITECTURE("\"999999999999x1\"", "\"relu\"", "\"mse\"", "3", "2"), "not a usable predictor"},
     {"architecture", ARCHITECTURE("\"5,9999999999999999999\"", "\"relu\"", "\"mse\"", "3", "2"), "not a usable"},
     {"architecture", ARCHITECTURE("\"5\"", "\"relu\"", "\"mse\"", "3", "2"), "'2.weight'"},

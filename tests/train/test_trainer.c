@@ -499,7 +499,7 @@ static void nan_in_target(void **state) {
     outcome out = refused(&p, CIRCE_ERR_NUMERIC, at);
     assert_non_null(strstr(circe_last_error(), "the loss is nan"));
     assert_non_null(strstr(circe_last_error(), "there is no checkpoint"));
-    snprintf(named, sizeof named, "training row %lld (from 0)", (long long)row);
+    snprintf(named, sizeof named, "training row %lld (counted from 0)", (long long)row);
     assert_non_null(strstr(circe_last_error(), named));
     assert_int_equal(out.result.steps_done, first);
     /* The parameters are those before the step. */
@@ -623,7 +623,7 @@ static void refusals(void **state) {
     train_result result;
 #define RUN train_run(o.network, o.regularizer, &o.data, &o.validation, &p.options, &result)
     features_of(&o.data)[5 * INPUTS + 1] = INFINITY;
-    train_refused(RUN, CIRCE_ERR_VALUE, "training features hold inf in row 5, column 1");
+    train_refused(RUN, CIRCE_ERR_VALUE, "training features contain inf in row 5, column 1");
     features_of(&o.data)[5 * INPUTS + 1] = 0.0F;
     p.options.loss = TRAIN_CROSS_ENTROPY;
     test_set(&o.data.target, 0, 0, 0.0);
