@@ -105,7 +105,7 @@ static double unit_of(const circe__holdout *holdout, const circe_kernel *kernel_
 /* The kernel with the widths of a row of the grid. */
 static circe_status bind_row(const circe__holdout *holdout, const circe_kernel *kernel_y, int64_t row,
                              circe_kernel **bound) {
-    circe_status status = circe_kernel_copy(kernel_y, bound);
+    circe_status status = circe__kernel_copy(holdout->context, kernel_y, bound);
     for (int64_t f = 0; status == CIRCE_OK && f < kernel_y->n_factors; f++) {
         circe_kernel_factor *factor = &(*bound)->factors[f];
         if (circe__has_width(factor->kind) && factor->sigma2 == 0.0)
@@ -239,7 +239,7 @@ static circe_status keep_if_better(circe_cme *cme, circe__holdout *holdout, circ
     circe_status status = circe__regression_weights(cme->context, regression, cme->z_basis.rank, used[best], &weights);
     if (status == CIRCE_OK && regression->solver == CIRCE_METHOD_DENSE && holdout->rows <= DENSE_ROWS)
         status = circe__regression_inverse(cme->context, regression, used[best], &inverse);
-    if (status == CIRCE_OK) status = circe_kernel_copy(kernel_y, &kernel);
+    if (status == CIRCE_OK) status = circe__kernel_copy(cme->context, kernel_y, &kernel);
     if (status != CIRCE_OK) {
         circe__free(cme->context, weights);
         circe__free(cme->context, inverse);
@@ -387,7 +387,7 @@ static circe_status fit_all(circe_cme *cme, circe__holdout *holdout, const circe
     if (holdout->units == NULL) return CIRCE_ERR_MEMORY;
     circe_status status = find_units(holdout, kernel_y, holdout->units);
     if (status == CIRCE_OK) status = init_table(cme, holdout, kernel_y);
-    if (status == CIRCE_OK) status = circe_kernel_copy(kernel_z, &cme->kernel_z);
+    if (status == CIRCE_OK) status = circe__kernel_copy(cme->context, kernel_z, &cme->kernel_z);
     if (status == CIRCE_OK) status = judge(holdout, kernel_y, kernel_z);
     if (status == CIRCE_OK) status = fit_z(cme, holdout, kernel_z);
     if (status != CIRCE_OK) return status;

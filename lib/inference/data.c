@@ -257,7 +257,7 @@ static circe_status median_width(const circe__data *data, const circe__variable 
 
 circe_status circe__bind_kernel(const circe__data *data, circe__variable *v, const circe_kernel *given) {
     circe_status status = given == NULL ? circe_kernel_create(data->context, CIRCE_KERNEL_GAUSSIAN, 0.0, &v->kernel)
-                                        : circe_kernel_copy(given, &v->kernel);
+                                        : circe__kernel_copy(data->context, given, &v->kernel);
     if (status != CIRCE_OK) return status;
     v->free = circe__calloc(data->context, v->kernel->n_factors, sizeof *v->free);
     if (v->free == NULL) return CIRCE_ERR_MEMORY;
@@ -406,8 +406,7 @@ void circe__data_free(circe__data *data) {
 
 circe_status circe__scaled_kernel(const circe__data *data, const circe__variable *variable, double multiple,
                                   circe_kernel **kernel) {
-    (void)data;
-    circe_status status = circe_kernel_copy(variable->kernel, kernel);
+    circe_status status = circe__kernel_copy(data->context, variable->kernel, kernel);
     for (int64_t f = 0; status == CIRCE_OK && f < (*kernel)->n_factors; f++)
         if (variable->free[f]) (*kernel)->factors[f].sigma2 *= multiple;
     return status;
@@ -425,7 +424,7 @@ circe_status circe__variable_subset(const circe__data *data, const circe__variab
     memcpy(to->free, from->free, (size_t)from->kernel->n_factors * sizeof *to->free);
     for (int64_t i = 0; i < n; i++)
         memcpy(to->points + i * to->dim, from->points + index[i] * to->dim, (size_t)to->dim * sizeof *to->points);
-    return circe_kernel_copy(from->kernel, &to->kernel);
+    return circe__kernel_copy(data->context, from->kernel, &to->kernel);
 }
 
 circe_status circe__data_rows_of_y(const circe__data *data, const int64_t *index, int64_t n, circe__data *subset) {

@@ -153,7 +153,7 @@ circe_status circe__joint_features(const circe__data *data, double tolerance, in
     if (y->dim == 0)
         return circe__features_of(data, x->kernel, x->points, n, dim, tolerance, most, "x", features, left);
     double *points = circe__alloc(data->context, n * dim, sizeof *points);
-    circe_status status = points == NULL ? CIRCE_ERR_MEMORY : circe_kernel_copy(x->kernel, &kernel);
+    circe_status status = points == NULL ? CIRCE_ERR_MEMORY : circe__kernel_copy(data->context, x->kernel, &kernel);
     for (int64_t f = 0; status == CIRCE_OK && f < kernel->n_factors; f++) /* "to the last column" no longer means x */
         if (kernel->factors[f].n_cols == -1) kernel->factors[f].n_cols = x->dim - kernel->factors[f].first_col;
     for (int64_t f = 0; status == CIRCE_OK && f < circe_kernel_n_factors(y->kernel); f++) {

@@ -69,11 +69,15 @@ circe_status circe_kernel_multiply(circe_kernel *kernel, const circe_kernel_fact
 
 circe_status circe_kernel_copy(const circe_kernel *kernel, circe_kernel **copy) {
     if (kernel == NULL || copy == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "kernel and copy must not be NULL");
+    return circe__kernel_copy(kernel->context, kernel, copy);
+}
+
+circe_status circe__kernel_copy(circe_context *context, const circe_kernel *kernel, circe_kernel **copy) {
     *copy = NULL;
-    circe_kernel *made = circe__calloc(kernel->context, 1, sizeof *made);
+    circe_kernel *made = circe__calloc(context, 1, sizeof *made);
     if (made == NULL) return CIRCE_ERR_MEMORY;
-    made->context = kernel->context;
-    made->factors = circe__alloc(kernel->context, kernel->n_factors, sizeof *made->factors);
+    made->context = context;
+    made->factors = circe__alloc(context, kernel->n_factors, sizeof *made->factors);
     if (made->factors == NULL) {
         circe_kernel_destroy(made);
         return CIRCE_ERR_MEMORY;

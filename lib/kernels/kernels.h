@@ -14,6 +14,10 @@ struct circe_kernel {
     char *text; /* cache of circe_kernel_text; NULL when stale */
 };
 
+/* A copy that belongs to `context`: what an object keeps of a kernel must live as long as the object, and the kernel's
+ * own context may end before. */
+CIRCE_ROOMS circe_status circe__kernel_copy(circe_context *context, const circe_kernel *kernel, circe_kernel **copy);
+
 /* A kernel's factors with their columns resolved against points of `cols` columns, in memory the caller frees with
  * circe__free. Refuses free widths and columns outside. `name` is the variable's, for the text. */
 CIRCE_ROOMS circe_status circe__resolve(const circe_kernel *kernel, int64_t cols, const char *name,

@@ -69,7 +69,7 @@ static bool regresses(const circe_measure *m) {
 }
 
 static circe_status make_kernel(circe_measure *m, const circe_kernel *given, const char *text, circe_kernel **kernel) {
-    if (given != NULL) return circe_kernel_copy(given, kernel);
+    if (given != NULL) return circe__kernel_copy(m->context, given, kernel);
     return circe_kernel_parse(m->context, text != NULL ? text : "gaussian", kernel);
 }
 
@@ -162,7 +162,7 @@ circe_status circe_measure_like(const circe_measure *other, circe_measure **meas
     m->cols_y = other->cols_y;
     m->cols_z = other->cols_z;
     m->leader = other->leader != NULL ? other->leader : other;
-    if (other->kernel_y != NULL) status = circe_kernel_copy(other->kernel_y, &m->kernel_y);
+    if (other->kernel_y != NULL) status = circe__kernel_copy(m->context, other->kernel_y, &m->kernel_y);
     if (status == CIRCE_OK) return CIRCE_OK;
     circe_measure_destroy(m);
     *measure = NULL;
@@ -203,7 +203,7 @@ circe_status circe__measure_kernel_x(circe_measure *m, const circe_mat *x, const
         }
     circe_kernel *made = NULL;
     circe__x_kernel *grown = circe__alloc(m->context, m->n_x_kernels + 1, sizeof *grown);
-    circe_status status = grown == NULL ? CIRCE_ERR_MEMORY : circe_kernel_copy(m->asked_x, &made);
+    circe_status status = grown == NULL ? CIRCE_ERR_MEMORY : circe__kernel_copy(m->context, m->asked_x, &made);
     if (status == CIRCE_OK)
         status =
             circe__measure_follows(m) ? circe_kernel_bind(made, 1.0) : bind_width(m, m->options.sigma2_x, x, "x", made);
@@ -253,7 +253,7 @@ static circe_status settle_y(circe_measure *m, const circe_mat *y) {
     if (circe__uses(m, CIRCE_USES_RIDGE)) m->ridge = o->ridge[0];
     if (circe__uses(m, CIRCE_USES_RIDGE) && (!(m->ridge > 0.0) || !isfinite(m->ridge)))
         return circe_fail(CIRCE_ERR_ARGUMENT, "the ridge is %g; it must be positive", m->ridge);
-    circe_status status = circe_kernel_copy(m->asked_y, &m->kernel_y);
+    circe_status status = circe__kernel_copy(m->context, m->asked_y, &m->kernel_y);
     if (status == CIRCE_OK) status = bind_width(m, o->n_sigma2_y == 1 ? o->sigma2_y[0] : 0.0, y, "y", m->kernel_y);
     if (status == CIRCE_OK) return CIRCE_OK;
     circe_kernel_destroy(m->kernel_y);
@@ -281,7 +281,7 @@ static circe_status adopt(circe_measure *m, const circe_cme *mean, bool is_given
     bool keeps_kernel = is_given && circe_kernel_n_free(m->asked_y) == 0;
     circe_status status = circe_cme_get_info(mean, &info);
     if (status == CIRCE_OK)
-        status = circe_kernel_copy(keeps_kernel ? m->asked_y : circe_cme_kernel_y(mean), &m->kernel_y);
+        status = circe__kernel_copy(m->context, keeps_kernel ? m->asked_y : circe_cme_kernel_y(mean), &m->kernel_y);
     if (status != CIRCE_OK) return status;
     m->mean = mean;
     m->ridge = is_given && m->options.n_ridge == 1 ? m->ridges[0] : info.ridge;
@@ -296,7 +296,7 @@ circe_status circe_measure_set_mean(circe_measure *m, const circe_cme *mean) {
     if (m == NULL || mean == NULL) return circe_fail(CIRCE_ERR_ARGUMENT, "measure and mean must not be NULL");
     if (!regresses(m)) return CIRCE_OK;
     if (circe__uses(m, CIRCE_USES_KERNEL_Z) && circe_kernel_n_free(m->kernel_z) > 0) {
-        circe_status status = circe_kernel_copy(circe_cme_kernel_z(mean), &kernel_z);
+        circe_status status = circe__kernel_copy(m->context, circe_cme_kernel_z(mean), &kernel_z);
         if (status != CIRCE_OK) return status;
         circe_kernel_destroy(m->kernel_z);
         m->kernel_z = kernel_z;

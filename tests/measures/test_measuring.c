@@ -939,6 +939,40 @@ static void no_allocation(void **state) {
         }
 }
 
+/* A model and kernels of another context may end, and that context with them, before the measure that was given them.
+ */
+static void outlives_what_it_was_given(void **state) {
+    (void)state;
+    points p = make_points();
+    for (int k = CIRCE_MEASURE_CIRCE; k < CIRCE_MEASURE_KINDS; k++) {
+        test_allocator counter;
+        circe_context_options options;
+        circe_context_options_init(&options);
+        options.allocator = test_counting(&counter);
+        circe_context *other = NULL;
+        assert_ok(circe_context_create(&options, &other));
+        int64_t live = counter.live;
+        circe_kernel *kernels[3] = {NULL};
+        for (int v = 0; v < 3; v++)
+            assert_ok(circe_kernel_create(v == 1 ? p.context : other, CIRCE_KERNEL_GAUSSIAN, 0.8, &kernels[v]));
+        circe_cme *mean = NULL;
+        circe_cme_options fit;
+        circe_cme_options_init(&fit);
+        assert_ok(circe_cme_fit(other, &p.holdout_y, &p.holdout_z, kernels[1], kernels[2], &fit, &mean));
+        circe_measure_options o = settled((circe_measure_kind)k);
+        o.kernels = (circe_kernels){.x = kernels[0], .z = kernels[2]};
+        o.n_sigma2_y = 0;
+        circe_measure *measure = NULL;
+        assert_ok(circe_measure_create(p.context, &o, &measure));
+        assert_ok(circe_measure_set_mean(measure, mean));
+        circe_cme_destroy(mean);
+        for (int v = 0; v < 3; v++) circe_kernel_destroy(kernels[v]);
+        assert_int_equal(counter.live, live);
+        circe_context_destroy(other);
+        circe_measure_destroy(measure);
+    }
+}
+
 /* Every allocation of libcirce fails once: an error, and nothing left behind. */
 static void out_of_memory(void **state) {
     (void)state;
@@ -1052,4 +1086,5 @@ TEST_MAIN("measuring", TEST(names), TEST(table), TEST(none), TEST(equals_the_oth
           TEST(equals_hscic), TEST(equals_gcm), TEST(equals_hsic), TEST(value_alone), TEST(per_dimension),
           TEST(median_width), TEST(kernel_texts), TEST(choices), TEST(default_grid), TEST(holdout_needed),
           TEST(random_features), TEST(gradients), TEST(carried), TEST(places), TEST(damaged_state), TEST(in_float64),
-          TEST(gradient_in_float64), TEST(no_allocation), TEST(out_of_memory), TEST(refusals))
+          TEST(gradient_in_float64), TEST(no_allocation), TEST(outlives_what_it_was_given), TEST(out_of_memory),
+          TEST(refusals))
