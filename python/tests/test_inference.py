@@ -317,8 +317,8 @@ def test_many():
     by_place = circe.test_many(np.stack([y + e, y + f, y], axis=1), [(0, 1), (0, 1, 2)], method="gcm")
     assert by_place[1].p_value == pytest.approx(found[1].p_value, abs=1e-12)
     for pairs, words in (([("a",)], r"question 0 is \('a',\)"), ([], "pairs is empty"), ([("a", "q")], "no column 'q'"),
-                         ([("a", "b", "a")], "'a' is also in x"), ([([], "b")], "question 0, x: there is no column"),
-                         ([("a", None)], "question 0, z: there is no column")):
+                         ([("a", "b", "a")], "'a' is also in x"), ([([], "b")], "question 0, x: at least one column is needed"),
+                         ([("a", None)], "question 0, z: at least one column is needed")):
         with pytest.raises(circe.errors.CirceError, match=words):
             circe.test_many(table, pairs)
 

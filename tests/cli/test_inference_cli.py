@@ -493,7 +493,7 @@ class AuditTest(InferenceTest):
         refuse(["contains 'high'", "such as 'no'"], prediction="group", target="label")
         refuse(["nothere.csv"], data="nothere.csv")
         refuse(["invisible character"], prediction="free\r")
-        refuse(["line end"], target="y\r")
+        refuse(["line break"], target="y\r")
         for alpha in ("0", "1", "2"):
             self.refuse(2, ["--alpha"], *self.audit_args(out="bad"), "--alpha", alpha)
         self.refuse(2, ["--positive 'maybe'", "'no' and 'yes'"],

@@ -697,7 +697,7 @@ static void memory_limit(void **state) {
     ky = test_kernel(context, "gaussian(1)"), kz = test_kernel(context, "gaussian(1)");
     options.method = CIRCE_METHOD_DENSE;
     assert_refused(circe_cme_fit(context, &d.y, &d.z, ky, kz, &options, &cme), CIRCE_ERR_MEMORY,
-                   "this dense fit needs about 182.1 MB, and 150.0 MB are available; use method lowrank");
+                   "this dense fit needs about 182.1 MB, but 150.0 MB are available; use method lowrank");
     options.method = CIRCE_METHOD_RFF;
     options.rff_pool = 2048;
     assert_refused(circe_cme_fit(context, &d.y, &d.z, ky, kz, &options, &cme), CIRCE_ERR_MEMORY,

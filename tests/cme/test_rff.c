@@ -172,7 +172,7 @@ static void refusals(void **state) {
     assert_refused(circe_cme_fit(context, &d.y, &d.z, delta, gaussian, &options, &cme), CIRCE_ERR_UNSUPPORTED,
                    "the kernel of y has a delta factor: use method lowrank or dense");
     assert_refused(circe_cme_fit(context, &d.y, &d.z, gaussian, linear, &options, &cme), CIRCE_ERR_UNSUPPORTED,
-                   "that of z has a linear factor");
+                   "the kernel of z has a linear factor");
     assert_null(cme);
     cme = test_fit(context, &d.y, &d.z, "gaussian(1)", "gaussian(1)", &options);
     circe_features *features = NULL;

@@ -380,7 +380,7 @@ static void csv_refusals(void **state) {
     refuse_csv("\xef\xbb\xbf\n\n", NULL, CIRCE_ERR_VALUE, "empty");
     refuse_csv("a,b\n", NULL, CIRCE_ERR_VALUE, "header but no rows");
     refuse_csv("a,b\n1,2\n3\n", NULL, CIRCE_ERR_FORMAT, "t.csv, line 3: 1 field found, but 2 expected");
-    refuse_csv("a,b\n\"1\n\",2\n3,4,5\n", NULL, CIRCE_ERR_FORMAT, "line 4: 3 fields found and 2 expected");
+    refuse_csv("a,b\n\"1\n\",2\n3,4,5\n", NULL, CIRCE_ERR_FORMAT, "line 4: 3 fields found, but 2 expected");
     refuse_csv("1,2\n3,4,\n", NULL, CIRCE_ERR_FORMAT, "as in the first row");
     refuse_csv("a,b\n1,2\n\n3,4\n", NULL, CIRCE_ERR_FORMAT, "line 3");
     io_table table;

@@ -275,7 +275,7 @@ static void refused_values(void **state) {
     int64_t first = 0;
     while (f.stored[first] != 5) first++;
     char text[64];
-    snprintf(text, sizeof text, "hold nan in row %lld", (long long)first);
+    snprintf(text, sizeof text, "contain nan in row %lld", (long long)first);
     train_refused(CHECK(&f), CIRCE_ERR_VALUE, text);
 }
 

@@ -580,7 +580,7 @@ static const change metadata_changes[] = {
 static const tensor_change tensor_changes[] = {
     {.name = "2.bias", .rename = NULL, .part = "no tensor '2.bias'"},
     {.name = "0.weight", .rename = "0.weights", .part = "no tensor '0.weight'"},
-    {.name = "0.weight", .rename = "0.weight", .flat = true, .part = "tensor '0.weight' is (15)"},
+    {.name = "0.weight", .rename = "0.weight", .flat = true, .part = "tensor '0.weight' has the shape (15)"},
     {.name = "4.weight", .rename = "4.weight", .dtype = "I32", .part = "dtype I32"},
     {.name = "4.bias", .rename = "4.bias", .poisoned = true, .part = "NaN"},
 };

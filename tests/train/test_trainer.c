@@ -629,7 +629,7 @@ static void refusals(void **state) {
     test_set(&o.data.target, 0, 0, 0.0);
     for (int64_t i = 0; i < p.rows; i++) test_set(&o.data.target, i, 0, 0.0);
     test_set(&o.data.target, 4, 0, 1.0); /* the network has one output */
-    train_refused(RUN, CIRCE_ERR_VALUE, "target holds 1 in row 4; classes are 0 to 0");
+    train_refused(RUN, CIRCE_ERR_VALUE, "target is 1 in row 4; classes are 0 to 0");
     test_set(&o.data.target, 4, 0, NAN);
     train_refused(RUN, CIRCE_ERR_VALUE, "row 4");
     p.options.loss = TRAIN_MSE;
