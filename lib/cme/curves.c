@@ -2,17 +2,17 @@
  *
  *     zeta(y, z) = psi(z) - mu(y)
  *
- * Each side is a smooth function of one number: kernel values at r pivots and a triangular product, in float64, some
- * r (r + 10) operations a point. Here it is a polynomial of degree 7 on each of a few dozen pieces of its range, 8 r
- * operations and no exponentials, right to TOLERANCE of the exact one where float32 is right to 6e-8. The coefficients
- * come from the exact function at the Chebyshev points of each piece, which keeps the error even over the piece; it is
- * measured between them, and the pieces are halved until it is small enough.
+ * Each side is a smooth function of one number. Computed exactly, it takes kernel values at r pivots and a triangular
+ * product in float64, about r (r + 10) operations per point. Here it is a polynomial of degree 7 on each of a few dozen
+ * pieces of its range: 8 r operations and no exponentials. Its error is at most TOLERANCE, and float32 itself is
+ * accurate to 6e-8. The coefficients come from the exact function at the Chebyshev points of each piece, which spreads
+ * the error evenly. The error is measured between these points, and the pieces are halved until it is small enough.
  *
  *     terms (pieces, 8, outputs)   coefficients of t^7 ... 1, t in [-1, 1] on the piece; outputs padded with zeros
  *
- * psi(z) sticks out of the basis where z is beyond the holdout's range (residual.c): the curve of z ends where that
- * begins to count, and a batch with a point beyond the ends of a curve is computed exactly. So are gaussians of several
- * columns, and kernels that are not smooth. */
+ * If z is beyond the holdout's range, psi(z) has a part outside the basis (residual.c). The curve of z ends where that
+ * part begins to matter, and a batch with a point beyond the ends of a curve is computed exactly. So are gaussians of
+ * several columns, and kernels that are not smooth. */
 #include "cme/curves.h"
 
 #include <math.h>

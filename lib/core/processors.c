@@ -1,5 +1,5 @@
-/* How many processors this process may use: those of its affinity mask, and no more than its control group's quota of
- * time. */
+/* How many processors this process may use: those of its affinity mask, but no more than the CPU quota of its control
+ * group. */
 #define _GNU_SOURCE /* affinity */
 #include "core/processors.h"
 

@@ -6,8 +6,8 @@
  *     kci     y and z
  *     gcm     y and z, z_hat (N, d_z) where z is regressed on the holdout; the batch before, x and y of each place
  *
- * Left to the host: the other kinds, circe by random features or with a z of high rank, a width of x that is still to
- * be found, and whatever is to be measured in float64. */
+ * The host computes the other kinds, circe by random features or with a z of high rank, a width of x that is not known
+ * yet, and everything in float64. */
 #include "measures/measuring_parts.h"
 
 #include <math.h>

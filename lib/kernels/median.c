@@ -3,8 +3,9 @@
  * Exact up to SUBSET rows (2 million pairs); beyond, on a subset drawn with a fixed seed, whose median of pairs has a
  * relative error of about 1/sqrt(SUBSET). The median of the squared distances is the square of the median.
  *
- * Distances are taken in units of a power of two near the largest number, which is exact: so their squares neither
- * overflow nor vanish. Where the width itself does, it is refused: a kernel of width infinity or 0 sees nothing. */
+ * Distances are scaled by a power of two near the largest number, which is exact and keeps their squares from
+ * overflowing or vanishing. If the width itself overflows or vanishes, it is refused: a kernel of width infinity or 0
+ * sees nothing. */
 #include <float.h>
 #include <math.h>
 #include <string.h>

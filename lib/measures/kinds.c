@@ -101,7 +101,7 @@ circe_hsic_estimator circe__measure_hsic_estimator(const circe_measure *m) {
 
 /* ---- the measures ------------------------------------------------------------------------------------------------ */
 
-/* Other points than those of the data set are measured without random features: a value must not depend on the draw. */
+/* Points outside the data set are measured without random features, because a value must not depend on the draw. */
 static circe_status mean_for(circe_measure *m, const circe__measured_points *p, const circe_cme **mean) {
     *mean = p->rows == NULL && m->exact != NULL ? m->exact : m->mean;
     bool random = p->rows != NULL && m->own_mean != NULL && m->options.method == CIRCE_METHOD_RFF;
