@@ -1,4 +1,5 @@
-/* Networks: their life, what they hold, and the entries to forward and backward (network_segments.c runs the layers).
+/* Networks: creation and destruction, access to their contents, and the entry points of forward and backward
+ * (network_segments.c runs the layers).
  */
 #include "train/network.h"
 

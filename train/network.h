@@ -1,6 +1,6 @@
 /* A network: layers in an order in which each reads outputs of earlier ones, with all parameters in one flat array, so
- * that the optimiser, checkpoints and sums over machines see one vector. Buffers for a batch are made once: a step
- * allocates nothing from the second of a size on. */
+ * that the optimiser, checkpoints and sums over machines see one vector. Buffers for a batch are created once: from the
+ * second batch of a size on, a step allocates nothing. */
 #ifndef TRAIN_NETWORK_H
 #define TRAIN_NETWORK_H
 

@@ -1,6 +1,6 @@
-/* Parameters and buffers as named tensors, in the order and the naming of PyTorch. Batch norm of PyTorch also counts
- * its batches (num_batches_tracked, one whole number): nothing here depends on it, so it is written as 0, for those who
- * load strictly, and not asked for. */
+/* Parameters and buffers as named tensors, in the order and under the names of PyTorch. PyTorch's batch norm also
+ * counts its batches (num_batches_tracked, an integer). Nothing here depends on it, so it is written as 0, for users
+ * who load strictly, and is not required on reading. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

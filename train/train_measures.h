@@ -1,6 +1,6 @@
-/* A regulariser in the loop: its value and gradient at features that lie in the device's memory. A measure goes to the
- * device where that can hold it (device.h, `measures`); otherwise, and on the CPU, the host measures: features come,
- * gradients go back. */
+/* A regulariser in the training loop: its value and gradient at features in the device's memory. The measure moves to
+ * the device if the device supports it (device.h, `measures`). Otherwise, and on the CPU, the host measures: it
+ * downloads features and uploads gradients. */
 #ifndef TRAIN_MEASURES_H
 #define TRAIN_MEASURES_H
 

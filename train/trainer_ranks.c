@@ -10,14 +10,16 @@
  *     process k        grads_k = d mean_k + (B / rows_k) gamma dR|own rows,  weight_k = rows_k / B
  *     all              grads = sum_k weight_k grads_k
  *
- * Gradients are summed while backward is still at work on earlier layers: a layer's are final once it is passed, and
- * pieces of PIECE numbers are sent off at once. All processes have the same parameters, to the bit: sums are the same
- * everywhere, and process 0's are handed out at the end of every epoch, should processors round differently.
+ * Gradients are summed while backward still works on earlier layers: the gradients of a layer are final once backward
+ * has passed it, and pieces of PIECE numbers are sent at once. All processes have the same parameters to the bit: sums
+ * are the same everywhere, and in case processors round differently, process 0 distributes its parameters at the end of
+ * every epoch.
  *
- * A device with a memory of its own (a GPU) has its sums made here: gradients and values come to the host after
- * backward and go back, step by step, so that one GPU a process needs nothing from the others' but MPI.
+ * For a device with its own memory (a GPU), the host computes the sums: in every step, gradients and values come to the
+ * host after backward and go back. So each process can use a GPU of its own, and the processes need only MPI between
+ * them.
  *
- * What one process wants (to stop, a checkpoint) travels with the sums of a step and holds from then on for all. */
+ * If one process wants to stop or to write a checkpoint, it says so in the sums of a step, and all processes follow. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

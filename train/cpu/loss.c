@@ -67,7 +67,7 @@ static double exponentials(int64_t cols, const float *restrict p, float top, flo
     return sum;
 }
 
-/* NaN where the class is none, or a prediction is no number. */
+/* NaN if there is no such class, or a prediction is NaN. */
 static double row_entropy(int64_t cols, const float *p, float target, double weight, float *grad) {
     int64_t class = class_of(target, cols);
     float top = p[0];

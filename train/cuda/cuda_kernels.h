@@ -1,6 +1,6 @@
 /* The kernels of the GPU device, as its C files start them. Every function queues work on the stream and returns CUDA's
- * error, 0 for none. All arrays are in the GPU's memory. No sum depends on anything but the sizes: there are no atomic
- * additions, and the same inputs give the same bits. */
+ * error, 0 for none. All arrays are in the GPU's memory. The order of every sum depends on the sizes alone: there are
+ * no atomic additions, and the same inputs give the same bits. */
 #ifndef TRAIN_CUDA_KERNELS_H
 #define TRAIN_CUDA_KERNELS_H
 
@@ -105,7 +105,8 @@ typedef struct cuda_window {
     int64_t rows;
     int channels, height, width, outputs, out_height, out_width, kernel, stride, padding;
 } cuda_window;
-/* Max-pools of 2 by 2 whose windows lie side by side, of lines that can be read by fours; whether this is one. */
+/* Whether this is a max-pool of 2 by 2 whose windows lie side by side, and whose lines can be read four numbers at a
+ * time. */
 bool train_cuda_pool_halves(cuda_window window);
 cudaError_t train_cuda_pool_forward(cuda_window window, const float *in, float *out, void *stream);
 /* To the first of the largest numbers of each window. */
@@ -166,7 +167,7 @@ cudaError_t train_cuda_last_weights_back(cuda_window window, int width, bool hal
                                          void *stream);
 
 /* ---- halving_*.cu ------------------------------------------------------------------------------------------------ */
-/* Convolutions that halve images (3 by 3, stride 2, padding 1), of few channels; whether this is one. */
+/* Whether this is a convolution that halves images of few channels: 3 by 3, stride 2, padding 1. */
 bool train_cuda_halves(cuda_window window);
 /* Whether they can apply this max-pool to their own output, behind the activation. */
 bool train_cuda_halves_and_pools(cuda_window window, cuda_window pool);

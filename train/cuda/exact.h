@@ -1,4 +1,4 @@
-/* Convolutions of float32 images with their channels last, as right as float32, on the tensor units. */
+/* Convolutions of float32 images with their channels last, on the tensor units, as accurate as float32. */
 #ifndef TRAIN_CUDA_EXACT_H
 #define TRAIN_CUDA_EXACT_H
 
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Whether this is one: channels and outputs go into tiles. */
+/* Whether this convolution is supported: channels and outputs must fill whole tiles. */
 bool train_cuda_exact_suits(cuda_window window);
 /* weights (outputs, taps, channels); turned (channels, taps, outputs), with the taps in reverse. */
 cudaError_t train_cuda_exact_turn(cuda_window window, const float *weights, float *turned, void *stream);
