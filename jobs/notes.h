@@ -1,4 +1,4 @@
-/* What a job says on its way: warnings, which its result lists and the watch is told, and progress. */
+/* What a job reports while it runs: progress, and warnings, which go to the watch and into the result. */
 #ifndef JOBS_NOTES_H
 #define JOBS_NOTES_H
 
@@ -11,7 +11,7 @@ typedef struct notes {
     const circe_watch *watch; /* NULL: nobody */
 } notes;
 
-/* Without memory a warning is told to the watch only. */
+/* If there is no memory, a warning goes only to the watch. */
 void notes_add(notes *to, const char *format, ...) CIRCE_PRINTF(2, 3);
 void notes_free(notes *list);
 

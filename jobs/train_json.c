@@ -73,7 +73,7 @@ static void put_yaml(FILE *out, const char *text) {
     fputc('\'', out);
 }
 
-/* What shapes the result; where to write it is for the next one to say. */
+/* The options that shape the result. The next run decides where to write it. */
 char *training_yaml(const training_job *job) {
     circe_train_options o = *job->options;
     char *text = NULL, number[40];

@@ -128,7 +128,7 @@ static void send(train_device *device, const train_measures *m, const train_meas
         device->ops->upload(device, p->grad, m->grad + first * p->cols, (size_t)(n * p->cols) * sizeof *m->grad);
 }
 
-/* If one rank sees NaN in x, all ranks stop: the value tells the others. */
+/* If one rank sees NaN or an infinity in x, all ranks stop: the value tells the others. */
 static circe_status as_value(const train_measures *m, circe_status status, double *value) {
     if (m->plan.ranks == NULL || (status != CIRCE_ERR_VALUE && status != CIRCE_ERR_NUMERIC)) return status;
     *value = NAN;

@@ -36,7 +36,7 @@ circe_status train_loop_stop(const train_loop *loop, const char *what, bool in_s
     return circe_fail(CIRCE_ERR_NUMERIC, "%s %s: training stopped; %s", what, where, saved);
 }
 
-/* The first row of the batch whose target is NaN; -1: none. */
+/* The first row of the batch whose target is NaN or infinite; -1: none. */
 static int64_t bad_target(const train_loop *loop, const int64_t *index) {
     const circe_mat *target = &loop->data->target;
     if (loop->share.ranks != NULL) return -1; /* it may be another's */
@@ -122,7 +122,7 @@ static void send(const train_loop *loop, const train_place *place) {
     ops->add_times(loop->device, n, &loop->now->pull, loop->staging, to);
 }
 
-/* NaN in x is a failure of the run, not an error of the caller. */
+/* NaN or an infinity in x is a failure of the run, not an error of the caller. */
 static circe_status stop_at_regularizer(const train_loop *loop, circe_status status, bool in_step) {
     char cause[400], what[480];
     if (status != CIRCE_ERR_VALUE && status != CIRCE_ERR_NUMERIC) return status;
