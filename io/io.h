@@ -1,9 +1,9 @@
 /* Files of numbers: .npy, .npz, .csv and .safetensors, read into one kind of table, and .npy written.
  *
  * A source is PATH or PATH:SELECTION. The selection names the member of an .npz, the tensor of a .safetensors, or the
- * columns of a .csv (comma-separated names, or indices counted from 0). PATH - is standard input; what gzip packed is
- * unpacked. Nothing in a file is trusted before it was
- * checked; every refusal names the file, the place and what would be right. */
+ * columns of a .csv (comma-separated names, or indices counted from 0). PATH - is standard input. Files compressed by
+ * gzip are unpacked. Nothing in a file is trusted before it has been checked, and every error names the file, the place
+ * and what would be right. */
 #ifndef CIRCE_IO_H
 #define CIRCE_IO_H
 
@@ -17,10 +17,9 @@
 /* How columns are read; zeros: the usual way.
  *
  * A cell is a number, missing, or text. Missing are empty cells, ?, NA, N/A, NaN and null in any case, and the words in
- * `missing`; one that is a number stands for every cell of that value, in arrays too. A column is categories where it
- * is named in `categories`, or where no cell of it is a number. A column that holds both numbers and text, or text that
- * is nothing but numbers written in another way, is refused: one cell that cannot be read must not change what a column
- * is. */
+ * `missing`; a word that is a number matches every cell of that value, in arrays too. A column is categories if
+ * `categories` names it, or if none of its cells is a number. A column with both numbers and text, or with numbers in
+ * another notation only, is refused: one unreadable cell must not change what a column is. */
 typedef struct io_reading {
     char **categories; /* names of columns, or their indices from 0; a name the file does not have is no error here */
     int64_t n_categories;
@@ -65,7 +64,7 @@ typedef struct io_table {
 circe_status io_read(const char *source, const char *columns, io_table *table);
 circe_status io_read_as(const char *source, const char *columns, const io_reading *reading, io_table *table);
 void io_table_free(io_table *table);
-/* Other values, (rows, cols), in the place of the table's own, which it takes over. */
+/* Replaces the table's values by these, (rows, cols), and takes ownership of them. */
 void io_table_take(io_table *table, double *values, int64_t cols);
 
 /* What reading a source would give, from its header alone; of a .csv from its size and the lengths of its first rows.
@@ -111,26 +110,27 @@ bool io_number(const char *text, double *value);
 /* It was not 0, but is too small for a double. */
 bool io_number_vanished(const char *text, double value);
 
-/* Keeps the rows where keep[i] is true (in place, or into new memory where the table is mapped). */
+/* Keeps the rows with keep[i] true, in place, or in new memory if the table is mapped. */
 circe_status io_table_keep_rows(io_table *table, const bool *keep);
 
 /* Writes a contiguous or strided view as .npy (version 1.0, C order). Atomic for plain files: written beside, synced,
  * renamed; pipes and devices are written directly. Errors of a full disk are reported. */
 circe_status io_write_npy(const char *path, const circe_mat *values);
 
-/* An output that one process at a time works on: refused while another holds it, and let go by the kernel should this
- * one be killed. What killed processes left half-written beside it is removed. */
+/* An output that only one process at a time may write. It is refused while another process holds it, and the kernel
+ * releases it if this process is killed. Half-written files of killed processes beside it are removed. */
 typedef struct io_lock io_lock;
 circe_status io_lock_take(const char *path, io_lock **lock);
 void io_lock_release(io_lock *lock); /* takes NULL */
 
 /* ---- text from outside ------------------------------------------------------------------------------------------- */
 
-/* A copy in which everything is visible that a terminal would obey, to be freed; NULL: no memory. `lines`: line ends
- * and tabs are the caller's own and stay. */
+/* A copy in which every character that a terminal would obey is made visible. The caller frees it; NULL: no memory.
+ * `lines`: line ends and tabs come from the caller and stay. */
 char *io_visible(const char *text, size_t bytes, bool lines);
 
-/* A copy as UTF-8, to be freed: what is UTF-8 stays, other bytes are read as Latin-1. NULL: no memory. */
+/* A copy as UTF-8, which the caller frees. Valid UTF-8 stays as it is, and other bytes are read as Latin-1. NULL: no
+ * memory. */
 char *io_to_utf8(const char *text, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* Files of settings: YAML as a tree whose nodes know their lines, so that every refusal can name one. */
+/* Settings files: YAML as a tree whose nodes know their lines, so that every error can name one. */
 #ifndef IO_YAML_H
 #define IO_YAML_H
 
@@ -23,7 +23,7 @@ typedef struct io_yaml {
     struct io_yaml_tree *tree;
 } io_yaml;
 
-/* Reads a file. CIRCE_ERR_IO where it cannot be read, CIRCE_ERR_FORMAT where it is no YAML, longer than a megabyte or
+/* Reads a file. CIRCE_ERR_IO if it cannot be read; CIRCE_ERR_FORMAT if it is not YAML, is longer than a megabyte, or is
  * nested too deeply. The path is borrowed. */
 circe_status io_yaml_read(const char *path, io_yaml **file);
 void io_yaml_free(io_yaml *file); /* takes NULL */
