@@ -4,9 +4,9 @@
  *     latents_classes  int64    (images, 6)        colour (0), shape, scale, orientation, x, y
  *     latents_values   float64  (images, 6)        dsprites_values_of
  *
- * The members are made while libzip deflates them, a sprite in its 1,024 positions at a time, so that 4 MB are held and
- * not 3 GB: each member is a source of bytes that libzip reads from. What it writes goes through files/atomic.h, by
- * another source: beside, synced, renamed. Cost: that of deflating 3 GB. */
+ * The members are made while libzip deflates them, one sprite in its 1,024 positions at a time, so that 4 MB are in
+ * memory instead of 3 GB. Each member is a source of bytes that libzip reads from. The output goes through
+ * files/atomic.h, by another source. The cost is that of deflating 3 GB. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -175,7 +175,7 @@ static zip_int64_t open_member(member *m) {
     return 0;
 }
 
-/* What libzip asks of a source that it reads from. */
+/* Answers libzip's requests to a source that it reads from. */
 static zip_int64_t member_call(void *user, void *data, zip_uint64_t bytes, zip_source_cmd_t command) {
     member *m = user;
     switch (command) {

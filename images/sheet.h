@@ -1,4 +1,4 @@
-/* Contact sheets: many pictures of a set on one, to look at. */
+/* Contact sheets: many small pictures of a set on one sheet. */
 #ifndef IMAGES_SHEET_H
 #define IMAGES_SHEET_H
 

@@ -1,4 +1,4 @@
-/* What the files of the paper's experiments share: a run, the plan of runs, and what they say together. */
+/* What the files of the paper's experiments share: a run, the plan of runs, and their summary. */
 #ifndef PAPER_PARTS_H
 #define PAPER_PARTS_H
 
@@ -28,7 +28,7 @@ typedef struct paper_settings {
     int64_t seed;
 } paper_settings;
 
-/* Where the pictures lie is no setting: the fingerprint has what stands for their content. */
+/* The path of the pictures is not a setting: the fingerprint covers a mark of their content. */
 #define PAPER_LEFT_OUT "pictures_file"
 
 cJSON *paper_settings_json(const paper_settings *settings);

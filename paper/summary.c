@@ -11,9 +11,9 @@ static const double detectable = 2; /* standard errors */
 
 /* ---- synthetic models -------------------------------------------------------------------------------------------- */
 
-/* The smaller mean over runs of floor + |error - floor| + VCF. An error below the floor is had by following z, and
- * counts like one above it; a constant predictor scores 1, so that collapsing does not pay. Without a regulariser it is
- * the error: there is no invariance to be had. */
+/* Prefers the smaller mean over runs of floor + |error - floor| + VCF. An error below the floor comes from following z,
+ * and counts like one above it. A constant predictor scores 1, so collapsing does not pay. Without a regulariser the
+ * score is the error, since there is no invariance to gain. */
 double paper_score_synthetic(const paper_numbers *r, bool regularized) {
     double error = r->at[NUMBER_VALIDATION_MSE], floor = r->at[NUMBER_VALIDATION_FLOOR];
     return regularized ? floor + fabs(error - floor) + r->at[NUMBER_VALIDATION_VCF] : error;

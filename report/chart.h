@@ -22,7 +22,7 @@ typedef struct chart {
 chart *chart_new(void);
 void chart_free(chart *c);
 
-/* One more panel. There is room for CHART_PANELS. */
+/* Adds a panel. A figure has room for CHART_PANELS. */
 report_panel *chart_panel(chart *c, const char *title, const char *x_label, const char *y_label);
 
 /* A series of a style of report_series with room for so many points. One that the panel has no room for is not shown.

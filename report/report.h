@@ -1,6 +1,6 @@
-/* What a run leaves behind for people: one self-contained report.html (tables, figures as inline SVG, settings),
- * figures as SVG with their gnuplot script and data beside them, tables as CSV. Nothing in the report asks the network
- * for anything. Files are written beside and renamed. */
+/* The reports of runs: one self-contained report.html (tables, figures as inline SVG, settings), figures as SVG with
+ * their gnuplot script and data beside them, and tables as CSV. A report loads nothing from the network. Files are
+ * written under another name and then renamed. */
 #ifndef REPORT_H
 #define REPORT_H
 
@@ -34,7 +34,7 @@ typedef struct report_series {
 
 typedef struct report_panel {
     const char *title, *x_label, *y_label;
-    const char *const *x_names; /* (n_x_names): what stands at x = 0, 1, ... in the place of numbers; NULL: numbers */
+    const char *const *x_names; /* (n_x_names): labels at x = 0, 1, ... instead of numbers; NULL: numbers */
     int64_t n_x_names;
     bool log_x, log_y;
     const report_series *series;

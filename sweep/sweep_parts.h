@@ -65,7 +65,7 @@ extern const sweep__way sweep__by_threads, sweep__by_children;
 void sweep__runners_open(const sweep_options *options, sweep__runners *runners);
 void sweep__runners_close(sweep__runners *runners);
 
-/* Starts number i. false: `why` says what is wrong. */
+/* Starts run number i. false: `why` says what is wrong. */
 bool sweep__runners_start(sweep__runners *runners, int64_t i, const char *path, const char *settings,
                           char why[SWEEP__WHY_BYTES]);
 /* Waits so long for news, and tells all of it. */
