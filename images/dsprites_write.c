@@ -59,7 +59,7 @@ typedef struct member {
 } member;
 
 /* Eight pixels are the bits of a byte: it is repeated in the eight bytes of a number, each keeps a bit of its own, the
- * first the most significant, and becomes 1 where that is set. */
+ * first the most significant, and becomes 1 if that is set. */
 static void unpack(const uint8_t *bits, uint8_t *pixels) {
     for (int i = 0; i < DSPRITES_BYTES; i++) {
         uint64_t kept = bits[i] * UINT64_C(0x0101010101010101) & UINT64_C(0x0102040810204080);

@@ -1,6 +1,6 @@
 /* Pictures from files, as planes of bytes.
  *
- *     n pictures (height, width, 1 or 3) -> (n, channels, height, width), channels 1 where all are grey
+ *     n pictures (height, width, 1 or 3) -> (n, channels, height, width), channels 1 if all are grey
  *
  * Whether any picture has colour is known only after the last one is read. So all pictures are read like the first one,
  * and again from the start if a coloured one follows grey ones. Several threads decode files in chunks, and progress is

@@ -9,7 +9,7 @@
 typedef struct image_stack_options {
     int64_t width, height;      /* that pictures are resized to; 0: all must have one size */
     int64_t channels;           /* 1: colour becomes grey; 3: grey is shown as red, green and blue; 0: what they have */
-    int white;                  /* of an array of whole numbers: which is white, 1 or 255; 0: 1 where none is larger */
+    int white;                  /* of an array of whole numbers: which is white, 1 or 255; 0: 1 if none is larger */
     int64_t rows;               /* pictures that an array must have; 0: any number */
     const char *rows_of;        /* the table that has a row for each of them, for messages; NULL: none */
     circe_progress_fn progress; /* NULL: none */

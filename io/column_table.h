@@ -24,7 +24,7 @@ void column_table_free(column_table *table);
 double column_value(const column_table *table, int64_t row, int64_t col);
 const char *column_name(const column_table *table, int64_t col);
 
-/* The texts of a column, NULL-terminated; NULL where it holds numbers. */
+/* The texts of a column, NULL-terminated; NULL if it holds numbers. */
 char *const *column_categories(const column_table *table, int64_t col);
 int64_t column_n_categories(const column_table *table, int64_t col);
 

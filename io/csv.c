@@ -23,7 +23,7 @@ typedef struct reader {
     const io_reading *reading;
     uint64_t first_row; /* of data: where it begins */
     int64_t first_line;
-    io__texts header; /* names, or the numbers of the first row where there is no header */
+    io__texts header; /* names, or the numbers of the first row if there is no header */
     bool has_names;
     size_t *column_of; /* for each field its column, or IO__NOT_SELECTED */
     size_t *field_of;  /* for each column its place in the file */

@@ -38,7 +38,7 @@ void io__window_free(io__window *window);
  * empty. What is behind cut[n] is the beginning of a row that goes on after the window. */
 void io__cut_rows(const io__window *window, char delimiter, int n, size_t *cut);
 
-/* Behind the row that begins at `at`; NULL where the text ends before its line does. */
+/* Behind the row that begins at `at`; NULL if the text ends before its line does. */
 const char *io__row_end(const char *at, const char *end, char delimiter);
 
 /* ---- csv.c ---------------------------------------------------------------------------------------------------- */

@@ -14,7 +14,7 @@ static const char *step_over(const char *at, const char *end) {
     return at[0] == '\r' && at + 1 < end && at[1] == '\n' ? at + 2 : at + 1;
 }
 
-/* Behind the first line end from `at` on; `end` where there is none. */
+/* Behind the first line end from `at` on; `end` if there is none. */
 static const char *next_line(const char *at, const char *end) {
     while (at < end && !is_line_end(*at)) at++;
     return at < end ? step_over(at, end) : end;

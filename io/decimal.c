@@ -118,7 +118,7 @@ static bool few_significant(const char *at, const char *stop) {
     return n <= MAX_DIGITS || (n == MAX_DIGITS + 1 && memchr(at, '.', (size_t)n) != NULL);
 }
 
-/* At an 'e': where the exponent ends, or NULL where none follows or it is out of all range. */
+/* At an 'e': where the exponent ends, or NULL if none follows or it is out of all range. */
 static const char *take_exponent(const char *at, const char *end, int64_t *power) {
     uint64_t exponent = 0;
     bool negative = false;

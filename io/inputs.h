@@ -55,7 +55,7 @@ circe_status inputs_check_categories(const reading_options *options, input *cons
  * missing cell in any of them. At least `least` rows must remain. */
 circe_status inputs_check(const reading_options *options, input *const *group, int n, int64_t least, int64_t *dropped);
 
-/* What the option --rows asks for: 0 where it is not given (NaN), ALL_ROWS for all (CIRCE_AUTO). */
+/* What the option --rows asks for: 0 if it is not given (NaN), ALL_ROWS for all (CIRCE_AUTO). */
 enum { ALL_ROWS = -1 };
 circe_status rows_wanted(double option, int64_t *rows);
 
@@ -90,7 +90,7 @@ circe_status input_scale(input *in, circe_dtype dtype, double *largest, int *exp
 bool input_is_constant(const input *in);
 bool input_has_text(const input *in);
 
-/* The different texts of a column; 0 where it holds numbers. */
+/* The different texts of a column; 0 if it holds numbers. */
 int64_t input_n_categories(const input *in, int64_t column);
 
 /* The file it came from, for messages. */

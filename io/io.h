@@ -47,11 +47,11 @@ typedef struct io_column {
 /* A matrix with what its file said of the columns. A one-dimensional array is a single column. */
 typedef struct io_table {
     circe_mat values;    /* (rows, cols) contiguous; float32 where the file held f2 or f4, else float64 */
-    char **names;        /* cols names, or NULL where the file has none */
+    char **names;        /* cols names, or NULL if the file has none */
     bool *categorical;   /* cols flags: the column held text and `values` holds its codes 0, 1, ... in order of
-                            first appearance; NULL where no column can be categorical */
+                            first appearance; NULL if no column can be categorical */
     char ***categories;  /* for a categorical column its category texts, NULL-terminated; else NULL */
-    io_column *columns;  /* cols, or NULL where all are plain numbers */
+    io_column *columns;  /* cols, or NULL if all are plain numbers */
     bool *missing_rows;  /* rows flags: some selected cell is missing (its value is NaN); NULL: none is */
     int64_t n_missing;   /* rows with a missing cell */
     char *first_missing; /* where the first one is, for people: "row 3 (line 5), column 'age'"; NULL: none */
@@ -80,7 +80,7 @@ circe_status io_read_shape(const char *source, const char *columns, const char *
 /* A .csv or .tsv as it is, in UTF-8, row by row. */
 typedef struct io_lines {
     char *text;
-    char **rows;   /* (n_rows), each with a '\0' in the place of its line end; the first is the header's, if any */
+    char **rows;   /* (n_rows), each with a '\0' instead of its line end; the first is the header's, if any */
     char **header; /* names, and NULL behind the last; NULL: there are none */
     int64_t n_rows;
     char delimiter;

@@ -35,7 +35,7 @@ static circe_status open_archive(const void *data, size_t bytes, const char *nam
     return status;
 }
 
-/* The length of a member's name without ".npy"; 0 where it is not an array. */
+/* The length of a member's name without ".npy"; 0 if it is not an array. */
 static size_t array_name_length(const char *name) {
     size_t length = name != NULL ? strlen(name) : 0;
     return length > 4 && strcmp(name + length - 4, ".npy") == 0 ? length - 4 : 0;

@@ -32,7 +32,7 @@ static const char *take_digits(const char *at, const char *end, decimal *d, bool
     return at;
 }
 
-/* At an 'e': the end of the exponent, or NULL where none follows. Beyond 10^6 its exact size does not matter. */
+/* At an 'e': the end of the exponent, or NULL if none follows. Beyond 10^6 its exact size does not matter. */
 static const char *take_exponent(const char *at, const char *end, decimal *d) {
     int64_t exponent = 0;
     bool negative = false;

@@ -31,7 +31,7 @@ void io_yaml_free(io_yaml *file); /* takes NULL */
 /* The value under this key of a mapping, or NULL. */
 const io_yaml_node *io_yaml_find(const io_yaml_node *mapping, const char *key);
 
-/* Fails with CIRCE_ERR_FORMAT: "FILE, line N, key 'KEY': TEXT", without the key where it is NULL. */
+/* Fails with CIRCE_ERR_FORMAT: "FILE, line N, key 'KEY': TEXT", without the key if it is NULL. */
 circe_status io_yaml_refuse(const io_yaml *file, int64_t line, const char *key, const char *format, ...)
     CIRCE_PRINTF(4, 5);
 

@@ -207,7 +207,7 @@ circe_status measure_job_linear_mean(measure_job *job, const circe_cme **mean, c
 
 /* ---- the measured rows on themselves ----------------------------------------------------------------------------- */
 
-/* Width and ridge as they are given, where there is one of each. */
+/* Width and ridge as they are given, if there is one of each. */
 static bool settled(const measure_job *j) {
     const circe_cme_options *grids = &j->fitting.cme;
     return grids->n_ridge == 1 && (circe_kernel_n_free(j->own_y) == 0 || grids->n_sigma2_y == 1);

@@ -22,7 +22,7 @@ void circe_notes_clear(circe_notes *list);
 /* Told to the watch alone. */
 void job_note(const circe_watch *watch, const char *format, ...) CIRCE_PRINTF(2, 3);
 
-/* CIRCE_ERR_CANCELLED, with its text, where the watch asks to stop. */
+/* CIRCE_ERR_CANCELLED, with its text, if the watch asks to stop. */
 circe_status job_progress(const circe_watch *watch, double done, const char *format, ...) CIRCE_PRINTF(3, 4);
 
 /* The same for what reports steps: `watch` is a const circe_watch *, or NULL; not 0: stop. */

@@ -35,7 +35,7 @@ extern const char test_all_summary[];
 /* The words of --regressor; else it is a file of predictions. */
 extern const char test_regressors[];
 
-/* NULL where there is none. */
+/* NULL if there is none. */
 const test_kind *test_find(const char *name);
 
 /* How the distribution under independence was obtained, in words: "random signs on the residuals". */

@@ -12,7 +12,7 @@ enum { GROUPS_OF_NUMBERS = 4, NETWORKS = 2, MOST_GROUPS = 40 };
 typedef struct judged {
     circe_audit_result r;
     circe_audit_column predictions[NETWORKS];
-    int64_t *right[NETWORKS]; /* (n): 1 where the class is right; NULL: numbers, or no such network */
+    int64_t *right[NETWORKS]; /* (n): 1 if the class is right; NULL: numbers, or no such network */
     audit_ranking rankings[NETWORKS];
     audit_sums *sums;
 } judged;

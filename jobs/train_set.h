@@ -57,7 +57,7 @@ typedef struct training_set {
  * conditional mean must be there; `net`: the network they are for. */
 circe_status training_set_read(const circe_table *table, const circe_train_options *options, const char *net,
                                bool needs_holdout, training_set *set);
-/* Reads the images, where there are some, and prepares all points. */
+/* Reads the images, if there are some, and prepares all points. */
 circe_status training_set_fill(circe_context *context, const circe_watch *watch, training_set *set);
 void training_set_free(training_set *set);
 
@@ -69,7 +69,7 @@ void training_points_free(training_set *set);
 circe_status training_part_gather(const training_set *set, const int64_t *at, int64_t n, training_part *out);
 void training_part_free(training_part *part);
 
-/* Training rows that the conditional mean is learned from where there is no holdout, at most: many columns leave no low
+/* Training rows that the conditional mean is learned from if there is no holdout, at most: many columns leave no low
  * rank, and the cost grows with the cube of the rows. */
 static inline int64_t training_most_shared(const training_set *set) { return set->given.n <= 2 ? 10000 : 2000; }
 

@@ -6,7 +6,7 @@
  *                                                                              (numbers of a rank)
  *
  * Leave-one-out as in lib/cme/dense.c: the mean of |W_i|^2 / h_i^2, h_i = sum_k U_ik^2 / (s_k + ridge), which is the
- * inverse's diagonal where there is no spectrum. Each rank sums over the columns it has, and the sums of M numbers are
+ * inverse's diagonal if there is no spectrum. Each rank sums over the columns it has, and the sums of M numbers are
  * added. The safe ridge needs the largest eigenvalue: from the spectrum, or by Lanczos' method, some products with
  * K_YY.
  *

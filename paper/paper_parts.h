@@ -75,7 +75,7 @@ typedef enum paper_number {
 extern const char *const paper_number_names[N_NUMBERS];
 
 typedef struct paper_numbers {
-    double at[N_NUMBERS]; /* NaN where there is none */
+    double at[N_NUMBERS]; /* NaN if there is none */
     char *choices;        /* what the regulariser chose, a sentence; NULL: nothing. Owned */
 } paper_numbers;
 
@@ -155,7 +155,7 @@ typedef struct paper_group {
     bool settled;   /* its final runs know their choice */
 } paper_group;
 
-/* Over the seeds; NaN where there is none. */
+/* Over the seeds; NaN if there is none. */
 typedef struct paper_spread {
     double median, low, high, mean;
 } paper_spread;

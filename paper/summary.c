@@ -28,7 +28,7 @@ bool paper_better_synthetic(const paper_row *a, const paper_row *b) { return sma
 
 /* The score of a run is its dependence on validation rows in standard errors (without a regulariser, the validation
  * error). The smallest gamma, that is the weakest regularisation, whose dependence cannot be detected any more, that of
- * all runs together being below 2 standard errors; where there is none, the one with the fewest. Between equals the
+ * all runs together being below 2 standard errors; if there is none, the one with the fewest. Between equals the
  * smaller validation error. Nothing out of domain is looked at.
  *
  * A prediction that collapsed or went astray depends on nothing, or on noise: that is no invariance to be chosen. */

@@ -19,7 +19,7 @@ typedef enum report_style {
     REPORT_INTERVALS = 5
 } report_style;
 
-/* One curve or cloud: n points, NaN leaves a gap. low and high, where not NULL, are drawn as a shaded band; of
+/* One curve or cloud: n points, NaN leaves a gap. low and high, if not NULL, are drawn as a shaded band; of
  * REPORT_INTERVALS, which are points that no line joins, as bars. */
 typedef struct report_series {
     const char *label;

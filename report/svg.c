@@ -193,7 +193,7 @@ static int64_t panel_of(const report_figure *figure, const char *at, const char 
     return -1;
 }
 
-/* `canvas`: behind the tag of the group that holds everything. The shapes of points are defined once a figure. */
+/* `canvas`: behind the tag of the group that holds everything. The shapes of points are defined once per figure. */
 static bool put_panel(FILE *out, const char *canvas, const report_figure *figure, int64_t p) {
     copying c = {.out = out, .figure = figure};
     report__box b = report__panel_box(figure, p);

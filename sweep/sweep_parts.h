@@ -75,7 +75,7 @@ void sweep__runners_listen(sweep__runners *runners, int milliseconds, sweep__hea
 void sweep__runners_stop(sweep__runners *runners);
 void sweep__runners_hurry(sweep__runners *runners);
 
-/* ---- ranks: rank 0 hands out runs and hears what becomes of them. Does nothing where there is one process -------- */
+/* ---- ranks: rank 0 hands out runs and hears what becomes of them. Does nothing if there is one process -------- */
 
 /* Before the runs, once: tells the others how far this came and sees whether all of them see the folder, can write its
  * runs, and have the same file. */

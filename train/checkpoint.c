@@ -149,7 +149,7 @@ static circe_status check_format(const circe_tensor_file *file, const char *path
                       path, version, meta(file, "writer"), circe_version(), TRAIN_CHECKPOINT_VERSION);
 }
 
-/* Opening verified it, where there is one; every version of the format has it. */
+/* Opening verified it, if there is one; every version of the format has it. */
 static circe_status check_sum(const circe_tensor_file *file, const char *path) {
     if (circe_tensor_file_metadata(file, "checksum") != NULL) return CIRCE_OK;
     return circe_fail(CIRCE_ERR_FORMAT, "%s: the checkpoint is damaged: it has no checksum", path);

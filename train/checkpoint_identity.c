@@ -61,7 +61,7 @@ static char *network_text(const train_network *network) {
     return fclose(out) == 0 ? text : NULL;
 }
 
-/* "3, 7"; "output" where there are none. */
+/* "3, 7"; "output" if there are none. */
 static char *layers_text(const train_options *options) {
     char *text = NULL;
     size_t bytes = 0;

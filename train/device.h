@@ -224,7 +224,7 @@ typedef struct train_device_ops {
     void (*source_close)(train_device *device, train_source_handle *handle);
     /* The source's arrays have other numbers now; NULL: the device reads them where they are. */
     void (*source_renew)(train_device *device, train_source_handle *handle);
-    /* out (n, train_source_cols) := points index[0..n), or first .. first + n - 1 where the index is NULL. */
+    /* out (n, train_source_cols) := points index[0..n), or first .. first + n - 1 if the index is NULL. */
     void (*source_gather)(train_device *device, const train_source_handle *handle, const int64_t *index, int64_t first,
                           int64_t n, float *out);
     /* out (n, cols) := rows index[0..n) of from. */

@@ -95,7 +95,7 @@ static cJSON *scale_object(const train_scaler *scale) {
     return NULL;
 }
 
-/* Prints and deletes; NULL where something before had no memory. */
+/* Prints and deletes; NULL if something before had no memory. */
 static char *printed(cJSON *object, bool complete) {
     char *text = complete && object != NULL ? cJSON_PrintUnformatted(object) : NULL;
     cJSON_Delete(object);

@@ -178,7 +178,7 @@ static void print_training(const circe_training *t, const char *report, bool qui
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* --report, or the model's path with "-report" in the place of its ending; NULL: none is wanted. To be freed. */
+/* --report, or the model's path with "-report" instead of its ending; NULL: none is wanted. To be freed. */
 static char *report_folder(const args *arguments) {
     const char *model = ((const circe_train_options *)arguments->options)->output, *asked = arguments->own.report;
     if (arguments->own.no_report) return NULL;
@@ -204,7 +204,7 @@ static int train(const session *s, const circe_train_options *options, const cir
     return status;
 }
 
-/* Into REPORT/audit, or MODEL-audit where there is no report. */
+/* Into REPORT/audit, or MODEL-audit if there is no report. */
 static int audit(const session *s, const args *arguments, const circe_training *training, const char *report) {
     circe_audit_options options;
     circe_audit_result *result = NULL;

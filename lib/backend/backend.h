@@ -83,8 +83,8 @@ typedef struct circe__loops {
     void (*gram)(circe__factors kernel, const circe_mat *a, const circe_mat *b, circe_mat *out, int threads,
                  void *scratch);
 
-    /* Lower triangle of Q = K_yy o (zeta zeta'), minus the update where not NULL, into `out`, times `scale`;
-     * row_sums[i] = sum_j Q_ij (unscaled, both triangles, diagonal included) where not NULL. */
+    /* Lower triangle of Q = K_yy o (zeta zeta'), minus the update if not NULL, into `out`, times `scale`;
+     * row_sums[i] = sum_j Q_ij (unscaled, both triangles, diagonal included) if not NULL. */
     size_t (*product_bytes)(int64_t rows, int64_t cols_y, int64_t cols_zeta, int64_t cols_update, int threads);
     void (*product)(circe__factors kernel, const circe_mat *y, const circe_mat *zeta, const circe__update *update,
                     double scale, circe_mat *out, double *row_sums, int threads, void *scratch);
@@ -92,8 +92,8 @@ typedef struct circe__loops {
     /* Lower triangle in place: what the shift says it stands for. */
     void (*shift)(circe_mat *witness, const circe__shift *shift, int threads);
 
-    /* value = sum_ij G_ij k(x_i, x_j) and, where grad is not NULL, its gradient; reads the lower triangle of G, shifted
-     * on the way where shift is not NULL. */
+    /* value = sum_ij G_ij k(x_i, x_j) and, if grad is not NULL, its gradient; reads the lower triangle of G, shifted
+     * on the way if shift is not NULL. */
     size_t (*contract_bytes)(circe__factors kernel, int64_t rows, int64_t cols, int with_grad, int threads);
     void (*contract)(circe__factors kernel, const circe_mat *x, const circe_mat *witness, const circe__shift *shift,
                      double *value, circe_mat *grad, int threads, void *scratch);
@@ -122,11 +122,11 @@ typedef struct circe__algebra {
     int (*invert_lower)(int64_t n, double *l, int64_t ldl);
     /* b (m, n) := b T', T (n, n) lower triangular: each row of b becomes T times it */
     void (*multiply_rows)(int64_t m, int64_t n, const double *t, int64_t ldt, double *b, int64_t ldb);
-    /* a (n, n), of which the lower triangle is read := its eigenvectors, one a row; w ascending. Returns LAPACK's info.
-     * work: 1 + 6n + 2n^2. */
+    /* a (n, n), of which the lower triangle is read := its eigenvectors, one per row; w ascending. Returns LAPACK's
+     * info. work: 1 + 6n + 2n^2. */
     int (*eigen)(int64_t n, double *a, double *w, double *work, int *iwork);
     /* a (n, n) symmetric positive definite, of which the lower triangle is read := its inverse, both triangles. Returns
-     * LAPACK's info: not 0 where it is not positive definite. */
+     * LAPACK's info: not 0 if it is not positive definite. */
     int (*invert_spd)(int64_t n, double *a);
     /* The first min(m, n) rows of a (m, n) := orthonormal ones that span what its rows do. work: 65 max(m, n). */
     void (*orthonormal_rows)(int64_t m, int64_t n, double *a, double *work);

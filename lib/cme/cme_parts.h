@@ -271,7 +271,7 @@ circe_status circe__implicit_fill(const circe_cme *cme, const double *y, const d
                                   circe__implicit *implicit);
 void circe__implicit_free(const circe_context *context, circe__implicit *implicit);
 
-/* The implicit features of a data set, NULL where it has zeta. */
+/* The implicit features of a data set, NULL if it has zeta. */
 const circe__implicit *circe__features_implicit(const circe_features *features);
 
 /* to (n, cols) := the rows index[0..n) of from, which lie within it. */

@@ -32,7 +32,7 @@ typedef struct side {
     int64_t rank; /* outputs */
 } side;
 
-/* out (n, rank) := the function at points; residual (n) where not NULL, of z. */
+/* out (n, rank) := the function at points; residual (n) if not NULL, of z. */
 static circe_status exact(const side *s, const double *points, int64_t n, double *out, double *residual) {
     if (s->is_mean) return circe__cme_mean(s->workspace, s->cme, points, n, s->rank, out, s->rank);
     void *scratch = circe__take(s->workspace, CIRCE__SLOT_TILES, (int64_t)circe__basis_bytes(s->basis), 1);

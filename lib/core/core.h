@@ -30,7 +30,7 @@ CIRCE_ROOMS circe_status circe__context_like(const circe_context *context, int t
 void circe__log(const circe_context *context, circe_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Reports progress; CIRCE_ERR_CANCELLED where the caller asked to stop. */
+/* Reports progress; CIRCE_ERR_CANCELLED if the caller asked to stop. */
 CIRCE_ROOMS circe_status circe__progress(const circe_context *context, const char *stage, int64_t done, int64_t total);
 
 /* ---- text from outside -------------------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 
 #include "core/core.h"
 
-/* "QUOTA PERIOD" or "max PERIOD" of one group, in processors; 0 where there is no limit or no such file. */
+/* "QUOTA PERIOD" or "max PERIOD" of one group, in processors; 0 if there is no limit or no such file. */
 static double quota_in(const char *folder) {
     char path[1400];
     double quota = 0.0, period = 0.0;

@@ -1,4 +1,4 @@
-/* Weak symbols: each is NULL where no library of the process defines it.
+/* Weak symbols: each is NULL if no library of the process defines it.
  *
  * OpenBLAS built on OpenMP, and MKL, follow a setting of the calling thread. OpenBLAS built on pthreads, and BLIS, have
  * one setting for the process: it is 1 while any thread is inside, and the first to enter remembers what it was. */

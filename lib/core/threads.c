@@ -384,7 +384,7 @@ int64_t circe_context_parts(const circe_context *context, int64_t total, int64_t
     return circe__count_parts(context->threads, total, least);
 }
 
-/* Helpers for so many threads, as things are now. */
+/* Helpers for this many threads, as things are now. */
 static int helpers_allowed(int threads) {
     return (int)circe__min(circe__usable_threads(threads), circe__runtimes_limit()) - 1;
 }

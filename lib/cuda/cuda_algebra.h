@@ -22,13 +22,14 @@ circe_status circe__cuda_gemm(circe_cuda *cuda, int trans_a, int trans_b, int64_
 circe_status circe__cuda_cholesky_size(circe_cuda *cuda, int64_t n, int64_t *doubles);
 
 /* a (n, n), of which the lower triangle is read := its Cholesky factor there. `info`, in device memory, becomes other
- * than 0 where a is not positive definite. */
+ * than 0 if a is not positive definite. */
 circe_status circe__cuda_cholesky(circe_cuda *cuda, int64_t n, double *a, double *work, int64_t doubles, int *info);
 
 /* out (n, n) := the inverse of a, a lower triangle; the upper one 0. */
 circe_status circe__cuda_triangle_invert(circe_cuda *cuda, int64_t n, const double *a, double *out);
 
-/* a (n, n), of which the lower triangle is read := its eigenvectors, one a row; w (n) ascending. Allocates, and waits.
+/* a (n, n), of which the lower triangle is read := its eigenvectors, one per row; w (n) ascending. Allocates, and
+ * waits.
  */
 circe_status circe__cuda_eigen(circe_cuda *cuda, int64_t n, double *a, double *w);
 

@@ -2,7 +2,7 @@
  *
  *     circe   residual features y (N, d_y), zeta (N, q)
  *     hsic    z (N, d_z), the batch's rows gathered
- *     hscic   y and z (N, .); with z's mean from the holdout, residual features in the place of z
+ *     hscic   y and z (N, .); with z's mean from the holdout, residual features instead of z
  *     kci     y and z
  *     gcm     y and z, z_hat (N, d_z) where z is regressed on the holdout; the batch before, x and y of each place
  *

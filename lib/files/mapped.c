@@ -15,7 +15,7 @@
 
 enum { FIRST_BYTES = 1 << 16 };
 
-/* Room for so many bytes. */
+/* Room for this many bytes. */
 static int resize(circe__mapped *file, size_t bytes) {
     void *data = file->mapped_bytes == 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                                          : mremap(file->data, file->mapped_bytes, bytes, MREMAP_MAYMOVE);

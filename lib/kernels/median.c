@@ -95,7 +95,7 @@ static int64_t bin_of(selection *s, int threads, int64_t *k) {
     return BINS - 1;
 }
 
-/* The k-th smallest of v[0..n) and, where before is not NULL, the one before it; few (n) is scratch. */
+/* The k-th smallest of v[0..n) and, if before is not NULL, the one before it; few (n) is scratch. */
 static double select_kth(selection *s, int threads, int64_t k, double *few, double *before) {
     int64_t held = 0, place = k;
     s->exponent = -1;
@@ -155,7 +155,7 @@ static void run_distances(void *user, int64_t first, int64_t end) {
     }
 }
 
-/* The exponent of the largest number, by which all are scaled; 0 where squares are safe as they are. */
+/* The exponent of the largest number, by which all are scaled; 0 if squares are safe as they are. */
 static int scale_of(const double *values, int64_t n) {
     const double safe = 0x1p300;
     double largest = 0.0;

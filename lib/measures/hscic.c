@@ -15,7 +15,7 @@
  *   z of high rank: by blocks of rows of U, O(B^2 r), U never stored (hscic_blocks.c).
  *
  * With the conditional mean of z from a holdout, z is replaced by its residual: K^c (lib/cme) takes the place of K_zz.
- * The residuals' conditional mean is zero but for the holdout's error, and the weights take off what that leaves. */
+ * The residuals' conditional mean is zero except for the holdout's error, and the weights take off what that leaves. */
 #include "measures/hscic.h"
 
 #include <math.h>

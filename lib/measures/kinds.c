@@ -4,8 +4,8 @@
  *                     method says so, redrawn by the step's number
  *     circe-spectral  the largest singular value of the same operator
  *     hsic            dependence on z whatever y
- *     hscic           the batch regressed on itself; z on the holdout where asked
- *     gcm             x regressed on the batch before where there is one, so that no gradient flows through the
+ *     hscic           the batch regressed on itself; z on the holdout if requested
+ *     gcm             x regressed on the batch before if there is one, so that no gradient flows through the
  *                     regression
  *     kci             the statistic of the KCI test
  *     nocco, kpc      normalised by the spread of the variables */

@@ -36,7 +36,7 @@ static circe_status take_x(const circe__normalized *m, circe__points *x) {
     return circe__points_take(m->workspace, CIRCE__SLOT_X, m->kernels->x, m->x, m->n, "x", x);
 }
 
-/* num / den, or false where there is nothing to explain. */
+/* num / den, or false if there is nothing to explain. */
 static bool divide(const circe__points *x, double num, double den, double *value) {
     double trace = 0.0;
     for (int64_t i = 0; i < x->mat.rows; i++)
@@ -74,7 +74,7 @@ static circe_status make_sides(circe_workspace *workspace, const circe__smoother
     return CIRCE_OK;
 }
 
-/* F (q, n) in the slot FACTOR with K_x ~ F'F, rows centred; `thin` is false where x has too high a rank for it. */
+/* F (q, n) in the slot FACTOR with K_x ~ F'F, rows centred; `thin` is false if x has too high a rank for it. */
 static circe_status factor_x(const circe__normalized *m, const circe__points *x, double **F, int64_t *q, bool *thin) {
     int64_t most = circe__min(circe__max(m->n / SMALLEST_RATIO, 1), MOST_RANK);
     circe_status status =

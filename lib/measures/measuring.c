@@ -395,7 +395,7 @@ static circe_status copy_rows(circe_measure *m, const circe_mat *from, int64_t c
     return CIRCE_OK;
 }
 
-/* circe keeps residual features; where there are none (random features), and for the others, y and z themselves. */
+/* circe keeps residual features; if there are none (random features), and for the others, y and z themselves. */
 static circe_status keep_rows(circe_measure *m, const circe_mat *y, const circe_mat *z) {
     circe_cme_info info = {0};
     if (m->mean != NULL) circe_cme_get_info(m->mean, &info);

@@ -110,7 +110,7 @@ bool circe__measure_follows(const circe_measure *m);
 bool circe__measure_runs(const circe_measure *m);
 bool circe__measure_scales(const circe_measure *m);
 circe_scaling circe__measure_scaling(const circe_measure *m, bool frozen);
-/* The place's, made where there is none yet; NULL: there is no memory. */
+/* The place's, made if there is none yet; NULL: there is no memory. */
 circe__x_place *circe__measure_x_place(circe_measure *m, int64_t place);
 /* x as the kernel sees it, in the workspace, or x itself; and the gradient back. */
 circe_status circe__measure_scale(circe_measure *m, int64_t place, bool in_step, const circe_mat *x, circe_mat *room,

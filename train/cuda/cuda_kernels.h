@@ -70,7 +70,7 @@ cudaError_t train_cuda_bias(cuda_bend f, cuda_dense layer, const float *bias, fl
 int64_t train_cuda_bias_partials(cuda_dense layer);
 cudaError_t train_cuda_bias_back(cuda_bend f, cuda_dense layer, const float *out, float *grad, double *partial,
                                  float *d_bias, void *stream);
-/* The loss of rows times their weights (NULL: 1) and, where grad is not NULL, its gradient; `partial` has room for
+/* The loss of rows times their weights (NULL: 1) and, if grad is not NULL, its gradient; `partial` has room for
  * TRAIN_CUDA_LOSS_PARTIALS doubles. */
 enum { TRAIN_CUDA_LOSS_PARTIALS = 64 };
 cudaError_t train_cuda_mse(int64_t n, int64_t cols, const float *prediction, const float *target, const float *weight,
@@ -183,7 +183,7 @@ cudaError_t train_cuda_halve(cuda_window window, cuda_bend f, const float *in, c
                              uint8_t *taken, float *out, void *stream);
 cudaError_t train_cuda_halve_data(cuda_window window, cuda_shown shown, const float *weights, float *grad_in,
                                   void *stream);
-/* d_params: the gradient of the weights and, if there is one, of the bias behind them; scratch of so many bytes. With
+/* d_params: the gradient of the weights and, if there is one, of the bias behind them; scratch of this many bytes. With
  * tf32 by the tensor units where that pays. */
 int64_t train_cuda_halve_bytes(cuda_window window);
 cudaError_t train_cuda_halve_weights(cuda_window window, cuda_shown shown, bool tf32, bool bias, const float *in,

@@ -16,7 +16,7 @@ cudaError_t train_cuda_exact_forward(cuda_window window, const float *in, const 
                                      void *stream);
 cudaError_t train_cuda_exact_data(cuda_window window, const float *grad, const float *turned, float *grad_in,
                                   void *stream);
-/* d_weights (outputs, taps, channels); scratch of so many bytes. */
+/* d_weights (outputs, taps, channels); scratch of this many bytes. */
 int64_t train_cuda_exact_bytes(cuda_window window);
 cudaError_t train_cuda_exact_weights(cuda_window window, const float *in, const float *grad, void *scratch,
                                      float *d_weights, void *stream);

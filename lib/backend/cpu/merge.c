@@ -343,7 +343,7 @@ static void scale(double *v, int64_t n, double by) {
     for (int64_t i = 0; i < n; i++) v[i] *= by;
 }
 
-/* Order from 1, right but for eigenvalues that are equal to rounding, to order from 0. */
+/* Order from 1, right except for eigenvalues that are equal to rounding, to order from 0. */
 static void sort(const double *d, int64_t n, int *order) {
     for (int64_t i = 0; i < n; i++) {
         int64_t at = i;

@@ -25,7 +25,7 @@ __global__ __launch_bounds__(THREADS) void gram(const __grid_constant__ circe__c
     if (e < n * r) out[e] = kernel_value(k, a + e / r * ld_a, b + e % r * ld_b);
 }
 
-/* out (n, m) := A (n, k) B (k, m), or base - A B where there is a base; all row-major and contiguous but for out. */
+/* out (n, m) := A (n, k) B (k, m), or base - A B where there is a base; all row-major and contiguous except for out. */
 template <typename real>
 __global__ __launch_bounds__(THREADS) void product(int64_t n, int64_t m, int64_t k, const double *A, const double *B,
                                                    const double *base, real *out, int64_t ld) {

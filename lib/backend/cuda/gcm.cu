@@ -116,7 +116,7 @@ __device__ void centre_columns(double *C, int64_t d, int64_t m, int64_t N) {
     __syncthreads();
 }
 
-/* The column of which the largest share is not in the span yet; -1 where all that is left is rounding. Every thread
+/* The column of which the largest share is not in the span yet; -1 if all that is left is rounding. Every thread
  * finds it by itself. */
 __device__ int64_t next_column(const double *left, int64_t d, double least, const double *own) {
     int64_t best = -1;

@@ -125,7 +125,7 @@ __global__ __launch_bounds__(WIDE) void factor(const __grid_constant__ circe__cu
 
 /* ---- a small triangle ------------------------------------------------------------------------------------ */
 
-/* With l = M D M', M a unit lower triangle: x := M^-1, and D stays on the diagonal of l; false where it is not positive
+/* With l = M D M', M a unit lower triangle: x := M^-1, and D stays on the diagonal of l; false if it is not positive
  * definite. Eliminating column k from the rows below it does both, one barrier a column. A warp has a row, a lane the
  * columns: those up to k are x's, the others l's. */
 __device__ bool eliminate(double *l, double *x, int r) {
@@ -147,7 +147,7 @@ __device__ bool eliminate(double *l, double *x, int r) {
     return fine;
 }
 
-/* X (RANK, RANK) := the inverse D^-1/2 M^-1 of the Cholesky factor of S + ridge I within the rank, 0 beyond; NaN where
+/* X (RANK, RANK) := the inverse D^-1/2 M^-1 of the Cholesky factor of S + ridge I within the rank, 0 beyond; NaN if
  * there is none. */
 __global__ __launch_bounds__(WIDE) void invert(const __grid_constant__ circe__cuda_lowrank_pair jobs) {
     extern __shared__ double memory[];
