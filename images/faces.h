@@ -30,8 +30,7 @@ int64_t faces_width(int64_t height);
 void faces_light_direction(faces_light light, float direction[3]);
 void faces_pose_direction(int pose, float direction[3]);
 
-/* ---- rendering: head, then its distances (once an identity), then a view (once per pose), then pictures ------------
- */
+/* ---- rendering: head, then its distances (once per identity), then a view (once per pose), then pictures ---- */
 
 typedef struct faces_model faces_model;
 typedef struct faces_view faces_view;
