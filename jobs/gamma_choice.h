@@ -24,14 +24,14 @@ typedef struct gamma_rules {
     double free;    /* a larger gamma that keeps this share of the largest worth is taken for more margin */
 } gamma_rules;
 
-/* Of p-values; of shares, at most `tolerance`. plain: the error without a regulariser. */
+/* The rules for p-values, and for shares of at most `tolerance`. plain: the error without a regulariser. */
 gamma_rules gamma_rules_of_p(double trivial, double plain);
 gamma_rules gamma_rules_of_share(double tolerance, double trivial, double plain);
 
 /* Is a prediction with this error of use? */
 bool gamma_is_of_use(double error, const gamma_rules *rules);
 
-/* One p-value for n of other rows each (Stouffer). */
+/* Combines n p-values, each from other rows, into one (Stouffer). */
 double gamma_combined_p(const double *p, int64_t n);
 double gamma_height(double p);
 

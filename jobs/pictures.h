@@ -53,7 +53,7 @@ circe_status pictures_check_model(const pictures_request *request, const picture
 circe_status pictures_source(const pictures *images, const int64_t *rows, int64_t n, int32_t **shown,
                              train_source *source);
 
-/* Of what the network sees: channels by lines by columns. */
+/* The shape that the network sees: channels by lines by columns. */
 train_shape pictures_shape(const pictures *images);
 
 /* "1152 of 42 by 48 pixels, grey, kept as bytes (2.3 MB)"; to be freed. */

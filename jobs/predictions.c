@@ -109,7 +109,7 @@ void predictions_put_csv(const circe_predictions *r, FILE *out) {
 
 /* ---- the table with further columns ------------------------------------------------------------------------------ */
 
-/* Of numbers one name per output; of classes that of the class, then one per class. */
+/* For numbers, one name per output; for classes, one for the predicted class, then one per class. */
 static name_list new_names(const circe_predictions *r, const char *name) {
     const predicted *p = predicted_of(r);
     bool classes = r->target != NULL;

@@ -100,7 +100,7 @@ static circe_status pool_left_out(search *s, int64_t *rows) {
     return training_part_gather(s->job->set, rows, kept, &s->rows);
 }
 
-/* Of one run, in which steps cost what they cost in the final one. */
+/* The number of epochs of one run, whose steps take as long as those of the final one. */
 static int64_t epochs_of(const search *s) {
     const circe_train_options *o = s->job->options;
     int64_t per_epoch = s->folds[0].training.n / o->batch, all = o->epochs;
@@ -262,7 +262,7 @@ static circe_status evaluate(search *s, double gamma, circe_training_trial **fou
 
 /* ---- the grid ---------------------------------------------------------------------------------------------------- */
 
-/* Of a prediction that is the same for all: the variance, or the entropy of the classes. */
+/* The error of a constant prediction: the variance, or the entropy of the classes. */
 static double trivial_error(const search *s) {
     const training_set *set = s->job->set;
     const float *target = s->rows.data.target.data;
@@ -335,7 +335,7 @@ static circe_status descend(search *s) {
     return CIRCE_OK;
 }
 
-/* Where dependence is found with every gamma of use: looks between the largest of them and the next one. */
+/* If dependence is found with every useful gamma, looks between the largest of them and the next one. */
 static circe_status bisect(search *s) {
     for (int round = 0; round < ROUNDS; round++) {
         circe_training_trial *last = NULL, *next = NULL, *t = NULL;

@@ -233,7 +233,7 @@ static void json_trials(cJSON *out, const circe_training *r) {
     }
 }
 
-/* Of the network, and of the baseline if there is one. */
+/* A number of the network, and of the baseline if there is one. */
 static void json_pair(cJSON *out, const char *name, const double *pair) {
     char *other = small_format("%s_baseline", name);
     if (isfinite(pair[0])) json_number(out, name, pair[0]);

@@ -301,7 +301,7 @@ static circe_status score_both(training_job *job) {
     return status == CIRCE_OK ? training_compare_groups(job) : status;
 }
 
-/* Of the network that was kept, in the unit of the judged rows' error. */
+/* The validation error of the final network, in the unit of the judged rows' error. */
 static void score_validation(training_job *job) {
     const training_part *part = &job->set->validation;
     double *loss = small_alloc((size_t)part->n * sizeof *loss), sum = 0.0;

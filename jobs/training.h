@@ -100,12 +100,12 @@ circe_status training_regularizer_for(const training_job *job, const training_pa
 /* ---- the watchman (train_watchman.c) ----------------------------------------------------------------------------- */
 
 void training_watch_epochs(training_job *job, const train_epoch *history, int64_t epochs);
-/* Of the network that was asked for, once it is judged. */
+/* Checks the requested network after it has been judged. */
 void training_watch_end(training_job *job);
 
 /* ---- the choice of gamma (train_gamma.c, train_search_file.c) ---------------------------------------------------- */
 
-/* Where gamma is to be chosen, or a sweep is asked for: job->gamma and the result's trials. */
+/* If gamma is to be chosen, or a sweep is requested: sets job->gamma and the result's trials. */
 circe_status training_choose_gamma(training_job *job);
 /* What the search has found, in a file beside the model: read where the run is resumed. Removed with `forget`. */
 circe_status training_search_load(training_job *job, circe_training_trial **trials, int64_t *n);
@@ -153,7 +153,7 @@ circe_status training_judge(training_job *job);
 circe_status training_conditional_mean(circe_context *context, const training_set *set, const circe_mat *y,
                                        const circe_mat *x, const circe_mat *at, circe_mat *mean);
 
-/* Of judged row `row`: its target (of numbers) and its prediction in the table's units; its class. */
+/* For judged row `row`: its target (if it is a number) and its prediction in the table's units; its class. */
 double training_target_in_units(const trained *t, int64_t row, int64_t col);
 double training_prediction_in_units(const trained *t, int64_t row, int64_t col);
 int64_t training_true_class(const trained *t, int64_t row);
@@ -161,10 +161,10 @@ int64_t training_found_class(const trained *t, int64_t row);
 
 /* ---- several processes (train_ranks.c) --------------------------------------------------------------------------- */
 
-/* Those that mpirun or srun started, as the loop trains with them; NULL: this one alone. */
+/* The processes that mpirun or srun started, for the training loop; NULL: there is only this one. */
 const train_ranks *training_ranks(void);
 
-/* Keeps, of the training rows, this process's slice. */
+/* Keeps only this process's slice of the training rows. */
 void training_ranks_divide(training_set *set);
 /* The device for this process. With "cuda" and "auto", each rank of a machine gets another GPU as long as there are
  * enough. */

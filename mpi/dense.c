@@ -43,7 +43,7 @@ static void shape_of(int *rows, int *cols) {
     *cols = ranks_size() / *rows;
 }
 
-/* Of n things in blocks, how many are dealt to number `mine` of `all`. */
+/* How many of n items, in blocks, are dealt to number `mine` of `all`. */
 static int64_t dealt(int64_t n, int64_t block, int64_t mine, int64_t all) {
     int64_t whole = n / block, extra = whole % all;
     int64_t count = whole / all * block;

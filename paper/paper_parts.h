@@ -239,8 +239,8 @@ paper_rows paper_summarise(const paper *p, int64_t group, bool tuning);
  * chosen. */
 void paper_choose(const paper_kind *kind, paper_rows *rows);
 
-/* Of all runs of a row of pictures together, in standard errors: each is evidence of its own, so that three of 1.9 are
- * 3.3 (Stouffer). PAPER_USELESS where a run predicts no better than a constant. */
+/* The dependence in all runs of a row of pictures together, in standard errors. Each run is independent evidence, so
+ * three of 1.9 are 3.3 (Stouffer). PAPER_USELESS if a run predicts no better than a constant. */
 #define PAPER_USELESS 1e30
 double paper_evidence(const paper_row *row);
 
@@ -332,7 +332,7 @@ extern const paper_column paper_columns_synthetic[], paper_columns_synthetic_tun
 /* NULL: there is none of that name. */
 const paper_kind *paper_kind_find(const char *name);
 
-/* That of an experiment with these models and limits. */
+/* The kind of an experiment with these models and limits. */
 const paper_kind *paper_kind_of(const paper_config *config);
 
 #endif

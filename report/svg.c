@@ -172,7 +172,7 @@ static const char *end_of_element(const char *at) {
     return NULL;
 }
 
-/* Where `text` is before `end`; NULL: it is not. */
+/* The position of `text` before `end`; NULL: it does not occur. */
 static const char *find_before(const char *at, const char *end, const char *text) {
     return memmem(at, (size_t)(end - at), text, strlen(text));
 }

@@ -107,7 +107,7 @@ void sweep_release(sweep *s, int64_t run, const char *name, double weight, cJSON
 /* It cannot be done. */
 void sweep_fail(sweep *s, int64_t run, const char *error);
 
-/* Of settings and of the version of this program. */
+/* The fingerprint of settings and of the version of this program. */
 void sweep_fingerprint(const cJSON *settings, const char *left_out, char fingerprint[SWEEP_FINGERPRINT_BYTES]);
 
 /* ---- in the process of a run ------------------------------------------------------------------------------------- */

@@ -80,8 +80,8 @@ static bool fill_names(const train_network *network, const char *prefix, int64_t
     return complete;
 }
 
-/* Those of this prefix, made at their first use: a checkpoint holds parameters and moments under one prefix each. NULL:
- * no memory. */
+/* The names under this prefix, created at their first use: a checkpoint has parameters and moments under one prefix
+ * each. NULL: no memory. */
 static char **names_of(const train_network *network, const char *prefix) {
     int64_t n = train_network_n_tensors(network) + train_network_n_buffer_tensors(network);
     for (train_names *known = *network->names; known != NULL; known = known->next)

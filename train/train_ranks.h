@@ -33,7 +33,8 @@ typedef struct train_ranks {
     void (*sum_end)(void);
 } train_ranks;
 
-/* Of `total` things in a row, process `rank` of `size` has n from the returned one on: near-equal parts, in order. */
+/* Divides `total` items among `size` processes in near-equal parts, in order. Process `rank` has n items from the
+ * returned one on. */
 static inline int64_t train_ranks_slice(int64_t total, int rank, int size, int64_t *n) {
     int64_t first = total / size * rank + total % size * rank / size;
     int64_t end = total / size * (rank + 1) + total % size * (rank + 1) / size;

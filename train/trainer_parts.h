@@ -125,7 +125,7 @@ circe_status train_loop_agree(const train_loop *loop, circe_status status);
 /* After a failure in the middle of a step, which the other processes cannot know about: ends all of them. */
 circe_status train_loop_lost(const train_loop *loop, circe_status status);
 
-/* Who takes what; buffers, with the source that batches are gathered from. */
+/* Plans which process takes which rows; creates buffers, and the source that batches are gathered from. */
 circe_status train_share_plan(train_loop *loop);
 circe_status train_share_open(train_loop *loop);
 void train_share_close(train_loop *loop);

@@ -204,7 +204,8 @@ static void read_record(train_loop *loop, int64_t at, const char *from) {
     memcpy((char *)s->target + (size_t)at * target_bytes(loop), from, target_bytes(loop));
 }
 
-/* Those of batches [first, end) that this process holds, by who takes them, in the order of the epoch. */
+/* Packs the rows of batches [first, end) that this process has, grouped by the process that takes them, in the order of
+ * the epoch. */
 static void pack(train_loop *loop, int64_t first, int64_t end) {
     train_share *s = &loop->share;
     int64_t batch = loop->options->batch, n = 0;

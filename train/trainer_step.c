@@ -314,7 +314,7 @@ static circe_status forward_chunk(train_loop *loop, int64_t first, int64_t rows,
     return ops->check(loop->device);
 }
 
-/* Of several ranks, each takes its slice of every chunk. */
+/* With several ranks, each takes its slice of every chunk. */
 static circe_status validate_chunks(train_loop *loop, double *loss, double *regularizer) {
     int64_t n = loop->checking.n, batch = loop->options->batch, chunks = 0;
     const train_ranks *ranks = loop->share.ranks;

@@ -142,7 +142,7 @@ static void trim(const double *residual, double least, circe__curve *curve) {
     curve->pieces = end - first;
 }
 
-/* Of all the points at hand: the largest sum of squares of the coordinates from q on, for every q. */
+/* For every q, the largest sum of squares of the coordinates from q on, over all points given so far. */
 static void add_tails(const double *values, int64_t n, int64_t rank, double *tails) {
     for (int64_t i = 0; i < n; i++) {
         double tail = 0.0;

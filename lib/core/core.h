@@ -123,7 +123,7 @@ void *circe__take(circe_workspace *workspace, circe__slot slot, int64_t count, s
 /* Checks a view (pointers, sizes, ld, dtype); `name` appears in the text. At least `min_rows` rows and one column. */
 CIRCE_ROOMS circe_status circe__check_mat(const circe_mat *mat, const char *name, int64_t min_rows);
 
-/* Also that every element is finite; the text names row and column. */
+/* The same, and every element must be finite. The text names row and column. */
 circe_status circe__check_data(const circe_mat *mat, const char *name, int64_t min_rows);
 
 /* Element (i, j), whatever the dtype; not for hot loops. */

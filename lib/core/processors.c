@@ -53,8 +53,8 @@ static double quota_above(const char *root, char *group, double (*quota)(const c
     return least;
 }
 
-/* Of this process's control group, in lines "0::GROUP" (version 2) and "NUMBER:CONTROLLERS:GROUP" (version 1); a
- * container sees its own as /. */
+/* The limit of this process's control group. The file has lines "0::GROUP" (version 2) and "NUMBER:CONTROLLERS:GROUP"
+ * (version 1); a container sees its own group as /. */
 static double cgroup_processors(void) {
     char line[1024];
     double quota = 0.0;

@@ -352,7 +352,8 @@ static int available_processors(void) {
     return processors;
 }
 
-/* Of a list, one number for each level of nesting, the first; 0: it is not set, or no number. */
+/* OMP_NUM_THREADS may be a list with one number per level of nesting: this takes the first. 0: it is not set, or is not
+ * a number. */
 static int number_in_environment(void) {
     const char *text = getenv("OMP_NUM_THREADS");
     long number = text != NULL ? strtol(text, NULL, 10) : 0;
@@ -384,7 +385,7 @@ int64_t circe_context_parts(const circe_context *context, int64_t total, int64_t
     return circe__count_parts(context->threads, total, least);
 }
 
-/* Helpers for this many threads, as things are now. */
+/* How many helpers this many threads need at the moment. */
 static int helpers_allowed(int threads) {
     return (int)circe__min(circe__usable_threads(threads), circe__runtimes_limit()) - 1;
 }

@@ -252,7 +252,7 @@ static circe_status open_scaling(circe_measure *m) {
                               "opening a measure");
 }
 
-/* Whose widths are used: those of the measure that this one is like, where they run. */
+/* The widths in use. If this measure follows another one on the same device, it uses that measure's running widths. */
 static double *widths_in_use(const circe_measure *m, int64_t place) {
     const on_cuda *own_state = state_of(m);
     const on_cuda *other = m->leader != NULL && m->leader->device == m->device ? m->leader->on_device : NULL;

@@ -12,7 +12,7 @@
 uint64_t circe__hash_tensor(const circe_tensor *tensor);
 uint64_t circe__hash_metadata(const char *key, const char *value);
 
-/* Where it stands, and as what text (CIRCE__CHECKSUM_CHARS). */
+/* Its key in the metadata, and its text (CIRCE__CHECKSUM_CHARS). */
 #define CIRCE__CHECKSUM_KEY "checksum"
 enum { CIRCE__CHECKSUM_CHARS = 17 };
 void circe__checksum_text(uint64_t sum, char *text);

@@ -26,7 +26,7 @@ enum {
     SMALLEST_RATIO = 3, /* low rank pays up to n / 3 */
 };
 
-/* Of trace(K_x). A smaller denominator is rounding: there is nothing of x for z to explain. */
+/* Relative to trace(K_x). A smaller denominator is rounding: nothing of x is left for z to explain. */
 static const double nothing_left = 1e-13;
 
 /* What low rank leaves out of trace(K_x): the denominator can be as small as epsilon^2 of it, where y explains x. */

@@ -36,7 +36,7 @@ static circe_status check_options(const circe_normalized_options *options) {
     return CIRCE_OK;
 }
 
-/* Of low rank. A large epsilon needs no less: 1e-12 costs little already. */
+/* The tolerance of low rank. It does not grow with a large epsilon, because 1e-12 already costs little. */
 static double tolerance_of(const circe_normalized_options *options, circe_dtype dtype) {
     if (options->tolerance > 0.0) return options->tolerance;
     return (dtype == CIRCE_FLOAT32 ? 1e-7 : 1e-9) * fmin(options->epsilon, 1e-3);

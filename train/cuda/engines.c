@@ -254,7 +254,7 @@ static bool make_plan(const train_cuda_device *cuda, cudnnBackendDescriptor_t co
     return fits;
 }
 
-/* Those of one mode of the heuristic, in its order; *n of them. */
+/* Adds the configurations that one mode of the heuristic proposes, in its order, and counts them in *n. */
 static void propose(const train_cuda_device *cuda, const train_cuda_engine *e, cudnnBackendHeurMode_t mode,
                     cudnnBackendDescriptor_t *configs, int64_t *n) {
     const train_cuda_dnn *dnn = &cuda->dnn;

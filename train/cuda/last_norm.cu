@@ -289,7 +289,7 @@ static __global__ void __launch_bounds__(PASS_THREADS, 4)
     }
 }
 
-/* Of a bias: the gradient before the activation, in place, and its sums. */
+/* For a bias: computes the gradient before the activation, in place, and its sums. */
 template <typename T, int V>
 static __global__ void __launch_bounds__(SUM_THREADS, 2)
     sum_bias(spread s, cuda_bend f, const T *out, T *grad, reduction r, gradients to) {

@@ -253,7 +253,7 @@ static void deflate(merge *m) {
 
 /* ---- all of a merge ---------------------------------------------------------------------------------------------- */
 
-/* Of numbers z, lambda and w, n each, then Q2, n^2 and the rotations. */
+/* Lays out the scratch: z, lambda and w with n numbers each, then Q2 with n^2, then the rotations. */
 static void place(merge *m, double *work, int *iwork) {
     m->z = m->old_w = work;
     m->lambda = work + m->n;

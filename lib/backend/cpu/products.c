@@ -209,7 +209,7 @@ static void multiply_at_once(product *p, int threads) {
         multiply(p);
 }
 
-/* Of work that takes long, so many rows of the result at once that a step has about STEP operations for each thread. */
+/* Long work is done in steps. Each takes as many rows of the result as make about STEP operations per thread. */
 static void multiply_in_parts(product *p) {
     if (p->m == 0 || p->n == 0) return;
     if (p->k == 0) p->lda = p->ldb = circe__max(p->m, p->n); /* BLAS refuses a zero distance though it reads nothing */

@@ -29,7 +29,7 @@ __device__ __forceinline__ survey survey_agreed(survey s) {
     return {__shfl_sync(0xffffffffu, s.best, 0), __shfl_sync(0xffffffffu, s.at, 0), __shfl_sync(0xffffffffu, s.sum, 0)};
 }
 
-/* Of the first n of these, for every thread; n is 32 at most. */
+/* Combines the first n surveys, at most 32, for every thread. */
 __device__ __forceinline__ survey survey_parts(const survey *parts, int n) {
     int lane = threadIdx.x % 32;
     return survey_agreed(survey_warp(lane < n ? parts[lane] : survey{-1, 0, 0}));
