@@ -1,10 +1,10 @@
 /* Decimal text to the nearest double without strtod, for the cells of large tables.
  *
- * A decimal of up to 19 significant digits is w * 10^q with w below 2^64. Where w is at most 2^53 and |q| at most 22
- * both factors are doubles, and one multiplication or division rounds once (Clinger 1990). Otherwise the leading 64
- * bits of w * 5^q come from one or two products with a table of 5^q in 128 bits (Lemire 2021, "Number parsing at a
- * gigabyte per second"): they decide the rounding unless the product lies within the table's error of a tie, and then
- * io__decimal leaves the number to its caller. The result is the nearest double, ties to even, as strtod gives it. */
+ * A decimal of up to 19 significant digits is w * 10^q with w below 2^64. If w is at most 2^53 and |q| at most 22, both
+ * factors are doubles, and one multiplication or division rounds once (Clinger 1990). Otherwise the leading 64 bits of
+ * w * 5^q come from one or two products with a table of 5^q in 128 bits (Lemire 2021, "Number parsing at a gigabyte per
+ * second"): they decide the rounding unless the product lies within the table's error of a tie, and then io__decimal
+ * leaves the number to its caller. The result is the nearest double, ties to even, as strtod gives it. */
 #include "io/decimal.h"
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* Parses numbers in text that does not end in NUL, and recognises text that looks like a number but is not one.
  *
- * A decimal of up to 19 digits is an integer times a power of ten. Where both are exact in a double (below 2^53, at
- * most 10^22), one multiplication or division rounds once and gives the nearest double. strtod parses everything else,
- * after its form has been checked here: strtod alone would accept hexadecimal and "nan(...)". */
+ * A decimal of up to 19 digits is an integer times a power of ten. If both are exact in a double (below 2^53, at most
+ * 10^22), one multiplication or division rounds once and gives the nearest double. strtod parses everything else, after
+ * its form has been checked here: strtod alone would accept hexadecimal and "nan(...)". */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* Training by several processes: the rows they hold, the rows they get, and what they add up.
  *
- * Each of N processes holds a share of the training rows: those of train_ranks_slice. Batch b of an epoch is that of
- * one process alone, rows order[b B .. b B + B) of the same permutation; process k takes its slice of it, rows [B k /
- * N, B (k + 1) / N). So the rows move: once per epoch each process sends what it holds to those who will train on it,
- * as records (what is stored of its features, shift, target), and gets its slices of all batches, in order. That is a
- * second share of memory and n / N records a process and epoch, in a few large messages.
+ * Each of N processes has a share of the training rows: those of train_ranks_slice. Batch b of an epoch is that of one
+ * process alone, rows order[b B .. b B + B) of the same permutation; process k takes its slice of it, rows [B k / N, B
+ * (k + 1) / N). So the rows move: once per epoch, each process sends its rows to the processes that will train on them,
+ * as records (stored features, shift, target), and receives its slices of all batches, in order. This takes a second
+ * share of memory, and n / N records per process and epoch, in a few large messages.
  *
  *     objective        L + gamma R,  L the mean over the B rows, R of the whole batch
  *     process k        grads_k = d mean_k + (B / rows_k) gamma dR|own rows,  weight_k = rows_k / B

@@ -5,10 +5,10 @@
  * objective, loss + gamma_t sum_layers R(x_layer), its gradient, and AdamW at rate_t. The device is told all of an
  * epoch at once, so that every step is the same work: it is recorded where the device records, and queued again.
  *
- * The end of an epoch: validation loss over all rows, the network in its state of use; R as the mean over whole chunks
- * of B rows, in their order (fewer rows than B: one chunk of all), since its size and noise depend on the number of
- * points. With patience, the epoch of the least loss + gamma R is the best, from the end of gamma's warm-up on: before,
- * it is another objective in every epoch. */
+ * The end of an epoch: the validation loss is taken over all rows, with the network as it is used for predictions. R is
+ * the mean over whole chunks of B rows, in their order (one chunk of all rows if there are fewer than B), because its
+ * size and noise depend on the number of points. With patience, the best epoch is the one with the least loss + gamma R
+ * after gamma's warm-up. Before that, every epoch has another objective. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -175,8 +175,8 @@ static circe_status forward(train_loop *loop) {
     return CIRCE_OK;
 }
 
-/* The batch whose turn it is, from taking it to noting its values. Where one is not finite nothing is changed, and it
- * stays this batch's turn. */
+/* Does the current batch, from taking it to noting its values. If a value is not finite, nothing is changed, and the
+ * batch stays the current one. */
 static circe_status queue_step(train_loop *loop) {
     const train_device_ops *ops = loop->device->ops;
     train_device *device = loop->device;

@@ -35,7 +35,7 @@ int message_fail(int status, const char *format, ...) PRINTF_LIKE(2, 3);
 void message_hint(const char *format, ...) PRINTF_LIKE(1, 2);
 void message_note(const char *format, ...) PRINTF_LIKE(1, 2);
 
-/* The exit status of a call of the library or of a job. Where it failed, prints its text, whose further lines are
+/* The exit status of a call of the library or of a job. If it failed, prints its text, whose further lines are
  * hints. */
 int message_refused(circe_status status);
 /* The same for a job that explains itself what an interrupted run leaves behind. */

@@ -14,15 +14,15 @@
  *     N N = I - P_y diag(2 - t_y) P_y'
  *
  * and with ~K_x = F'F, F (q, n): num = |F M|^2, den = |F N|^2, sums of squares that lose nothing where they are small.
- * O(n r^2 + n q r) and no n by n matrix. Where x is of high rank, num = <K_x T, A> and likewise den, with K_x made in
- * blocks of rows: O(n^2 r). Dense: M M and N N as matrices, O(n^3). The gradient takes O(n^2 r) for its witness. */
+ * O(n r^2 + n q r) and no n by n matrix. If x has high rank, num = <K_x T, A> and likewise den, with K_x made in blocks
+ * of rows: O(n^2 r). Dense: M M and N N as matrices, O(n^3). The gradient takes O(n^2 r) for its witness. */
 #include <math.h>
 
 #include "measures/normalized.h"
 
 enum {
     BLOCK = 256,        /* rows of a matrix in the making */
-    MOST_RANK = 1024,   /* of x: beyond, blocks of rows cost less than the factorisation */
+    MOST_RANK = 1024,   /* of x: beyond this rank, blocks of rows cost less than the factorisation */
     SMALLEST_RATIO = 3, /* low rank pays up to n / 3 */
 };
 
