@@ -66,8 +66,7 @@ static circe_status build_zeta(const circe_cme *cme, const circe__basis *basis, 
     circe_context *context = cme->context;
     circe_dtype dtype = features->y.dtype;
     int64_t rank = cme->z_basis.rank, n = features->y.rows;
-    /* Points beyond the holdout's span have large coordinates along its weakest pivots. In that case no column is left
-     * out. */
+    /* Points beyond the holdout's span have large coordinates along its weakest pivots: then none is left out. */
     int64_t leading =
         basis->rank > rank ? rank : circe__basis_rank_at(&cme->z_basis, 0.01 * circe__accuracy(cme, dtype));
     layout l = {leading, rank, basis->rank};
@@ -83,7 +82,7 @@ static circe_status build_zeta(const circe_cme *cme, const circe__basis *basis, 
 
 static circe_status build(const circe_cme *cme, const circe_mat *y, const double *y64, const double *z64,
                           circe_dtype dtype, circe_features *features) {
-    enum { MAX_RANK = 1024 }; /* from this rank on, implicit features are quicker to make and to use */
+    enum { MAX_RANK = 1024 }; /* from here on implicit features are made sooner and are faster */
     circe_context *context = cme->context;
     circe__basis basis = {0};
     double accuracy = circe__accuracy(cme, dtype);
