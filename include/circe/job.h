@@ -14,16 +14,12 @@ CIRCE_BEGIN_DECLS
  * copied. */
 typedef struct circe_table circe_table;
 
-/* Creates a table with this many rows and no columns. */
 CIRCE_API circe_status circe_table_create(int64_t rows, circe_table **table);
-/* Frees it with everything that it owns. NULL is allowed. */
 CIRCE_API void circe_table_free(circe_table *table);
 /* The numbers lie `stride` doubles apart. */
 CIRCE_API circe_status circe_table_add_numbers(circe_table *table, const char *name, const double *values,
                                                int64_t stride);
-/* Adds a column of texts, one per row. */
 CIRCE_API circe_status circe_table_add_texts(circe_table *table, const char *name, const char *const *texts);
-/* The number of rows. */
 CIRCE_API int64_t circe_table_rows(const circe_table *table);
 
 /* Callbacks while a job runs; any of them may be NULL. */
